@@ -1,0 +1,32 @@
+"""The nouns: frozen, typed, checked when made. Nothing else crosses a folder boundary."""
+
+from railweave.framework.model.fabric import Endpoint, Fabric, FabricBuilder, Link, NodeGroup
+from railweave.framework.model.health import HealthSnapshot, Measurement
+from railweave.framework.model.routes import Path, PathBatch, RouteTable, all_pairs
+from railweave.framework.model.rules import Action, EntropyTable, Match, Output, Rule, RuleUpdate, SetDscp
+from railweave.framework.model.traffic import IterationResult, PacketFormat, Schedule, Transfer
+
+__all__ = [
+    "Action",
+    "Endpoint",
+    "EntropyTable",
+    "Fabric",
+    "FabricBuilder",
+    "HealthSnapshot",
+    "IterationResult",
+    "Link",
+    "Match",
+    "Measurement",
+    "NodeGroup",
+    "Output",
+    "PacketFormat",
+    "Path",
+    "PathBatch",
+    "RouteTable",
+    "Rule",
+    "RuleUpdate",
+    "Schedule",
+    "SetDscp",
+    "Transfer",
+    "all_pairs",
+]

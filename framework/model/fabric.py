@@ -1,0 +1,299 @@
+"""The network under study: nodes and directed links as arrays, names made on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from railweave.framework.errors import FabricError
+from railweave.framework.model.arrays import Float, Int32, Int64, equal_by_value, readonly
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Nodes of one kind on a grid: `NodeGroup("gpu", 0, (4, 4), "g")` holds g0.0 to g3.3 with ids 0..15.
+
+    The coordinates of node `first + i` are `np.unravel_index(i, shape)`.
+    """
+
+    kind: str
+    first: int
+    shape: tuple[int, ...]
+    prefix: str
+
+    def __post_init__(self) -> None:
+        if not self.shape or min(self.shape) < 1:
+            raise FabricError(f"{self.kind} group of shape {self.shape}: every length must be 1 or more.")
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    def coordinates(self, node: int) -> tuple[int, ...]:
+        return tuple(int(c) for c in np.unravel_index(node - self.first, self.shape))
+
+    def name(self, node: int) -> str:
+        return self.prefix + ".".join(map(str, self.coordinates(node)))
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One direction of a cable, as a plain value; the fabric itself keeps arrays."""
+
+    id: int
+    a: int
+    b: int
+    kind: str
+    capacity_bps: float
+    latency_s: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a rank sends from. `namespace` is a path that setns(2) takes, `interface` lives in it."""
+
+    gpu: int
+    name: str
+    namespace: str
+    interface: str
+    mac: str
+    ip: str
+    path_mtu: int
+
+
+@dataclass(frozen=True, eq=False)
+class Fabric:
+    """Nodes 0..n-1 (GPUs first) and directed links; knows nothing of how it is emulated.
+
+    Links come as cables: 2c and 2c+1 are the two directions of cable c, so `link ^ 1` is the way back.
+    Parallel cables are allowed. Rates are those of the real machines unless `scaled` was applied.
+
+    Arrays (one entry per link): `link_src`, `link_dst` node ids; `link_kind` index into `kinds`;
+    `capacity_bps` bit/s; `latency_s` s; `link_element` the switch whose health the link is part of, or -1;
+    `wavelength` or -1; `ocs` index into `ocs_names` or -1.
+    """
+
+    kind: str
+    groups: tuple[NodeGroup, ...]
+    kinds: tuple[str, ...]
+    link_src: Int32
+    link_dst: Int32
+    link_kind: Int32
+    capacity_bps: Float
+    latency_s: Float
+    link_element: Int32
+    wavelength: Int32
+    ocs: Int32
+    ocs_names: tuple[str, ...] = ()
+    params: dict[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        n = len(self.link_src)
+        for name in ("link_src", "link_dst", "link_kind", "link_element", "wavelength", "ocs"):
+            object.__setattr__(self, name, readonly(getattr(self, name), np.int32))
+        for name in ("capacity_bps", "latency_s"):
+            object.__setattr__(self, name, readonly(getattr(self, name), np.float64))
+        for name in (
+            "link_dst",
+            "link_kind",
+            "capacity_bps",
+            "latency_s",
+            "link_element",
+            "wavelength",
+            "ocs",
+        ):
+            if len(getattr(self, name)) != n:
+                raise FabricError(
+                    f"{self.kind}: {name} has {len(getattr(self, name))} entries for {n} links."
+                )
+        if not self.groups or self.groups[0].kind != "gpu" or self.groups[0].first != 0:
+            raise FabricError(f"{self.kind}: the first node group must be the GPUs, from id 0.")
+        if self.groups[0].size < 2:
+            raise FabricError(
+                f"{self.kind} of {self.groups[0].size} GPU: a fabric needs 2 or more. Raise its dimensions."
+            )
+        for before, after in zip(self.groups, self.groups[1:], strict=False):
+            if after.first != before.first + before.size:
+                raise FabricError(
+                    f"{self.kind}: node group {after.kind} must start at {before.first + before.size}."
+                )
+        if n % 2 or not (
+            np.array_equal(self.link_src[0::2], self.link_dst[1::2])
+            and np.array_equal(self.link_dst[0::2], self.link_src[1::2])
+        ):
+            raise FabricError(f"{self.kind}: links 2c and 2c+1 must be the two directions of cable c.")
+        if n and (int(self.link_src.min()) < 0 or int(self.link_src.max()) >= self.n_nodes):
+            raise FabricError(f"{self.kind}: a link ends at a node that is not there.")
+        if np.any(self.link_src == self.link_dst):
+            raise FabricError(f"{self.kind}: a link joins a node with itself.")
+        bad = np.flatnonzero(~(self.capacity_bps > 0))
+        if bad.size:
+            raise FabricError(
+                f"link {self.link_name(int(bad[0]))}: capacity {self.capacity_bps[bad[0]]:g} bit/s is not positive. "
+                "Report a dead cable in HealthSnapshot.down instead."
+            )
+        if np.any(~(self.latency_s >= 0)):
+            raise FabricError(f"{self.kind}: a link latency is negative or not a number.")
+
+    def __eq__(self, other: object) -> bool:
+        return equal_by_value(self, other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    # -- sizes ---------------------------------------------------------------------------------------
+    @property
+    def n_gpus(self) -> int:
+        return self.groups[0].size
+
+    @property
+    def n_nodes(self) -> int:
+        return self.groups[-1].first + self.groups[-1].size
+
+    @property
+    def n_links(self) -> int:
+        return len(self.link_src)
+
+    # -- nodes ---------------------------------------------------------------------------------------
+    def group_of(self, node: int) -> NodeGroup:
+        for group in self.groups:
+            if group.first <= node < group.first + group.size:
+                return group
+        raise FabricError(f"{self.kind}: there is no node {node}; ids go to {self.n_nodes - 1}.")
+
+    def group(self, kind: str) -> NodeGroup | None:
+        """The nodes of one kind (gpu, domain, rail, spine), or None."""
+        return next((g for g in self.groups if g.kind == kind), None)
+
+    def node_name(self, node: int) -> str:
+        return self.group_of(node).name(node)
+
+    def node_kind(self, node: int) -> str:
+        return self.group_of(node).kind
+
+    def coordinates(self, node: int) -> tuple[int, ...]:
+        return self.group_of(node).coordinates(node)
+
+    @cached_property
+    def gpu_coordinates(self) -> Int32:
+        """(n_gpus, axes): the coordinates of every GPU; (domain, rail) on rail fabrics."""
+        shape = self.groups[0].shape
+        return readonly(np.stack(np.unravel_index(np.arange(self.n_gpus), shape), axis=1), np.int32)
+
+    @cached_property
+    def node_ids(self) -> dict[str, int]:
+        """Node ids by name; made on demand."""
+        return {self.node_name(i): i for i in range(self.n_nodes)}
+
+    # -- links ---------------------------------------------------------------------------------------
+    def link(self, link: int) -> Link:
+        return Link(
+            link,
+            int(self.link_src[link]),
+            int(self.link_dst[link]),
+            self.kinds[self.link_kind[link]],
+            float(self.capacity_bps[link]),
+            float(self.latency_s[link]),
+            self.link_name(link),
+        )
+
+    def links(self) -> Iterator[Link]:
+        return (self.link(i) for i in range(self.n_links))
+
+    def link_name(self, link: int) -> str:
+        """`g0.0->rail0`; parallel links carry `#wavelength` or `#n` behind."""
+        a, b = int(self.link_src[link]), int(self.link_dst[link])
+        name = f"{self.node_name(a)}->{self.node_name(b)}"
+        twins = [int(t) for t in self.out_links(a) if self.link_dst[t] == b]
+        return name if len(twins) == 1 else f"{name}#{twins.index(link)}"
+
+    @cached_property
+    def _out(self) -> tuple[Int64, Int64]:
+        order = np.lexsort((np.arange(self.n_links), self.link_src))
+        start = np.searchsorted(self.link_src[order], np.arange(self.n_nodes + 1))
+        return readonly(start, np.int64), readonly(order, np.int64)
+
+    def out_links(self, node: int) -> Int64:
+        """Ids of the links that leave `node`, ascending."""
+        start, order = self._out
+        return order[start[node] : start[node + 1]]
+
+    @cached_property
+    def link_port(self) -> Int32:
+        """(n_links,): the switch port by which each link leaves its node; `link_port[l ^ 1]` is where l arrives.
+
+        Port 1 of a GPU's NIC switch is its host; other ports count on from there in link order.
+        """
+        start, order = self._out
+        port = np.empty(self.n_links, np.int32)
+        port[order] = np.arange(self.n_links) - start[self.link_src[order]] + 1
+        return readonly(port + (self.link_src < self.n_gpus), np.int32)
+
+    def element_links(self, node: int) -> Int64:
+        """Links whose health counts for the element (domain, rail or spine switch) `node`."""
+        return np.flatnonzero(self.link_element == node)
+
+    def scaled(self, rate_scale: float) -> Fabric:
+        """The fabric slowed down as a whole: capacities x s, latencies / s."""
+        if not rate_scale > 0:
+            raise FabricError(f"rate scale {rate_scale!r} is not positive.")
+        return replace(
+            self, capacity_bps=self.capacity_bps * rate_scale, latency_s=self.latency_s / rate_scale
+        )
+
+
+class FabricBuilder:
+    """Collects cables one by one or by arrays and makes the Fabric; for topology plugins."""
+
+    def __init__(self, kind: str, groups: Sequence[NodeGroup], params: dict[str, object]) -> None:
+        self._kind, self._groups, self._params = kind, tuple(groups), dict(params)
+        self._kinds: list[str] = []
+        self._ocs_names: list[str] = []
+        self._columns: list[tuple[Int64, ...]] = []
+        self._rates: list[tuple[Float, Float]] = []
+
+    def cables(
+        self,
+        a: Int64 | Sequence[int],
+        b: Int64 | Sequence[int],
+        kind: str | tuple[str, str],
+        capacity_bps: float,
+        latency_s: float = 0.0,
+        *,
+        element: Int64 | Sequence[int] | None = None,
+        wavelength: int = -1,
+        ocs: str | None = None,
+    ) -> None:
+        """Join a[i] with b[i] by a cable; `kind` may differ per direction (there, back)."""
+        there, back = (kind, kind) if isinstance(kind, str) else kind
+        a_ids, b_ids = np.atleast_1d(np.asarray(a, np.int64)), np.atleast_1d(np.asarray(b, np.int64))
+        n = len(a_ids)
+        src, dst = np.empty(2 * n, np.int64), np.empty(2 * n, np.int64)
+        src[0::2], src[1::2], dst[0::2], dst[1::2] = a_ids, b_ids, b_ids, a_ids
+        kinds = np.tile([self._index(self._kinds, there), self._index(self._kinds, back)], n)
+        of = np.full(2 * n, -1, np.int64) if element is None else np.repeat(np.asarray(element, np.int64), 2)
+        plane = -1 if ocs is None else self._index(self._ocs_names, ocs)
+        self._columns.append((src, dst, kinds, of, np.full(2 * n, wavelength), np.full(2 * n, plane)))
+        self._rates.append((np.full(2 * n, capacity_bps), np.full(2 * n, latency_s)))
+
+    @staticmethod
+    def _index(names: list[str], name: str) -> int:
+        if name not in names:
+            names.append(name)
+        return names.index(name)
+
+    def build(self) -> Fabric:
+        if not self._columns:
+            raise FabricError(f"{self._kind}: no cable joins anything.")
+        src, dst, kinds, element, wavelength, ocs = (
+            np.concatenate(c) for c in zip(*self._columns, strict=True)
+        )
+        capacity, latency = (np.concatenate(c) for c in zip(*self._rates, strict=True))
+        return Fabric(
+            self._kind, self._groups, tuple(self._kinds), src, dst, kinds, capacity, latency, element,
+            wavelength, ocs, tuple(self._ocs_names), self._params,
+        )  # fmt: skip

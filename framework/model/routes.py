@@ -1,0 +1,147 @@
+"""Paths and the table that answers for arrays of pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from railweave.framework.errors import RouteError
+from railweave.framework.model.arrays import Float, Int32, Int64, equal_by_value, readonly
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """Link ids in order, from the source GPU to the destination GPU; `vc` per hop where it matters."""
+
+    links: tuple[int, ...]
+    weight: float = 1.0
+    vc: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PathBatch:
+    """The paths of many pairs, as nested ranges.
+
+    Pair i owns paths `pair_start[i]:pair_start[i+1]`; path p owns hops `hop_start[p]:hop_start[p+1]` of
+    `links` (and `vc`). Weights of one pair sum to 1. A pair with no path is cut off.
+    Shapes: src, dst (P,); pair_start (P+1,); weight (Q,); hop_start (Q+1,); links, vc (H,).
+    """
+
+    src: Int64
+    dst: Int64
+    pair_start: Int64
+    weight: Float
+    hop_start: Int64
+    links: Int32
+    vc: Int32 | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("src", "dst", "pair_start", "hop_start"):
+            object.__setattr__(self, name, readonly(getattr(self, name), np.int64))
+        object.__setattr__(self, "weight", readonly(self.weight, np.float64))
+        object.__setattr__(self, "links", readonly(self.links, np.int32))
+        if self.vc is not None:
+            object.__setattr__(self, "vc", readonly(self.vc, np.int32))
+        if (
+            len(self.src) != len(self.dst)
+            or len(self.pair_start) != len(self.src) + 1
+            or len(self.hop_start) != len(self.weight) + 1
+            or self.pair_start[-1] != len(self.weight)
+            or self.hop_start[-1] != len(self.links)
+        ):
+            raise RouteError(
+                f"path batch of {len(self.src)} pairs: its ranges do not fit together "
+                f"({len(self.pair_start)} pair starts, {len(self.hop_start)} hop starts, {len(self.links)} hops)."
+            )
+
+    def __eq__(self, other: object) -> bool:
+        return equal_by_value(self, other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def paths(self, pair: int) -> tuple[Path, ...]:
+        """The paths of the pair at position `pair` of this batch."""
+        return tuple(
+            Path(
+                tuple(int(x) for x in self.links[self.hop_start[p] : self.hop_start[p + 1]]),
+                float(self.weight[p]),
+                None
+                if self.vc is None
+                else tuple(int(x) for x in self.vc[self.hop_start[p] : self.hop_start[p + 1]]),
+            )
+            for p in range(self.pair_start[pair], self.pair_start[pair + 1])
+        )
+
+    @property
+    def path_pair(self) -> Int64:
+        """(Q,): which pair (position) each path belongs to."""
+        return np.repeat(np.arange(len(self.src)), np.diff(self.pair_start))
+
+    @property
+    def hop_path(self) -> Int64:
+        """(H,): which path each hop belongs to."""
+        return np.repeat(np.arange(len(self.weight)), np.diff(self.hop_start))
+
+    @classmethod
+    def single(
+        cls,
+        src: NDArray[Any],
+        dst: NDArray[Any],
+        hops: NDArray[Any],
+        vc: NDArray[Any] | None = None,
+        *,
+        reachable: NDArray[np.bool_] | None = None,
+    ) -> PathBatch:
+        """One path per pair from a padded matrix. hops: (P, longest), link ids, -1 where the path has ended."""
+        used = hops >= 0
+        has = np.ones(len(src), bool) if reachable is None else reachable
+        used &= has[:, None]
+        lengths = used.sum(axis=1)[has]
+        return cls(
+            src,
+            dst,
+            np.concatenate(([0], np.cumsum(has))),
+            np.ones(int(has.sum())),
+            np.concatenate(([0], np.cumsum(lengths))),
+            hops[used],
+            None if vc is None else vc[used],
+        )
+
+
+Resolve = Callable[[Int64, Int64], PathBatch]
+
+
+@dataclass(frozen=True, eq=False)
+class RouteTable:
+    """What a router decided; asks `resolve` for the paths of whatever pairs are wanted.
+
+    `resolve(src, dst)` takes equal-length arrays of GPU ids with src != dst and must be pure. A router may
+    compute in it, or look up what it computed before; nothing here holds an object per pair.
+    """
+
+    router: str
+    version: int
+    n_gpus: int
+    resolve: Resolve
+
+    def paths(self, src: NDArray[Any], dst: NDArray[Any]) -> PathBatch:
+        src, dst = np.asarray(src, np.int64), np.asarray(dst, np.int64)
+        batch = self.resolve(src, dst)
+        if len(batch.src) != len(src):
+            raise RouteError(f"router {self.router} answered {len(batch.src)} of {len(src)} pairs.")
+        return batch
+
+    def path(self, src: int, dst: int) -> tuple[Path, ...]:
+        """The weighted paths of one pair; empty when it is cut off."""
+        return self.paths(np.array([src]), np.array([dst])).paths(0)
+
+
+def all_pairs(n: int) -> tuple[Int64, Int64]:
+    """Every ordered pair (src, dst), src != dst, in lexicographic order: two arrays of n(n-1)."""
+    src, dst = np.divmod(np.arange(n * n), n)
+    keep = src != dst
+    return src[keep], dst[keep]

@@ -1,0 +1,98 @@
+"""Switch rules in OpenFlow's words, and what senders need to know to use them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+
+from railweave.framework.model.arrays import Float, Int64, equal_by_value, readonly
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Match:
+    """Fields a packet must carry; None is any. IPv4 always.
+
+    `ipv4_src`, `ipv4_dst`: (value, mask) as 32-bit integers, any mask; `ip_dscp` 0..63; `udp_src` the entropy.
+    """
+
+    in_port: int | None = None
+    ipv4_src: tuple[int, int] | None = None
+    ipv4_dst: tuple[int, int] | None = None
+    ip_dscp: int | None = None
+    udp_src: int | None = None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Output:
+    """Send out of this port."""
+
+    port: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SetDscp:
+    """Write the version tag; the RoCEv2 ICRC masks the field."""
+
+    value: int
+
+
+Action = Output | SetDscp
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One flow entry of switch `switch` (a node id). No actions means drop."""
+
+    switch: int
+    priority: int
+    match: Match
+    actions: tuple[Action, ...]
+
+    @property
+    def cookie(self) -> int:
+        """64 bits that name this rule on its switch: equal rules, equal cookies, in every process."""
+        text = repr((self.switch, self.priority, self.match, self.actions))
+        return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
+
+
+@dataclass(frozen=True, slots=True)
+class RuleUpdate:
+    """A change of rules, in the order that loses nothing: `install` everywhere, then `switch_over` at the
+    ingress, and `remove` once packets on the old paths have drained. Each phase ends with barriers."""
+
+    version: int
+    install: tuple[Rule, ...]
+    switch_over: tuple[Rule, ...]
+    remove: tuple[Rule, ...]
+
+    @property
+    def size(self) -> int:
+        return len(self.install) + len(self.switch_over) + len(self.remove)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class EntropyTable:
+    """How senders reach each pair's paths: pair i cycles through entropies `start[i]:start[i+1]`.
+
+    `udp_src` (E,): UDP source port of the path; `rate_bps` (E,): the emulated rate of its slowest link when
+    healthy, from which the sender sizes its window; pairs are ordered by (src, dst).
+    """
+
+    version: int
+    src: Int64
+    dst: Int64
+    start: Int64
+    udp_src: Int64
+    rate_bps: Float
+
+    def __post_init__(self) -> None:
+        for name in ("src", "dst", "start", "udp_src"):
+            object.__setattr__(self, name, readonly(getattr(self, name), np.int64))
+        object.__setattr__(self, "rate_bps", readonly(self.rate_bps, np.float64))
+
+    def __eq__(self, other: object) -> bool:
+        return equal_by_value(self, other)
+
+    __hash__ = None  # type: ignore[assignment]
