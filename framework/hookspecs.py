@@ -77,9 +77,13 @@ class Router(Protocol):
 
 
 class Collective(Protocol):
-    """Plans a collective and knows its arithmetic. `serves` names fabric kinds; empty serves all."""
+    """Plans a collective and knows its arithmetic. `serves` names fabric kinds; empty serves all.
+
+    `kind` is the operation in nccl-tests' words, whatever the algorithm: all-reduce, all-gather, all-to-all, ...
+    """
 
     summary: str
+    kind: str
     parameters: tuple[Parameter, ...]
     serves: tuple[str, ...]
 
@@ -217,6 +221,17 @@ class Engine(Protocol):
 
     summary: str
     parameters: tuple[Parameter, ...]
+
+    def run(
+        self, document: Mapping[str, object], tell: Callable[[dict[str, Any]], None]
+    ) -> Mapping[str, Any]:
+        """Carry out the run of a plan's document to its end; give its findings (see framework/results.py).
+
+        `tell` is called live with events: phase, progress, iteration, fault, health, reroute, note. Everything the
+        engine started is gone when this returns or raises (LabError, MachineError, TransportError,
+        ControllerError, KeyboardInterrupt).
+        """
+        ...
 
 
 class Report(Protocol):

@@ -1,0 +1,117 @@
+"""The health loop's decisions: measurements in, changed rules out. No clock, no process, no packet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from railweave.framework.errors import NoPathError
+from railweave.framework.health.options import HealthOptions
+from railweave.framework.hookspecs import Router
+from railweave.framework.model import (
+    EntropyTable,
+    Fabric,
+    HealthSnapshot,
+    RouteTable,
+    Rule,
+    RuleUpdate,
+)
+from railweave.framework.routing.checks import check_table, cut_pairs
+from railweave.framework.routing.stability import damped
+from railweave.framework.routing.updates import initial, plan
+
+
+@dataclass(frozen=True, slots=True)
+class Reroute:
+    """Changed routes on their way to the switches. `cut`: names of pairs that have no path any more."""
+
+    update: RuleUpdate
+    entropies: EntropyTable
+    table: RouteTable
+    pairs_changed: int
+    why: str
+    cut: tuple[str, ...]
+
+
+class RouteControl:
+    """Keeps the routes of one run: asks the router, damps what it says, checks it, and plans the change of rules.
+
+    Scores are ratios, so the fabric may have declared or emulated rates; the entropies carry the fabric's.
+    """
+
+    def __init__(self, fabric: Fabric, router: Router, options: HealthOptions) -> None:
+        self.fabric, self.router, self.options = fabric, router, options
+        self._routed = HealthSnapshot.healthy(fabric, margin=options.margin)
+        self.table = router.routes(fabric, self._routed)
+        self._check(self.table, self._routed)
+        if cut := self._cut(self.table):
+            raise NoPathError(f"router {self.table.router} gives no path for {_listed(cut)}.")
+        self.installed, _, self.entropies = initial(fabric, self.table)
+        self._changed_at = np.full((fabric.n_gpus, fabric.n_gpus), -np.inf)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Every rule that the switches should hold now."""
+        return self.installed.rules
+
+    def react(self, health: HealthSnapshot, now_s: float) -> Reroute | None:
+        """The change of routes that newly published scores ask for, or None; cheap when nothing is new."""
+        if health is self._routed:
+            return None
+        asked = self.router.routes(self.fabric, health)
+        self._check(asked, health)
+        table, changed = damped(
+            self.fabric, self.table, asked, health, self._changed_at, now_s,
+            self.options.margin, self.options.dwell_s,
+        )  # fmt: skip
+        if not changed.any():
+            # what only the dwell time holds back is asked about again at the next look
+            if not (now_s - self._changed_at < self.options.dwell_s).any():
+                self._routed = health
+            return None
+        why = self._why(self._routed, health)
+        self.installed, update, self.entropies, _ = plan(self.fabric, self.installed, table)
+        self.table, self._routed = table, health
+        self._changed_at = np.where(changed, now_s, self._changed_at)
+        return Reroute(update, self.entropies, table, int(changed.sum()), why, tuple(self._cut(table)))
+
+    def _check(self, table: RouteTable, health: HealthSnapshot) -> None:
+        check_table(self.fabric, table, health, allow_cut=True)
+
+    def _cut(self, table: RouteTable) -> list[str]:
+        name = self.fabric.node_name
+        return [f"{name(int(a))} -> {name(int(b))}" for a, b in cut_pairs(table)]
+
+    def _why(self, before: HealthSnapshot, now: HealthSnapshot) -> str:
+        """The scores that moved, largest move first: `rail:1 0.70 -> 0.10`."""
+        moved = score_changes(self.fabric, before, now)
+        if not moved:
+            return "earlier scores, after the dwell time"
+        order = sorted(moved.items(), key=lambda item: -abs(item[1][1] - item[1][0]))
+        return ", ".join(f"{name} {old:.2f} -> {new:.2f}" for name, (old, new) in order[:3])
+
+
+def element_name(fabric: Fabric, node: int) -> str:
+    """`rail:1`, `domain:0`: how users name a switch's score."""
+    return f"{fabric.node_kind(node)}:{'.'.join(map(str, fabric.coordinates(node)))}"
+
+
+def score_changes(
+    fabric: Fabric, before: HealthSnapshot, now: HealthSnapshot
+) -> dict[str, tuple[float, float]]:
+    """(old, new) of every rail, domain or spine whose score moved, else of links that belong to none."""
+    nodes = np.flatnonzero(before.element_score != now.element_score)
+    changes = {
+        element_name(fabric, int(n)): (float(before.element_score[n]), float(now.element_score[n]))
+        for n in nodes
+    }
+    alone = np.flatnonzero((before.link_score != now.link_score) & (fabric.link_element < 0))
+    changes |= {
+        fabric.link_name(int(link)): (float(before.link_score[link]), float(now.link_score[link]))
+        for link in alone
+    }
+    return changes
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more pairs" if len(names) > 5 else "")

@@ -1,0 +1,133 @@
+"""How many packet-hops a second this machine can switch, measured on the lab's own switches before they are shaped."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from railweave.framework.addressing import ENTROPY_BASE, ROCE_PORT, ipv4, ipv4_text
+from railweave.framework.errors import LabError
+from railweave.framework.lab.emulation import Emulation, cpu_seconds
+from railweave.framework.lab.names import host_name, interface_name
+from railweave.framework.model import Fabric, PacketFormat, PathBatch, RouteTable, Schedule
+
+BURST_S = 0.3
+"""Length of the measurement; the figure is CPU time per hop, which other load on the machine hardly moves."""
+
+FLIGHT = 8
+"""Packets under way per sender: enough to batch, too few to overflow a port's receive buffer (208 KiB)."""
+
+ETH_P_IP = 0x0800
+SOL_PACKET, PACKET_IGNORE_OUTGOING = 263, 23
+
+SHARE = 0.6
+"""Part of the capacity that the busiest phase may use; the rest is for senders, controller and the kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What the switches of this lab can carry: packet-hops per second of one core, and of all shards together."""
+
+    hops_per_core_s: float
+    hops_s: float
+
+
+def calibrate(lab: Emulation, table: RouteTable, packet: PacketFormat) -> Capacity:
+    """Send full packets from every GPU to the next and divide their hops by the switches' CPU time.
+
+    The first rules are installed, the links still unshaped. All GPUs send because one loop of the switch serves
+    all ports: what a packet costs falls as the loop finds more of them.
+    """
+    fabric = lab.fabric
+    src = np.arange(fabric.n_gpus)
+    dst = (src + 1) % fabric.n_gpus
+    batch = table.paths(src, dst)
+    hops_per_round = FLIGHT * int((np.diff(batch.hop_start)[batch.pair_start[:-1]] + 1).sum())
+    frames = [
+        _frame(ipv4(fabric, int(a)), ipv4(fabric, int(b)), packet.full_packet_bytes)
+        for a, b in zip(src, dst, strict=True)
+    ]
+    sockets = [_socket(lab, gpu) for gpu in range(fabric.n_gpus)]
+    pids = {shard.pids["ovs-vswitchd"] for shard in lab.shards}
+    hops_done = 0
+    try:
+        before = sum(cpu_seconds(pid) for pid in pids)
+        end = time.monotonic() + BURST_S
+        while time.monotonic() < end:
+            for sock, frame in zip(sockets, frames, strict=True):
+                for _ in range(FLIGHT):
+                    sock.send(frame)
+            for sock in sockets:
+                for _ in range(FLIGHT):
+                    sock.recv(64)
+            hops_done += hops_per_round
+        used = sum(cpu_seconds(pid) for pid in pids) - before
+    except TimeoutError:
+        words = "\n".join(shard.last_words() for shard in lab.shards)
+        raise LabError(f"calibration: a packet was lost after {hops_done} packet-hops.\n{words}") from None
+    finally:
+        for sock in sockets:
+            sock.close()
+    per_core = hops_done / used
+    cores = min(len(lab.shards), len(os.sched_getaffinity(0)))
+    # two daemons share caches, kernel and memory with each other and with the senders
+    return Capacity(per_core, per_core * (1 + 0.5 * (cores - 1)))
+
+
+def _socket(lab: Emulation, gpu: int) -> socket.socket:
+    name = host_name(lab.fabric, gpu)
+    with lab.hosts[name].entered():
+        sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        sock.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+        sock.bind((interface_name(name, 0), ETH_P_IP))
+    sock.settimeout(1.0)
+    return sock
+
+
+def _frame(src: int, dst: int, size: int) -> bytes:
+    """A UDP packet that the installed rules carry; its payload is nothing."""
+    ethernet = bytes.fromhex("0200000000010200000000000800")
+    length = size - len(ethernet)
+    addresses = socket.inet_aton(ipv4_text(src)) + socket.inet_aton(ipv4_text(dst))
+    ip = struct.pack("!BBHHHBBH", 0x45, 0, length, 0, 0, 64, 17, 0) + addresses
+    udp = struct.pack("!HHHH", ENTROPY_BASE, ROCE_PORT, length - len(ip), 0)
+    return ethernet + ip + udp + bytes(length - len(ip) - len(udp))
+
+
+def busiest_phase_hops(
+    fabric: Fabric, schedule: Schedule, ranks: np.ndarray, paths: PathBatch, packet: PacketFormat
+) -> float:
+    """Packet-hops per second of the schedule's busiest phase on the fabric as declared: packets x switches over
+    the time its busiest link needs. `paths` holds every pair of `all_pairs` order by (src, dst) GPU ids."""  # fmt: skip
+    key = paths.src * fabric.n_gpus + paths.dst
+    src, dst = ranks[schedule.src], ranks[schedule.dst]
+    pair = np.searchsorted(key, src * fabric.n_gpus + dst)
+    first = paths.pair_start[pair]
+    hops = np.diff(paths.hop_start)[first]
+    packets = np.maximum(1, -(-schedule.size // packet.path_mtu))
+    # one acknowledgement for two packets goes the same way back; it is small but is switched all the same
+    work = packets * (hops + 1) * 1.5
+    busiest = 0.0
+    for phase in np.unique(schedule.phase):
+        mine = np.flatnonzero(schedule.phase == phase)
+        load = np.zeros(fabric.n_links)
+        for i in mine:
+            links = paths.links[paths.hop_start[first[i]] : paths.hop_start[first[i] + 1]]
+            load[links] += packets[i] * packet.full_packet_bytes * 8
+        seconds = float((load / fabric.capacity_bps).max())
+        if seconds > 0:
+            busiest = max(busiest, float(work[mine].sum()) / seconds)
+    return busiest
+
+
+def auto_scale(capacity: Capacity, declared_hops_s: float) -> float:
+    """The rate scale at which the busiest phase takes `SHARE` of the capacity, rounded down to two digits."""
+    if declared_hops_s <= 0:
+        return 1e-5
+    raw = SHARE * capacity.hops_s / declared_hops_s
+    digits = 1 - int(np.floor(np.log10(raw)))
+    return float(np.floor(raw * 10.0**digits) / 10.0**digits)

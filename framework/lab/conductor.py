@@ -1,0 +1,337 @@
+"""One run, from the lab's first process: bring-up, iterations, faults, the health loop, findings."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from railweave.framework.channel import Channel
+from railweave.framework.control import Reroute, RouteControl, score_changes
+from railweave.framework.errors import LabError, TransportError
+from railweave.framework.experiment import Plan, from_document
+from railweave.framework.faults import ResolvedFault
+from railweave.framework.figures import health_point
+from railweave.framework.health.monitor import HealthMonitor
+from railweave.framework.hookspecs import Event
+from railweave.framework.lab.calibration import Capacity, auto_scale, busiest_phase_hops, calibrate
+from railweave.framework.lab.children import Watch
+from railweave.framework.lab.emulation import Emulation, cpu_seconds, proportional_memory_bytes
+from railweave.framework.lab.injury import inject
+from railweave.framework.lab.probing import Prober
+from railweave.framework.lab.switchboard import Switchboard
+from railweave.framework.model import HealthSnapshot, all_pairs
+from railweave.framework.registry import Registers, load
+
+BRING_UP_WITHIN_S = 60.0
+TRANSPORT_LOG = "/run/railweave/transport.log"
+
+
+def task(message: Mapping[str, Any], channel: Channel) -> None:
+    """Carry out the run that `message` describes; tell the outside what happens and what came of it."""
+    registers = load()
+    conductor = Conductor(from_document(message["document"], registers), registers, channel.send)
+    try:
+        conductor.bring_up()
+        conductor.iterate()
+        channel.send({"kind": "phase", "name": "tear-down"})
+        findings = conductor.findings()
+    finally:
+        conductor.down()
+    channel.send({"kind": "result", "findings": findings})
+
+
+class Conductor:
+    """Drives one run to its end and keeps what it found. All waiting is in `watch`."""
+
+    def __init__(self, plan: Plan, registers: Registers, say: Callable[[dict[str, Any]], None]) -> None:
+        self.plan, self.hooks, self.say = plan, registers.manager.hook, say
+        self.lab = Emulation(plan.fabric, plan.experiment.path_mtu)
+        self.watch = Watch()
+        self.switchboard = Switchboard(plan.fabric, plan.controller, self.watch, self._rerouted, self._tell)
+        self.control = RouteControl(plan.fabric, plan.router, plan.experiment.health.options())
+        self.rate_scale = 1.0
+        self.capacity: Capacity | None = None
+        self._transport_up = False
+        self._finished: Event | None = None
+        self._faults = list(plan.faults)
+        self._start_s: float | None = None
+        self._best_bps = self.lab.rates_bps
+        self.record: dict[str, Any] = {
+            "iterations": [], "health": [], "reroutes": [], "faults": [], "notes": [], "memory_peak_bytes": 0,
+        }  # fmt: skip
+        self._samples: dict[str, list[Any]] = {
+            "t_s": [],
+            "queue_bytes": [],
+            "service_bps": [],
+            "element_score": [],
+        }
+
+    # -- bring-up --------------------------------------------------------------------------------------
+    def bring_up(self) -> None:
+        began = time.monotonic()
+        plan, fabric = self.plan, self.plan.fabric
+        self.say(
+            {"kind": "phase", "name": "bring-up", "text": f"{fabric.n_gpus} GPUs, {fabric.n_links} links"}
+        )
+        Path("/run/railweave").mkdir()
+        listeners = self.lab.open_namespaces()
+        # their imports take longest, so they start first and the fabric is built beside them
+        self.switchboard.start(listeners)
+        plan.transport.start(self.lab.endpoints(), plan.packet, TRANSPORT_LOG)
+        self.watch.readable(plan.transport, self._hear_transport)
+        self.lab.build()
+        for shard in self.lab.shards:
+            for name, pid in shard.pids.items():
+                self.watch.ending(pid, self._daemon_ended(shard.index, name))
+        self._until(lambda: self.switchboard.up, "the controller to start")
+        self.lab.connect()
+        self._until(lambda: len(self.switchboard.switches_up) == fabric.n_nodes, "the switches to connect")
+        self.switchboard.install(self.control.rules)
+        self._until(lambda: self.switchboard.install_s is not None, "the first rules to be installed")
+        self.record |= {"rules": len(self.control.rules), "install_s": self.switchboard.install_s}
+        self.rate_scale = self._rate_scale()
+        self.scaled = fabric.scaled(self.rate_scale)
+        self.lab.shape(self.scaled)
+        self._until(lambda: self._transport_up, "the transport to start")
+        self._use_entropies()
+        self.monitor = HealthMonitor(
+            self.scaled, plan.estimator, plan.packet, plan.experiment.health.options()
+        )
+        self.telemetry = self.lab.telemetry()
+        self.prober = Prober(self.scaled, plan.packet, plan.experiment.health.interval)
+        self.hooks.on_fabric_up(fabric=self.scaled, endpoints=self.lab.endpoints())
+        self._note_memory()
+        self.record["bring_up_s"] = time.monotonic() - began
+        self.say(
+            {"kind": "phase", "name": "up", "text": self._up_text(), "seconds": self.record["bring_up_s"]}
+        )
+
+    def _rate_scale(self) -> float:
+        """As asked, or from what the switches of this lab can carry."""
+        asked, plan = self.plan.experiment.rate_scale, self.plan
+        if asked != "auto":
+            return asked
+        self.capacity = calibrate(self.lab, self.control.table, plan.packet)
+        n = plan.fabric.n_gpus
+        paths = self.control.table.paths(*all_pairs(n))
+        declared = busiest_phase_hops(plan.fabric, plan.schedule, np.arange(n), paths, plan.packet)
+        return auto_scale(self.capacity, declared)
+
+    def _use_entropies(self) -> None:
+        table = self.control.entropies
+        self.plan.transport.use_entropies(replace(table, rate_bps=table.rate_bps * self.rate_scale))
+
+    def _up_text(self) -> str:
+        rates = ", ".join(
+            f"{kind} {self.scaled.capacity_bps[self.scaled.link_kind == i].min() / 1e6:.3g} Mb/s"
+            for i, kind in enumerate(self.scaled.kinds)
+        )
+        name = self.plan.experiment.controller.name
+        return (
+            f"{self.record['rules']} rules by {name}; emulated rates: {rates} (scale {self.rate_scale:.2g})"
+        )
+
+    def _until(self, done: Callable[[], bool], what: str) -> None:
+        end = time.monotonic() + BRING_UP_WITHIN_S
+        while not done():
+            left = end - time.monotonic()
+            if left <= 0:
+                raise LabError(f"waited {BRING_UP_WITHIN_S:.0f} s for {what}; run `railweave doctor`.")
+            self.watch.wait(left)
+
+    # -- iterations ------------------------------------------------------------------------------------
+    def now_s(self) -> float:
+        """Seconds on the run's clock, which starts with the first iteration."""
+        return 0.0 if self._start_s is None else time.monotonic() - self._start_s
+
+    def iterate(self) -> None:
+        count = self.plan.experiment.iterations
+        self.say({"kind": "phase", "name": "run", "text": f"{count} iterations"})
+        self._start_s = self._next_look = time.monotonic()
+        self._cpu_before = self._cpu()
+        for iteration in range(count):
+            self._fire([f for f in self._faults if f.fault.at_iteration == iteration])
+            self._one_iteration(iteration)
+        self.record["run_s"] = self.now_s()
+
+    def _one_iteration(self, iteration: int) -> None:
+        experiment, transport = self.plan.experiment, self.plan.transport
+        self._finished, self._best_bps = None, self.lab.rates_bps.copy()
+        began = self.now_s()
+        collective = experiment.collective
+        transport.begin(
+            collective.name, self._plain_options(), self.plan.schedule, iteration, experiment.seed
+        )
+        while self._finished is None:
+            self._look()
+            if experiment.timeout != "auto" and self.now_s() - began > experiment.timeout:
+                raise TransportError(
+                    f"iteration {iteration} took longer than the timeout, {experiment.timeout:g} s."
+                )
+            self.watch.wait(max(0.0, self._next_look - time.monotonic()))
+        found = self._finished.data["result"]
+        self.record["iterations"].append(
+            {**found, "begin_s": began, "end_s": self.now_s(), "best_rates_bps": self._best_bps}
+        )
+        self._note_memory()
+        self.say(
+            {
+                "kind": "iteration",
+                "iteration": iteration,
+                "seconds": found["seconds"],
+                "wrong": found["wrong"],
+            }
+        )
+        self.hooks.on_iteration(result=found)
+
+    def _plain_options(self) -> dict[str, Any]:
+        return dict(self.plan.experiment.collective.options)
+
+    def _look(self) -> None:
+        """Everything that happens by the clock: faults, measuring, rerouting, retiring. Cheap when nothing is due."""
+        now = self.now_s()
+        self._fire([f for f in self._faults if f.fault.at_s is not None and f.fault.at_s <= now])
+        if self._start_s is None or time.monotonic() < self._next_look:
+            return
+        self._next_look = max(self._next_look + self.plan.experiment.health.interval, time.monotonic())
+        up = np.ones(self.plan.fabric.n_links, bool)
+        up[list(self.switchboard.dark)] = False
+        measurement = self.telemetry.measure(self._start_s, up)
+        measurement, trains = self.prober.look(measurement, self.monitor.links)
+        before = self.monitor.snapshot
+        news = self.monitor.observe(measurement)
+        self._sample(measurement.t_s, measurement.queue_bytes, measurement.service_bps)
+        if news is not None:
+            self._tell_health(before, news)
+            self.hooks.on_health(health=news, measurement=measurement)
+        if self.plan.experiment.feedback and self.switchboard.ready:
+            reroute = self.control.react(self.monitor.snapshot, now)
+            if reroute is not None:
+                self.switchboard.reroute(reroute, self.control.rules)
+        self.switchboard.send_trains(trains)
+        self.switchboard.retire(now)
+
+    def _rerouted(self, reroute: Reroute) -> None:
+        now = self.now_s()
+        self._use_entropies()
+        row = {
+            "t_s": now,
+            "version": reroute.table.version,
+            "pairs_changed": reroute.pairs_changed,
+            "why": reroute.why,
+        }
+        self.record["reroutes"].append({**row, "rules": reroute.update.size})
+        self.say({"kind": "reroute", **row})
+        if reroute.cut:
+            self._tell(f"no path is left for {len(reroute.cut)} pairs, such as {reroute.cut[0]}")
+        # what is on old paths may wait in every queue it can meet, at the rates as they are
+        waiting = self.telemetry.totals().queue_bytes * 8 / self.lab.rates_bps
+        self.switchboard.retire(now, 0.5 + 4 * float(waiting.max()), reroute.update.version)
+        self.hooks.on_reroute(table=reroute.table, pairs_changed=reroute.pairs_changed, why=reroute.why)
+
+    def _fire(self, due: list[ResolvedFault]) -> None:
+        for fault in due:
+            self._faults.remove(fault)
+            inject(self.lab, fault, self.scaled.capacity_bps, self.switchboard.pid)
+            self._best_bps = np.maximum(self._best_bps, self.lab.rates_bps)
+            event = {"t_s": self.now_s(), "text": fault.text}
+            self.record["faults"].append(event)
+            self.say({"kind": "fault", **event})
+
+    # -- what others report ----------------------------------------------------------------------------
+    def _hear_transport(self) -> None:
+        for event in self.plan.transport.events():
+            match event.kind:
+                case "ready":
+                    self._transport_up = True
+                case "progress":
+                    self.say({"kind": "progress", **event.data})
+                case "finished":
+                    self._finished = event
+                case "failed" | "died":
+                    names = [self.plan.fabric.node_name(int(rank)) for rank in event.data.get("ranks") or ()]
+                    at = f" at {', '.join(names)}" if names else ""
+                    raise TransportError(f"the collective failed{at}: {event.data['why']}")
+
+    def _daemon_ended(self, shard: int, name: str) -> Callable[[], None]:
+        def ended() -> None:
+            nodes = np.flatnonzero(self.lab.placement == shard)
+            some = ", ".join(self.plan.fabric.node_name(int(node)) for node in nodes[:4])
+            raise LabError(
+                f"{name} of shard {shard} died, and with it {len(nodes)} switches ({some}, ...). "
+                f"The last lines of its log:\n{self.lab.shards[shard].last_words()}"
+            )
+
+        return ended
+
+    def _tell(self, text: str) -> None:
+        self.record["notes"].append({"t_s": self.now_s(), "text": text})
+        self.say({"kind": "note", "text": text})
+
+    def _tell_health(self, before: HealthSnapshot, news: HealthSnapshot) -> None:
+        point = health_point(self.plan.fabric, news, before)
+        self.record["health"].append(
+            {
+                "t_s": point.t_s,
+                "version": point.version,
+                "elements": dict(point.elements),
+                "links": dict(point.links),
+            }
+        )
+        changes = {name: list(pair) for name, pair in score_changes(self.plan.fabric, before, news).items()}
+        if changes:
+            self.say({"kind": "health", "t_s": news.t_s, "version": news.version, "changes": changes})
+
+    # -- findings --------------------------------------------------------------------------------------
+    def _sample(self, t_s: float, queue_bytes: Any, service_bps: Any) -> None:
+        self._samples["t_s"].append(t_s)
+        self._samples["queue_bytes"].append(queue_bytes.astype(np.float32))
+        self._samples["service_bps"].append(service_bps.astype(np.float32))
+        self._samples["element_score"].append(self.monitor.snapshot.element_score.astype(np.float32))
+
+    def _cpu(self) -> dict[str, float]:
+        pid = self.switchboard.pid
+        return {
+            "switches": self.lab.switch_cpu_s(),
+            "controller": cpu_seconds(pid) if pid else 0.0,
+            "transport": cpu_seconds(self.plan.transport.pid()),
+            "control": cpu_seconds(os.getpid()),
+        }
+
+    def _note_memory(self) -> None:
+        self.record["memory_peak_bytes"] = max(self.record["memory_peak_bytes"], proportional_memory_bytes())
+
+    def findings(self) -> dict[str, Any]:
+        """Everything the run found, as plain data and arrays; `framework/runner.py` makes the result of it."""
+        self._note_memory()
+        totals = self.telemetry.totals()
+        return {
+            **self.record,
+            "rate_scale": self.rate_scale,
+            "capacity_hops_s": self.capacity.hops_s if self.capacity else None,
+            "datapath": "kernel" if self.lab.kernel_datapath else "userspace",
+            "shards": len(self.lab.shards),
+            "send_buffer_bytes": self.lab.send_buffer_bytes,
+            "send_buffer_needed_bytes": 0,
+            "controller_restarts": self.switchboard.restarts,
+            # a restarted controller's counter begins anew
+            "cpu_s": {name: max(0.0, now - self._cpu_before[name]) for name, now in self._cpu().items()},
+            "links": {
+                "bytes": totals.sent_bytes,
+                "packets": totals.sent_packets,
+                "drops": totals.drops,
+                "h_score": self.monitor.snapshot.link_score,
+            },
+            "samples": {name: np.array(values) for name, values in self._samples.items()},
+        }
+
+    def down(self) -> None:
+        """Stop what was started; the kernel removes the rest when this process ends."""
+        self.plan.transport.stop()
+        self.switchboard.stop()
+        self.lab.down()

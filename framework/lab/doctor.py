@@ -1,0 +1,157 @@
+"""What this machine can do for a lab: each finding with its mend."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from railweave.framework.channel import Channel
+from railweave.framework.errors import MachineError, RailweaveError
+from railweave.framework.experiment import from_document, load
+from railweave.framework.lab import shaping
+from railweave.framework.lab.conductor import Conductor
+from railweave.framework.lab.ovs import run, tool
+from railweave.framework.lab.plugin import as_error
+from railweave.framework.lab.sandbox import TUN, Sandbox, check_machine, unshare_command
+from railweave.framework.registry import load as load_registers
+
+ENOUGH_BUFFER = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`ok`: True, False (no run without it), or None: a run works, with a limit."""
+
+    name: str
+    ok: bool | None
+    detail: str
+    mend: str = ""
+
+
+def findings() -> list[Finding]:
+    """Look at everything; the last findings come from a small lab that is brought up and down for it."""
+    found = [_programs(), _namespaces(), _tun(), _library("ryu"), _library("os_ken"), _sender_buffer()]
+    if any(f.ok is False for f in found):
+        return [*found, Finding("lab", None, "not tried: what it needs is missing", "mend the above first")]
+    return found + _lab()
+
+
+def _guard(name: str, look: Callable[[], str]) -> Finding:
+    try:
+        return Finding(name, True, look())
+    except RailweaveError as error:
+        what, _, mend = str(error).partition(". ")
+        return Finding(name, False, what, mend)
+
+
+def _programs() -> Finding:
+    def look() -> str:
+        check = {
+            name: tool(name) for name in ("ip", "tc", "nft", "unshare", "setpriv", "ovs-vsctl", "mnexec")
+        }
+        version = run([tool("ovs-vswitchd"), "--version"]).splitlines()[0]
+        return f"{version}; {', '.join(check)}"
+
+    return _guard("programs", look)
+
+
+def _namespaces() -> Finding:
+    def look() -> str:
+        done = subprocess.run([*unshare_command(), tool("true")], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise MachineError(
+                f"private namespaces are refused: {done.stderr.strip()}. Ubuntu: `make setup` installs an AppArmor "
+                "profile. Elsewhere, as root: sysctl -w user.max_user_namespaces=10000"
+            )
+        return "network, mount and process namespaces open" + (
+            "" if "--user" not in unshare_command() else ", as this user"
+        )
+
+    return _guard("namespaces", look)
+
+
+def _tun() -> Finding:
+    def look() -> str:
+        check_machine()
+        return f"{TUN} opens"
+
+    return _guard("tun device", look)
+
+
+def _library(name: str) -> Finding:
+    """Import in the way the controller's launcher does, in a process of its own."""
+    library = name.replace("_", "-")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c",
+         (f"import sys; sys.argv=['x','--library','{library}']; "
+         f"from railweave.controllers.library import Library; Library('{library}')")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        why = done.stderr.strip().splitlines()[-1:] or ["no output"]
+        return Finding(f"controller {library}", False if name == "ryu" else None, why[0],
+                       "`make setup` installs it; on Python 3.12+ setuptools must be in the environment")  # fmt: skip
+    return Finding(f"controller {library}", True, "imports")
+
+
+def _sender_buffer() -> Finding:
+    limit = int(Path("/proc/sys/net/core/wmem_max").read_text())
+    if limit >= ENOUGH_BUFFER or "--user" not in unshare_command():
+        return Finding("send buffer", True, f"net.core.wmem_max is {limit >> 10} KiB")
+    return Finding(
+        "send buffer", None, f"net.core.wmem_max is {limit >> 10} KiB: all queues of a switch share twice that",
+        f"as root: sysctl -w net.core.wmem_max={ENOUGH_BUFFER}; or run as root",
+    )  # fmt: skip
+
+
+def _lab() -> list[Finding]:
+    registers = load_registers()
+    plan = load(None, {"fault": "none"}, registers)
+    facts: dict[str, Any] = {}
+    try:
+        with Sandbox("doctor", {"document": plan.document()}) as lab:
+            for message in lab.messages():
+                if message["kind"] == "error":
+                    raise as_error(message)
+                if message["kind"] == "result":
+                    facts = message
+    except RailweaveError as error:
+        return [Finding("lab", False, str(error), "run with -v, and read docs/architecture.md, The lab")]
+    datapath = facts["datapath"]
+    return [
+        Finding("datapath", True if datapath == "kernel" else None, f"{datapath} datapath of Open vSwitch",
+                "as root: modprobe openvswitch, where the kernel has it; the VM lab does (`vagrant up`)"),
+        Finding("netem", facts["netem"] or None, "link latency can be emulated" if facts["netem"]
+                else "this kernel has no netem: link latencies must be 0", "as root: modprobe sch_netem; or the VM lab"),
+        Finding("lab", True, f"{facts['gpus']} GPUs up in {facts['bring_up_s']:.1f} s, send buffer "
+                f"{facts['send_buffer_bytes'] >> 10} KiB"),
+        Finding("capacity", True, f"{facts['hops_per_core_s']:,.0f} packet-hops/s per core, "
+                f"{facts['hops_s']:,.0f} in all; rate scale {facts['rate_scale']:.2g} for the main job"),
+    ]  # fmt: skip
+
+
+def task(message: Mapping[str, Any], channel: Channel) -> None:
+    """Inside: bring the plan's fabric up and say what it found."""
+    registers = load_registers()
+    plan = from_document(message["document"], registers)
+    conductor = Conductor(plan, registers, lambda _: None)
+    try:
+        conductor.bring_up()
+        assert conductor.capacity is not None
+        channel.send({
+            "kind": "result",
+            "gpus": plan.fabric.n_gpus,
+            "datapath": "kernel" if conductor.lab.kernel_datapath else "userspace",
+            "netem": shaping.kernel_has_netem(conductor.lab.shards[0].namespace),
+            "bring_up_s": conductor.record["bring_up_s"],
+            "send_buffer_bytes": conductor.lab.send_buffer_bytes,
+            "hops_per_core_s": conductor.capacity.hops_per_core_s,
+            "hops_s": conductor.capacity.hops_s,
+            "rate_scale": conductor.rate_scale,
+        })  # fmt: skip
+    finally:
+        conductor.down()

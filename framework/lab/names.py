@@ -1,0 +1,30 @@
+"""What things are called inside the lab. Interface names have 15 characters at most (Linux)."""
+
+from __future__ import annotations
+
+from railweave.framework.errors import FabricError
+from railweave.framework.model import Fabric
+
+INTERFACE_LIMIT = 15
+HOST_PORT = 1
+"""The port of a GPU's NIC switch at which its host hangs."""
+
+
+def host_name(fabric: Fabric, gpu: int) -> str:
+    return "h" + ".".join(map(str, fabric.coordinates(gpu)))
+
+
+def interface_name(node_name: str, port: int) -> str:
+    """Mininet's own scheme, `g0.0-eth2`, checked against the kernel's limit."""
+    name = f"{node_name}-eth{port}"
+    if len(name) > INTERFACE_LIMIT:
+        raise FabricError(
+            f"interface {name} would have {len(name)} characters; Linux allows {INTERFACE_LIMIT}. "
+            "Choose smaller dimensions."
+        )
+    return name
+
+
+def link_interface(fabric: Fabric, link: int) -> str:
+    """The interface by which a link leaves its node: where its shaper and its queue are."""
+    return interface_name(fabric.node_name(int(fabric.link_src[link])), int(fabric.link_port[link]))

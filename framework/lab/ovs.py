@@ -1,0 +1,171 @@
+"""Open vSwitch of one shard: an ovsdb-server and an ovs-vswitchd of its own, in its own network namespace."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from railweave.framework.errors import LabError, MachineError
+from railweave.framework.lab.namespaces import NetNamespace
+
+RUN_DIR = Path("/run/railweave")
+SCHEMAS = ("/usr/share/openvswitch/vswitch.ovsschema", "/usr/local/share/openvswitch/vswitch.ovsschema")
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+SYS_PIDFD_GETFD = 438
+SEND_BUFFER_BYTES = 64 << 20
+SO_SNDBUFFORCE = 32
+
+
+def tool(name: str) -> str:
+    """The path of a system program; ordinary users may lack the sbin folders in PATH."""
+    found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}")
+    if found is None:
+        raise MachineError(
+            f"{name} is not installed. Run `make setup`, or install it by hand (docs/install.md)."
+        )
+    return found
+
+
+def run(
+    command: Sequence[str],
+    *,
+    given: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    timeout_s: float = 60.0,
+) -> str:
+    """Run a tool to its end and return what it printed; LabError with its own words if it fails."""
+    done = subprocess.run(
+        list(command),
+        input=given,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    if done.returncode != 0:
+        words = (done.stderr or done.stdout).strip().splitlines()[-5:]
+        raise LabError(
+            f"{Path(command[0]).name} failed ({done.returncode}): {' | '.join(words) or 'no output'}"
+        )
+    return done.stdout
+
+
+class OvsShard:
+    """The daemons of one shard. `start` returns at once; `ready` waits until they serve."""
+
+    def __init__(self, index: int, namespace: NetNamespace) -> None:
+        self.index = index
+        self.namespace = namespace
+        self.run_dir = RUN_DIR / f"shard{index}"
+        self.pids: dict[str, int] = {}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What makes every ovs-* tool speak to this shard."""
+        own = {
+            "OVS_RUNDIR": str(self.run_dir),
+            "OVS_LOGDIR": str(self.run_dir),
+            "OVS_DBDIR": str(self.run_dir),
+        }
+        return {**os.environ, **own}
+
+    def start_database(self) -> None:
+        self.run_dir.mkdir(parents=True, exist_ok=True)
+        schema = next((s for s in SCHEMAS if Path(s).exists()), None)
+        if schema is None:
+            raise MachineError("Open vSwitch's schema is missing. Install the package openvswitch-switch.")
+        database = self.run_dir / "conf.db"
+        if not database.exists():
+            run([tool("ovsdb-tool"), "create", str(database), schema])
+        self._spawn("ovsdb-server", [f"--remote=punix:{self.run_dir}/db.sock", str(database)])
+
+    def start_switch(self) -> None:
+        """Start ovs-vswitchd (again, after it died): it rebuilds its bridges from the database."""
+        self._spawn("ovs-vswitchd", [f"unix:{self.run_dir}/db.sock"])
+
+    def _spawn(self, name: str, arguments: list[str]) -> None:
+        """Start a daemon; with --detach it says by returning that it serves. As the lab's first process we inherit
+        it when its starter ends."""
+        pidfile = self.run_dir / f"{name}.pid"
+        with self.namespace.entered():
+            run([tool(name), "--detach", "--no-chdir", f"--pidfile={pidfile}", "-vconsole:off", "-vsyslog:off",
+                 f"--log-file={self.run_dir}/{name}.log", *arguments], environment=self.environment)  # fmt: skip
+        self.pids[name] = int(pidfile.read_text())
+
+    def vsctl(self, arguments: Sequence[str]) -> str:
+        """One ovs-vsctl transaction; waits until ovs-vswitchd has carried it out. Retries the connection itself."""
+        return run([tool("ovs-vsctl"), f"--db=unix:{self.run_dir}/db.sock", "--timeout=60", *arguments])
+
+    def ofctl(self, *arguments: str, given: str | None = None) -> str:
+        return run(
+            [tool("ovs-ofctl"), "-O", "OpenFlow13", *arguments], given=given, environment=self.environment
+        )
+
+    def last_words(self, lines: int = 8) -> str:
+        """The end of the daemons' logs, for the message of a failed run."""
+        found: list[str] = []
+        for path in sorted(self.run_dir.glob("ovs*.log")):
+            text = path.read_text(errors="replace").splitlines()
+            found += [f"{path.name}: {line}" for line in text if "|INFO|" not in line][-lines:]
+        return "\n".join(found[-2 * lines :]) or "its logs are empty"
+
+    def widen_send_buffer(self) -> int:
+        """Enlarge the one AF_PACKET socket by which ovs-vswitchd sends on all userspace ports; bytes reached.
+
+        Its default (net.core.wmem_default) is shared by the queues of every port and drops long before they
+        are full. The limit is host-wide and must stay alone, so the socket itself is borrowed and set; without
+        real root only up to net.core.wmem_max. 0 if the socket is not open yet (it opens with the first packet).
+        """
+        pid = self.pids["ovs-vswitchd"]
+        sender = next(iter(_unbound_packet_sockets(pid)), None)
+        if sender is None:
+            return 0
+        pidfd = os.pidfd_open(pid)
+        libc = ctypes.CDLL(None, use_errno=True)
+        fd = libc.syscall(SYS_PIDFD_GETFD, pidfd, sender, 0)
+        os.close(pidfd)
+        if fd < 0:
+            raise LabError(
+                f"cannot borrow the send socket of ovs-vswitchd: {os.strerror(ctypes.get_errno())}."
+            )
+        with socket.socket(fileno=fd) as borrowed:
+            try:
+                borrowed.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, SEND_BUFFER_BYTES)
+            except PermissionError:
+                borrowed.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+            return borrowed.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+
+    def stop(self) -> None:
+        """End the daemons; nothing they hold outlives the lab's namespaces anyway."""
+        for pid in self.pids.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for pid in self.pids.values():
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+        self.pids.clear()
+
+
+def _unbound_packet_sockets(pid: int) -> list[int]:
+    """Descriptors of process `pid` that are AF_PACKET sockets bound to no protocol and no interface."""
+    unbound = set()
+    for line in Path(f"/proc/{pid}/net/packet").read_text().splitlines()[1:]:
+        _sk, _refs, _kind, protocol, interface, _running, _memory, _user, inode = line.split()
+        if protocol == "0000" and interface == "0":
+            unbound.add(f"socket:[{inode}]")
+    found = []
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            if str(entry.readlink()) in unbound:
+                found.append(int(entry.name))
+        except FileNotFoundError:  # closed since the folder was listed
+            continue
+    return found

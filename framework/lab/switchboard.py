@@ -1,0 +1,129 @@
+"""The controller as the lab keeps it: started, restarted, given the intent, and heard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from railweave.framework.control import Reroute
+from railweave.framework.errors import ControllerError
+from railweave.framework.hookspecs import Controller
+from railweave.framework.lab.children import Watch
+from railweave.framework.model import Fabric, Rule
+
+RESTARTS = 3
+LOG = "/run/railweave/controller.log"
+
+
+class Switchboard:
+    """Drives one controller process. One change of routes is under way at a time.
+
+    `settled(reroute)` is called once its rules are in use; `tell(text)` with what a user should read.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        controller: Controller,
+        watch: Watch,
+        settled: Callable[[Reroute], None],
+        tell: Callable[[str], None],
+    ) -> None:
+        self._fabric, self._controller, self._watch = fabric, controller, watch
+        self._settled, self._tell = settled, tell
+        self._rules: tuple[Rule, ...] = ()
+        self._pending: Reroute | None = None
+        self._retire: list[tuple[float, int]] = []
+        self._listeners: Sequence[int] = ()
+        self.up = False
+        self.switches_up: set[int] = set()
+        self.restarts = 0
+        self.install_s: float | None = None
+        self.dark: frozenset[int] = frozenset()
+
+    def start(self, listeners: Sequence[int]) -> None:
+        self._listeners = listeners
+        self._controller.start(listeners, LOG)
+        self._watch.readable(self._controller, self._hear)
+
+    @property
+    def pid(self) -> int | None:
+        """The controller's process, None while there is none."""
+        return self._controller.pid() if self.up else None
+
+    @property
+    def ready(self) -> bool:
+        """Whether a change of routes can be given now."""
+        return self.up and self._pending is None and self.install_s is not None
+
+    def install(self, rules: tuple[Rule, ...]) -> None:
+        """Make the switches hold exactly these; `install_s` is set when they do."""
+        self._rules, self.install_s = rules, None
+        self._controller.set_rules(rules)
+
+    def reroute(self, reroute: Reroute, rules: tuple[Rule, ...]) -> None:
+        """Put a change of routes in; `rules` is all that the switches should hold afterwards."""
+        self._pending, self._rules = reroute, rules
+        self._controller.apply(reroute.update)
+
+    def send_trains(self, trains: Sequence[tuple[int, int, int, int]]) -> None:
+        for train in trains if self.up else ():
+            self._controller.send_train(*train)
+
+    def retire(self, now_s: float, drain_s: float | None = None, version: int | None = None) -> None:
+        """Take out what drained changes left behind; with `version`, note that it drains from now on."""
+        if version is not None and drain_s is not None:
+            self._retire.append((now_s + drain_s, version))
+        while self._retire and self._retire[0][0] <= now_s:
+            self._controller.retire(self._retire.pop(0)[1])
+
+    def stop(self) -> None:
+        self._controller.stop()
+
+    def _hear(self) -> None:
+        for event in self._controller.events():
+            data = event.data
+            match event.kind:
+                case "ready":
+                    self.up = True
+                    if self.restarts:
+                        self._controller.set_rules(self._rules)
+                case "switch_up":
+                    self.switches_up.add(data["dpid"])
+                case "switch_down":
+                    self.switches_up.discard(data["dpid"])
+                case "installed":
+                    self.install_s = data["seconds"]
+                    if self.restarts:
+                        self._tell(f"the controller is back; {data['rules']} rules agree with the switches")
+                        self._settle()
+                case "applied":
+                    self._settle(data["version"])
+                case "port":
+                    self._port(data)
+                case "refused":
+                    raise ControllerError(f"switch {data['dpid']} refused a rule: {data['why']}.")
+                case "died":
+                    self._died(data["why"])
+
+    def _died(self, why: str) -> None:
+        self.up, self.install_s = False, None
+        self.switches_up.clear()
+        self._retire.clear()  # the resync takes out what was to be retired
+        self.restarts += 1
+        if self.restarts > RESTARTS:
+            raise ControllerError(f"the controller died {self.restarts} times. {why}")
+        self._tell("the controller died and is started again; traffic goes on over the rules in the switches")
+        self._controller.start(self._listeners, LOG)
+
+    def _settle(self, version: int | None = None) -> None:
+        """The change under way is in the switches: applied, or put there by the resync after a restart."""
+        if self._pending is not None and version in (None, self._pending.update.version):
+            reroute, self._pending = self._pending, None
+            self._settled(reroute)
+
+    def _port(self, data: Mapping[str, Any]) -> None:
+        for link in self._fabric.out_links(data["dpid"] - 1):
+            if self._fabric.link_port[link] == data["port"]:
+                cable = {int(link), int(link) ^ 1}
+                self.dark = self.dark - cable if data["up"] else self.dark | cable

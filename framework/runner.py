@@ -1,0 +1,186 @@
+"""One run, seen from the command: start the engine, pass on what happens, make the result of what it found."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from railweave.framework.experiment import Plan
+from railweave.framework.fidelity import Evidence, judge
+from railweave.framework.figures import iteration_groups, iteration_rows
+from railweave.framework.limits import cut_bound_s
+from railweave.framework.model import Fabric, IterationResult
+from railweave.framework.results import (
+    ControllerFigures,
+    FabricFigures,
+    FaultFigures,
+    Fidelity,
+    HealthPoint,
+    LinkFigures,
+    RerouteFigures,
+    RunResult,
+    Timing,
+)
+from railweave.framework.rundir import RunDirectory
+
+Emit = Callable[[dict[str, Any]], None]
+VERSIONED = ("railweave", "mininet", "ryu", "os-ken", "scapy", "pluggy", "numpy", "click")
+
+
+def run(plan: Plan, out_dir: RunDirectory | Path, emit: Emit) -> RunResult:
+    """Carry the plan out and give its result. `emit` is called live with events.
+
+    Raises LabError, ControllerError, TransportError or MachineError; the lab is gone by then.
+    """
+    began = time.monotonic()
+    ended: list[float] = []
+
+    def tell(event: dict[str, Any]) -> None:
+        if event["kind"] == "phase" and event["name"] == "tear-down":
+            ended.append(time.monotonic())
+        emit(event)
+
+    findings = plan.engine.run(plan.document(), tell)
+    tear_down_s = time.monotonic() - ended[-1] if ended else time.monotonic() - began - findings["run_s"]
+    if isinstance(out_dir, RunDirectory):
+        out_dir.write_samples(findings["samples"])
+    return result(plan, findings, tear_down_s)
+
+
+def result(plan: Plan, findings: Mapping[str, Any], tear_down_s: float) -> RunResult:
+    """The documented result of an engine's findings. Pure but for the versions of what is installed."""
+    scaled = plan.fabric.scaled(findings["rate_scale"])
+    iterations = [_iteration(row) for row in findings["iterations"]]
+    bounds = [_bound_s(plan, scaled, row["best_rates_bps"]) for row in findings["iterations"]]
+    model_s = plan.collective.closed_form_s(scaled, plan.schedule, plan.packet)
+    rows = iteration_rows(
+        iterations,
+        [row["begin_s"] for row in findings["iterations"]],
+        schedule=plan.schedule,
+        rate_scale=findings["rate_scale"],
+        busbw_factor=plan.collective.busbw_factor(plan.schedule.n_ranks),
+        bounds_s=bounds,
+        model_s=model_s,
+    )
+    faults = _faults(plan, findings["faults"])
+    reroutes = tuple(
+        RerouteFigures(r["t_s"], r["version"], r["pairs_changed"], r["why"]) for r in findings["reroutes"]
+    )
+    return RunResult(
+        experiment=plan.document(),
+        seed=plan.experiment.seed,
+        versions=versions(findings["datapath"]),
+        fabric=FabricFigures.of(plan.fabric, findings["rate_scale"]),
+        controller=ControllerFigures(
+            plan.experiment.controller.name, findings["rules"], findings["install_s"]
+        ),
+        rows=rows,
+        iterations=iteration_groups(rows, faults, reroutes),
+        links=_links(scaled, findings),
+        health=tuple(
+            HealthPoint(h["t_s"], h["version"], h["elements"], h["links"]) for h in findings["health"]
+        ),
+        faults=faults,
+        reroutes=reroutes,
+        fidelity=_fidelity(plan, findings, iterations, bounds, model_s, faults),
+        timing=Timing(findings["bring_up_s"], findings["run_s"], tear_down_s),
+        memory_peak_mb=(findings["memory_peak_bytes"] + own_memory_bytes()) / 1e6,
+        cpu_s=findings["cpu_s"],
+    )
+
+
+def _iteration(row: Mapping[str, Any]) -> IterationResult:
+    names = IterationResult.__dataclass_fields__
+    found = {name: row[name] for name in names if name != "cpu_s"}
+    return IterationResult(**{**found, "phase_seconds": tuple(row["phase_seconds"]), "cpu_s": row["cpu_s"]})
+
+
+def _bound_s(plan: Plan, scaled: Fabric, rates_bps: Any) -> float | None:
+    """The physical limit with the best rates that the iteration saw. Token buckets give a packet away after each
+    idle gap, and a link idles at most once for every transfer that a rank waits for."""
+    if plan.schedule.size_bytes == 0 or plan.schedule.n_transfers == 0:
+        return None
+    gaps = int(np.bincount(plan.schedule.dst).max())
+    bound = cut_bound_s(
+        scaled, plan.collective.kind, plan.schedule.size_bytes, plan.packet,
+        capacity_bps=np.asarray(rates_bps), free_packets_per_link=gaps,
+    )  # fmt: skip
+    return bound if 0 < bound < float("inf") else None
+
+
+def _faults(plan: Plan, fired: Sequence[Mapping[str, Any]]) -> tuple[FaultFigures, ...]:
+    times = [(str(f["text"]), float(f["t_s"])) for f in fired]
+    figures = []
+    for fault in plan.faults:
+        t_s = next((t for text, t in times if text == fault.text), None)
+        figures.append(FaultFigures(fault.text, fault.verb, fault.fault.target, t_s, len(fault.links)))
+    return tuple(figures)
+
+
+def _links(scaled: Fabric, findings: Mapping[str, Any]) -> tuple[LinkFigures, ...]:
+    links, seconds = findings["links"], findings["run_s"]
+    used = links["bytes"] * 8 / (scaled.capacity_bps * seconds)
+    return tuple(
+        LinkFigures(
+            scaled.link_name(i), scaled.kinds[scaled.link_kind[i]], int(links["bytes"][i]),
+            int(links["drops"][i]), float(used[i]), float(links["h_score"][i]),
+        )
+        for i in range(scaled.n_links)
+    )  # fmt: skip
+
+
+def _fidelity(
+    plan: Plan,
+    findings: Mapping[str, Any],
+    iterations: Sequence[IterationResult],
+    bounds: Sequence[float | None],
+    model_s: float | None,
+    faults: Sequence[FaultFigures],
+) -> Fidelity:
+    first_fault = min((f.t_s for f in faults if f.t_s is not None), default=float("inf"))
+    healthy = [
+        i for i, row in zip(iterations, findings["iterations"], strict=True) if row["end_s"] <= first_fault
+    ]
+    cores = len(os.sched_getaffinity(0))
+    cpu = findings["cpu_s"]
+    sent = sum(i.packets_sent for i in iterations)
+    found = judge(
+        Evidence(
+            wrong=sum(i.wrong for i in iterations),
+            ratios_to_bound=[b / i.seconds for b, i in zip(bounds, iterations, strict=True) if b is not None],
+            healthy_ratios_to_model=[i.seconds / model_s for i in healthy] if model_s else [],
+            switch_share=cpu["switches"] / findings["run_s"] / min(cores, findings["shards"]),
+            machine_share=sum(cpu.values()) / findings["run_s"] / cores,
+            send_lag_s=max(i.send_lag_s for i in iterations),
+            retransmitted=sum(i.retransmitted for i in iterations) / max(1, sent),
+            drops=int(findings["links"]["drops"].sum()),
+            send_buffer_bytes=findings["send_buffer_bytes"],
+            send_buffer_needed_bytes=findings["send_buffer_needed_bytes"],
+        )
+    )
+    return Fidelity(found.verdict, found.reasons)
+
+
+def versions(datapath: str) -> dict[str, str]:
+    """What the run was made with."""
+    found = {"python": platform.python_version(), "kernel": platform.release(), "datapath": datapath}
+    for name in VERSIONED:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def own_memory_bytes() -> int:
+    """PSS of the command itself."""
+    for line in Path("/proc/self/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) * 1024
+    return 0
