@@ -175,7 +175,7 @@ class Emulation:
             mine = [self._interface[link] for link in links if link in own]
             if mine:
                 state = "up" if up else "down"
-                lines = "".join(f"link set {interface} {state}\n" for interface in mine)
+                lines = "".join(f"link set dev {interface} {state}\n" for interface in mine)
                 run([tool("ip"), "-n", shard.namespace.name, "-batch", "-"], given=lines)
 
     def set_loss(self, links: Int64, share: float) -> None:

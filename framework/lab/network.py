@@ -172,7 +172,7 @@ class LabNet(Mininet):  # type: ignore[misc]
         run([tool("ip"), "-batch", "-"], given="".join(self._cable_lines()))
         for shard in self.shards:
             ends = [i.name for s in self.switches if s.shard is shard for i in self._ports(s)]
-            lines = "".join(f"link set {end} up\n" for end in ends)
+            lines = "".join(f"link set dev {end} up\n" for end in ends)
             run([tool("ip"), "-n", shard.namespace.name, "-batch", "-"], given=lines)
         for switch in self.switches:
             switch.start([])

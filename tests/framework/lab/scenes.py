@@ -1,0 +1,127 @@
+"""What happens inside the namespaces of a test: `python scenes.py NAME ARGS`, the result as JSON on the last line."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+from railweave.framework.errors import LabError
+from railweave.framework.lab import shaping
+from railweave.framework.lab.emulation import Emulation
+from railweave.framework.lab.namespaces import NetNamespace, mount
+from railweave.framework.lab.ovs import run, tool
+from railweave.framework.lab.telemetry import ShardQueues, Telemetry
+from railweave.framework.model import Fabric, FabricBuilder, NodeGroup
+
+SOL_PACKET, PACKET_IGNORE_OUTGOING = 263, 23
+
+
+def rail_fabric(domains: int, rails: int, domain_bps: float, rail_bps: float) -> Fabric:
+    n = domains * rails
+    groups = [NodeGroup("gpu", 0, (domains, rails), "g"), NodeGroup("domain", n, (domains,), "d"),
+              NodeGroup("rail", n + domains, (rails,), "r")]  # fmt: skip
+    builder = FabricBuilder("rail-only", groups, {})
+    gpus = np.arange(n)
+    builder.cables(gpus, n + gpus // rails, "d", domain_bps, element=n + gpus // rails)
+    builder.cables(gpus, n + domains + gpus % rails, "r", rail_bps, element=n + domains + gpus % rails)
+    return builder.build()
+
+
+def _cable() -> tuple[NetNamespace, socket.socket, socket.socket]:
+    """A veth pair a-b between two namespaces: the sender's namespace, a socket on each end."""
+    near, far = NetNamespace.create("near"), NetNamespace.create("far")
+    run([tool("ip"), "link", "add", "name", "a", "mtu", "9000", "netns", "near", "type", "veth", "peer", "name", "b",
+         "mtu", "9000", "netns", "far"])  # fmt: skip
+    sockets = []
+    for space, end in ((near, "a"), (far, "b")):
+        run([tool("ip"), "-n", space.name, "link", "set", "dev", end, "up"])
+        with space.entered():
+            sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+            sock.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+            sock.bind((end, 0x88B5))  # the local experimental ethertype
+        sockets.append(sock)
+    return near, sockets[0], sockets[1]
+
+
+def train(packets: int, size: int, rate_bps: float) -> dict[str, Any]:
+    """Arrival of the last of `packets` back-to-back packets, in packet times."""
+    near, sender, receiver = _cable()
+    shaping.shape(near, [("a", rate_bps, 0.0)])
+    shaping.verify(near, [("a", rate_bps)])
+    frame = bytes.fromhex("ffffffffffff02000000000188b5") + bytes(size - 14)
+    began = time.monotonic()
+    for _ in range(packets):
+        sender.send(frame)
+    receiver.settimeout(30)
+    for _ in range(packets):
+        receiver.recv(64)
+    return {"packet_times": (time.monotonic() - began) * rate_bps / (8 * size)}
+
+
+def queue(packets: int, size: int, rate_bps: float) -> dict[str, Any]:
+    """What telemetry says while a train drains: first backlog and the service rate, and after it drained."""
+    near, sender, _receiver = _cable()
+    shaping.shape(near, [("a", rate_bps, 0.0)])
+    telemetry = Telemetry([(ShardQueues(near, ["a"]), np.array([0]))], 1)
+    frame = bytes.fromhex("ffffffffffff02000000000188b5") + bytes(size - 14)
+    up = np.ones(1, bool)
+    began = time.monotonic()
+    for _ in range(packets):
+        sender.send(frame)
+    looks = [telemetry.measure(began, up)]
+    while looks[-1].queue_bytes[0] > 0:
+        time.sleep(0.02)
+        looks.append(telemetry.measure(began, up))
+    rates = [float(m.service_bps[0]) for m in looks if not np.isnan(m.service_bps[0])]
+    return {
+        "first_queue_packets": float(looks[0].queue_bytes[0]) / size,
+        "rates": rates,
+        "sent_packets": float(sum(m.sent_packets[0] for m in looks)),
+        "sent_bytes": float(sum(m.sent_bytes[0] for m in looks)),
+        "idle_has_rate": not np.isnan(telemetry.measure(began, up).service_bps[0]),
+    }
+
+
+def unshaped_is_refused() -> dict[str, Any]:
+    """A rate changed behind our back is found by the verification."""
+    near, *_ = _cable()
+    shaping.shape(near, [("a", 4e6, 0.0)])
+    run([tool("tc"), "-n", "near", "class", "change", "dev", "a", "parent", "1:", "classid", "1:1", "htb", "rate",
+         "5mbit", "burst", "100"])  # fmt: skip
+    try:
+        shaping.verify(near, [("a", 4e6)])
+    except LabError as error:
+        return {"error": str(error)}
+    return {"error": ""}
+
+
+def bring_up(domains: int, rails: int) -> dict[str, Any]:
+    """Build, shape, degrade, cut and look at a small fabric."""
+    lab = Emulation(rail_fabric(domains, rails, 36e6, 4e6), 4096)
+    lab.open_namespaces()
+    lab.build()
+    lab.shape(lab.fabric)
+    rail = domains * rails + domains
+    links = lab.fabric.element_links(rail)
+    lab.set_rates(links, lab.fabric.capacity_bps[links] * 0.2)
+    rates = {}
+    for (path, interface), asked in zip(lab.link_interfaces(), lab.rates_bps, strict=True):
+        space = next(s.namespace for s in lab.shards if s.namespace.path == path)
+        rates[interface] = [float(asked), float(shaping.rates_in_force(space, [interface])[0])]
+    lab.set_loss(links[:2], 0.5)
+    lab.set_loss(links[:2], 0.0)
+    lab.set_carrier(links[:2], up=False)
+    ports = lab.shards[0].vsctl(["--format=json", "--columns=name,ofport", "list", "Interface"])
+    lab.down()
+    return {"rates": rates, "ports": json.loads(ports)["data"], "send_buffer": lab.send_buffer_bytes}
+
+
+if __name__ == "__main__":
+    mount("tmpfs", "/run", "tmpfs", data="mode=755")
+    scene, *words = sys.argv[1:]
+    print(json.dumps(globals()[scene](*(json.loads(word) for word in words))))
