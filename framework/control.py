@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+
 from railweave.framework.errors import NoPathError
 from railweave.framework.health.options import HealthOptions
 from railweave.framework.hookspecs import Router

@@ -104,7 +104,7 @@ def load() -> Registers:
         holder = f"{entry.name} ({entry.dist.name if entry.dist else entry.value})"
         try:
             found.append((holder, entry.load()))
-        except Exception as error:  # noqa: BLE001 - a stranger's import may raise anything; it is named, not hidden
+        except Exception as error:
             raise PluginError(
                 f"plugin {holder} cannot be loaded from {entry.value}: {type(error).__name__}: {error}. "
                 "Repair or uninstall it."

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from railweave.framework.experiment import Plan
 from railweave.framework.fidelity import Evidence, judge
 from railweave.framework.figures import iteration_groups, iteration_rows

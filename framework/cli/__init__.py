@@ -1,0 +1,83 @@
+"""The `railweave` command. A file per subcommand, imported when it is called: `--help` must not wait for numpy."""
+
+from __future__ import annotations
+
+import traceback
+from importlib import import_module
+from typing import Any
+
+import click
+
+from railweave.framework.cli.signals import Terminated
+from railweave.framework.errors import RailweaveError
+
+VERBOSE = "railweave.verbose"
+"""Key of click's `ctx.meta` that `-v` sets; tracebacks are shown then."""
+
+COMMANDS = {
+    "run": "Bring up a lab and run an experiment in it.",
+    "topo": "List fabrics, or show one.",
+    "routers": "List the routers and the fabrics they serve.",
+    "plugins": "List everything that plugins offer.",
+    "doctor": "Say what this machine can do, and how to mend the rest.",
+    "shell": "Bring up the lab and open Mininet's prompt in it.",
+    "bench": "Measure this machine: bring-up, transport, rule installation.",
+}
+
+
+class Commands(click.Group):
+    """Loads subcommands by name and turns what they raise into messages and exit codes."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command = getattr(import_module(f"railweave.framework.cli.{name}"), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except RailweaveError as error:
+            _say(ctx, str(error))
+            ctx.exit(error.exit_code)
+        except KeyboardInterrupt:
+            _say(ctx, "interrupted.")
+            ctx.exit(130)
+        except Terminated as error:
+            _say(ctx, f"ended by {error.name}.")
+            ctx.exit(128 + error.number)
+
+
+def _say(ctx: click.Context, message: str) -> None:
+    if ctx.meta.get(VERBOSE):
+        click.echo(traceback.format_exc(), err=True, nl=False)
+    click.echo(f"railweave: {message}", err=True)
+
+
+def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from railweave.framework import __version__
+
+        click.echo(f"railweave {__version__}")
+        ctx.exit()
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="\b\nExample:\n  railweave run --fault 'at=iter:4 degrade rail:1 to=20%'\n\n"
+    "\b\nExit codes: 0 done, 1 the run failed, 2 bad usage, input or machine, 130 Ctrl-C, 143 SIGTERM.",
+)
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show it."
+)
+def main() -> None:
+    """Emulate the networks of AI clusters with real packets, and let measured link health steer the routes."""

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
+
 from railweave.framework.addressing import ENTROPY_BASE, ROCE_PORT, ipv4, ipv4_text
 from railweave.framework.errors import LabError
 from railweave.framework.lab.emulation import Emulation, cpu_seconds

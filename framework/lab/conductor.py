@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from railweave.framework.channel import Channel
 from railweave.framework.control import Reroute, RouteControl, score_changes
 from railweave.framework.errors import LabError, TransportError

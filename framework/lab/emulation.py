@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+
 from railweave.framework.addressing import ipv4, ipv4_text, mac_text
 from railweave.framework.errors import LabError, MachineError
 from railweave.framework.lab import shaping

@@ -6,6 +6,7 @@ import os
 import signal
 
 import numpy as np
+
 from railweave.framework.errors import LabError
 from railweave.framework.faults import ResolvedFault
 from railweave.framework.lab.emulation import Emulation

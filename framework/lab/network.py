@@ -15,6 +15,7 @@ from mininet.link import Intf, Link
 from mininet.net import Mininet
 from mininet.node import Host, Node, OVSSwitch
 from mininet.topo import Topo
+
 from railweave.framework.addressing import dpid, ipv4, ipv4_text, mac_text
 from railweave.framework.lab.names import HOST_PORT, host_name, interface_name
 from railweave.framework.lab.namespaces import NetNamespace

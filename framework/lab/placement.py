@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import numpy as np
+
 from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Int64
 

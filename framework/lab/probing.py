@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.model import Fabric, Measurement, PacketFormat
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
+
 from railweave.framework.errors import LabError
 from railweave.framework.lab.namespaces import NetNamespace
 from railweave.framework.lab.ovs import run, tool

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
 from railweave.framework.errors import LabError
 from railweave.framework.lab.namespaces import NetNamespace
 from railweave.framework.model import Measurement

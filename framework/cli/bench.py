@@ -1,0 +1,85 @@
+"""`railweave bench`: figures of this machine, each as ratios to a known way in the same run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import click
+
+from railweave.framework.cli.context import example, json_option, print_json, verbose_option
+from railweave.framework.cli.signals import raised_signals
+
+
+@click.group(
+    short_help="Measure this machine: bring-up, transport, rule installation.",
+    epilog=example("railweave bench bring-up --gpus 64"),
+)
+def bench() -> None:
+    """Measure this machine: how fast labs come up, packets go out and rules go in."""
+
+
+@bench.command("bring-up", epilog=example("railweave bench bring-up --gpus 64 --repeat 3 --json"))
+@click.option(
+    "--gpus", type=click.IntRange(2), default=64, show_default=True, help="Size of the rail-only fabric."
+)
+@click.option(
+    "--repeat", type=click.IntRange(1), default=1, show_default=True, help="Runs of each; medians are shown."
+)
+@json_option
+@verbose_option
+def bring_up(gpus: int, repeat: int, as_json: bool, verbose: bool) -> None:
+    """Time bringing a shaped fabric up and down, against stock Mininet with TCLink."""
+    from railweave.framework.lab import bench as lab
+
+    with raised_signals():
+        _show("bring-up", lab.bring_up(gpus, repeat), as_json=as_json)
+
+
+@bench.command("transport", epilog=example("railweave bench transport --seconds 5"))
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=3.0,
+    show_default=True,
+    help="Length of each part.",
+)
+@json_option
+@verbose_option
+def transport(seconds: float, as_json: bool, verbose: bool) -> None:
+    """Count payload packets per second of one core over one veth, against scapy and a bare socket loop."""
+    from railweave.framework.lab import bench as lab
+
+    with raised_signals():
+        _show("transport", lab.transport(seconds), as_json=as_json)
+
+
+@bench.command("install", epilog=example("railweave bench install --rules 10000"))
+@click.option(
+    "--rules", type=click.IntRange(1), default=10_000, show_default=True, help="How many to install."
+)
+@json_option
+@verbose_option
+def install(rules: int, as_json: bool, verbose: bool) -> None:
+    """Count rules per second through the controller, against one ovs-ofctl bundle."""
+    from railweave.framework.lab import bench as lab
+
+    with raised_signals():
+        _show("install", lab.install(rules), as_json=as_json)
+
+
+def _show(name: str, figures: Mapping[str, object], *, as_json: bool) -> None:
+    if as_json:
+        print_json(f"bench.{name}", dict(figures))
+        return
+    for key, value in _flat(figures):
+        click.echo(f"{key:<32} {value:.4g}" if isinstance(value, float) else f"{key:<32} {value}")
+
+
+def _flat(figures: Mapping[str, object], prefix: str = "") -> list[tuple[str, object]]:
+    pairs: list[tuple[str, object]] = []
+    for key, value in figures.items():
+        if isinstance(value, Mapping):
+            pairs += _flat(value, f"{prefix}{key}.")
+        else:
+            pairs.append((prefix + key, value))
+    return pairs

@@ -1,0 +1,33 @@
+"""`railweave shell`: the lab up, Mininet's prompt inside it."""
+
+from __future__ import annotations
+
+import click
+
+from railweave.framework.cli.context import example, verbose_option
+from railweave.framework.cli.options import ExperimentCommand, experiment_options, plan_of
+from railweave.framework.cli.signals import raised_signals
+
+
+@click.command(
+    cls=ExperimentCommand,
+    short_help="Bring up the lab and open Mininet's prompt in it.",
+    epilog=example("railweave shell --domains 2 --rails 2"),
+)
+@experiment_options
+@verbose_option
+@click.pass_context
+def shell(ctx: click.Context, /, verbose: bool, **_: object) -> None:
+    """Bring up the lab of an experiment, with its routes installed, and open Mininet's prompt in it.
+
+    Takes the options of `run`. Leaving the prompt takes the lab down.
+    """
+    plan = plan_of(ctx)
+    for note in plan.notes:
+        click.echo(f"note: {note}", err=True)
+
+    from railweave.framework.lab.shell import shell as open_shell
+
+    with raised_signals():
+        code = open_shell(plan)
+    ctx.exit(code)

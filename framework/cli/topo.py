@@ -1,0 +1,160 @@
+"""`railweave topo`: fabrics, without bringing one up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from railweave.framework.cli.context import example, json_option, print_json, registers, table, verbose_option
+from railweave.framework.cli.options import ExperimentCommand, overrides_of
+
+if TYPE_CHECKING:
+    from railweave.framework.model import Fabric
+
+
+@click.group(
+    short_help="List fabrics, or show one.",
+    epilog=example("railweave topo show rail-only --domains 8 --rails 8"),
+)
+def topo() -> None:
+    """List the fabrics there are, or show what one consists of."""
+
+
+@topo.command("list", epilog=example("railweave topo list --json"))
+@json_option
+@verbose_option
+@click.pass_context
+def list_(ctx: click.Context, as_json: bool, verbose: bool) -> None:
+    """List every topology, with its options and their defaults."""
+    offers = registers(ctx)["topology"].offers()
+    if as_json:
+        print_json(
+            "topologies",
+            {
+                "topologies": [
+                    {
+                        "name": offer.name,
+                        "summary": offer.thing.summary,
+                        "options": {p.name: p.default for p in offer.thing.parameters},
+                        "plugin": offer.holder,
+                    }
+                    for offer in offers
+                ]
+            },
+        )
+        return
+    from railweave.framework.quantities import exact
+
+    rows = [
+        (
+            offer.name,
+            ", ".join(f"{p.name}={exact(p, p.default)}" for p in offer.thing.parameters),
+            offer.thing.summary,
+        )
+        for offer in offers
+    ]
+    click.echo(table(("topology", "options", "what it is"), rows))
+
+
+@topo.command(
+    "show", cls=ExperimentCommand, epilog=example("railweave topo show rail-only --domains 2 --links")
+)
+@click.argument("name", required=False, default="rail-only")
+@click.option(
+    "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Set any option, as topology.KEY=VALUE."
+)
+@click.option("--links", "every_link", is_flag=True, help="List every link by name.")
+@json_option
+@verbose_option
+@click.pass_context
+def show(
+    ctx: click.Context, /, name: str, every_link: bool, as_json: bool, verbose: bool, **_: object
+) -> None:
+    """Show the nodes, links and rates of the fabric NAME (rail-only), as declared."""
+    from railweave.framework.experiment import build_fabric
+
+    params = {k: v for k, v in ctx.params.items() if k != "name"}
+    values, labels = overrides_of(params, ctx)
+    options = {}
+    for key, value in values.items():
+        section, _dot, option = key.rpartition(".")
+        if section not in ("", "topology"):
+            raise click.BadParameter(f"{key} is no option of a fabric.", ctx=ctx, param_hint="--set")
+        options[option] = value
+        labels[f"topology.{option}"] = labels[key]
+    fabric = build_fabric(name, options, {**labels, "topology": "NAME"}, registers(ctx))
+    if as_json:
+        print_json("fabric", summary(fabric, every_link=every_link))
+    else:
+        click.echo(describe(fabric, every_link=every_link))
+
+
+def summary(fabric: Fabric, *, every_link: bool = False) -> dict[str, object]:
+    """The fabric in numbers: nodes by kind, links by kind and rate. Base units."""
+    document: dict[str, object] = {
+        "kind": fabric.kind,
+        "options": dict(fabric.params),
+        "gpus": fabric.n_gpus,
+        "nodes": [
+            {"kind": g.kind, "count": g.size, "shape": list(g.shape), "first": g.name(g.first)}
+            for g in fabric.groups
+        ],
+        "links": [
+            {"kind": kind, "count": count, "capacity_bps": rate, "latency_s": latency}
+            for (kind, rate, latency), count in _link_counts(fabric).items()
+        ],
+    }
+    if every_link:
+        document["every_link"] = [
+            {
+                "name": link.name,
+                "kind": link.kind,
+                "capacity_bps": link.capacity_bps,
+                "latency_s": link.latency_s,
+            }
+            for link in fabric.links()
+        ]
+    return document
+
+
+def describe(fabric: Fabric, *, every_link: bool = False) -> str:
+    from railweave.framework import quantities
+
+    nodes = [
+        (
+            g.kind,
+            g.size,
+            " x ".join(map(str, g.shape)),
+            f"{g.name(g.first)} .. {g.name(g.first + g.size - 1)}",
+        )
+        for g in fabric.groups
+    ]
+    links: list[tuple[object, ...]] = [
+        (kind, count, quantities.rate(rate), quantities.time(latency))
+        for (kind, rate, latency), count in _link_counts(fabric).items()
+    ]
+    parts = [
+        f"{fabric.kind}: {fabric.n_gpus} GPUs, {fabric.n_nodes - fabric.n_gpus} switches, {fabric.n_links} links",
+        table(("node", "count", "shape", "names"), nodes),
+        table(("link", "count", "rate", "latency"), links),
+    ]
+    if every_link:
+        every = [
+            (x.name, x.kind, quantities.rate(x.capacity_bps), quantities.time(x.latency_s))
+            for x in fabric.links()
+        ]
+        parts.append(table(("link", "kind", "rate", "latency"), every))
+    return "\n\n".join(parts)
+
+
+def _link_counts(fabric: Fabric) -> dict[tuple[str, float, float], int]:
+    """Directed links by (kind, rate in bit/s, latency in s), in the order they first appear."""
+    import numpy as np
+
+    columns = np.stack([fabric.link_kind.astype(float), fabric.capacity_bps, fabric.latency_s], axis=1)
+    found, first, counts = np.unique(columns, axis=0, return_index=True, return_counts=True)
+    return {
+        (fabric.kinds[int(found[i, 0])], float(found[i, 1]), float(found[i, 2])): int(counts[i])
+        for i in np.argsort(first)
+    }

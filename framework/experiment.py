@@ -1,0 +1,254 @@
+"""The experiment, checked whole before anything starts, and the plan of a run that comes of it.
+
+`load` reads file and options, `Plan` is the result: the fabric built, plugins configured, faults found in the
+fabric. `plan.document()` travels as plain data; `from_document` makes the same plan of it in another process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from railweave.framework.errors import FaultError, PluginError, RailweaveError
+from railweave.framework.experiment_model import (
+    KINDS,
+    PARAMETERS,
+    Choice,
+    Experiment,
+    experiment,
+    from_mapping,
+    options_of,
+    settings,
+)
+from railweave.framework.faults import ResolvedFault, find_link, parse, resolve
+from railweave.framework.hookspecs import (
+    Collective,
+    Controller,
+    Engine,
+    Estimator,
+    Router,
+    Topology,
+    Transport,
+)
+from railweave.framework.model import Fabric, PacketFormat, Schedule
+from railweave.framework.parameters import Value
+from railweave.framework.problems import Settings
+from railweave.framework.quantities import exact
+from railweave.framework.registry import Registers
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything decided before a run starts. `fabric` has declared rates; plugins carry their options."""
+
+    experiment: Experiment
+    topology: Topology
+    topology_params: Mapping[str, Value]
+    fabric: Fabric
+    router: Router
+    collective: Collective
+    estimator: Estimator
+    controller: Controller
+    transport: Transport
+    engine: Engine
+    schedule: Schedule
+    packet: PacketFormat
+    faults: tuple[ResolvedFault, ...]
+    pcap_links: tuple[int, ...]
+    notes: tuple[str, ...] = ()
+
+    def document(self) -> dict[str, object]:
+        """The resolved experiment as plain data in base units; `from_document` makes this plan of it."""
+        return self.experiment.document()
+
+    def yaml(self) -> str:
+        """The resolved experiment as a file a person reads, and `railweave run` runs again."""
+        document = self.document()
+        for kind in KINDS:
+            plugin = getattr(self, kind)
+            units = {p.name: p for p in getattr(plugin, "parameters", ())}
+            section = document[kind]
+            assert isinstance(section, dict)
+            document[kind] = {k: exact(units[k], v) if k in units else v for k, v in section.items()}
+        health = document["health"]
+        assert isinstance(health, dict)
+        document["health"] = {k: exact(PARAMETERS[f"health.{k}"], v) for k, v in health.items()}
+        document["size"] = exact(PARAMETERS["size"], self.experiment.size)
+        return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+
+
+def load(
+    path: Path | None,
+    overrides: Mapping[str, object] | None,
+    registers: Registers,
+    labels: Mapping[str, str] | None = None,
+) -> Plan:
+    """The plan of an experiment file with options laid over it; no file means all defaults.
+
+    `overrides`: dotted keys such as "size", "router", "topology.rails", "health.step". `labels`: what the user
+    called them, for messages (`--rails`). Raises ExperimentError that lists everything wrong at once.
+    """
+    return _plan(settings(path, overrides, labels), registers)
+
+
+def from_document(document: Mapping[str, object], registers: Registers) -> Plan:
+    """The plan that gave this document, in another process or at another time."""
+    return _plan(from_mapping(document, "the experiment's document"), registers)
+
+
+def build_fabric(
+    name: str, options: Mapping[str, object], labels: Mapping[str, str], registers: Registers
+) -> Fabric:
+    """A fabric alone, for looking at. Raises ExperimentError that lists everything wrong."""
+    found = settings(None, {"topology": name, **{f"topology.{k}": v for k, v in options.items()}}, labels)
+    asked, _ = experiment(found)
+    topology, choice = _chosen(found, registers, "topology", asked.topology)
+    fabric: Fabric | None = None
+    if choice is not None:
+        fabric = _guarded(found, ("topology",), lambda: topology.build(choice.options))
+    found.check()
+    assert fabric is not None
+    return fabric
+
+
+def _plan(found: Settings, registers: Registers) -> Plan:
+    unread = {p.key[0] for p in found.problems if p.key}
+    asked, broken = experiment(found)
+    things: dict[str, Any] = {}
+    choices: dict[str, Choice] = {}
+    for kind in KINDS:
+        if kind in broken:
+            continue
+        thing, choice = _chosen(found, registers, kind, getattr(asked, kind))
+        if choice is not None:
+            things[kind], choices[kind] = thing, choice
+    fabric: Fabric | None = None
+    if "topology" in things and "topology" not in unread:
+        params = choices["topology"].options
+        fabric = _guarded(found, ("topology",), lambda: things["topology"].build(params))
+    if not broken & {"size", "dtype"} and asked.size % np.dtype(asked.dtype).itemsize:
+        width = np.dtype(asked.dtype).itemsize
+        found.report(
+            ("size",), f"{asked.size} bytes are not whole elements of {asked.dtype} ({width} bytes each)."
+        )
+    faults: tuple[ResolvedFault, ...] = ()
+    pcap: tuple[int, ...] = ()
+    schedule: Schedule | None = None
+    if fabric is not None:
+        for kind in ("router", "collective"):
+            if kind in things:
+                _must_serve(found, registers, kind, choices[kind].name, things[kind], fabric)
+        if "faults" not in broken:
+            faults = _faults(found, asked, fabric, 1 << 60 if "iterations" in broken else asked.iterations)
+        if "pcap" not in broken:
+            pcap = _captured(found, asked, fabric)
+        if "collective" in things and not found.problems:
+            ranks, size, dtype, redop = range(fabric.n_gpus), asked.size, asked.dtype, asked.redop
+            schedule = _guarded(
+                found,
+                ("collective",),
+                lambda: things["collective"].schedule(fabric, ranks, size, dtype, redop),
+            )
+    found.check()
+    assert fabric is not None and schedule is not None
+    resolved = asked.model_copy(update={**choices, "faults": tuple(f.text for f in faults)})
+    return Plan(
+        experiment=resolved,
+        topology=things["topology"],
+        topology_params=_values(choices["topology"]),
+        fabric=fabric,
+        router=things["router"],
+        collective=things["collective"],
+        estimator=things["estimator"],
+        controller=things["controller"],
+        transport=things["transport"],
+        engine=things["engine"],
+        schedule=schedule,
+        packet=PacketFormat(asked.path_mtu),
+        faults=faults,
+        pcap_links=pcap,
+        notes=tuple(found.notes),
+    )
+
+
+def _chosen(found: Settings, registers: Registers, kind: str, choice: Choice) -> tuple[Any, Choice | None]:
+    """The plugin, configured, and the choice with its options complete; None for it when something is wrong."""
+    try:
+        thing = registers[kind][choice.name]
+    except PluginError as error:
+        found.report((kind, "name") if found.given(kind, "name") else (kind,), str(error))
+        return None, None
+    options = options_of(found, kind, choice, tuple(getattr(thing, "parameters", ())))
+    if options is None:
+        return None, None
+    configure = getattr(thing, "configured", None)
+    if configure is not None:
+        thing = _guarded(found, (kind,), lambda: configure(options))
+    return thing, None if thing is None else Choice(name=choice.name, options=options)
+
+
+def _guarded(found: Settings, key: tuple[str, ...], make: Any) -> Any:
+    """What `make` gives, or None with its refusal reported."""
+    try:
+        return make()
+    except RailweaveError as error:
+        found.report(key, str(error))
+        return None
+
+
+def _must_serve(
+    found: Settings, registers: Registers, kind: str, name: str, thing: Router | Collective, fabric: Fabric
+) -> None:
+    if serves(thing, fabric.kind):
+        return
+    others = [n for n, t in registers[kind].items() if serves(t, fabric.kind)]
+    found.report(
+        (kind, "name") if found.given(kind, "name") else (kind,),
+        f"{kind} {name} does not serve {fabric.kind} fabrics, only {', '.join(thing.serves)}. "
+        f"For {fabric.kind} there is: {', '.join(others) or 'none'}.",
+    )
+
+
+def serves(thing: Router | Collective, fabric_kind: str) -> bool:
+    """Whether a router or collective serves a kind of fabric; `*` or nothing said is all of them."""
+    return not thing.serves or "*" in thing.serves or fabric_kind in thing.serves
+
+
+def _faults(found: Settings, asked: Experiment, fabric: Fabric, iterations: int) -> tuple[ResolvedFault, ...]:
+    chosen = found.value.get("faults") is not None
+    resolved = []
+    for i, text in enumerate(asked.faults):
+        try:
+            fault = resolve(parse(text), fabric)
+            if fault.fault.at_iteration is not None and fault.fault.at_iteration >= iterations:
+                raise FaultError(
+                    f"{text!r}: iteration {fault.fault.at_iteration} never comes; there are {iterations}, "
+                    f"0 to {iterations - 1}. Raise iterations or let it fire earlier."
+                )
+        except RailweaveError as error:
+            if chosen:
+                found.report(("faults", i), str(error))
+            else:
+                found.notes.append(f"no fault in this run; the default does not fit it: {error}")
+            continue
+        resolved.append(fault)
+    return tuple(resolved)
+
+
+def _captured(found: Settings, asked: Experiment, fabric: Fabric) -> tuple[int, ...]:
+    links = []
+    for i, name in enumerate(asked.pcap):
+        try:
+            links.append(find_link(fabric, name))
+        except RailweaveError as error:
+            found.report(("pcap", i), str(error))
+    return tuple(links)
+
+
+def _values(choice: Choice) -> dict[str, Value]:
+    return {k: v for k, v in choice.options.items() if isinstance(v, int | float | bool | str)}

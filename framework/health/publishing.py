@@ -1,0 +1,99 @@
+"""Raw scores made steady: steps, hysteresis, aggregation to switches, and a version per change."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from railweave.framework.errors import HealthError
+from railweave.framework.health.options import Aggregate, HealthOptions
+from railweave.framework.health.registry import RailRegistry
+from railweave.framework.model import Fabric, HealthSnapshot
+from railweave.framework.model.arrays import Bool, Float, Int64
+from railweave.framework.model.health import EQUAL_WITHIN
+
+
+def publish(
+    fabric: Fabric, previous: HealthSnapshot, raw: Float, up: Bool, *, t_s: float, options: HealthOptions
+) -> HealthSnapshot | None:
+    """The next snapshot, or None when nothing worth telling changed. Pure.
+
+    raw: (n_links,) scores of an estimator; values beyond 0..1 are held to it. up: (n_links,). A link that is
+    not up scores 0 at once; all else moves by the rule of `settle`.
+
+    Raises HealthError for arrays of other lengths and for scores that are not numbers.
+    """
+    if len(raw) != fabric.n_links or len(up) != fabric.n_links or len(previous.down) != fabric.n_links:
+        raise HealthError(
+            f"scores of {len(raw)} links and carriers of {len(up)}, after a snapshot of {len(previous.down)}, "
+            f"for a fabric of {fabric.n_links}."
+        )
+    bad = np.flatnonzero(~np.isfinite(raw))
+    if bad.size:
+        raise HealthError(
+            f"link {fabric.link_name(int(bad[0]))}: score {raw[bad[0]]} is not a number. "
+            "An estimator answers 0..1 for every link; look at its arithmetic for links without evidence."
+        )
+    raw = np.where(up, np.clip(raw, 0.0, 1.0), 0.0)
+    links = settle(previous.link_score, raw, options.step)
+    # From the raw scores: rounding links first would let many small steps add up in their switch.
+    elements = settle(previous.element_score, aggregate(fabric, raw, options.aggregate), options.step)
+    if (
+        np.array_equal(links, previous.link_score)
+        and np.array_equal(elements, previous.element_score)
+        and np.array_equal(~up, previous.down)
+        and options.margin == previous.margin
+    ):
+        return None
+    return HealthSnapshot(
+        previous.version + 1,
+        t_s,
+        links,
+        elements,
+        ~up,
+        _rail_order(fabric, previous, elements),
+        options.margin,
+    )
+
+
+def settle(published: Float, raw: Float, step: float) -> Float:
+    """What to publish for each score: the old value until the raw one is a step or more away from it.
+
+    New values are the nearest multiple of `step`. "A step or more", not "more than a step": from 0.95 a link
+    could not come back to 1 otherwise. 0 means cut off and is exact: a positive score is never rounded down to
+    it, and a change from or to 0 is told at once.
+    """
+    nearest = np.round(np.round(raw / step) * step, 12)
+    nearest = np.where(raw > 0, np.clip(nearest, step, 1.0), 0.0)
+    moved = (np.abs(raw - published) >= step - EQUAL_WITHIN) | ((raw > 0) != (published > 0))
+    return np.where(moved, nearest, published)
+
+
+def aggregate(fabric: Fabric, link_score: Float, how: Aggregate) -> Float:
+    """(n_nodes,): the score of every switch from its links' scores; 1 for nodes that have none.
+
+    `mean` weighs by capacity, `min` takes the worst link. A link that is down counts with its 0.
+    """
+    counted = np.flatnonzero(fabric.link_element >= 0)
+    element, scores = fabric.link_element[counted], link_score[counted]
+    result = np.ones(fabric.n_nodes)
+    if how == "min":
+        np.minimum.at(result, element, scores)
+        return result
+    capacity = fabric.capacity_bps[counted]
+    weight = np.bincount(element, capacity, fabric.n_nodes)
+    total = np.bincount(element, capacity * scores, fabric.n_nodes)
+    has = weight > 0
+    result[has] = np.minimum(total[has] / weight[has], 1.0)  # a sum of equal shares can end a bit above 1
+    return result
+
+
+def _rail_order(fabric: Fabric, previous: HealthSnapshot, elements: Float) -> Int64:
+    rails = fabric.group("rail")
+    if rails is None:
+        return previous.rail_order
+    ids = slice(rails.first, rails.first + rails.size)
+    before, now = previous.element_score[ids], elements[ids]
+    registry = RailRegistry(before.tolist(), order=previous.rail_order.tolist(), version=previous.version)
+    for rail in np.flatnonzero(before != now):
+        registry.update(int(rail), float(now[rail]))
+    return np.array(registry.order, np.int64)

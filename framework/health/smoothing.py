@@ -1,0 +1,91 @@
+"""What is kept of every link between measurements: smoothed queue and loss, the last rate seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp
+
+import numpy as np
+
+from railweave.framework.errors import HealthError
+from railweave.framework.hookspecs import LinkState
+from railweave.framework.model import Fabric, Measurement
+from railweave.framework.model.arrays import Bool, Float, readonly
+
+
+@dataclass(frozen=True)
+class LinkTracker:
+    """The links as estimators see them, and what the next measurement is added to.
+
+    `links` the state; `packets` and `drops` (n_links,): smoothed counts whose ratio is the loss. Both fade
+    alike, so an idle link keeps the loss it showed, and fresh evidence outweighs old.
+    """
+
+    links: LinkState
+    packets: Float
+    drops: Float
+
+    @classmethod
+    def start(cls, fabric: Fabric) -> LinkTracker:
+        """Before any measurement: empty queues, no loss, no evidence of a rate, everything up."""
+        zero, unknown = np.zeros(fabric.n_links), np.full(fabric.n_links, np.nan)
+        return cls(_state(zero, zero, unknown, unknown, np.ones(fabric.n_links, bool)), zero, zero)
+
+
+def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float = 0.3) -> LinkTracker:
+    """The tracker after one more interval; pure.
+
+    Queue and loss follow with time constant `smoothing_s` (weight 1 - exp(-dt / smoothing_s), so uneven
+    intervals are alike). `service_bps` and `probe_s` are the last evidence: NaN brings none, and an emptied
+    slow link must not heal by being empty.
+
+    Raises HealthError for a measurement of other links, of no duration, or with a count that is negative or
+    not a number.
+    """
+    _check(measurement, len(tracker.packets))
+    gain = 1.0 if smoothing_s == 0 else 1.0 - exp(-measurement.dt_s / smoothing_s)
+    old = tracker.links
+    packets = _follow(tracker.packets, measurement.sent_packets + measurement.drops, gain)
+    drops = _follow(tracker.drops, measurement.drops, gain)
+    seen = packets > np.finfo(np.float64).tiny  # below it the faded counts carry no ratio any more
+    loss = np.where(seen, drops / np.where(seen, packets, 1.0), old.loss)
+    return LinkTracker(
+        _state(
+            _follow(old.queue_bytes, measurement.queue_bytes, gain),
+            loss,
+            np.where(np.isnan(measurement.service_bps), old.service_bps, measurement.service_bps),
+            np.where(np.isnan(measurement.probe_s), old.probe_s, measurement.probe_s),
+            measurement.up,
+        ),
+        packets,
+        drops,
+    )
+
+
+def _follow(old: Float, new: Float, gain: float) -> Float:
+    return readonly(old + gain * (new - old), np.float64)
+
+
+def _state(queue: Float, loss: Float, service: Float, probe: Float, up: Bool) -> LinkState:
+    queue, loss, service, probe = (readonly(values, np.float64) for values in (queue, loss, service, probe))
+    return LinkState(queue, loss, service, probe, readonly(up, np.bool_))
+
+
+def _check(measurement: Measurement, n_links: int) -> None:
+    if not measurement.dt_s > 0:
+        raise HealthError(
+            f"measurement at {measurement.t_s} s covers {measurement.dt_s} s: it must be above 0."
+        )
+    counts = ("sent_bytes", "sent_packets", "drops", "queue_bytes")
+    for name in (*counts, "service_bps", "probe_s", "up"):
+        values = getattr(measurement, name)
+        if len(values) != n_links:
+            raise HealthError(
+                f"measurement at {measurement.t_s} s: {name} of {len(values)} links, not {n_links}."
+            )
+        bad = np.flatnonzero(~(values >= 0)) if name in counts else np.flatnonzero(values < 0)
+        if bad.size:
+            raise HealthError(
+                f"measurement at {measurement.t_s} s: {name} of link {bad[0]} is {values[bad[0]]}; "
+                "it must be 0 or more."
+            )

@@ -1,0 +1,52 @@
+"""Delay at line rate over delay now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from railweave.framework.hookspecs import LinkState
+from railweave.framework.model import Fabric, PacketFormat
+from railweave.framework.model.arrays import Float
+from railweave.framework.parameters import Parameter, Value
+
+
+class Delay:
+    """h = (1 - loss) T0 / T with T0 = L/C + l and T = (Q + L)/C' + l; 0 for a link that is down.
+
+    L wire bytes of a full packet, C and l the link's rate and latency, Q its smoothed queue, C' the rate it was
+    last seen to serve while backlogged (C before any evidence). C' is what keeps an emptied slow link low.
+
+    Busy is not sick: senders keep their own windows waiting on healthy links too, and a rail that carries the
+    traffic of two would score below a slow one that carries none. So of Q only what exceeds the windows counts:
+    `allowance` full packets or `allowance_time` at line rate, whichever is more. 0 and 0 give the plain formula.
+    """
+
+    summary = "delay at line rate over delay now: queue beyond the senders' windows, and service rate"
+    parameters: tuple[Parameter, ...] = (
+        Parameter(
+            "allowance", 8, "count", "packets of queue that count as none: senders' windows", minimum=0
+        ),
+        Parameter(
+            "allowance_time", 0.03, "time", "queue that counts as none, in time at line rate", minimum=0
+        ),
+    )
+
+    def __init__(self, allowance: int = 8, allowance_time: float = 0.03) -> None:
+        self._allowance, self._allowance_time = allowance, allowance_time
+
+    def configured(self, options: Mapping[str, Value]) -> Delay:
+        return Delay(int(options["allowance"]), float(options["allowance_time"]))
+
+    def scores(self, fabric: Fabric, state: LinkState, packet: PacketFormat) -> Float:
+        """(n_links,) in 0..1."""
+        packet_bits = 8.0 * packet.full_packet_bytes
+        service = np.where(np.isnan(state.service_bps), fabric.capacity_bps, state.service_bps)
+        at_line_rate = packet_bits / fabric.capacity_bps + fabric.latency_s
+        windows = np.maximum(self._allowance * packet_bits, self._allowance_time * fabric.capacity_bps)
+        queue_bits = np.maximum(0.0, 8.0 * state.queue_bytes - windows)
+        with np.errstate(divide="ignore", over="ignore"):  # a rate of (almost) 0 is an endless delay, score 0
+            now = (queue_bits + packet_bits) / service + fabric.latency_s
+        h = (1.0 - state.loss) * at_line_rate / now
+        return np.where(state.up, np.clip(h, 0.0, 1.0), 0.0)

@@ -1,0 +1,15 @@
+"""Registers the built-in health estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from railweave.framework.hookspecs import Estimator, hookimpl
+from railweave.plugins.estimators.delay import Delay
+from railweave.plugins.estimators.rate import Rate
+
+
+@hookimpl
+def register_estimators(register: Callable[[str, Estimator], None]) -> None:
+    register("delay", Delay())
+    register("rate", Rate())

@@ -1,0 +1,105 @@
+"""Which path each pair takes, for arrays of pairs: the source's rules, then what is left around damage."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from railweave.framework.model.arrays import Bool, Float, Int64
+from railweave.framework.model.health import EQUAL_WITHIN
+from railweave.plugins.hscore.links import DR, DRD, NONE, RD, D, R, RailLinks, whole
+from railweave.plugins.hscore.scores import Scores
+
+DAMAGE_CELLS = 1 << 21
+"""Pairs x rails looked at in one go around damage; bounds the memory."""
+
+
+def by_rule(scores: Scores, src: Int64, dst: Int64, detour: bool) -> tuple[Int64, Int64]:
+    """(kind, via) of every pair as if no link were dead; `via` is the rail of a drd-path, else -1.
+
+    Same GPU: nothing. Same domain: d. Same rail: r, or drd over the best fit with `detour`. Otherwise drd over
+    the best fit, the first rail in (H, id) order strictly above the bar; without one, rd iff gamma of the
+    source exceeds gamma of the destination, else dr. Source: "rail-only connections, Part 2", section on
+    remote rails.
+    """
+    kind = direct(scores, src, dst)
+    at = np.searchsorted(scores.ordered, scores.bars(scores.thresholds(src, dst, detour)), side="right")
+    via = np.append(scores.order, -1)[at]
+    return np.where(via >= 0, DRD, kind), via
+
+
+def direct(scores: Scores, src: Int64, dst: Int64) -> Int64:
+    """The kind of path without a remote rail."""
+    d1, g1 = np.divmod(src, len(scores.rail))
+    d2, g2 = np.divmod(dst, len(scores.rail))
+    kind = np.where(scores.gamma[src] > scores.gamma[dst] + EQUAL_WITHIN, RD, DR)
+    kind[g1 == g2] = R
+    kind[d1 == d2] = D
+    kind[src == dst] = NONE
+    return kind
+
+
+def score_of(scores: Scores, src: Int64, dst: Int64, kind: Int64, via: Int64 | int) -> Float:
+    """(P,): the product of the scores of the elements each path crosses; 0 for no path."""
+    d1, g1 = np.divmod(src, len(scores.rail))
+    d2, g2 = np.divmod(dst, len(scores.rail))
+    h_d1, h_d2, h_g1, h_g2 = scores.domain[d1], scores.domain[d2], scores.rail[g1], scores.rail[g2]
+    return np.choose(
+        kind,
+        [np.zeros(len(src)), h_d1, h_g1, h_g1 * h_d2, h_d1 * h_g2, h_d1 * scores.rail[via] * h_d2],
+    )
+
+
+def around_damage(
+    links: RailLinks, scores: Scores, src: Int64, dst: Int64, detour: bool
+) -> tuple[Int64, Int64]:
+    """(kind, via) of pairs whose path by rule crosses a dead link.
+
+    The best fit among the rails that this pair can still use; else the direct path by rule; else the best
+    scored of all that is left, ties to the shorter path, then to the lower rail. NONE when nothing is.
+    """
+    kind, via = np.empty(len(src), np.int64), np.empty(len(src), np.int64)
+    block = max(1, DAMAGE_CELLS // links.rails)
+    for start in range(0, len(src), block):
+        part = slice(start, start + block)
+        kind[part], via[part] = _around(links, scores, src[part], dst[part], detour)
+    return kind, via
+
+
+def _around(links: RailLinks, scores: Scores, src: Int64, dst: Int64, detour: bool) -> tuple[Int64, Int64]:
+    rows, drd = np.arange(len(src)), _usable_rails(links, scores.dead, src, dst)
+    routable = drd & (scores.rail > scores.bars(scores.thresholds(src, dst, detour))[:, None])
+    in_order = routable[:, scores.order]
+    best_fit = scores.order[in_order.argmax(axis=1)]
+
+    rule = direct(scores, src, dst)
+    other = np.select([rule == RD, rule == DR], [DR, RD], NONE)
+    usable = np.stack([_usable(links, scores.dead, src, dst, k) for k in (rule, other)], axis=1)
+    direct_score = np.stack([score_of(scores, src, dst, k, -1) for k in (rule, other)], axis=1)
+    d1, d2 = src // links.rails, dst // links.rails
+    drd_score = scores.domain[d1, None] * scores.rail * scores.domain[d2, None]
+    left = np.concatenate((np.where(usable, direct_score, -1.0), np.where(drd, drd_score, -1.0)), axis=1)
+    first = (left >= left.max(axis=1, keepdims=True) - EQUAL_WITHIN).argmax(axis=1)
+
+    conditions = [routable.any(axis=1), usable[:, 0], left[rows, first] < 0, first >= 2]
+    kind = np.select(conditions, [DRD, rule, NONE, DRD], other)
+    return kind, np.select(conditions, [best_fit, -1, -1, first - 2], -1)
+
+
+def _usable(links: RailLinks, dead: Bool, src: Int64, dst: Int64, kind: Int64) -> Bool:
+    """(P,): whether every link of that direct path lives; False where kind is NONE."""
+    hops = links.hops(src, dst, kind, np.full(len(src), -1))
+    return np.asarray((kind != NONE) & whole(hops, dead), np.bool_)
+
+
+def _usable_rails(links: RailLinks, dead: Bool, src: Int64, dst: Int64) -> Bool:
+    """(P, K): whether the drd-path of each pair over each rail lives; False for the rails of the pair itself."""
+    alive, shape = ~dead, (links.domains, links.rails)
+    out = (alive[links.d_down] & alive[links.r_up]).reshape(shape)
+    back = (alive[links.r_down] & alive[links.d_up]).reshape(shape)
+    d1, g1 = np.divmod(src, links.rails)
+    d2, g2 = np.divmod(dst, links.rails)
+    ends = alive[links.d_up[src]] & alive[links.d_down[dst]] & (d1 != d2)
+    usable: Bool = ends[:, None] & out[d1] & back[d2]
+    rows = np.arange(len(src))
+    usable[rows, g1] = usable[rows, g2] = False
+    return usable

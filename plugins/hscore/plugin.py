@@ -1,0 +1,13 @@
+"""Registers the h-score router."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from railweave.framework.hookspecs import Router, hookimpl
+from railweave.plugins.hscore.router import HScore
+
+
+@hookimpl
+def register_routers(register: Callable[[str, Router], None]) -> None:
+    register("hscore", HScore())

@@ -1,0 +1,71 @@
+"""h-score routing for rail-only fabrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from railweave.framework.errors import RouteError
+from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
+from railweave.framework.model.arrays import Int64
+from railweave.framework.parameters import Parameter, Value
+from railweave.plugins.hscore.choose import around_damage, by_rule
+from railweave.plugins.hscore.decision import Decision, explained
+from railweave.plugins.hscore.links import NONE, SERVES, RailLinks, whole
+from railweave.plugins.hscore.scores import Scores
+
+
+class HScore:
+    """Chooses between rd-, dr- and drd-paths by the h-scores of domains and rails; one path a pair.
+
+    Source: "LLM inference optimization ... rail-only connections, Part 2" (Cisco Outshift, 2024). Two things
+    are ours: same-rail pairs may detour (option), and a remote rail must beat m by the snapshot's margin.
+    """
+
+    summary = "rd, dr or drd by h-scores: best-fit remote rail"
+    parameters: tuple[Parameter, ...] = (
+        Parameter(
+            "same_rail_detour", True, "bool",
+            "let same-rail pairs go over a remote rail x where H(d1) H(x) H(d2) > H(g)",
+        ),
+    )  # fmt: skip
+    serves: tuple[str, ...] = SERVES
+
+    def __init__(self, same_rail_detour: bool = True) -> None:
+        self._detour = same_rail_detour
+
+    def configured(self, options: Mapping[str, Value]) -> HScore:
+        return HScore(bool(options["same_rail_detour"]))
+
+    def routes(self, fabric: Fabric, health: HealthSnapshot) -> RouteTable:
+        """A table that decides for the pairs it is asked about.
+
+        Raises UnsupportedFabricError for other fabrics, HealthError for a snapshot of another fabric.
+        """
+        links, scores = RailLinks.of(fabric), Scores.of(fabric, health)
+
+        def resolve(src: Int64, dst: Int64) -> PathBatch:
+            kind, via = self._choose(links, scores, src, dst)
+            return PathBatch.single(src, dst, links.hops(src, dst, kind, via), reachable=kind != NONE)
+
+        return RouteTable("hscore", health.version, fabric.n_gpus, resolve)
+
+    def decide(self, fabric: Fabric, health: HealthSnapshot, src: int, dst: int) -> Decision:
+        """What `routes` answers for one pair, with its reasons.
+
+        Raises RouteError for a GPU that is not there.
+        """
+        links, scores = RailLinks.of(fabric), Scores.of(fabric, health)
+        for gpu in (src, dst):
+            if not 0 <= gpu < fabric.n_gpus:
+                raise RouteError(f"there is no GPU {gpu}; this {fabric.kind} has 0..{fabric.n_gpus - 1}.")
+        kind, via = self._choose(links, scores, np.array([src]), np.array([dst]))
+        return explained(links, scores, (src, dst), (int(kind[0]), int(via[0])), self._detour)
+
+    def _choose(self, links: RailLinks, scores: Scores, src: Int64, dst: Int64) -> tuple[Int64, Int64]:
+        kind, via = by_rule(scores, src, dst, self._detour)
+        if scores.dead.any():
+            broken = np.flatnonzero(~whole(links.hops(src, dst, kind, via), scores.dead))
+            kind[broken], via[broken] = around_damage(links, scores, src[broken], dst[broken], self._detour)
+        return kind, via

@@ -1,0 +1,160 @@
+"""Steps, hysteresis, aggregation and versions of published scores; numbers by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from railweave.framework.errors import ExperimentError, HealthError
+from railweave.framework.health import HealthOptions, aggregate, publish, settle
+from railweave.framework.model import Fabric, FabricBuilder, HealthSnapshot, NodeGroup
+
+OPTIONS = HealthOptions()
+
+
+def start(fabric: Fabric) -> HealthSnapshot:
+    return HealthSnapshot.healthy(fabric, margin=OPTIONS.margin)
+
+
+def told(
+    fabric: Fabric, previous: HealthSnapshot, scores: dict[int, float], down: tuple[int, ...] = ()
+) -> HealthSnapshot | None:
+    raw, up = np.ones(fabric.n_links), np.ones(fabric.n_links, bool)
+    for link, score in scores.items():
+        raw[link] = score
+    up[list(down)] = False
+    return publish(fabric, previous, raw, up, t_s=1.5, options=OPTIONS)
+
+
+def test_nothing_new_is_not_published(fabric: Fabric) -> None:
+    assert told(fabric, start(fabric), {}) is None
+    assert told(fabric, start(fabric), {0: 0.96, 1: 0.951}) is None
+
+
+def test_a_change_is_published_in_steps(fabric: Fabric) -> None:
+    news = told(fabric, start(fabric), {12: 0.2137})
+    assert news is not None
+    assert (news.version, news.t_s, news.margin) == (1, 1.5, 1.25)
+    assert news.link_score[12] == 0.2
+    assert np.delete(news.link_score, 12).tolist() == [1.0] * 23
+    assert told(fabric, news, {12: 0.2249}) is None
+    again = told(fabric, news, {12: 0.26})
+    assert again is not None and again.version == 2 and again.link_score[12] == 0.25
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=40))
+def test_what_is_published_lies_on_the_grid_and_within_a_step(raws: list[float]) -> None:
+    published = np.array([1.0])
+    for raw in raws:
+        published = settle(published, np.array([raw]), 0.05)
+        assert abs(published[0] * 20 - round(published[0] * 20)) < 1e-9
+        assert abs(published[0] - raw) < 0.05 + 1e-9
+        assert (published[0] > 0) == (raw > 0)
+
+
+def test_noise_around_a_rounding_edge_does_not_toggle() -> None:
+    """0.875 is the edge between 0.85 and 0.9: noise of +-0.02 around it moves the published score once at most."""
+    rng = np.random.default_rng(3)
+    published, changes = np.array([1.0]), 0
+    for raw in 0.875 + rng.uniform(-0.02, 0.02, 500):
+        before = published
+        published = settle(before, np.array([raw]), 0.05)
+        changes += int(before[0] != published[0])
+    assert changes == 1
+
+
+def test_a_score_of_095_comes_back_to_1() -> None:
+    assert settle(np.array([0.95]), np.array([1.0]), 0.05).tolist() == [1.0]
+
+
+def test_zero_means_cut_off_and_nothing_else() -> None:
+    """A link at 1 % of its rate still carries; 0 and its end are told however small the step."""
+    assert settle(np.array([1.0]), np.array([0.01]), 0.05).tolist() == [0.05]
+    assert settle(np.array([0.05]), np.array([0.0]), 0.1).tolist() == [0.0]
+    assert settle(np.array([0.0]), np.array([0.01]), 0.1).tolist() == [0.1]
+
+
+def test_down_counts_at_once(fabric: Fabric) -> None:
+    news = told(fabric, start(fabric), {}, down=(12,))
+    assert news is not None
+    assert np.flatnonzero(news.down).tolist() == [12]
+    assert news.link_score[12] == 0
+    # rail 0 has 4 links of one rate, one of them down: 3/4
+    assert news.element_score[fabric.node_ids["r0"]] == 0.75
+    assert told(fabric, news, {}, down=(12,)) is None
+    back = told(fabric, news, {})
+    assert back is not None and not back.down.any() and back.link_score[12] == 1
+
+
+def test_a_rail_that_is_down_scores_0_and_stands_first(fabric: Fabric) -> None:
+    rail = fabric.node_ids["r1"]
+    news = told(fabric, start(fabric), {}, down=tuple(int(x) for x in fabric.element_links(rail)))
+    assert news is not None
+    assert news.element_score[rail] == 0
+    assert news.rail_order.tolist() == [1, 0, 2]
+
+
+def test_rails_stay_in_order(fabric: Fabric) -> None:
+    snapshot = start(fabric)
+    rng = np.random.default_rng(5)
+    rails = slice(fabric.node_ids["r0"], fabric.node_ids["r2"] + 1)
+    for _ in range(50):
+        raw = rng.uniform(0, 1, fabric.n_links)
+        news = publish(fabric, snapshot, raw, raw > 0.1, t_s=0.0, options=OPTIONS)
+        assert news is not None and news.version == snapshot.version + 1
+        scores = news.element_score[rails]
+        assert news.rail_order.tolist() == sorted(range(3), key=lambda r: (scores[r], r))
+        snapshot = news
+
+
+def test_aggregate_mean_weighs_by_capacity_and_min_takes_the_worst() -> None:
+    groups = [
+        NodeGroup("gpu", 0, (2,), "g"),
+        NodeGroup("rail", 2, (1,), "r"),
+        NodeGroup("spine", 3, (1,), "s"),
+    ]
+    builder = FabricBuilder("test", groups, {})
+    builder.cables([0], [2], "r", 1e6, element=[2])
+    builder.cables([1], [2], "r", 3e6, element=[2])
+    builder.cables([2], [3], "spine", 1e6)
+    fabric = builder.build()
+    scores = np.array([0.2, 0.6, 1.0, 0.8, 0.1, 0.1])
+    # (0.2 + 0.6 + 3 x 1.0 + 3 x 0.8) / 8 by hand; GPUs and the spine, which has no links of its own, 1
+    assert aggregate(fabric, scores, "mean") == pytest.approx([1, 1, 6.2 / 8, 1])
+    assert aggregate(fabric, scores, "min").tolist() == [1, 1, 0.2, 1]
+
+
+def test_elements_are_made_from_raw_scores(fabric: Fabric) -> None:
+    """Two links at 0.951, still published as 1, and two at 0.76: their rail is at 0.8555, so 0.85. From the
+    published 1, 1, 0.75, 0.75 it would be 0.875."""
+    rail = fabric.node_ids["r2"]
+    scores = zip(fabric.element_links(rail).tolist(), (0.951, 0.951, 0.76, 0.76), strict=True)
+    news = told(fabric, start(fabric), dict(scores))
+    assert news is not None and news.element_score[rail] == 0.85
+
+
+def test_going_down_is_news_for_a_link_that_scored_0_already(fabric: Fabric) -> None:
+    lost = told(fabric, start(fabric), {12: 0.0})
+    assert lost is not None and lost.link_score[12] == 0 and not lost.down[12]
+    gone = told(fabric, lost, {12: 0.0}, down=(12,))
+    assert gone is not None and gone.down[12]
+
+
+def test_bad_scores_are_refused(fabric: Fabric) -> None:
+    with pytest.raises(HealthError, match=r"link g0\.0->r0: score nan is not a number"):
+        told(fabric, start(fabric), {12: np.nan})
+    with pytest.raises(HealthError, match="scores of 3 links"):
+        publish(fabric, start(fabric), np.ones(3), np.ones(3, bool), t_s=0.0, options=OPTIONS)
+    assert told(fabric, start(fabric), {12: 1.07}) is None  # overshoot is noise
+
+
+def test_options_are_checked() -> None:
+    assert (OPTIONS.step, OPTIONS.smoothing_s, OPTIONS.margin, OPTIONS.dwell_s) == (0.05, 0.3, 1.25, 2.0)
+    for bad in ({"step": 0.0}, {"margin": 0.9}, {"dwell_s": -1.0}, {"smoothing_s": float("nan")}):
+        with pytest.raises(ExperimentError, match=f"health {next(iter(bad))} .* must lie in"):
+            HealthOptions(**bad)
+    with pytest.raises(ExperimentError, match="one of mean, min"):
+        HealthOptions(aggregate="median")  # type: ignore[arg-type]

@@ -1,0 +1,102 @@
+"""Smoothing against its closed form, and what counts as evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from railweave.framework.errors import HealthError
+from railweave.framework.health import LinkTracker, observe
+from railweave.framework.model import Fabric, Measurement
+
+Make = Callable[..., Measurement]
+
+
+def test_it_starts_without_evidence(fabric: Fabric) -> None:
+    links = LinkTracker.start(fabric).links
+    assert not links.queue_bytes.any() and not links.loss.any() and links.up.all()
+    assert np.isnan(links.service_bps).all() and np.isnan(links.probe_s).all()
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=12))
+def test_queue_follows_with_its_time_constant(fabric: Fabric, measured: Make, steps: list[float]) -> None:
+    """A constant queue of 1000 bytes, however it is sampled: 1000 (1 - exp(-t / 0.3))."""
+    tracker = LinkTracker.start(fabric)
+    for dt in steps:
+        tracker = observe(tracker, measured(dt_s=dt, queue_bytes={5: 1000.0}), 0.3)
+    assert tracker.links.queue_bytes[5] == pytest.approx(1000 * (1 - np.exp(-sum(steps) / 0.3)))
+    assert tracker.links.queue_bytes[4] == 0
+
+
+def test_no_smoothing_takes_the_last_value(fabric: Fabric, measured: Make) -> None:
+    tracker = observe(LinkTracker.start(fabric), measured(queue_bytes={5: 1000.0}), 0.0)
+    assert observe(tracker, measured(queue_bytes={5: 700.0}), 0.0).links.queue_bytes[5] == 700
+
+
+def test_loss_is_the_share_of_packets_dropped(fabric: Fabric, measured: Make) -> None:
+    tracker = LinkTracker.start(fabric)
+    for _ in range(5):
+        tracker = observe(tracker, measured(sent_packets={7: 75.0, 8: 10.0}, drops={7: 25.0}))
+    assert tracker.links.loss[7] == pytest.approx(0.25)
+    assert tracker.links.loss[8] == 0
+
+
+def test_loss_of_few_packets_weighs_little(fabric: Fabric, measured: Make) -> None:
+    tracker = observe(LinkTracker.start(fabric), measured(sent_packets={7: 1000.0}))
+    tracker = observe(tracker, measured(drops={7: 1.0}))
+    assert tracker.links.loss[7] < 0.002
+
+
+def test_an_idle_link_keeps_the_loss_it_showed(fabric: Fabric, measured: Make) -> None:
+    tracker = observe(LinkTracker.start(fabric), measured(sent_packets={7: 75.0}, drops={7: 25.0}))
+    for _ in range(40):
+        tracker = observe(tracker, measured(dt_s=60.0))  # long enough for the faded counts to vanish
+    assert tracker.packets[7] == 0
+    assert tracker.links.loss[7] == pytest.approx(0.25)
+    tracker = observe(tracker, measured(sent_packets={7: 10.0}))
+    assert tracker.links.loss[7] == 0  # and fresh evidence outweighs it
+
+
+def test_the_last_rate_seen_is_kept(fabric: Fabric, measured: Make) -> None:
+    tracker = observe(LinkTracker.start(fabric), measured(service_bps={13: 2e5}, probe_s={13: 0.04}))
+    tracker = observe(tracker, measured())
+    assert tracker.links.service_bps[13] == 2e5
+    assert tracker.links.probe_s[13] == 0.04
+    assert np.isnan(tracker.links.service_bps[12])
+    assert observe(tracker, measured(service_bps={13: 1e6})).links.service_bps[13] == 1e6
+
+
+def test_carrier_is_taken_as_it_is(fabric: Fabric, measured: Make) -> None:
+    tracker = observe(LinkTracker.start(fabric), measured(up={3: False}))
+    assert np.flatnonzero(~tracker.links.up).tolist() == [3]
+    assert observe(tracker, measured()).links.up.all()
+
+
+def test_it_is_pure(fabric: Fabric, measured: Make) -> None:
+    tracker, again = LinkTracker.start(fabric), LinkTracker.start(fabric)
+    one = observe(tracker, measured(queue_bytes={1: 50.0}))
+    two = observe(again, measured(queue_bytes={1: 50.0}))
+    assert np.array_equal(one.links.queue_bytes, two.links.queue_bytes)
+    assert not tracker.links.queue_bytes.any()
+    with pytest.raises(ValueError, match="read-only"):
+        one.links.queue_bytes[0] = 1.0
+
+
+def test_impossible_measurements_are_refused(fabric: Fabric, measured: Make) -> None:
+    tracker = LinkTracker.start(fabric)
+    with pytest.raises(HealthError, match=r"covers 0\.0 s: it must be above 0"):
+        observe(tracker, measured(dt_s=0.0))
+    with pytest.raises(HealthError, match=r"queue_bytes of link 4 is -1\.0"):
+        observe(tracker, measured(queue_bytes={4: -1.0}))
+    with pytest.raises(HealthError, match="drops of link 4 is nan"):
+        observe(tracker, measured(drops={4: np.nan}))
+    with pytest.raises(HealthError, match=r"service_bps of link 4 is -5\.0"):
+        observe(tracker, measured(service_bps={4: -5.0}))
+    short = np.zeros(3)
+    with pytest.raises(HealthError, match="sent_bytes of 3 links, not 24"):
+        observe(tracker, Measurement(0.1, 0.1, short, short, short, short, short, short, short > 0))
