@@ -28,7 +28,7 @@ KINDS = {
 """Keys that choose a plugin, and the plugin chosen by default."""
 
 DEFAULT_FAULT = "at=iter:4 degrade rail:1 to=20%"
-DTYPES = ("float32", "float64", "float16", "int32", "int64", "uint32", "uint64", "int8", "uint8")
+DTYPES = ("float32", "float16", "int32", "int8")
 REDOPS = ("sum", "prod", "max", "min")
 PATH_MTUS = ("256", "512", "1024", "2048", "4096")
 
@@ -50,7 +50,7 @@ PARAMETERS = {
         Parameter("health.smoothing", _HEALTH.smoothing_s, "time", "time constant", minimum=0, maximum=3600),
         Parameter("health.margin", _HEALTH.margin, "factor", "times better", minimum=1, maximum=1000),
         Parameter("health.dwell", _HEALTH.dwell_s, "time", "a route stays so long", minimum=0, maximum=3600),
-        Parameter("health.interval", 0.05, "time", "between measurements", minimum=0.001, maximum=60),
+        Parameter("health.interval", 0.025, "time", "between measurements", minimum=0.001, maximum=60),
         Parameter("health.aggregate", _HEALTH.aggregate, "text", "links to rail", choices=("mean", "min")),
     )
 }
@@ -140,7 +140,7 @@ class Health(_Frozen):
     smoothing: Annotated[float, _checked(PARAMETERS["health.smoothing"])] = _HEALTH.smoothing_s
     margin: Annotated[float, _checked(PARAMETERS["health.margin"])] = _HEALTH.margin
     dwell: Annotated[float, _checked(PARAMETERS["health.dwell"])] = _HEALTH.dwell_s
-    interval: Annotated[float, _checked(PARAMETERS["health.interval"])] = 0.05
+    interval: Annotated[float, _checked(PARAMETERS["health.interval"])] = 0.025
     aggregate: Annotated[Aggregate, _checked(PARAMETERS["health.aggregate"])] = _HEALTH.aggregate
 
     def options(self) -> HealthOptions:

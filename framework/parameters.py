@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from math import isnan
 from typing import Literal
 
 from railweave.framework.errors import ExperimentError
@@ -106,7 +107,7 @@ class Parameter:
                 return value
             case "factor":
                 value = float(str(given))
-                if value != value:
+                if isnan(value):
                     raise ValueError
                 return value
             case _:

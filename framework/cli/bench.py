@@ -29,10 +29,10 @@ def bench() -> None:
 @verbose_option
 def bring_up(gpus: int, repeat: int, as_json: bool, verbose: bool) -> None:
     """Time bringing a shaped fabric up and down, against stock Mininet with TCLink."""
-    from railweave.framework.lab import bench as lab
+    from railweave.framework.lab.bench import bring_up as measure
 
     with raised_signals():
-        _show("bring-up", lab.bring_up(gpus, repeat), as_json=as_json)
+        _show("bring-up", measure(gpus, repeat), as_json=as_json)
 
 
 @bench.command("transport", epilog=example("railweave bench transport --seconds 5"))
@@ -47,10 +47,10 @@ def bring_up(gpus: int, repeat: int, as_json: bool, verbose: bool) -> None:
 @verbose_option
 def transport(seconds: float, as_json: bool, verbose: bool) -> None:
     """Count payload packets per second of one core over one veth, against scapy and a bare socket loop."""
-    from railweave.framework.lab import bench as lab
+    from railweave.framework.lab.bench import transport as measure
 
     with raised_signals():
-        _show("transport", lab.transport(seconds), as_json=as_json)
+        _show("transport", measure(seconds), as_json=as_json)
 
 
 @bench.command("install", epilog=example("railweave bench install --rules 10000"))
@@ -61,10 +61,10 @@ def transport(seconds: float, as_json: bool, verbose: bool) -> None:
 @verbose_option
 def install(rules: int, as_json: bool, verbose: bool) -> None:
     """Count rules per second through the controller, against one ovs-ofctl bundle."""
-    from railweave.framework.lab import bench as lab
+    from railweave.framework.lab.bench import install as measure
 
     with raised_signals():
-        _show("install", lab.install(rules), as_json=as_json)
+        _show("install", measure(rules), as_json=as_json)
 
 
 def _show(name: str, figures: Mapping[str, object], *, as_json: bool) -> None:

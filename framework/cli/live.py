@@ -8,7 +8,10 @@ from typing import Any, Self
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+NOTEWORTHY = 0.15
+"""Without -v a score is shown again once it has moved this far from what was last shown."""
 
 _STYLES = {"fault": "bold red", "reroute": "bold green", "health": "yellow", "note": "cyan", "phase": "dim"}
 
@@ -24,16 +27,17 @@ class Live:
     ) -> None:
         self._console = console or Console(stderr=True, highlight=False, soft_wrap=True)
         self._iterations, self._quiet, self._verbose = iterations, quiet, verbose
+        self._shown: dict[str, float] = {}
         self._bar: Progress | None = None
         if not quiet and self._console.is_terminal:
             self._bar = Progress(
-                SpinnerColumn(),
                 TextColumn("{task.description}"),
                 BarColumn(),
                 TextColumn("{task.fields[count]}"),
                 TimeElapsedColumn(),
                 console=self._console,
                 transient=True,
+                refresh_per_second=4,  # the emulation wants the processors
             )
             self._task = self._bar.add_task("starting", total=None, count="")
 
@@ -52,6 +56,8 @@ class Live:
         if self._quiet:
             return
         self._advance(event)
+        if event.get("kind") == "health" and not self._verbose:
+            event = {**event, "changes": self._noteworthy(event.get("changes") or {})}
         line = describe(event, self._iterations, verbose=self._verbose)
         if line is None:
             return
@@ -60,6 +66,16 @@ class Live:
             style = "bold red"
         console = self._bar.console if self._bar else self._console
         console.print(f"[{style}]{escape(line)}[/]" if style else escape(line))
+
+    def _noteworthy(self, changes: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+        """The scores that are far from what was last shown of them, and from there to now."""
+        far = {}
+        for name, (old, new) in changes.items():
+            before = self._shown.setdefault(name, float(old))
+            if abs(float(new) - before) >= NOTEWORTHY - 1e-9:
+                far[name] = (before, float(new))
+                self._shown[name] = float(new)
+        return far
 
     def _advance(self, event: Mapping[str, Any]) -> None:
         if not self._bar:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import median
 
 from railweave.framework import quantities
 from railweave.framework.results import Group, RunResult
+
+SHOWN_REROUTES = 8
 
 
 def report(result: RunResult, directory: Path) -> str:
@@ -54,17 +57,14 @@ def _times(group: Group) -> str:
 
 
 def _limits(result: RunResult) -> list[str]:
-    healthy = [
-        result.rows[i] for i in range(len(result.rows) - 1) if i in result.iterations.before.iterations
-    ]
+    healthy = [row for row in result.rows if row.iteration in result.iterations.before.iterations]
     parts = []
     for what, ratios in (
-        ("the physical limit", [r.ratio_to_bound for r in healthy]),
-        ("the algorithm's closed form", [r.ratio_to_model for r in healthy]),
+        ("the physical limit", [r.ratio_to_bound for r in healthy if r.ratio_to_bound is not None]),
+        ("the algorithm's closed form", [r.ratio_to_model for r in healthy if r.ratio_to_model is not None]),
     ):
-        known = sorted(r for r in ratios if r is not None)
-        if known:
-            parts.append(f"{known[len(known) // 2]:.2f} of {what}")
+        if ratios:
+            parts.append(f"{median(ratios):.2f} of {what}")
     return [_line("healthy", ", ".join(parts))] if parts else []
 
 
@@ -86,7 +86,12 @@ def _happened(result: RunResult) -> list[str]:
     for fault in result.faults:
         when = f"{fault.t_s:.2f} s" if fault.t_s is not None else "never fired"
         lines.append(_line("fault", f"{when}: {fault.verb} {fault.target}, {fault.links} links"))
-    for reroute in result.reroutes:
+    shown = sorted(
+        sorted(result.reroutes, key=lambda r: -r.pairs_changed)[:SHOWN_REROUTES], key=lambda r: r.t_s
+    )
+    if len(shown) < len(result.reroutes):
+        lines.append(_line("reroutes", f"{len(result.reroutes)}, the largest were:"))
+    for reroute in shown:
         lines.append(
             _line("reroute", f"{reroute.t_s:.2f} s: {reroute.pairs_changed} pairs, because {reroute.why}")
         )

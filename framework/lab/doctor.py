@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import select
 import subprocess
-import sys
+import tempfile
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +14,19 @@ from typing import Any
 from railweave.framework.channel import Channel
 from railweave.framework.errors import MachineError, RailweaveError
 from railweave.framework.experiment import from_document, load
+from railweave.framework.experiment_model import KINDS
+from railweave.framework.hookspecs import Controller
 from railweave.framework.lab import shaping
 from railweave.framework.lab.conductor import Conductor
 from railweave.framework.lab.ovs import run, tool
 from railweave.framework.lab.plugin import as_error
 from railweave.framework.lab.sandbox import TUN, Sandbox, check_machine, unshare_command
+from railweave.framework.registry import Registers
 from railweave.framework.registry import load as load_registers
 
 ENOUGH_BUFFER = 8 << 20
+DEFAULT_CONTROLLER = KINDS["controller"]
+CONTROLLER_WITHIN_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +41,11 @@ class Finding:
 
 def findings() -> list[Finding]:
     """Look at everything; the last findings come from a small lab that is brought up and down for it."""
-    found = [_programs(), _namespaces(), _tun(), _library("ryu"), _library("os_ken"), _sender_buffer()]
+    registers = load_registers()
+    found = [_programs(), _namespaces(), _tun(), *_controllers(registers), _sender_buffer()]
     if any(f.ok is False for f in found):
         return [*found, Finding("lab", None, "not tried: what it needs is missing", "mend the above first")]
-    return found + _lab()
+    return found + _lab(registers)
 
 
 def _guard(name: str, look: Callable[[], str]) -> Finding:
@@ -82,20 +90,34 @@ def _tun() -> Finding:
     return _guard("tun device", look)
 
 
-def _library(name: str) -> Finding:
-    """Import in the way the controller's launcher does, in a process of its own."""
-    library = name.replace("_", "-")
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c",
-         (f"import sys; sys.argv=['x','--library','{library}']; "
-         f"from railweave.controllers.library import Library; Library('{library}')")],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if done.returncode:
-        why = done.stderr.strip().splitlines()[-1:] or ["no output"]
-        return Finding(f"controller {library}", False if name == "ryu" else None, why[0],
-                       "`make setup` installs it; on Python 3.12+ setuptools must be in the environment")  # fmt: skip
-    return Finding(f"controller {library}", True, "imports")
+def _controllers(registers: Registers) -> list[Finding]:
+    """Start each registered controller as a run would, and stop it."""
+    found = []
+    for offer in registers["controller"].offers():
+        began = time.monotonic()
+        why = _cannot_start(offer.thing.configured({}))
+        detail = why or f"starts in {time.monotonic() - began:.1f} s"
+        # the default one is needed; another is a limit
+        bad = False if offer.name == DEFAULT_CONTROLLER else None
+        mend = "`make setup` installs it; on Python 3.12 and later setuptools must be in the environment"
+        found.append(Finding(f"controller {offer.name}", bad if why else True, detail, mend if why else ""))
+    return found
+
+
+def _cannot_start(controller: Controller) -> str:
+    """Why the controller does not come up, or nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        controller.start([], str(Path(folder) / "log"))
+        try:
+            while select.select([controller], [], [], CONTROLLER_WITHIN_S)[0]:
+                for event in controller.events():
+                    if event.kind == "ready":
+                        return ""
+                    if event.kind == "died":
+                        return str(event.data["why"]).strip().splitlines()[-1]
+            return f"says nothing for {CONTROLLER_WITHIN_S:.0f} s"
+        finally:
+            controller.stop()
 
 
 def _sender_buffer() -> Finding:
@@ -108,8 +130,7 @@ def _sender_buffer() -> Finding:
     )  # fmt: skip
 
 
-def _lab() -> list[Finding]:
-    registers = load_registers()
+def _lab(registers: Registers) -> list[Finding]:
     plan = load(None, {"fault": "none"}, registers)
     facts: dict[str, Any] = {}
     try:

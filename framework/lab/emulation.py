@@ -88,7 +88,7 @@ class Emulation:
             self.fabric.node_name(gpu),
             f"in_port=controller,packet={frame},actions=output:{HOST_PORT}",
         )
-        reached = shard.widen_send_buffer()
+        reached = shard.widen_buffers()
         if reached == 0:
             raise LabError(
                 f"shard {shard.index}: ovs-vswitchd did not open its send socket.\n{shard.last_words()}"

@@ -19,8 +19,8 @@ RUN_DIR = Path("/run/railweave")
 SCHEMAS = ("/usr/share/openvswitch/vswitch.ovsschema", "/usr/local/share/openvswitch/vswitch.ovsschema")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SYS_PIDFD_GETFD = 438
-SEND_BUFFER_BYTES = 64 << 20
-SO_SNDBUFFORCE = 32
+SEND_BUFFER_BYTES, RECEIVE_BUFFER_BYTES = 64 << 20, 4 << 20
+SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 
 
 def tool(name: str) -> str:
@@ -117,31 +117,27 @@ class OvsShard:
             found += [f"{path.name}: {line}" for line in text if "|INFO|" not in line][-lines:]
         return "\n".join(found[-2 * lines :]) or "its logs are empty"
 
-    def widen_send_buffer(self) -> int:
-        """Enlarge the one AF_PACKET socket by which ovs-vswitchd sends on all userspace ports; bytes reached.
+    def widen_buffers(self) -> int:
+        """Enlarge the AF_PACKET sockets of ovs-vswitchd's userspace ports; bytes reached for the one that sends.
 
-        Its default (net.core.wmem_default) is shared by the queues of every port and drops long before they
-        are full. The limit is host-wide and must stay alone, so the socket itself is borrowed and set; without
-        real root only up to net.core.wmem_max. 0 if the socket is not open yet (it opens with the first packet).
+        One socket sends for all ports, and the queues of all of them count against it; each port receives by one
+        of its own, which 25 packets of 4 KiB fill. The kernel's defaults (net.core.wmem_default, rmem_default) are
+        host-wide and must stay alone, so the sockets themselves are borrowed and set; without real root only up to
+        net.core.wmem_max and rmem_max. 0 if the sender is not open yet (it opens with the first packet).
         """
         pid = self.pids["ovs-vswitchd"]
-        sender = next(iter(_unbound_packet_sockets(pid)), None)
-        if sender is None:
-            return 0
         pidfd = os.pidfd_open(pid)
-        libc = ctypes.CDLL(None, use_errno=True)
-        fd = libc.syscall(SYS_PIDFD_GETFD, pidfd, sender, 0)
-        os.close(pidfd)
-        if fd < 0:
-            raise LabError(
-                f"cannot borrow the send socket of ovs-vswitchd: {os.strerror(ctypes.get_errno())}."
-            )
-        with socket.socket(fileno=fd) as borrowed:
-            try:
-                borrowed.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, SEND_BUFFER_BYTES)
-            except PermissionError:
-                borrowed.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
-            return borrowed.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+        reached = 0
+        try:
+            for fd, bound in _packet_sockets(pid):
+                with _borrowed(pidfd, fd) as sock:
+                    _enlarge(sock, SO_RCVBUFFORCE, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+                    if not bound:
+                        _enlarge(sock, SO_SNDBUFFORCE, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+                        reached = sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+        finally:
+            os.close(pidfd)
+        return reached
 
     def stop(self) -> None:
         """End the daemons; nothing they hold outlives the lab's namespaces anyway."""
@@ -154,18 +150,34 @@ class OvsShard:
         self.pids.clear()
 
 
-def _unbound_packet_sockets(pid: int) -> list[int]:
-    """Descriptors of process `pid` that are AF_PACKET sockets bound to no protocol and no interface."""
-    unbound = set()
+def _borrowed(pidfd: int, fd: int) -> socket.socket:
+    """A descriptor of our own for another process's socket."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    ours = libc.syscall(SYS_PIDFD_GETFD, pidfd, fd, 0)
+    if ours < 0:
+        raise LabError(f"cannot borrow a socket of ovs-vswitchd: {os.strerror(ctypes.get_errno())}.")
+    return socket.socket(fileno=ours)
+
+
+def _enlarge(sock: socket.socket, force: int, ask: int, size: int) -> None:
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, force, size)
+    except PermissionError:  # an ordinary user: the kernel gives what it allows
+        sock.setsockopt(socket.SOL_SOCKET, ask, size)
+
+
+def _packet_sockets(pid: int) -> list[tuple[int, bool]]:
+    """(descriptor, whether it is bound to an interface) of the AF_PACKET sockets of process `pid`."""
+    bound_by_inode = {}
     for line in Path(f"/proc/{pid}/net/packet").read_text().splitlines()[1:]:
         _sk, _refs, _kind, protocol, interface, _running, _memory, _user, inode = line.split()
-        if protocol == "0000" and interface == "0":
-            unbound.add(f"socket:[{inode}]")
+        bound_by_inode[f"socket:[{inode}]"] = (protocol, interface) != ("0000", "0")
     found = []
     for entry in Path(f"/proc/{pid}/fd").iterdir():
         try:
-            if str(entry.readlink()) in unbound:
-                found.append(int(entry.name))
+            target = str(entry.readlink())
         except FileNotFoundError:  # closed since the folder was listed
             continue
+        if target in bound_by_inode:
+            found.append((int(entry.name), bound_by_inode[target]))
     return found

@@ -9,7 +9,7 @@ import numpy as np
 from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Int64
 
-PORTS_PER_SHARD = 50
+PORTS_PER_SHARD = 40
 """One ovs-vswitchd is one loop over its ports; fewer than this and a second daemon gains nothing."""
 
 

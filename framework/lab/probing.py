@@ -11,6 +11,7 @@ import numpy as np
 
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.model import Fabric, Measurement, PacketFormat
+from railweave.framework.model.arrays import Bool
 
 IDLE_S = 1.0
 PERIOD_S = 2.0
@@ -42,8 +43,7 @@ class Prober:
         self._out &= (measurement.queue_bytes > 0) | (now - self._sent_at < IDLE_S / 2)
         traffic = (measurement.sent_packets > 0) & ~self._out
         self._busy_at = np.where(traffic, now, self._busy_at)
-        slow = links.service_bps < SLOW * self._fabric.capacity_bps
-        due = slow & links.up & (now - self._busy_at > IDLE_S) & (now - self._sent_at > PERIOD_S) & ~self._out
+        due = self._suspect(links) & links.up & (now - self._busy_at > IDLE_S) & (now - self._sent_at > PERIOD_S) & ~self._out
         self._sent_at = np.where(due, now, self._sent_at)
         cleaned = replace(measurement, queue_bytes=np.where(self._out, 0.0, measurement.queue_bytes))
         self._out |= due
@@ -52,3 +52,13 @@ class Prober:
             for i in np.flatnonzero(due)
         ]
         return cleaned, trains
+
+    def _suspect(self, links: LinkState) -> Bool:
+        """(n_links,): slow when last seen busy, or part of a switch with such a link: what feeds a slow link never
+        lets the links behind it fill, so only a train shows what they can do."""
+        slow = links.service_bps < SLOW * self._fabric.capacity_bps
+        element = self._fabric.link_element
+        tainted = np.zeros(self._fabric.n_nodes + 1, bool)
+        tainted[element[slow]] = True
+        tainted[-1] = False  # links of no switch
+        return slow | tainted[element]

@@ -108,14 +108,12 @@ class ShardQueues:
 class Telemetry:
     """Measurements of all links of a lab, one per call, with the service rate of links that stayed backlogged.
 
-    A link that had a queue at every look since its anchor was never idle (looks are much closer together than a
-    queue of packets drains), so bytes over time since the anchor is the rate it was served at. A rate counts
-    once `packets` went by, and the anchor moves on.
+    A link that sent less than what waited at the look before was never idle between the two: exact, since queues
+    are first in, first out. Bytes over time along an unbroken chain of such looks is the rate it was served at.
+    A rate counts once `packets` went by (so it is exact to one in that many), and a new chain begins.
     """
 
-    def __init__(
-        self, shards: Sequence[tuple[ShardQueues, Int64]], n_links: int, *, packets: int = 8
-    ) -> None:
+    def __init__(self, shards: Sequence[tuple[ShardQueues, Int64]], n_links: int, *, packets: int = 8) -> None:
         self._shards = shards
         self._packets = packets
         self._n = n_links
@@ -131,7 +129,7 @@ class Telemetry:
     def measure(self, start_s: float, up: Bool) -> Measurement:
         """What happened since the last call. `start_s`: time.monotonic() of the run's start."""
         now, last, anchor = self._read(), self._last, self._anchor
-        busy = (now.queue_bytes > 0) & (last.queue_bytes > 0)
+        busy = now.sent_bytes - last.sent_bytes < last.queue_bytes
         went_by = now.sent_packets - anchor.sent_packets
         evident = busy & (went_by >= self._packets)
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -18,8 +18,9 @@ from railweave.framework.addressing import ENTROPY_BASE, NETWORK, axis_bytes, ip
 from railweave.framework.model import Action, Fabric, Match, Output, PathBatch, RouteTable, Rule, SetDscp
 from railweave.framework.model.arrays import Bool, Int64
 from railweave.framework.routing.batches import all_paths, spread
-from railweave.framework.routing.compress import ANY, Keys, RuleList, compress, pack
+from railweave.framework.routing.compress import compress
 from railweave.framework.routing.entropy import path_classes
+from railweave.framework.routing.trie import ANY, Keys, RuleList, pack
 
 HOST_PORT = 1
 TRANSIT_PRIORITY = 1000

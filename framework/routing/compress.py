@@ -1,321 +1,191 @@
 """From a function on packet fields to a short list of prioritised rules.
 
-Per switch the fields are put in an order and the keys become a trie, in which a rule is a node: the fields down
-to it must match, those below are any. The shortest list for one order is found as for routing tables (Draves,
-King, Venkatachary and Zill, "Constructing optimal IP routing tables", INFOCOM 1999), with fan-out by value and
-keys that never occur left out; the best of many orders is kept. All switches are worked on at once.
+Per switch many orders of the fields are tried, each solved at its best by a trie, also after one value of a field
+was split off into a list of its own above the others (what a switch does with packets for its own domain, say,
+often has nothing in common with what it does with the rest). The shortest list is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from railweave.framework.errors import RouteError
 from railweave.framework.model.arrays import Bool, Int64
-
-ANY = -1
-"""In a rule: this field is not looked at. Among costs and rule numbers: none."""
-
-NEVER = 1 << 40
+from railweave.framework.routing.trie import ANY, NEVER, Keys, RuleList, Trie, pack
 
 NEAREST = 6
-"""How many orders are tried again with the extra fields."""
-
-
-@dataclass(frozen=True, eq=False)
-class Keys:
-    """What must come out: K keys of K switches' packets.
-
-    `fields`: F arrays (K,), values of the fields that rules may match. `entropy` (K,): a class of the UDP source port;
-    class 0 is every port without a class of its own, so rules reach it only by not looking. `action` (K,).
-    `free` (K,): keys that rules of lower priority already serve rightly; a new rule need not match them.
-    """
-
-    switch: Int64
-    fields: tuple[Int64, ...]
-    entropy: Int64
-    action: Int64
-    free: Bool
-
-    def at(self, keys: NDArray[np.integer] | Bool) -> Keys:
-        """The keys at these positions."""
-        fields = tuple(f[keys] for f in self.fields)
-        return Keys(self.switch[keys], fields, self.entropy[keys], self.action[keys], self.free[keys])
-
-
-@dataclass(frozen=True, eq=False)
-class RuleList:
-    """R rules: `fields` (R, F) and `entropy` (R,) hold a value or ANY; of the rules that match, the one of the
-    highest `level` counts. Rules of one level on one switch never overlap. `key_rule` (K,): the rule that serves
-    each key, or ANY for free keys left to what lies below."""
-
-    switch: Int64
-    level: Int64
-    fields: Int64
-    entropy: Int64
-    action: Int64
-    key_rule: Int64
+"""How many orders of each length are tried again with the extra fields."""
 
 
 def compress(keys: Keys, orders: Sequence[tuple[int, ...]], extra: Sequence[int] = ()) -> RuleList:
-    """The shortest rule list per switch among those that the orders of fields give.
+    """The shortest rule list found per switch, by switch and from the highest level down.
 
-    On switches where no order tells all keys apart, the fields `extra` are added before or behind the orders
-    that came nearest, so that they appear only where they are needed. Raises RouteError where that is not
-    enough either.
+    `orders`: the orders of fields to try. On switches where none of them tells all keys apart, the fields `extra`
+    are added before or behind the orders that came nearest, so that they appear only where they are needed.
+    Raises RouteError where that is not enough either.
     """
-    search = _Search(int(keys.switch.max(initial=-1)) + 1)
-    pending = np.unique(keys.switch)
-    ranked = search.run(_reduce(keys, np.ones(len(keys.switch), bool), orders), orders)
-    pending = pending[search.cost[pending] >= NEVER]
-    if pending.size and extra:
-        ways = {tuple(extra), tuple(reversed(extra))}
-        wider = [w for near in ranked[:NEAREST] for e in sorted(ways) for w in ((*near, *e), (*e, *near))]
-        search.run(_reduce(keys, np.isin(keys.switch, pending), wider), wider)
-        pending = pending[search.cost[pending] >= NEVER]
-    if pending.size:
+    whole = _Search(keys, orders, extra)
+    unsolved = np.flatnonzero(whole.present & (whole.cost >= NEVER))
+    if unsolved.size:
         raise RouteError(
-            f"switch {pending[0]}: two packets with equal addresses, port and entropy must leave by different "
+            f"switch {unsolved[0]}: two packets with equal addresses, port and entropy must leave by different "
             "ports. A path meets a node twice, or two paths of a pair share an entropy."
         )
-    return _collect(keys, search.choice())
+    cost, best = whole.cost.copy(), np.zeros(len(whole.cost), np.int64)
+    splits: list[tuple[Int64, int, Bool, _Search]] = []
+    for field in sorted({f for order in orders for f in order}):
+        value = _odd_values(keys, field, sorted({f for order in orders for f in order} - {field}))
+        value[cost <= whole.bound] = ANY
+        at = np.flatnonzero(value[keys.switch] != ANY)
+        some = keys.at(at)
+        odd = some.fields[field] == value[some.switch]
+        # Keys split off must all be matched there: below stand rules made without them.
+        halves = replace(some, switch=2 * some.switch + odd, free=some.free & ~odd)
+        search = _Search(halves, orders, extra)
+        found = np.zeros(2 * len(cost), np.int64)
+        found[: len(search.cost)] = np.where(search.present, search.cost, 0)
+        total = found[0::2] + found[1::2]
+        better = (total < cost) & (value != ANY)
+        splits.append((at, field, odd, search))
+        cost[better], best[better] = total[better], len(splits)
+    parts = [(np.arange(len(keys.switch)), whole.rules(best == 0))]
+    for i, (at, field, odd, search) in enumerate(splits, 1):
+        if (best == i).any():
+            parts.append((at, _rejoined(search, field, odd, np.repeat(best == i, 2))))
+    return _merged(len(keys.switch), parts)
 
 
-class _Search:
-    """The cheapest order found so far, for every switch."""
+def _odd_values(keys: Keys, field: int, others: Sequence[int]) -> Int64:
+    """(n_switches,): the value of a field with the most keys that disagree with what most keys do that differ from
+    them in this field alone; ANY where all agree."""
+    n_switches = int(keys.switch.max(initial=-1)) + 1
+    context = pack([keys.switch, *(keys.fields[f] for f in others), keys.entropy])
+    _, context = np.unique(context, return_inverse=True)
+    n_actions = int(keys.action.max(initial=0)) + 1
+    voted, vote, count = np.unique(context * n_actions + keys.action, return_inverse=True, return_counts=True)
+    begin = np.searchsorted(voted // n_actions, np.arange(int(context.max(initial=-1)) + 1))
+    most = np.maximum.reduceat(count, begin) if len(begin) else count
+    odd = count[vote] < most[context]
+    width = int(keys.fields[field].max(initial=0)) + 1
+    against = np.bincount((keys.switch * width + keys.fields[field])[odd], minlength=n_switches * width)
+    against = against.reshape(n_switches, width)
+    return np.where(against.any(axis=1), against.argmax(axis=1), ANY) if n_switches else np.empty(0, np.int64)
 
-    def __init__(self, n_switches: int) -> None:
-        self.cost = np.full(n_switches, NEVER)
-        self._best = np.full(n_switches, ANY)
-        self._tried: list[tuple[_Reduced, tuple[int, ...], str]] = []
 
-    def run(self, reduced: _Reduced, orders: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-        """Try orders on the switches of some keys; the orders by their rules on all of these, fewest first."""
-        bound = _distinct_actions(reduced.keys, len(self.cost))
-        keys = reduced.keys
-        ranking: list[tuple[int, tuple[int, ...]]] = []
-        for order in orders:
-            total = NEVER
-            for place in ("last", "first") if keys.entropy.any() else ("none",):
-                trie = _Trie(keys, order, place)
-                found = trie.costs(len(self.cost))
-                total = min(total, trie.total())
-                better = found < self.cost
-                self.cost[better], self._best[better] = found[better], len(self._tried)
-                self._tried.append((reduced, order, place))
-            ranking.append((total, order))
-            unsettled = (self.cost > bound)[keys.switch]
-            if not unsettled.all():
-                keys = keys.at(unsettled)
-            if not len(keys.switch):
-                break
-        return [order for _, order in sorted(ranking)]
+def _rejoined(search: _Search, field: int, odd: Bool, wanted: Bool) -> RuleList:
+    """The rules of split switches `wanted`: those of the keys split off match their value and stand above."""
+    part = search.rules(wanted)
+    above = part.switch % 2 == 1
+    value = np.full(len(wanted) // 2, ANY)
+    value[search.keys.switch[odd] // 2] = search.keys.fields[field][odd]
+    fields = part.fields.copy()
+    fields[above, field] = value[part.switch[above] // 2]
+    level = part.level + above * (int(part.level.max(initial=0)) + 1)
+    return replace(part, switch=part.switch // 2, fields=fields, level=level)
 
-    def choice(self) -> list[tuple[_Reduced, tuple[int, ...], str, Int64]]:
-        """Keys, order, place of the entropy, and the switches for which these are best."""
-        found = [(*tried, np.flatnonzero(self._best == i)) for i, tried in enumerate(self._tried)]
-        return [c for c in found if c[3].size]
+
+def _merged(n_keys: int, parts: Sequence[tuple[Int64, RuleList]]) -> RuleList:
+    """The rules of all parts by switch and from the highest level down; `parts`: which keys, and their rules."""
+    key_rule = np.full(n_keys, ANY)
+    before = 0
+    for at, part in parts:
+        served = part.key_rule != ANY
+        key_rule[at[served]] = part.key_rule[served] + before
+        before += len(part.switch)
+    switch, level, fields, entropy, action = (
+        np.concatenate([getattr(part, name) for _, part in parts])
+        for name in ("switch", "level", "fields", "entropy", "action")
+    )
+    order = np.argsort(
+        pack([switch, level.max(initial=0) - level, *(fields.T + 1), entropy + 1]), kind="stable"
+    )
+    rank = np.empty(before, np.int64)
+    rank[order] = np.arange(before)
+    key_rule[key_rule != ANY] = rank[key_rule[key_rule != ANY]]
+    return RuleList(switch[order], level[order], fields[order], entropy[order], action[order], key_rule)
 
 
 @dataclass(frozen=True, eq=False)
 class _Reduced:
-    """Distinct keys, with the fields of one stage only; `inverse` tells which of them each key of `of` is."""
+    """Distinct keys, with some fields only; `inverse` tells which of them each key of `of` is."""
 
     keys: Keys
     of: Int64
     inverse: Int64
 
 
-def _reduce(keys: Keys, chosen: Bool, orders: Sequence[tuple[int, ...]]) -> _Reduced:
-    of = np.flatnonzero(chosen)
-    used = sorted({f for order in orders for f in order})
-    some = keys.at(of)
-    columns = [some.switch, *(some.fields[f] for f in used), some.entropy, some.action, some.free]
-    _, first, inverse = np.unique(pack(columns), return_index=True, return_inverse=True)
-    return _Reduced(some.at(first), of, inverse)
+class _Search:
+    """The cheapest order for every switch. `cost`, `bound` (n_switches,): its rules, and how many it needs at the
+    least, one for each action; `present`: whether it has keys."""
 
+    def __init__(self, keys: Keys, orders: Sequence[tuple[int, ...]], extra: Sequence[int]) -> None:
+        n_switches = int(keys.switch.max(initial=-1)) + 1
+        self.keys = keys
+        self.present = np.bincount(keys.switch, minlength=n_switches) > 0
+        self.cost = np.full(n_switches, NEVER)
+        self._best = np.full(n_switches, ANY)
+        self._tried: list[tuple[_Reduced, tuple[int, ...], str]] = []
+        needed = np.flatnonzero(~keys.free)
+        distinct = np.unique(np.stack((keys.switch[needed], keys.action[needed])), axis=1)
+        self.bound = np.bincount(distinct[0], minlength=n_switches)
+        ranked = self._run(np.ones(len(keys.switch), bool), orders)
+        pending = self.present & (self.cost >= NEVER)
+        if pending.any() and extra:
+            near = [
+                o
+                for size in {len(o) for o in orders}
+                for o in [r for r in ranked if len(r) == size][:NEAREST]
+            ]
+            ways = sorted({tuple(extra), tuple(reversed(extra))})
+            wider = [order for n in near for e in ways for order in ((*n, *e), (*e, *n))]
+            self._run(pending[keys.switch], wider)
 
-def _distinct_actions(keys: Keys, n_switches: int) -> Int64:
-    """Each action that some key needs takes a rule: no list can be shorter."""
-    needed = np.flatnonzero(~keys.free)
-    distinct = np.unique(np.stack((keys.switch[needed], keys.action[needed])), axis=1)
-    return np.bincount(distinct[0], minlength=n_switches)
+    def _run(self, chosen: Bool, orders: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        """Try orders on some keys; returns them by their rules on all of these, fewest first."""
+        reduced = self._reduce(chosen, orders)
+        keys = reduced.keys
+        ranking: list[tuple[int, tuple[int, ...]]] = []
+        for order in orders:
+            total = NEVER
+            for place in ("last", "first") if keys.entropy.any() else ("none",):
+                trie = Trie(keys, order, place)
+                found = trie.costs(len(self.cost))
+                total = min(total, trie.total())
+                better = found < self.cost
+                self.cost[better], self._best[better] = found[better], len(self._tried)
+                self._tried.append((reduced, order, place))
+            ranking.append((total, order))
+            unsettled = (self.cost > self.bound)[keys.switch]
+            if not unsettled.all():
+                keys = keys.at(unsettled)
+            if not len(keys.switch):
+                break
+        return [order for _, order in sorted(ranking)]
 
+    def _reduce(self, chosen: Bool, orders: Sequence[tuple[int, ...]]) -> _Reduced:
+        of = np.flatnonzero(chosen)
+        some = self.keys.at(of)
+        used = [some.fields[f] for f in sorted({f for order in orders for f in order})]
+        columns = [some.switch, *used, some.entropy, some.action, some.free]
+        _, first, inverse = np.unique(pack(columns), return_index=True, return_inverse=True)
+        return _Reduced(some.at(first), of, inverse)
 
-def pack(columns: Sequence[NDArray[np.generic]]) -> Int64:
-    """One whole number per row, in the rows' lexicographic order."""
-    packed = np.zeros(len(columns[0]), np.int64)
-    size = 1
-    for column in columns:
-        values = column.astype(np.int64)
-        width = int(values.max(initial=0)) + 1
-        if size * width >= 1 << 62:
-            distinct, packed = np.unique(packed, return_inverse=True)
-            size = len(distinct)
-        packed, size = packed * width + values, size * width
-    return packed
-
-
-@dataclass(eq=False)
-class _Level:
-    """The nodes of one depth. `first`: a key of each; `parent`: its node one depth up; `silent`: whether the node
-    does best without a default where nothing above it has one; `good`: its best defaults, as node * n_actions +
-    action, ascending; `open_cost`, `own_cost`: rules of its subtree without and with a default of its own."""
-
-    first: Int64
-    parent: Int64
-    open_cost: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
-    own_cost: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
-    silent: Bool = field(default_factory=lambda: np.empty(0, bool))
-    good: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
-
-
-class _Trie:
-    """The keys in one order of the fields. `place`: the entropy is the first field, the last, or none."""
-
-    def __init__(self, keys: Keys, order: tuple[int, ...], place: str) -> None:
-        head = [keys.switch, keys.entropy] if place == "first" else [keys.switch]
-        columns = [keys.fields[f] for f in order] + ([keys.entropy] if place == "last" else [])
-        self.keys, self.order, self.place = keys, order, place
-        self.sorted = np.argsort(pack([*head, *columns]))
-        self.n_actions = int(keys.action.max(initial=0)) + 1
-        begins = np.zeros(len(keys.switch), bool)
-        begins[:1] = True
-        self.levels: list[_Level] = []
-        above = np.zeros(len(begins), np.int64)
-        for depth in range(len(columns) + 1):
-            for column in head if depth == 0 else columns[depth - 1 : depth]:
-                values = column[self.sorted]
-                begins[1:] |= values[1:] != values[:-1]
-            first = np.flatnonzero(begins)
-            self.levels.append(_Level(self.sorted[first], above[first]))
-            above = np.cumsum(begins) - 1
-        self.leaf = above
-        self._count(np.flatnonzero(begins))
-
-    def _count(self, first: Int64) -> None:
-        """The costs of all nodes, from the leaves up. `first`: where each leaf begins among the sorted keys."""
-        keys, leaves = self.keys, self.levels[-1]
-        action = keys.action[leaves.first]
-        clash = action[self.leaf] != keys.action[self.sorted]
-        self.clash = np.unique(keys.switch[self.sorted[clash]])
-        free = np.logical_and.reduceat(keys.free[self.sorted], first) if len(first) else keys.free
-        if self.place == "first":
-            # Rules of class 0 also catch the classes, so that these cannot rely on what lies below.
-            free = free & (keys.entropy[leaves.first] == 0)
-        leaves.silent, leaves.open_cost = free, (~free).astype(np.int64)
-        leaves.own_cost = np.ones(len(action), np.int64)
-        leaves.good = np.arange(len(action)) * self.n_actions + action
-        for depth in range(len(self.levels) - 1, 0, -1):
-            last = depth == len(self.levels) - 1 and self.place == "last"
-            self._fold(self.levels[depth], self.levels[depth - 1], by_entropy=last)
-
-    def _fold(self, below: _Level, above: _Level, *, by_entropy: bool) -> None:
-        """Costs of the nodes one depth up. A default saves one rule in each child whose best defaults hold it."""
-        n = len(above.first)
-        node, action = np.divmod(below.good, self.n_actions)
-        good = below.parent[node] * self.n_actions + action
-        if by_entropy:
-            # Class 0 has no rule of its own: the default above it is its rule, so that no other will do.
-            bare = self.keys.entropy[below.first] == 0
-            forced = np.zeros(n, bool)
-            forced[below.parent[bare]] = True
-            votes = np.where(bare[node] | ~forced[below.parent[node]], 1, 0)
-            wanted = np.unique(good[votes > 0])
-            count = np.bincount(np.searchsorted(wanted, good[np.isin(good, wanted)]), minlength=len(wanted))
-            served = np.zeros(n, bool)
-            served[below.parent[bare & ~below.silent]] = True
-        else:
-            wanted, count = np.unique(good, return_counts=True)
-            served = np.zeros(n, bool)
-        owner = wanted // self.n_actions
-        begin = np.searchsorted(owner, np.arange(n))
-        most = np.maximum.reduceat(count, begin) if n else count
-        above.good = wanted[count == most[owner]]
-        own = np.bincount(below.parent, below.own_cost, n).astype(np.int64)
-        above.own_cost = 1 + own - most
-        open_sum = np.bincount(below.parent, below.open_cost, n).astype(np.int64)
-        above.silent = (open_sum <= above.own_cost) & ~served
-        above.open_cost = np.where(above.silent, open_sum, above.own_cost)
-
-    def costs(self, n_switches: int) -> Int64:
-        """(n_switches,): rules each switch needs in this order; NEVER where it cannot tell the keys apart, or has
-        no keys here."""
-        root = self.levels[0]
-        switch = self.keys.switch[root.first]
-        total = np.bincount(switch, root.open_cost, n_switches).astype(np.int64)
-        total[np.bincount(switch, minlength=n_switches) == 0] = NEVER
-        total[self.clash] = NEVER
-        return total
-
-    def total(self) -> int:
-        """Rules of all switches together, as if no keys had to be told apart further."""
-        return int(self.levels[0].open_cost.sum())
-
-    def rules(self) -> RuleList:
-        """The rules, from the root down; a node takes a default of its own unless the one above will do."""
-        rule = np.full(1, ANY)
-        held = np.full(1, ANY)
-        parts: list[tuple[Int64, Int64, Int64, Int64, Int64]] = []
-        n_rules = 0
-        for depth, level in enumerate(self.levels):
-            rule, held = rule[level.parent], held[level.parent]
-            at = np.searchsorted(level.good, np.arange(len(held)) * self.n_actions + held)
-            fits = (
-                level.good[np.minimum(at, len(level.good) - 1)]
-                == np.arange(len(held)) * self.n_actions + held
-            )
-            own = np.flatnonzero(np.where(held == ANY, ~level.silent, ~fits))
-            begin = np.searchsorted(level.good, own * self.n_actions)
-            held[own] = level.good[begin] % self.n_actions
-            rule[own] = n_rules + np.arange(len(own))
-            n_rules += len(own)
-            parts.append(self._emit(depth, level.first[own], held[own]))
-        key_rule = np.empty(len(self.leaf), np.int64)
-        key_rule[self.sorted] = rule[self.leaf]
-        switch, depth_, fields, entropy, action = (np.concatenate(c) for c in zip(*parts, strict=True))
-        return RuleList(switch, depth_, fields, entropy, action, key_rule)
-
-    def _emit(self, depth: int, first: Int64, action: Int64) -> tuple[Int64, Int64, Int64, Int64, Int64]:
-        """Switch, level, fields, entropy and action of the rules that nodes of one depth make."""
-        entropy = self.keys.entropy[first]
-        exact = entropy > 0 if self.place == "first" or depth > len(self.order) else entropy < 0
-        fields = np.full((len(first), len(self.keys.fields)), ANY)
-        for column in self.order[:depth]:
-            fields[:, column] = self.keys.fields[column][first]
-        level = depth + (exact * len(self.levels) if self.place == "first" else 0)
-        level = np.broadcast_to(level, len(first)).astype(np.int64)
-        return self.keys.switch[first], level, fields, np.where(exact, entropy, ANY), action
-
-
-def _collect(keys: Keys, choice: Sequence[tuple[_Reduced, tuple[int, ...], str, Int64]]) -> RuleList:
-    """The rules of every switch in the order chosen for it, by switch and then from the highest level down."""
-    key_rule = np.full(len(keys.switch), ANY)
-    parts: list[RuleList] = []
-    n_rules = 0
-    for reduced, order, place, switches in choice:
-        chosen = np.flatnonzero(np.isin(reduced.keys.switch, switches))
-        part = _Trie(reduced.keys.at(chosen), order, place).rules()
-        local = np.full(len(reduced.keys.switch), ANY)
-        local[chosen] = np.where(part.key_rule < 0, ANY, part.key_rule + n_rules)
-        concerned = np.isin(keys.switch[reduced.of], switches)
-        key_rule[reduced.of[concerned]] = local[reduced.inverse[concerned]]
-        parts.append(part)
-        n_rules += len(part.switch)
-    if not parts:
+    def rules(self, wanted: Bool) -> RuleList:
+        """The rules of the switches `wanted` (n_switches or more,), each in the order that is best for it."""
+        parts: list[tuple[Int64, RuleList]] = []
+        for i, (reduced, order, place) in enumerate(self._tried):
+            mine = wanted[: len(self.cost)] & (self._best == i)
+            if mine.any():
+                chosen = np.flatnonzero(mine[reduced.keys.switch])
+                part = Trie(reduced.keys.at(chosen), order, place).rules()
+                local = np.full(len(reduced.keys.switch), ANY)
+                local[chosen] = part.key_rule
+                parts.append((reduced.of, replace(part, key_rule=local[reduced.inverse])))
         none = np.empty(0, np.int64)
-        return RuleList(none, none, np.empty((0, len(keys.fields)), np.int64), none, none, key_rule)
-    switch, level, fields, entropy, action = (
-        np.concatenate([getattr(p, name) for p in parts])
-        for name in ("switch", "level", "fields", "entropy", "action")
-    )
-    columns = [switch, level.max(initial=0) - level, *(fields.T + 1), entropy + 1]
-    order_ = np.argsort(pack(columns), kind="stable")
-    rank = np.empty(n_rules, np.int64)
-    rank[order_] = np.arange(n_rules)
-    key_rule[key_rule >= 0] = rank[key_rule[key_rule >= 0]]
-    return RuleList(switch[order_], level[order_], fields[order_], entropy[order_], action[order_], key_rule)
+        if not parts:
+            fields = np.empty((0, len(self.keys.fields)), np.int64)
+            return RuleList(none, none, fields, none, none, np.full(len(self.keys.switch), ANY))
+        return _merged(len(self.keys.switch), parts)

@@ -20,8 +20,7 @@ class Installed:
     P pairs in the order of `all_pairs`. `tag` (P,): version tag of each, NO_TAG without a path. `batch`: their
     paths; `classes` (Q,): the entropy class of each path. `rules`: the GPUs' base rules first. `use_rule`,
     `use_pair` (U,): rule use_rule[i] serves pair use_pair[i]. `top` (n_gpus,): the highest priority that an
-    ingress rule ever had there. `last_tag`: the tag given last; `fewest`: the fewest rules that a fresh compile
-    needed so far.
+    ingress rule ever had there. `last_tag`: the tag given last.
     """
 
     version: int
@@ -33,7 +32,6 @@ class Installed:
     use_pair: Int64
     top: Int64
     last_tag: int
-    fewest: int
 
     def __post_init__(self) -> None:
         for name in ("tag", "classes", "use_rule", "use_pair", "top"):
@@ -72,5 +70,4 @@ def nothing_installed(fabric: Fabric) -> Installed:
         np.arange(len(src)),
         np.full(fabric.n_gpus, INGRESS_PRIORITY),
         NO_TAG,
-        0,
     )

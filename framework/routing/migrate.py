@@ -17,9 +17,9 @@ from railweave.framework.routing.compiler import (
     ingress_rules,
     transit_rules,
 )
-from railweave.framework.routing.compress import ANY
 from railweave.framework.routing.entropy import CLASSES, path_classes
 from railweave.framework.routing.installed import NO_TAG, Installed
+from railweave.framework.routing.trie import ANY
 
 PRIORITY_LIMIT = 60000
 """New ingress rules stand above all before them; from here on a NIC's are written anew further down."""
@@ -95,7 +95,6 @@ def migrate(
         use_pair,
         top,
         tag,
-        old.fewest,
     )
     gone = tuple(rule for rule, stay in zip(everything, stays, strict=True) if not stay)
     return state, RuleUpdate(version, transit.rules, (*detour, *rules), (*gone, *reversed(detour)))
@@ -186,8 +185,8 @@ def _lowered(
     shift: dict[int, int] = {}
     for nic in sorted({rule.switch for rule in detour}):
         taken = {r.priority for r in old.rules if r.switch == nic and r.match.in_port == HOST_PORT}
-        used = [rule.priority for rule in detour if rule.switch == nic]
-        span = range(max(used) - min(used) + 1)
+        used = {rule.priority for rule in detour if rule.switch == nic}
+        span, taken = range(max(used) - min(used) + 1), taken | used
         start = min(taken) + 1
         while any(start + i in taken for i in span):
             start += 1

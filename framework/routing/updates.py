@@ -36,7 +36,6 @@ def initial(fabric: Fabric, table: RouteTable) -> tuple[Installed, tuple[Rule, .
     batch = all_paths(table)
     everyone = np.ones(len(batch.src), bool)
     state, _ = migrate(fabric, nothing_installed(fabric), batch, everyone, 0, table.version)
-    state = replace(state, fewest=len(state.rules))
     return state, state.rules, entropy_table(fabric, table.version, batch, state.classes)
 
 
@@ -58,13 +57,9 @@ def plan(
         tag = _after(installed.last_tag, 1)
         moved = changed | (installed.tag == _after(tag, GUARD))
         state, update = migrate(fabric, installed, batch, moved, tag, table.version)
-        if len(state.rules) > BLOAT * installed.fewest:
-            fresh = len(compile_batch(fabric, batch))
-            if len(state.rules) > BLOAT * fresh and not moved.all():
-                state, update = migrate(
-                    fabric, installed, batch, np.ones(len(moved), bool), tag, table.version
-                )
-            state = replace(state, fewest=min(installed.fewest, fresh))
+        if not moved.all() and len(state.rules) > BLOAT * len(compile_batch(fabric, batch)):
+            everyone = np.ones(len(moved), bool)
+            state, update = migrate(fabric, installed, batch, everyone, tag, table.version)
     pairs = np.stack((batch.src[changed], batch.dst[changed]), axis=1)
     return state, update, entropy_table(fabric, table.version, batch, state.classes), pairs
 

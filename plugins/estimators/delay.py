@@ -26,14 +26,14 @@ class Delay:
     summary = "delay at line rate over delay now: queue beyond the senders' windows, and service rate"
     parameters: tuple[Parameter, ...] = (
         Parameter(
-            "allowance", 8, "count", "packets of queue that count as none: senders' windows", minimum=0
+            "allowance", 16, "count", "packets of queue that count as none: senders' windows", minimum=0
         ),
         Parameter(
-            "allowance_time", 0.03, "time", "queue that counts as none, in time at line rate", minimum=0
+            "allowance_time", 0.12, "time", "queue that counts as none, in time at line rate", minimum=0
         ),
     )
 
-    def __init__(self, allowance: int = 8, allowance_time: float = 0.03) -> None:
+    def __init__(self, allowance: int = 16, allowance_time: float = 0.12) -> None:
         self._allowance, self._allowance_time = allowance, allowance_time
 
     def configured(self, options: Mapping[str, Value]) -> Delay:

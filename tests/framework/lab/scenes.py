@@ -42,6 +42,7 @@ def _cable() -> tuple[NetNamespace, socket.socket, socket.socket]:
         run([tool("ip"), "-n", space.name, "link", "set", "dev", end, "up"])
         with space.entered():
             sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
             sock.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
             sock.bind((end, 0x88B5))  # the local experimental ethertype
         sockets.append(sock)

@@ -1,0 +1,169 @@
+"""Rules against brute force: every defined packet, carried by the fake switches, takes its path exactly."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from railweave.framework.addressing import ENTROPY_BASE
+from railweave.framework.errors import RouteError
+from railweave.framework.model import Fabric, Path, RouteTable
+from railweave.framework.routing.batches import all_paths
+from railweave.framework.routing.compiler import compile_rules, rule_counts
+from railweave.framework.routing.entropy import entropy_table, path_classes
+from tests.fakes.fake_switch import FakeFabric
+from tests.fakes.random_routes import FABRICS, random_table
+from tests.fakes.small_fabrics import dimension_order, rail_only, rail_path, ring, table_of, torus
+
+
+def assert_follows(fabric: Fabric, table: RouteTable, fake: FakeFabric) -> None:
+    """Each pair's every entropy takes one of its paths, each path is taken, and cut pairs are dropped at once."""
+    batch = all_paths(table)
+    entropies = entropy_table(fabric, 0, batch, path_classes(fabric, batch))
+    for i, (src, dst) in enumerate(zip(batch.src.tolist(), batch.dst.tolist(), strict=True)):
+        wanted = sorted(path.links for path in batch.paths(i))
+        ports = entropies.udp_src[entropies.start[i] : entropies.start[i + 1]].tolist()
+        trips = [fake.send(src, dst, port) for port in ports]
+        assert all(trip.delivered == dst for trip in trips)
+        assert sorted({trip.links for trip in trips}) == wanted
+        if not wanted:
+            assert fake.send(src, dst).links == ()
+            assert fake.send(src, dst).delivered is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(sorted(FABRICS)), st.integers(0, 2**32), st.sampled_from([0, 1, 62]))
+def test_every_packet_takes_its_path(kind: str, seed: int, tag: int) -> None:
+    fabric = FABRICS[kind]()
+    table = random_table(fabric, random.Random(seed))
+    rules = compile_rules(fabric, table, tag)
+    fake = FakeFabric(fabric, rules)
+    assert_follows(fabric, table, fake)
+    before = fake.contents()
+    fake.add(rules)
+    assert fake.contents() == before, "applied twice, the rules change nothing"
+    assert compile_rules(fabric, table, tag) == rules
+
+
+@pytest.mark.parametrize("by", ["dr", "rd"])
+def test_rail_only_needs_few_rules(by: str) -> None:
+    """8x8: a NIC needs its way out (domain or rail), its way in and through: two each, and the base rule. A domain
+    or rail switch needs a rule per port."""
+    fabric = rail_only(8, 8)
+    table = table_of(fabric, lambda src, dst: [rail_path(fabric, src, dst, by)])
+    rules = compile_rules(fabric, table)
+    assert rule_counts(fabric, rules) == {"gpu": (5.0, 5), "domain": (8.0, 8), "rail": (8.0, 8)}
+    assert_follows(fabric, table, FakeFabric(fabric, rules))
+
+
+def test_torus_in_dimension_order_needs_few_rules() -> None:
+    fabric = torus(4, 4, 4)
+    table = table_of(fabric, lambda src, dst: [dimension_order(fabric, src, dst)])
+    rules = compile_rules(fabric, table)
+    mean, most = rule_counts(fabric, rules)["gpu"]
+    assert most <= 16
+    assert mean <= 16
+    assert_follows(fabric, table, FakeFabric(fabric, rules))
+
+
+def test_spraying_merges_the_rules_of_a_rail() -> None:
+    """Over all rails of 4x4 evenly: a rail switch needs no look at the entropy, as its ports are the domains."""
+    fabric = rail_only(4, 4)
+
+    def spray(src: int, dst: int) -> list[Path]:
+        if fabric.coordinates(src)[0] == fabric.coordinates(dst)[0]:
+            return [rail_path(fabric, src, dst)]
+        return [Path(rail_path(fabric, src, dst, rail).links, 0.25) for rail in range(4)]
+
+    table = table_of(fabric, spray)
+    rules = compile_rules(fabric, table)
+    assert rule_counts(fabric, rules)["rail"] == (4.0, 4)
+    assert rule_counts(fabric, rules)["gpu"][1] <= 10
+    assert_follows(fabric, table, FakeFabric(fabric, rules))
+
+
+def test_wavelengths_are_told_apart_by_the_port_of_entry() -> None:
+    """On a ring with parallel links the path's wavelength is chosen at the source and kept."""
+    fabric = ring(5, wavelengths=3)
+
+    def clockwise(src: int, dst: int) -> list[Path]:
+        lane = (src + dst) % 3
+        nodes = [(src + i) % 5 for i in range((dst - src) % 5)]
+        return [Path(tuple(2 * (5 * lane + node) for node in nodes))]
+
+    table = table_of(fabric, clockwise)
+    assert_follows(fabric, table, FakeFabric(fabric, compile_rules(fabric, table)))
+
+
+def test_single_path_rules_never_look_at_the_entropy() -> None:
+    fabric = rail_only(3, 3)
+    rng = random.Random(5)
+    table = table_of(fabric, lambda src, dst: [rail_path(fabric, src, dst, rng.randrange(3))])
+    rules = compile_rules(fabric, table)
+    assert {rule.match.udp_src for rule in rules} == {None}
+    fake = FakeFabric(fabric, rules)
+    for udp_src in (None, 1, ENTROPY_BASE + 7):
+        assert fake.send(0, 8, udp_src).links == table.path(0, 8)[0].links
+
+
+def test_tags_are_written_only_when_they_differ_from_zero_and_never_63() -> None:
+    fabric = rail_only(2, 2)
+    table = table_of(fabric, lambda src, dst: [rail_path(fabric, src, dst)])
+    assert not any("SetDscp" in repr(rule.actions) for rule in compile_rules(fabric, table))
+    tagged = compile_rules(fabric, table, 9)
+    assert {rule.match.ip_dscp for rule in tagged if rule.match.in_port != 1} == {9}
+
+
+def test_uneven_weights_repeat_entropies() -> None:
+    """Weights 2/3 and 1/3: two turns in three for the first, by hand."""
+    fabric = ring(4)
+    table = table_of(
+        fabric,
+        lambda src, dst: [
+            Path(way, weight)
+            for way, weight in zip(_both_ways(fabric, src, dst), (2 / 3, 1 / 3), strict=True)
+        ],
+    )
+    batch = all_paths(table)
+    classes = path_classes(fabric, batch)
+    entropies = entropy_table(fabric, 3, batch, classes)
+    assert entropies.version == 3
+    assert np.diff(entropies.start).tolist() == [3] * 12
+    assert entropies.udp_src[:3].tolist() == [ENTROPY_BASE, ENTROPY_BASE + 1, ENTROPY_BASE]
+    assert set(entropies.rate_bps.tolist()) == {100e9}
+
+
+def test_rate_is_that_of_the_slowest_link() -> None:
+    """400 Gb/s where a rail is crossed, 3.6 Tb/s within a domain: the builder's rates."""
+    fabric = rail_only(2, 2)
+    table = table_of(fabric, lambda src, dst: [rail_path(fabric, src, dst)])
+    batch = all_paths(table)
+    rates = entropy_table(fabric, 0, batch, path_classes(fabric, batch)).rate_bps
+    same = fabric.gpu_coordinates[batch.src, 0] == fabric.gpu_coordinates[batch.dst, 0]
+    assert np.array_equal(rates, np.where(same, 3.6e12, 4e11))
+
+
+def test_two_ways_for_one_packet_are_refused() -> None:
+    """A path that comes back to a node by the same port cannot be written as rules."""
+    fabric = ring(3)
+    there = fabric.out_links(0)[0]
+    around = _both_ways(fabric, 0, 1)
+    long_way = next(way for way in around if len(way) == 2)
+    loop = (*long_way, *(link ^ 1 for link in long_way[::-1]), int(there), int(there) ^ 1, *long_way)
+    table = table_of(
+        fabric, lambda src, dst: [Path(loop if (src, dst) == (0, 1) else _both_ways(fabric, src, dst)[0])]
+    )
+    with pytest.raises(RouteError, match="must leave by different"):
+        compile_rules(fabric, table)
+
+
+def _both_ways(fabric: Fabric, src: int, dst: int) -> list[tuple[int, ...]]:
+    """The two paths between GPUs of a ring: up, then down."""
+    n = fabric.n_gpus
+    up = tuple(2 * ((src + i) % n) for i in range((dst - src) % n))
+    down = tuple(2 * ((src - 1 - i) % n) + 1 for i in range((src - dst) % n))
+    return [up, down]

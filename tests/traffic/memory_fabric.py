@@ -1,0 +1,148 @@
+"""A fabric in memory for the transport's engine: virtual time, and whatever harm a test asks for.
+
+The engine, its ports, rings and batches are the real ones; only sendmmsg and the kernel's side of the receive ring
+are replaced. Every ordered pair of ranks has a link of its own per UDP source port, first in, first out.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from railweave.framework.model import Endpoint, PacketFormat, Schedule
+from railweave.traffic.rocev2.batch import Batch
+from railweave.traffic.rocev2.buffers import Buffers
+from railweave.traffic.rocev2.engine import Engine
+from railweave.traffic.rocev2.port import Port
+from railweave.traffic.rocev2.ring import Ring, RingShape
+from railweave.traffic.rocev2.tuning import Tuning
+
+TICK_S = 0.005
+FRAME_AT = 66
+RATE_BPS = 4e6
+
+
+@dataclass
+class Harm:
+    """Probabilities per packet of being lost, doubled, damaged in one bit, and held back for up to `late_s`."""
+
+    loss: float = 0.0
+    double: float = 0.0
+    damage: float = 0.0
+    late: float = 0.0
+    late_s: float = 0.05
+
+
+def endpoints(n: int, mtu: int) -> list[Endpoint]:
+    return [
+        Endpoint(i, f"g{i}", "", f"h{i}", f"02:00:00:00:00:{i:02x}", f"10.0.{i}.1", mtu) for i in range(n)
+    ]
+
+
+class MemoryFabric:
+    """`alive(src, dst, udp_src, now)` says whether a link carries packets; the default is always."""
+
+    def __init__(
+        self,
+        n: int,
+        *,
+        mtu: int = 256,
+        tuning: Tuning | None = None,
+        harm: Harm | None = None,
+        seed: int = 0,
+        latency_s: float = 0.001,
+        slots: int = 64,
+    ) -> None:
+        self.packet = PacketFormat(mtu)
+        self.harm = harm or Harm()
+        self.now = 0.0
+        self.rate_bps: Callable[[int, int, int], float] = lambda src, dst, udp_src: RATE_BPS
+        self.alive: Callable[[int, int, int], bool] = lambda src, dst, udp_src: True
+        self.seen: list[tuple[float, int, int, bytes]] = []
+        self._latency_s = latency_s
+        self._random = random.Random(seed)
+        self._order = itertools.count()
+        self._events: list[tuple[float, int, int, bytes]] = []
+        self._free_at: dict[tuple[int, int, int], float] = {}
+        shape = RingShape.of(self.packet.full_packet_bytes + self.packet.RETH, slots, block_bytes=1 << 13)
+        dirty: list[Batch] = []
+        ends = endpoints(n, mtu)
+        self.rank_of = {bytes.fromhex(e.mac.replace(":", "")): i for i, e in enumerate(ends)}
+        self._writes_at = [0] * n
+        self.ports = [
+            Port(Ring(bytearray(shape.total_bytes), shape), Batch(self._send_from(i), dirty))
+            for i in range(n)
+        ]
+        self.engine = Engine(ends, self.ports, dirty, tuning or Tuning(), self.packet)
+
+    def _send_from(self, rank: int) -> Callable[[Batch, int, int], int]:
+        def send(batch: Batch, first: int, count: int) -> int:
+            for frame in batch.packets(first, count):
+                self._carry(rank, frame)
+            return count
+
+        return send
+
+    def _carry(self, src: int, frame: bytes) -> None:
+        dst = self.rank_of[frame[0:6]]
+        udp_src = int.from_bytes(frame[34:36], "big")
+        self.seen.append((self.now, src, dst, frame))
+        link = src, dst, udp_src
+        leaves = max(self.now, self._free_at.get(link, 0.0)) + len(frame) * 8 / self.rate_bps(*link)
+        self._free_at[link] = leaves
+        roll, harm = self._random.random, self.harm
+        if not self.alive(*link) or roll() < harm.loss:
+            return
+        for _ in range(2 if roll() < harm.double else 1):
+            late = roll() * harm.late_s if roll() < harm.late else 0.0
+            if roll() < harm.damage:
+                bit = self._random.randrange(len(frame) * 8)
+                frame = frame[: bit // 8] + bytes([frame[bit // 8] ^ 1 << bit % 8]) + frame[bit // 8 + 1 :]
+            heapq.heappush(self._events, (leaves + self._latency_s + late, next(self._order), dst, frame))
+
+    def _deliver(self, rank: int, frame: bytes) -> None:
+        """What tpacket_rcv does; a full ring drops."""
+        ring = self.ports[rank].ring
+        slot = ring.slots[self._writes_at[rank]]
+        if ring.words[slot >> 2]:
+            return
+        ring.bytes[slot + FRAME_AT : slot + FRAME_AT + len(frame)] = frame
+        ring.halves[(slot >> 1) + 6] = FRAME_AT
+        ring.words[(slot >> 2) + 2] = len(frame)
+        ring.words[slot >> 2] = 1
+        self._writes_at[rank] = (self._writes_at[rank] + 1) % len(ring.slots)
+
+    def run(self, schedule: Schedule, buffers: Buffers, within_s: float = 600.0) -> float:
+        """Carry out one iteration and drain; its virtual seconds until the last transfer landed.
+
+        Raises TimeoutError after `within_s` of virtual time.
+        """
+        self.engine.prepare(schedule, buffers)
+        self.engine.begin(self.now)
+        progress = self.engine.progress
+        assert progress is not None
+        end = self.now + within_s
+        self.advance(lambda: self.now >= end or (progress.complete and self.engine.drained))
+        if not progress.complete:
+            raise TimeoutError(f"{progress.done} of {progress.total} transfers after {within_s} s")
+        return progress.last_at - progress.started_at
+
+    def advance(self, done: Callable[[], bool]) -> None:
+        """Let virtual time pass until `done`."""
+        next_tick = self.now + TICK_S
+        while not done():
+            if self._events and self._events[0][0] <= next_tick:
+                self.now = self._events[0][0]
+                ready = set()
+                while self._events and self._events[0][0] <= self.now:
+                    _, _, rank, frame = heapq.heappop(self._events)
+                    self._deliver(rank, frame)
+                    ready.add(rank)
+                self.engine.step([self.ports[rank] for rank in sorted(ready)], self.now)
+            else:
+                self.now = next_tick
+                next_tick += TICK_S
+                self.engine.tick(self.now)

@@ -1,0 +1,21 @@
+"""Registers the collectives and the transport."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from railweave.framework.hookspecs import Collective, Transport, hookimpl
+from railweave.traffic.collectives.hierarchical import HierarchicalAllReduce
+from railweave.traffic.collectives.ring import RingAllReduce
+from railweave.traffic.proxy import RoceV2
+
+
+@hookimpl
+def register_collectives(register: Callable[[str, Collective], None]) -> None:
+    register("all-reduce", HierarchicalAllReduce())
+    register("ring-all-reduce", RingAllReduce())
+
+
+@hookimpl
+def register_transports(register: Callable[[str, Transport], None]) -> None:
+    register("rocev2", RoceV2())

@@ -1,0 +1,92 @@
+"""One rank's place on the network: its ring, its batch, and what arrives for its queue pairs."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+from railweave.traffic.icrc import icrc
+from railweave.traffic.packets import PSN_AT, Opcode
+from railweave.traffic.rocev2.batch import Batch
+from railweave.traffic.rocev2.headers import KEY_AT, Shape, read_shape
+from railweave.traffic.rocev2.receiver import Receiver
+from railweave.traffic.rocev2.ring import (
+    LENGTH_WORD,
+    MAC_HALF,
+    NANOSECONDS_WORD,
+    SECONDS_WORD,
+    STATUS_USER,
+    Ring,
+)
+from railweave.traffic.rocev2.sender import Sender
+
+SHAPES_KEPT = 4096
+_BIG, _LITTLE = struct.Struct("!I").unpack_from, struct.Struct("<I").unpack_from
+Handler = Callable[[int, int, memoryview, int, int, float], None]
+"""handler(PSN word, repetition << 8 | opcode, memory, first byte of the payload, its end, now)."""
+
+
+class Port:
+    """`receivers` and `senders` by QP number: those whose packets may arrive here. Everything else is noise."""
+
+    def __init__(self, ring: Ring, batch: Batch) -> None:
+        self.ring = ring
+        self.batch = batch
+        self.receivers: dict[int, Receiver] = {}
+        self.senders: dict[int, Sender] = {}
+        self.bad_icrc = self.noise = 0
+        self._known: dict[bytes, tuple[int, int, Handler, int, int, int]] = {}
+
+    @property
+    def waiting_since(self) -> float | None:
+        """Wall-clock time at which the oldest unread packet arrived; None if there is none."""
+        ring = self.ring
+        word = ring.slots[ring.at] >> 2
+        if not ring.words[word] & STATUS_USER:
+            return None
+        return ring.words[word + SECONDS_WORD] + ring.words[word + NANOSECONDS_WORD] * 1e-9
+
+    def receive(self, now: float) -> None:
+        """Take everything that has arrived, hand it to its queue pairs, and give the slots back."""
+        ring = self.ring
+        view, words, halves, slots = ring.bytes, ring.words, ring.halves, ring.slots
+        known, at, end = self._known, ring.at, len(slots)
+        slot = slots[at]
+        while words[slot >> 2] & STATUS_USER:
+            frame = slot + halves[(slot >> 1) + MAC_HALF]
+            key = view[frame + KEY_AT : frame + PSN_AT].tobytes()
+            found = known.get(key) or self._learn(key)
+            if found is None or words[(slot >> 2) + LENGTH_WORD] < found[1] + 4:
+                self.noise += 1
+            else:
+                crc, icrc_at, handler, kind, body_at, body_end = found
+                icrc_at += frame
+                at_psn = frame + PSN_AT
+                if icrc(view[at_psn:icrc_at], crc) == _LITTLE(view, icrc_at)[0]:
+                    handler(_BIG(view, at_psn)[0], kind, view, frame + body_at, frame + body_end, now)
+                else:
+                    self.bad_icrc += 1
+            words[slot >> 2] = 0
+            at = at + 1 if at + 1 < end else 0
+            slot = slots[at]
+        ring.at = at
+
+    def _learn(self, key: bytes) -> tuple[int, int, Handler, int, int, int] | None:
+        shape = read_shape(key)
+        handler = self._handler(shape) if shape is not None else None
+        if shape is None or handler is None:
+            return None
+        if len(self._known) >= SHAPES_KEPT:
+            self._known.clear()
+        kind = shape.repetition << 8 | shape.opcode
+        found = (shape.crc, shape.icrc_at, handler, kind, shape.body_at, shape.body_end)
+        if shape.repetition == 0:
+            self._known[key] = found
+        return found
+
+    def _handler(self, shape: Shape) -> Handler | None:
+        if shape.opcode == Opcode.ACKNOWLEDGE:
+            sender = self.senders.get(shape.qp)
+            return sender.acknowledged if sender is not None else None
+        receiver = self.receivers.get(shape.qp)
+        return receiver.accept if receiver is not None else None

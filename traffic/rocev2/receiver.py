@@ -1,0 +1,121 @@
+"""The responding half of a queue pair: takes packets in any order, once each, and says which it has."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+from railweave.traffic.icrc import icrc
+from railweave.traffic.packets import ACK_REQUEST, AETH_ACK, PSN_MASK, Opcode
+from railweave.traffic.rocev2.batch import Batch
+from railweave.traffic.rocev2.headers import Heads
+from railweave.traffic.rocev2.messages import Incoming, holding, opcode_at
+from railweave.traffic.rocev2.tuning import SPAN
+
+_HALF = 1 << 23
+_ACK, _LITTLE = struct.Struct("!IIHH").pack, struct.Struct("<I").pack
+_MIDDLE = int(Opcode.WRITE_MIDDLE)
+_ACK_KEY = int(Opcode.ACKNOWLEDGE) << 16
+_COUNTS_BYTES = 4
+
+Landed = Callable[[Incoming], None]
+
+
+class Receiver:
+    """`expected` is the first number not yet here (a PSN that does not wrap); bit i of `_above` says that number
+    expected + i is. `owing` collects the receivers that have an acknowledgement to send."""
+
+    def __init__(self, batch: Batch, mtu: int, landed: Landed, owing: list[Receiver]) -> None:
+        self._batch = batch
+        self._mtu = mtu
+        self._landed = landed
+        self._owing = owing
+        self._owed = False
+        self._heads: Heads | None = None
+        self.duplicates = self.refused = 0
+        self._completed = 0
+        self.reset(0)
+
+    def reset(self, number: int) -> None:
+        """Forget everything under way; the next message starts at `number`."""
+        self.expected = number
+        self._above = 0
+        self._echo = 0
+        self._messages: list[Incoming] = []
+        self._current = 0
+
+    def use_path(self, heads: Heads) -> None:
+        """Send acknowledgements with these headers from now on."""
+        self._heads = heads
+
+    def offer(self, messages: list[Incoming]) -> None:
+        """The messages of an iteration, in order; their numbers start at `expected`."""
+        self._messages = messages
+        self._current = 0
+
+    def accept(self, word: int, kind: int, view: memoryview, start: int, end: int, now: float) -> None:
+        """Handle a packet whose payload is view[start:end] and whose ICRC is right; `kind` holds its opcode, and
+        above that the number of a repetition."""
+        if kind > 0xFF:
+            self._echo = kind >> 8
+        ahead = ((word & PSN_MASK) - self.expected) & PSN_MASK
+        if ahead >= _HALF or self._above >> ahead & 1:
+            self.duplicates += 1
+        elif ahead >= SPAN or not self._place(self.expected + ahead, kind & 0xFF, view, start, end):
+            self.refused += 1
+            return
+        elif ahead:
+            self._above |= 1 << ahead
+        elif self._above:
+            here = self._above | 1
+            run = (~here & here + 1).bit_length() - 1
+            self.expected += run
+            self._above = here >> run
+        else:
+            self.expected += 1
+        if word & ACK_REQUEST and not self._owed:
+            self._owed = True
+            self._owing.append(self)
+
+    def _place(self, number: int, opcode: int, view: memoryview, start: int, end: int) -> bool:
+        """Copy the payload to where packet `number` belongs; False if it is not what that packet must be."""
+        messages = self._messages
+        if self._current >= len(messages):
+            return False
+        message = messages[self._current]
+        index = number - message.first
+        if not 0 <= index < message.packets:
+            found = holding(messages, number)
+            if found is None:
+                return False
+            message, index = found, number - found.first
+        low = index * self._mtu
+        if 0 < index < message.packets - 1:
+            fits = opcode == _MIDDLE and end - start == self._mtu
+        else:
+            size = min(self._mtu, message.size - low)
+            fits = opcode == opcode_at(index, message.packets) and end - start == size
+            if index == 0:
+                fits = fits and view[start - len(message.reth) : start] == message.reth
+        if not fits:
+            return False
+        (message.target or message.open())[low : low + end - start] = view[start:end]
+        message.missing -= 1
+        if message.missing == 0:
+            self._completed += 1
+            while self._current < len(messages) and messages[self._current].missing == 0:
+                self._current += 1
+            self._landed(message)
+        return True
+
+    def acknowledge(self) -> None:
+        """Send what we have: the last number in order, a count of duplicates, the latest repetition that arrived,
+        and a bitmap of what lies beyond."""
+        self._owed = False
+        assert self._heads is not None
+        bitmap_bytes = -(-self._above.bit_length() // 32) * 4
+        head, crc = self._heads[_ACK_KEY | _COUNTS_BYTES + bitmap_bytes]
+        last, messages = self.expected - 1 & PSN_MASK, self._completed & PSN_MASK
+        body = _ACK(last, AETH_ACK | messages, self.duplicates & 0xFFFF, self._echo)
+        body += self._above.to_bytes(bitmap_bytes, "little")
+        self._batch.add(head + body, 0, 0, _LITTLE(icrc(body, crc)))

@@ -1,0 +1,287 @@
+"""The requesting half of a queue pair: windowed, reliable, over one or several paths."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+
+from railweave.framework.model import PacketFormat
+from railweave.traffic.icrc import icrc
+from railweave.traffic.packets import ACK_REQUEST, PSN_MASK, Addresses, padding
+from railweave.traffic.rocev2.batch import Batch
+from railweave.traffic.rocev2.budget import Budget
+from railweave.traffic.rocev2.headers import Heads
+from railweave.traffic.rocev2.messages import Outgoing, holding
+from railweave.traffic.rocev2.timing import Timing
+from railweave.traffic.rocev2.tuning import SPAN, Tuning
+
+_COUNTS = struct.Struct("!HH").unpack_from
+_WORD, _LITTLE = struct.Struct("!I").pack, struct.Struct("<I").pack
+_NEVER = float("inf")
+
+
+class Path:
+    """One way to the other end. `newest`: the latest transmission known to have arrived over it; `round_trip`: its
+    time. Packets of one path stay in order unless its route changes under them."""
+
+    __slots__ = ("heads", "newest", "round_trip")
+
+    def __init__(self, heads: Heads) -> None:
+        self.heads = heads
+        self.newest = 0
+        self.round_trip = 0.0
+
+
+class Sender:
+    """Numbers are PSNs that do not wrap. `outstanding`: number -> (sent at, transmission, path, repeated), in
+    order of transmission; a packet leaves it when acknowledged or declared lost."""
+
+    def __init__(
+        self, to: Addresses, batch: Batch, tuning: Tuning, packet: PacketFormat, budget: Budget, pending: list[Sender]
+    ) -> None:  # fmt: skip
+        self._to = to
+        self._batch = batch
+        self._tuning = tuning
+        self._packet = packet
+        self._mtu = packet.path_mtu
+        self._budget = budget
+        self._pending = pending
+        self._heads: dict[int, Heads] = {}
+        self._paths: list[Path] = []
+        self._turn = self._again_turn = 0
+        self._stride = 1
+        self.window = tuning.min_window
+        self.timing = Timing()
+        self.transmissions = self.retransmitted = self.wire_bytes = self._duplicates = 0
+        self.queued = False
+        self.messages: list[Outgoing] = []
+        self.reset(0)
+
+    def reset(self, number: int) -> None:
+        """Forget everything under way; the next message starts at `number`."""
+        self.una = self.next = number
+        self._sacked = 0
+        self.outstanding: dict[int, tuple[float, int, Path, bool]] = {}
+        self.lost: dict[int, None] = {}
+        self.messages = []
+        self._current = 0
+        self._newest, self._newest_sent_at = self.transmissions, 0.0
+        self._repetition = self._echoed = 0
+        self._repeated: dict[int, tuple[float, int, Path, bool]] = {}
+        self._suspect_at = _NEVER
+        self.progress_at = self._active_at = 0.0
+
+    # -- paths -----------------------------------------------------------------------------------------
+    def use_paths(self, udp_src: Sequence[int], rates_bps: Sequence[float], now: float) -> None:
+        """Send from now on over these entropies, in turn; `rates_bps` are those of their paths, 0 if unknown."""
+        for entropy in udp_src:
+            if entropy not in self._heads:
+                self._heads[entropy] = Heads(self._to, entropy)
+        self._paths = [Path(self._heads[entropy]) for entropy in udp_src]
+        self._turn = self._again_turn = 0
+        full = self._packet.full_packet_bytes
+        self.window = self._tuning.window(sum(rates_bps), len(udp_src), full)
+        self._stride = max(1, min(self.window // 4, 8))
+        slowest = min(rates_bps)
+        self.timing.window_drains_in(self.window * full * 8 / slowest if slowest > 0 else 0.0)
+        if self.timing.probes:  # it was cut off: try the new paths at once
+            self.timing.probes = 0
+            self._active_at = now - self.timing.wait
+
+    # -- sending ---------------------------------------------------------------------------------------
+    def offer(self, messages: list[Outgoing]) -> None:
+        """The messages of an iteration, in order; their numbers start at `next`."""
+        self.messages = messages
+        self._current = 0
+        self._repeated.clear()
+
+    @property
+    def waiting_for(self) -> Outgoing | None:
+        """The message whose packets go next, ready or not."""
+        return self.messages[self._current] if self._current < len(self.messages) else None
+
+    @property
+    def idle(self) -> bool:
+        return not self.outstanding and not self.lost
+
+    def pump(self, now: float) -> None:
+        """Send what the window, the budget and the schedule allow."""
+        if self.idle:
+            self.progress_at = now
+        if self.lost:
+            self._resend(now)
+        budget, outstanding = self._budget, self.outstanding
+        while (message := self.waiting_for) is not None and message.ready:
+            index = self.next - message.first
+            room = min(self.window - len(outstanding), self.una + SPAN - self.next, message.packets - index)
+            if room > budget.left:
+                room = budget.left
+                budget.waiting.append(self)
+            if room <= 0:
+                return
+            self._send(message, self.next, room, now)
+            self.next += room
+            budget.left -= room
+            if index + room == message.packets:
+                self._current += 1
+                self.wire_bytes += self._packet.wire_bytes(message.size)
+
+    def _send(self, message: Outgoing, first: int, count: int, now: float, *, repetition: int = 0) -> None:
+        """Send packets first..first + count - 1 of one message, each over the path whose turn it is."""
+        mtu, paths, stride = self._mtu, self._paths, self._stride
+        view, address, message_first, last = message.view, message.address, message.first, message.packets - 1
+        add, outstanding, transmission = self._batch.add, self.outstanding, self.transmissions
+        again = repetition > 0
+        turn = self._again_turn if again else self._turn
+        for number in range(first, first + count):
+            path = paths[turn]
+            turn = turn + 1 if turn + 1 < len(paths) else 0
+            transmission += 1
+            index = number - message_first
+            low = index * mtu
+            if index == last:
+                key, high, request = message.last_key, message.size, True
+            else:
+                key = message.middle_key if index else message.first_key
+                high = low + mtu
+                request = again or transmission % stride == 0
+            head, crc = path.heads[repetition << 24 | key]
+            word = _WORD(number & PSN_MASK | ACK_REQUEST if request else number & PSN_MASK)
+            if index == 0:
+                word += message.reth
+            crc = icrc(view[low:high], icrc(word, crc))
+            if (high - low) & 3:
+                pad = bytes(padding(high - low))
+                trailer = pad + _LITTLE(icrc(pad, crc))
+            else:
+                trailer = _LITTLE(crc)
+            add(head + word, address + low, high - low, trailer)
+            outstanding[number] = (now, transmission, path, again)
+        self.transmissions = transmission
+        if again:
+            self._again_turn = turn
+        else:
+            self._turn = turn
+        self._active_at = now
+
+    def _resend(self, now: float) -> None:
+        for number in list(self.lost):
+            if len(self.outstanding) >= self.window:
+                return
+            if self._budget.left <= 0:
+                self._budget.waiting.append(self)
+                return
+            del self.lost[number]
+            self._budget.left -= 1
+            self._repeat(number, now)
+
+    def _repeat(self, number: int, now: float) -> None:
+        message = holding(self.messages, number)
+        assert message is not None
+        self.retransmitted += 1
+        self._repetition = self._repetition % 0xFFFF + 1
+        self._send(message, number, 1, now, repetition=self._repetition)
+        self._repeated[self._repetition] = self.outstanding[number]
+        size = min(self._mtu, message.size - (number - message.first) * self._mtu)
+        self.wire_bytes += size + padding(size) + self._packet.HEADERS
+
+    # -- acknowledgements ------------------------------------------------------------------------------
+    def acknowledged(
+        self, word: int, opcode: int, view: memoryview, start: int, end: int, now: float
+    ) -> None:
+        """Handle an acknowledgement whose payload (count of duplicates, latest repetition, bitmap) is
+        view[start:end]."""
+        ahead = ((word & PSN_MASK) + 1 - self.una) & PSN_MASK
+        if ahead > self.next - self.una or end - start < 4:
+            return  # an old one that was overtaken, or nonsense
+        before = len(self.outstanding) + len(self.lost)
+        upto = self.una + ahead
+        if ahead:
+            self._arrived(range(self.una, upto), now)
+            self.una = upto
+            self._sacked >>= ahead
+        if end - start > 4:
+            fresh = int.from_bytes(view[start + 4 : end], "little") & ~self._sacked
+            fresh &= (1 << (self.next - upto)) - 1
+            self._sacked |= fresh
+            self._arrived([upto + bit for bit in range(fresh.bit_length()) if fresh >> bit & 1], now)
+        if len(self.outstanding) + len(self.lost) < before:
+            self.progress_at = self._active_at = now
+            self.timing.probes = 0
+            if not self.queued:
+                self.queued = True
+                self._pending.append(self)
+        duplicates, echo = _COUNTS(view, start)
+        if duplicates != self._duplicates:
+            self._duplicates = duplicates
+            self.timing.spurious()
+        if echo != self._echoed:
+            self._echoed = echo
+            record = self._repeated.pop(echo, None)
+            if record is not None:
+                self._learn(record, now)
+        if self.outstanding:
+            self._detect(now)
+
+    def _arrived(self, numbers: Iterable[int], now: float) -> None:
+        """Take packets off the books, and learn from those that were sent once. Of one that was repeated, nobody
+        can say which copy came; the echo of its repetition does."""
+        take, before = self.outstanding.pop, len(self.outstanding)
+        latest: tuple[float, int, Path, bool] | None = None
+        for number in numbers:
+            record = take(number, None)
+            if record is None:
+                self.lost.pop(number, None)
+            elif not record[3]:
+                latest = record
+                path = record[2]
+                if record[1] > path.newest:
+                    path.newest, path.round_trip = record[1], now - record[0]
+        self._budget.left += before - len(self.outstanding)
+        if latest is not None:
+            self._learn(latest, now)
+
+    def _learn(self, record: tuple[float, int, Path, bool], now: float) -> None:
+        sent_at, transmission, path, _ = record
+        if transmission > path.newest:
+            path.newest, path.round_trip = transmission, now - sent_at
+        if transmission > self._newest:
+            self._newest, self._newest_sent_at = transmission, sent_at
+            self.timing.sample(now - sent_at)
+
+    # -- loss ------------------------------------------------------------------------------------------
+    def _detect(self, now: float) -> None:
+        """Declare lost what a later packet on the same path overtook by the reordering window, or what was sent a
+        whole timeout before something that arrived. Source: RFC 8985, section 6.2, per path."""
+        self._suspect_at = _NEVER
+        expired = self._newest_sent_at - self.timing.timeout
+        gone = []
+        for number, (sent_at, transmission, path, _) in self.outstanding.items():
+            if transmission > self._newest:
+                break
+            if transmission < path.newest:
+                due = sent_at + path.round_trip + self.timing.reorder
+                if due <= now:
+                    gone.append(number)
+                elif due < self._suspect_at:
+                    self._suspect_at = due
+            elif sent_at < expired:
+                gone.append(number)
+        for number in gone:
+            del self.outstanding[number]
+            self.lost[number] = None
+        if gone:
+            self._budget.left += len(gone)
+            if not self.queued:
+                self.queued = True
+                self._pending.append(self)
+
+    def check(self, now: float) -> None:
+        """Act on the clock: packets that stay overtaken, and silence."""
+        if now >= self._suspect_at:
+            self._detect(now)
+        if self.outstanding and now >= self._active_at + self.timing.wait:
+            number = next(iter(self.outstanding))
+            del self.outstanding[number]
+            self._repeat(number, now)
+            self.timing.probes += 1

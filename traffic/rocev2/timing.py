@@ -1,0 +1,54 @@
+"""How long a pair waits before it believes that a packet is lost."""
+
+from __future__ import annotations
+
+PROBE_SLACK_S = 0.02
+REORDER_FLOOR_S = 0.002
+TIMEOUT_FLOOR_S = 0.2
+TIMEOUT_CEILING_S = 2.0
+SLOWDOWN = 6
+"""A full window may take this many times longer than at the declared rate before the timeout speaks: a link
+degraded to a fifth must not cause retransmissions."""
+
+
+class Timing:
+    """Round-trip estimates of one pair, and the waits that follow from them. Seconds throughout.
+
+    Sources: RFC 6298 (smoothed round trip, timeout, backoff), RFC 8985 (RACK: reordering window, tail probe).
+    """
+
+    __slots__ = ("_drain", "_smoothed", "_variation", "probes", "reorder")
+
+    def __init__(self) -> None:
+        self._smoothed = self._variation = self._drain = 0.0
+        self.reorder = REORDER_FLOOR_S
+        self.probes = 0
+
+    def window_drains_in(self, seconds: float) -> None:
+        """Tell how long a full window takes at the declared rate."""
+        self._drain = seconds
+
+    def sample(self, round_trip: float) -> None:
+        """A packet took so long to be acknowledged."""
+        if self._smoothed == 0.0:
+            self._smoothed, self._variation = round_trip, round_trip / 2
+        error = round_trip - self._smoothed
+        self._smoothed += error / 8
+        self._variation += (abs(error) - self._variation) / 4
+
+    def spurious(self) -> None:
+        """A packet that was declared lost had only been overtaken: be more patient with reordering."""
+        self.reorder = min(self.reorder * 2, max(self._smoothed, REORDER_FLOOR_S))
+
+    @property
+    def timeout(self) -> float:
+        """The retransmission timeout without backoff."""
+        floor = max(TIMEOUT_FLOOR_S, SLOWDOWN * self._drain)
+        return max(floor, self._smoothed + 4 * self._variation)
+
+    @property
+    def wait(self) -> float:
+        """Silence after which to probe: first the tail probe, then the timeout, doubled each time."""
+        if self.probes == 0:
+            return min(2 * max(self._smoothed, self._drain) + PROBE_SLACK_S, self.timeout)
+        return min(self.timeout * 2.0 ** (self.probes - 1), max(TIMEOUT_CEILING_S, self.timeout))

@@ -1,0 +1,49 @@
+"""The transport's options, as the sending halves use them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from math import ceil
+
+from railweave.framework.parameters import Parameter, Value
+
+SPAN = 256
+"""Packets that one pair may have between the first one missing and the last one sent: the reach of an
+acknowledgement's bitmap."""
+PATH_PACKETS = 2
+"""Every path of a pair needs one packet under way and one behind it."""
+
+PARAMETERS: tuple[Parameter, ...] = (
+    Parameter(
+        "target_delay", 0.06, "time", "queueing that a pair's window may cause at its own rate", minimum=0
+    ),
+    Parameter("min_window", 8, "count", "smallest window of a pair, in packets", minimum=1, maximum=SPAN),
+    Parameter("max_window", 64, "count", "largest window of a pair, in packets", minimum=1, maximum=SPAN),
+    Parameter(
+        "send_budget_bytes", 0, "bytes", "most bytes that all ranks together have in flight; 0: no bound",
+        minimum=0,
+    ),
+    Parameter("dead_after", 20.0, "time", "a pair without progress for so long fails the run", minimum=0.1),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Option values in packets, bytes and seconds; names as in PARAMETERS."""
+
+    target_delay: float = 0.06
+    min_window: int = 8
+    max_window: int = 64
+    send_budget_bytes: int = 0
+    dead_after: float = 20.0
+
+    @classmethod
+    def of(cls, options: Mapping[str, Value]) -> Tuning:
+        """From the parsed, complete options of PARAMETERS."""
+        return cls(**{f.name: options[f.name] for f in fields(cls) if f.name in options})  # type: ignore[arg-type]
+
+    def window(self, rate_bps: float, n_paths: int, packet_bytes: int) -> int:
+        """Packets in flight that keep `target_delay` of queue at `rate_bps`, over `n_paths` paths."""
+        wanted = ceil(rate_bps * self.target_delay / (8 * packet_bytes))
+        return max(min(max(wanted, self.min_window, PATH_PACKETS * n_paths), self.max_window), 1)
