@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -59,7 +59,8 @@ class RouteControl:
         """The change of routes that newly published scores ask for, or None; cheap when nothing is new."""
         if health is self._routed:
             return None
-        asked = self.router.routes(self.fabric, health)
+        # numbered by change, not by snapshot: one snapshot may be acted on twice, before and after a dwell time
+        asked = replace(self.router.routes(self.fabric, health), version=self.table.version + 1)
         self._check(asked, health)
         table, changed = damped(
             self.fabric, self.table, asked, health, self._changed_at, now_s,

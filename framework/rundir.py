@@ -21,7 +21,7 @@ DEFAULT_PARENT = Path("runs")
 
 
 class RunDirectory:
-    """Where a run is written: experiment.yaml, events.jsonl, health.npz, lab.log, result.json."""
+    """Where a run is written: experiment.yaml, events.jsonl, health.npz, result.json."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -48,9 +48,11 @@ class RunDirectory:
                 f"{out or DEFAULT_PARENT} cannot be made: {error.strerror}. Choose another --out."
             ) from None
 
-    @property
-    def lab_log(self) -> Path:
-        return self.path / "lab.log"
+    def discard(self) -> None:
+        """Take back what was written, for a run that was refused before it began."""
+        for name in ("experiment.yaml", "events.jsonl"):
+            (self.path / name).unlink(missing_ok=True)
+        self.path.rmdir()
 
     def write_experiment(self, text: str) -> None:
         write_whole(self.path / "experiment.yaml", text.encode())

@@ -42,8 +42,8 @@ def _iterations(result: RunResult) -> list[str]:
         if group.iterations:
             label = f"{name} fault" if faulty else "iterations"
             lines.append(_line(label if name != "during" else "in fault", _times(group)))
-    if groups.speedup is not None and lines:
-        lines[-1] += f"; {groups.speedup:.2f} times as fast as in the fault"
+    if faulty and groups.after.median_us and groups.before.median_us:
+        lines[-1] += f"; {groups.after.median_us / groups.before.median_us:.2f} times the healthy time"
     return lines
 
 

@@ -52,8 +52,12 @@ def run(
     label = f"{plan.experiment.router.name}-{plan.experiment.topology.name}"
     directory = RunDirectory.create(out, label)
     directory.write_experiment(plan.yaml())
-    with raised_signals():
-        result = _run(plan, directory, quiet=quiet, verbose=verbose)
+    try:
+        with raised_signals():
+            result = _run(plan, directory, quiet=quiet, verbose=verbose)
+    except InputError:  # refused before anything ran
+        directory.discard()
+        raise
     directory.write_result(result)
     if json_path is not None:
         write_whole(json_path, result_json(result).encode())

@@ -36,8 +36,9 @@ def compress(keys: Keys, orders: Sequence[tuple[int, ...]], extra: Sequence[int]
         )
     cost, best = whole.cost.copy(), np.zeros(len(whole.cost), np.int64)
     splits: list[tuple[Int64, int, Bool, _Search]] = []
-    for field in sorted({f for order in orders for f in order}):
-        value = _odd_values(keys, field, sorted({f for order in orders for f in order} - {field}))
+    fields = {f for order in orders for f in order}
+    for field in sorted(fields):
+        value = _odd_values(whole.near.keys, field, sorted(fields - {field}))
         value[cost <= whole.bound] = ANY
         at = np.flatnonzero(value[keys.switch] != ANY)
         some = keys.at(at)
@@ -119,7 +120,7 @@ class _Reduced:
 
 class _Search:
     """The cheapest order for every switch. `cost`, `bound` (n_switches,): its rules, and how many it needs at the
-    least, one for each action; `present`: whether it has keys."""
+    least, one for each action; `present`: whether it has keys. `near`: the keys without the extra fields."""
 
     def __init__(self, keys: Keys, orders: Sequence[tuple[int, ...]], extra: Sequence[int]) -> None:
         n_switches = int(keys.switch.max(initial=-1)) + 1
@@ -129,9 +130,11 @@ class _Search:
         self._best = np.full(n_switches, ANY)
         self._tried: list[tuple[_Reduced, tuple[int, ...], str]] = []
         needed = np.flatnonzero(~keys.free)
-        distinct = np.unique(np.stack((keys.switch[needed], keys.action[needed])), axis=1)
-        self.bound = np.bincount(distinct[0], minlength=n_switches)
-        ranked = self._run(np.ones(len(keys.switch), bool), orders)
+        width = int(keys.action.max(initial=0)) + 1
+        distinct = np.unique(keys.switch[needed] * width + keys.action[needed])
+        self.bound = np.bincount(distinct // width, minlength=n_switches)
+        self.near = self._reduce(np.ones(len(keys.switch), bool), orders)
+        ranked = self._run(self.near, orders)
         pending = self.present & (self.cost >= NEVER)
         if pending.any() and extra:
             near = [
@@ -141,11 +144,10 @@ class _Search:
             ]
             ways = sorted({tuple(extra), tuple(reversed(extra))})
             wider = [order for n in near for e in ways for order in ((*n, *e), (*e, *n))]
-            self._run(pending[keys.switch], wider)
+            self._run(self._reduce(pending[keys.switch], wider), wider)
 
-    def _run(self, chosen: Bool, orders: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    def _run(self, reduced: _Reduced, orders: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
         """Try orders on some keys; returns them by their rules on all of these, fewest first."""
-        reduced = self._reduce(chosen, orders)
         keys = reduced.keys
         ranking: list[tuple[int, tuple[int, ...]]] = []
         for order in orders:

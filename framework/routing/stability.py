@@ -59,7 +59,8 @@ def damped(
     """The table to use, and (n, n) [src, dst] which pairs leave their old paths in it.
 
     A pair takes its new paths if an old one is broken; else only if the new ones score at least `margin` times
-    the old and it last changed `dwell_s` or longer ago. `changed_at`: (n, n) seconds [src, dst], -inf for
+    the old, or as much over fewer links (a detour whose reason has gone only loads the rail it borrows), and it
+    last changed `dwell_s` or longer ago. `changed_at`: (n, n) seconds [src, dst], -inf for
     never. The result carries the router and version of `new` and keeps all its paths in arrays.
     """
     n = new.n_gpus
@@ -69,7 +70,9 @@ def damped(
         raise RouteError(f"changed_at of shape {changed_at.shape}: it must be ({n}, {n}), [src, dst].")
     before, after = all_paths(old), all_paths(new)
     differ = ~same_paths(before, after)
-    better = pair_scores(fabric, after, health) >= margin * pair_scores(fabric, before, health) - EQUAL_WITHIN
+    had, would = pair_scores(fabric, before, health), pair_scores(fabric, after, health)
+    shorter = mean_hops(after) < mean_hops(before) - EQUAL_WITHIN
+    better = (would >= margin * had - EQUAL_WITHIN) | (shorter & (would >= had - EQUAL_WITHIN))
     rested = now_s - changed_at[before.src, before.dst] >= dwell_s
     change = differ & (broken_pairs(before, health) | (better & rested))
     # Where the links agree the new answer is taken all the same: its weights may differ.
@@ -77,6 +80,12 @@ def damped(
     mask = np.zeros((n, n), bool)
     mask[before.src[change], before.dst[change]] = True
     return table_from_batch(new.router, new.version, n, take(join(before, after), pick)), mask
+
+
+def mean_hops(batch: PathBatch) -> Float:
+    """(P,): links per path, the weighted mean over each pair's paths; 0 for a pair without one."""
+    hops = np.diff(batch.hop_start) * batch.weight
+    return np.bincount(batch.path_pair, hops, len(batch.src)).astype(np.float64)
 
 
 def diff(old: RouteTable, new: RouteTable) -> Bool:

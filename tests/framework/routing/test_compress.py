@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from railweave.framework.errors import RouteError
 from railweave.framework.routing.compress import compress
-from railweave.framework.routing.trie import ANY, Keys, RuleList, pack
+from railweave.framework.routing.trie import ANY, Keys, RuleList, Trie, pack
 
 
 @st.composite
@@ -86,8 +86,24 @@ def test_no_list_for_an_order_is_shorter(function: dict[tuple[int, int], int]) -
             for root in (None, 0, 1)
         )
 
-    assert len(compress(keys, [(0, 1)]).switch) == shortest(0)
-    assert len(compress(keys, [(0, 1), (1, 0)]).switch) == min(shortest(0), shortest(1))
+    for order in ((0, 1), (1, 0)):
+        trie = Trie(keys, order, "none")
+        assert trie.costs(1).tolist() == [len(trie.rules().switch)] == [shortest(order[0])]
+    assert len(compress(keys, [(0, 1), (1, 0)]).switch) <= min(shortest(0), shortest(1))
+
+
+def test_what_a_value_s_keys_share_with_no_other_is_split_off() -> None:
+    """A domain switch of 4x4 that sprays over all rails, by hand: for its own domain by rail (4), whatever the
+    entropy; for the others by entropy (class 0 and three more), whatever the destination: 8, where no order of the
+    fields alone does with less than 16."""
+    rows = [(1, rail, entropy, rail) for rail in range(4) for entropy in range(4)]
+    rows += [
+        (domain, rail, entropy, entropy) for domain in (0, 2, 3) for rail in range(4) for entropy in range(4)
+    ]
+    domain, rail, entropy, action = np.array(rows, np.int64).T.copy()
+    keys = Keys(np.zeros(len(rows), np.int64), (domain, rail), entropy, action, np.zeros(len(rows), bool))
+    rules = compress(keys, [(0, 1), (1, 0)])
+    assert len(rules.switch) == 8
 
 
 def test_extra_fields_only_where_they_are_needed() -> None:

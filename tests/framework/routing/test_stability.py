@@ -126,6 +126,30 @@ def test_a_route_is_left_for_one_better_by_a_margin_after_a_dwell_time(
     assert table.path(1, 2) == old.path(1, 2)
 
 
+@pytest.mark.parametrize(
+    ("rail", "changed_at", "leaves"),
+    [
+        (0.95, NEVER, False),  # the detour scores 1: the direct way is shorter but worse
+        (1.00, NEVER, True),  # as good, and two links shorter
+        (1.00, 8.5, False),  # it changed 1.5 s ago
+    ],
+)
+def test_a_detour_is_left_when_the_direct_way_is_as_good(rail: float, changed_at: float, leaves: bool) -> None:
+    fabric = rail_only(2, 2)
+    # from g0.0 to g1.0 over rail 1: domain, g0.1, rail, g1.1, domain
+    old = table_of(
+        fabric,
+        lambda src, dst: [
+            rail_path(fabric, src, dst, 1) if (src, dst) == (0, 2) else rail_path(fabric, src, dst)
+        ],
+    )
+    new = table_of(fabric, lambda src, dst: [rail_path(fabric, src, dst)], version=1)
+    assert len(old.path(0, 2)[0].links) == 6
+    table, changed = decided(fabric, old, new, scored(fabric, {"rail0": rail}), changed_at)
+    assert changed[0, 2] == leaves and changed.sum() == leaves
+    assert table.path(0, 2) == (new if leaves else old).path(0, 2)
+
+
 def test_a_broken_route_is_left_at_once_even_for_a_poor_one() -> None:
     fabric = rail_only(2, 2)
     old = table_of(fabric, lambda src, dst: [rail_path(fabric, src, dst)])

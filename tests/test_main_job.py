@@ -1,0 +1,245 @@
+"""The main job as a user runs it: the command, on real switches, with everything that can go wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.lab
+
+COMMAND = [str(Path(sys.executable).with_name("railweave"))]
+SMALL = ["run", "--domains", "2", "--rails", "2", "--size", "512K", "--iterations", "6", "--rate-scale", "1e-5"]
+FAULT = "at=iter:2 degrade rail:1 to=20%"
+NOBODY = 65534
+
+
+def railweave(*words: str, prefix: tuple[str, ...] = (), **more: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*prefix, *COMMAND, *words], capture_output=True, text=True, timeout=150, check=False, **more
+    )
+
+
+def lab_processes() -> set[int]:
+    """Processes of any lab on this machine: switches, databases, and Python processes of ours."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            text = b" ".join(words[:6])
+            if (
+                b"ovs-vswitchd" in words[0]
+                or b"ovsdb-server" in words[0]
+                or b"railweave.framework.lab" in text
+            ):
+                found.add(int(entry.name))
+    return found
+
+
+def host_state() -> tuple[list[str], int]:
+    interfaces = sorted(
+        line.split(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]
+    )
+    return interfaces, len(Path("/proc/self/mounts").read_text().splitlines())
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    """No test here may leave a process, an interface or a mount on the machine."""
+    processes, state = lab_processes(), host_state()
+    yield
+    end = time.monotonic() + 20
+    while lab_processes() - processes and time.monotonic() < end:
+        time.sleep(0.05)  # the kernel takes a lab down after its command has gone; nothing tells when
+    assert not lab_processes() - processes
+    assert host_state() == state
+
+
+@pytest.mark.parametrize("controller", ["ryu", "os-ken"])
+def test_measured_health_moves_the_routes_and_nothing_is_wrong(controller: str, tmp_path: Path) -> None:
+    done = railweave(
+        *SMALL, "--fault", FAULT, "--controller", controller, "--json", "-", "--out", str(tmp_path / "run")
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["schema"] == {"name": "railweave.run", "version": 1}
+    assert [row["wrong"] for row in result["rows"]] == [0] * 7
+    assert result["fabric"]["gpus"] == 4 and result["fabric"]["links"] == 16
+    assert result["controller"]["name"] == controller and result["controller"]["rules"] > 0
+    fault, reroute = result["faults"][0], result["reroutes"][0]
+    assert fault["t_s"] < reroute["t_s"] and "rail:1" in reroute["why"]
+    last = result["health"][-1]["elements"]
+    assert last["rail:1"] < 0.7 < last["rail:0"]
+    # what a link is asked to carry it carries: the payload that crosses rail 0 and 1, headers beside
+    assert all(link["drops"] == 0 for link in result["links"])
+    assert result["fidelity"]["verdict"] in ("pass", "degraded"), result["fidelity"]
+    # by arithmetic the detour over the one other rail doubles its load: 2 against 5 rail times
+    after = [r["time_us"] for r in result["rows"] if r["iteration"] in (4, 5)]
+    before = [r["time_us"] for r in result["rows"] if r["iteration"] in (0, 1)]
+    assert min(before) < min(after) < 4 * min(before)
+    assert {p.name for p in (tmp_path / "run").iterdir()} >= {
+        "experiment.yaml",
+        "result.json",
+        "events.jsonl",
+    }
+    again = railweave("run", str(tmp_path / "run" / "experiment.yaml"), "--iterations", "1", "--fault", "none",
+                      "--out", str(tmp_path / "again"))  # fmt: skip
+    assert again.returncode == 0, again.stderr
+
+
+def test_without_feedback_no_route_moves(tmp_path: Path) -> None:
+    done = railweave(*SMALL, "--fault", FAULT, "--no-feedback", "--json", "-", "--out", str(tmp_path / "run"))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["reroutes"] == []
+
+
+def test_a_killed_controller_comes_back_and_the_run_goes_on(tmp_path: Path) -> None:
+    done = railweave(
+        *SMALL, "--fault", "at=iter:1 kill controller", "--json", "-", "--out", str(tmp_path / "run")
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["rows"][-1]["wrong"] == 0
+    events = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").read_text().splitlines()]
+    notes = [event["text"] for event in events if event["kind"] == "note"]
+    assert any("controller died" in note for note in notes)
+
+
+def test_a_dead_switch_fails_the_run_with_its_words(tmp_path: Path) -> None:
+    done = railweave(*SMALL, "--fault", "at=iter:1 kill switch:g0.0", "--out", str(tmp_path / "run"))
+    assert done.returncode == 1
+    assert "ovs-vswitchd of shard 0 died" in done.stderr and "last lines of its log" in done.stderr
+
+
+def test_two_labs_run_side_by_side(tmp_path: Path) -> None:
+    words = [*SMALL, "--fault", "none", "--iterations", "2"]
+    labs = [
+        subprocess.Popen([*COMMAND, *words, "--out", str(tmp_path / name)], stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT, text=True)
+        for name in ("a", "b")
+    ]  # fmt: skip
+    for lab in labs:
+        said, _ = lab.communicate(timeout=150)
+        assert lab.returncode == 0, said
+
+
+def _started(out: Path) -> subprocess.Popen[str]:
+    """A run that has begun to iterate."""
+    lab = subprocess.Popen(
+        [*COMMAND, *SMALL, "--iterations", "1000", "--fault", "none", "--out", str(out)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert lab.stderr is not None
+    for line in lab.stderr:
+        if "iteration" in line and "/1000" in line:
+            return lab
+    raise AssertionError("the run ended before its first iteration")
+
+
+@pytest.mark.parametrize("kill, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+def test_ended_from_outside_it_leaves_nothing(kill: signal.Signals, code: int, tmp_path: Path) -> None:
+    with _started(tmp_path / "run") as lab:
+        lab.send_signal(kill)
+        assert lab.wait(60) == code
+    assert not (tmp_path / "run" / "result.json").exists()
+
+
+@pytest.mark.parametrize("delay_s", [0.05, 0.3, 0.6, 0.9, 1.2])
+def test_killed_during_bring_up_it_leaves_nothing(delay_s: float, tmp_path: Path) -> None:
+    lab = subprocess.Popen([*COMMAND, *SMALL, "--out", str(tmp_path / "run")], stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL)  # fmt: skip
+    time.sleep(delay_s)  # any moment will do; these are spread over the bring-up
+    lab.kill()
+    lab.wait()
+
+
+def _readable_by_nobody(path: Path) -> bool:
+    return all(p.stat().st_mode & 0o005 == 0o005 for p in (path, *path.parents))
+
+
+def test_an_ordinary_user_needs_no_root(tmp_path: Path) -> None:
+    """As `nobody`, without sudo; the same run in a user namespace."""
+    if os.geteuid() != 0:
+        done = railweave(*SMALL, "--fault", "none", "--out", str(tmp_path / "run"))
+        assert done.returncode == 0, done.stderr
+        return
+    interpreter = Path(sys.executable).resolve()
+    if not _readable_by_nobody(interpreter) or not _readable_by_nobody(Path(__file__).resolve().parents[1]):
+        pytest.skip("the interpreter or the checkout lies where only root may look")
+    Path("/dev/net/tun").chmod(0o666)  # the distributions' own mode
+    home = Path("/tmp") / f"railweave-test-{os.getpid()}"
+    home.mkdir()
+    os.chown(home, NOBODY, NOBODY)
+    prefix = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+    try:
+        done = railweave(*SMALL, "--fault", FAULT, "--json", "-", "--out", str(home / "run"), prefix=prefix,
+                         cwd=home, env={**os.environ, "HOME": str(home)})  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["rows"][-1]["wrong"] == 0
+    finally:
+        subprocess.run(["rm", "-r", str(home)], check=True)
+
+
+def _in_private_mounts(script: str) -> tuple[str, ...]:
+    """Run what follows after `script` in a mount namespace of its own (as root of a user namespace if need be)."""
+    user = () if os.geteuid() == 0 else ("--user", "--map-root-user")
+    return ("unshare", *user, "--mount", "sh", "-ec", f'{script}\nexec "$@"', "sh")
+
+
+def test_without_the_tun_device_it_says_so(tmp_path: Path) -> None:
+    prefix = _in_private_mounts("mount -t tmpfs none /dev/net")
+    done = railweave(*SMALL, "--out", str(tmp_path / "run"), prefix=prefix)
+    assert done.returncode == 2
+    assert "/dev/net/tun is not there" in done.stderr and "mknod" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_without_open_vswitch_it_says_so(tmp_path: Path) -> None:
+    prefix = _in_private_mounts(
+        'touch "$TMPDIR/empty"; mount --bind "$TMPDIR/empty" "$(command -v ovs-vswitchd)"'
+    )
+    path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+    done = railweave(*SMALL, "--out", str(tmp_path / "run"), prefix=prefix,
+                     env={**os.environ, "TMPDIR": str(tmp_path), "PATH": path})  # fmt: skip
+    assert done.returncode == 2
+    assert "ovs-vswitchd is not installed" in done.stderr and "make setup" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_where_user_namespaces_are_forbidden_it_says_so(tmp_path: Path) -> None:
+    prefix = (
+        "unshare", "--user", "--map-user=1000", "--keep-caps", "sh", "-ec",
+        'echo 0 >/proc/sys/user/max_user_namespaces; exec "$@"', "sh",
+    )  # fmt: skip
+    tmp_path.chmod(0o777)
+    done = railweave(*SMALL, "--out", str(tmp_path / "run"), prefix=prefix)
+    assert done.returncode == 2
+    assert "may not make user namespaces" in done.stderr and "max_user_namespaces" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_full_disk_fails_the_run_and_says_so(tmp_path: Path) -> None:
+    full = tmp_path / "full"
+    full.mkdir()
+    script = f"mount -t tmpfs -o size=16k none {full}; head -c 8192 /dev/zero > {full}/filler"
+    done = railweave(*SMALL, "--out", str(full / "run"), prefix=_in_private_mounts(script))
+    assert done.returncode == 1
+    assert "No space left" in done.stderr or "full" in done.stderr
+
+
+def test_a_latency_this_kernel_cannot_emulate_is_refused_by_name(tmp_path: Path) -> None:
+    done = railweave(*SMALL, "--set", "topology.rail_latency=1us", "--out", str(tmp_path / "run"))
+    if done.returncode == 0:  # a kernel with netem emulates it
+        return
+    assert done.returncode == 2
+    assert "netem" in done.stderr and "g0.0->r0" in done.stderr
