@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import sqrt
+
 import numpy as np
 
 from railweave.framework.errors import RouteError
@@ -59,8 +61,8 @@ def damped(
     """The table to use, and (n, n) [src, dst] which pairs leave their old paths in it.
 
     A pair takes its new paths if an old one is broken; else only if the new ones score at least `margin` times
-    the old, or as much over fewer links (a detour whose reason has gone only loads the rail it borrows), and it
-    last changed `dwell_s` or longer ago. `changed_at`: (n, n) seconds [src, dst], -inf for
+    the old, or nearly as much (to the square root of `margin`) over fewer links, since a detour whose reason has
+    gone only loads the rail it borrows; and it last changed `dwell_s` or longer ago. `changed_at`: (n, n) seconds [src, dst], -inf for
     never. The result carries the router and version of `new` and keeps all its paths in arrays.
     """
     n = new.n_gpus
@@ -71,8 +73,8 @@ def damped(
     before, after = all_paths(old), all_paths(new)
     differ = ~same_paths(before, after)
     had, would = pair_scores(fabric, before, health), pair_scores(fabric, after, health)
-    shorter = mean_hops(after) < mean_hops(before) - EQUAL_WITHIN
-    better = (would >= margin * had - EQUAL_WITHIN) | (shorter & (would >= had - EQUAL_WITHIN))
+    shorter = (mean_hops(after) < mean_hops(before) - EQUAL_WITHIN) & (np.diff(after.pair_start) > 0)
+    better = (would >= margin * had - EQUAL_WITHIN) | (shorter & (would * sqrt(margin) >= had - EQUAL_WITHIN))
     rested = now_s - changed_at[before.src, before.dst] >= dwell_s
     change = differ & (broken_pairs(before, health) | (better & rested))
     # Where the links agree the new answer is taken all the same: its weights may differ.
