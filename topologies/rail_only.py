@@ -41,43 +41,53 @@ class RailOnly:
         Raises FabricError for a shape, rate or latency that cannot exist.
         """
         given = {p.name: params.get(p.name, p.default) for p in self.parameters}
-        domains, rails = int(given["domains"]), int(given["rails"])
-        _check(domains, rails, given)
-        n = domains * rails
-        groups = (
-            NodeGroup("gpu", 0, (domains, rails), "g"),
-            NodeGroup("domain", n, (domains,), "d"),
-            NodeGroup("rail", n + domains, (rails,), "r"),
-        )
-        gpu = np.arange(n)
-        domain_switch, rail_switch = n + gpu // rails, n + domains + gpu % rails
-        builder = FabricBuilder(KIND, groups, dict(given))
-        # Ports count in link order, so all d-interfaces (port 2) come before any r-interface (port 3).
-        builder.cables(
-            gpu, domain_switch, "d", float(given["domain_rate"]), float(given["domain_latency"]),
-            element=domain_switch,
-        )  # fmt: skip
-        builder.cables(
-            gpu, rail_switch, "r", float(given["rail_rate"]), float(given["rail_latency"]),
-            element=rail_switch,
-        )  # fmt: skip
+        builder = FabricBuilder(KIND, rail_groups(KIND, given), dict(given))
+        join_rails(builder, given)
         return builder.build()
 
 
-def _check(domains: int, rails: int, given: Mapping[str, Value]) -> None:
+def rail_groups(kind: str, given: Mapping[str, Value]) -> tuple[NodeGroup, NodeGroup, NodeGroup]:
+    """GPUs, domains and rails of a fabric `kind`. Raises FabricError where they cannot exist."""
+    domains, rails = int(given["domains"]), int(given["rails"])
+    _check(kind, domains, rails, given)
+    n = domains * rails
+    return (
+        NodeGroup("gpu", 0, (domains, rails), "g"),
+        NodeGroup("domain", n, (domains,), "d"),
+        NodeGroup("rail", n + domains, (rails,), "r"),
+    )
+
+
+def join_rails(builder: FabricBuilder, given: Mapping[str, Value]) -> None:
+    """Cable every GPU to its domain and its rail."""
+    domains, rails = int(given["domains"]), int(given["rails"])
+    gpu = np.arange(domains * rails)
+    domain_switch, rail_switch = len(gpu) + gpu // rails, len(gpu) + domains + gpu % rails
+    # Ports count in link order, so all d-interfaces (port 2) come before any r-interface (port 3).
+    builder.cables(
+        gpu, domain_switch, "d", float(given["domain_rate"]), float(given["domain_latency"]),
+        element=domain_switch,
+    )  # fmt: skip
+    builder.cables(
+        gpu, rail_switch, "r", float(given["rail_rate"]), float(given["rail_latency"]),
+        element=rail_switch,
+    )  # fmt: skip
+
+
+def _check(kind: str, domains: int, rails: int, given: Mapping[str, Value]) -> None:
     for name, count in (("domains", domains), ("rails", rails)):
         if count < 1:
-            raise FabricError(f"{KIND} of {count} {name}: it needs 1 or more. Raise `--{name}`.")
+            raise FabricError(f"{kind} of {count} {name}: it needs 1 or more. Raise `--{name}`.")
     if domains * rails < 2:
-        raise FabricError(f"{KIND} of 1 GPU: a fabric needs 2 or more. Raise `--domains` or `--rails`.")
+        raise FabricError(f"{kind} of 1 GPU: a fabric needs 2 or more. Raise `--domains` or `--rails`.")
     for name in ("domain_rate", "rail_rate"):
         if not 0 < float(given[name]) < float("inf"):
             raise FabricError(
-                f"{KIND}: {name} {given[name]} bit/s is not a positive rate. Give one such as 400Gb/s; "
+                f"{kind}: {name} {given[name]} bit/s is not a positive rate. Give one such as 400Gb/s; "
                 "a dead interface is a fault, not a rate."
             )
     for name in ("domain_latency", "rail_latency"):
         if not 0 <= float(given[name]) < float("inf"):
             raise FabricError(
-                f"{KIND}: {name} {given[name]} s is not a latency. Give 0 or more, such as 1us."
+                f"{kind}: {name} {given[name]} s is not a latency. Give 0 or more, such as 1us."
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -34,6 +35,7 @@ class Child:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", module, str(fd), *arguments],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(fd, *pass_fds),
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # threads and memory for algebra that we do not do
             )  # fmt: skip
 
     def order(self, message: Mapping[str, Any]) -> None:

@@ -10,6 +10,7 @@ from railweave.framework.errors import TransportError
 from railweave.framework.hookspecs import Event
 from railweave.framework.model import Endpoint, EntropyTable, PacketFormat, Schedule
 from railweave.framework.parameters import Parameter, Value
+from railweave.traffic.capture import Capture, Link
 from railweave.traffic.child import Child
 from railweave.traffic.rocev2.tuning import PARAMETERS
 
@@ -44,6 +45,10 @@ class RoceV2:
             "begin", collective=collective, options=dict(options), schedule=_plain(schedule),
             iteration=iteration, seed=seed,
         )  # fmt: skip
+
+    def capture(self, links: Sequence[Link], file: int, log_path: str) -> Capture:
+        """Capture links (namespace path, interface, label) into an open file as pcapng, beside a run."""
+        return Capture(links, file, log_path)
 
     def events(self) -> list[Event]:
         return self._running.events()

@@ -21,6 +21,7 @@ COMMANDS = {
     "plugins": "List everything that plugins offer.",
     "doctor": "Say what this machine can do, and how to mend the rest.",
     "shell": "Bring up the lab and open Mininet's prompt in it.",
+    "model": "Compute what formulas say of a fabric; no lab.",
     "bench": "Measure this machine: bring-up, transport, rule installation.",
 }
 

@@ -19,6 +19,7 @@ from railweave.framework.faults import ResolvedFault
 from railweave.framework.figures import health_point
 from railweave.framework.health.monitor import HealthMonitor
 from railweave.framework.hookspecs import Event
+from railweave.framework.lab.borrowing import closing_together
 from railweave.framework.lab.calibration import Capacity, auto_scale, busiest_phase_hops, calibrate
 from railweave.framework.lab.children import Watch
 from railweave.framework.lab.emulation import Emulation, cpu_seconds, proportional_memory_bytes
@@ -90,7 +91,6 @@ class Conductor:
             for name, pid in shard.pids.items():
                 self.watch.ending(pid, self._daemon_ended(shard.index, name))
         self._until(lambda: self.switchboard.up, "the controller to start")
-        self.lab.connect()
         self._until(lambda: len(self.switchboard.switches_up) == fabric.n_nodes, "the switches to connect")
         self.switchboard.install(self.control.rules)
         self._until(lambda: self.switchboard.install_s is not None, "the first rules to be installed")
@@ -333,6 +333,7 @@ class Conductor:
 
     def down(self) -> None:
         """Stop what was started; the kernel removes the rest when this process ends."""
-        self.plan.transport.stop()
+        with closing_together([self.plan.transport.pid()] if self._transport_up else []):
+            self.plan.transport.stop()
         self.switchboard.stop()
         self.lab.down()

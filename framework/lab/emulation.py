@@ -26,7 +26,7 @@ Step = Callable[[str], None]
 
 
 class Emulation:
-    """One fabric on Open vSwitch. Steps come in this order: `build`, (`calibrate`), `shape`, `connect`, ..., `down`."""
+    """One fabric on Open vSwitch. Steps come in this order: `open_namespaces`, `build`, `shape`, ..., `down`."""
 
     def __init__(self, fabric: Fabric, path_mtu: int) -> None:
         self.fabric = fabric
@@ -68,14 +68,14 @@ class Emulation:
         return [listener.fileno() for listener in self._listeners]
 
     def build(self) -> None:
-        """Daemons, cables, bridges; nothing is shaped yet."""
+        """Daemons, cables, bridges pointed at their controller; nothing is shaped yet."""
         for shard in self.shards:
             shard.start_database()
             shard.start_switch()
         self.net = LabNet(
             self.fabric, self.shards, self.placement, self.hosts, kernel_datapath=self.kernel_datapath
         )
-        self.net.start()
+        self.net.start(CONTROLLER_PORT)
         if not self.kernel_datapath:
             self.send_buffer_bytes = min(self._widen(shard) for shard in self.shards)
 
@@ -112,11 +112,6 @@ class Emulation:
             )
             shaping.verify(shard.namespace, wanted)
         self.rates_bps = scaled.capacity_bps.copy()
-
-    def connect(self) -> None:
-        """Point the switches at the controller; it must be accepting by now."""
-        assert self.net is not None
-        self.net.connect_controller(CONTROLLER_PORT)
 
     def endpoints(self) -> list[Endpoint]:
         """Where each GPU sends from."""
@@ -197,8 +192,10 @@ class Emulation:
                         run([tool("nft"), "-f", "-"], given=script)
 
     def down(self) -> None:
-        """Let go of shells and daemons. Interfaces end with their namespaces, when the lab's first process ends."""
-        if self.net is not None:
+        """Take interfaces and daemons away; what is left ends with the lab's first process."""
+        for shard in self.shards:
+            shard.halt()
+        if self.net is not None and not self.kernel_datapath:
             self.net.stop()
         for shard in self.shards:
             shard.stop()

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from mininet.link import Intf, Link
@@ -22,6 +24,9 @@ from railweave.framework.lab.namespaces import NetNamespace
 from railweave.framework.lab.ovs import OvsShard, run, tool
 from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Int64
+
+GROUP = 7
+"""Interface group of everything in a lab, so that the kernel can take it all down at once."""
 
 LINK_MTU = 9000
 """Above every packet of a run: path MTU 4096 and its headers."""
@@ -166,26 +171,32 @@ class LabNet(Mininet):  # type: ignore[misc]
     def addSwitch(self, name: str, **params: Any) -> Any:
         return super().addSwitch(name, cls=LabSwitch, shards=self._shard_of, kernel=self._kernel, **params)
 
-    def start(self) -> None:
-        """Cables, then bridges with their ports. Ready for shaping when this returns."""
+    def start(self, controller_port: int | None = None) -> None:
+        """Cables, then bridges with their ports and controller. Ready for shaping when this returns."""
         if not self.built:
             self.build()
         run([tool("ip"), "-batch", "-"], given="".join(self._cable_lines()))
-        for shard in self.shards:
-            ends = [i.name for s in self.switches if s.shard is shard for i in self._ports(s)]
-            lines = "".join(f"link set dev {end} up\n" for end in ends)
-            run([tool("ip"), "-n", shard.namespace.name, "-batch", "-"], given=lines)
         for switch in self.switches:
             switch.start([])
-        for shard in self.shards:
-            words = ["--", "--id=@noop", "create", "QoS", "type=linux-noop"]
-            for switch in self.switches:
-                if switch.shard is shard:
-                    words += shlex.split(" ".join(switch.commands))
-                    # OVS erases a shaper it does not know unless the port is told to leave queues alone
-                    for port in self._ports(switch):
-                        words += ["--", "set", "Port", port.name, "qos=@noop"]
-            shard.vsctl(words)
+        with ThreadPoolExecutor() as pool:  # shards are other daemons and come up beside each other
+            list(pool.map(partial(self._start_shard, controller_port=controller_port), self.shards))
+
+    def _start_shard(self, shard: OvsShard, controller_port: int | None) -> None:
+        switches = [switch for switch in self.switches if switch.shard is shard]
+        ends = [port.name for switch in switches for port in self._ports(switch)]
+        lines = "".join(f"link set dev {end} up\n" for end in ends)
+        run([tool("ip"), "-n", shard.namespace.name, "-batch", "-"], given=lines)
+        words = ["--", "--id=@noop", "create", "QoS", "type=linux-noop"]
+        for switch in switches:
+            words += shlex.split(" ".join(switch.commands))
+            # OVS erases a shaper it does not know unless the port is told to leave queues alone
+            for port in self._ports(switch):
+                words += ["--", "set", "Port", port.name, "qos=@noop"]
+            if controller_port is not None:
+                words += ["--", f"--id=@c{switch.fabric_node}", "create", "Controller",
+                          f'target="tcp:127.0.0.1:{controller_port}"', "max_backoff=1000", "inactivity_probe=30000",
+                          "--", "set", "Bridge", switch.name, f"controller=@c{switch.fabric_node}"]  # fmt: skip
+        shard.vsctl(words)
 
     @staticmethod
     def _ports(switch: LabSwitch) -> list[Any]:
@@ -202,24 +213,24 @@ class LabNet(Mininet):  # type: ignore[misc]
                     if isinstance(intf.node, LabHost)
                     else f"02:01:{end:02x}:{index >> 16 & 255:02x}:{index >> 8 & 255:02x}:{index & 255:02x}"
                 )
-                ends.append(f"name {intf.name} address {mac} mtu {LINK_MTU} netns {space}")
+                ends.append(f"name {intf.name} address {mac} mtu {LINK_MTU} group {GROUP} netns {space}")
             # only the first end can come up at once (hosts are first): its peer does not know it yet
             lines.append(f"link add {ends[0]} up type veth peer {ends[1]}\n")
         return lines
 
-    def connect_controller(self, port: int) -> None:
-        """Point every bridge at the controller's socket in its own shard."""
-        for shard in self.shards:
-            words: list[str] = []
-            for switch in self.switches:
-                if switch.shard is shard:
-                    words += ["--", f"--id=@c{switch.fabric_node}", "create", "Controller",
-                              f'target="tcp:127.0.0.1:{port}"', "max_backoff=1000", "inactivity_probe=30000",
-                              "--", "set", "Bridge", switch.name, f"controller=@c{switch.fabric_node}"]  # fmt: skip
-            shard.vsctl(["--no-wait", *words])
-
     def stop(self) -> None:
-        """Close what shells were opened; everything else ends with the lab's namespaces."""
+        """Close what shells were opened, and take all interfaces down in one go per shard.
+
+        Left to the end of the namespaces, each bridge's TAP device would be waited for by itself. The switches
+        must stand still (stopped) meanwhile.
+        """
         for node in (*self.hosts, *self.switches):
             if node.shell is not None:
                 node.terminate()
+        for shard in self.shards:
+            bridges = [s.name for s in self.switches if s.shard is shard]
+            lines = [f"link set dev {bridge} group {GROUP}\n" for bridge in bridges]
+            run(
+                [tool("ip"), "-n", shard.namespace.name, "-batch", "-"],
+                given="".join([*lines, f"link del group {GROUP}\n"]),
+            )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import shutil
 import signal
@@ -13,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from railweave.framework.errors import LabError, MachineError
+from railweave.framework.lab.borrowing import borrowed_packet_sockets, closing_together
 from railweave.framework.lab.namespaces import NetNamespace
 
 RUN_DIR = Path("/run/railweave")
 SCHEMAS = ("/usr/share/openvswitch/vswitch.ovsschema", "/usr/local/share/openvswitch/vswitch.ovsschema")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-SYS_PIDFD_GETFD = 438
 SEND_BUFFER_BYTES, RECEIVE_BUFFER_BYTES = 64 << 20, 4 << 20
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 
@@ -125,38 +124,31 @@ class OvsShard:
         host-wide and must stay alone, so the sockets themselves are borrowed and set; without real root only up to
         net.core.wmem_max and rmem_max. 0 if the sender is not open yet (it opens with the first packet).
         """
-        pid = self.pids["ovs-vswitchd"]
-        pidfd = os.pidfd_open(pid)
         reached = 0
-        try:
-            for fd, bound in _packet_sockets(pid):
-                with _borrowed(pidfd, fd) as sock:
-                    _enlarge(sock, SO_RCVBUFFORCE, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
-                    if not bound:
-                        _enlarge(sock, SO_SNDBUFFORCE, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
-                        reached = sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
-        finally:
-            os.close(pidfd)
+        for sock in borrowed_packet_sockets(self.pids["ovs-vswitchd"]):
+            with sock:
+                _enlarge(sock, SO_RCVBUFFORCE, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+                interface, protocol, *_ = sock.getsockname()
+                if (interface, protocol) == ("", 0):
+                    _enlarge(sock, SO_SNDBUFFORCE, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+                    reached = sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
         return reached
+
+    def halt(self) -> None:
+        """Let the switch stand still while its interfaces are taken away."""
+        with contextlib.suppress(KeyError, ProcessLookupError):
+            os.kill(self.pids["ovs-vswitchd"], signal.SIGSTOP)
 
     def stop(self) -> None:
         """End the daemons; nothing they hold outlives the lab's namespaces anyway."""
-        for pid in self.pids.values():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        for pid in self.pids.values():
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, 0)
+        with closing_together([self.pids[name] for name in self.pids if name == "ovs-vswitchd"]):
+            for pid in self.pids.values():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            for pid in self.pids.values():
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, 0)
         self.pids.clear()
-
-
-def _borrowed(pidfd: int, fd: int) -> socket.socket:
-    """A descriptor of our own for another process's socket."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    ours = libc.syscall(SYS_PIDFD_GETFD, pidfd, fd, 0)
-    if ours < 0:
-        raise LabError(f"cannot borrow a socket of ovs-vswitchd: {os.strerror(ctypes.get_errno())}.")
-    return socket.socket(fileno=ours)
 
 
 def _enlarge(sock: socket.socket, force: int, ask: int, size: int) -> None:
@@ -164,20 +156,3 @@ def _enlarge(sock: socket.socket, force: int, ask: int, size: int) -> None:
         sock.setsockopt(socket.SOL_SOCKET, force, size)
     except PermissionError:  # an ordinary user: the kernel gives what it allows
         sock.setsockopt(socket.SOL_SOCKET, ask, size)
-
-
-def _packet_sockets(pid: int) -> list[tuple[int, bool]]:
-    """(descriptor, whether it is bound to an interface) of the AF_PACKET sockets of process `pid`."""
-    bound_by_inode = {}
-    for line in Path(f"/proc/{pid}/net/packet").read_text().splitlines()[1:]:
-        _sk, _refs, _kind, protocol, interface, _running, _memory, _user, inode = line.split()
-        bound_by_inode[f"socket:[{inode}]"] = (protocol, interface) != ("0000", "0")
-    found = []
-    for entry in Path(f"/proc/{pid}/fd").iterdir():
-        try:
-            target = str(entry.readlink())
-        except FileNotFoundError:  # closed since the folder was listed
-            continue
-        if target in bound_by_inode:
-            found.append((int(entry.name), bound_by_inode[target]))
-    return found

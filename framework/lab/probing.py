@@ -43,7 +43,13 @@ class Prober:
         self._out &= (measurement.queue_bytes > 0) | (now - self._sent_at < IDLE_S / 2)
         traffic = (measurement.sent_packets > 0) & ~self._out
         self._busy_at = np.where(traffic, now, self._busy_at)
-        due = self._suspect(links) & links.up & (now - self._busy_at > IDLE_S) & (now - self._sent_at > PERIOD_S) & ~self._out
+        due = (
+            self._suspect(links)
+            & links.up
+            & (now - self._busy_at > IDLE_S)
+            & (now - self._sent_at > PERIOD_S)
+            & ~self._out
+        )
         self._sent_at = np.where(due, now, self._sent_at)
         cleaned = replace(measurement, queue_bytes=np.where(self._out, 0.0, measurement.queue_bytes))
         self._out |= due

@@ -113,7 +113,9 @@ class Telemetry:
     A rate counts once `packets` went by (so it is exact to one in that many), and a new chain begins.
     """
 
-    def __init__(self, shards: Sequence[tuple[ShardQueues, Int64]], n_links: int, *, packets: int = 8) -> None:
+    def __init__(
+        self, shards: Sequence[tuple[ShardQueues, Int64]], n_links: int, *, packets: int = 8
+    ) -> None:
         self._shards = shards
         self._packets = packets
         self._n = n_links

@@ -29,7 +29,7 @@ def build(domains: int, rails: int, **more: object) -> Fabric:
 
 def test_it_is_registered_under_its_name() -> None:
     registers = Registers([("topologies", plugin)])
-    assert list(registers["topology"]) == ["rail-only"]
+    assert "rail-only" in registers["topology"]
 
 
 @pytest.mark.parametrize(("domains", "rails"), SHAPES)

@@ -21,7 +21,8 @@ from railweave.traffic.rocev2.ring import (
 from railweave.traffic.rocev2.sender import Sender
 
 SHAPES_KEPT = 4096
-_BIG, _LITTLE = struct.Struct("!I").unpack_from, struct.Struct("<I").unpack_from
+_HEADER = struct.Struct(f"!{PSN_AT - KEY_AT}sI").unpack_from
+_LITTLE = struct.Struct("<I").unpack_from
 Handler = Callable[[int, int, memoryview, int, int, float], None]
 """handler(PSN word, repetition << 8 | opcode, memory, first byte of the payload, its end, now)."""
 
@@ -54,16 +55,15 @@ class Port:
         slot = slots[at]
         while words[slot >> 2] & STATUS_USER:
             frame = slot + halves[(slot >> 1) + MAC_HALF]
-            key = view[frame + KEY_AT : frame + PSN_AT].tobytes()
+            key, word = _HEADER(view, frame + KEY_AT)
             found = known.get(key) or self._learn(key)
             if found is None or words[(slot >> 2) + LENGTH_WORD] < found[1] + 4:
                 self.noise += 1
             else:
                 crc, icrc_at, handler, kind, body_at, body_end = found
                 icrc_at += frame
-                at_psn = frame + PSN_AT
-                if icrc(view[at_psn:icrc_at], crc) == _LITTLE(view, icrc_at)[0]:
-                    handler(_BIG(view, at_psn)[0], kind, view, frame + body_at, frame + body_end, now)
+                if icrc(view[frame + PSN_AT : icrc_at], crc) == _LITTLE(view, icrc_at)[0]:
+                    handler(word, kind, view, frame + body_at, frame + body_end, now)
                 else:
                     self.bad_icrc += 1
             words[slot >> 2] = 0

@@ -9,6 +9,7 @@ import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Self
 
 from railweave.framework.addressing import ROCE_PORT
 from railweave.framework.errors import TransportError
@@ -47,6 +48,12 @@ class PacketSocket:
 
     def fileno(self) -> int:
         return self.socket.fileno()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
 
     def clear_error(self) -> int:
         """The pending error (an interface that went down), which would wake epoll for ever."""

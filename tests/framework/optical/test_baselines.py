@@ -42,7 +42,7 @@ def test_neighbor_exchange(nodes: int) -> None:
 
 
 def test_neighbor_exchange_refuses_odd_rings() -> None:
-    with pytest.raises(FabricError, match="neighbor-exchange over 9 nodes.*even"):
+    with pytest.raises(FabricError, match=r"neighbor-exchange over 9 nodes.*even"):
         plan_of("neighbor-exchange", 9, 2)
 
 

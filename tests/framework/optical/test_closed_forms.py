@@ -66,7 +66,7 @@ def test_wrht_grows_with_wavelengths_and_not_with_nodes(wavelengths: int, steps:
 
 
 def test_neighbor_exchange_refuses_odd_rings() -> None:
-    with pytest.raises(FabricError, match="7 nodes.*even"):
+    with pytest.raises(FabricError, match=r"7 nodes.*even"):
         forms.neighbor_exchange_steps(7)
     assert [entry.algorithm for entry in forms.table_one(7, 2)] == ["ring", "wrht", "one-stage", "optree"]
 

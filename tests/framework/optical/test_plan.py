@@ -37,7 +37,7 @@ def test_a_shared_wavelength_is_found(other: tuple[int, ...], clash: bool) -> No
     plan = small((0, 0, 2, 0, 1, 0), other)  # type: ignore[arg-type]
     assert bool(shared(plan)) == clash
     if clash:
-        with pytest.raises(RouteError, match="in step 0 .* share a link on wavelength 0"):
+        with pytest.raises(RouteError, match=r"in step 0 .* share a link on wavelength 0"):
             check_wavelengths(plan)
     else:
         check_wavelengths(plan)
@@ -90,7 +90,7 @@ def test_incomplete_gathers_are_found() -> None:
     keep[7] = False
     names = ("step", "src", "dst", "item", "up", "wavelength", "spread")
     less = replace(whole, **{name: getattr(whole, name)[keep] for name in names})
-    with pytest.raises(RouteError, match="never gets item|before it has it"):
+    with pytest.raises(RouteError, match=r"never gets item|before it has it"):
         check_all_gather(less)
     with pytest.raises(RouteError, match="never gets item"):
         check_all_gather(small((0, 0, 1, 0, 1, 0)))

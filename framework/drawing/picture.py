@@ -1,0 +1,53 @@
+"""Which layout a kind of fabric is drawn in, and the heading and legend that all pictures share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from railweave.framework.drawing.canvas import INK, PALE, Canvas
+from railweave.framework.drawing.legend import Legend
+from railweave.framework.drawing.rails import draw_rails
+from railweave.framework.drawing.ring import draw_ring
+from railweave.framework.drawing.tiers import draw_tiers
+from railweave.framework.drawing.torus import draw_torus
+from railweave.framework.model import Fabric
+
+
+def svg(fabric: Fabric) -> str:
+    """The fabric as an SVG document: rails across domains, tori along their axes, rings round, others in tiers.
+
+    Positions are fixed by coordinates, so equal fabrics give equal pictures. Large rail fabrics and tiers leave out
+    the middle and say so. Raises FabricError for tori and rings that have too many GPUs to draw.
+    """
+    canvas = Canvas()
+    legend = _layout(fabric)(canvas, fabric)
+    return _framed(canvas, fabric, legend)
+
+
+def _layout(fabric: Fabric) -> Callable[[Canvas, Fabric], Legend]:
+    kinds = [group.kind for group in fabric.groups]
+    axes = len(fabric.groups[0].shape)
+    if kinds[:3] == ["gpu", "domain", "rail"] and axes == 2:
+        return draw_rails
+    if kinds == ["gpu"] and axes == 1:
+        return draw_ring
+    if kinds == ["gpu"] and axes <= 3 and set(fabric.kinds) <= {f"{a}{s}" for a in "xyz" for s in "+-"}:
+        return draw_torus
+    return draw_tiers
+
+
+def _framed(canvas: Canvas, fabric: Fabric, legend: Legend) -> str:
+    left, top, _, bottom = canvas.bounds
+    switches = fabric.n_nodes - fabric.n_gpus
+    title = f"{fabric.kind}: {' x '.join(map(str, fabric.groups[0].shape))} GPUs"
+    counts = (
+        f"{fabric.n_gpus} GPUs, {f'{switches} switches, ' if switches else ''}{fabric.n_links // 2} cables"
+    )
+    canvas.text((left, top - 48), title, 17, anchor="start", bold=True)
+    canvas.text((left, top - 27), counts, 11.5, anchor="start", fill=PALE)
+    for number, (stroke, dash, words) in enumerate(legend):
+        y = bottom + 30 + 19 * number
+        if stroke:
+            canvas.line([(left, y), (left + 26, y)], stroke, 2.5, dash=dash)
+        canvas.text((left + (34 if stroke else 0), y), words, 11, anchor="start", fill=INK)
+    return canvas.document(f"{title}, {counts}")

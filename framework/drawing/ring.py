@@ -1,0 +1,85 @@
+"""Rings: GPUs on a circle, a line for every wavelength between neighbours."""
+
+from __future__ import annotations
+
+from math import cos, pi, sin
+
+import numpy as np
+
+from railweave.framework.drawing.canvas import Canvas, Point, colour
+from railweave.framework.drawing.legend import Legend, rate_words
+from railweave.framework.errors import FabricError
+from railweave.framework.model import Fabric
+
+MOST = 512
+MOST_LINES = 8
+APART = 5.0
+
+
+def draw_ring(canvas: Canvas, fabric: Fabric) -> Legend:
+    """GPU 0 on top, then clockwise. Parallel cables lie beside each other, wavelength 0 outside.
+
+    Raises FabricError for more GPUs than a picture can hold.
+    """
+    n = fabric.n_gpus
+    if n > MOST:
+        raise FabricError(
+            f"{fabric.kind} of {n} GPUs: a picture holds {MOST} at most. Use `--format graphml` and a graph viewer."
+        )
+    radius = max(110.0, 34.0 * n / (2 * pi))
+    number = _nth_between(fabric)
+    lines = int(number.max()) + 1
+    drawn = min(lines, MOST_LINES)
+    for cable in np.flatnonzero(number < drawn):
+        _cable(canvas, fabric, int(cable), int(number[cable]), drawn, radius)
+    for gpu in range(n):
+        x, y = _place(gpu, n, radius)
+        canvas.dot((x, y), 11 if n <= 128 else 6, "#ffffff", title=f"GPU {fabric.node_name(gpu)}")
+        if n <= 128:
+            canvas.text(_place(gpu, n, radius + 26), fabric.node_name(gpu), 10)
+    one_way = "unused" in fabric.kinds
+    words = f"{'one way' if one_way else 'both ways'}, {rate_words(fabric, fabric.kinds)} each"
+    if lines == 1:
+        return [(colour(0), "", f"cable between neighbours, {words}")]
+    names = "wavelength" if (fabric.wavelength >= 0).any() else "parallel cable"
+    legend: Legend = [(colour(i), "", f"{names} {i}, {words}") for i in range(drawn)]
+    if lines > drawn:
+        legend.append(("", "", f"drawn: {drawn} of {lines} {names}s"))
+    return legend
+
+
+def _nth_between(fabric: Fabric) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """(cables,): the number of each cable among those that join the same two GPUs."""
+    a, b = fabric.link_src[0::2], fabric.link_dst[0::2]
+    joined = np.minimum(a, b).astype(np.int64) * fabric.n_gpus + np.maximum(a, b)
+    order = np.argsort(joined, kind="stable")
+    _, first, count = np.unique(joined[order], return_index=True, return_counts=True)
+    number = np.empty(len(joined), np.int64)
+    number[order] = np.arange(len(joined)) - np.repeat(first, count)
+    if fabric.n_gpus == 2:  # two ways round between the same two: one cable each way
+        number //= 2
+    return number
+
+
+def _cable(canvas: Canvas, fabric: Fabric, cable: int, number: int, drawn: int, radius: float) -> None:
+    n, link = fabric.n_gpus, 2 * cable
+    a, b = int(fabric.link_src[link]), int(fabric.link_dst[link])
+    if (b - a) % n != 1 and n > 2:
+        a, b = b, a
+    at = radius + APART * ((drawn - 1) / 2 - number)
+    ends = [_place(a, n, at), _place(a + 1, n, at)]
+    sweep = 2 * pi / n
+    bulge = _place(a + 0.5, n, at / cos(sweep / 2)) if n > 2 else _place(a + 0.5, n, at)
+    (x1, y1), (x2, y2) = ends
+    name = fabric.link_name(link)
+    path = f"M{x1:.1f},{y1:.1f} A{at:.1f},{at:.1f} 0 0 1 {x2:.1f},{y2:.1f}"
+    canvas.path(path, [*ends, bulge], colour(number), 2, title=name)
+    if "unused" in fabric.kinds:
+        middle = _place(a + 0.5, n, at)
+        angle = 2 * pi * (a + 0.5) / n
+        canvas.arrowhead(middle, (cos(angle), sin(angle)), colour(number))
+
+
+def _place(position: float, n: int, radius: float) -> Point:
+    angle = 2 * pi * position / n
+    return radius * sin(angle), -radius * cos(angle)

@@ -1,0 +1,103 @@
+"""Wrht, a tree of groups that gather at their middle node, extended from all-reduce to all-gather.
+
+Source: Dai et al., "Wrht", as Table I of arXiv 2211.15119 compares it: groups of m = 2w + 1 neighbours, so that
+every member reaches the middle in one step on a wavelength of its own; once the middle nodes are so few that
+all-to-all fits, ceil(n^2 / 8) <= w, they exchange; then the same way down. An all-gather is not defined there
+beyond its number of steps. Ours: the groups of a level are as even as they can be; a member sends what it holds
+one item a step on its one wavelength; on the way down it gets every item it lacks, likewise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from railweave.framework.errors import FabricError
+from railweave.framework.model.arrays import Int64
+from railweave.framework.optical.arcs import ring_exchange
+from railweave.framework.optical.closed_forms import ring_wavelengths
+from railweave.framework.optical.plan import LightpathPlan
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """Members (M,) and the middle node each gathers at, `heads`; `wavelength` (M,) of its own in its group."""
+
+    members: Int64
+    heads: Int64
+    wavelength: Int64
+
+
+def levels(nodes: int, wavelengths: int) -> tuple[list[Level], Int64]:
+    """The levels of gathering, lowest first, and the nodes that exchange at the top (one: it has everything)."""
+    left = np.arange(nodes)
+    found: list[Level] = []
+    while len(left) > 1 and ring_wavelengths(len(left), published=True) > wavelengths:
+        groups = np.array_split(left, -(-len(left) // (2 * wavelengths + 1)))
+        middles = [(len(group) - 1) // 2 for group in groups]
+        members, heads, wavelength = [], [], []
+        for group, middle in zip(groups, middles, strict=True):
+            distance = np.abs(np.arange(len(group)) - middle)
+            members.append(group[distance > 0])
+            heads.append(np.full(len(group) - 1, group[middle]))
+            wavelength.append(distance[distance > 0] - 1)
+        found.append(Level(np.concatenate(members), np.concatenate(heads), np.concatenate(wavelength)))
+        left = np.array([group[middle] for group, middle in zip(groups, middles, strict=True)])
+    return found, left
+
+
+def stage_needs(nodes: int, wavelengths: int) -> list[tuple[str, int, int]]:
+    """(name, steps, wavelengths) of each stage of `wrht_plan`, without making its lightpaths."""
+    tree, top = levels(nodes, wavelengths)
+    held = np.ones(nodes, np.int64)
+    up, down = [], []
+    for number, level in enumerate(tree, 1):
+        lanes = int(level.wavelength.max()) + 1
+        up.append((f"gather {number}", int(held[level.members].max()), lanes))
+        down.append((f"spread {number}", nodes - int(held[level.members].min()), lanes))
+        np.add.at(held, level.heads, held[level.members])
+    if len(top) > 1:
+        up.append(("exchange", int(held[top].max()), ring_wavelengths(len(top))))
+    return up + down[::-1]
+
+
+def wrht_plan(nodes: int, wavelengths: int) -> LightpathPlan:
+    """Gather up the levels, exchange at the top, bring everything down again."""
+    if nodes < 2 or wavelengths < 1:
+        raise FabricError(f"wrht over {nodes} nodes on {wavelengths} wavelengths: it needs 2 and 1 or more.")
+    tree, top = levels(nodes, wavelengths)
+    held = [np.array([node]) for node in range(nodes)]
+    rows: list[tuple[int, int, int, int, bool, int]] = []
+    stages: list[tuple[str, int]] = []
+
+    def send(name: str, paths: list[tuple[int, int, bool, int, Int64]]) -> None:
+        """One stage: each (src, dst, up, wavelength, items) lightpath carries an item a step."""
+        begin = sum(count for _, count in stages)
+        for src, dst, up, wavelength, items in paths:
+            rows.extend((begin + i, src, dst, int(item), up, wavelength) for i, item in enumerate(items))
+            held[dst] = np.concatenate((held[dst], items))
+        stages.append((name, max(len(path[4]) for path in paths)))
+
+    for number, level in enumerate(tree, 1):
+        ends = zip(level.members.tolist(), level.heads.tolist(), level.wavelength.tolist(), strict=True)
+        send(f"gather {number}", [(a, b, a < b, v, held[a]) for a, b, v in ends])
+    if len(top) > 1:
+        arcs = ring_exchange(len(top))
+        before = list(held)
+        corners = zip(
+            top[arcs.src].tolist(),
+            top[arcs.dst].tolist(),
+            arcs.up.tolist(),
+            arcs.colour.tolist(),
+            strict=True,
+        )
+        send("exchange", [(a, b, up, colour, before[a]) for a, b, up, colour in corners])
+    for number, level in reversed(list(enumerate(tree, 1))):
+        ends = zip(level.members.tolist(), level.heads.tolist(), level.wavelength.tolist(), strict=True)
+        send(
+            f"spread {number}",
+            [(b, a, b < a, v, np.setdiff1d(np.arange(nodes), held[a])) for a, b, v in ends],
+        )
+    table = np.array([(*row, False) for row in rows], np.int64).T
+    return LightpathPlan.of_table("wrht", nodes, wavelengths, stages, table)

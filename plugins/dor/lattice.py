@@ -1,0 +1,145 @@
+"""A torus read from its wires: which link leads where, and its rings laid out so that a straight way is a range."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from railweave.framework.errors import FabricError, UnsupportedFabricError
+from railweave.framework.model import Fabric
+from railweave.framework.model.arrays import Int32, Int64
+
+SERVES = ("torus", "twisted-torus")
+AXES = "xyz"
+
+
+@dataclass(frozen=True)
+class Rings:
+    """Every ring of every direction, unrolled twice and laid one after the other.
+
+    A way of t hops from `node` in a direction is the range `at[direction, node] : ... + t`, t at most the length
+    of the ring. At each position: `link` leaves `node`; `wraps` counts the wrap links before the position, so a
+    difference of it is how often a way crossed the dateline.
+    """
+
+    at: Int64
+    link: Int32
+    node: Int32
+    wraps: Int32
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """A torus, plain or twisted. Direction 2a goes up along axis a, 2a + 1 down.
+
+    `coordinates` (axes, n); `steps` (2 axes, n): the link by which a GPU leaves in a direction, the lowest of
+    parallel ones; `twist` (axes, axes): what crossing the wrap of an axis upwards adds to the coordinates.
+    """
+
+    shape: tuple[int, ...]
+    coordinates: Int64
+    steps: Int32
+    twist: Int64
+    rings: Rings
+
+    @property
+    def n_gpus(self) -> int:
+        return int(self.coordinates.shape[1])
+
+    @property
+    def is_plain(self) -> bool:
+        return not self.twist.any()
+
+    @classmethod
+    def of(cls, fabric: Fabric, router: str) -> Lattice:
+        """Raises UnsupportedFabricError for other kinds, FabricError for links that make no torus."""
+        if fabric.kind not in SERVES:
+            raise UnsupportedFabricError(
+                f"router {router} does not serve {fabric.kind}: it serves {', '.join(SERVES)}. "
+                "Use `--router shortest`, which serves every fabric."
+            )
+        shape = fabric.groups[0].shape
+        if len(fabric.groups) > 1 or len(shape) > len(AXES):
+            raise FabricError(
+                f"{fabric.kind} of shape {shape} with {len(fabric.groups)} kinds of nodes: it has GPUs alone, on one "
+                f"to {len(AXES)} axes."
+            )
+        coordinates = fabric.gpu_coordinates.T.astype(np.int64)
+        steps = _steps(fabric, shape, coordinates)
+        twist = _twist(fabric, shape, coordinates, steps)
+        return cls(shape, coordinates, steps, twist, _rings(fabric, shape, coordinates, steps))
+
+
+def letters(order: tuple[int, ...] | list[int]) -> str:
+    """An order of axes as the source writes it: ZXY."""
+    return "".join(AXES[axis].upper() for axis in order)
+
+
+def _steps(fabric: Fabric, shape: tuple[int, ...], coordinates: Int64) -> Int32:
+    steps = np.full((2 * len(shape), fabric.n_gpus), -1, np.int32)
+    names = [f"{axis}{sign}" for axis in AXES[: len(shape)] for sign in "+-"]
+    if not set(fabric.kinds) <= set(names):
+        raise FabricError(
+            f"{fabric.kind} with links of kind {', '.join(fabric.kinds)}: routing by dimensions needs {', '.join(names)}."
+        )
+    direction = np.array([names.index(kind) for kind in fabric.kinds])[fabric.link_kind]
+    steps[direction[::-1], fabric.link_src[::-1]] = np.arange(fabric.n_links)[::-1]
+    for axis, length in enumerate(shape):
+        if length == 2:  # the only cable leads both up and down
+            for way, other in ((2 * axis, 2 * axis + 1), (2 * axis + 1, 2 * axis)):
+                steps[way] = np.where(steps[way] < 0, steps[other], steps[way])
+    bare = np.argwhere(steps < 0)
+    if len(bare):
+        raise FabricError(
+            f"{fabric.kind}: {fabric.node_name(int(bare[0, 1]))} has no link {names[bare[0, 0]]}. "
+            "Report a dead cable in HealthSnapshot.down."
+        )
+    return steps
+
+
+def _twist(fabric: Fabric, shape: tuple[int, ...], coordinates: Int64, steps: Int32) -> Int64:
+    axes, sizes = len(shape), np.array(shape)[:, None]
+    twist = np.zeros((axes, axes), np.int64)
+    for axis, length in enumerate(shape):
+        moved = coordinates[:, fabric.link_dst[steps[2 * axis]]] - coordinates
+        moved[axis] -= 1
+        wraps = coordinates[axis] == length - 1
+        shift = (moved % sizes)[:, wraps]
+        twist[axis] = shift[:, 0]
+        back = np.array_equal(
+            fabric.link_dst[steps[2 * axis + 1, fabric.link_dst[steps[2 * axis]]]], np.arange(fabric.n_gpus)
+        )
+        # Only later axes may be shifted: then one pass over the axes finds any node's place again.
+        sound = not (moved % sizes)[:, ~wraps].any() and not twist[axis, : axis + 1].any()
+        if not sound or not back or (shift != shift[:, :1]).any():
+            raise FabricError(f"{fabric.kind}: its {AXES[axis]} links make no torus of shape {shape}.")
+    return twist
+
+
+def _rings(fabric: Fabric, shape: tuple[int, ...], coordinates: Int64, steps: Int32) -> Rings:
+    n = fabric.n_gpus
+    at = np.empty((len(steps), n), np.int64)
+    parts: list[tuple[Int64, Int64]] = []
+    offset = 0
+    for direction, links in enumerate(steps):
+        follow = fabric.link_dst[links].astype(np.int64)
+        leader, jump = np.arange(n), follow
+        for _ in range(n.bit_length()):
+            leader, jump = np.minimum(leader, leader[jump]), jump[jump]
+        columns = [np.flatnonzero(leader == np.arange(n))]
+        while (nxt := follow[columns[-1]])[0] != columns[0][0]:
+            columns.append(nxt)
+        ring = np.stack(columns, axis=1)
+        at[direction, ring] = (
+            offset + np.arange(len(ring))[:, None] * 2 * len(columns) + np.arange(len(columns))
+        )
+        unrolled = np.concatenate((ring, ring), axis=1).ravel()
+        parts.append((unrolled, np.full(len(unrolled), direction)))
+        offset += len(unrolled)
+    node, direction_at = (np.concatenate(column) for column in zip(*parts, strict=True))
+    axis = direction_at // 2
+    last = np.where(direction_at % 2 == 0, np.array(shape)[axis] - 1, 0)
+    wrap = coordinates[axis, node] == last
+    wraps = np.concatenate((np.zeros(1, np.int64), np.cumsum(wrap)[:-1]))
+    return Rings(at, steps[direction_at, node], node.astype(np.int32), wraps.astype(np.int32))

@@ -1,0 +1,13 @@
+"""Registers the dimension-order router."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from railweave.framework.hookspecs import Router, hookimpl
+from railweave.plugins.dor.router import DimensionOrder
+
+
+@hookimpl
+def register_routers(register: Callable[[str, Router], None]) -> None:
+    register("dor", DimensionOrder())

@@ -1,0 +1,129 @@
+"""Equal-cost multi-path as switches do it: a hash per flow, blind to load and health."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from railweave.framework.errors import HealthError, RouteError
+from railweave.framework.model import Fabric, HealthSnapshot, Path, PathBatch, RouteTable
+from railweave.framework.model.arrays import Bool, Int32, Int64
+from railweave.framework.parameters import Parameter, Value
+from railweave.plugins.ecmp.equal_cost import EqualCost, NextHops
+from railweave.plugins.ecmp.hashing import FlowHash
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What one switch had to choose from, as link names, and which it took."""
+
+    node: str
+    options: tuple[str, ...]
+    taken: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The choice for one pair: what every switch on the way picked; `path` None when cut off."""
+
+    src: int
+    dst: int
+    choices: tuple[Choice, ...]
+    why: str
+    path: Path | None
+
+
+class Ecmp:
+    """One path per pair: at every switch a hash of the flow picks among the equal-cost next hops that are up.
+
+    The cost is the GPUs passed through, then the hops. Two flows may be hashed onto one link while another stands
+    idle: that is the point of this baseline. On rail-optimised fabrics it is the leaf's choice of a spine.
+    Sources: RFC 2992 (hash over next hops); Zhang et al., "Hashing linearity enables relative path control in
+    data centers", ATC 2021 (polarisation).
+    """
+
+    summary = "equal-cost paths, one per pair by a hash as in switches: collisions and all"
+    parameters: tuple[Parameter, ...] = (
+        Parameter("seed", 1, "count", "seed of the hash", minimum=0, maximum=2**63 - 1),
+        Parameter("salted", True, "bool", "every switch hashes differently; false: all alike (polarisation)"),
+    )
+    serves: tuple[str, ...] = ("*",)
+
+    def __init__(self, seed: int = 1, salted: bool = True) -> None:
+        self._seed, self._salted = seed, salted
+
+    def configured(self, options: Mapping[str, Value]) -> Ecmp:
+        return Ecmp(int(options["seed"]), bool(options["salted"]))
+
+    def routes(self, fabric: Fabric, health: HealthSnapshot) -> RouteTable:
+        """A table that searches from the destinations it is asked about.
+
+        Raises HealthError for a snapshot of another fabric.
+        """
+        if len(health.down) != fabric.n_links:
+            raise HealthError(
+                f"health of {len(health.down)} links does not belong to this {fabric.kind} of {fabric.n_links}."
+            )
+        search, flow_hash = EqualCost(fabric, health.down), FlowHash(fabric, self._seed, self._salted)
+
+        def resolve(src: Int64, dst: Int64) -> PathBatch:
+            parts: list[tuple[Int64, Int32]] = []
+            reachable = np.zeros(len(src), bool)
+            for rows, state, hops in search.towards(dst):
+                begin = state + src[rows]
+                reachable[rows] = (hops.start[begin + 1] > hops.start[begin]) & (src[rows] != dst[rows])
+                parts.append(
+                    (rows, _walk(fabric, flow_hash, hops, state, src[rows], dst[rows], reachable[rows]))
+                )
+            longest = max((part.shape[1] for _, part in parts), default=0)
+            links = np.full((len(src), longest), -1, np.int32)
+            for rows, part in parts:
+                links[rows, : part.shape[1]] = part
+            return PathBatch.single(src, dst, links, reachable=reachable)
+
+        return RouteTable("ecmp", health.version, fabric.n_gpus, resolve)
+
+    def decide(self, fabric: Fabric, health: HealthSnapshot, src: int, dst: int) -> Decision:
+        """What `routes` answers for one pair, with its reasons. Raises RouteError for a GPU that is not there."""
+        for gpu in (src, dst):
+            if not 0 <= gpu < fabric.n_gpus:
+                raise RouteError(f"there is no GPU {gpu}; this {fabric.kind} has 0..{fabric.n_gpus - 1}.")
+        if src == dst:
+            return Decision(src, dst, (), "same GPU", None)
+        paths = self.routes(fabric, health).path(src, dst)
+        if not paths:
+            return Decision(src, dst, (), "cut off: no path over links that are up", None)
+        *_, (_, _, hops) = EqualCost(fabric, health.down).towards(np.array([dst]))
+        choices = []
+        for link in paths[0].links:
+            node = int(fabric.link_src[link])
+            options = hops.link[hops.start[node] : hops.start[node + 1]]
+            names = tuple(fabric.link_name(int(option)) for option in options)
+            choices.append(Choice(fabric.node_name(node), names, fabric.link_name(link)))
+        ways = int(np.prod([len(choice.options) for choice in choices]))
+        why = "the only path of least cost" if ways == 1 else (
+            f"hash of the flow at every switch with a choice (seed {self._seed}, "
+            f"{'salted by switch' if self._salted else 'all switches alike'})"
+        )  # fmt: skip
+        return Decision(src, dst, tuple(choices), why, paths[0])
+
+
+def _walk(
+    fabric: Fabric, flow_hash: FlowHash, hops: NextHops, state: Int64, src: Int64, dst: Int64, reachable: Bool
+) -> Int32:
+    """(rows, longest): the links that the switches pick one after the other."""
+    flows, node = flow_hash.flows(src, dst), src.copy()
+    walking = np.flatnonzero(reachable)
+    columns: list[Int32] = []
+    while walking.size:
+        at = state[walking] + node[walking]
+        count = hops.start[at + 1] - hops.start[at]
+        link = hops.link[hops.start[at] + flow_hash.pick(flows[walking], node[walking], count)]
+        column = np.full(len(src), -1, np.int32)
+        column[walking] = link
+        node[walking] = fabric.link_dst[link]
+        walking = walking[node[walking] != dst[walking]]
+        columns.append(column)
+    return np.stack(columns, axis=1) if columns else np.empty((len(src), 0), np.int32)

@@ -1,0 +1,172 @@
+"""Packet spraying over the rails that beat a pair's direct paths."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from railweave.framework.errors import RouteError, UnsupportedFabricError
+from railweave.framework.health.registry import Window
+from railweave.framework.model import Fabric, HealthSnapshot, Path, PathBatch, RouteTable
+from railweave.framework.model.arrays import Bool, Int32, Int64
+from railweave.framework.parameters import Parameter, Value
+from railweave.framework.routing.batches import spread, starts
+from railweave.plugins.hscore.choose import around_damage, by_rule, score_of
+from railweave.plugins.hscore.links import KINDS, NONE, SERVES, RailLinks, whole
+from railweave.plugins.hscore.scores import Scores
+from railweave.plugins.spray.window import SprayWindow, sprayed
+
+BLOCK = 1 << 19
+"""Paths whose hops are laid out in one go; bounds the memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sprayed:
+    """One path of a pair: `kind` d, r, rd, dr or drd, `rail` the remote rail of a drd-path, its score and share."""
+
+    kind: str
+    rail: int | None
+    score: float
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The choice for one pair: the threshold m (+inf where no remote rail is asked for), the rails in the window,
+    worst first, and the paths taken, empty when cut off."""
+
+    src: int
+    dst: int
+    m: float
+    window: tuple[int, ...]
+    sprayed: tuple[Sprayed, ...]
+    why: str
+
+
+class Spray:
+    """Spreads the packets of a pair evenly over every rail in its window; one path by h-scores where it is empty.
+
+    Source: "LLM inference optimization ... rail-only connections, Part 2" (Cisco Outshift, 2024), packet spray.
+    Ours: the strict window, same-rail pairs (the bar is H(g) / (H(d1) H(d2))), and delta, which the source leaves
+    open: 1 takes every better rail.
+    """
+
+    summary = "packets evenly over all better rails by h-scores"
+    parameters: tuple[Parameter, ...] = (
+        Parameter("delta", 1.0, "factor", "how far above m a rail may score", minimum=0),
+        Parameter(
+            "window", "strict", "text", "strict: H in (m, m + delta]; blog: H in [m - delta, m + delta]",
+            choices=("strict", "blog"),
+        ),
+        Parameter("same_rail_detour", True, "bool", "spray the packets of same-rail pairs too"),
+    )  # fmt: skip
+    serves: tuple[str, ...] = SERVES
+
+    def __init__(
+        self, delta: float = 1.0, window: Window = "strict", *, same_rail_detour: bool = True
+    ) -> None:
+        self._window, self._detour = SprayWindow(window, delta), same_rail_detour
+
+    def configured(self, options: Mapping[str, Value]) -> Spray:
+        return Spray(
+            float(options["delta"]), cast(Window, options["window"]),
+            same_rail_detour=bool(options["same_rail_detour"]),
+        )  # fmt: skip
+
+    def routes(self, fabric: Fabric, health: HealthSnapshot) -> RouteTable:
+        """A table that decides for the pairs it is asked about; the paths of a pair have equal weights.
+
+        Raises UnsupportedFabricError for other fabrics, HealthError for a snapshot of another fabric.
+        """
+        links, scores = self._read(fabric, health)
+
+        def resolve(src: Int64, dst: Int64) -> PathBatch:
+            pair, kind, via = self._choose(links, scores, src, dst)
+            count = np.bincount(pair, minlength=len(src))
+            n_hops, hops = _hops(links, src[pair], dst[pair], kind, via)
+            return PathBatch(src, dst, starts(count), 1 / count[pair], starts(n_hops), hops)
+
+        return RouteTable("spray", health.version, fabric.n_gpus, resolve)
+
+    def decide(self, fabric: Fabric, health: HealthSnapshot, src: int, dst: int) -> Decision:
+        """What `routes` answers for one pair, with its reasons. Raises RouteError for a GPU that is not there."""
+        for gpu in (src, dst):
+            if not 0 <= gpu < fabric.n_gpus:
+                raise RouteError(f"there is no GPU {gpu}; this {fabric.kind} has 0..{fabric.n_gpus - 1}.")
+        links, scores = self._read(fabric, health)
+        a, b = np.array([src]), np.array([dst])
+        first, count = self._window.ranges(scores, a, b, self._detour)
+        window = tuple(int(rail) for rail in scores.order[spread(first, count)])
+        pair, kind, via = self._choose(links, scores, a, b)
+        score = score_of(scores, a[pair], b[pair], kind, via)
+        paths = self.routes(fabric, health).path(src, dst) if len(pair) else ()
+        taken = tuple(
+            Sprayed(KINDS[k], int(v) if v >= 0 else None, float(s), path)
+            for k, v, s, path in zip(kind, via, score, paths, strict=True)
+        )
+        m = float(scores.thresholds(a, b, self._detour)[0])
+        return Decision(src, dst, m, window, taken, self._why(src == dst, window, taken))
+
+    def _why(self, same: bool, window: tuple[int, ...], taken: tuple[Sprayed, ...]) -> str:
+        if same:
+            return "same GPU"
+        if not taken:
+            return "cut off: every path crosses a dead link or a score of 0"
+        rails = f"{self._window.mode} window, delta {self._window.delta:g}"
+        if not window:
+            return f"no rail in the {rails}: the {taken[0].kind}-path by h-scores"
+        if len(taken) < len(window):
+            return f"{rails}: dead links keep it from {len(window) - len(taken)} of {len(window)} rails"
+        return f"{rails}: evenly over {len(taken)} rails" if len(taken) > 1 else f"{rails}: one rail"
+
+    def _read(self, fabric: Fabric, health: HealthSnapshot) -> tuple[RailLinks, Scores]:
+        if fabric.kind not in SERVES:
+            raise UnsupportedFabricError(
+                f"router spray does not serve {fabric.kind}: it serves {', '.join(SERVES)}. "
+                "Use `--router shortest`, which serves every fabric."
+            )
+        return RailLinks.of(fabric), Scores.of(fabric, health)
+
+    def _choose(self, links: RailLinks, scores: Scores, src: Int64, dst: Int64) -> tuple[Int64, Int64, Int64]:
+        """(pair, kind, via) of every path, by pair; a pair that is cut off has none."""
+        first, count = self._window.ranges(scores, src, dst, self._detour)
+        pair, kind, via = sprayed(scores, src, dst, first, count)
+        if scores.dead.any():
+            live = _live(links, scores, src[pair], dst[pair], kind, via)
+            pair, kind, via = pair[live], kind[live], via[live]
+        bare = np.flatnonzero(np.bincount(pair, minlength=len(src)) == 0)
+        one_kind, one_via = by_rule(scores, src[bare], dst[bare], self._detour)
+        if scores.dead.any():
+            broken = np.flatnonzero(~_live(links, scores, src[bare], dst[bare], one_kind, one_via))
+            one_kind[broken], one_via[broken] = around_damage(
+                links, scores, src[bare][broken], dst[bare][broken], self._detour
+            )
+        has = one_kind != NONE
+        pair = np.concatenate((pair, bare[has]))
+        order = np.argsort(pair, kind="stable")
+        kind, via = np.concatenate((kind, one_kind[has])), np.concatenate((via, one_via[has]))
+        return pair[order], kind[order], via[order]
+
+
+def _live(links: RailLinks, scores: Scores, src: Int64, dst: Int64, kind: Int64, via: Int64) -> Bool:
+    """(Q,): whether each path crosses live links alone."""
+    parts = [whole(links.hops(src[p], dst[p], kind[p], via[p]), scores.dead) for p in _blocks(len(src))]
+    live: Bool = np.concatenate([np.empty(0, bool), *parts])
+    return live
+
+
+def _hops(links: RailLinks, src: Int64, dst: Int64, kind: Int64, via: Int64) -> tuple[Int64, Int32]:
+    """(hops of each path (Q,), the links of all of them)."""
+    counts, flat = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+    for part in _blocks(len(src)):
+        hops = links.hops(src[part], dst[part], kind[part], via[part])
+        counts.append((hops >= 0).sum(axis=1))
+        flat.append(hops[hops >= 0])
+    return np.concatenate(counts), np.concatenate(flat)
+
+
+def _blocks(size: int) -> list[slice]:
+    return [slice(low, low + BLOCK) for low in range(0, size, BLOCK)]

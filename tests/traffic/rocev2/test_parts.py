@@ -1,0 +1,185 @@
+"""Batches, rings, dependencies, buffers, windows and waits, one by one."""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from railweave.framework.parameters import resolve
+from railweave.topologies.rail_only import RailOnly
+from railweave.traffic.collectives.hierarchical import HierarchicalAllReduce
+from railweave.traffic.collectives.ring import RingAllReduce
+from railweave.traffic.rocev2.batch import SLOTS, Batch
+from railweave.traffic.rocev2.buffers import Buffers
+from railweave.traffic.rocev2.dependencies import Dependencies
+from railweave.traffic.rocev2.messages import Incoming, Outgoing, announcement, holding, packet_count
+from railweave.traffic.rocev2.ring import Ring, RingShape
+from railweave.traffic.rocev2.timing import Timing
+from railweave.traffic.rocev2.tuning import PARAMETERS, Tuning
+
+
+class Wire:
+    """Takes what a batch hands over, `takes` packets a call; `errors` are answered first."""
+
+    def __init__(self, takes: int = SLOTS, errors: list[int] | None = None) -> None:
+        self.takes, self.errors = takes, errors or []
+        self.packets: list[bytes] = []
+
+    def send(self, batch: Batch, first: int, count: int) -> int:
+        if self.errors:
+            return -self.errors.pop(0)
+        self.packets += batch.packets(first, min(count, self.takes))
+        return min(count, self.takes)
+
+
+def filled(wire: Wire, n: int, payload: np.ndarray[Any, np.dtype[np.uint8]]) -> Batch:
+    batch = Batch(wire.send, [])
+    for i in range(n):
+        batch.add(f"head{i};".encode(), payload.ctypes.data + i, i % 5, f";tail{i}"[:8].encode())
+    return batch
+
+
+@pytest.mark.parametrize(("n", "takes"), [(1, 64), (63, 64), (64, 64), (65, 64), (200, 64), (10, 3)])
+def test_a_batch_hands_over_every_packet_in_order(n: int, takes: int) -> None:
+    payload = np.arange(256, dtype=np.uint8)
+    wire = Wire(takes)
+    filled(wire, n, payload).flush()
+    assert wire.packets == [
+        f"head{i};".encode() + payload[i : i + i % 5].tobytes() + f";tail{i}"[:8].encode() for i in range(n)
+    ]
+
+
+def test_packets_that_the_kernel_refuses_are_lost_and_the_rest_goes_on() -> None:
+    wire = Wire(errors=[errno.ENETDOWN, errno.ENOBUFS])
+    batch = filled(wire, 4, np.arange(16, dtype=np.uint8))
+    batch.flush()
+    assert (len(wire.packets), batch.lost, batch.last_error) == (2, 2, errno.ENOBUFS)
+    assert wire.packets[0].startswith(b"head2;")
+
+
+def test_an_error_that_is_nobodys_weather_is_raised() -> None:
+    with pytest.raises(OSError, match="sendmmsg"):
+        filled(Wire(errors=[errno.EMSGSIZE]), 1, np.zeros(8, np.uint8)).flush()
+
+
+def test_a_batch_is_dirty_once_when_its_first_packet_enters() -> None:
+    dirty: list[Batch] = []
+    batch = Batch(Wire().send, dirty)
+    batch.add(b"a", 0, 0, b"b")
+    batch.add(b"c", 0, 0, b"d")
+    assert dirty == [batch]
+
+
+@given(frame_bytes=st.integers(60, 9100), slots=st.integers(1, 300))
+def test_ring_slots_hold_their_frames_and_never_cross_a_block(frame_bytes: int, slots: int) -> None:
+    """What PACKET_RX_RING asks of its request: slots of a multiple of 16 bytes, whole in their block."""
+    shape = RingShape.of(frame_bytes, slots)
+    assert shape.slots >= slots
+    assert shape.slot_bytes % 16 == 0
+    assert shape.slot_bytes >= frame_bytes + 66
+    ring = Ring(bytearray(shape.total_bytes), shape)
+    assert len(ring.slots) == shape.slots
+    starts = np.array(ring.slots)
+    assert np.all(starts // shape.block_bytes == (starts + shape.slot_bytes - 1) // shape.block_bytes)
+
+
+@given(domains=st.integers(1, 4), rails=st.integers(2, 4), seed=st.integers(0, 99))
+def test_dependencies_free_every_transfer_once_and_never_too_early(
+    domains: int, rails: int, seed: int
+) -> None:
+    fabric = RailOnly().build({"domains": domains, "rails": rails})
+    schedule = HierarchicalAllReduce().schedule(fabric, range(domains * rails), 4096, "float32", "sum")
+    rng = np.random.default_rng(seed)
+    dependencies = Dependencies(schedule)
+    ready, done = dependencies.ready, set[int]()
+    while ready:
+        transfer = ready.pop(int(rng.integers(len(ready))))
+        assert set(schedule.transfer(transfer).after) <= done
+        assert transfer not in done
+        done.add(transfer)
+        ready += dependencies.complete(transfer)
+    assert len(done) == schedule.n_transfers
+
+
+def test_wrong_elements_are_counted_each() -> None:
+    collective = RingAllReduce()
+    schedule = collective.schedule(
+        RailOnly().build({"domains": 1, "rails": 3}), range(3), 4000, "int32", "sum"
+    )
+    inputs = collective.inputs(schedule, 1)
+    buffers = Buffers(schedule)
+    buffers.fill(inputs)
+    for rank in range(3):
+        buffers.slice(rank, 0, 0, 4000)[:] = collective.expected(schedule, inputs, rank)
+    assert buffers.count_wrong(collective, inputs) == 0
+    buffers.slice(0, 0, 0, 4000)[17] += 1
+    buffers.slice(2, 0, 40, 8)[:] ^= 1
+    assert buffers.count_wrong(collective, inputs) == 3
+
+
+@given(sizes=st.lists(st.integers(0, 2000), min_size=1, max_size=8), mtu=st.sampled_from([256, 1024]))
+def test_messages_own_their_packet_numbers(sizes: list[int], mtu: int) -> None:
+    memory = np.zeros(2000, np.uint8)
+    outgoing: list[Outgoing] = []
+    incoming: list[Incoming] = []
+    number = 5
+    for i, size in enumerate(sizes):
+        about = announcement(0, 0, size)
+        outgoing.append(Outgoing(i, number, mtu, memory.data[:size], memory.ctypes.data, about))
+        incoming.append(Incoming(i, number, mtu, memory[:size], reduce=False, remote=about))
+        number += packet_count(size, mtu)
+    assert holding(outgoing, 4) is None
+    assert holding(outgoing, number) is None
+    for probe in range(5, number):
+        found = holding(incoming, probe)
+        assert found is not None
+        assert found.first <= probe < found.first + found.packets
+        assert holding(outgoing, probe) is outgoing[found.transfer]
+
+
+def test_options_become_the_tuning() -> None:
+    options = resolve(
+        "rocev2", PARAMETERS, {"target_delay": "20ms", "min_window": 3, "send_budget_bytes": "64K"}
+    )
+    tuning = Tuning.of(options)
+    assert (tuning.target_delay, tuning.min_window, tuning.send_budget_bytes) == (0.02, 3, 65536)
+    assert Tuning.of(resolve("rocev2", PARAMETERS, {})) == Tuning()
+
+
+@pytest.mark.parametrize(
+    ("rate_bps", "n_paths", "window"), [(4e6, 1, 4), (36e6, 1, 17), (36e6, 16, 32), (1e9, 1, 64), (0.0, 1, 4)]
+)
+def test_window_by_hand(rate_bps: float, n_paths: int, window: int) -> None:
+    """ceil(rate x 15 ms / 8 / 4154), at least 4, at least 2 a path, at most 64."""
+    assert Tuning(target_delay=0.015, min_window=4).window(rate_bps, n_paths, 4154) == window
+
+
+def test_waits_grow_with_silence_and_outlast_a_link_at_a_fifth() -> None:
+    timing = Timing()
+    timing.window_drains_in(0.033)
+    timing.sample(0.035)
+    assert timing.wait >= 2 * 0.033
+    assert timing.timeout >= 5 * 0.033
+    waits = []
+    for probes in range(1, 8):
+        timing.probes = probes
+        waits.append(timing.wait)
+    assert waits == sorted(waits)
+    assert waits[1] == pytest.approx(2 * waits[0])
+    assert waits[-1] <= 2.0
+
+
+def test_reordering_patience_doubles_up_to_a_round_trip() -> None:
+    timing = Timing()
+    timing.sample(0.05)
+    before = timing.reorder
+    timing.spurious()
+    assert timing.reorder == 2 * before
+    for _ in range(20):
+        timing.spurious()
+    assert timing.reorder == pytest.approx(0.05, rel=0.01)
