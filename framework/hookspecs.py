@@ -191,6 +191,14 @@ class Controller(Protocol):
     def stop(self) -> None: ...
 
 
+class Capture(Protocol):
+    """A capture of links that is under way."""
+
+    def stop(self) -> int:
+        """Write everything and end; how many packets were missed because memory was full."""
+        ...
+
+
 class Transport(Protocol):
     """Drives a sender process from outside it. Never blocks: results come as events."""
 
@@ -207,6 +215,10 @@ class Transport(Protocol):
         self, collective: str, options: Mapping[str, Value], schedule: Schedule, iteration: int, seed: int
     ) -> None:
         """Run one iteration; `finished` or `failed` follows."""
+        ...
+
+    def capture(self, links: Sequence[tuple[str, str, str]], file: int, log_path: str) -> Capture:
+        """Write the packets of (namespace path, interface, label) into the open descriptor `file`, as pcapng."""
         ...  # fmt: skip
 
     def events(self) -> list[Event]: ...
@@ -223,9 +235,11 @@ class Engine(Protocol):
     parameters: tuple[Parameter, ...]
 
     def run(
-        self, document: Mapping[str, object], tell: Callable[[dict[str, Any]], None]
+        self, document: Mapping[str, object], tell: Callable[[dict[str, Any]], None], pcap: int | None = None
     ) -> Mapping[str, Any]:
         """Carry out the run of a plan's document to its end; give its findings (see framework/results.py).
+
+        `pcap`: a descriptor for the packets of the plan's `pcap` links, if there are any.
 
         `tell` is called live with events: phase, progress, iteration, fault, health, reroute, note. Everything the
         engine started is gone when this returns or raises (LabError, MachineError, TransportError,

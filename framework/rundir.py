@@ -50,7 +50,7 @@ class RunDirectory:
 
     def discard(self) -> None:
         """Take back what was written, for a run that was refused before it began."""
-        for name in ("experiment.yaml", "events.jsonl"):
+        for name in ("experiment.yaml", "events.jsonl", "capture.pcapng"):
             (self.path / name).unlink(missing_ok=True)
         self.path.rmdir()
 

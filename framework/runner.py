@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import time
@@ -34,7 +35,7 @@ Emit = Callable[[dict[str, Any]], None]
 VERSIONED = ("railweave", "mininet", "ryu", "os-ken", "scapy", "pluggy", "numpy", "click")
 
 
-def run(plan: Plan, out_dir: RunDirectory | Path, emit: Emit) -> RunResult:
+def run(plan: Plan, out_dir: RunDirectory, emit: Emit) -> RunResult:
     """Carry the plan out and give its result. `emit` is called live with events.
 
     Raises LabError, ControllerError, TransportError or MachineError; the lab is gone by then.
@@ -47,10 +48,13 @@ def run(plan: Plan, out_dir: RunDirectory | Path, emit: Emit) -> RunResult:
             ended.append(time.monotonic())
         emit(event)
 
-    findings = plan.engine.run(plan.document(), tell)
+    with contextlib.ExitStack() as stack:
+        pcap = None
+        if plan.pcap_links:
+            pcap = stack.enter_context((out_dir.path / "capture.pcapng").open("wb")).fileno()
+        findings = plan.engine.run(plan.document(), tell, pcap)
     tear_down_s = time.monotonic() - ended[-1] if ended else time.monotonic() - began - findings["run_s"]
-    if isinstance(out_dir, RunDirectory):
-        out_dir.write_samples(findings["samples"])
+    out_dir.write_samples(findings["samples"])
     return result(plan, findings, tear_down_s)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from railweave.framework.drawing.canvas import INK, PALE, Canvas
 from railweave.framework.drawing.legend import Legend
 from railweave.framework.drawing.rails import draw_rails
@@ -29,11 +31,16 @@ def _layout(fabric: Fabric) -> Callable[[Canvas, Fabric], Legend]:
     axes = len(fabric.groups[0].shape)
     if kinds[:3] == ["gpu", "domain", "rail"] and axes == 2:
         return draw_rails
-    if kinds == ["gpu"] and axes == 1:
+    if kinds == ["gpu"] and axes == 1 and _joins_neighbours(fabric):
         return draw_ring
     if kinds == ["gpu"] and axes <= 3 and set(fabric.kinds) <= {f"{a}{s}" for a in "xyz" for s in "+-"}:
         return draw_torus
     return draw_tiers
+
+
+def _joins_neighbours(fabric: Fabric) -> bool:
+    apart = (fabric.link_dst - fabric.link_src) % fabric.n_gpus
+    return bool(np.isin(apart, (1, fabric.n_gpus - 1)).all())
 
 
 def _framed(canvas: Canvas, fabric: Fabric, legend: Legend) -> str:

@@ -10,6 +10,7 @@ from railweave.framework.drawing.canvas import Canvas, Point, colour
 from railweave.framework.drawing.legend import Legend, rate_words
 from railweave.framework.errors import FabricError
 from railweave.framework.model import Fabric
+from railweave.framework.model.arrays import Int64
 
 MOST = 512
 MOST_LINES = 8
@@ -48,7 +49,7 @@ def draw_ring(canvas: Canvas, fabric: Fabric) -> Legend:
     return legend
 
 
-def _nth_between(fabric: Fabric) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _nth_between(fabric: Fabric) -> Int64:
     """(cables,): the number of each cable among those that join the same two GPUs."""
     a, b = fabric.link_src[0::2], fabric.link_dst[0::2]
     joined = np.minimum(a, b).astype(np.int64) * fabric.n_gpus + np.maximum(a, b)
@@ -67,17 +68,15 @@ def _cable(canvas: Canvas, fabric: Fabric, cable: int, number: int, drawn: int, 
     if (b - a) % n != 1 and n > 2:
         a, b = b, a
     at = radius + APART * ((drawn - 1) / 2 - number)
-    ends = [_place(a, n, at), _place(a + 1, n, at)]
-    sweep = 2 * pi / n
-    bulge = _place(a + 0.5, n, at / cos(sweep / 2)) if n > 2 else _place(a + 0.5, n, at)
+    arc = [_place(a + step / 8, n, at) for step in range(9)]
+    ends = arc[0], arc[-1]
     (x1, y1), (x2, y2) = ends
     name = fabric.link_name(link)
     path = f"M{x1:.1f},{y1:.1f} A{at:.1f},{at:.1f} 0 0 1 {x2:.1f},{y2:.1f}"
-    canvas.path(path, [*ends, bulge], colour(number), 2, title=name)
+    canvas.path(path, arc, colour(number), 2, title=name)
     if "unused" in fabric.kinds:
-        middle = _place(a + 0.5, n, at)
         angle = 2 * pi * (a + 0.5) / n
-        canvas.arrowhead(middle, (cos(angle), sin(angle)), colour(number))
+        canvas.arrowhead(arc[4], (cos(angle), sin(angle)), colour(number))
 
 
 def _place(position: float, n: int, radius: float) -> Point:

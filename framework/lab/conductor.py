@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from railweave.framework.model import HealthSnapshot, all_pairs
 from railweave.framework.registry import Registers, load
 
 BRING_UP_WITHIN_S = 60.0
-TRANSPORT_LOG = "/run/railweave/transport.log"
+TRANSPORT_LOG, CAPTURE_LOG = "/run/railweave/transport.log", "/run/railweave/capture.log"
 
 
 def task(message: Mapping[str, Any], channel: Channel) -> None:
@@ -39,7 +40,8 @@ def task(message: Mapping[str, Any], channel: Channel) -> None:
     conductor = Conductor(from_document(message["document"], registers), registers, channel.send)
     try:
         conductor.bring_up()
-        conductor.iterate()
+        with conductor.captured(message["pcap"]):
+            conductor.iterate()
         channel.send({"kind": "phase", "name": "tear-down"})
         findings = conductor.findings()
     finally:
@@ -144,6 +146,22 @@ class Conductor:
             if left <= 0:
                 raise LabError(f"waited {BRING_UP_WITHIN_S:.0f} s for {what}; run `railweave doctor`.")
             self.watch.wait(left)
+
+    @contextmanager
+    def captured(self, file: int | None) -> Iterator[None]:
+        """Capture the plan's links into `file` during the block."""
+        if file is None or not self.plan.pcap_links:
+            yield
+            return
+        name, interfaces = self.plan.fabric.link_name, self.lab.link_interfaces()
+        links = [(*interfaces[link], name(link)) for link in self.plan.pcap_links]
+        capture = self.plan.transport.capture(links, file, CAPTURE_LOG)
+        try:
+            yield
+        finally:
+            missed = capture.stop()
+            if missed:
+                self._tell(f"the capture missed {missed} packets: memory was full")
 
     # -- iterations ------------------------------------------------------------------------------------
     def now_s(self) -> float:

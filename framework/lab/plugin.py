@@ -17,9 +17,10 @@ class EmulationEngine(Configurable):
     summary = "Mininet on Open vSwitch in private namespaces; real packets"
 
     def run(
-        self, document: Mapping[str, object], tell: Callable[[dict[str, Any]], None]
+        self, document: Mapping[str, object], tell: Callable[[dict[str, Any]], None], pcap: int | None = None
     ) -> Mapping[str, Any]:
-        with Sandbox("run", {"document": dict(document)}) as lab:
+        files = () if pcap is None else (pcap,)
+        with Sandbox("run", {"document": dict(document), "pcap": pcap}, files=files) as lab:
             for message in lab.messages():
                 match message["kind"]:
                     case "result":

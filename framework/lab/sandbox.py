@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -52,9 +52,14 @@ def unshare_command(*, own_session: bool = True) -> list[str]:
 
 
 class Sandbox:
-    """One lab: its first process and the channel to it. Use as a context manager; leaving it ends the lab."""
+    """One lab: its first process and the channel to it. Use as a context manager; leaving it ends the lab.
 
-    def __init__(self, task: str, message: Mapping[str, Any], *, interactive: bool = False) -> None:
+    `files`: descriptors that the lab inherits under the same numbers.
+    """
+
+    def __init__(
+        self, task: str, message: Mapping[str, Any], *, files: Sequence[int] = (), interactive: bool = False
+    ) -> None:
         check_machine()
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the lab; has no name on disk
         self.channel, theirs = Channel.pair()
@@ -63,7 +68,7 @@ class Sandbox:
             self._process = subprocess.Popen(
                 [*unshare_command(), sys.executable, "-W", "ignore", "-m", "railweave.framework.lab",
                  task, str(theirs.fileno()), str(os.getpid())],
-                pass_fds=[theirs.fileno()],
+                pass_fds=[theirs.fileno(), *files],
                 stdin=None if interactive else subprocess.DEVNULL,
                 stdout=words, stderr=words,
                 # Ctrl-C goes to this process alone, which then ends the lab in order

@@ -18,6 +18,10 @@ from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, all_pai
 from railweave.framework.parameters import resolve
 from railweave.framework.registry import Registers
 from railweave.framework.routing.checks import check_table
+from railweave.topologies.rail_optimised import RailOptimised
+from railweave.topologies.ring import Ring
+from railweave.topologies.torus import Torus
+from railweave.topologies.twisted_torus import TwistedTorus
 
 
 def routers() -> Iterator[tuple[str, Router]]:
@@ -38,6 +42,10 @@ Make = Callable[..., HealthSnapshot]
 
 def served(router: Router, rail_only: Build, torus: Build) -> list[Fabric]:
     fabrics = [rail_only(4, 4), rail_only(1, 3), rail_only(3, 1), rail_only(2, 5), torus(4, 3), torus(2, 2)]
+    fabrics += [
+        Torus().build({"shape": "4x3x2"}), Torus().build({"shape": "6"}),
+        RailOptimised().build({"domains": 2, "rails": 3}), Ring().build({"nodes": 7, "wavelengths": 2}),
+    ]  # fmt: skip
     return [f for f in fabrics if "*" in router.serves or f.kind in router.serves]
 
 
@@ -79,6 +87,17 @@ def test_paths_are_whole_live_and_loop_free(name: str, rail_only: Build, torus: 
             assert (table.router, table.version, table.n_gpus) == (name, snapshot.version, fabric.n_gpus)
             check(fabric, snapshot, table.paths(*all_pairs(fabric.n_gpus)))
             check_table(fabric, table, snapshot, allow_cut=bool(snapshot.down.any()))
+
+
+@pytest.mark.parametrize("name", [n for n, r in ROUTERS.items() if {"*", "twisted-torus"} & set(r.serves)])
+def test_paths_on_a_twisted_torus(name: str, health: Make) -> None:
+    """Too many pairs for the plain check of every path; the vectorised one alone."""
+    fabric = TwistedTorus().build({"shape": "4x4x8"})
+    router = ROUTERS[name]
+    for snapshot in snapshots(fabric, health):
+        table = router.routes(fabric, snapshot)
+        report = check_table(fabric, table, snapshot, allow_cut=bool(snapshot.down.any()))
+        assert report.pairs == 128 * 127
 
 
 @pytest.mark.parametrize("name", ROUTERS)

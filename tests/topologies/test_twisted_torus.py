@@ -116,9 +116,7 @@ def test_the_twist_is_a_setting_of_the_same_optical_switches(shape: tuple[int, .
         assert np.array_equal(*ends)
 
 
-@pytest.mark.parametrize(
-    "shape", ["4x4x4", "8x4x4", "4x8x4", "4x8x16", "6x6x12", "4x4", "8x8", "2x2x4"]
-)
+@pytest.mark.parametrize("shape", ["4x4x4", "8x4x4", "4x8x4", "4x8x16", "6x6x12", "4x4", "8x8", "2x2x4"])
 def test_shapes_that_do_not_exist_are_refused(shape: str) -> None:
     with pytest.raises(FabricError, match=f"twisted-torus of shape {shape}: there is none. It takes k,k,2k"):
         TwistedTorus().build({"shape": shape})

@@ -19,6 +19,7 @@ from railweave.framework.routing.loads import all_to_all_loads
 from railweave.plugins.ecmp import equal_cost
 from railweave.plugins.ecmp.router import Ecmp
 from railweave.topologies.rail_optimised import RailOptimised
+from railweave.topologies.ring import Ring
 from tests.fakes.tori import torus, with_down
 
 Build = Callable[[int, int], Fabric]
@@ -164,6 +165,14 @@ def test_it_goes_around_a_dead_spine_and_says_when_nothing_is_left() -> None:
     lonely = np.flatnonzero(fabric.link_src == ids["g0.0"])
     batch = batch_of(fabric, with_down(fabric, lonely.tolist()))
     assert np.diff(batch.pair_start)[batch.src == 0].tolist() == [0, 0, 0]
+
+
+def test_one_way_rings_are_gone_round_one_way_and_wavelengths_shared() -> None:
+    fabric = Ring().build({"nodes": 6, "directions": 1, "wavelengths": 2})
+    batch = batch_of(fabric)
+    assert np.diff(batch.hop_start).tolist() == ((batch.dst - batch.src) % 6).tolist()
+    assert set(fabric.wavelength[batch.links].tolist()) == {0, 1}
+    assert (batch.links % 2 == 0).all()
 
 
 def test_a_decision_names_what_each_switch_could_pick() -> None:

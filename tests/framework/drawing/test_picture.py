@@ -1,0 +1,160 @@
+"""Pictures: well-formed, every GPU and cable in them, and laid out by coordinates."""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+from xml.etree import ElementTree
+
+import pytest
+
+from railweave.framework.drawing import svg
+from railweave.framework.errors import FabricError
+from railweave.framework.model import Fabric, FabricBuilder, NodeGroup
+from railweave.topologies.rail_only import RailOnly
+from railweave.topologies.rail_optimised import RailOptimised
+from railweave.topologies.ring import Ring
+from tests.fakes.tori import torus, twisted
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def parse(fabric: Fabric) -> ElementTree.Element:
+    text = svg(fabric)
+    assert text == svg(fabric)
+    return ElementTree.fromstring(text)
+
+
+def titles(picture: ElementTree.Element) -> list[str]:
+    return [str(t.text) for shape in picture for t in shape.iter(f"{SVG}title")]
+
+
+def gpus(picture: ElementTree.Element) -> dict[str, tuple[float, float]]:
+    """The middle of every GPU."""
+    found = {}
+    for shape in picture:
+        title = shape.find(f"{SVG}title")
+        if title is None or not str(title.text).startswith("GPU "):
+            continue
+        if shape.tag == f"{SVG}rect":
+            x, y, w, h = (float(shape.attrib[k]) for k in ("x", "y", "width", "height"))
+            found[str(title.text)[4:]] = (x + w / 2, y + h / 2)
+        else:
+            found[str(title.text)[4:]] = (float(shape.attrib["cx"]), float(shape.attrib["cy"]))
+    return found
+
+
+def words(picture: ElementTree.Element) -> list[str]:
+    return [str(t.text) for t in picture.iter(f"{SVG}text")]
+
+
+@pytest.mark.parametrize(
+    "fabric",
+    [
+        RailOnly().build({"domains": 3, "rails": 5}), RailOptimised().build({"domains": 2, "rails": 4, "spines": 3}),
+        Ring().build({"nodes": 9, "wavelengths": 2}), Ring().build({"nodes": 2}), torus(7), torus(5, 4),
+        torus(4, 4, 4), twisted(4, 4, 8), torus(2, 3, 2),
+    ],
+)  # fmt: skip
+def test_every_gpu_is_drawn_apart_from_the_others_and_inside_the_picture(fabric: Fabric) -> None:
+    picture = parse(fabric)
+    places = gpus(picture)
+    assert set(places) == {fabric.node_name(gpu) for gpu in range(fabric.n_gpus)}
+    left, top, width, height = map(float, picture.attrib["viewBox"].split())
+    for x, y in places.values():
+        assert left < x < left + width and top < y < top + height
+    assert min(abs(a - c) + abs(b - d) for (a, b), (c, d) in combinations(places.values(), 2)) > 6
+
+
+def test_rails_are_rows_and_domains_are_columns() -> None:
+    fabric = RailOnly().build({"domains": 3, "rails": 4})
+    places = gpus(parse(fabric))
+    for d in range(3):
+        assert len({places[f"g{d}.{g}"][0] for g in range(4)}) == 1
+    for g in range(4):
+        assert len({places[f"g{d}.{g}"][1] for d in range(3)}) == 1
+    assert places["g0.0"][0] < places["g1.0"][0] and places["g0.0"][1] < places["g0.1"][1]
+    assert {"r0", "r3", "d0", "d2"} <= set(words(parse(fabric)))
+
+
+def test_rail_optimised_has_a_line_per_trunk() -> None:
+    picture = parse(RailOptimised().build({"domains": 2, "rails": 4, "spines": 3}))
+    trunks = [t for t in titles(picture) if t.startswith("trunk")]
+    assert sorted(trunks) == sorted(f"trunk r{r} - s{s}" for r in range(4) for s in range(3))
+    assert any("trunks between rail and spine switches, 266.7Gb/s each" in w for w in words(picture))
+
+
+def test_rings_have_a_line_per_cable_and_go_round() -> None:
+    fabric = Ring().build({"nodes": 8, "wavelengths": 3})
+    picture = parse(fabric)
+    assert sorted(t for t in titles(picture) if "->" in t) == sorted(
+        fabric.link_name(2 * c) for c in range(24)
+    )
+    places = gpus(picture)
+    assert places["g0"] == pytest.approx((0, -110)) and places["g2"] == pytest.approx((110, 0))
+    assert "wavelength 2, both ways, 40Gb/s each" in words(picture)
+    assert "cable between neighbours, one way, 40Gb/s each" in words(parse(Ring().build({"directions": 1})))
+
+
+@pytest.mark.parametrize("fabric", [torus(5, 4), torus(4, 4, 4), torus(3, 2, 3)])
+def test_tori_have_every_cable_and_their_axes(fabric: Fabric) -> None:
+    picture = parse(fabric)
+    drawn = {t.split(",")[0] for t in titles(picture) if "->" in t}
+    assert drawn == {fabric.link_name(link) for link in range(0, fabric.n_links, 2)}
+    axes = "xyz"[: len(fabric.groups[0].shape)]
+    assert set(axes) <= set(words(picture))
+    steps = {}
+    places = gpus(picture)
+    for link in range(0, fabric.n_links, 2):
+        a, b = int(fabric.link_src[link]), int(fabric.link_dst[link])
+        axis = int(fabric.link_kind[link]) // 2
+        if fabric.coordinates(b)[axis] > fabric.coordinates(a)[axis]:
+            (x, y), (u, v) = places[fabric.node_name(a)], places[fabric.node_name(b)]
+            steps.setdefault(axis, set()).add((round(u - x, 0), round(v - y, 0)))
+    assert all(len({round(dx / 2) for dx, _ in found}) == 1 for found in steps.values())
+
+
+def test_optical_links_and_twists_are_named() -> None:
+    picture = parse(twisted(4, 4, 8))
+    assert "g3.0.0->g0.0.4, OCS X:0,0" in titles(picture)
+    assert "twist: crossing the wrap of x upwards adds 4 to z" in words(picture)
+    assert "twist: crossing the wrap of x upwards adds 4 to y and 4 to z" in words(parse(twisted(4, 8, 8)))
+    assert not any("twist" in w for w in words(parse(torus(4, 4, 8))))
+
+
+def test_large_rail_fabrics_leave_out_the_middle_and_say_so() -> None:
+    picture = parse(RailOnly().build({"domains": 64, "rails": 32}))
+    assert "drawn: 13 of 64 domains and 13 of 32 rails" in words(picture)
+    assert {"d0", "d11", "d63", "r31"} <= set(words(picture)) and "d12" not in words(picture)
+
+
+def test_what_no_picture_can_hold_is_refused() -> None:
+    with pytest.raises(
+        FabricError, match=r"ring of 513 GPUs: a picture holds 512 at most\. Use `--format graphml`"
+    ):
+        svg(Ring().build({"nodes": 513}))
+    with pytest.raises(FabricError, match="torus of 4624 GPUs: a picture holds 4096 at most"):
+        svg(torus(17, 16, 17))
+
+
+def test_any_other_fabric_is_drawn_in_tiers() -> None:
+    groups = [
+        NodeGroup("gpu", 0, (4,), "g"),
+        NodeGroup("leaf", 4, (2,), "l<"),
+        NodeGroup("top", 6, (1,), "t"),
+    ]
+    builder = FabricBuilder("tree", groups, {})
+    builder.cables([0, 1, 2, 3], [4, 4, 5, 5], "access", 1e9)
+    builder.cables([4, 5, 0], [6, 6, 1], "trunk", 2e9)
+    fabric = builder.build()
+    picture = parse(fabric)
+    assert {"access, 1Gb/s per direction", "trunk, 2Gb/s per direction", "l<0"} <= set(words(picture))
+    heights = {}
+    for shape in picture.iter(f"{SVG}rect"):
+        title = shape.find(f"{SVG}title")
+        if title is not None:
+            heights.setdefault(re.split(r"\d", str(title.text))[0], set()).add(shape.attrib["y"])
+    assert [len(v) for v in heights.values()] == [1, 1, 1]
+    crossing = FabricBuilder("chords", [NodeGroup("gpu", 0, (5,), "g")], {})
+    crossing.cables([0, 0], [1, 2], "chord", 1e9)
+    assert "chord, 1Gb/s per direction" in words(parse(crossing.build()))
