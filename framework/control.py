@@ -18,7 +18,7 @@ from railweave.framework.model import (
     RuleUpdate,
 )
 from railweave.framework.routing.checks import check_table, cut_pairs
-from railweave.framework.routing.stability import damped
+from railweave.framework.routing.stability import damped, diff
 from railweave.framework.routing.updates import initial, plan
 
 
@@ -62,10 +62,13 @@ class RouteControl:
         # numbered by change, not by snapshot: one snapshot may be acted on twice, before and after a dwell time
         asked = replace(self.router.routes(self.fabric, health), version=self.table.version + 1)
         self._check(asked, health)
-        table, changed = damped(
-            self.fabric, self.table, asked, health, self._changed_at, now_s,
-            self.options.margin, self.options.dwell_s,
-        )  # fmt: skip
+        if self.router.damped:
+            table, changed = damped(
+                self.fabric, self.table, asked, health, self._changed_at, now_s,
+                self.options.margin, self.options.dwell_s,
+            )  # fmt: skip
+        else:
+            table, changed = asked, diff(self.table, asked)
         if not changed.any():
             # what only the dwell time holds back is asked about again at the next look
             if not (now_s - self._changed_at < self.options.dwell_s).any():

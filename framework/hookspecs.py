@@ -55,11 +55,17 @@ class Topology(Protocol):
 
 
 class Router(Protocol):
-    """Decides paths. `serves` names the fabric kinds it can route."""
+    """Decides paths. `serves` names the fabric kinds it can route.
+
+    `damped`: whether its choices follow scores. Measured scores are noisy, so a pair then leaves its path only for
+    one better by a margin and after a dwell time. False for a router that only looks at what is down: its tables
+    are taken whole, as its proofs (deadlock, restoration) want them.
+    """
 
     summary: str
     parameters: tuple[Parameter, ...]
     serves: tuple[str, ...]
+    damped: bool
 
     def configured(self, options: Mapping[str, Value]) -> Router: ...
 

@@ -64,7 +64,7 @@ def wired(kind: str, shape: tuple[int, ...], twist: Twist, params: Mapping[str, 
     direction, then y, then z; so a NIC switch has its host at port 1 and then the x, y and z links. Kinds are the
     axis and the direction, `x+` and `x-`. An axis of length 2 has one cable. Where there are three axes, all
     multiples of 4, links between cubes carry the OCS `X:y0,z0` that all links along X with y mod 4 = y0 and
-    z mod 4 = z0 share, and likewise Y:x0,z0 and Z:x0,y0. Source: Zu et al., NSDI'24, section 3 and figure 10.
+    z mod 4 = z0 share, and likewise Y:x0,z0 and Z:x0,y0. Source: Zu et al., NSDI'24, figure 10.
     """
     rate, latency = float(params["link_rate"]), float(params["link_latency"])
     if not 0 < rate < float("inf"):

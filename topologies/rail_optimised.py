@@ -20,7 +20,7 @@ class RailOptimised:
     A leaf's trunks carry together what its GPUs can send, divided by the oversubscription: each runs at
     domains x rail_rate / (oversubscription x spines). Node ids: GPUs d * rails + g, the domains, the rails, the
     spines. Ports of a GPU's NIC switch: 1 the host, 2 the d-interface, 3 the r-interface. A trunk's health counts
-    for its spine. Source: "How to Build Low-cost Networks for Large Language Models", figure 1 and section 2.
+    for its spine. Source: "How to Build Low-cost Networks for Large Language Models".
     """
 
     summary = "HB domains and rails joined by spines"

@@ -44,6 +44,7 @@ class Running:
     inputs: list[NDArray[Any]]
     before: Counters
     cpu_at_start: float
+    wall_at_start: float
     cpu_s: float = 0.0
     send_lag_s: float = 0.0
     landed: bool = False
@@ -148,7 +149,8 @@ class Service:
         self._engine.prepare(schedule, self._buffers)
         gc.collect()
         self._running = Running(
-            message["iteration"], collective, self._buffers, inputs, Counters.of(self._engine), time.process_time()
+            message["iteration"], collective, self._buffers, inputs, Counters.of(self._engine),
+            time.process_time(), time.time(),
         )  # fmt: skip
         self._say("started", iteration=message["iteration"])
         self._engine.begin(time.monotonic())
@@ -157,8 +159,9 @@ class Service:
     def _step(self, engine: Engine, ready: Sequence[Port]) -> None:
         since = ready[0].waiting_since  # epoll hands out first what has been ready longest
         engine.step(ready, time.monotonic())
-        if self._running is not None and since is not None:
-            self._running.send_lag_s = max(self._running.send_lag_s, time.time() - since)
+        running = self._running
+        if running is not None and since is not None and since > running.wall_at_start:
+            running.send_lag_s = max(running.send_lag_s, time.time() - since)
 
     def _tick(self, engine: Engine, now: float, late: float) -> None:
         engine.tick(now)
@@ -166,14 +169,16 @@ class Service:
         if running is None or engine.progress is None:
             return
         running.send_lag_s = max(running.send_lag_s, late)
+        if now < running.reported_at + PROGRESS_S:
+            return
+        running.reported_at = now
         stuck = engine.stuck(now)
         if stuck:
+            why, ranks = describe_stuck(engine, stuck)
             self._running = None
             engine.abandon()
-            why, ranks = describe_stuck(engine, stuck)
             self._say("failed", why=why, ranks=ranks)
-        elif now >= running.reported_at + PROGRESS_S:
-            running.reported_at = now
+        else:
             done, total = engine.progress.done, engine.progress.total
             self._say("progress", iteration=running.iteration, done=done, total=total)
 

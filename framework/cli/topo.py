@@ -11,6 +11,7 @@ from railweave.framework.cli.options import ExperimentCommand, overrides_of
 
 if TYPE_CHECKING:
     from railweave.framework.model import Fabric
+    from railweave.framework.topometrics import TopologyMetrics
 
 
 @click.group(
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     epilog=example("railweave topo show rail-only --domains 8 --rails 8"),
 )
 def topo() -> None:
-    """List the fabrics there are, or show what one consists of."""
+    """List the fabrics there are, show or draw what one consists of, or measure it on paper."""
 
 
 @topo.command("list", epilog=example("railweave topo list --json"))
@@ -65,13 +66,60 @@ def list_(ctx: click.Context, as_json: bool, verbose: bool) -> None:
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Set any option, as topology.KEY=VALUE."
 )
 @click.option("--links", "every_link", is_flag=True, help="List every link by name.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "svg", "graphml", "json"]),
+    default="table",
+    show_default=True,
+    help="svg: a picture; graphml, json (node-link): the graph for other programs.",
+)
 @json_option
 @verbose_option
 @click.pass_context
 def show(
-    ctx: click.Context, /, name: str, every_link: bool, as_json: bool, verbose: bool, **_: object
+    ctx: click.Context, /, name: str, every_link: bool, form: str, as_json: bool, verbose: bool, **_: object
 ) -> None:
     """Show the nodes, links and rates of the fabric NAME (rail-only), as declared."""
+    if as_json and form != "table":
+        raise click.BadParameter(
+            f"--json is a summary; it goes with table, not {form}.", param_hint="--format"
+        )
+    fabric = _fabric(ctx, name)
+    if form != "table":
+        click.echo(_graph(fabric, form), nl=False)
+    elif as_json:
+        print_json("fabric", summary(fabric, every_link=every_link))
+    else:
+        click.echo(describe(fabric, every_link=every_link))
+
+
+@topo.command(
+    "metrics", cls=ExperimentCommand, epilog=example("railweave topo metrics torus --shape 4x4x8 --json")
+)
+@click.argument("name", required=False, default="rail-only")
+@click.option(
+    "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Set any option, as topology.KEY=VALUE."
+)
+@json_option
+@verbose_option
+@click.pass_context
+def metrics(ctx: click.Context, /, name: str, as_json: bool, verbose: bool, **_: object) -> None:
+    """Diameter, distances, bisection, links by kind and by OCS of the fabric NAME (rail-only)."""
+    from dataclasses import asdict
+
+    from railweave.framework import topometrics
+
+    fabric = _fabric(ctx, name)
+    found = topometrics.metrics(fabric)
+    if as_json:
+        print_json("topology-metrics", {"kind": fabric.kind, "options": dict(fabric.params), **asdict(found)})
+    else:
+        click.echo(describe_metrics(fabric.kind, found))
+
+
+def _fabric(ctx: click.Context, name: str) -> Fabric:
+    """The fabric that the command's options describe."""
     from railweave.framework.experiment import build_fabric
 
     params = {k: v for k, v in ctx.params.items() if k != "name"}
@@ -83,11 +131,47 @@ def show(
             raise click.BadParameter(f"{key} is no option of a fabric.", ctx=ctx, param_hint="--set")
         options[option] = value
         labels[f"topology.{option}"] = labels[key]
-    fabric = build_fabric(name, options, {**labels, "topology": "NAME"}, registers(ctx))
-    if as_json:
-        print_json("fabric", summary(fabric, every_link=every_link))
-    else:
-        click.echo(describe(fabric, every_link=every_link))
+    return build_fabric(name, options, {**labels, "topology": "NAME"}, registers(ctx))
+
+
+def _graph(fabric: Fabric, form: str) -> str:
+    import json
+
+    from railweave.framework import drawing
+
+    if form == "svg":
+        return drawing.svg(fabric)
+    if form == "graphml":
+        return drawing.graphml(fabric)
+    return json.dumps(drawing.node_link(fabric), indent=1, allow_nan=False) + "\n"
+
+
+def describe_metrics(kind: str, found: TopologyMetrics) -> str:
+    from railweave.framework import quantities
+
+    far, cut = found.distances, found.bisection
+    sums = str(far.least_sum) if far.least_sum == far.most_sum else f"{far.least_sum} to {far.most_sum}"
+    where = f"({cut.halves[0]} | {cut.halves[1]} GPUs, {cut.cut})"
+    lines = [
+        f"{kind}: {found.gpus} GPUs, {found.switches} switches, {found.links} links",
+        f"diameter {far.diameter} hops, mean distance {far.mean:.4g}, sum of distances from a GPU {sums}"
+        + (f", {far.unreachable} pairs not connected" if far.unreachable else ""),
+        f"bisection {quantities.rate(cut.capacity_bps)} per direction over {cut.links} links {where}",
+    ]
+    hops = [(hops, pairs) for hops, pairs in enumerate(far.pairs) if pairs]
+    kinds = [
+        (kind, count, quantities.rate(found.kind_capacity_bps[kind]))
+        for kind, count in found.kind_links.items()
+    ]
+    parts = ["\n".join(lines), table(("hops", "pairs"), hops), table(("link", "count", "together"), kinds)]
+    if found.ocs_cables:
+        by_count: dict[tuple[str, int], int] = {}
+        for name, cables in found.ocs_cables.items():
+            place = (name.partition(":")[0], cables)
+            by_count[place] = by_count.get(place, 0) + 1
+        rows = [(axis, switches, cables) for (axis, cables), switches in by_count.items()]
+        parts.append(table(("ocs of", "switches", "cables each"), rows))
+    return "\n\n".join(parts)
 
 
 def summary(fabric: Fabric, *, every_link: bool = False) -> dict[str, object]:

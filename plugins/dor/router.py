@@ -22,11 +22,12 @@ class DimensionOrder(Configurable):
 
     Axes of equal length go in the order x, y, z. Two virtual channels with a dateline on every ring keep it free
     of deadlock. Scores do not matter; a pair whose path crosses a link that is down is cut off (wfr goes around).
-    Source: Zu et al., "Resiliency at Scale", NSDI'24, section 5.
+    Source: Zu et al., "Resiliency at Scale", NSDI'24.
     """
 
     summary = "dimension order on tori: longest axis first, shorter way round, ties by parity; two channels"
     serves: tuple[str, ...] = SERVES
+    damped: bool = False
 
     def configured(self, options: Mapping[str, Value]) -> DimensionOrder:
         return self

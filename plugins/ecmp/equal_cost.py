@@ -16,6 +16,9 @@ CELLS = 1 << 21
 
 FAR = np.iinfo(np.int64).max // 4
 
+UNUSED = "unused"
+"""Kind of links that exist because a cable has two ends, but carry nothing."""
+
 
 @dataclass(frozen=True)
 class NextHops:
@@ -35,7 +38,8 @@ class EqualCost:
 
     def __init__(self, fabric: Fabric, down: Bool) -> None:
         n = self._n = fabric.n_nodes
-        up = np.flatnonzero(~down)
+        idle = fabric.kinds.index(UNUSED) if UNUSED in fabric.kinds else -1
+        up = np.flatnonzero(~down & (fabric.link_kind != idle))
         through_gpu = (fabric.link_src[up] < fabric.n_gpus) & (len(fabric.groups) > 1)
         cost = 1 + np.where(through_gpu, n, 0)
         src, dst = fabric.link_src[up].astype(np.int64), fabric.link_dst[up].astype(np.int64)

@@ -50,6 +50,7 @@ class Ecmp:
         Parameter("salted", True, "bool", "every switch hashes differently; false: all alike (polarisation)"),
     )
     serves: tuple[str, ...] = ("*",)
+    damped: bool = False
 
     def __init__(self, seed: int = 1, salted: bool = True) -> None:
         self._seed, self._salted = seed, salted

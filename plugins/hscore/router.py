@@ -31,6 +31,7 @@ class HScore:
         ),
     )  # fmt: skip
     serves: tuple[str, ...] = SERVES
+    damped: bool = True
 
     def __init__(self, same_rail_detour: bool = True) -> None:
         self._detour = same_rail_detour

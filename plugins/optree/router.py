@@ -38,6 +38,7 @@ class OpTree:
         Parameter("depth", 0, "count", "stages of OpTree's tree, as the collective's; 0 is the best", minimum=0),
     )  # fmt: skip
     serves: tuple[str, ...] = SERVES
+    damped: bool = False
 
     def __init__(self, algorithm: str = "optree", depth: int = 0) -> None:
         self._algorithm, self._depth = algorithm, depth

@@ -25,6 +25,7 @@ class Shortest(Configurable):
 
     summary = "fewest hops on any fabric, around what is down; ignores scores"
     serves: tuple[str, ...] = ("*",)
+    damped: bool = False
 
     def configured(self, options: Mapping[str, Value]) -> Shortest:
         return self

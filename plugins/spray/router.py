@@ -64,6 +64,7 @@ class Spray:
         Parameter("same_rail_detour", True, "bool", "spray the packets of same-rail pairs too"),
     )  # fmt: skip
     serves: tuple[str, ...] = SERVES
+    damped: bool = True
 
     def __init__(
         self, delta: float = 1.0, window: Window = "strict", *, same_rail_detour: bool = True

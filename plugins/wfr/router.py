@@ -27,7 +27,7 @@ class WildFirstRouting:
 
     With nothing down its table is that of `dor`. With `sequence` auto, a fault on the last axis of the order puts
     another axis last, for all pairs, because one order must hold for all to stay free of deadlock. Wild hops have
-    a virtual channel of their own. Source: Zu et al., "Resiliency at Scale", NSDI'24, section 5.
+    a virtual channel of their own. Source: Zu et al., "Resiliency at Scale", NSDI'24.
     """
 
     summary = "dimension order on tori, and wild-first paths around dead links and optical switches"
@@ -38,6 +38,7 @@ class WildFirstRouting:
         ),
     )  # fmt: skip
     serves: tuple[str, ...] = SERVES
+    damped: bool = False
 
     def __init__(self, sequence: Sequence | None = None) -> None:
         self._sequence = sequence

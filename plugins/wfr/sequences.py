@@ -13,7 +13,7 @@ from railweave.plugins.dor.lattice import AXES
 class Sequence:
     """At most one wild hop along each axis of `wild`, then dimension order along `order`.
 
-    Written as the source does, wild hops in lower case: `zyXYZ`. Source: Zu et al., NSDI'24, section 5.
+    Written as the source does, wild hops in lower case: `zyXYZ`. Source: Zu et al., NSDI'24.
     """
 
     wild: tuple[int, ...]

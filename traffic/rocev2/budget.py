@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-
-class Waiter(Protocol):
-    """What waits for the budget to rise: a sender."""
-
-    def pump(self, now: float) -> None: ...
+if TYPE_CHECKING:
+    from railweave.traffic.rocev2.sender import Sender
 
 
 class Budget:
@@ -18,7 +15,7 @@ class Budget:
 
     def __init__(self, packets: int | None) -> None:
         self.left = packets if packets is not None else 1 << 60
-        self.waiting: list[Waiter] = []
+        self.waiting: list[Sender] = []
 
     @classmethod
     def of_bytes(cls, limit_bytes: int, packet_bytes: int) -> Budget:

@@ -82,6 +82,7 @@ class Engine:
         self._budget = Budget.of_bytes(tuning.send_budget_bytes, packet.full_packet_bytes)
         self._owing: list[Receiver] = []
         self._pending: list[Sender] = []
+        self._busy: dict[Sender, None] = {}
         self._rank_of = {endpoint.gpu: rank for rank, endpoint in enumerate(endpoints)}
         self._entropies: dict[tuple[int, int], tuple[list[int], list[float]]] = {}
         self._now = 0.0
@@ -204,9 +205,8 @@ class Engine:
             number = pair.sender.next + 4 * SPAN
             pair.sender.reset(number)
             pair.receiver.reset(number)
-        self._budget.left = Budget.of_bytes(
-            self._tuning.send_budget_bytes, self._packet.full_packet_bytes
-        ).left
+        whole = Budget.of_bytes(self._tuning.send_budget_bytes, self._packet.full_packet_bytes)
+        self._budget.left, self._budget.waiting = whole.left, []
 
     # -- passes of the event loop ----------------------------------------------------------------------
     def step(self, ready: Iterable[Port], now: float) -> None:
@@ -219,13 +219,15 @@ class Engine:
     def tick(self, now: float) -> None:
         """Let time act: losses that show by silence."""
         self._now = now
-        for pair in self.pairs.values():
-            if not pair.sender.idle:
-                pair.sender.check(now)
+        for sender in list(self._busy):
+            if sender.idle:
+                del self._busy[sender]
+            else:
+                sender.check(now)
         self._settle(now)
 
     def _settle(self, now: float) -> None:
-        owing, pending, dirty, waiting = self._owing, self._pending, self._dirty, self._budget.waiting
+        owing, pending, dirty, budget = self._owing, self._pending, self._dirty, self._budget
         while owing or pending:
             for receiver in owing:
                 receiver.acknowledge()
@@ -233,11 +235,11 @@ class Engine:
             for sender in pending:
                 sender.queued = False
                 sender.pump(now)
+                self._busy[sender] = None
             pending.clear()
-        if waiting and self._budget.left > 0:
-            self._budget.waiting = []
-            for waiter in dict.fromkeys(waiting):
-                waiter.pump(now)
+            if budget.waiting and budget.left > 0:
+                pending += dict.fromkeys(budget.waiting)
+                budget.waiting = []
         for batch in dirty:
             batch.flush()
         dirty.clear()

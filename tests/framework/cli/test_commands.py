@@ -125,7 +125,7 @@ def test_plugins_list_kind_name_and_holder(call: Call) -> None:
 def test_topologies_are_listed_with_their_defaults(call: Call) -> None:
     assert "rail_rate=400Gb/s" in call("topo", "list").output
     document = json.loads(call("topo", "list", "--json").output)
-    assert [t["name"] for t in document["topologies"]] == ["loop", "rail-only"]
+    assert {"loop", "rail-only"} <= {t["name"] for t in document["topologies"]}
     assert document["topologies"][1]["options"]["rails"] == 4
 
 
