@@ -208,11 +208,9 @@ class LabNet(Mininet):  # type: ignore[misc]
             ends = []
             for end, intf in enumerate((link.intf1, link.intf2)):
                 space = intf.node.namespace.name
-                mac = (
-                    intf.node.params["mac"]
-                    if isinstance(intf.node, LabHost)
-                    else f"02:01:{end:02x}:{index >> 16 & 255:02x}:{index >> 8 & 255:02x}:{index & 255:02x}"
-                )
+                # not the MAC that packets are sent to, so that a host's kernel drops them before it looks inside;
+                # the sender's packet socket sees them all the same
+                mac = f"02:01:{end:02x}:{index >> 16 & 255:02x}:{index >> 8 & 255:02x}:{index & 255:02x}"
                 ends.append(f"name {intf.name} address {mac} mtu {LINK_MTU} group {GROUP} netns {space}")
             # only the first end can come up at once (hosts are first): its peer does not know it yet
             lines.append(f"link add {ends[0]} up type veth peer {ends[1]}\n")

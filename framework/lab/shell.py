@@ -70,7 +70,11 @@ def address_hosts(lab: Emulation) -> None:
     for gpu in range(fabric.n_gpus):
         name = host_name(fabric, gpu)
         interface = interface_name(name, 0)
-        lines = ["link set lo up", f"addr add {everyone[gpu][0]}/8 dev {interface}"]
+        lines = [
+            "link set dev lo up",
+            f"link set dev {interface} address {everyone[gpu][1]}",
+            f"addr add {everyone[gpu][0]}/8 dev {interface}",
+        ]
         lines += [
             f"neigh replace {ip} lladdr {mac} dev {interface} nud permanent"
             for other, (ip, mac) in enumerate(everyone)
