@@ -45,7 +45,7 @@ class RouteControl:
         self._routed = HealthSnapshot.healthy(fabric, margin=options.margin)
         self.table = router.routes(fabric, self._routed)
         self._check(self.table, self._routed)
-        if cut := self._cut(self.table):
+        if cut := self.cut():
             raise NoPathError(f"router {self.table.router} gives no path for {_listed(cut)}.")
         self.installed, _, self.entropies = initial(fabric, self.table)
         self._changed_at = np.full((fabric.n_gpus, fabric.n_gpus), -np.inf)
@@ -78,14 +78,15 @@ class RouteControl:
         self.installed, update, self.entropies, _ = plan(self.fabric, self.installed, table)
         self.table, self._routed = table, health
         self._changed_at = np.where(changed, now_s, self._changed_at)
-        return Reroute(update, self.entropies, table, int(changed.sum()), why, tuple(self._cut(table)))
+        return Reroute(update, self.entropies, table, int(changed.sum()), why, tuple(self.cut()))
 
     def _check(self, table: RouteTable, health: HealthSnapshot) -> None:
         check_table(self.fabric, table, health, allow_cut=True)
 
-    def _cut(self, table: RouteTable) -> list[str]:
+    def cut(self) -> list[str]:
+        """The pairs that have no path now."""
         name = self.fabric.node_name
-        return [f"{name(int(a))} -> {name(int(b))}" for a, b in cut_pairs(table)]
+        return [f"{name(int(a))} -> {name(int(b))}" for a, b in cut_pairs(self.table)]
 
     def _why(self, before: HealthSnapshot, now: HealthSnapshot) -> str:
         """The scores that moved, largest move first: `rail:1 0.70 -> 0.10`."""

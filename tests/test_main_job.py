@@ -17,7 +17,19 @@ import pytest
 pytestmark = pytest.mark.lab
 
 COMMAND = [str(Path(sys.executable).with_name("railweave"))]
-SMALL = "run --domains 2 --rails 2 --size 512K --iterations 6 --rate-scale 1e-5".split()
+SMALL = [
+    "run",
+    "--domains",
+    "2",
+    "--rails",
+    "2",
+    "--size",
+    "512K",
+    "--iterations",
+    "6",
+    "--rate-scale",
+    "1e-5",
+]
 FAULT = "at=iter:2 degrade rail:1 to=20%"
 NOBODY = 65534
 

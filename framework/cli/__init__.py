@@ -19,6 +19,7 @@ COMMANDS = {
     "topo": "List fabrics, or show one.",
     "routers": "List the routers and the fabrics they serve.",
     "plugins": "List everything that plugins offer.",
+    "verify": "Prove on the lab that packets go where the table says.",
     "doctor": "Say what this machine can do, and how to mend the rest.",
     "shell": "Bring up the lab and open Mininet's prompt in it.",
     "model": "Compute what formulas say of a fabric; no lab.",

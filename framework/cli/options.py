@@ -177,9 +177,12 @@ def overrides_of(params: Mapping[str, Any], ctx: click.Context) -> tuple[dict[st
     return values, labels
 
 
-def plan_of(ctx: click.Context) -> Plan:
-    """The checked plan of the file and options given. Raises ExperimentError that lists everything wrong."""
+def plan_of(ctx: click.Context, otherwise: Mapping[str, object] | None = None) -> Plan:
+    """The checked plan of the file and options given. Raises ExperimentError that lists everything wrong.
+
+    `otherwise`: keys that differ from a run's defaults for this command, where no option says.
+    """
     from railweave.framework.experiment import load
 
     values, labels = overrides_of(ctx.params, ctx)
-    return load(ctx.params.get("experiment"), values, registers(ctx), labels)
+    return load(ctx.params.get("experiment"), {**(otherwise or {}), **values}, registers(ctx), labels)

@@ -20,6 +20,7 @@ TASKS = {
     "run": "railweave.framework.lab.conductor",
     "shell": "railweave.framework.lab.shell",
     "bring-up": "railweave.framework.lab.bench",
+    "verify": "railweave.framework.lab.verify",
     "doctor": "railweave.framework.lab.doctor",
 }
 """Modules with a `task(message, channel)`."""

@@ -59,6 +59,8 @@ class Conductor:
         self.switchboard = Switchboard(plan.fabric, plan.controller, self.watch, self._rerouted, self._tell)
         self.control = RouteControl(plan.fabric, plan.router, plan.experiment.health.options())
         self.rate_scale = 1.0
+        self.probing = True
+        self._moved_s = 0.0
         self.capacity: Capacity | None = None
         self._transport_up = False
         self._finished: Event | None = None
@@ -208,6 +210,22 @@ class Conductor:
         )
         self.hooks.on_iteration(result=found)
 
+    def settle_after(self, fault: ResolvedFault, *, quiet_s: float, within_s: float) -> None:
+        """Inject a fault without traffic and go on until routes have been still for `quiet_s` and old rules are gone.
+
+        LabError when they have not come to rest within `within_s`.
+        """
+        if self._start_s is None:
+            self._start_s = self._next_look = time.monotonic()
+        self.probing, self._faults = False, [fault]  # the caller says when, not the clock
+        self._fire([fault])
+        began = self.now_s()
+        while not (self.switchboard.at_rest and self.now_s() - max(began, self._moved_s) > quiet_s):
+            if self.now_s() - began > within_s:
+                raise LabError(f"the routes were still moving {within_s:.0f} s after {fault.text!r}.")
+            self._look()
+            self.watch.wait(max(0.0, self._next_look - time.monotonic()))
+
     def _plain_options(self) -> dict[str, Any]:
         return dict(self.plan.experiment.collective.options)
 
@@ -232,11 +250,11 @@ class Conductor:
             reroute = self.control.react(self.monitor.snapshot, now)
             if reroute is not None:
                 self.switchboard.reroute(reroute, self.control.rules)
-        self.switchboard.send_trains(trains)
+        self.switchboard.send_trains(trains if self.probing else ())
         self.switchboard.retire(now)
 
     def _rerouted(self, reroute: Reroute) -> None:
-        now = self.now_s()
+        now = self._moved_s = self.now_s()
         self._use_entropies()
         row = {
             "t_s": now,
@@ -256,6 +274,7 @@ class Conductor:
     def _fire(self, due: list[ResolvedFault]) -> None:
         for fault in due:
             self._faults.remove(fault)
+            self._moved_s = self.now_s()
             inject(self.lab, fault, self.scaled.capacity_bps, self.switchboard.pid)
             self._best_bps = np.maximum(self._best_bps, self.lab.rates_bps)
             event = {"t_s": self.now_s(), "text": fault.text}

@@ -56,6 +56,11 @@ class Switchboard:
         """Whether a change of routes can be given now."""
         return self.up and self._pending is None and self.install_s is not None
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether no change is under way and nothing waits to be taken out."""
+        return self.ready and not self._retire
+
     def install(self, rules: tuple[Rule, ...]) -> None:
         """Make the switches hold exactly these; `install_s` is set when they do."""
         self._rules, self.install_s = rules, None

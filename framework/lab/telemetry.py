@@ -158,8 +158,12 @@ class Telemetry:
         )
 
     def totals(self) -> QueueCounters:
-        """The latest cumulative counters."""
+        """The cumulative counters of the latest look."""
         return self._last
+
+    def snapshot(self) -> QueueCounters:
+        """The cumulative counters as they are now; not a look."""
+        return self._read()
 
     def close(self) -> None:
         for queues, _ in self._shards:
