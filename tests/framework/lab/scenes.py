@@ -122,6 +122,42 @@ def bring_up(domains: int, rails: int) -> dict[str, Any]:
     return {"rates": rates, "ports": json.loads(ports)["data"], "send_buffer": lab.send_buffer_bytes}
 
 
+def sabotage() -> dict[str, Any]:
+    """A sound lab, then one rule of one switch turned to the wrong port."""
+    from railweave.framework.experiment import load
+    from railweave.framework.lab.conductor import Conductor
+    from railweave.framework.lab.verify import verify
+    from railweave.framework.registry import load as registers
+
+    known = registers()
+    overrides = {
+        "topology.domains": 2,
+        "topology.rails": 2,
+        "fault": "none",
+        "rate_scale": 1e-5,
+        "router": "shortest",
+    }
+    conductor = Conductor(load(None, overrides, known), known, lambda _: None)
+    try:
+        conductor.bring_up()
+        before = verify(conductor)
+        shard = conductor.lab.shards[0]
+        # what comes from g0.0 and is to cross rail 0 is sent to where it came from instead
+        shard.ofctl("mod-flows", "r0", "ip,actions=in_port")
+        after = verify(conductor)
+    finally:
+        conductor.down()
+    assert after.difference is not None
+    return {
+        "before": [before.sound, before.pairs, before.hops],
+        "after": after.sound,
+        "lost": after.lost,
+        "link": after.difference.link,
+        "pair": after.difference.pair,
+        "hop": after.difference.hop,
+    }
+
+
 if __name__ == "__main__":
     mount("tmpfs", "/run", "tmpfs", data="mode=755")
     scene, *words = sys.argv[1:]

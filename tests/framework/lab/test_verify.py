@@ -1,0 +1,68 @@
+"""Packets go where the table says, on the real lab; and where they do not, it is seen."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.framework.lab.inside import inside
+
+pytestmark = pytest.mark.lab
+
+
+def verified(*words: str) -> list[dict[str, Any]]:
+    command = [str(Path(sys.executable).with_name("railweave")), "verify", *words, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows: list[dict[str, Any]] = json.loads(done.stdout)["rows"]
+    assert all(row["sound"] and row["lost"] == 0 for row in rows)
+    return rows
+
+
+@pytest.mark.parametrize(
+    "words, hops",
+    [
+        # 16 GPUs: 12 x 4 ordered pairs in a domain and 48 on a rail take 2 links, the other 144 take 4
+        (["--router", "hscore"], 96 * 2 + 144 * 4),
+        (["--router", "spray", "--domains", "2", "--rails", "4"], None),
+        (["--topology", "rail-optimised", "--router", "ecmp"], None),
+        # a ring of 8, the shorter way: distances 1, 2, 3 twice and 4 once from each of 8
+        (["--topology", "ring", "--set", "topology.nodes=8", "--router", "shortest", "--collective",
+          "ring-all-gather"], 8 * (2 * (1 + 2 + 3) + 4)),
+    ],
+)  # fmt: skip
+def test_every_pair_takes_its_path(words: list[str], hops: int | None) -> None:
+    (row,) = verified(*words)
+    if hops is not None:
+        assert row["hops"] == hops
+
+
+def test_an_optical_switch_lost_and_restored() -> None:
+    """4x4x4, all-to-all: 64 x 63 pairs; dimension order takes 3 x 64 x 64 = 12,288 hops, 32 on each of 384 links
+    (the optimum of the TPUv4 paper's torus). Losing X:0,0 takes one cable away."""
+    healthy, lost, restored = verified(
+        "--topology", "torus", "--router", "wfr", "--collective", "ring-all-reduce",
+        "--fault", "at=0s down ocs:X:0,0", "--fault", "at=0s up ocs:X:0,0",
+    )  # fmt: skip
+    assert healthy["pairs"] == 4032 and healthy["hops"] == restored["hops"] == 12288
+    assert lost["hops"] >= 12288 and lost["cut"] == 0
+
+
+def test_a_dead_rail_is_left_by_every_pair() -> None:
+    before, after = verified("--fault", "at=0s down rail:1")
+    assert before["cut"] == after["cut"] == 0
+    assert after["hops"] > before["hops"]
+
+
+def test_a_broken_rule_is_found_and_named() -> None:
+    found = inside("sabotage")
+    assert found["before"] == [True, 12, 4 * 2 * 2 + 4 * 4]
+    assert not found["after"] and found["lost"] > 0
+    assert "r0" in found["link"] or "r0" in found["hop"]
+    assert found["pair"] == "g0.0 -> g1.0"
+    assert "expected r0->g1.0" in found["hop"]
