@@ -94,15 +94,15 @@ class Conductor:
         for shard in self.lab.shards:
             for name, pid in shard.pids.items():
                 self.watch.ending(pid, self._daemon_ended(shard.index, name))
-        self._until(lambda: self.switchboard.up, "the controller to start")
-        self._until(lambda: len(self.switchboard.switches_up) == fabric.n_nodes, "the switches to connect")
+        self.until(lambda: self.switchboard.up, "the controller to start")
+        self.until(lambda: len(self.switchboard.switches_up) == fabric.n_nodes, "the switches to connect")
         self.switchboard.install(self.control.rules)
-        self._until(lambda: self.switchboard.install_s is not None, "the first rules to be installed")
+        self.until(lambda: self.switchboard.install_s is not None, "the first rules to be installed")
         self.record |= {"rules": len(self.control.rules), "install_s": self.switchboard.install_s}
         self.rate_scale = self._rate_scale()
         self.scaled = fabric.scaled(self.rate_scale)
         self.lab.shape(self.scaled)
-        self._until(lambda: self._transport_up, "the transport to start")
+        self.until(lambda: self._transport_up, "the transport to start")
         self._use_entropies()
         self.monitor = HealthMonitor(
             self.scaled, plan.estimator, plan.packet, plan.experiment.health.options()
@@ -141,7 +141,7 @@ class Conductor:
             f"{self.record['rules']} rules by {name}; emulated rates: {rates} (scale {self.rate_scale:.2g})"
         )
 
-    def _until(self, done: Callable[[], bool], what: str) -> None:
+    def until(self, done: Callable[[], bool], what: str) -> None:
         end = time.monotonic() + BRING_UP_WITHIN_S
         while not done():
             left = end - time.monotonic()
@@ -170,10 +170,15 @@ class Conductor:
         """Seconds on the run's clock, which starts with the first iteration."""
         return 0.0 if self._start_s is None else time.monotonic() - self._start_s
 
+    def start_clock(self) -> None:
+        """Let the run's clock begin, if it has not."""
+        if self._start_s is None:
+            self._start_s = self._next_look = time.monotonic()
+
     def iterate(self) -> None:
         count = self.plan.experiment.iterations
         self.say({"kind": "phase", "name": "run", "text": f"{count} iterations"})
-        self._start_s = self._next_look = time.monotonic()
+        self.start_clock()
         self._cpu_before = self._cpu()
         for iteration in range(count):
             self._fire([f for f in self._faults if f.fault.at_iteration == iteration])
@@ -215,8 +220,7 @@ class Conductor:
 
         LabError when they have not come to rest within `within_s`.
         """
-        if self._start_s is None:
-            self._start_s = self._next_look = time.monotonic()
+        self.start_clock()
         self.probing, self._faults = False, [fault]  # the caller says when, not the clock
         self._fire([fault])
         began = self.now_s()

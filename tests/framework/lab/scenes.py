@@ -6,6 +6,7 @@ import json
 import socket
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -156,6 +157,13 @@ def sabotage() -> dict[str, Any]:
         "pair": after.difference.pair,
         "hop": after.difference.hop,
     }
+
+
+def reroutes(kind: str, count: int) -> dict[str, Any]:
+    sys.path.insert(0, str(Path(__file__).parent))
+    from under_load import rerouted_under_load
+
+    return rerouted_under_load(kind, count)
 
 
 if __name__ == "__main__":
