@@ -255,3 +255,18 @@ def test_a_latency_this_kernel_cannot_emulate_is_refused_by_name(tmp_path: Path)
         return
     assert done.returncode == 2
     assert "netem" in done.stderr and "g0.0->r0" in done.stderr
+
+
+def test_an_optical_switch_fails_under_traffic_and_comes_back(tmp_path: Path) -> None:
+    """64 TPUs in a 4x4x4 torus: every broken pair moves, what is under way completes, the old routes return."""
+    done = railweave(
+        "run", "--topology", "torus", "--router", "wfr", "--collective", "ring-all-reduce", "--iterations", "3",
+        "--size", "512K", "--rate-scale", "3e-5", "--fault", "at=1s down ocs:X:0,0", "--fault", "at=iter:2 up ocs:X:0,0",
+        "--json", "-", "--out", str(tmp_path / "run"),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["rows"][-1]["wrong"] == 0
+    away, back = result["reroutes"]
+    assert away["pairs_changed"] == back["pairs_changed"] == 64
+    assert "ocs:X:0,0" in done.stderr

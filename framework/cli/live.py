@@ -25,7 +25,7 @@ class Live:
     def __init__(
         self, iterations: int, *, quiet: bool, verbose: bool, console: Console | None = None
     ) -> None:
-        self._console = console or Console(stderr=True, highlight=False, soft_wrap=True)
+        self._console = console or Console(emoji=False, stderr=True, highlight=False, soft_wrap=True)
         self._iterations, self._quiet, self._verbose = iterations, quiet, verbose
         self._shown: dict[str, float] = {}
         self._bar: Progress | None = None
