@@ -1,0 +1,139 @@
+"""Ways to split one training job over a cluster, and all those that the constraints allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from railweave.framework.errors import ExperimentError
+from railweave.framework.llm.clusters import Cluster
+from railweave.framework.llm.models import LanguageModel
+from railweave.framework.model.arrays import Int64
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """Degrees of tensor (t), pipeline (p) and data (d) parallelism, samples in a microbatch (b), model chunks
+    per stage (v), and the part of each degree inside an HB domain (th, ph, dh; the rest is across domains)."""
+
+    t: int
+    p: int
+    d: int
+    b: int
+    v: int
+    th: int
+    ph: int
+    dh: int
+
+    @property
+    def tl(self) -> int:
+        return self.t // self.th
+
+    @property
+    def pl(self) -> int:
+        return self.p // self.ph
+
+    @property
+    def dl(self) -> int:
+        return self.d // self.dh
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Degrees that are not searched; None is free."""
+
+    t: int | None = None
+    p: int | None = None
+    d: int | None = None
+    b: int | None = None
+    v: int | None = None
+
+    def allows(self, name: str, value: int) -> bool:
+        fixed: int | None = getattr(self, name)
+        return fixed is None or fixed == value
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Strategies as columns, (n,) each; `at(i)` is one of them."""
+
+    t: Int64
+    p: Int64
+    d: Int64
+    b: Int64
+    v: Int64
+    th: Int64
+    ph: Int64
+    dh: Int64
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def at(self, i: int) -> Strategy:
+        return Strategy(*(int(getattr(self, f.name)[i]) for f in fields(self)))
+
+    @staticmethod
+    def of(strategy: Strategy) -> Candidates:
+        return Candidates(*(np.array([getattr(strategy, f.name)]) for f in fields(strategy)))
+
+
+def divisors(n: int) -> list[int]:
+    """All of them, ascending."""
+    low = [i for i in range(1, int(n**0.5) + 1) if n % i == 0]
+    return low + [n // i for i in reversed(low) if i * i != n]
+
+
+def candidates(model: LanguageModel, cluster: Cluster, batch: int, given: Given) -> Candidates:
+    """Every strategy that meets constraints 11 to 18, ascending by (t, p, d, b, v, th, ph, dh).
+
+    Raises ExperimentError when none does.
+    """
+    if batch < 1:
+        raise ExperimentError(f"a batch of {batch} samples: it needs 1 or more.")
+    rows = [
+        (t, p, d, b, v, th, ph, dh)
+        for t, p, d in _degrees(model, cluster, batch, given)
+        for b in divisors(batch // d)
+        if given.allows("b", b)
+        for v in divisors(model.layers // p)
+        if given.allows("v", v)
+        for th, ph, dh in _inside(cluster.domain, t, p, d)
+    ]
+    if not rows:
+        fixed = ", ".join(
+            f"{f.name} = {getattr(given, f.name)}" for f in fields(given) if getattr(given, f.name)
+        )
+        raise ExperimentError(
+            f"no strategy trains {model.name} on {cluster.gpus} GPUs in HB domains of {cluster.domain} with batch "
+            f"{batch}{' and ' + fixed if fixed else ''}: t p d = {cluster.gpus}, with t a divisor of the sequence "
+            f"({model.sequence}) and the hidden size ({model.hidden}), p v of the layers ({model.layers}), d b of the "
+            f"batch, and {cluster.domain} a product of parts of t, p and d (constraints 11 to 18). Change the number "
+            "of GPUs, the batch or the fixed degrees."
+        )
+    return Candidates(*(np.array(column, np.int64) for column in zip(*rows, strict=True)))
+
+
+def _degrees(
+    model: LanguageModel, cluster: Cluster, batch: int, given: Given
+) -> Iterator[tuple[int, int, int]]:
+    """(t, p, d) with t p d = N (11), t | s, t | h, p | l and d | B (18)."""
+    for t in divisors(cluster.gpus):
+        if model.sequence % t or model.hidden % t or not given.allows("t", t):
+            continue
+        for p in divisors(cluster.gpus // t):
+            d = cluster.gpus // t // p
+            if not (model.layers % p or batch % d) and given.allows("p", p) and given.allows("d", d):
+                yield t, p, d
+
+
+def _inside(domain: int, t: int, p: int, d: int) -> Iterator[tuple[int, int, int]]:
+    """(th, ph, dh) with th ph dh = K (12), th | t, ph | p, dh | d (14 to 16)."""
+    for th in divisors(t):
+        if domain % th:
+            continue
+        for ph in divisors(p):
+            dh, rest = divmod(domain // th, ph)
+            if not rest and d % dh == 0:
+                yield th, ph, dh

@@ -1,0 +1,116 @@
+"""Who sends how much to whom in one iteration of PTD-P training (pipeline, tensor and data parallelism)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from railweave.framework.llm.models import LanguageModel
+from railweave.framework.llm.placement import Placement, place, scaled_degrees
+from railweave.framework.llm.volumes import Job, volumes
+from railweave.framework.model import Fabric
+from railweave.framework.model.arrays import Float, Int64, equal_by_value, readonly
+
+KINDS = ("tp", "pp", "dp")
+
+
+@dataclass(frozen=True, eq=False)
+class Traffic:
+    """Demands as a list: `src`, `dst` GPUs, `kind` (index into KINDS), `bytes`; a pair may stand there twice."""
+
+    n_gpus: int
+    src: Int64
+    dst: Int64
+    kind: Int64
+    bytes: Float
+
+    def __eq__(self, other: object) -> bool:
+        return equal_by_value(self, other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def matrix(self, *kinds: str) -> Float:
+        """(n_gpus, n_gpus), bytes, [src, dst]; of some kinds, or of all."""
+        chosen = np.isin(self.kind, [KINDS.index(kind) for kind in kinds or KINDS])
+        found = np.zeros((self.n_gpus, self.n_gpus))
+        np.add.at(found, (self.src[chosen], self.dst[chosen]), self.bytes[chosen])
+        return found
+
+    @property
+    def sent(self) -> Float:
+        """(n_gpus,): bytes that each GPU sends."""
+        return np.asarray(np.bincount(self.src, self.bytes, self.n_gpus), float)
+
+    @property
+    def total_bytes(self) -> float:
+        return float(self.bytes.sum())
+
+    @property
+    def shares(self) -> Mapping[str, float]:
+        """The part of all bytes that each kind is; 0 each when nothing is sent."""
+        sums = np.bincount(self.kind, self.bytes, len(KINDS))
+        whole = float(sums.sum())
+        return {kind: float(sums[i]) / whole if whole else 0.0 for i, kind in enumerate(KINDS)}
+
+    @property
+    def silent_pairs(self) -> float:
+        """The part of all ordered pairs of GPUs that exchange nothing."""
+        busy = np.unique(self.src * self.n_gpus + self.dst).size
+        return 1 - busy / (self.n_gpus * (self.n_gpus - 1))
+
+
+def traffic_matrix(
+    model: LanguageModel, tp: int, pp: int, dp: int, fabric: Fabric, *, microbatch: int = 1, interleave: int = 1,
+    microbatches: int = 1,
+) -> Float:  # fmt: skip
+    """(n, n), bytes, [src, dst]: one iteration on the GPUs of `fabric`; see `traffic`.
+
+    On a fabric of fewer than tp x pp x dp GPUs the degrees shrink (`placement.scaled_degrees`).
+    """
+    job = Job(model, tp, pp, dp, microbatch, interleave, microbatches)
+    return traffic(job, place(fabric, *scaled_degrees(fabric, tp, pp, dp), interleave)).matrix()
+
+
+def traffic(job: Job, placed: Placement) -> Traffic:
+    """What the job's GPUs send, each as much as in the whole job, also where `placed` has smaller groups.
+
+    Rings throughout: all-gathers and reduce-scatters of tensor groups inside a domain; activations and their
+    gradients to the next stage and back; gradients reduced and gathered in the domain and along the rail, as
+    equation 1 has it.
+    """
+    gpu, per = placed.gpu, volumes(job)
+    rows: list[tuple[Int64, Int64, int, float]] = []
+    if placed.t > 1:
+        rows.append((gpu, np.roll(gpu, -1, axis=2), 0, 2 * job.m * job.v * per.tensor))
+    if placed.p > 1:
+        ends = np.arange(placed.p) + 1
+        for here, there, chunks in (
+            (gpu[:, :-1], gpu[:, ends[:-1]], job.v),
+            (gpu[:, -1:], gpu[:, :1], job.v - 1),
+        ):
+            once = job.m * chunks * per.edge
+            rows += [(here, there, 1, once), (there, here, 1, once)]
+    if placed.d > 1:
+        array = reduced_bytes(job, placed)
+        dl, dh = placed.d // placed.dh, placed.dh
+        grid = gpu.reshape(dl, dh, placed.p, placed.t)
+        if dh > 1:
+            rows.append((grid, np.roll(grid, -1, axis=1), 2, 2 * array * (dh - 1) / dh))
+        if dl > 1:
+            rows.append((grid, np.roll(grid, -1, axis=0), 2, 2 * array * (dl - 1) / (dl * dh)))
+    rows = [row for row in rows if row[3] > 0 and row[0].size]
+    empty = np.empty(0)
+    return Traffic(
+        placed.gpu.size,
+        readonly(np.concatenate([empty, *(row[0].ravel() for row in rows)]), np.int64),
+        readonly(np.concatenate([empty, *(row[1].ravel() for row in rows)]), np.int64),
+        readonly(np.concatenate([empty, *(np.full(row[0].size, row[2]) for row in rows)]), np.int64),
+        readonly(np.concatenate([empty, *(np.full(row[0].size, row[3]) for row in rows)]), np.float64),
+    )
+
+
+def reduced_bytes(job: Job, placed: Placement) -> float:
+    """The array whose all-reduce over the placed group makes a GPU send what it sends in the whole job's group."""
+    return volumes(job).gradients * ((job.d - 1) / job.d) / ((placed.d - 1) / placed.d)
