@@ -19,9 +19,13 @@ COMMANDS = {
     "topo": "List fabrics, or show one.",
     "routers": "List the routers and the fabrics they serve.",
     "plugins": "List everything that plugins offer.",
+    "plugin": "Write a new plugin, or check a router.",
+    "compare": "Compare routers, with and without feedback, under the same fault.",
     "verify": "Prove on the lab that packets go where the table says.",
     "doctor": "Say what this machine can do, and how to mend the rest.",
     "shell": "Bring up the lab and open Mininet's prompt in it.",
+    "explain": "Say which way one GPU's packets go, and why.",
+    "loads": "Say what traffic puts on every link; no lab.",
     "model": "Compute what formulas say of a fabric; no lab.",
     "bench": "Measure this machine: bring-up, transport, rule installation.",
 }
