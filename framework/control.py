@@ -17,6 +17,8 @@ from railweave.framework.model import (
     Rule,
     RuleUpdate,
 )
+from railweave.framework.model.arrays import Int64
+from railweave.framework.routing.asking import ask
 from railweave.framework.routing.checks import check_table, cut_pairs
 from railweave.framework.routing.stability import damped, diff
 from railweave.framework.routing.updates import initial, plan
@@ -40,13 +42,11 @@ class RouteControl:
     Scores are ratios, so the fabric may have declared or emulated rates; the entropies carry the fabric's.
     """
 
-    def __init__(self, fabric: Fabric, router: Router, options: HealthOptions) -> None:
+    def __init__(self, fabric: Fabric, router: Router, options: HealthOptions, name: str = "") -> None:
         self.fabric, self.router, self.options = fabric, router, options
+        self._name = name or type(router).__name__
         self._routed = HealthSnapshot.healthy(fabric, margin=options.margin)
-        self.table = router.routes(fabric, self._routed)
-        self._check(self.table, self._routed)
-        if cut := self.cut():
-            raise NoPathError(f"router {self.table.router} gives no path for {_listed(cut)}.")
+        self.table = first_routes(fabric, router, self._name, options)
         self.installed, _, self.entropies = initial(fabric, self.table)
         self._changed_at = np.full((fabric.n_gpus, fabric.n_gpus), -np.inf)
 
@@ -60,8 +60,8 @@ class RouteControl:
         if health is self._routed:
             return None
         # numbered by change, not by snapshot: one snapshot may be acted on twice, before and after a dwell time
-        asked = replace(self.router.routes(self.fabric, health), version=self.table.version + 1)
-        self._check(asked, health)
+        asked = replace(ask(self.router, self._name, self.fabric, health), version=self.table.version + 1)
+        check_table(self.fabric, asked, health, allow_cut=True)
         if self.router.damped:
             table, changed = damped(
                 self.fabric, self.table, asked, health, self._changed_at, now_s,
@@ -97,6 +97,20 @@ class RouteControl:
         return ", ".join(f"{name} {old:.2f} -> {new:.2f}" for name, (old, new) in order[:3])
 
 
+def first_routes(fabric: Fabric, router: Router, name: str, options: HealthOptions) -> RouteTable:
+    """The routes before anything was measured, checked whole.
+
+    Raises RouteError naming the router if it fails, answers with something else, or gives a path that no packet
+    could follow; NoPathError for pairs that it leaves without one.
+    """
+    health = HealthSnapshot.healthy(fabric, margin=options.margin)
+    table = ask(router, name, fabric, health)
+    report = check_table(fabric, table, health, allow_cut=True)
+    if len(report.cut):
+        raise NoPathError(f"router {name} gives no path for {_listed(_names(fabric, report.cut))}.")
+    return table
+
+
 def element_name(fabric: Fabric, node: int) -> str:
     """`rail:1`, `domain:0`: how users name a switch's score."""
     return f"{fabric.node_kind(node)}:{'.'.join(map(str, fabric.coordinates(node)))}"
@@ -117,6 +131,10 @@ def score_changes(
         for link in alone
     }
     return changes
+
+
+def _names(fabric: Fabric, pairs: Int64) -> list[str]:
+    return [f"{fabric.node_name(int(a))} -> {fabric.node_name(int(b))}" for a, b in pairs]
 
 
 def _listed(names: list[str]) -> str:

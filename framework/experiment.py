@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from railweave.framework.control import first_routes
 from railweave.framework.errors import FaultError, PluginError, RailweaveError
 from railweave.framework.experiment_model import (
     KINDS,
@@ -91,9 +92,16 @@ def load(
     """The plan of an experiment file with options laid over it; no file means all defaults.
 
     `overrides`: dotted keys such as "size", "router", "topology.rails", "health.step". `labels`: what the user
-    called them, for messages (`--rails`). Raises ExperimentError that lists everything wrong at once.
+    called them, for messages (`--rails`). The first routes are asked for and checked: a router that fails is told
+    of before anything starts. Raises ExperimentError that lists everything wrong at once.
     """
-    return _plan(settings(path, overrides, labels), registers)
+    found = settings(path, overrides, labels)
+    plan = _plan(found, registers)
+    chosen, health = plan.experiment.router.name, plan.experiment.health.options()
+    key = ("router", "name") if found.given("router", "name") else ("router",)
+    _guarded(found, key, lambda: first_routes(plan.fabric, plan.router, chosen, health))
+    found.check()
+    return plan
 
 
 def from_document(document: Mapping[str, object], registers: Registers) -> Plan:
@@ -114,6 +122,30 @@ def build_fabric(
     found.check()
     assert fabric is not None
     return fabric
+
+
+def build_routed(
+    overrides: Mapping[str, object], labels: Mapping[str, str], registers: Registers
+) -> tuple[Fabric, str, Router, tuple[ResolvedFault, ...]]:
+    """A fabric, the name of a router that serves it, that router, and faults found in the fabric: for looking at.
+
+    `overrides` and `labels` as for `load`; no fault unless given. Raises ExperimentError that lists everything wrong.
+    """
+    found = settings(None, {"faults": [], **overrides}, labels)
+    asked, broken = experiment(found)
+    topology, fabric_choice = _chosen(found, registers, "topology", asked.topology)
+    router, router_choice = _chosen(found, registers, "router", asked.router)
+    fabric: Fabric | None = None
+    faults: tuple[ResolvedFault, ...] = ()
+    if fabric_choice is not None:
+        fabric = _guarded(found, ("topology",), lambda: topology.build(fabric_choice.options))
+    if fabric is not None and router_choice is not None:
+        _must_serve(found, registers, "router", router_choice.name, router, fabric)
+    if fabric is not None and "faults" not in broken:
+        faults = _faults(found, asked, fabric, 1 << 60)
+    found.check()
+    assert fabric is not None and router_choice is not None
+    return fabric, router_choice.name, router, faults
 
 
 def _plan(found: Settings, registers: Registers) -> Plan:

@@ -103,18 +103,28 @@ def _listed(given: object) -> object:
 
 
 def _choice(default: str) -> BeforeValidator:
-    """A plugin by name, or by a mapping of its options with or without the name."""
+    """A plugin by name, or by a mapping of its options with or without the name; `NAME:FILE` is the plugin NAME
+    with its option `file`."""
 
     def check(given: object) -> object:
         if isinstance(given, Choice):
             return given
         if isinstance(given, str):
-            return {"name": given}
+            given = {"name": given}
         if not isinstance(given, dict):
             why = f"expects a name such as {default}, or a mapping of name and options (got {given!r})."
             raise PydanticCustomError("refused", "{why}", {"why": why})
         options = {k: v for k, v in given.items() if k != "name"}
-        return {"name": given.get("name", default), "options": options}
+        name = given.get("name", default)
+        if isinstance(name, str) and ":" in name:
+            plugin, _, file = name.partition(":")
+            if options.get("file", file) != file:
+                why = (
+                    f"names the file {file!r} after the colon and {options['file']!r} as an option. Give one."
+                )
+                raise PydanticCustomError("refused", "{why}", {"why": why})
+            return {"name": plugin, "options": {**options, "file": file}}
+        return {"name": name, "options": options}
 
     return BeforeValidator(check)
 

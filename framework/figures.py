@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Any
@@ -25,6 +25,12 @@ from railweave.framework.results import (
 NCCL_TYPES = {"float16": "half", "float32": "float", "float64": "double"}
 """nccl-tests' names of types; the others are called alike."""
 REPAIRS = ("restore", "up")
+
+
+def iteration_of(found: Mapping[str, Any]) -> IterationResult:
+    """The noun of an iteration as a transport reports it; more keys may stand beside."""
+    values = {name: found[name] for name in IterationResult.__dataclass_fields__}
+    return IterationResult(**{**values, "phase_seconds": tuple(found["phase_seconds"])})
 
 
 def iteration_rows(

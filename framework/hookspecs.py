@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pluggy
@@ -60,6 +60,9 @@ class Router(Protocol):
     `damped`: whether its choices follow scores. Measured scores are noisy, so a pair then leaves its path only for
     one better by a margin and after a dwell time. False for a router that only looks at what is down: its tables
     are taken whole, as its proofs (deadlock, restoration) want them.
+
+    A router may have `promises(fabric) -> tuple[str, ...]` besides: what `railweave plugin check` holds it to
+    (`reroutes`, `equal-split`, `deadlock-free`); see docs/plugins.md.
     """
 
     summary: str
@@ -78,6 +81,40 @@ class Router(Protocol):
         Raises:
             UnsupportedFabricError: not a kind of fabric this router serves; says which are.
         A pair that is cut off gets no path (an empty range); the caller reports it.
+        """
+        ...
+
+
+Fact = int | float | str | Sequence[str]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a pair goes the way it does.
+
+    `why`: the rule that decided, in a line. `facts`: what it was made of, by name and in the order of telling;
+    numbers, words, or lists of words. The paths themselves are the table's.
+    """
+
+    why: str
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+
+
+NodeName = Callable[[int], str]
+"""How the reader calls a node: `rail 5`, or `rail 4` where one counts from 0."""
+
+
+@runtime_checkable
+class ExplainingRouter(Protocol):
+    """What a router has besides `routes` if it can say why (`railweave explain`). Optional: the others get their
+    paths shown without a reason."""
+
+    def explain(
+        self, fabric: Fabric, health: HealthSnapshot, src: int, dst: int, name: NodeName
+    ) -> Explanation:
+        """The reason behind what `routes` answers for one pair. Pure. Nodes are spoken of by `name(node)`.
+
+        Raises as `routes` does, and RouteError for a GPU that is not there.
         """
         ...
 
@@ -263,13 +300,12 @@ class Report(Protocol):
     def write(self, result: Mapping[str, Any], directory: str) -> None: ...
 
 
-class Workload(Protocol):
-    """A sequence of collectives and messages that stands for an application."""
+class Workload(Collective, Protocol):
+    """The messages of an application, as one schedule per iteration; used where a collective is.
 
-    summary: str
-    parameters: tuple[Parameter, ...]
-
-    def schedule(self, fabric: Fabric, options: Mapping[str, Value]) -> Schedule: ...
+    `kind` is none of nccl-tests' operations, so no physical limit is known for it; what `size_bytes` means, and
+    what `expected` compares, its docstring says.
+    """
 
 
 Register = Callable[[str, Any], None]

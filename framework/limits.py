@@ -18,7 +18,7 @@ from railweave.framework.errors import ExperimentError, FabricError
 from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.model.arrays import Bool, Float, Int64, readonly
 
-COLLECTIVES = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all")
+COLLECTIVES = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all", "broadcast", "send-recv")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +65,16 @@ def tightest_cut(
     S | S, and over all parts of a partition into p together 2(p-1)S (p=n and one link rate: the well-known
     2(n-1)S/(nB)). On uneven fabrics twice the all-gather's bound is no limit to an all-reduce: one slow GPU may
     send its array to be summed elsewhere and take the result back, S each way and at the same time.
+    broadcast: S out of a cut around the root, S into one without it; for the root that is best off, because
+    which one it is does not show here. send-recv: S for every rank inside whose next in `ranks` is outside | the
+    same the other way.
 
     Raises ExperimentError for an unknown collective, FabricError for capacities, a size or ranks that do not fit.
     """
     collective = collective.replace("_", "-")
     capacity, inside = _checked(fabric, collective, size_bytes, capacity_bps, ranks)
     n = int(inside.sum())
+    order = np.arange(fabric.n_gpus) if ranks is None else np.asarray(ranks, np.int64)
     wire = 8.0 * packet.full_packet_bytes / packet.path_mtu  # bits on the wire per byte of payload
     free = 8.0 * packet.full_packet_bytes * free_packets_per_link
 
@@ -79,22 +83,65 @@ def tightest_cut(
         return 0.0 if bits == 0 else bits / rate if rate > 0 else inf
 
     best = CutBound(0.0, "none")
+    roots = _Roots(n)
     for partition in _partitions(fabric):
         x = np.bincount(partition.part[: fabric.n_gpus], inside, len(partition.names))
         leave, enter = _crossing(fabric, partition, capacity)
+        home = partition.part[order]
         for k in np.flatnonzero((x > 0) & (x < n)):
-            must_leave, must_enter = _payload(collective, float(x[k]), n, size_bytes)
-            for way, payload, (rate, links) in (("out of", must_leave, leave), ("into", must_enter, enter)):
-                found = seconds(payload, float(rate[k]), float(links[k]))
-                if found > best.seconds:
-                    best = CutBound(found, f"{way} {partition.names[k]}")
+            if collective == "send-recv":
+                must_leave, must_enter = _to_next(home == k, size_bytes)
+            else:
+                must_leave, must_enter = _payload(collective, float(x[k]), n, size_bytes)
+            ways = [
+                CutBound(seconds(payload, float(rate[k]), float(links[k])), f"{way} {partition.names[k]}")
+                for way, payload, (rate, links) in (
+                    ("out of", must_leave, leave),
+                    ("into", must_enter, enter),
+                )
+            ]
+            if collective == "broadcast":
+                roots.cut(home == k, *ways)
+            else:
+                best = max(best, *ways, key=_seconds)
         busy = int((x > 0).sum())
         if collective == "all-reduce" and busy > 1:
             for rate, links in (leave, enter):
                 found = seconds(2 * (busy - 1) * size_bytes, float(rate.sum()), float(links.sum()))
                 if found > best.seconds:
                     best = CutBound(found, f"between {partition.names[0]} and its like")
-    return best
+    return roots.lowest if collective == "broadcast" else best
+
+
+def _seconds(bound: CutBound) -> float:
+    return bound.seconds
+
+
+class _Roots:
+    """The bound of a broadcast for every root there may be."""
+
+    def __init__(self, n: int) -> None:
+        self._best = [CutBound(0.0, "none")]
+        self._which = np.zeros(n, np.int64)
+        self._seconds = np.zeros(n)
+
+    def cut(self, within: Bool, out: CutBound, into: CutBound) -> None:
+        """Take in a cut around the ranks `within`: what a root inside it meets, and what one outside does."""
+        for bound, hit in ((out, within), (into, ~within)):
+            worse = hit & (self._seconds < bound.seconds)
+            self._seconds[worse] = bound.seconds
+            self._which[worse] = len(self._best)
+            self._best.append(bound)
+
+    @property
+    def lowest(self) -> CutBound:
+        return self._best[int(self._which[self._seconds.argmin()])]
+
+
+def _to_next(within: Bool, size: float) -> tuple[float, float]:
+    """Bytes that leave and enter when every rank sends `size` to the next in the list; within: by rank."""
+    there = np.roll(within, -1)
+    return float((within & ~there).sum()) * size, float((~within & there).sum()) * size
 
 
 def _payload(collective: str, x: float, n: int, size: float) -> tuple[float, float]:

@@ -76,8 +76,16 @@ class Registers:
         self.manager.add_hookspecs(Hooks)
         self._kinds = {kind: Register(kind) for kind in KINDS}
         for name, plugin in plugins:
-            self.manager.register(plugin, name)
-            self._fill(name, plugin)
+            try:
+                self.manager.register(plugin, name)
+                self._fill(name, plugin)
+            except PluginError:
+                raise
+            except Exception as error:
+                raise PluginError(
+                    f"plugin {name} fails while it registers: {type(error).__name__}: {error}. "
+                    "Repair or uninstall it."
+                ) from error
 
     def _fill(self, holder: str, plugin: object) -> None:
         for kind, register in self._kinds.items():

@@ -15,7 +15,7 @@ import numpy as np
 
 from railweave.framework.experiment import Plan
 from railweave.framework.fidelity import Evidence, judge
-from railweave.framework.figures import iteration_groups, iteration_rows
+from railweave.framework.figures import iteration_groups, iteration_of, iteration_rows
 from railweave.framework.limits import cut_bound_s
 from railweave.framework.model import Fabric, IterationResult
 from railweave.framework.results import (
@@ -61,7 +61,7 @@ def run(plan: Plan, out_dir: RunDirectory, emit: Emit) -> RunResult:
 def result(plan: Plan, findings: Mapping[str, Any], tear_down_s: float) -> RunResult:
     """The documented result of an engine's findings. Pure but for the versions of what is installed."""
     scaled = plan.fabric.scaled(findings["rate_scale"])
-    iterations = [_iteration(row) for row in findings["iterations"]]
+    iterations = [iteration_of(row) for row in findings["iterations"]]
     bounds = [_bound_s(plan, scaled, row["best_rates_bps"]) for row in findings["iterations"]]
     model_s = plan.collective.closed_form_s(scaled, plan.schedule, plan.packet)
     rows = iteration_rows(
@@ -98,12 +98,6 @@ def result(plan: Plan, findings: Mapping[str, Any], tear_down_s: float) -> RunRe
         memory_peak_mb=(findings["memory_peak_bytes"] + own_memory_bytes()) / 1e6,
         cpu_s=findings["cpu_s"],
     )
-
-
-def _iteration(row: Mapping[str, Any]) -> IterationResult:
-    names = IterationResult.__dataclass_fields__
-    found = {name: row[name] for name in names if name != "cpu_s"}
-    return IterationResult(**{**found, "phase_seconds": tuple(row["phase_seconds"]), "cpu_s": row["cpu_s"]})
 
 
 def _bound_s(plan: Plan, scaled: Fabric, rates_bps: Any) -> float | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import click
 
-from railweave.framework.cli.context import example, json_option, print_json, verbose_option
+from railweave.framework.cli.context import example, json_option, print_json, registers, verbose_option
 from railweave.framework.cli.signals import raised_signals
 
 
@@ -65,6 +65,25 @@ def install(rules: int, as_json: bool, verbose: bool) -> None:
 
     with raised_signals():
         _show("install", measure(rules), as_json=as_json)
+
+
+@bench.command("routes", epilog=example("railweave bench routes --json"))
+@click.option(
+    "--quick", is_flag=True, help="On fabrics of 16 to 64 GPUs: to see it work; no figures to quote."
+)
+@json_option
+@verbose_option
+@click.pass_context
+def routes(ctx: click.Context, quick: bool, as_json: bool, verbose: bool) -> None:
+    """Time deciding all pairs' routes beside networkx, best-fit lookups, and the link loads of all-to-all.
+
+    rail-only 64x64 and torus 16x16x16 (16.8 M pairs each). networkx is measured on some sources and scaled.
+    """
+    from railweave.framework.routebench import QUICK, Sizes
+    from railweave.framework.routebench import routes as measure
+
+    figures = measure(registers(ctx), QUICK if quick else Sizes(), lambda what: click.echo(what, err=True))
+    _show("routes", figures, as_json=as_json)
 
 
 def _show(name: str, figures: Mapping[str, object], *, as_json: bool) -> None:

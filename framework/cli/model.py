@@ -7,6 +7,8 @@ from dataclasses import asdict
 import click
 
 from railweave.framework.cli.context import example, json_option, print_json, table, verbose_option
+from railweave.framework.cli.rail_only import allgather, cost
+from railweave.framework.cli.training import iteration, traffic
 
 
 @click.group(
@@ -88,3 +90,7 @@ def optree(
     if nodes % 2:
         click.echo("\nneighbor-exchange: needs an even number of nodes")
     click.echo(f"\nbest depth by Theorem 2: {best}; fewest steps as a schedule: depth {scheduled}")
+
+
+for command in (iteration, cost, allgather, traffic):
+    model.add_command(command)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from railweave.framework.cli.context import example, verbose_option
+from railweave.framework.cli.context import example, registers, verbose_option
 from railweave.framework.cli.options import ExperimentCommand, experiment_options, plan_of
 from railweave.framework.cli.signals import raised_signals
 from railweave.framework.errors import InputError, RunFailedError
@@ -59,6 +59,7 @@ def run(
         directory.discard()
         raise
     directory.write_result(result)
+    _tell_plugins(ctx, result, directory)
     if json_path is not None:
         write_whole(json_path, result_json(result).encode())
     to_stderr = json_to == "-"
@@ -98,6 +99,14 @@ def _run(plan: Plan, directory: RunDirectory, *, quiet: bool, verbose: bool) -> 
         for note in plan.notes:
             emit({"kind": "note", "text": note})
         return runner.run(plan, directory, emit)
+
+
+def _tell_plugins(ctx: click.Context, result: RunResult, directory: RunDirectory) -> None:
+    """Registered reports write theirs into the run directory; observers hear that the run is over."""
+    offered, document = registers(ctx), result.document()
+    for offer in offered["report"].offers():
+        offer.thing.write(document, str(directory.path))
+    offered.manager.hook.on_run_end(result=document)
 
 
 def _judge(result: RunResult) -> None:

@@ -19,7 +19,7 @@ UNUSED = "unused"
 EACH = 400_000
 """Pairs times failures looked at on one fabric; on larger ones some failures of each sort stand for all."""
 
-FEW = 6
+FEW = 4
 """How many of each sort then."""
 
 

@@ -106,7 +106,8 @@ def _located(
                 path = paths_text(fabric, a, table.path(a, b))
             except (RailweaveError, IndexError):
                 path = ""
-            return Finding(where, str(alone), pair_text(fabric, a, b), path)
+            why = str(alone).removeprefix(f"router {table.router}: ")
+            return Finding(where, why, pair_text(fabric, a, b), path)
         except RailweaveError as alone:
             return Finding(where, str(alone), pair_text(fabric, a, b))
     return Finding(where, str(error))

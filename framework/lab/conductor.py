@@ -17,7 +17,7 @@ from railweave.framework.control import Reroute, RouteControl, score_changes
 from railweave.framework.errors import LabError, TransportError
 from railweave.framework.experiment import Plan, from_document
 from railweave.framework.faults import ResolvedFault
-from railweave.framework.figures import health_point
+from railweave.framework.figures import health_point, iteration_of
 from railweave.framework.health.monitor import HealthMonitor
 from railweave.framework.hookspecs import Event
 from railweave.framework.lab.borrowing import closing_together
@@ -57,7 +57,9 @@ class Conductor:
         self.lab = Emulation(plan.fabric, plan.experiment.path_mtu)
         self.watch = Watch()
         self.switchboard = Switchboard(plan.fabric, plan.controller, self.watch, self._rerouted, self._tell)
-        self.control = RouteControl(plan.fabric, plan.router, plan.experiment.health.options())
+        self.control = RouteControl(
+            plan.fabric, plan.router, plan.experiment.health.options(), plan.experiment.router.name
+        )
         self.rate_scale = 1.0
         self.probing = True
         self._moved_s = 0.0
@@ -213,7 +215,7 @@ class Conductor:
                 "wrong": found["wrong"],
             }
         )
-        self.hooks.on_iteration(result=found)
+        self.hooks.on_iteration(result=iteration_of(found))
 
     def settle_after(self, fault: ResolvedFault, *, quiet_s: float, within_s: float) -> None:
         """Inject a fault without traffic and go on until routes have been still for `quiet_s` and old rules are gone.

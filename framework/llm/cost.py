@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 from railweave.framework.errors import ExperimentError
 
@@ -58,7 +59,7 @@ def tiers(gpus: int, radix: int) -> int:
 def clos(gpus: int, height: int, radix: int, port_dollars: float, transceiver_dollars: float) -> NetworkCost:
     """(2T-1) n ports, thus (2T-1) n / k switches, rounded up; 2 T n transceivers: both ends of every link,
     the GPUs' included."""
-    if port_dollars < 0 or transceiver_dollars < 0:
+    if not (0 <= port_dollars < inf and 0 <= transceiver_dollars < inf):
         raise ExperimentError("prices must be 0 or more.")
     switches = -(-(2 * height - 1) * gpus // radix)
     transceivers = 2 * height * gpus

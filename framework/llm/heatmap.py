@@ -16,7 +16,9 @@ SIDE = 512.0
 MOST_CELLS = 256
 """Larger matrices are summed into so many cells per side, whole domains together if they can."""
 GREY = 205
-STOPS = ((238, 243, 248), (144, 190, 221), (47, 128, 237), (123, 79, 201), (214, 69, 69), (120, 20, 40))
+MOST_DOMAINS = 64
+"""With more of them the lines would hide the cells."""
+STOPS = ((190, 214, 232), (120, 175, 215), (47, 128, 237), (123, 79, 201), (214, 69, 69), (120, 20, 40))
 """From the least to the most bytes; nothing at all is white."""
 
 
@@ -64,13 +66,15 @@ def heatmap_svg(matrix: Float, domain: int, title: str, caption: str = "") -> st
         canvas.box(
             ((column + 0.5) * size, (row + 0.5) * size), (size, size), fill, fill, radius=0, width=0, title=names
         )  # fmt: skip
-    for edge in range(0, n + 1, domain if n // domain <= 64 else n):
+    lined = n // domain <= MOST_DOMAINS
+    for edge in range(0, n + 1, domain if lined else n):
         at = SIDE * edge / n
         canvas.line([(at, 0), (at, SIDE)], PALE, 0.5)
         canvas.line([(0, at), (SIDE, at)], PALE, 0.5)
     canvas.text((0, -52), title, 16, anchor="start", bold=True)
     canvas.text((0, -32), caption, 11, anchor="start", fill=PALE)
-    canvas.text((SIDE / 2, -12), f"receiving GPU, 0 to {n - 1}; lines between HB domains of {domain}", 11)
+    lines = f"lines between HB domains of {domain}" if lined else f"HB domains of {domain}"
+    canvas.text((SIDE / 2, -12), f"receiving GPU, 0 to {n - 1}; {lines}", 11)
     canvas.text((-8, SIDE / 2), "sending GPU", 11, anchor="end")
     _legend(canvas, *scale(cells), step)
     return canvas.document(title)

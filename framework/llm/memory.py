@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
+from railweave.framework.errors import ExperimentError
 from railweave.framework.llm.models import LanguageModel
 from railweave.framework.llm.strategies import Candidates
 from railweave.framework.model.arrays import Float
@@ -30,6 +32,8 @@ def memory_bytes(model: LanguageModel, chosen: Candidates, state_bytes: float = 
     Activations with sequence parallelism and selective recomputation: 34 s b h l / t, times 1 + (p-1)/(p v) when
     interleaved (Korthikanti et al., sections 4.2 and 4.2.3). States: `state_bytes` P / (p t).
     """
+    if not 0 <= state_bytes < inf:
+        raise ExperimentError(f"{state_bytes:g} bytes per parameter: it must be 0 or more.")
     states = state_bytes * model.parameters / (chosen.p * chosen.t)
     interleaved = (chosen.v > 1) * (chosen.p - 1) / (chosen.p * chosen.v)
     held = 34.0 * model.sequence * model.hidden * model.layers * chosen.b / chosen.t

@@ -102,9 +102,8 @@ def candidates(model: LanguageModel, cluster: Cluster, batch: int, given: Given)
         for th, ph, dh in _inside(cluster.domain, t, p, d)
     ]
     if not rows:
-        fixed = ", ".join(
-            f"{f.name} = {getattr(given, f.name)}" for f in fields(given) if getattr(given, f.name)
-        )
+        degrees = {f.name: getattr(given, f.name) for f in fields(given)}
+        fixed = ", ".join(f"{name} = {value}" for name, value in degrees.items() if value is not None)
         raise ExperimentError(
             f"no strategy trains {model.name} on {cluster.gpus} GPUs in HB domains of {cluster.domain} with batch "
             f"{batch}{' and ' + fixed if fixed else ''}: t p d = {cluster.gpus}, with t a divisor of the sequence "

@@ -39,6 +39,17 @@ class Job:
                 )
 
 
+def job_of_batch(model: LanguageModel, t: int, p: int, d: int, b: int, v: int, batch: int) -> Job:
+    """The job with m = B / (d b) microbatches (constraint 13); ExperimentError when that is no whole number."""
+    samples = Job(model, t, p, d, b, v).d * b
+    if batch < 1 or batch % samples:
+        raise ExperimentError(
+            f"a batch of {batch} is not whole microbatches of {b} on {d} data-parallel ranks (constraint 13). "
+            f"Choose a batch that is a multiple of {samples}."
+        )
+    return Job(model, t, p, d, b, v, batch // samples)
+
+
 @dataclass(frozen=True, slots=True)
 class Volumes:
     """Bytes. `tensor`: what a GPU sends to its tensor group in one pass of one microbatch through one chunk, by

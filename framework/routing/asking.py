@@ -13,7 +13,7 @@ MEND = "Run `railweave plugin check` on it."
 
 
 def ask(router: Router, name: str, fabric: Fabric, health: HealthSnapshot) -> RouteTable:
-    """The router's table, whose answers are guarded in the same way: they come late, when paths are wanted.
+    """The router's table under its registered name; its answers, which come late, are guarded in the same way.
 
     Raises RouteError naming the router if it raises anything but an error of ours, or does not answer with a
     RouteTable for this fabric. What it refuses on purpose (UnsupportedFabricError and the like) passes.

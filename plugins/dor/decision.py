@@ -31,6 +31,13 @@ class Decision:
     path: Path | None
 
 
+def signed(displacement: tuple[int, ...]) -> str:
+    """`x +2, y 0, z -1`."""
+    return ", ".join(
+        f"{AXES[axis]} {f'{hops:+d}' if hops else '0'}" for axis, hops in enumerate(displacement)
+    )
+
+
 def check_pair(fabric: Fabric, src: int, dst: int) -> None:
     """Raises RouteError for a GPU that is not there."""
     for gpu in (src, dst):

@@ -29,7 +29,7 @@ class Displacements:
             self._signed = [_signed(length) for length in lattice.shape]
         else:
             self._twist = lattice.twist
-            self._start, self._vectors = _candidates(lattice)
+            self._start, self._vectors = shortest_vectors(lattice)
             self._turn = lattice.coordinates.sum(axis=0)
 
     def of(self, src: Int64, dst: Int64) -> list[Int64]:
@@ -58,7 +58,7 @@ class Displacements:
 
     def _place(self, src: Int64, dst: Int64) -> Int64:
         """(P,): the GPU that lies from GPU 0 as dst lies from src."""
-        return _wrapped(self._where[:, dst] - self._where[:, src], self._shape, self._twist)
+        return wrapped(self._where[:, dst] - self._where[:, src], self._shape, self._twist)
 
 
 def _signed(length: int) -> Int64:
@@ -69,7 +69,7 @@ def _signed(length: int) -> Int64:
     return np.concatenate((up, down))
 
 
-def _wrapped(vector: Int64, shape: tuple[int, ...], twist: Int64) -> Int64:
+def wrapped(vector: Int64, shape: tuple[int, ...], twist: Int64) -> Int64:
     """(P,): the GPU at `vector` (axes, P) from GPU 0, undoing the wraps axis by axis."""
     place = vector.copy()
     for axis, length in enumerate(shape):
@@ -80,7 +80,7 @@ def _wrapped(vector: Int64, shape: tuple[int, ...], twist: Int64) -> Int64:
     return ids
 
 
-def _candidates(lattice: Lattice) -> tuple[Int64, Int64]:
+def shortest_vectors(lattice: Lattice) -> tuple[Int64, Int64]:
     """(start (n + 1,), vectors (axes, V)): every minimal displacement from GPU 0 to each GPU, in descending order."""
     shape, twist, n = lattice.shape, lattice.twist, lattice.n_gpus
     basis = np.diag(shape) - twist

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from railweave.framework.errors import HealthError
-from railweave.framework.hookspecs import Configurable
+from railweave.framework.hookspecs import Configurable, Explanation, NodeName
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
 from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Value
-from railweave.plugins.dor.decision import Decision, explained
+from railweave.plugins.dor.decision import Decision, explained, signed
 from railweave.plugins.dor.displacement import Displacements
 from railweave.plugins.dor.lattice import SERVES, Lattice
 from railweave.plugins.dor.paths import batch_of, dimension_ways, marked_before
@@ -31,6 +31,10 @@ class DimensionOrder(Configurable):
 
     def configured(self, options: Mapping[str, Value]) -> DimensionOrder:
         return self
+
+    def promises(self, fabric: Fabric) -> tuple[str, ...]:
+        """Two channels with a dateline keep it free of deadlock; a broken path is not replaced."""
+        return ("deadlock-free",)
 
     def routes(self, fabric: Fabric, health: HealthSnapshot) -> RouteTable:
         """A table that computes the paths of the pairs it is asked about.
@@ -56,6 +60,17 @@ class DimensionOrder(Configurable):
         lattice = Lattice.of(fabric, "dor")
         table = self.routes(fabric, health)
         return explained(fabric, health, lattice, dimension_order(lattice.shape), table, src, dst)
+
+    def explain(
+        self, fabric: Fabric, health: HealthSnapshot, src: int, dst: int, name: NodeName
+    ) -> Explanation:
+        """The order of the axes, the way round each, and what decided ties. Raises as `decide` does."""
+        found = self.decide(fabric, health, src, dst)
+        return Explanation(
+            found.why,
+            {"order": found.order, "displacement": signed(found.displacement), "ties": found.ties,
+             "blocked": found.blocked},
+        )  # fmt: skip
 
 
 def dimension_order(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from railweave.framework.errors import HealthError, RouteError
+from railweave.framework.hookspecs import Explanation, NodeName
 from railweave.framework.model import Fabric, HealthSnapshot, Path, PathBatch, RouteTable
 from railweave.framework.model.arrays import Bool, Int32, Int64
 from railweave.framework.parameters import Parameter, Value
@@ -57,6 +58,10 @@ class Ecmp:
 
     def configured(self, options: Mapping[str, Value]) -> Ecmp:
         return Ecmp(int(options["seed"]), bool(options["salted"]))
+
+    def promises(self, fabric: Fabric) -> tuple[str, ...]:
+        """Whoever the fabric still joins is reached. It knows no virtual channels."""
+        return ("reroutes",)
 
     def routes(self, fabric: Fabric, health: HealthSnapshot) -> RouteTable:
         """A table that searches from the destinations it is asked about.
@@ -109,6 +114,20 @@ class Ecmp:
             f"{'salted by switch' if self._salted else 'all switches alike'})"
         )  # fmt: skip
         return Decision(src, dst, tuple(choices), why, paths[0])
+
+    def explain(
+        self, fabric: Fabric, health: HealthSnapshot, src: int, dst: int, name: NodeName
+    ) -> Explanation:
+        """What each switch had to choose from and which it took. Raises as `decide` does."""
+        found = self.decide(fabric, health, src, dst)
+        choices = [
+            f"{name(fabric.node_ids[one.node])}: {one.taken}, of {', '.join(one.options)}"
+            for one in found.choices
+            if len(one.options) > 1
+        ]
+        return Explanation(
+            found.why, {"seed": self._seed, "salted": str(self._salted).lower(), "choices": choices}
+        )
 
 
 def _walk(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,9 +41,14 @@ class Decision:
 
 
 def explained(
-    links: RailLinks, scores: Scores, pair: tuple[int, int], chosen: tuple[int, int], detour: bool
+    links: RailLinks,
+    scores: Scores,
+    pair: tuple[int, int],
+    chosen: tuple[int, int],
+    detour: bool,
+    rail_name: Callable[[int], str] = "rail {}".format,
 ) -> Decision:
-    """The decision behind `chosen` = (kind, via) for `pair` = (src, dst)."""
+    """The decision behind `chosen` = (kind, via) for `pair` = (src, dst); `rail_name` is how `why` calls a rail."""
     src, dst = np.array([pair[0]]), np.array([pair[1]])
     kind, via = np.array([chosen[0]]), np.array([chosen[1]])
     m = float(scores.thresholds(src, dst, detour)[0])
@@ -60,7 +66,7 @@ def explained(
         score=float(score_of(scores, src, dst, kind, via)[0]),
         gamma_src=float(scores.gamma[pair[0]]), gamma_dst=float(scores.gamma[pair[1]]),
         m=m, bar=bar, routable=routable, direct_scores=direct_scores,
-        why=_why(links, scores, pair, chosen, routable, rule), path=path,
+        why=_why(links, scores, pair, chosen, routable, rule, rail_name), path=path,
     )  # fmt: skip
 
 
@@ -71,6 +77,7 @@ def _why(
     chosen: tuple[int, int],
     routable: tuple[int, ...],
     rule: int,
+    rail_name: Callable[[int], str],
 ) -> str:
     kind, via = chosen
     src, dst = np.array([pair[0]]), np.array([pair[1]])
@@ -78,8 +85,8 @@ def _why(
         return "same GPU" if pair[0] == pair[1] else "cut off: every path crosses a dead link or a score of 0"
     if kind == DRD and via in routable:
         skipped = routable[: routable.index(via)]
-        return f"best fit: the lowest usable rail above the bar, rail {via}" + (
-            f"; dead links keep it from rail {', '.join(map(str, skipped))}" if skipped else ""
+        return f"best fit: the lowest usable rail above the bar, {rail_name(via)}" + (
+            f"; dead links keep it from {', '.join(map(rail_name, skipped))}" if skipped else ""
         )
     if kind == rule:
         none = "no rail above the bar" if not routable else "dead links keep it from every rail above the bar"

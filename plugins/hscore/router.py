@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from railweave.framework.errors import RouteError
+from railweave.framework.hookspecs import Explanation, NodeName
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
 from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Parameter, Value
 from railweave.plugins.hscore.choose import around_damage, by_rule
 from railweave.plugins.hscore.decision import Decision, explained
+from railweave.plugins.hscore.explanation import explanation, rail_names
 from railweave.plugins.hscore.links import NONE, SERVES, RailLinks, whole
 from railweave.plugins.hscore.scores import Scores
 
@@ -39,6 +41,10 @@ class HScore:
     def configured(self, options: Mapping[str, Value]) -> HScore:
         return HScore(bool(options["same_rail_detour"]))
 
+    def promises(self, fabric: Fabric) -> tuple[str, ...]:
+        """None: a pair whose d, r, rd, dr and drd-paths are all broken is given up though another way may live."""
+        return ()
+
     def routes(self, fabric: Fabric, health: HealthSnapshot) -> RouteTable:
         """A table that decides for the pairs it is asked about.
 
@@ -57,12 +63,23 @@ class HScore:
 
         Raises RouteError for a GPU that is not there.
         """
+        return self._decide(fabric, health, src, dst, "rail {}".format)
+
+    def explain(
+        self, fabric: Fabric, health: HealthSnapshot, src: int, dst: int, name: NodeName
+    ) -> Explanation:
+        """The h-ratios, the threshold m, the rails above it and the rule that decided. Raises as `decide` does."""
+        return explanation(fabric, self._decide(fabric, health, src, dst, rail_names(fabric, name)), name)
+
+    def _decide(
+        self, fabric: Fabric, health: HealthSnapshot, src: int, dst: int, rail_name: Callable[[int], str]
+    ) -> Decision:
         links, scores = RailLinks.of(fabric), Scores.of(fabric, health)
         for gpu in (src, dst):
             if not 0 <= gpu < fabric.n_gpus:
                 raise RouteError(f"there is no GPU {gpu}; this {fabric.kind} has 0..{fabric.n_gpus - 1}.")
         kind, via = self._choose(links, scores, np.array([src]), np.array([dst]))
-        return explained(links, scores, (src, dst), (int(kind[0]), int(via[0])), self._detour)
+        return explained(links, scores, (src, dst), (int(kind[0]), int(via[0])), self._detour, rail_name)
 
     def _choose(self, links: RailLinks, scores: Scores, src: Int64, dst: Int64) -> tuple[Int64, Int64]:
         kind, via = by_rule(scores, src, dst, self._detour)

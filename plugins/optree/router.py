@@ -46,6 +46,10 @@ class OpTree:
     def configured(self, options: Mapping[str, Value]) -> OpTree:
         return OpTree(str(options["algorithm"]), int(options["depth"]))
 
+    def promises(self, fabric: Fabric) -> tuple[str, ...]:
+        """Whoever the ring still joins is reached; several wavelengths carry equal shares."""
+        return ("reroutes", "equal-split")
+
     def routes(self, fabric: Fabric, health: HealthSnapshot) -> RouteTable:
         """A table of one path per pair, or of several in equal shares.
 

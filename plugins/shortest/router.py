@@ -12,6 +12,9 @@ from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTa
 from railweave.framework.model.arrays import Bool, Int32, Int64
 from railweave.framework.parameters import Value
 
+UNUSED = "unused"
+"""Kind of links that exist but carry nothing: the way back on rings of one direction."""
+
 STATES = 1 << 21
 """Destinations x nodes searched in one go; bounds the memory."""
 
@@ -30,6 +33,10 @@ class Shortest(Configurable):
     def configured(self, options: Mapping[str, Value]) -> Shortest:
         return self
 
+    def promises(self, fabric: Fabric) -> tuple[str, ...]:
+        """Whoever the fabric still joins is reached. It knows no virtual channels."""
+        return ("reroutes",)
+
     def routes(self, fabric: Fabric, health: HealthSnapshot) -> RouteTable:
         """A table that searches from the destinations it is asked about.
 
@@ -39,7 +46,8 @@ class Shortest(Configurable):
             raise HealthError(
                 f"health of {len(health.down)} links does not belong to this {fabric.kind} of {fabric.n_links}."
             )
-        search = Search(fabric, health.down)
+        idle = np.array([kind == UNUSED for kind in fabric.kinds])[fabric.link_kind]
+        search = Search(fabric, health.down | idle)
 
         def resolve(src: Int64, dst: Int64) -> PathBatch:
             hops, reachable = search.paths(src, dst)

@@ -10,11 +10,13 @@ import numpy as np
 
 from railweave.framework.errors import RouteError, UnsupportedFabricError
 from railweave.framework.health.registry import Window
+from railweave.framework.hookspecs import Explanation, Fact, NodeName
 from railweave.framework.model import Fabric, HealthSnapshot, Path, PathBatch, RouteTable
 from railweave.framework.model.arrays import Bool, Int32, Int64
 from railweave.framework.parameters import Parameter, Value
 from railweave.framework.routing.batches import spread, starts
 from railweave.plugins.hscore.choose import around_damage, by_rule, score_of
+from railweave.plugins.hscore.explanation import NOT_ASKED, rail_names
 from railweave.plugins.hscore.links import KINDS, NONE, SERVES, RailLinks, whole
 from railweave.plugins.hscore.scores import Scores
 from railweave.plugins.spray.window import SprayWindow, sprayed
@@ -77,6 +79,10 @@ class Spray:
             same_rail_detour=bool(options["same_rail_detour"]),
         )  # fmt: skip
 
+    def promises(self, fabric: Fabric) -> tuple[str, ...]:
+        """Equal shares; what it gives up is what `hscore` gives up."""
+        return ("equal-split",)
+
     def routes(self, fabric: Fabric, health: HealthSnapshot) -> RouteTable:
         """A table that decides for the pairs it is asked about; the paths of a pair have equal weights.
 
@@ -110,6 +116,24 @@ class Spray:
         )
         m = float(scores.thresholds(a, b, self._detour)[0])
         return Decision(src, dst, m, window, taken, self._why(src == dst, window, taken))
+
+    def explain(
+        self, fabric: Fabric, health: HealthSnapshot, src: int, dst: int, name: NodeName
+    ) -> Explanation:
+        """The h-ratios, the threshold m, the window and the paths taken. Raises as `decide` does."""
+        decision, rail = self.decide(fabric, health, src, dst), rail_names(fabric, name)
+        gamma = Scores.of(fabric, health).gamma
+        facts: dict[str, Fact] = {
+            "gamma_src": float(gamma[src]),
+            "gamma_dst": float(gamma[dst]),
+            "m": NOT_ASKED if np.isinf(decision.m) else decision.m,
+            "window": [rail(r) for r in decision.window],
+            "paths": [
+                f"{one.kind}{'' if one.rail is None else ' via ' + rail(one.rail)}: score {one.score:.4g}"
+                for one in decision.sprayed
+            ],
+        }
+        return Explanation(decision.why, facts)
 
     def _why(self, same: bool, window: tuple[int, ...], taken: tuple[Sprayed, ...]) -> str:
         if same:

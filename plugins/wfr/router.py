@@ -8,9 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from railweave.framework.errors import ExperimentError
+from railweave.framework.hookspecs import Explanation, NodeName
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
 from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Parameter, Value
+from railweave.plugins.dor.decision import signed
 from railweave.plugins.dor.displacement import Displacements
 from railweave.plugins.dor.lattice import SERVES, Lattice
 from railweave.plugins.dor.paths import Ways, batch_of, marked_before
@@ -57,6 +59,10 @@ class WildFirstRouting:
             )
         return WildFirstRouting(sequence)
 
+    def promises(self, fabric: Fabric) -> tuple[str, ...]:
+        """Free of deadlock; and one failure cuts off nobody the fabric joins, unless one axis is all there is."""
+        return ("deadlock-free", "reroutes") if len(fabric.groups[0].shape) > 1 else ("deadlock-free",)
+
     def routes(self, fabric: Fabric, health: HealthSnapshot) -> RouteTable:
         """A table that computes the paths of the pairs it is asked about.
 
@@ -81,6 +87,18 @@ class WildFirstRouting:
     def decide(self, fabric: Fabric, health: HealthSnapshot, src: int, dst: int) -> Decision:
         """What `routes` answers for one pair, with its reasons. Raises RouteError for a GPU that is not there."""
         return explained(fabric, health, self._search(fabric, health), self.routes(fabric, health), src, dst)
+
+    def explain(
+        self, fabric: Fabric, health: HealthSnapshot, src: int, dst: int, name: NodeName
+    ) -> Explanation:
+        """The sequence, wild hops, ties, links in the way and the candidates compared. Raises as `decide` does."""
+        found = self.decide(fabric, health, src, dst)
+        tried = [f"{one.wild}: {one.hops} hops, {one.verdict}" for one in found.candidates]
+        return Explanation(
+            found.why,
+            {"sequence": found.sequence, "displacement": signed(found.displacement), "wild_hops": found.wild,
+             "ties": found.ties, "blocked": found.blocked, "candidates": tried},
+        )  # fmt: skip
 
     def sequence_for(self, fabric: Fabric, health: HealthSnapshot) -> Sequence:
         """The sequence that `routes` uses under these faults."""

@@ -18,6 +18,7 @@ from railweave.framework.errors import ExperimentError, FabricError
 from railweave.framework.limits import COLLECTIVES, cut_bound_s, tightest_cut
 from railweave.framework.model import Fabric, FabricBuilder, NodeGroup, PacketFormat
 from railweave.topologies.rail_only import RailOnly
+from railweave.topologies.torus import Torus
 
 PACKET = PacketFormat(4096)
 WIRE = (4096 + 58) / 4096
@@ -151,7 +152,54 @@ def test_what_is_cut_off_takes_forever() -> None:
     fabric = rail_only(2, 2)
     capacity = fabric.capacity_bps.copy()
     capacity[fabric.out_links(0)] = 0
-    assert all(cut_bound_s(fabric, c, S, PACKET, capacity_bps=capacity) == inf for c in COLLECTIVES)
+    bounds = {c: cut_bound_s(fabric, c, S, PACKET, capacity_bps=capacity) for c in COLLECTIVES}
+    assert bounds.pop("broadcast") < inf  # from any other root
+    assert set(bounds.values()) == {inf}
+    capacity[fabric.out_links(0) ^ 1] = 0
+    assert cut_bound_s(fabric, "broadcast", S, PACKET, capacity_bps=capacity) == inf
+
+
+@pytest.mark.parametrize(("b_n", "b_r"), RATES)
+@pytest.mark.parametrize(("m", "g"), SHAPES)
+def test_broadcast_on_rail_only(m: int, g: int, b_n: float, b_r: float) -> None:
+    """The table: max(S/(g B_R), S/(B_N + B_R)); beside it what must enter a rail if B_N < B_R, S/(m B_N)."""
+    alone = b_n if m == 1 else b_r if g == 1 else b_n + b_r
+    terms = [1 / alone, *([1 / (g * b_r)] if m > 1 else []), *([1 / (m * b_n)] if g > 1 else [])]
+    bound = cut_bound_s(rail_only(m, g, b_n, b_r), "broadcast", S, PACKET)
+    assert bound == pytest.approx(S * max(terms) * WIRE)
+
+
+@pytest.mark.parametrize(("shape", "axes"), [("3", 1), ("8", 1), ("4x4", 2), ("3x5", 2), ("3x3x3", 3)])
+def test_broadcast_and_neighbours_on_tori(shape: str, axes: int) -> None:
+    """The table's S/(2dB) for a broadcast; neighbours send S each over 2d links."""
+    fabric = Torus().build({"shape": shape, "link_rate": 8e6})
+    for collective in ("broadcast", "send-recv"):
+        bound = cut_bound_s(fabric, collective, S, PACKET)
+        assert bound == pytest.approx(S / (2 * axes * 1e6) * WIRE)
+
+
+def test_broadcast_is_for_the_best_of_all_roots() -> None:
+    """Ring of 4, both ways out of GPU 0 at a tenth: a neighbour is entered at 1.1 B whoever is the root. Both ways
+    into it: S/(0.2 B) for other roots, S/(2B) for itself; GPU 2 as well, then nobody is better off."""
+    fabric = ring([1e6] * 4)
+    for slow, rate in ((fabric.out_links(0), 1.1e6), (fabric.out_links(0) ^ 1, 2e6)):
+        capacity = fabric.capacity_bps.copy()
+        capacity[slow] *= 0.1
+        bound = cut_bound_s(fabric, "broadcast", S, PACKET, capacity_bps=capacity)
+        assert bound == pytest.approx(S / rate * WIRE)
+    capacity[fabric.out_links(2) ^ 1] *= 0.1
+    bound = cut_bound_s(fabric, "broadcast", S, PACKET, capacity_bps=capacity)
+    assert bound == pytest.approx(S / 2e5 * WIRE)
+
+
+def test_neighbours_follow_the_list_of_ranks() -> None:
+    """2 domains of 2: in the order of GPUs each domain sends S to the other over 2 rails; in the order 0, 2, 1, 3
+    every message crosses, 2S over 2 rails of 1 MB/s; a GPU alone sends S at 10 MB/s."""
+    fabric = rail_only(2, 2)
+    one = cut_bound_s(fabric, "send-recv", S, PACKET)
+    assert one == cut_bound_s(fabric, "send-recv", S, PACKET, ranks=range(4)) == pytest.approx(S / 2e6 * WIRE)
+    assert cut_bound_s(fabric, "send-recv", S, PACKET, ranks=[0, 2, 1, 3]) == pytest.approx(S / 1e6 * WIRE)
+    assert cut_bound_s(fabric, "send-recv", S, PACKET, ranks=[0, 1]) == pytest.approx(S / 10e6 * WIRE)
 
 
 def test_free_packets_are_granted_per_link_of_the_cut() -> None:

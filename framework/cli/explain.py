@@ -1,0 +1,128 @@
+"""`railweave explain`: why one GPU's packets to another go the way they do."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from railweave.framework.cli.context import example, json_option, print_json, table, verbose_option
+from railweave.framework.cli.lookups import looked_up, lookup_options
+from railweave.framework.cli.options import ExperimentCommand
+
+if TYPE_CHECKING:
+    from railweave.framework.explaining import ExplainedPair
+    from railweave.framework.hookspecs import Fact
+
+
+@click.command(
+    cls=ExperimentCommand,
+    short_help="Say which way one GPU's packets go, and why.",
+    epilog=example(
+        "railweave explain 0,0 1,1 --domains 2 --rails 5 --router hscore --fault 'degrade rail:1 to=20%'",
+        "railweave explain 1,0,0 5,0,0 --topology torus --shape 8x8x8 --router dor",
+    ),
+)
+@click.argument("source", metavar="SRC")
+@click.argument("target", metavar="DST")
+@lookup_options
+@click.option(
+    "--scores", metavar="FILE", type=click.Path(path_type=Path),
+    help="YAML of h-scores, as in `domains: {1: 1.0, 2: 0.8}` and `rails: {1: 0.4}`; what it leaves out is 1.",
+)  # fmt: skip
+@json_option
+@verbose_option
+@click.pass_context
+def explain(
+    ctx: click.Context, /, source: str, target: str, scores: Path | None, as_json: bool, verbose: bool,
+    **_: object,
+) -> None:  # fmt: skip
+    """Show the path from GPU SRC to GPU DST hop by hop, and what the router decided it by. No lab.
+
+    SRC and DST are coordinates: `1,1` is domain and rail, `1,0,0` is x, y and z. They count from 0, or from 1 when
+    the lowest index in the scores file is 1 (`count_from: 0` or `1` in it settles it). Names (g0.0, r4) and faults
+    always count from 0.
+    """
+    from railweave.framework.explaining import explain_pair
+    from railweave.framework.scores_file import SupposedScores, read_scores
+    from railweave.framework.supposed_health import supposed
+
+    fabric, name, router, faults = looked_up(ctx)
+    given = read_scores(scores, fabric) if scores else SupposedScores()
+    counting = given.counting
+    src, dst = counting.gpu(fabric, source, "SRC"), counting.gpu(fabric, target, "DST")
+    health = supposed(fabric, given, faults)
+    found = explain_pair(name, router, fabric, health, (src, dst), counting)
+    if as_json:
+        print_json(
+            "explain",
+            {
+                "topology": fabric.kind,
+                "options": dict(fabric.params),
+                "router": name,
+                "counts_from": counting.first,
+                "faults": [fault.text for fault in faults],
+                "src": {"name": fabric.node_name(src), "coordinates": list(counting.place(fabric, src))},
+                "dst": {"name": fabric.node_name(dst), "coordinates": list(counting.place(fabric, dst))},
+                "cut_off": not found.paths and src != dst,
+                "paths": [asdict(path) for path in found.paths],
+                "why": found.why,
+                "facts": {key: _plain(fact) for key, fact in found.facts.items()},
+            },
+        )
+        return
+    click.echo(f"{found.src} to {found.dst} on {fabric.kind}, router {name}")
+    if counting.first:
+        click.echo(f"coordinates count from {counting.first}, as {scores} does; names such as "
+                   f"{fabric.node_name(src)} count from 0")  # fmt: skip
+    for fault in faults:
+        click.echo(f"after {fault.text}")
+    click.echo()
+    click.echo(_told(found, same=src == dst))
+
+
+def _told(found: ExplainedPair, *, same: bool) -> str:
+    parts = []
+    for number, path in enumerate(found.paths, 1):
+        share = (
+            ""
+            if len(found.paths) == 1
+            else f" {number} of {len(found.paths)}, {path.weight:.4g} of the packets"
+        )
+        title = f"path{share}: {len(path.hops)} hops, score {path.score:.6g}"
+        head = ("hop", "from", "to", "link", "kind", "vc", "score")
+        rows = [
+            (i, hop.start, hop.end, hop.link, hop.kind, "-" if hop.vc is None else hop.vc, f"{hop.score:.6g}")
+            for i, hop in enumerate(path.hops, 1)
+        ]
+        parts.append(f"{title}\n{table(head, rows)}")
+    if not found.paths:
+        parts.append("no path: the same GPU" if same else "no path: the pair is cut off")
+    if found.why is None:
+        parts.append("this router gives no reasons")
+    else:
+        width = max((len(key) for key in found.facts), default=0)
+        lines = [f"why: {found.why}"]
+        for key, fact in found.facts.items():
+            lines += _fact_lines(key.replace("_", " ").ljust(width), fact)
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def _fact_lines(label: str, fact: Fact) -> list[str]:
+    if isinstance(fact, str | int | float):
+        return [f"  {label}  {fact:.6g}" if isinstance(fact, float) else f"  {label}  {fact}"]
+    if not any(":" in word or len(word) > 24 for word in fact):
+        return [f"  {label}  {', '.join(fact) or 'none'}"]
+    blank = " " * len(label)
+    return [f"  {label if i == 0 else blank}  {word}" for i, word in enumerate(fact)]
+
+
+def _plain(fact: Fact) -> object:
+    """Plain JSON: infinite numbers (h-ratios of a domain of score 0) are null."""
+    if isinstance(fact, float):
+        return fact if isfinite(fact) else None
+    return fact if isinstance(fact, str | int) else list(fact)

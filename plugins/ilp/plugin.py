@@ -1,0 +1,13 @@
+"""Registers the optimising router."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from railweave.framework.hookspecs import Router, hookimpl
+from railweave.plugins.ilp.router import OptimisedRouting
+
+
+@hookimpl
+def register_routers(register: Callable[[str, Router], None]) -> None:
+    register("ilp", OptimisedRouting())

@@ -1,0 +1,65 @@
+"""Every built-in router passes what strangers' routers must pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+
+from railweave.framework.kit.pytest_fixtures import CheckRouter
+from railweave.framework.kit.report import Report
+from railweave.framework.registry import Registers, load
+
+OURS = sorted(offer.name for offer in load()["router"].offers() if offer.holder.endswith("(railweave)"))
+
+
+@pytest.fixture(scope="module")
+def installed() -> Registers:
+    return load()
+
+
+@pytest.fixture(scope="module")
+def report_of(installed: Registers, check_router: CheckRouter) -> Callable[[str], Report]:
+    """Each router's report, made once."""
+    return cache(lambda name: check_router(name, installed, scale=False))
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_it_passes(name: str, report_of: Callable[[str], Report]) -> None:
+    assert len(report_of(name).fabrics) >= 4
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("spray", {"window": "blog"}),
+        ("hscore", {"same_rail_detour": "no"}),
+        ("optree", {"algorithm": "ring"}),
+    ],
+)
+def test_it_passes_with_other_options(
+    name: str, options: dict[str, object], installed: Registers, check_router: CheckRouter
+) -> None:
+    check_router(name, installed, options=options, scale=False)
+
+
+def test_wild_first_routing_stays_free_of_deadlock_with_its_three_classes(
+    report_of: Callable[[str], Report],
+) -> None:
+    """Two classes of the dateline and one of wild hops (Zu et al., NSDI'24; tpuv4-ici, 3.8)."""
+    report = report_of("wfr")
+    (single,) = [o for o in report.outcomes if o.check == "single failures"]
+    assert single.detail.endswith("no deadlock with 3 virtual channels")
+
+
+def test_figures_at_1024_gpus(installed: Registers, check_router: CheckRouter) -> None:
+    report = check_router("hscore", installed)
+    (scale,) = [o for o in report.outcomes if o.check == "1,024 GPUs"]
+    assert scale.detail.startswith("rail-only ") and " s, " in scale.detail and scale.detail.endswith(" MB")
+
+
+@pytest.mark.lab
+def test_it_runs_on_the_lab(installed: Registers, check_router: CheckRouter) -> None:
+    report = check_router("hscore", installed, scale=False, lab=True)
+    assert [o.status for o in report.outcomes if o.check == "on the lab"] == ["passed"]

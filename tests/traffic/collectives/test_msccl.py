@@ -1,0 +1,314 @@
+"""Imported algorithms: two files of our own, small ones made here, and everything that is refused, with its line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from railweave.framework.errors import ExperimentError
+from railweave.framework.experiment import from_document, load
+from railweave.framework.model import Fabric, PacketFormat, Schedule
+from railweave.framework.registry import load as registers
+from railweave.topologies.ring import Ring
+from railweave.traffic.collectives.msccl import Msccl
+from railweave.traffic.collectives.msccl_file import Algorithm, parse
+from railweave.traffic.collectives.msccl_flow import moves_of
+from railweave.traffic.collectives.msccl_memory import Memory
+from railweave.traffic.collectives.ring import RingAllReduce
+from tests.traffic.collectives.link_queues import seconds
+from tests.traffic.random_execution import COMBINE, execute
+
+FILES = Path(__file__).with_name("algorithms")
+RING, DOUBLING = (str(FILES / f"{name}.xml") for name in ("ring_all_reduce_8", "doubling_all_gather_4"))
+WIDTH = {"float32": 4, "float16": 2, "int32": 4, "int8": 1}
+
+
+def ring(n: int) -> Fabric:
+    return Ring().build({"nodes": n})
+
+
+def step(
+    s: int, kind: str, src: str = "i0", dst: str = "i0", cnt: int = 1, needs: tuple[int, int] = (-1, -1)
+) -> str:
+    return (
+        f'<step s="{s}" type="{kind}" srcbuf="{src[0]}" srcoff="{src[1:]}" dstbuf="{dst[0]}" dstoff="{dst[1:]}" '
+        f'cnt="{cnt}" depid="{needs[0]}" deps="{needs[1]}"/>'
+    )
+
+
+def block(number: int, send: int, recv: int, *steps: str, chan: int = 0) -> list[str]:
+    return [f'<tb id="{number}" send="{send}" recv="{recv}" chan="{chan}">', *steps, "</tb>"]
+
+
+def algorithm(coll: str, chunks: int, *gpus: list[str], scratch: int = 0) -> str:
+    """The file, an element a line, of one GPU for each list of lines; line 1 is <algo>, line 2 the first <gpu>."""
+    lines = [f'<algo name="small" coll="{coll}" nchunksperloop="{chunks}" ngpus="{len(gpus)}">']
+    for number, inside in enumerate(gpus):
+        lines += [f'<gpu id="{number}" s_chunks="{scratch}">', *inside, "</gpu>"]
+    return "\n".join([*lines, "</algo>"])
+
+
+def two(coll: str, chunks: int, steps: Callable[[int], list[str]], scratch: int = 0) -> str:
+    """Two GPUs with one block each, made by rank."""
+    return algorithm(coll, chunks, *(block(0, 1 - r, 1 - r, *steps(r)) for r in range(2)), scratch=scratch)
+
+
+SWAP_BY_SCRATCH = two(
+    "allreduce", 1, lambda r: [step(0, "s"), step(1, "r", dst="s0"), step(2, "nop")], scratch=1
+)
+SCATTER = two("reduce_scatter", 4, lambda r: [step(0, "s", f"i{2 - 2 * r}", cnt=2), step(1, "rrc", f"i{2 * r}", "o0", 2)])  # fmt: skip
+TO_ALL = two("alltoall", 2, lambda r: [step(0, "s", f"i{1 - r}"), step(1, "r", dst=f"o{1 - r}")])
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Callable[[str], str]:
+    def write(text: str) -> str:
+        path = tmp_path / "algorithm.xml"
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+def carried_out(schedule: Schedule, what: Msccl, seed: int) -> bool:
+    inputs = what.inputs(schedule, seed)
+    width = WIDTH[schedule.dtype]
+    memory = [np.zeros(schedule.buffer_bytes // width, schedule.dtype) for _ in inputs]
+    for held, first in zip(memory, inputs, strict=True):
+        held[: len(first)] = first
+    after = execute(schedule, memory, seed)
+    expected = [what.expected(schedule, inputs, rank) for rank in range(schedule.n_ranks)]
+    assert all(len(e) == schedule.size_bytes // width for e in expected) or what.kind == "reduce-scatter"
+    return all(np.array_equal(a[: len(e)], e) for a, e in zip(after, expected, strict=True))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    file=st.sampled_from([RING, DOUBLING]), dtype=st.sampled_from(sorted(WIDTH)),
+    redop=st.sampled_from(sorted(COMBINE)), size=st.integers(0, 700), seed=st.integers(0, 2**20),
+)  # fmt: skip
+def test_every_order_of_our_files_gives_what_the_arithmetic_says(
+    file: str, dtype: str, redop: str, size: int, seed: int
+) -> None:
+    what = Msccl(file)
+    n = 8 if file == RING else 4
+    schedule = what.schedule(ring(n), range(n), size, dtype, redop)
+    whole = 8 * WIDTH[dtype] if file == RING else 4 * 16
+    assert schedule.size_bytes == size // whole * whole
+    assert carried_out(schedule, what, seed)
+
+
+def test_ring_file_is_our_own_ring() -> None:
+    """The same bytes between the same ranks in as many steps as RingAllReduce: 14 of an eighth."""
+    fabric, packet = ring(8), PacketFormat(1024)
+    imported = Msccl(RING).schedule(fabric, range(8), 8 << 12, "int8", "sum")
+    own = RingAllReduce().schedule(fabric, range(8), 8 << 12, "int8", "sum")
+    assert imported.n_transfers == own.n_transfers == 8 * 14
+    for field in ("src", "dst", "size", "reduce"):
+        assert sorted(getattr(imported, field).tolist()) == sorted(getattr(own, field).tolist())
+    times = [seconds(s, lambda a, b: 8e6, packet) for s in (imported, own)]
+    assert times[0] == times[1] == pytest.approx(14 * packet.wire_bytes(1 << 12) / 1e6)
+    assert (Msccl(RING).kind, Msccl(RING).busbw_factor(8)) == ("all-reduce", 1.75)
+
+
+def test_doubling_file_sends_one_shard_then_two() -> None:
+    schedule = Msccl(DOUBLING).schedule(ring(4), range(4), 4 << 10, "int8", "sum")
+    assert schedule.size.tolist() == [1 << 10] * 4 + [2 << 10] * 4
+    assert schedule.phase_names == ("doubling of 4",)
+    sends = {(int(a), int(b)) for a, b in zip(schedule.src, schedule.dst, strict=True)}
+    assert sends == {(r, r ^ d) for r in range(4) for d in (1, 2)}
+    assert Msccl(DOUBLING).kind == "all-gather"
+    assert Msccl(DOUBLING).closed_form_s(ring(4), schedule, PacketFormat()) is None
+
+
+@pytest.mark.parametrize(("text", "kind"), [(SCATTER, "reduce-scatter"), (TO_ALL, "all-to-all")])
+@pytest.mark.parametrize("size", [0, 31, 32, 1000])
+def test_the_other_kinds(written: Callable[[str], str], text: str, kind: str, size: int) -> None:
+    what = Msccl(written(text))
+    schedule = what.schedule(ring(2), range(2), size, "float16", "prod")
+    assert what.kind == kind
+    assert schedule.size_bytes == size // 32 * 32
+    assert all(carried_out(schedule, what, seed) for seed in range(20))
+
+
+def all_pairs(n: int) -> str:
+    """All-gather by everyone to everyone, a thread block for each peer."""
+    return algorithm(
+        "allgather", n,
+        *(
+            [
+                line
+                for peer in range(n) if peer != r
+                for line in block(peer, peer, peer, step(0, "s", "i0"), step(1, "r", "i0", f"o{peer}"))
+            ]
+            for r in range(n)
+        ),
+    )  # fmt: skip
+
+
+def test_blocks_need_no_order_among_them(written: Callable[[str], str]) -> None:
+    what = Msccl(written(all_pairs(5)))
+    schedule = what.schedule(ring(5), range(5), 80, "int8", "sum")
+    assert schedule.n_transfers == 20
+    assert len(schedule.after) == 0
+    assert carried_out(schedule, what, 3)
+
+
+def test_a_scratch_chunk_is_used_again_only_when_it_was_read(written: Callable[[str], str]) -> None:
+    """All-to-all of 3 where 0 and 2 reach each other through one scratch chunk of 1, one after the other."""
+    text = algorithm(
+        "alltoall", 3,
+        [
+            *block(0, 1, -1, step(0, "s", "i2")), *block(1, 1, 1, step(0, "s", "i1"), step(1, "r", dst="o1"), chan=1),
+            *block(2, -1, 1, step(0, "r", dst="o2")),
+        ],
+        [
+            *block(0, 2, 0, step(0, "rcs", "s0", "s0")), *block(1, 0, 2, step(0, "rcs", "s0", "s0", needs=(0, 0))),
+            *block(2, 0, 0, step(0, "s", "i0"), step(1, "r", dst="o0"), chan=1),
+            *block(3, 2, 2, step(0, "s", "i2"), step(1, "r", dst="o2"), chan=1),
+        ],
+        [
+            *block(0, -1, 1, step(0, "r", dst="o0")), *block(1, 1, -1, step(0, "s", "i0")),
+            *block(2, 1, 1, step(0, "s", "i1"), step(1, "r", dst="o1"), chan=1),
+        ],
+        scratch=1,
+    )  # fmt: skip
+    what = Msccl(written(text))
+    schedule = what.schedule(ring(3), range(3), 48, "int8", "sum")
+    assert schedule.n_transfers == 8
+    assert all(carried_out(schedule, what, seed) for seed in range(40))
+
+
+def test_ranks_need_not_be_in_the_order_of_gpus() -> None:
+    what = Msccl(DOUBLING)
+    schedule = what.schedule(ring(6), [5, 0, 3, 2], 640, "int32", "sum")
+    assert carried_out(schedule, what, 1)
+
+
+REFUSED = {
+    "step type 're' is not supported": (two("allreduce", 1, lambda r: [step(0, "s"), step(1, "re")]), 5),
+    "step type cpy is not supported but": (
+        algorithm("allreduce", 2, block(0, -1, -1, step(0, "cpy", "i0", "i1")), []), 4,
+    ),
+    "srcbuf 'x' is no buffer": (two("allreduce", 1, lambda r: [step(0, "s", "x0")]), 4),
+    "chunks 1 to 2 of buffer i of GPU 0, which has 2": (
+        two("allreduce", 2, lambda r: [step(0, "s", "i1", cnt=2)]), 4,
+    ),
+    "coll 'broadcast' is not supported; there are allreduce": (algorithm("broadcast", 1, [], []), 1),
+    "nchunksperloop 3 does not give each of 2": (algorithm("allgather", 3, [], []), 1),
+    "<gpu> id 1 is there twice": (algorithm("allreduce", 1, [], []).replace('id="0"', 'id="1"'), 4),
+    "has ngpus 2 but no <gpu> 1": ('<algo name="x" coll="allreduce" nchunksperloop="1" ngpus="2">\n<gpu id="0"/>\n</algo>', 3),
+    "<copy> is not supported": (algorithm("allreduce", 1, ["<copy/>"], []), 3),
+    "<step> belongs in <tb>, not in <gpu>": (algorithm("allreduce", 1, [step(0, "nop")], []), 3),
+    "<gpu> belongs in <algo>, not at the top": ('<gpu id="0"/>', 1),
+    "this is not XML": ("<algo", 1),
+    "a document type has no place": ('<!DOCTYPE algo [<!ENTITY a "b">]>\n<algo/>', 1),
+    "<algo> lacks coll": ('<algo name="x" nchunksperloop="1" ngpus="2"/>', 1),
+    "ngpus 'two' of <algo> is not a whole number": ('<algo coll="allreduce" nchunksperloop="1" ngpus="two"/>', 1),
+    "step s 1 follows -1": (two("allreduce", 1, lambda r: [step(1, "s")]), 4),
+    "type s needs a peer, and the <tb> has send -1": (algorithm("allreduce", 1, block(0, -1, 1, step(0, "s")), []), 4),
+    "send 2 is no other GPU": (algorithm("allreduce", 1, block(0, 2, -1), []), 3),
+    "waits for ever, for a message from GPU 1": (two("allreduce", 1, lambda r: [step(0, "r")]), 4),
+    "waits for ever, for step 0 of tb 0": (two("allreduce", 1, lambda r: [step(0, "s", needs=(0, 0))]), 4),
+    "depid 7 deps 0 is no step of GPU 0": (two("allreduce", 1, lambda r: [step(0, "s", needs=(7, 0))]), 4),
+    "GPU 1 never receives what GPU 0 sends on channel 0": (
+        algorithm("allreduce", 1, block(0, 1, -1, step(0, "s")), []), 4,
+    ),
+    "it receives 1 chunks where line 4 sends 2": (
+        algorithm("allreduce", 2, block(0, 1, -1, step(0, "s", cnt=2)), block(0, -1, 0, step(0, "r"))), 9,
+    ),
+    "step type rrc is supported in place only": (
+        two("allreduce", 2, lambda r: [step(0, "s", "i0"), step(1, "rrc", "i0", "i1")]), 11,
+    ),
+    "messages swap chunks that each must read before the other writes (lines 4, 10)": (
+        two("allreduce", 1, lambda r: [step(0, "s"), step(1, "rrc")]), 4,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("says", REFUSED)
+def test_what_cannot_be_carried_out_is_refused_with_its_line(
+    written: Callable[[str], str], says: str
+) -> None:
+    text, line = REFUSED[says]
+    path = written(text)
+    with pytest.raises(ExperimentError) as caught:
+        Msccl(path).schedule(ring(2), range(2), 64, "int8", "sum")
+    assert says in str(caught.value)
+    assert str(caught.value).startswith(f"{path}, line {line}: ")
+
+
+@pytest.mark.parametrize("text", [SWAP_BY_SCRATCH, algorithm("allreduce", 1, [], []), two("allgather", 2, lambda r: [step(0, "s"), step(1, "r", dst="o0")])])  # fmt: skip
+def test_an_algorithm_with_a_wrong_result_is_refused(written: Callable[[str], str], text: str) -> None:
+    with pytest.raises(ExperimentError, match=r"chunk \d of the result of GPU \d is not what an all-"):
+        Msccl(written(text)).schedule(ring(2), range(2), 64, "int8", "sum")
+
+
+def test_a_step_that_is_left_out_of_the_ring_is_noticed(written: Callable[[str], str]) -> None:
+    text = Path(RING).read_text().replace('type="rrcs"', 'type="rcs"', 1)
+    with pytest.raises(ExperimentError, match="is not what an all-reduce gives"):
+        Msccl(written(text)).schedule(ring(8), range(8), 640, "int8", "sum")
+
+
+def test_other_refusals(tmp_path: Path) -> None:
+    with pytest.raises(ExperimentError, match=r"msccl needs a file: --collective msccl:FILE"):
+        Msccl().schedule(ring(2), range(2), 64, "int8", "sum")
+    with pytest.raises(ExperimentError, match="cannot be read: No such file"):
+        Msccl(str(tmp_path / "none.xml")).schedule(ring(2), range(2), 64, "int8", "sum")
+    with pytest.raises(ExperimentError, match="for 8 GPUs and there are 4 ranks"):
+        Msccl(RING).schedule(ring(4), range(4), 64, "int8", "sum")
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_damaged_files_are_refused_or_right(data: st.DataObject) -> None:
+    """Whatever numbers stand in the file: our own refusal, or moves that any order carries out rightly."""
+    text = Path(DOUBLING).read_text()
+    spots = [i for i, c in enumerate(text) if c.isdigit()]
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.sampled_from(spots))
+        text = text[:at] + data.draw(st.sampled_from("0123456789")) + text[at + 1 :]
+    try:
+        found: Algorithm = parse(text.encode(), "damaged.xml")
+        memory = Memory(found)
+        moves = moves_of(found, memory)
+    except ExperimentError:
+        return
+    for i, move in enumerate(moves):
+        assert all(before < i for before in move.after)
+        assert len(move.to) == len(move.chunks)
+        assert max(*move.to, *move.chunks) < memory.size
+
+
+def test_a_name_with_a_colon_brings_the_file(tmp_path: Path) -> None:
+    """`--collective msccl:FILE`, in a file too, and in the document that goes to the lab."""
+    asked = {"topology": "ring", "topology.nodes": 8, "router": "shortest", "size": 8192, "fault": "none"}
+    known = registers()
+    plan = load(None, {**asked, "collective": f"msccl:{RING}"}, known)
+    assert (plan.experiment.collective.name, plan.collective.kind) == ("msccl", "all-reduce")
+    assert dict(plan.experiment.collective.options) == {"file": RING}
+    assert plan.schedule.n_transfers == 112
+    assert from_document(plan.document(), known).schedule == plan.schedule
+    path = tmp_path / "experiment.yaml"
+    path.write_text(f"collective: msccl:{RING}\n")
+    assert load(path, asked, known).schedule == plan.schedule
+
+
+@pytest.mark.parametrize(
+    ("over", "says"),
+    [
+        ({"collective": "msccl:none.xml"}, "none.xml cannot be read"),
+        ({"collective": "msccl"}, "msccl needs a file"),
+        ({"collective": "all-reduce:x"}, "all-reduce has no option 'file'"),
+        ({"collective": "msccl:a", "collective.file": "b"}, "names the file 'a' after the colon and 'b' as an option"),
+    ],
+)  # fmt: skip
+def test_a_name_with_a_colon_that_does_not_fit_is_refused(over: dict[str, object], says: str) -> None:
+    with pytest.raises(ExperimentError) as caught:
+        load(None, over, registers())
+    assert says in str(caught.value)

@@ -1,0 +1,78 @@
+"""Two levels of a rail fabric: where ranks stand in domains and rails, and what phases on their links take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from railweave.framework.errors import ExperimentError, UnsupportedFabricError
+from railweave.framework.model import Fabric, PacketFormat, Schedule
+from railweave.traffic.collectives.all_reduce import check_ranks
+
+RAIL_FABRICS = ("rail-only", "rail-optimised")
+DOMAIN_PHASES = ("reduce-scatter domain", "all-gather domain")
+RAIL_PHASES = ("reduce-scatter rail", "all-gather rail")
+LEVELS = (("domain", "d"), ("rail", "r"))
+"""Last word of a phase's name, and the kind of links that carry it."""
+
+Grid = NDArray[np.int64]
+"""(domains, rails): the rank at each place."""
+
+
+def grid_of(fabric: Fabric, ranks: Sequence[int], what: str, instead: str) -> Grid:
+    """(domains, rails): the rank at each place. The ranks must be every GPU of some domains on some rails.
+
+    `what` is refused by that name otherwise, and `instead` is the collective that runs on any ranks.
+    """
+    check_ranks(fabric, ranks)
+    if fabric.kind not in RAIL_FABRICS:
+        raise UnsupportedFabricError(
+            f"{what} (hierarchical) needs domains and rails ({', '.join(RAIL_FABRICS)}), not {fabric.kind}. Use "
+            f"`--collective {instead}`."
+        )
+    where = fabric.gpu_coordinates[np.asarray(ranks)]
+    domains, row = np.unique(where[:, 0], return_inverse=True)
+    rails, column = np.unique(where[:, 1], return_inverse=True)
+    grid = np.full((len(domains), len(rails)), -1, np.int64)
+    grid[row, column] = np.arange(len(ranks))
+    if np.any(grid < 0):
+        d, k = np.argwhere(grid < 0)[0]
+        raise ExperimentError(
+            f"the ranks use rail {rails[k]} and domain {domains[d]} but not the GPU where they meet; a "
+            f"hierarchical {what} needs the same rails in every domain. Add it, or use `{instead}`."
+        )
+    return grid
+
+
+def phases_s(fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
+    """Seconds of phases one after another: in each, the messages of the busiest sender, every one as long as the
+    longest with its headers, at the slowest d or r link. None on other fabrics than those with rails."""
+    if fabric.kind not in RAIL_FABRICS:
+        return None
+    return sum(level_s(fabric, schedule, packet).values())
+
+
+def level_s(fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> dict[str, float]:
+    """Those seconds by level, `domain` and `rail`."""
+    total = {level: 0.0 for level, _ in LEVELS}
+    for level, kind in LEVELS:
+        rate = float(fabric.capacity_bps[fabric.link_kind == fabric.kinds.index(kind)].min())
+        for phase, name in enumerate(schedule.phase_names):
+            mine = np.flatnonzero(schedule.phase == phase)
+            if name.endswith(level) and mine.size:
+                messages = int(np.max(np.bincount(schedule.src[mine])))
+                total[level] += messages * packet.wire_bytes(int(schedule.size[mine].max())) * 8 / rate
+    return total
+
+
+def one_hop_bps(fabric: Fabric, src: NDArray[np.int32], dst: NDArray[np.int32]) -> NDArray[np.float64]:
+    """(n,): the slowest d link's rate for pairs inside a domain, the slowest r link's for pairs on a rail, and 0
+    for pairs that must change rails on their way."""
+    a, b = fabric.gpu_coordinates[src], fabric.gpu_coordinates[dst]
+    rates = np.zeros(len(src))
+    for axis, kind in ((0, "d"), (1, "r")):
+        rate = float(fabric.capacity_bps[fabric.link_kind == fabric.kinds.index(kind)].min())
+        rates[a[:, axis] == b[:, axis]] = rate
+    return rates

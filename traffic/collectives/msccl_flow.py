@@ -1,0 +1,190 @@
+"""What an MSCCL algorithm moves from where to where, and what each move must wait for.
+
+The steps are played once, with channels that hold any number of messages. Only the flow of data is kept: a move
+waits for those that bring what it sends, and for those that must have read or written the chunk it lands in. The
+order of a thread block's steps beyond that is how a GPU copes with few blocks, and is left aside.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from railweave.traffic.collectives.msccl_file import RECEIVES, REDUCES, SENDS, Algorithm, Block, Place, Step
+from railweave.traffic.collectives.msccl_memory import Memory
+
+
+@dataclass(slots=True)
+class Move:
+    """A message: chunks of the sender's memory to chunks of the receiver's. `line` is that of its send."""
+
+    src: int
+    dst: int
+    chunks: list[int]
+    line: int
+    to: list[int] = field(default_factory=list)
+    reduce: bool = False
+    after: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _Chunk:
+    """Moves that touched a chunk: brought it (`base`), were reduced into it, and read it since it was brought."""
+
+    base: set[int] = field(default_factory=set)
+    reduced: set[int] = field(default_factory=set)
+    readers: set[int] = field(default_factory=set)
+
+
+def moves_of(algorithm: Algorithm, memory: Memory) -> list[Move]:
+    """All moves, each after those it waits for. Raises ExperimentError with the line of a step that cannot be."""
+    flow = _Flow(algorithm, memory)
+    flow.play()
+    return flow.sorted()
+
+
+class _Flow:
+    def __init__(self, algorithm: Algorithm, memory: Memory) -> None:
+        self._algorithm, self._memory = algorithm, memory
+        self._moves: list[Move] = []
+        self._chunks: dict[tuple[int, int], _Chunk] = {}
+        self._channels: dict[tuple[int, int, int], deque[int]] = {}
+        self._done: dict[tuple[int, int], int] = {}
+
+    def play(self) -> None:
+        blocks = [
+            (rank, number, block)
+            for rank, gpu in sorted(self._algorithm.gpus.items())
+            for number, block in sorted(gpu.blocks.items())
+        ]
+        waiting = deque(blocks)
+        idle = 0
+        while waiting:
+            rank, number, block = waiting.popleft()
+            before = self._done.get((rank, number), 0)
+            at = before
+            while at < len(block.steps) and self._ready(rank, block, block.steps[at]):
+                self._do(rank, block, block.steps[at])
+                at += 1
+                self._done[rank, number] = at
+            if at < len(block.steps):
+                waiting.append((rank, number, block))
+            idle = 0 if at > before or at == len(block.steps) else idle + 1
+            if waiting and idle >= len(waiting):
+                self._refuse_stuck(waiting)
+        self._refuse_unreceived()
+
+    def _ready(self, rank: int, block: Block, step: Step) -> bool:
+        if step.needs is not None:
+            number, last = step.needs
+            other = self._algorithm.gpus[rank].blocks.get(number)
+            if other is None or last >= len(other.steps):
+                raise self._refuse(step, f"depid {number} deps {last} is no step of GPU {rank}.")
+            if self._done.get((rank, number), 0) <= last:
+                return False
+        return step.type not in RECEIVES or bool(self._channels.get((block.recv, rank, block.channel)))
+
+    def _do(self, rank: int, block: Block, step: Step) -> None:
+        if step.type == "cpy" and self._places(rank, step, step.src) != self._places(rank, step, step.dst):
+            raise self._refuse(
+                step, "step type cpy is not supported but between places that are one when run in place. Send "
+                "from the source, or let the receiver write to both.",
+            )  # fmt: skip
+        if step.type in RECEIVES:
+            self._receive(rank, block, step)
+        if step.type in SENDS:
+            self._send(rank, block, step)
+
+    def _receive(self, rank: int, block: Block, step: Step) -> None:
+        number = self._channels[block.recv, rank, block.channel].popleft()
+        move = self._moves[number]
+        move.reduce = step.type in REDUCES
+        move.to = self._places(rank, step, step.src if step.type == "rrs" else step.dst)
+        if len(move.to) != len(move.chunks):
+            raise self._refuse(
+                step, f"it receives {len(move.to)} chunks where line {move.line} sends {len(move.chunks)}."
+            )
+        if step.type in ("rrc", "rrcs") and self._places(rank, step, step.src) != move.to:
+            raise self._refuse(step, f"step type {step.type} is supported in place only: give src as dst.")
+        for place in move.to:
+            held = self._chunks.setdefault((rank, place), _Chunk())
+            move.after |= held.base | held.readers
+            if move.reduce:
+                held.reduced.add(number)
+            else:
+                move.after |= held.reduced
+                held.base, held.reduced, held.readers = {number}, set(), set()
+        move.after.discard(number)
+
+    def _send(self, rank: int, block: Block, step: Step) -> None:
+        number = len(self._moves)
+        place = step.dst if step.type in ("rcs", "rrcs") else step.src
+        move = Move(rank, block.send, self._places(rank, step, place), step.line)
+        self._moves.append(move)
+        for chunk in move.chunks:
+            held = self._chunks.setdefault((rank, chunk), _Chunk())
+            move.after |= held.base | held.reduced
+            held.readers.add(number)
+        self._channels.setdefault((rank, block.send, block.channel), deque()).append(number)
+
+    def _places(self, rank: int, step: Step, place: Place) -> list[int]:
+        buffer, first = place
+        length = self._memory.length(rank, buffer)
+        if first < 0 or first + step.count > length:
+            raise self._refuse(
+                step, f"chunks {first} to {first + step.count - 1} of buffer {buffer} of GPU {rank}, which has "
+                f"{length}.",
+            )  # fmt: skip
+        return [self._memory.chunk(rank, (buffer, first + i)) for i in range(step.count)]
+
+    def sorted(self) -> list[Move]:
+        """In an order that respects what they wait for; as they were sent, otherwise."""
+        order: list[int] = []
+        place: dict[int, int] = {}
+        left = dict.fromkeys(range(len(self._moves)))
+        while left:
+            ready = [i for i in left if all(j in place for j in self._moves[i].after)]
+            if not ready:
+                lines = sorted({self._moves[i].line for i in self._circle(next(iter(left)), place)})
+                raise self._algorithm.refuse(
+                    lines[0], "messages swap chunks that each must read before the other writes (lines "
+                    f"{', '.join(map(str, lines))}). Receive into scratch chunks.",
+                )  # fmt: skip
+            for i in ready:
+                place[i] = len(order)
+                order.append(i)
+                del left[i]
+        for move in self._moves:
+            move.after = {place[j] for j in move.after}
+        return [self._moves[i] for i in order]
+
+    def _circle(self, start: int, placed: dict[int, int]) -> Iterator[int]:
+        """Moves that wait for one another, found by going on to what one waits for until it comes again."""
+        seen: list[int] = []
+        at = start
+        while at not in seen:
+            seen.append(at)
+            at = next(j for j in self._moves[at].after if j not in placed)
+        return iter(seen[seen.index(at) :])
+
+    def _refuse_stuck(self, waiting: deque[tuple[int, int, Block]]) -> None:
+        rank, number, block = waiting[0]
+        step = block.steps[self._done.get((rank, number), 0)]
+        what = (
+            f"step {step.needs[1]} of tb {step.needs[0]}"
+            if step.needs
+            else f"a message from GPU {block.recv}"
+        )
+        raise self._refuse(step, f"step type {step.type} of GPU {rank} waits for ever, for {what}.")
+
+    def _refuse_unreceived(self) -> None:
+        for (src, dst, channel), left in self._channels.items():
+            if left:
+                raise self._algorithm.refuse(
+                    self._moves[left[0]].line,
+                    f"GPU {dst} never receives what GPU {src} sends on channel {channel}.",
+                )
+
+    def _refuse(self, step: Step, why: str) -> Exception:
+        return self._algorithm.refuse(step.line, why)

@@ -1,0 +1,1 @@
+"""Workloads: what applications send, as schedules that carry real numbers."""
