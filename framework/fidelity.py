@@ -13,6 +13,7 @@ BUSY_MACHINE = 0.97
 LATE_SENDER_S = 0.1
 RETRANSMITTED = 0.01
 SLOWER_THAN_MODEL = 1.15
+FULL_BUFFER = 0.8
 EARLY = 1.0
 
 
@@ -38,7 +39,7 @@ class Evidence:
     retransmitted: float
     drops: int
     send_buffer_bytes: int
-    send_buffer_needed_bytes: int
+    send_buffer_used_bytes: int
 
 
 def judge(evidence: Evidence) -> Fidelity:
@@ -61,16 +62,18 @@ def judge(evidence: Evidence) -> Fidelity:
         degraded.append(
             f"a sender was {evidence.send_lag_s * 1e3:.0f} ms late: the machine was busy; lower rate_scale"
         )
+    if evidence.drops:
+        degraded.append(f"{evidence.drops} packets were dropped because a link's queue was full")
     if evidence.retransmitted > RETRANSMITTED:
         degraded.append(f"{evidence.retransmitted:.1%} of the packets were sent again")
     if evidence.healthy_ratios_to_model:
         median = sorted(evidence.healthy_ratios_to_model)[len(evidence.healthy_ratios_to_model) // 2]
         if median > SLOWER_THAN_MODEL:
             degraded.append(f"healthy iterations took {median:.2f} times the algorithm's closed form")
-    if 0 < evidence.send_buffer_bytes < evidence.send_buffer_needed_bytes:
+    if 0 < FULL_BUFFER * evidence.send_buffer_bytes < evidence.send_buffer_used_bytes:
         degraded.append(
-            f"the switches' send buffer holds {evidence.send_buffer_bytes >> 10} KiB, the windows may fill "
-            f"{evidence.send_buffer_needed_bytes >> 10} KiB: raise net.core.wmem_max or run as root"
+            f"waiting packets took {evidence.send_buffer_used_bytes >> 10} KiB of the {evidence.send_buffer_bytes >> 10} "
+            "KiB by which a switch sends, and beyond it they are dropped: raise net.core.wmem_max or run as root"
         )
     verdict: Verdict = "invalid" if invalid else "degraded" if degraded else "pass"
     return Fidelity(verdict, (*invalid, *degraded))

@@ -160,7 +160,7 @@ def _fidelity(
             retransmitted=sum(i.retransmitted for i in iterations) / max(1, sent),
             drops=int(findings["links"]["drops"].sum()),
             send_buffer_bytes=findings["send_buffer_bytes"],
-            send_buffer_needed_bytes=findings["send_buffer_needed_bytes"],
+            send_buffer_used_bytes=findings["send_buffer_used_bytes"],
         )
     )
     return Fidelity(found.verdict, found.reasons)
