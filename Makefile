@@ -48,12 +48,12 @@ define install
 endef
 
 $(VENV)/.emu: pyproject.toml | system $(VENV)/bin/python
-	$(call install,emu)
+	$(call install,emu$(comma)ilp)
 	.ci/system-packages $(VENV)
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | system $(VENV)/bin/python
-	$(call install,emu$(comma)dev)
+	$(call install,emu$(comma)ilp$(comma)dev)
 	.ci/system-packages $(VENV)
 	touch $@ $(VENV)/.emu
 
