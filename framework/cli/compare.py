@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import click
@@ -38,7 +36,7 @@ def compare(
     ctx: click.Context, /, repeat: int, modes: str, as_json: bool, verbose: bool, **_: object
 ) -> None:
     """Run the same experiment with each router (`--router A,B,...`), in turn, with the same seeds, and print medians,
-    spread and the ratio to the first. The runs' directories are not kept.
+    spread and the ratio to the first. Each run leaves its directory under runs/.
     """
     from railweave.framework.comparison import Way
     from railweave.framework.comparison import compare as compared
@@ -80,8 +78,11 @@ def _run(plan: Any) -> Any:
     from railweave.framework import runner
     from railweave.framework.rundir import RunDirectory
 
-    with tempfile.TemporaryDirectory(prefix="railweave-compare-") as folder:
-        return runner.run(plan, RunDirectory(Path(folder)), lambda _: None)
+    directory = RunDirectory.create(None, f"compare-{plan.experiment.router.name}")
+    directory.write_experiment(plan.yaml())
+    result = runner.run(plan, directory, lambda _: None)
+    directory.write_result(result)
+    return result
 
 
 def _cells(row: Any) -> tuple[object, ...]:
