@@ -80,7 +80,7 @@ def result(plan: Plan, findings: Mapping[str, Any], tear_down_s: float) -> RunRe
     return RunResult(
         experiment=plan.document(),
         seed=plan.experiment.seed,
-        versions=versions(findings["datapath"]),
+        versions={**versions(), **{k: findings[k] for k in ("openvswitch", "datapath")}},
         fabric=FabricFigures.of(plan.fabric, findings["rate_scale"]),
         controller=ControllerFigures(
             plan.experiment.controller.name, findings["rules"], findings["install_s"]
@@ -166,9 +166,9 @@ def _fidelity(
     return Fidelity(found.verdict, found.reasons)
 
 
-def versions(datapath: str) -> dict[str, str]:
+def versions() -> dict[str, str]:
     """What the run was made with."""
-    found = {"python": platform.python_version(), "kernel": platform.release(), "datapath": datapath}
+    found = {"python": platform.python_version(), "kernel": platform.release()}
     for name in VERSIONED:
         try:
             found[name] = version(name)

@@ -25,6 +25,7 @@ from railweave.framework.lab.calibration import Capacity, auto_scale, busiest_ph
 from railweave.framework.lab.children import Watch
 from railweave.framework.lab.emulation import Emulation, cpu_seconds, proportional_memory_bytes
 from railweave.framework.lab.injury import inject
+from railweave.framework.lab.ovs import run, tool
 from railweave.framework.lab.probing import Prober
 from railweave.framework.lab.switchboard import Switchboard
 from railweave.framework.model import HealthSnapshot, all_pairs
@@ -359,6 +360,7 @@ class Conductor:
             "rate_scale": self.rate_scale,
             "capacity_hops_s": self.capacity.hops_s if self.capacity else None,
             "datapath": "kernel" if self.lab.kernel_datapath else "userspace",
+            "openvswitch": run([tool("ovs-vswitchd"), "--version"]).split()[3],
             "shards": len(self.lab.shards),
             "send_buffer_bytes": self.lab.send_buffer_bytes,
             "send_buffer_used_bytes": self._send_buffer_used(),
