@@ -31,7 +31,7 @@ setup: $(VENV)/.emu
 dev: $(VENV)/.dev
 
 system:
-	.ci/system-packages $(VENV)
+	.ci/system-packages $(VENV) $(PYTHON)
 
 $(VENV)/bin/python: | system
 	@test -n "$(PYTHON)" || { echo "No Python 3.11, 3.12 or 3.13 found. Install one, or: make PYTHON=/path/to/python"; exit 2; }
@@ -49,12 +49,12 @@ endef
 
 $(VENV)/.emu: pyproject.toml | system $(VENV)/bin/python
 	$(call install,emu$(comma)ilp)
-	.ci/system-packages $(VENV)
+	.ci/system-packages $(VENV) $(PYTHON)
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | system $(VENV)/bin/python
 	$(call install,emu$(comma)ilp$(comma)dev)
-	.ci/system-packages $(VENV)
+	.ci/system-packages $(VENV) $(PYTHON)
 	touch $@ $(VENV)/.emu
 
 comma := ,
