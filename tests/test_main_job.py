@@ -175,6 +175,10 @@ def test_killed_during_bring_up_it_leaves_nothing(delay_s: float, tmp_path: Path
     lab.wait()
 
 
+def _without_xdg() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+
+
 def _readable_by_nobody(path: Path) -> bool:
     return all(p.stat().st_mode & 0o005 == 0o005 for p in (path, *path.parents))
 
@@ -195,9 +199,10 @@ def test_an_ordinary_user_needs_no_root(tmp_path: Path) -> None:
     prefix = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
     try:
         done = railweave(*SMALL, "--fault", FAULT, "--json", "-", "--out", str(home / "run"), prefix=prefix,
-                         cwd=home, env={**os.environ, "HOME": str(home)})  # fmt: skip
+                         cwd=home, env={**_without_xdg(), "HOME": str(home)})  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["rows"][-1]["wrong"] == 0
+        assert [entry.name for entry in home.iterdir()] == ["run"], "nothing but the run directory"
     finally:
         subprocess.run(["rm", "-r", str(home)], check=True)
 

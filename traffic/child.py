@@ -18,6 +18,14 @@ STOP_S = 3.0
 LAST_LINES = 6
 
 
+NOWHERE = "/dev/null/none"
+ENVIRONMENT = {
+    "OPENBLAS_NUM_THREADS": "1",  # threads and memory for algebra that we do not do
+    # scapy would keep a cache and make folders in the user's home; a run leaves its run directory alone
+    **dict.fromkeys(("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"), NOWHERE),
+}
+
+
 class Child:
     """`python -m MODULE FD [arguments]` with a channel on FD; it ends when the channel closes.
 
@@ -35,7 +43,7 @@ class Child:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", module, str(fd), *arguments],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(fd, *pass_fds),
-                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # threads and memory for algebra that we do not do
+                env={**os.environ, **ENVIRONMENT},
             )  # fmt: skip
 
     def order(self, message: Mapping[str, Any]) -> None:
