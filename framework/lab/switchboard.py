@@ -97,7 +97,7 @@ class Switchboard:
                     self.switches_up.add(data["dpid"])
                 case "switch_down":
                     self.switches_up.discard(data["dpid"])
-                case "installed":
+                case "installed" if not data["missing"]:  # else some switches have not connected again yet
                     self.install_s = data["seconds"]
                     if self.restarts:
                         self._tell(f"the controller is back; {data['rules']} rules agree with the switches")
