@@ -149,7 +149,7 @@ def _group(rows: Sequence[Row]) -> Group:
 
 
 def link_figures(
-    fabric: Fabric, sent_bytes: NDArray[Any], drops: NDArray[Any], seconds: float, health: HealthSnapshot
+    fabric: Fabric, sent_bytes: NDArray[Any], drops: NDArray[Any], seconds: float, link_score: NDArray[Any]
 ) -> tuple[LinkFigures, ...]:
     """Every link's figures over a run of `seconds`. `fabric` has emulated rates; arrays are (n_links,)."""
     used = (
@@ -164,7 +164,7 @@ def link_figures(
             int(sent_bytes[i]),
             int(drops[i]),
             float(used[i]),
-            float(health.link_score[i]),
+            float(link_score[i]),
         )
         for i in range(fabric.n_links)
     )

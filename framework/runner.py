@@ -15,7 +15,7 @@ import numpy as np
 
 from railweave.framework.experiment import Plan
 from railweave.framework.fidelity import Evidence, judge
-from railweave.framework.figures import iteration_groups, iteration_of, iteration_rows
+from railweave.framework.figures import iteration_groups, iteration_of, iteration_rows, link_figures
 from railweave.framework.limits import cut_bound_s
 from railweave.framework.model import Fabric, IterationResult
 from railweave.framework.results import (
@@ -24,7 +24,6 @@ from railweave.framework.results import (
     FaultFigures,
     Fidelity,
     HealthPoint,
-    LinkFigures,
     RerouteFigures,
     RunResult,
     Timing,
@@ -74,6 +73,7 @@ def result(plan: Plan, findings: Mapping[str, Any], tear_down_s: float) -> RunRe
         model_s=model_s,
     )
     faults = _faults(plan, findings["faults"])
+    sent = findings["links"]
     reroutes = tuple(
         RerouteFigures(r["t_s"], r["version"], r["pairs_changed"], r["why"]) for r in findings["reroutes"]
     )
@@ -87,7 +87,7 @@ def result(plan: Plan, findings: Mapping[str, Any], tear_down_s: float) -> RunRe
         ),
         rows=rows,
         iterations=iteration_groups(rows, faults, reroutes),
-        links=_links(scaled, findings),
+        links=link_figures(scaled, sent["bytes"], sent["drops"], findings["run_s"], sent["h_score"]),
         health=tuple(
             HealthPoint(h["t_s"], h["version"], h["elements"], h["links"]) for h in findings["health"]
         ),
@@ -120,18 +120,6 @@ def _faults(plan: Plan, fired: Sequence[Mapping[str, Any]]) -> tuple[FaultFigure
         t_s = next((t for text, t in times if text == fault.text), None)
         figures.append(FaultFigures(fault.text, fault.verb, fault.fault.target, t_s, len(fault.links)))
     return tuple(figures)
-
-
-def _links(scaled: Fabric, findings: Mapping[str, Any]) -> tuple[LinkFigures, ...]:
-    links, seconds = findings["links"], findings["run_s"]
-    used = links["bytes"] * 8 / (scaled.capacity_bps * seconds)
-    return tuple(
-        LinkFigures(
-            scaled.link_name(i), scaled.kinds[scaled.link_kind[i]], int(links["bytes"][i]),
-            int(links["drops"][i]), float(used[i]), float(links["h_score"][i]),
-        )
-        for i in range(scaled.n_links)
-    )  # fmt: skip
 
 
 def _fidelity(

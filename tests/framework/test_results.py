@@ -143,7 +143,7 @@ def test_every_iteration_is_in_one_group(seconds: list[float], broken: float, an
 def test_utilisation_is_bits_sent_over_bits_possible(fabric: Fabric) -> None:
     sent = np.zeros(fabric.n_links)
     sent[5] = fabric.capacity_bps[5] / 8 * 3
-    found = link_figures(fabric, sent, np.zeros(fabric.n_links, int), 6.0, HealthSnapshot.healthy(fabric))
+    found = link_figures(fabric, sent, np.zeros(fabric.n_links, int), 6.0, np.ones(fabric.n_links))
     assert found[5].utilisation == pytest.approx(0.5)
     assert found[4].utilisation == 0
     assert found[5].name == fabric.link_name(5)
