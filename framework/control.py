@@ -80,9 +80,6 @@ class RouteControl:
         self._changed_at = np.where(changed, now_s, self._changed_at)
         return Reroute(update, self.entropies, table, int(changed.sum()), why, tuple(self.cut()))
 
-    def _check(self, table: RouteTable, health: HealthSnapshot) -> None:
-        check_table(self.fabric, table, health, allow_cut=True)
-
     def cut(self) -> list[str]:
         """The pairs that have no path now."""
         name = self.fabric.node_name

@@ -47,6 +47,7 @@ class Sender:
         self._budget = budget
         self._pending = pending
         self._heads: dict[int, Heads] = {}
+        self._entropies: list[int] = []
         self._paths: list[Path] = []
         self._turn = self._again_turn = 0
         self._stride = 1
@@ -73,12 +74,17 @@ class Sender:
 
     # -- paths -----------------------------------------------------------------------------------------
     def use_paths(self, udp_src: Sequence[int], rates_bps: Sequence[float], now: float) -> None:
-        """Send from now on over these entropies, in turn; `rates_bps` are those of their paths, 0 if unknown."""
+        """Send from now on over these entropies, in turn; `rates_bps` are those of their paths, 0 if unknown.
+
+        The turn goes on where it was if the entropies stay, so that their counts differ by one at most.
+        """
         for entropy in udp_src:
             if entropy not in self._heads:
                 self._heads[entropy] = Heads(self._to, entropy)
+        if self._entropies != list(udp_src):
+            self._entropies = list(udp_src)
+            self._turn = self._again_turn = 0
         self._paths = [Path(self._heads[entropy]) for entropy in udp_src]
-        self._turn = self._again_turn = 0
         full = self._packet.full_packet_bytes
         self.window = self._tuning.window(sum(rates_bps), len(udp_src), full)
         self._stride = max(1, min(self.window // 4, 8))

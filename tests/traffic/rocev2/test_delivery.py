@@ -147,6 +147,22 @@ def test_first_transmissions_spread_evenly_over_the_paths_of_the_table_in_force(
         assert max(sent.values()) - min(sent.values()) <= 1
 
 
+def test_tables_that_leave_a_pair_as_it_is_do_not_start_its_turn_again() -> None:
+    fabric = MemoryFabric(2)
+    schedule = one_message(301 * 256)
+    buffers = Buffers(schedule)
+    buffers.fill([np.arange(301 * 64, dtype=np.int32)] * 2)
+    fabric.engine.use_entropies(table(2, {(0, 1): 3}), 0.0)
+    fabric.engine.prepare(schedule, buffers)
+    fabric.engine.begin(0.0)
+    for version, sent in enumerate((40, 80, 121), start=2):
+        fabric.advance(lambda sent=sent: len(fabric.seen) > sent)
+        fabric.engine.use_entropies(table(2, {(0, 1): 3}, version=version), fabric.now)
+    fabric.advance(lambda: fabric.engine.drained)
+    counts = Counter(int.from_bytes(frame[34:36], "big") for _, src, _, frame in fabric.seen if src == 0)
+    assert sorted(counts.values()) == [100, 100, 101]
+
+
 def test_a_reroute_in_the_middle_loses_and_repeats_nothing() -> None:
     """The old path is slow and still full when the new one takes over: packets overtake, none is sent again."""
     fabric = MemoryFabric(2)
