@@ -50,7 +50,7 @@ def compare(results: Sequence[tuple[Way, Sequence[RunResult]]]) -> list[Comparis
                 way, len(runs), median(healthy) if healthy else None, middle,
                 (min(faulted), max(faulted)) if faulted else None,
                 first / middle if first and middle else None,
-                sum(run.summary.wrong for run in runs),
+                sum(run.wrong for run in runs),
                 tuple(run.fidelity.verdict for run in runs),
             )
         )  # fmt: skip

@@ -41,11 +41,15 @@ from railweave.framework.parameters import Value
 from railweave.framework.problems import Settings
 from railweave.framework.quantities import exact
 from railweave.framework.registry import Registers
+from railweave.framework.sizes import spoken
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything decided before a run starts. `fabric` has declared rates; plugins carry their options."""
+    """Everything decided before a run starts. `fabric` has declared rates; plugins carry their options.
+
+    `collective`: what the GPUs do, also when it is a workload. `schedules`: one for each size, ascending.
+    """
 
     experiment: Experiment
     topology: Topology
@@ -57,11 +61,25 @@ class Plan:
     controller: Controller
     transport: Transport
     engine: Engine
-    schedule: Schedule
+    schedules: tuple[Schedule, ...]
     packet: PacketFormat
     faults: tuple[ResolvedFault, ...]
     pcap_links: tuple[int, ...]
     notes: tuple[str, ...] = ()
+
+    @property
+    def schedule(self) -> Schedule:
+        """That of the largest size."""
+        return self.schedules[-1]
+
+    @property
+    def iterations(self) -> int:
+        """Of all sizes together."""
+        return self.experiment.iterations * len(self.schedules)
+
+    def schedule_of(self, iteration: int) -> Schedule:
+        """The schedule that iteration 0..iterations-1 carries out: one size after the other."""
+        return self.schedules[iteration // self.experiment.iterations]
 
     def document(self) -> dict[str, object]:
         """The resolved experiment as plain data in base units; `from_document` makes this plan of it."""
@@ -70,8 +88,8 @@ class Plan:
     def yaml(self) -> str:
         """The resolved experiment as a file a person reads, and `railweave run` runs again."""
         document = self.document()
-        for kind in KINDS:
-            plugin = getattr(self, kind)
+        for kind in (kind for kind in KINDS if kind in document):
+            plugin = self.collective if kind == "workload" else getattr(self, kind)
             units = {p.name: p for p in getattr(plugin, "parameters", ())}
             section = document[kind]
             assert isinstance(section, dict)
@@ -79,7 +97,7 @@ class Plan:
         health = document["health"]
         assert isinstance(health, dict)
         document["health"] = {k: exact(PARAMETERS[f"health.{k}"], v) for k, v in health.items()}
-        document["size"] = exact(PARAMETERS["size"], self.experiment.size)
+        document["size"] = spoken(self.experiment.size)
         return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
 
@@ -153,8 +171,13 @@ def _plan(found: Settings, registers: Registers) -> Plan:
     asked, broken = experiment(found)
     things: dict[str, Any] = {}
     choices: dict[str, Choice] = {}
+    instead = "workload" if asked.workload else "collective"
+    if asked.workload and "collective" in found.value:
+        found.report(
+            ("workload",), "stands in place of a collective, and there is one too. Give one of them."
+        )
     for kind in KINDS:
-        if kind in broken:
+        if kind in broken or (kind in ("workload", "collective") and kind != instead):
             continue
         thing, choice = _chosen(found, registers, kind, getattr(asked, kind))
         if choice is not None:
@@ -163,31 +186,32 @@ def _plan(found: Settings, registers: Registers) -> Plan:
     if "topology" in things and "topology" not in unread:
         params = choices["topology"].options
         fabric = _guarded(found, ("topology",), lambda: things["topology"].build(params))
-    if not broken & {"size", "dtype"} and asked.size % np.dtype(asked.dtype).itemsize:
-        width = np.dtype(asked.dtype).itemsize
-        found.report(
-            ("size",), f"{asked.size} bytes are not whole elements of {asked.dtype} ({width} bytes each)."
-        )
+    width = np.dtype(asked.dtype).itemsize
+    odd = next((size for size in asked.sizes if size % width), None)
+    if odd is not None and not broken & {"size", "dtype"}:
+        found.report(("size",), f"{odd} bytes are not whole elements of {asked.dtype} ({width} bytes each).")
     faults: tuple[ResolvedFault, ...] = ()
     pcap: tuple[int, ...] = ()
-    schedule: Schedule | None = None
+    schedules: tuple[Schedule, ...] | None = None
     if fabric is not None:
-        for kind in ("router", "collective"):
+        for kind in ("router", instead):
             if kind in things:
                 _must_serve(found, registers, kind, choices[kind].name, things[kind], fabric)
         if "faults" not in broken:
-            faults = _faults(found, asked, fabric, 1 << 60 if "iterations" in broken else asked.iterations)
+            count = 1 << 60 if "iterations" in broken else asked.iterations * len(asked.sizes)
+            faults = _faults(found, asked, fabric, count)
         if "pcap" not in broken:
             pcap = _captured(found, asked, fabric)
-        if "collective" in things and not found.problems:
-            ranks, size, dtype, redop = range(fabric.n_gpus), asked.size, asked.dtype, asked.redop
-            schedule = _guarded(
+        if instead in things and not found.problems:
+            ranks, dtype, redop = range(fabric.n_gpus), asked.dtype, asked.redop
+            plan = things[instead].schedule
+            schedules = _guarded(
                 found,
-                ("collective",),
-                lambda: things["collective"].schedule(fabric, ranks, size, dtype, redop),
+                (instead,),
+                lambda: tuple(plan(fabric, ranks, size, dtype, redop) for size in asked.sizes),
             )
     found.check()
-    assert fabric is not None and schedule is not None
+    assert fabric is not None and schedules is not None
     resolved = asked.model_copy(update={**choices, "faults": tuple(f.text for f in faults)})
     return Plan(
         experiment=resolved,
@@ -195,12 +219,12 @@ def _plan(found: Settings, registers: Registers) -> Plan:
         topology_params=_values(choices["topology"]),
         fabric=fabric,
         router=things["router"],
-        collective=things["collective"],
+        collective=things[instead],
         estimator=things["estimator"],
         controller=things["controller"],
         transport=things["transport"],
         engine=things["engine"],
-        schedule=schedule,
+        schedules=schedules,
         packet=PacketFormat(asked.path_mtu),
         faults=faults,
         pcap_links=pcap,
@@ -253,6 +277,9 @@ def serves(thing: Router | Collective, fabric_kind: str) -> bool:
 
 def _faults(found: Settings, asked: Experiment, fabric: Fabric, iterations: int) -> tuple[ResolvedFault, ...]:
     chosen = found.value.get("faults") is not None
+    if len(asked.sizes) > 1 and not chosen:
+        found.notes.append("no fault in this run: it sweeps over sizes; give one with --fault if you want it")
+        return ()
     resolved = []
     for i, text in enumerate(asked.faults):
         try:

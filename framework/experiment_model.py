@@ -14,18 +14,20 @@ from railweave.framework.errors import ExperimentError
 from railweave.framework.health.options import Aggregate, HealthOptions
 from railweave.framework.parameters import Parameter, Value
 from railweave.framework.problems import Settings, did_you_mean
+from railweave.framework.sizes import SIZE, canonical, parse_sizes
 from railweave.framework.yamlmarks import Key, read
 
 KINDS = {
     "topology": "rail-only",
     "router": "hscore",
     "collective": "all-reduce",
+    "workload": "",
     "estimator": "delay",
     "controller": "ryu",
     "transport": "rocev2",
     "engine": "emulation",
 }
-"""Keys that choose a plugin, and the plugin chosen by default."""
+"""Keys that choose a plugin, and the plugin chosen by default; a workload takes the collective's place."""
 
 DEFAULT_FAULT = "at=iter:4 degrade rail:1 to=20%"
 DTYPES = ("float32", "float16", "int32", "int8")
@@ -37,7 +39,7 @@ PARAMETERS = {
     p.name: p
     for p in (
         Parameter("name", "", "text", "what you call this experiment"),
-        Parameter("size", 1 << 20, "bytes", "size of the collective, in nccl-tests' meaning", minimum=0),
+        SIZE,
         Parameter("dtype", "float32", "text", "type of the elements", choices=DTYPES),
         Parameter("redop", "sum", "text", "what a reduction does", choices=REDOPS),
         Parameter("iterations", 12, "count", "how often the collective runs", minimum=1, maximum=100_000),
@@ -82,6 +84,14 @@ def _checked(parameter: Parameter, or_word: str = "") -> BeforeValidator:
     return BeforeValidator(check)
 
 
+def _sized(given: object) -> Value:
+    """Bytes, or the text of a sweep."""
+    try:
+        return canonical(given) if isinstance(given, str) and ":" in given else _convert(SIZE, given)
+    except ExperimentError as error:
+        raise PydanticCustomError("refused", "{why}", {"why": str(error)}) from None
+
+
 def _fault_texts(given: object) -> object:
     """`none`, one text, or a list of texts."""
     texts = [given] if isinstance(given, str) else given
@@ -107,7 +117,7 @@ def _choice(default: str) -> BeforeValidator:
     with its option `file`."""
 
     def check(given: object) -> object:
-        if isinstance(given, Choice):
+        if isinstance(given, Choice) or (given is None and not default):
             return given
         if isinstance(given, str):
             given = {"name": given}
@@ -116,6 +126,8 @@ def _choice(default: str) -> BeforeValidator:
             raise PydanticCustomError("refused", "{why}", {"why": why})
         options = {k: v for k, v in given.items() if k != "name"}
         name = given.get("name", default)
+        if name == "":
+            raise PydanticCustomError("refused", "{why}", {"why": "has options but no name, such as ptdp."})
         if isinstance(name, str) and ":" in name:
             plugin, _, file = name.partition(":")
             if options.get("file", file) != file:
@@ -160,6 +172,7 @@ class Health(_Frozen):
 class Experiment(_Frozen):
     """Every key of the experiment file. Units: bytes, seconds (emulated), shares 0..1.
 
+    `workload`: what the GPUs do instead of a collective. `size`: bytes, or a sweep of sizes as text.
     `rate_scale`: emulated rate over declared rate, or auto. `timeout`: the longest one iteration may take, or
     auto. `faults`: texts as framework/faults.py reads them. `pcap`: names of links to capture.
     """
@@ -168,7 +181,8 @@ class Experiment(_Frozen):
     topology: Annotated[Choice, _choice(KINDS["topology"])] = Choice(name=KINDS["topology"])
     router: Annotated[Choice, _choice(KINDS["router"])] = Choice(name=KINDS["router"])
     collective: Annotated[Choice, _choice(KINDS["collective"])] = Choice(name=KINDS["collective"])
-    size: Annotated[int, _checked(PARAMETERS["size"])] = 1 << 20
+    workload: Annotated[Choice | None, _choice(KINDS["workload"])] = None
+    size: Annotated[int | str, BeforeValidator(_sized)] = 1 << 20
     dtype: Annotated[str, _checked(PARAMETERS["dtype"])] = "float32"
     redop: Annotated[str, _checked(PARAMETERS["redop"])] = "sum"
     iterations: Annotated[int, _checked(PARAMETERS["iterations"])] = 12
@@ -185,11 +199,23 @@ class Experiment(_Frozen):
     pcap: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
     seed: Annotated[int, _checked(PARAMETERS["seed"])] = 1
 
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Every size that is run, `iterations` times each, ascending."""
+        return parse_sizes(self.size)
+
+    @property
+    def traffic(self) -> Choice:
+        """What the GPUs do: the workload if there is one, else the collective."""
+        return self.workload or self.collective
+
     def document(self) -> dict[str, object]:
         """Plain data that reads back as this experiment: base units, every option spelt out."""
         document: dict[str, object] = {}
         for key in type(self).model_fields:
             value = getattr(self, key)
+            if key == ("collective" if self.workload else "workload"):
+                continue
             if isinstance(value, Choice):
                 value = {"name": value.name, **value.options}
             elif isinstance(value, Health):

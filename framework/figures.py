@@ -33,77 +33,73 @@ def iteration_of(found: Mapping[str, Any]) -> IterationResult:
     return IterationResult(**{**values, "phase_seconds": tuple(found["phase_seconds"])})
 
 
-def iteration_rows(
-    iterations: Sequence[IterationResult],
-    starts_s: Sequence[float],
-    *,
-    schedule: Schedule,
-    rate_scale: float,
-    busbw_factor: float,
-    bounds_s: Sequence[float | None],
-    model_s: float | None,
-) -> tuple[Row, ...]:
-    """A row per iteration and, last, the summary: mean times, summed counts.
-
-    `starts_s`: when each began on the run's clock; `bounds_s`: its physical limit; `model_s`: the closed form.
-    All in emulated seconds. algbw = S / t and busbw = algbw x factor, in declared GB/s (nccl-tests,
-    doc/PERFORMANCE.md).
-    """
-    if not iterations:
-        raise RunFailedError("no iteration ended, so there is no result. See the lab's log.")
-    basis = _Basis(schedule, rate_scale, busbw_factor, model_s)
-    rows = [
-        basis.row(found, start, bound)
-        for found, start, bound in zip(iterations, starts_s, bounds_s, strict=True)
-    ]
-    known = [b for b in bounds_s if b is not None]
-    summary = basis.row(_mean(iterations), starts_s[0], fmean(known) if len(known) == len(rows) else None)
-    return (*rows, replace(summary, iteration=None))
-
-
 @dataclass(frozen=True, slots=True)
-class _Basis:
-    """What all rows of a run have in common."""
+class Lap:
+    """One iteration and what its row is made of, in emulated seconds and bytes.
 
+    `start_s`: when it began on the run's clock; `bound_s`: its physical limit; `model_s`: its closed form; None
+    where there is none; `link_bytes`: what all links carried meanwhile.
+    """
+
+    found: IterationResult
     schedule: Schedule
-    rate_scale: float
-    busbw_factor: float
+    start_s: float
+    bound_s: float | None
     model_s: float | None
+    link_bytes: float
 
-    def row(self, found: IterationResult, start_s: float, bound_s: float | None) -> Row:
-        schedule, seconds = self.schedule, found.seconds
-        declared_s = seconds * self.rate_scale
-        algbw = schedule.size_bytes / declared_s / 1e9 if declared_s > 0 else 0.0
-        return Row(
-            iteration=found.iteration,
-            t_s=start_s,
-            size_bytes=schedule.size_bytes,
-            count=schedule.size_bytes // np.dtype(schedule.dtype).itemsize,
-            type=NCCL_TYPES.get(schedule.dtype, schedule.dtype),
-            redop=schedule.redop,
-            time_us=seconds * 1e6,
-            declared_time_us=declared_s * 1e6,
-            algbw_gbs=algbw,
-            busbw_gbs=algbw * self.busbw_factor,
-            wrong=found.wrong,
-            bound_us=_times(bound_s, 1e6),
-            ratio_to_bound=_times(bound_s, 1 / seconds) if seconds > 0 else None,
-            model_us=_times(self.model_s, 1e6),
-            ratio_to_model=_times(self.model_s, 1 / seconds) if seconds > 0 else None,
-            packets=found.packets_sent,
-            retransmitted=found.retransmitted,
-            duplicates=found.duplicates,
-            phase_us=tuple(p * 1e6 for p in found.phase_seconds),
-        )
+
+def iteration_rows(laps: Sequence[Lap], *, rate_scale: float, busbw_factor: float) -> tuple[Row, ...]:
+    """A row per iteration and, last, a summary per size: mean times, summed counts.
+
+    algbw = S / t and busbw = algbw x factor, in declared GB/s (nccl-tests, doc/PERFORMANCE.md).
+    """
+    if not laps:
+        raise RunFailedError("no iteration ended, so there is no result. See the lab's log.")
+    sizes = sorted({lap.schedule.size_bytes for lap in laps})
+    means = [_mean([lap for lap in laps if lap.schedule.size_bytes == size]) for size in sizes]
+    rows = [_row(lap, rate_scale, busbw_factor) for lap in laps]
+    summaries = [replace(_row(lap, rate_scale, busbw_factor), iteration=None) for lap in means]
+    return (*rows, *summaries)
+
+
+def _row(lap: Lap, rate_scale: float, busbw_factor: float) -> Row:
+    found, schedule, seconds = lap.found, lap.schedule, lap.found.seconds
+    declared_s = seconds * rate_scale
+    per_s = 1 / declared_s / 1e9 if declared_s > 0 else 0.0
+    algbw = schedule.size_bytes * per_s
+    return Row(
+        iteration=found.iteration,
+        t_s=lap.start_s,
+        size_bytes=schedule.size_bytes,
+        count=schedule.size_bytes // np.dtype(schedule.dtype).itemsize,
+        type=NCCL_TYPES.get(schedule.dtype, schedule.dtype),
+        redop=schedule.redop,
+        time_us=seconds * 1e6,
+        declared_time_us=declared_s * 1e6,
+        algbw_gbs=algbw,
+        busbw_gbs=algbw * busbw_factor,
+        netbw_gbs=lap.link_bytes * per_s,
+        wrong=found.wrong,
+        bound_us=_times(lap.bound_s, 1e6),
+        ratio_to_bound=_times(lap.bound_s, 1 / seconds) if seconds > 0 else None,
+        model_us=_times(lap.model_s, 1e6),
+        ratio_to_model=_times(lap.model_s, 1 / seconds) if seconds > 0 else None,
+        packets=found.packets_sent,
+        retransmitted=found.retransmitted,
+        duplicates=found.duplicates,
+        phase_us=tuple(p * 1e6 for p in found.phase_seconds),
+    )
 
 
 def _times(value: float | None, factor: float) -> float | None:
     return None if value is None else value * factor
 
 
-def _mean(iterations: Sequence[IterationResult]) -> IterationResult:
-    """Mean times and summed counts, as one iteration."""
-    return IterationResult(
+def _mean(laps: Sequence[Lap]) -> Lap:
+    """Mean times and summed counts, as one lap."""
+    iterations = [lap.found for lap in laps]
+    found = IterationResult(
         iteration=-1,
         seconds=fmean(i.seconds for i in iterations),
         wrong=sum(i.wrong for i in iterations),
@@ -114,6 +110,15 @@ def _mean(iterations: Sequence[IterationResult]) -> IterationResult:
         phase_seconds=tuple(fmean(p) for p in zip(*(i.phase_seconds for i in iterations), strict=False)),
         cpu_s=sum(i.cpu_s for i in iterations),
         send_lag_s=max(i.send_lag_s for i in iterations),
+    )
+    bounds = [lap.bound_s for lap in laps if lap.bound_s is not None]
+    return Lap(
+        found,
+        laps[0].schedule,
+        laps[0].start_s,
+        fmean(bounds) if len(bounds) == len(laps) else None,
+        laps[0].model_s,
+        fmean(lap.link_bytes for lap in laps),
     )
 
 
@@ -145,7 +150,9 @@ def iteration_groups(
 def _group(rows: Sequence[Row]) -> Group:
     times = [row.time_us for row in rows]
     numbers = tuple(row.iteration for row in rows if row.iteration is not None)
-    return Group(numbers, median(times), min(times), max(times)) if times else Group((), None, None, None)
+    if len({row.size_bytes for row in rows}) != 1:
+        return Group(numbers, None, None, None)
+    return Group(numbers, median(times), min(times), max(times))
 
 
 def link_figures(

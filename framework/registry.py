@@ -47,6 +47,10 @@ class Register(Mapping[str, Any]):
 
         return register
 
+    def holder(self, name: str) -> str:
+        """The plugin that holds a name."""
+        return self._offers[name].holder
+
     def offers(self) -> list[Offer]:
         return [self._offers[name] for name in sorted(self._offers)]
 
@@ -86,6 +90,16 @@ class Registers:
                     f"plugin {name} fails while it registers: {type(error).__name__}: {error}. "
                     "Repair or uninstall it."
                 ) from error
+
+        self._refuse_shared_names()
+
+    def _refuse_shared_names(self) -> None:
+        """A workload is used where a collective is, by its name alone."""
+        for name in set(self["workload"]) & set(self["collective"]):
+            one, other = (self[kind].holder(name) for kind in ("workload", "collective"))
+            raise PluginError(
+                f"{name!r} is a workload of {one} and a collective of {other}. Rename one of them."
+            )
 
     def _fill(self, holder: str, plugin: object) -> None:
         for kind, register in self._kinds.items():

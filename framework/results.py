@@ -44,9 +44,10 @@ class ControllerFigures:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One iteration, or the summary of all (`iteration` None): an nccl-tests row and what it is judged by.
+    """One iteration, or the summary of those of one size (`iteration` None): an nccl-tests row and what it is judged by.
 
-    `t_s` its start on the run's clock. `bound_us`: the physical limit of the fabric as it was; `model_us`: the
+    `t_s` its start on the run's clock. `netbw_gbs`: what all links of the fabric carried, headers counted, over the
+    declared time. `bound_us`: the physical limit of the fabric as it was; `model_us`: the
     algorithm's closed form on the healthy fabric; None where there is none. Ratios are limit over measured.
     """
 
@@ -60,6 +61,7 @@ class Row:
     declared_time_us: float
     algbw_gbs: float
     busbw_gbs: float
+    netbw_gbs: float
     wrong: int
     bound_us: float | None
     ratio_to_bound: float | None
@@ -73,7 +75,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Iterations of one part of the run; times are None when there is none."""
+    """Iterations of one part of the run; times are None when there is none, or when their sizes differ."""
 
     iterations: tuple[int, ...]
     median_us: float | None
@@ -184,8 +186,19 @@ class RunResult:
     cpu_s: Mapping[str, float] = field(default_factory=dict)
 
     @property
+    def summaries(self) -> tuple[Row, ...]:
+        """One for each size, ascending."""
+        return tuple(row for row in self.rows if row.iteration is None)
+
+    @property
     def summary(self) -> Row:
+        """That of the largest size."""
         return self.rows[-1]
+
+    @property
+    def wrong(self) -> int:
+        """Elements that came out wrong, over all sizes."""
+        return sum(row.wrong for row in self.summaries)
 
     def document(self) -> dict[str, object]:
         """The JSON result; schema name and version first."""

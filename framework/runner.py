@@ -15,9 +15,9 @@ import numpy as np
 
 from railweave.framework.experiment import Plan
 from railweave.framework.fidelity import Evidence, judge
-from railweave.framework.figures import iteration_groups, iteration_of, iteration_rows, link_figures
-from railweave.framework.limits import cut_bound_s
-from railweave.framework.model import Fabric, IterationResult
+from railweave.framework.figures import Lap, iteration_groups, iteration_of, iteration_rows, link_figures
+from railweave.framework.limits import COLLECTIVES, cut_bound_s
+from railweave.framework.model import Fabric, Schedule
 from railweave.framework.results import (
     ControllerFigures,
     FabricFigures,
@@ -60,17 +60,11 @@ def run(plan: Plan, out_dir: RunDirectory, emit: Emit) -> RunResult:
 def result(plan: Plan, findings: Mapping[str, Any], tear_down_s: float) -> RunResult:
     """The documented result of an engine's findings. Pure but for the versions of what is installed."""
     scaled = plan.fabric.scaled(findings["rate_scale"])
-    iterations = [iteration_of(row) for row in findings["iterations"]]
-    bounds = [_bound_s(plan, scaled, row["best_rates_bps"]) for row in findings["iterations"]]
-    model_s = plan.collective.closed_form_s(scaled, plan.schedule, plan.packet)
+    laps = [_lap(plan, scaled, row) for row in findings["iterations"]]
     rows = iteration_rows(
-        iterations,
-        [row["begin_s"] for row in findings["iterations"]],
-        schedule=plan.schedule,
+        laps,
         rate_scale=findings["rate_scale"],
         busbw_factor=plan.collective.busbw_factor(plan.schedule.n_ranks),
-        bounds_s=bounds,
-        model_s=model_s,
     )
     faults = _faults(plan, findings["faults"])
     sent = findings["links"]
@@ -93,21 +87,34 @@ def result(plan: Plan, findings: Mapping[str, Any], tear_down_s: float) -> RunRe
         ),
         faults=faults,
         reroutes=reroutes,
-        fidelity=_fidelity(plan, findings, iterations, bounds, model_s, faults),
+        fidelity=_fidelity(findings, laps, faults),
         timing=Timing(findings["bring_up_s"], findings["run_s"], tear_down_s),
         memory_peak_mb=(findings["memory_peak_bytes"] + own_memory_bytes()) / 1e6,
         cpu_s=findings["cpu_s"],
     )
 
 
-def _bound_s(plan: Plan, scaled: Fabric, rates_bps: Any) -> float | None:
+def _lap(plan: Plan, scaled: Fabric, row: Mapping[str, Any]) -> Lap:
+    found = iteration_of(row)
+    schedule = plan.schedule_of(found.iteration)
+    return Lap(
+        found,
+        schedule,
+        row["begin_s"],
+        _bound_s(plan, schedule, scaled, row["best_rates_bps"]),
+        plan.collective.closed_form_s(scaled, schedule, plan.packet),
+        row["link_bytes"],
+    )
+
+
+def _bound_s(plan: Plan, schedule: Schedule, scaled: Fabric, rates_bps: Any) -> float | None:
     """The physical limit with the best rates that the iteration saw. Token buckets give a packet away after each
     idle gap, and a link idles at most once for every transfer that a rank waits for."""
-    if plan.schedule.size_bytes == 0 or plan.schedule.n_transfers == 0:
+    if plan.collective.kind not in COLLECTIVES or schedule.size_bytes == 0 or schedule.n_transfers == 0:
         return None
-    gaps = int(np.bincount(plan.schedule.dst).max())
+    gaps = int(np.bincount(schedule.dst).max())
     bound = cut_bound_s(
-        scaled, plan.collective.kind, plan.schedule.size_bytes, plan.packet,
+        scaled, plan.collective.kind, schedule.size_bytes, plan.packet,
         capacity_bps=np.asarray(rates_bps), free_packets_per_link=gaps,
     )  # fmt: skip
     return bound if 0 < bound < float("inf") else None
@@ -122,17 +129,11 @@ def _faults(plan: Plan, fired: Sequence[Mapping[str, Any]]) -> tuple[FaultFigure
     return tuple(figures)
 
 
-def _fidelity(
-    plan: Plan,
-    findings: Mapping[str, Any],
-    iterations: Sequence[IterationResult],
-    bounds: Sequence[float | None],
-    model_s: float | None,
-    faults: Sequence[FaultFigures],
-) -> Fidelity:
+def _fidelity(findings: Mapping[str, Any], laps: Sequence[Lap], faults: Sequence[FaultFigures]) -> Fidelity:
     first_fault = min((f.t_s for f in faults if f.t_s is not None), default=float("inf"))
+    iterations = [lap.found for lap in laps]
     healthy = [
-        i for i, row in zip(iterations, findings["iterations"], strict=True) if row["end_s"] <= first_fault
+        lap for lap, row in zip(laps, findings["iterations"], strict=True) if row["end_s"] <= first_fault
     ]
     cores = len(os.sched_getaffinity(0))
     cpu = findings["cpu_s"]
@@ -140,8 +141,8 @@ def _fidelity(
     found = judge(
         Evidence(
             wrong=sum(i.wrong for i in iterations),
-            ratios_to_bound=[b / i.seconds for b, i in zip(bounds, iterations, strict=True) if b is not None],
-            healthy_ratios_to_model=[i.seconds / model_s for i in healthy] if model_s else [],
+            ratios_to_bound=[lap.bound_s / lap.found.seconds for lap in laps if lap.bound_s is not None],
+            healthy_ratios_to_model=[lap.found.seconds / lap.model_s for lap in healthy if lap.model_s],
             switch_share=cpu["switches"] / findings["run_s"] / min(cores, findings["shards"]),
             machine_share=sum(cpu.values()) / findings["run_s"] / cores,
             send_lag_s=max(i.send_lag_s for i in iterations),

@@ -129,7 +129,8 @@ class Service:
         self._engine = Engine(endpoints, list(self._ports.values()), dirty, tuning, packet)
         if self._early is not None:
             self._engine.use_entropies(self._early, time.monotonic())
-        self._collectives = load()["collective"]
+        registers = load()
+        self._collectives = {**registers["collective"], **registers["workload"]}
         gc.collect()
         gc.freeze()
         self._say("ready")

@@ -14,8 +14,9 @@ from railweave.framework.cli.context import registers
 if TYPE_CHECKING:
     from railweave.framework.experiment import Plan
 
-_CACHE = "railweave.topology-options"
-_PREFIX = "topology__"
+_CACHE = "railweave.plugin-options"
+_OFFERED = {"topology": "topologies", "workload": "workloads"}
+"""Kinds of plugins whose parameters are options of the command, and what the help calls them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +38,11 @@ SPECS = (
     Spec("topology", "NAME", "Fabric to bring up; see `railweave topo list`.", "rail-only"),
     Spec("router", "NAME", "What decides the paths; see `railweave routers`.", "hscore"),
     Spec("collective", "NAME", "What the GPUs do; see `railweave plugins`.", "all-reduce"),
-    Spec("size", "BYTES", "Size as nccl-tests means it: 64K, 1M, 2G (binary).", "1M"),
+    Spec("workload", "NAME", "An application's messages instead of a collective: ptdp, chakra:DIR."),
+    Spec("size", "BYTES", "Size as nccl-tests means it: 64K, 1M, 2G (binary); 64K:4M:x2 is a sweep.", "1M"),
     Spec("dtype", "TYPE", "Type of the elements.", "float32"),
     Spec("redop", "OP", "What a reduction does: sum, prod, max, min.", "sum"),
-    Spec("iterations", "N", "How often the collective runs.", "12"),
+    Spec("iterations", "N", "How often the collective runs, at each size.", "12"),
     Spec(
         "faults",
         "FAULT",
@@ -98,45 +100,47 @@ def experiment_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class ExperimentCommand(click.Command):
-    """A command whose options include those of every registered topology."""
+    """A command whose options include those of every registered topology and workload."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         params = super().get_params(ctx)
-        return [*params, *self._topology_options(ctx, {o for p in params for o in p.opts})]
+        return [*params, *self._plugin_options(ctx, {o for p in params for o in p.opts})]
 
-    def _topology_options(self, ctx: click.Context, taken: set[str]) -> list[click.Option]:
+    def _plugin_options(self, ctx: click.Context, taken: set[str]) -> list[click.Option]:
         cache = ctx.meta.setdefault(_CACHE, {})
         if self.name not in cache:
-            cache[self.name] = topology_options(ctx, taken)
+            found: list[click.Option] = []
+            for kind in _OFFERED:
+                found += plugin_options(ctx, kind, taken | {o for option in found for o in option.opts})
+            cache[self.name] = found
         options: list[click.Option] = cache[self.name]
         return options
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        plain: list[tuple[str, str]] = []
-        topology: list[tuple[str, str]] = []
+        sections: dict[str, list[tuple[str, str]]] = {"": [], **{kind: [] for kind in _OFFERED}}
         for param in self.get_params(ctx):
-            if not isinstance(param, click.Option):
-                continue
-            record = param.get_help_record(ctx)
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
             if record is not None:
-                (topology if (param.name or "").startswith(_PREFIX) else plain).append(record)
-        with formatter.section("Options"):
-            formatter.write_dl(plain)
-        if topology:
-            with formatter.section("Options of topologies"):
-                formatter.write_dl(topology)
+                kind, double, _ = (param.name or "").partition("__")
+                sections[kind if double else ""].append(record)
+        for kind, records in sections.items():
+            if records:
+                with formatter.section(f"Options of {_OFFERED[kind]}" if kind else "Options"):
+                    formatter.write_dl(records)
 
 
-def topology_options(ctx: click.Context, taken: set[str]) -> list[click.Option]:
-    """One option per parameter name of any topology; names in `taken` are left to `--set topology.NAME=`."""
+def plugin_options(ctx: click.Context, kind: str, taken: set[str]) -> list[click.Option]:
+    """One option per parameter name of any plugin of a kind; those `taken` are left to `--set KIND.NAME=`."""
     help_of: dict[str, tuple[str, str, list[str]]] = {}
-    for name, topology in registers(ctx)["topology"].items():
-        for parameter in topology.parameters:
+    for offer in registers(ctx)[kind].offers():
+        for parameter in offer.thing.parameters:
+            if parameter.name == "file":  # written NAME:FILE
+                continue
             text = f"{parameter.help}; {parameter.expects}"
-            help_of.setdefault(parameter.name, (text, parameter.unit.upper(), []))[2].append(name)
+            help_of.setdefault(parameter.name, (text, parameter.unit.upper(), []))[2].append(offer.name)
     return [
         click.Option(
-            [f"--{name.replace('_', '-')}", _PREFIX + name],
+            [f"--{name.replace('_', '-')}", f"{kind}__{name}"],
             metavar=unit,
             help=f"{text[:1].upper()}{text[1:]}.  [{', '.join(owners)}]",
         )
@@ -158,10 +162,10 @@ def overrides_of(params: Mapping[str, Any], ctx: click.Context) -> tuple[dict[st
             labels[name] = specs[name].flag
         elif name == "feedback":
             values[name], labels[name] = value, "--feedback" if value else "--no-feedback"
-        elif name.startswith(_PREFIX):
-            option = name.removeprefix(_PREFIX)
-            values[f"topology.{option}"] = value
-            labels[f"topology.{option}"] = f"--{option.replace('_', '-')}"
+        elif name.partition("__")[0] in _OFFERED and "__" in name:
+            kind, _, option = name.partition("__")
+            values[f"{kind}.{option}"] = value
+            labels[f"{kind}.{option}"] = f"--{option.replace('_', '-')}"
     for assignment in params.get("assignments", ()):
         key, equals, value = assignment.partition("=")
         key = key.strip().replace("-", "_")

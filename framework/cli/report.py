@@ -39,7 +39,7 @@ def _iterations(result: RunResult) -> list[str]:
     faulty = bool(groups.during.iterations or groups.after.iterations)
     lines = []
     for name, group in (("before", groups.before), ("during", groups.during), ("after", groups.after)):
-        if group.iterations:
+        if group.iterations and group.median_us is not None:
             label = f"{name} fault" if faulty else "iterations"
             lines.append(_line(label if name != "during" else "in fault", _times(group)))
     if faulty and groups.after.median_us and groups.before.median_us:
@@ -57,6 +57,8 @@ def _times(group: Group) -> str:
 
 
 def _limits(result: RunResult) -> list[str]:
+    if len(result.summaries) > 1:  # the table has it by size
+        return []
     healthy = [row for row in result.rows if row.iteration in result.iterations.before.iterations]
     parts = []
     for what, ratios in (

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     epilog=example(
         "railweave run",
         "railweave run --domains 2 --rails 8 --size 4M --fault 'at=2s degrade rail:1 to=20%'",
+        "railweave run --workload ptdp --model gpt-1t --tp 8 --pp 8 --dp 4 --fault none",
+        "railweave run --size 64K:4M:x2 --iterations 3",
         "railweave run experiment.yaml --no-feedback --json result.json",
     ),
 )
@@ -89,7 +91,7 @@ def _run(plan: Plan, directory: RunDirectory, *, quiet: bool, verbose: bool) -> 
     from railweave.framework import runner
     from railweave.framework.cli.live import Live
 
-    with Live(plan.experiment.iterations, quiet=quiet, verbose=verbose) as live:
+    with Live(plan.iterations, quiet=quiet, verbose=verbose) as live:
 
         def emit(event: dict[str, Any]) -> None:
             if event.get("kind") != "progress":
@@ -111,7 +113,7 @@ def _tell_plugins(ctx: click.Context, result: RunResult, directory: RunDirectory
 
 def _judge(result: RunResult) -> None:
     """Wrong data or an invalid emulation is a failed run, though it has a result."""
-    if result.summary.wrong:
-        raise RunFailedError(f"{result.summary.wrong} elements came out wrong; see the rows of the result.")
+    if result.wrong:
+        raise RunFailedError(f"{result.wrong} elements came out wrong; see the rows of the result.")
     if result.fidelity.verdict == "invalid":
         raise RunFailedError("the run is invalid: " + "; ".join(result.fidelity.reasons))

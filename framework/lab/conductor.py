@@ -17,14 +17,15 @@ from railweave.framework.control import Reroute, RouteControl, score_changes
 from railweave.framework.errors import LabError, TransportError
 from railweave.framework.experiment import Plan, from_document
 from railweave.framework.faults import ResolvedFault
-from railweave.framework.figures import health_point, iteration_of
+from railweave.framework.figures import iteration_of
 from railweave.framework.health.monitor import HealthMonitor
 from railweave.framework.hookspecs import Event
 from railweave.framework.lab.borrowing import closing_together
 from railweave.framework.lab.calibration import Capacity, auto_scale, busiest_phase_hops, calibrate
 from railweave.framework.lab.children import Watch
-from railweave.framework.lab.emulation import Emulation, cpu_seconds, proportional_memory_bytes
+from railweave.framework.lab.emulation import Emulation, cpu_seconds
 from railweave.framework.lab.injury import inject
+from railweave.framework.lab.notebook import Notebook
 from railweave.framework.lab.ovs import run, tool
 from railweave.framework.lab.probing import Prober
 from railweave.framework.lab.switchboard import Switchboard
@@ -70,15 +71,7 @@ class Conductor:
         self._faults = list(plan.faults)
         self._start_s: float | None = None
         self._best_bps = self.lab.rates_bps
-        self.record: dict[str, Any] = {
-            "iterations": [], "health": [], "reroutes": [], "faults": [], "notes": [], "memory_peak_bytes": 0,
-        }  # fmt: skip
-        self._samples: dict[str, list[Any]] = {
-            "t_s": [],
-            "queue_bytes": [],
-            "service_bps": [],
-            "element_score": [],
-        }
+        self.notebook = Notebook(plan.fabric)
 
     # -- bring-up --------------------------------------------------------------------------------------
     def bring_up(self) -> None:
@@ -101,7 +94,7 @@ class Conductor:
         self.until(lambda: len(self.switchboard.switches_up) == fabric.n_nodes, "the switches to connect")
         self.switchboard.install(self.control.rules)
         self.until(lambda: self.switchboard.install_s is not None, "the first rules to be installed")
-        self.record |= {"rules": len(self.control.rules), "install_s": self.switchboard.install_s}
+        self.notebook.figures |= {"rules": len(self.control.rules), "install_s": self.switchboard.install_s}
         self.rate_scale = self._rate_scale()
         self.scaled = fabric.scaled(self.rate_scale)
         self.lab.shape(self.scaled)
@@ -113,11 +106,9 @@ class Conductor:
         self.telemetry = self.lab.telemetry()
         self.prober = Prober(self.scaled, plan.packet, plan.experiment.health.interval)
         self.hooks.on_fabric_up(fabric=self.scaled, endpoints=self.lab.endpoints())
-        self._note_memory()
-        self.record["bring_up_s"] = time.monotonic() - began
-        self.say(
-            {"kind": "phase", "name": "up", "text": self._up_text(), "seconds": self.record["bring_up_s"]}
-        )
+        self.notebook.memory()
+        took = self.notebook.figures["bring_up_s"] = time.monotonic() - began
+        self.say({"kind": "phase", "name": "up", "text": self._up_text(), "seconds": took})
 
     def _rate_scale(self) -> float:
         """As asked, or from what the switches of this lab can carry."""
@@ -140,9 +131,7 @@ class Conductor:
             for i, kind in enumerate(self.scaled.kinds)
         )
         name = self.plan.experiment.controller.name
-        return (
-            f"{self.record['rules']} rules by {name}; emulated rates: {rates} (scale {self.rate_scale:.2g})"
-        )
+        return f"{self.notebook.figures['rules']} rules by {name}; emulated rates: {rates} (scale {self.rate_scale:.2g})"
 
     def until(self, done: Callable[[], bool], what: str) -> None:
         end = time.monotonic() + BRING_UP_WITHIN_S
@@ -179,23 +168,22 @@ class Conductor:
             self._start_s = self._next_look = time.monotonic()
 
     def iterate(self) -> None:
-        count = self.plan.experiment.iterations
+        count = self.plan.iterations
         self.say({"kind": "phase", "name": "run", "text": f"{count} iterations"})
         self.start_clock()
         self._cpu_before = self._cpu()
         for iteration in range(count):
             self._fire([f for f in self._faults if f.fault.at_iteration == iteration])
             self._one_iteration(iteration)
-        self.record["run_s"] = self.now_s()
+        self.notebook.figures["run_s"] = self.now_s()
 
     def _one_iteration(self, iteration: int) -> None:
         experiment, transport = self.plan.experiment, self.plan.transport
         self._finished, self._best_bps = None, self.lab.rates_bps.copy()
-        began = self.now_s()
-        collective = experiment.collective
-        transport.begin(
-            collective.name, self._plain_options(), self.plan.schedule, iteration, experiment.seed
-        )
+        began, sent = self.now_s(), self.telemetry.snapshot().sent_bytes.sum()
+        traffic, schedule = experiment.traffic, self.plan.schedule_of(iteration)
+        options: dict[str, Any] = dict(traffic.options)
+        transport.begin(traffic.name, options, schedule, iteration, experiment.seed)
         while self._finished is None:
             self._look()
             if experiment.timeout != "auto" and self.now_s() - began > experiment.timeout:
@@ -204,10 +192,16 @@ class Conductor:
                 )
             self.watch.wait(max(0.0, self._next_look - time.monotonic()))
         found = self._finished.data["result"]
-        self.record["iterations"].append(
-            {**found, "begin_s": began, "end_s": self.now_s(), "best_rates_bps": self._best_bps}
+        self.notebook.iterations.append(
+            {
+                **found,
+                "begin_s": began,
+                "end_s": self.now_s(),
+                "best_rates_bps": self._best_bps,
+                "link_bytes": float(self.telemetry.snapshot().sent_bytes.sum() - sent),
+            }
         )
-        self._note_memory()
+        self.notebook.memory()
         self.say(
             {
                 "kind": "iteration",
@@ -233,9 +227,6 @@ class Conductor:
             self._look()
             self.watch.wait(max(0.0, self._next_look - time.monotonic()))
 
-    def _plain_options(self) -> dict[str, Any]:
-        return dict(self.plan.experiment.collective.options)
-
     def _look(self) -> None:
         """Everything that happens by the clock: faults, measuring, rerouting, retiring. Cheap when nothing is due."""
         now = self.now_s()
@@ -249,7 +240,7 @@ class Conductor:
         measurement, trains = self.prober.look(measurement, self.monitor.links)
         before = self.monitor.snapshot
         news = self.monitor.observe(measurement)
-        self._sample(measurement.t_s, measurement.queue_bytes, measurement.service_bps)
+        self.notebook.sample(measurement, self.monitor.snapshot)
         if news is not None:
             self._tell_health(before, news)
             self.hooks.on_health(health=news, measurement=measurement)
@@ -269,7 +260,7 @@ class Conductor:
             "pairs_changed": reroute.pairs_changed,
             "why": reroute.why,
         }
-        self.record["reroutes"].append({**row, "rules": reroute.update.size})
+        self.notebook.reroutes.append({**row, "rules": reroute.update.size})
         self.say({"kind": "reroute", **row})
         if reroute.cut:
             self._tell(f"no path is left for {len(reroute.cut)} pairs, such as {reroute.cut[0]}")
@@ -285,7 +276,7 @@ class Conductor:
             inject(self.lab, fault, self.scaled.capacity_bps, self.switchboard.pid)
             self._best_bps = np.maximum(self._best_bps, self.lab.rates_bps)
             event = {"t_s": self.now_s(), "text": fault.text}
-            self.record["faults"].append(event)
+            self.notebook.faults.append(event)
             self.say({"kind": "fault", **event})
 
     # -- what others report ----------------------------------------------------------------------------
@@ -315,30 +306,16 @@ class Conductor:
         return ended
 
     def _tell(self, text: str) -> None:
-        self.record["notes"].append({"t_s": self.now_s(), "text": text})
+        self.notebook.notes.append({"t_s": self.now_s(), "text": text})
         self.say({"kind": "note", "text": text})
 
     def _tell_health(self, before: HealthSnapshot, news: HealthSnapshot) -> None:
-        point = health_point(self.plan.fabric, news, before)
-        self.record["health"].append(
-            {
-                "t_s": point.t_s,
-                "version": point.version,
-                "elements": dict(point.elements),
-                "links": dict(point.links),
-            }
-        )
+        self.notebook.published(before, news)
         changes = {name: list(pair) for name, pair in score_changes(self.plan.fabric, before, news).items()}
         if changes:
             self.say({"kind": "health", "t_s": news.t_s, "version": news.version, "changes": changes})
 
     # -- findings --------------------------------------------------------------------------------------
-    def _sample(self, t_s: float, queue_bytes: Any, service_bps: Any) -> None:
-        self._samples["t_s"].append(t_s)
-        self._samples["queue_bytes"].append(queue_bytes.astype(np.float32))
-        self._samples["service_bps"].append(service_bps.astype(np.float32))
-        self._samples["element_score"].append(self.monitor.snapshot.element_score.astype(np.float32))
-
     def _cpu(self) -> dict[str, float]:
         pid = self.switchboard.pid
         return {
@@ -348,15 +325,12 @@ class Conductor:
             "control": cpu_seconds(os.getpid()),
         }
 
-    def _note_memory(self) -> None:
-        self.record["memory_peak_bytes"] = max(self.record["memory_peak_bytes"], proportional_memory_bytes())
-
     def findings(self) -> dict[str, Any]:
         """Everything the run found, as plain data and arrays; `framework/runner.py` makes the result of it."""
-        self._note_memory()
+        self.notebook.memory()
         totals = self.telemetry.totals()
         return {
-            **self.record,
+            **self.notebook.findings(),
             "rate_scale": self.rate_scale,
             "capacity_hops_s": self.capacity.hops_s if self.capacity else None,
             "datapath": "kernel" if self.lab.kernel_datapath else "userspace",
@@ -373,13 +347,12 @@ class Conductor:
                 "drops": totals.drops,
                 "h_score": self.monitor.snapshot.link_score,
             },
-            "samples": {name: np.array(values) for name, values in self._samples.items()},
         }
 
     def _send_buffer_used(self) -> int:
         """The most that waiting packets took of a switch's send buffer: they count with the memory they hold, about
         twice their size at 4 KiB."""
-        waiting = np.array(self._samples["queue_bytes"])
+        waiting = self.notebook.samples()["queue_bytes"]
         shard = self.lab.placement[self.plan.fabric.link_src]
         sums = [waiting[:, shard == s].sum(axis=1).max() for s in np.unique(shard)] if len(waiting) else [0.0]
         return int(2 * max(sums))

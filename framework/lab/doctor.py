@@ -168,7 +168,7 @@ def task(message: Mapping[str, Any], channel: Channel) -> None:
             "gpus": plan.fabric.n_gpus,
             "datapath": "kernel" if conductor.lab.kernel_datapath else "userspace",
             "netem": shaping.kernel_has_netem(conductor.lab.shards[0].namespace),
-            "bring_up_s": conductor.record["bring_up_s"],
+            "bring_up_s": conductor.notebook.figures["bring_up_s"],
             "send_buffer_bytes": conductor.lab.send_buffer_bytes,
             "hops_per_core_s": conductor.capacity.hops_per_core_s,
             "hops_s": conductor.capacity.hops_s,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from railweave.framework.figures import iteration_groups, iteration_rows
+from railweave.framework.figures import Lap, iteration_groups, iteration_rows
 from railweave.framework.hookspecs import Configurable
 from railweave.framework.model import Fabric, FabricBuilder, IterationResult, NodeGroup, RouteTable, Schedule
 from railweave.framework.parameters import Parameter, Value
@@ -72,6 +72,17 @@ class AllReduce(Configurable):
         )  # fmt: skip
 
 
+class Training(AllReduce):
+    """The shape of a workload with options."""
+
+    summary = "training of nothing"
+    kind = "training-iteration"
+    parameters = (
+        Parameter("model", "gpt-1t", "text", "what is trained", choices=("gpt-1t", "gpt-7b")),
+        Parameter("tp", 8, "count", "tensor parallelism", minimum=1),
+    )
+
+
 class Anything(Configurable):
     summary = "stands for a process"
     parameters = (Parameter("window", 1 << 16, "bytes", "bytes on the way", minimum=1),)
@@ -86,6 +97,9 @@ class Others:
 
     def register_collectives(self, register: Callable[[str, Any], None]) -> None:
         register("all-reduce", AllReduce())
+
+    def register_workloads(self, register: Callable[[str, Any], None]) -> None:
+        register("ptdp", Training())
 
     def register_controllers(self, register: Callable[[str, Any], None]) -> None:
         register("ryu", Anything())
@@ -132,15 +146,8 @@ def result() -> RunResult:
     found = [
         IterationResult(i, s, 0, 1000, 2, 1, 1 << 22, (s / 2, s / 2), 0.1, 0.0) for i, s in enumerate(seconds)
     ]
-    rows = iteration_rows(
-        found,
-        starts,
-        schedule=schedule,
-        rate_scale=1e-5,
-        busbw_factor=2 * 15 / 16,
-        bounds_s=[0.6] * 4,
-        model_s=0.9,
-    )
+    laps = [Lap(f, schedule, start, 0.6, 0.9, 3e6) for f, start in zip(found, starts, strict=True)]
+    rows = iteration_rows(laps, rate_scale=1e-5, busbw_factor=2 * 15 / 16)
     faults = (FaultFigures("at=iter:2 degrade rail:1 to=20%", "degrade", "rail:1", 2.0, 32),)
     reroutes = (RerouteFigures(4.5, 3, 24, "rail:1 1.00 -> 0.20"),)
     return RunResult(

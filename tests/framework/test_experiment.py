@@ -268,6 +268,45 @@ def test_no_value_raises_anything_but_a_message(registers: Registers, overrides:
         assert from_document(plan.document(), registers).document() == plan.document()
 
 
+def test_a_sweep_is_a_schedule_for_each_size(registers: Registers, tmp_path: Path) -> None:
+    plan = load(None, {"size": "64K:256K:x2", "iterations": 3}, registers)
+    assert [schedule.size_bytes for schedule in plan.schedules] == [65536, 131072, 262144]
+    assert plan.iterations == 9
+    assert [plan.schedule_of(i).size_bytes for i in (0, 2, 3, 8)] == [65536, 65536, 131072, 262144]
+    assert not plan.faults and any("sweeps over sizes" in note for note in plan.notes)
+    again = load(written(tmp_path, plan.yaml()), None, registers)
+    assert again.document() == plan.document() and "size: 64K:256K:x2" in plan.yaml()
+    faulty = {"size": "64K:256K:x2", "iterations": 3, "faults": ["at=iter:8 degrade rail:1 to=20%"]}
+    assert load(None, faulty, registers).faults
+    assert "there are 9" in refused(registers, {**faulty, "faults": ["at=iter:9 down rail:1"]})
+
+
+def test_a_workload_takes_the_collective_s_place(registers: Registers, tmp_path: Path) -> None:
+    asked = {"workload": "ptdp", "workload.tp": 4, "size": "64K"}
+    plan = load(None, asked, registers)
+    assert plan.collective is registers["workload"]["ptdp"]
+    assert plan.experiment.traffic.name == "ptdp" and plan.experiment.traffic.options["tp"] == 4
+    assert "collective" not in plan.document()
+    again = load(written(tmp_path, plan.yaml()), None, registers)
+    assert again.document() == plan.document() == from_document(plan.document(), registers).document()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        ({"workload": "ptdp", "collective": "all-to-all"}, "stands in place of a collective"),
+        ({"workload.tp": 4}, "has options but no name"),
+        ({"workload": "pdtp"}, "there is no workload 'pdtp'; known are"),
+        ({"workload": "ptdp", "workload.tq": 4}, "it takes: model, tp"),
+        ({"workload": "ptdp", "workload.model": "gpt-9"}, "gpt-1t"),
+    ],
+)
+def test_what_is_wrong_with_a_workload_is_named(
+    registers: Registers, overrides: dict[str, object], says: str
+) -> None:
+    assert says in refused(registers, overrides)
+
+
 def test_a_fabric_alone(registers: Registers) -> None:
     assert build_fabric("loop", {"gpus": "6"}, {}, registers).n_gpus == 6
     with pytest.raises(ExperimentError, match="--gpus: expects a whole number"):

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railweave.framework.errors import RunFailedError
-from railweave.framework.figures import health_point, iteration_groups, iteration_rows, link_figures
+from railweave.framework.figures import Lap, health_point, iteration_groups, iteration_rows, link_figures
 from railweave.framework.model import Fabric, HealthSnapshot, IterationResult, Schedule
 from railweave.framework.nccl_table import fitted, nccl_table
 from railweave.framework.results import FaultFigures, RerouteFigures, Row, RunResult, from_document
@@ -40,15 +40,11 @@ def rows_of(
     seconds: list[float], *, wrong: int = 0, scale: float = 1.0, size: int = 1 << 30
 ) -> tuple[Row, ...]:
     starts = np.cumsum([0.0, *seconds])[: len(seconds)]
-    return iteration_rows(
-        [iteration(i, s, wrong) for i, s in enumerate(seconds)],
-        [float(s) for s in starts],
-        schedule=schedule(size),
-        rate_scale=scale,
-        busbw_factor=2 * 63 / 64,
-        bounds_s=[0.5 * s for s in seconds],
-        model_s=0.01,
-    )
+    laps = [
+        Lap(iteration(i, s, wrong), schedule(size), float(starts[i]), 0.5 * s, 0.01, 3 * size)
+        for i, s in enumerate(seconds)
+    ]
+    return iteration_rows(laps, rate_scale=scale, busbw_factor=2 * 63 / 64)
 
 
 def test_bandwidths_are_those_of_nccl_tests() -> None:
@@ -77,16 +73,25 @@ def test_the_summary_is_the_mean_time_and_the_sum_of_counts() -> None:
     assert summary.phase_us == pytest.approx((0.75e6, 2.25e6))
 
 
+def test_a_sweep_has_a_summary_for_each_size_and_times_of_no_mixture() -> None:
+    laps = [Lap(iteration(i, 1.0 + i), schedule(1024 << i // 2), float(i), None, None, 0.0) for i in range(4)]
+    rows = iteration_rows(laps, rate_scale=1.0, busbw_factor=1.0)
+    assert [(row.size_bytes, row.time_us) for row in rows if row.iteration is None] == [
+        (1024, pytest.approx(1.5e6)),
+        (2048, pytest.approx(3.5e6)),
+    ]
+    groups = iteration_groups(rows, [], [])
+    assert (groups.before.iterations, groups.before.median_us) == ((0, 1, 2, 3), None)
+
+
+def test_what_the_links_carried_is_over_declared_time() -> None:
+    row, _ = rows_of([2.0], size=1 << 20, scale=1e-3)
+    assert row.netbw_gbs == pytest.approx(3 * 2**20 / 2e-3 / 1e9)
+
+
 def test_limits_that_do_not_exist_are_none() -> None:
-    rows = iteration_rows(
-        [iteration(0, 1.0)],
-        [0.0],
-        schedule=schedule(0),
-        rate_scale=1.0,
-        busbw_factor=1.0,
-        bounds_s=[None],
-        model_s=None,
-    )
+    nothing = Lap(iteration(0, 1.0), schedule(0), 0.0, None, None, 0.0)
+    rows = iteration_rows([nothing], rate_scale=1.0, busbw_factor=1.0)
     for row in rows:
         assert (row.bound_us, row.ratio_to_bound, row.model_us, row.ratio_to_model) == (None,) * 4
         assert (row.algbw_gbs, row.count) == (0.0, 0)
@@ -238,7 +243,9 @@ def test_the_header_is_that_of_nccl_tests(result: RunResult) -> None:
 #                                                              out-of-place                       in-place
 #       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
 #        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)"""
-    assert "\n".join(lines[4:7]) == published
+    behind = ("", "   netbw   limit", " " * 10 + "(GB/s)")
+    expected = [line + more for line, more in zip(published.splitlines(), behind, strict=True)]
+    assert lines[4:7] == expected
     assert lines[0].startswith("# nThread 1 nGpus 16 minBytes 1048576 maxBytes 1048576 step:")
 
 
@@ -246,10 +253,11 @@ def test_a_row_looks_like_a_row_of_nccl_tests(result: RunResult) -> None:
     rows = rows_of([27211.0e-6], size=1073741824)
     table = nccl_table(replace(result, rows=rows, in_place=False))
     line = next(x for x in table.splitlines() if not x.startswith("#"))
-    assert line == "  1073741824     268435456     float     sum      -1  27211.0   39.46   77.69       0"
+    ours = "  1073741824     268435456     float     sum      -1  27211.0   39.46   77.69       0"
+    assert line == ours + " " * 33 + "  118.38    0.50"
     in_place = nccl_table(replace(result, rows=rows))
     shifted = next(x for x in in_place.splitlines() if not x.startswith("#"))
-    assert shifted.split() == line.split()
+    assert shifted.split() == line.split() and shifted.endswith("  118.38    0.50")
     assert shifted.index("27211.0") == line.index("27211.0") + 33
 
 

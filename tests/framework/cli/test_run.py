@@ -243,7 +243,7 @@ def test_wrong_elements_and_an_invalid_emulation_fail_the_run(
 def test_topology_options_are_options_of_the_command(registers: Registers) -> None:
     context = click.Context(command, info_name="run", obj=registers)
     flags = {o for p in command.get_params(context) for o in p.opts}
-    assert {"--domains", "--rails", "--rail-rate", "--gpus"} <= flags
+    assert {"--domains", "--rails", "--rail-rate", "--gpus", "--tp", "--model"} <= flags
     help_text = command.get_help(context)
-    assert "Options of topologies:" in help_text
+    assert "Options of topologies:" in help_text and "Options of workloads:" in help_text
     assert help_text.index("--seed") < help_text.index("--rails COUNT")

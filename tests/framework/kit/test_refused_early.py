@@ -126,6 +126,17 @@ def test_a_taken_name_names_both() -> None:
         Registers([(name, Stranger({"shortest": Sound()})) for name in ("one", "two")])
 
 
+def test_a_workload_and_a_collective_of_one_name_are_refused() -> None:
+    class Both:
+        def register_workloads(self, register: Callable[[str, Any], None]) -> None:
+            register("train", Sound())
+
+        register_collectives = register_workloads
+
+    with pytest.raises(PluginError, match="'train' is a workload of both and a collective of both"):
+        Registers([("both", Both())])
+
+
 def test_check_tells_by_its_exit_code(call: Callable[..., Result]) -> None:
     found = call(Changed(answers(broken.jump)), "plugin", "check", "bad", "--no-scale")
     assert found.exit_code == 1 and "router bad fails" in found.output

@@ -1,0 +1,59 @@
+"""What a run found so far, in the order it came; the conductor writes, the runner reads."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from railweave.framework.figures import health_point
+from railweave.framework.lab.emulation import proportional_memory_bytes
+from railweave.framework.model import Fabric, HealthSnapshot, Measurement
+
+
+class Notebook:
+    """`figures`: single numbers by name. The lists hold plain mappings as `framework/runner.py` reads them."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self._fabric = fabric
+        self.figures: dict[str, Any] = {"memory_peak_bytes": 0}
+        self.iterations: list[dict[str, Any]] = []
+        self.health: list[dict[str, Any]] = []
+        self.reroutes: list[dict[str, Any]] = []
+        self.faults: list[dict[str, Any]] = []
+        self.notes: list[dict[str, Any]] = []
+        self._samples: dict[str, list[Any]] = {
+            name: [] for name in ("t_s", "queue_bytes", "service_bps", "element_score")
+        }
+
+    def sample(self, measurement: Measurement, health: HealthSnapshot) -> None:
+        """One look: what was measured, and the scores in force after it."""
+        self._samples["t_s"].append(measurement.t_s)
+        self._samples["queue_bytes"].append(measurement.queue_bytes.astype(np.float32))
+        self._samples["service_bps"].append(measurement.service_bps.astype(np.float32))
+        self._samples["element_score"].append(health.element_score.astype(np.float32))
+
+    def samples(self) -> dict[str, NDArray[Any]]:
+        """`t_s` (n,), `queue_bytes` and `service_bps` (n, links), `element_score` (n, nodes)."""
+        return {name: np.array(values) for name, values in self._samples.items()}
+
+    def published(self, before: HealthSnapshot, news: HealthSnapshot) -> None:
+        self.health.append(asdict(health_point(self._fabric, news, before)))
+
+    def memory(self) -> None:
+        """Look at the memory of the whole process tree; the most is kept."""
+        now = proportional_memory_bytes()
+        self.figures["memory_peak_bytes"] = max(self.figures["memory_peak_bytes"], now)
+
+    def findings(self) -> dict[str, Any]:
+        return {
+            **self.figures,
+            "iterations": self.iterations,
+            "health": self.health,
+            "reroutes": self.reroutes,
+            "faults": self.faults,
+            "notes": self.notes,
+            "samples": self.samples(),
+        }
