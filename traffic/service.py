@@ -129,8 +129,7 @@ class Service:
         self._engine = Engine(endpoints, list(self._ports.values()), dirty, tuning, packet)
         if self._early is not None:
             self._engine.use_entropies(self._early, time.monotonic())
-        registers = load()
-        self._collectives = {**registers["collective"], **registers["workload"]}
+        self._registers = load()
         gc.collect()
         gc.freeze()
         self._say("ready")
@@ -142,7 +141,9 @@ class Service:
         schedule = Schedule(
             **{**message["schedule"], "phase_names": tuple(message["schedule"]["phase_names"])}
         )
-        collective: Collective = self._collectives[message["collective"]].configured(message["options"])
+        name = message["collective"]
+        kind = "workload" if name in self._registers["workload"] else "collective"
+        collective: Collective = self._registers[kind][name].configured(message["options"])
         inputs = collective.inputs(schedule, message["seed"])
         if self._buffers is None or self._buffers.schedule != schedule:
             self._buffers = Buffers(schedule)

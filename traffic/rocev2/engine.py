@@ -245,9 +245,15 @@ class Engine:
         dirty.clear()
 
     def stuck(self, now: float) -> list[Pair]:
-        """Pairs that have had packets under way without progress for `dead_after`, and those that are close to it."""
-        pairs = [pair for pair in self.pairs.values() if not pair.sender.idle]
-        silent = [now - pair.sender.progress_at for pair in pairs]
-        if not silent or max(silent) < self._tuning.dead_after:
-            return []
-        return [pair for pair, s in zip(pairs, silent, strict=True) if s >= self._tuning.dead_after / 2]
+        """Pairs that were given up after a silence with packets under way, and those that are half way to it."""
+        found: list[Pair] = []
+        given_up = False
+        for pair in self.pairs.values():
+            if pair.sender.idle:
+                continue
+            silent = now - pair.sender.progress_at
+            limit = pair.sender.timing.hopeless(self._tuning.dead_after)
+            given_up |= silent >= limit
+            if silent >= limit / 2:
+                found.append(pair)
+        return found if given_up else []

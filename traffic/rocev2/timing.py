@@ -5,7 +5,9 @@ from __future__ import annotations
 PROBE_SLACK_S = 0.02
 REORDER_FLOOR_S = 0.002
 TIMEOUT_FLOOR_S = 0.2
-TIMEOUT_CEILING_S = 2.0
+TIMEOUT_CEILING_S = 0.5
+"""Silent pairs are probed at least so often (or once a timeout): a path that comes back is found soon."""
+
 SLOWDOWN = 6
 """A full window may take this many times longer than at the declared rate before the timeout speaks: a link
 degraded to a fifth must not cause retransmissions."""
@@ -45,6 +47,10 @@ class Timing:
         """The retransmission timeout without backoff."""
         floor = max(TIMEOUT_FLOOR_S, SLOWDOWN * self._drain)
         return max(floor, self._smoothed + 4 * self._variation)
+
+    def hopeless(self, dead_after: float) -> float:
+        """Silence after which a pair is given up: `dead_after`, or longer where the links are that slow."""
+        return max(dead_after, 4 * self.timeout)
 
     @property
     def wait(self) -> float:

@@ -24,7 +24,10 @@ PARAMETERS: tuple[Parameter, ...] = (
         "send_budget_bytes", 0, "bytes", "most bytes that all ranks together have in flight; 0: no bound",
         minimum=0,
     ),
-    Parameter("dead_after", 20.0, "time", "a pair without progress for so long fails the run", minimum=0.1),
+    Parameter(
+        "dead_after", 4.5, "time",
+        "a pair without progress for so long (or four timeouts) fails the run", minimum=0.1,
+    ),
 )  # fmt: skip
 
 
@@ -36,7 +39,7 @@ class Tuning:
     min_window: int = 8
     max_window: int = 64
     send_budget_bytes: int = 0
-    dead_after: float = 20.0
+    dead_after: float = 4.5
 
     @classmethod
     def of(cls, options: Mapping[str, Value]) -> Tuning:
