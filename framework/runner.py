@@ -16,8 +16,10 @@ import numpy as np
 from railweave.framework.experiment import Plan
 from railweave.framework.fidelity import Evidence, judge
 from railweave.framework.figures import Lap, iteration_groups, iteration_of, iteration_rows, link_figures
-from railweave.framework.limits import COLLECTIVES, cut_bound_s
+from railweave.framework.limits import COLLECTIVES
+from railweave.framework.limits.shaped import carriers, shaped_bound_s
 from railweave.framework.model import Fabric, Schedule
+from railweave.framework.model.arrays import Float
 from railweave.framework.results import (
     ControllerFigures,
     FabricFigures,
@@ -60,7 +62,10 @@ def run(plan: Plan, out_dir: RunDirectory, emit: Emit) -> RunResult:
 def result(plan: Plan, findings: Mapping[str, Any], tear_down_s: float) -> RunResult:
     """The documented result of an engine's findings. Pure but for the versions of what is installed."""
     scaled = plan.fabric.scaled(findings["rate_scale"])
-    laps = [_lap(plan, scaled, row) for row in findings["iterations"]]
+    bounds = _bounds_s(plan, scaled, findings)
+    laps = [
+        _lap(plan, scaled, row, bound_s) for row, bound_s in zip(findings["iterations"], bounds, strict=True)
+    ]
     rows = iteration_rows(
         laps,
         rate_scale=findings["rate_scale"],
@@ -94,28 +99,46 @@ def result(plan: Plan, findings: Mapping[str, Any], tear_down_s: float) -> RunRe
     )
 
 
-def _lap(plan: Plan, scaled: Fabric, row: Mapping[str, Any]) -> Lap:
+def _lap(plan: Plan, scaled: Fabric, row: Mapping[str, Any], bound_s: float | None) -> Lap:
     found = iteration_of(row)
     schedule = plan.schedule_of(found.iteration)
     return Lap(
         found,
         schedule,
         row["begin_s"],
-        _bound_s(plan, schedule, scaled, row["best_rates_bps"]),
+        bound_s,
         plan.collective.closed_form_s(scaled, schedule, plan.packet),
         row["link_bytes"],
     )
 
 
-def _bound_s(plan: Plan, schedule: Schedule, scaled: Fabric, rates_bps: Any) -> float | None:
-    """The physical limit with the best rates that the iteration saw. Token buckets give a packet away after each
-    idle gap, and a link idles at most once for every transfer that a rank waits for."""
-    if plan.collective.kind not in COLLECTIVES or schedule.size_bytes == 0 or schedule.n_transfers == 0:
+def _bounds_s(plan: Plan, scaled: Fabric, findings: Mapping[str, Any]) -> list[float | None]:
+    """The physical limit of each iteration, computed once for all of one size that saw the same fabric."""
+    by_text = {fault.text: fault for fault in plan.faults}
+    fired = [(float(f["t_s"]), by_text[f["text"]]) for f in findings["faults"] if f["text"] in by_text]
+    known: dict[tuple[bytes, int, int], float | None] = {}
+    bounds = []
+    for row in findings["iterations"]:
+        schedule = plan.schedule_of(row["iteration"])
+        down, resets = carriers(scaled.n_links, fired, row["begin_s"], row["end_s"])
+        rates = np.where(down, 0.0, row["best_rates_bps"])
+        key = (rates.tobytes(), resets, schedule.size_bytes)
+        if key not in known:
+            known[key] = _bound_s(plan, schedule, scaled, rates, resets)
+        bounds.append(known[key])
+    return bounds
+
+
+def _bound_s(plan: Plan, schedule: Schedule, scaled: Fabric, rates_bps: Float, resets: int) -> float | None:
+    """The physical limit with the best rates that the iteration saw, what token buckets give away granted; None where
+    none is known, nothing is to be moved, or there is no way."""
+    kind = plan.collective.kind
+    if kind not in COLLECTIVES or schedule.size_bytes == 0 or schedule.n_transfers == 0:
         return None
-    gaps = int(np.bincount(schedule.dst).max())
-    bound = cut_bound_s(
-        scaled, plan.collective.kind, schedule.size_bytes, plan.packet,
-        capacity_bps=np.asarray(rates_bps), free_packets_per_link=gaps,
+    root = plan.experiment.collective.options.get("root") if kind == "broadcast" else None
+    bound = shaped_bound_s(
+        scaled, kind, schedule.size_bytes, plan.packet,
+        capacity_bps=rates_bps, resets=resets, root=root if isinstance(root, int) else None,
     )  # fmt: skip
     return bound if 0 < bound < float("inf") else None
 

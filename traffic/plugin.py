@@ -25,6 +25,7 @@ from railweave.traffic.collectives.send_recv import SendRecv
 from railweave.traffic.collectives.tree_all_reduce import TreeAllReduce
 from railweave.traffic.collectives.wrht import Wrht
 from railweave.traffic.proxy import RoceV2
+from railweave.traffic.workloads.chakra import Chakra
 from railweave.traffic.workloads.ptdp import Ptdp
 
 
@@ -54,6 +55,7 @@ def register_collectives(register: Callable[[str, Collective], None]) -> None:
 @hookimpl
 def register_workloads(register: Callable[[str, Workload], None]) -> None:
     register("ptdp", Ptdp())
+    register("chakra", Chakra())
 
 
 @hookimpl

@@ -191,6 +191,7 @@ class Service:
             return
         if not running.landed:
             running.landed = True
+            progress.ended(time.monotonic())
             running.cpu_s = time.process_time() - running.cpu_at_start
         if not engine.drained:
             return

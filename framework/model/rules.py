@@ -77,7 +77,8 @@ class EntropyTable:
     """How senders reach each pair's paths: pair i cycles through entropies `start[i]:start[i+1]`.
 
     `udp_src` (E,): UDP source port of the path; `rate_bps` (E,): the emulated rate of its slowest link when
-    healthy, from which the sender sizes its window; pairs are ordered by (src, dst).
+    healthy; `depth` (E,): packets that the path holds while its slowest link is never idle, the sum of slowest
+    rate over rate of its links. The sender sizes its window by both. Pairs are ordered by (src, dst).
     """
 
     version: int
@@ -86,11 +87,13 @@ class EntropyTable:
     start: Int64
     udp_src: Int64
     rate_bps: Float
+    depth: Float
 
     def __post_init__(self) -> None:
         for name in ("src", "dst", "start", "udp_src"):
             object.__setattr__(self, name, readonly(getattr(self, name), np.int64))
-        object.__setattr__(self, "rate_bps", readonly(self.rate_bps, np.float64))
+        for name in ("rate_bps", "depth"):
+            object.__setattr__(self, name, readonly(getattr(self, name), np.float64))
 
     def __eq__(self, other: object) -> bool:
         return equal_by_value(self, other)

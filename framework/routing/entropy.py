@@ -7,7 +7,7 @@ import numpy as np
 from railweave.framework.addressing import ENTROPY_BASE
 from railweave.framework.errors import RouteError
 from railweave.framework.model import EntropyTable, Fabric, PathBatch
-from railweave.framework.model.arrays import Bool, Int64
+from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.routing.batches import spread, starts
 
 CLASSES = (1 << 16) - ENTROPY_BASE
@@ -50,8 +50,15 @@ def entropy_table(fabric: Fabric, version: int, batch: PathBatch, classes: Int64
     per_pair = np.bincount(batch.path_pair, slots, len(batch.src)).astype(np.int64)
     capacity = fabric.capacity_bps[batch.links]
     slowest = np.minimum.reduceat(capacity, batch.hop_start[:-1]) if len(slots) else capacity
+    depth: Float = slowest * np.bincount(batch.hop_path, 1 / capacity, len(slots)).astype(np.float64)
     return EntropyTable(
-        version, batch.src, batch.dst, starts(per_pair), ENTROPY_BASE + classes[path], slowest[path]
+        version,
+        batch.src,
+        batch.dst,
+        starts(per_pair),
+        ENTROPY_BASE + classes[path],
+        slowest[path],
+        depth[path],
     )
 
 

@@ -73,8 +73,11 @@ class Sender:
         self.progress_at = self._active_at = 0.0
 
     # -- paths -----------------------------------------------------------------------------------------
-    def use_paths(self, udp_src: Sequence[int], rates_bps: Sequence[float], now: float) -> None:
-        """Send from now on over these entropies, in turn; `rates_bps` are those of their paths, 0 if unknown.
+    def use_paths(
+        self, udp_src: Sequence[int], rates_bps: Sequence[float], depths: Sequence[float], now: float
+    ) -> None:
+        """Send from now on over these entropies, in turn; `rates_bps` are those of their paths, 0 if unknown, and
+        `depths` how many packets they hold.
 
         The turn goes on where it was if the entropies stay, so that their counts differ by one at most.
         """
@@ -86,7 +89,7 @@ class Sender:
             self._turn = self._again_turn = 0
         self._paths = [Path(self._heads[entropy]) for entropy in udp_src]
         full = self._packet.full_packet_bytes
-        self.window = self._tuning.window(sum(rates_bps), len(udp_src), full)
+        self.window = self._tuning.window(sum(rates_bps), depths, full)
         self._stride = max(1, min(self.window // 4, 8))
         slowest = min(rates_bps)
         self.timing.window_drains_in(self.window * full * 8 / slowest if slowest > 0 else 0.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from math import ceil
 
@@ -46,7 +46,13 @@ class Tuning:
         """From the parsed, complete options of PARAMETERS."""
         return cls(**{f.name: options[f.name] for f in fields(cls) if f.name in options})  # type: ignore[arg-type]
 
-    def window(self, rate_bps: float, n_paths: int, packet_bytes: int) -> int:
-        """Packets in flight that keep `target_delay` of queue at `rate_bps`, over `n_paths` paths."""
+    def window(self, rate_bps: float, depths: Sequence[float], packet_bytes: int) -> int:
+        """Packets in flight that keep `target_delay` of queue at `rate_bps`, over paths of these depths in packets.
+
+        A path of more than two links holds more: one packet a link on the way there, and acknowledgements on the
+        way back that wait behind as many.
+        """
         wanted = ceil(rate_bps * self.target_delay / (8 * packet_bytes))
-        return max(min(max(wanted, self.min_window, PATH_PACKETS * n_paths), self.max_window), 1)
+        held = sum(ceil(2 * (depth - 2) - 1e-9) for depth in depths if depth > 2)
+        wanted = max(wanted, self.min_window, PATH_PACKETS * len(depths)) + held
+        return max(min(wanted, self.max_window), 1)

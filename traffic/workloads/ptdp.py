@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from railweave.framework.errors import ExperimentError
 from railweave.framework.llm.models import MODELS, model_named
@@ -16,14 +14,14 @@ from railweave.framework.llm.volumes import Job, job_of_batch
 from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.framework.parameters import Parameter, Value, resolve
 from railweave.traffic.collectives.all_reduce import check_ranks, element_count
-from railweave.traffic.collectives.arithmetic import dtype_of, exact_input
+from railweave.traffic.collectives.arithmetic import dtype_of
 from railweave.traffic.collectives.plan import Plan
 from railweave.traffic.workloads.layout import emulated_microbatches, layout
-from railweave.traffic.workloads.replay import replay
+from railweave.traffic.workloads.replay import Replayed
 from railweave.traffic.workloads.training import Iteration
 
 
-class Ptdp:
+class Ptdp(Replayed):
     """One iteration of a GPT's training: 1F1B (interleaved), sequence parallelism, gradients synchronised at the end.
 
     Tensor groups lie in an HB domain; pipeline and data parallelism join equal ranks. On a fabric of fewer GPUs
@@ -54,7 +52,6 @@ class Ptdp:
 
     def __init__(self, options: Mapping[str, Value] | None = None) -> None:
         self._options = dict(options) if options else resolve("ptdp", self.parameters, {})
-        self._replayed: tuple[Sequence[NDArray[Any]], list[NDArray[Any]]] | None = None
 
     def configured(self, options: Mapping[str, Value]) -> Ptdp:
         return Ptdp(options)
@@ -96,20 +93,6 @@ class Ptdp:
             rank_of[np.asarray(ranks)] = np.arange(len(ranks))
             Iteration(plan, placed, sizes, rank_of[placed.gpu]).fill()
         return plan.schedule("ptdp", busiest, dtype, redop, buffer_count=sizes.count)
-
-    def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
-        """(count,) per rank, in rank order: every place of the buffer has numbers of the rank's own."""
-        count = schedule.buffer_bytes // dtype_of(schedule.dtype).itemsize
-        return [
-            exact_input(schedule.dtype, schedule.redop, schedule.n_ranks, rank, count, seed)
-            for rank in range(schedule.n_ranks)
-        ]
-
-    def expected(self, schedule: Schedule, inputs: Sequence[NDArray[Any]], rank: int) -> NDArray[Any]:
-        """(count,): the data buffer when the messages go one after the other. Worked out once for all ranks."""
-        if self._replayed is None or self._replayed[0] is not inputs:
-            self._replayed = inputs, replay(schedule, inputs)
-        return self._replayed[1][rank]
 
     def busbw_factor(self, n_ranks: int) -> float:
         """1: the size is what the busiest GPU sends, so size over time is the rate at which it sends."""

@@ -142,9 +142,13 @@ def test_rate_is_that_of_the_slowest_link() -> None:
     fabric = rail_only(2, 2)
     table = table_of(fabric, lambda src, dst: [rail_path(fabric, src, dst)])
     batch = all_paths(table)
-    rates = entropy_table(fabric, 0, batch, path_classes(fabric, batch)).rate_bps
-    same = fabric.gpu_coordinates[batch.src, 0] == fabric.gpu_coordinates[batch.dst, 0]
-    assert np.array_equal(rates, np.where(same, 3.6e12, 4e11))
+    entropies = entropy_table(fabric, 0, batch, path_classes(fabric, batch))
+    domain, rail = fabric.gpu_coordinates.T
+    same = domain[batch.src] == domain[batch.dst]
+    assert np.array_equal(entropies.rate_bps, np.where(same, 3.6e12, 4e11))
+    # two links of a rail or a domain, or two of each: those of the domain hold a ninth of a packet
+    across = np.where(rail[batch.src] == rail[batch.dst], 2.0, 2 + 2 / 9)
+    assert np.allclose(entropies.depth, np.where(same, 2.0, across))
 
 
 def test_two_ways_for_one_packet_are_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -61,6 +62,7 @@ def table(
         np.concatenate([[0], np.cumsum(counts)]),
         np.concatenate([ENTROPY_BASE + np.arange(count) for count in counts]),
         np.full(sum(counts), rate_bps),
+        np.ones(sum(counts)),
     )
 
 
@@ -178,7 +180,7 @@ def test_a_reroute_in_the_middle_loses_and_repeats_nothing() -> None:
     fabric.advance(lambda: len(fabric.seen) > 100)
     moved = table(2, {}, version=2)
     fabric.engine.use_entropies(
-        EntropyTable(2, moved.src, moved.dst, moved.start, moved.udp_src + 1, moved.rate_bps), fabric.now
+        replace(moved, udp_src=moved.udp_src + 1), fabric.now
     )
     fabric.advance(lambda: fabric.engine.drained)
     assert np.array_equal(buffers.slice(1, 0, 0, 300 * 256), inputs[0])
@@ -260,7 +262,7 @@ def test_new_paths_end_the_backoff_at_once() -> None:
     fabric.advance(lambda: fabric.now > 5)
     moved = table(2, {}, version=2)
     fabric.engine.use_entropies(
-        EntropyTable(2, moved.src, moved.dst, moved.start, moved.udp_src + 1, moved.rate_bps), fabric.now
+        replace(moved, udp_src=moved.udp_src + 1), fabric.now
     )
     fabric.advance(lambda: fabric.engine.drained or fabric.now > 10)
     assert fabric.now < 5.3

@@ -156,7 +156,16 @@ def test_options_become_the_tuning() -> None:
 )
 def test_window_by_hand(rate_bps: float, n_paths: int, window: int) -> None:
     """ceil(rate x 15 ms / 8 / 4154), at least 4, at least 2 a path, at most 64."""
-    assert Tuning(target_delay=0.015, min_window=4).window(rate_bps, n_paths, 4154) == window
+    assert Tuning(target_delay=0.015, min_window=4).window(rate_bps, [2.0] * n_paths, 4154) == window
+
+
+@pytest.mark.parametrize(
+    ("depths", "window"), [([1.0], 8), ([2.0], 8), ([2 + 2 / 9], 9), ([8.0], 20), ([8.0, 1.0, 3.0], 22)]
+)
+def test_long_paths_hold_two_more_packets_for_every_link_beyond_the_second(
+    depths: list[float], window: int
+) -> None:
+    assert Tuning(min_window=8).window(0.0, depths, 4154) == window
 
 
 def test_waits_grow_with_silence_and_outlast_a_link_at_a_fifth() -> None:

@@ -1,0 +1,141 @@
+"""Physical lower bounds on the time of a collective: no algorithm is faster than the links of a cut.
+
+A bound holds for any graph, also an uneven or damaged one: what must cross a cut cannot cross it faster than
+its links. A run that beats it is wrong. Sources: ForestColl (arXiv 2402.06787) for all-gather and
+reduce-scatter; nccl-tests doc/PERFORMANCE.md for the 2(n - 1) transfers per element of an all-reduce. Without
+in-network reduction or multicast, which this emulation does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from railweave.framework.errors import ExperimentError, FabricError
+from railweave.framework.limits.family import family_bounds
+from railweave.framework.limits.parts import partition_bound
+from railweave.framework.limits.paths import paths_bound
+from railweave.framework.limits.trees import broadcast_bound, gather_bound, pair_bound
+from railweave.framework.limits.wires import CutBound, Wires
+from railweave.framework.model import Fabric, PacketFormat
+from railweave.framework.model.arrays import Bool, Float, Int64, readonly
+
+__all__ = ["COLLECTIVES", "CutBound", "cut_bound_s", "tightest_cut"]
+
+COLLECTIVES = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all", "broadcast", "send-recv")
+LARGEST_SEARCH = 1 << 18
+"""Ranks x links up to which all cuts are searched (256 GPUs); beyond it the family of cuts serves alone."""
+
+
+def cut_bound_s(
+    fabric: Fabric, collective: str, size_bytes: float, packet: PacketFormat, *,
+    capacity_bps: Float | None = None, free_packets_per_link: float = 0.0, ranks: Sequence[int] | None = None,
+    root: int | None = None,
+) -> float:  # fmt: skip
+    """Seconds that `collective` takes at least; see `tightest_cut`."""
+    return tightest_cut(
+        fabric, collective, size_bytes, packet, capacity_bps=capacity_bps,
+        free_packets_per_link=free_packets_per_link, ranks=ranks, root=root,
+    ).seconds  # fmt: skip
+
+
+def tightest_cut(
+    fabric: Fabric, collective: str, size_bytes: float, packet: PacketFormat, *,
+    capacity_bps: Float | None = None, free_packets_per_link: float = 0.0, ranks: Sequence[int] | None = None,
+    root: int | None = None,
+) -> CutBound:  # fmt: skip
+    """The largest lower bound known, and the cut that gives it.
+
+    size_bytes: as nccl-tests counts it (the whole array of an all-gather or reduce-scatter, the buffer of a
+    rank otherwise). capacity_bps: (n_links,) the rates as they are now, 0 for a dead link; the fabric's own by
+    default. free_packets_per_link: full packets that each live link's token bucket gives away in this time.
+    ranks: the GPUs that take part; all by default. root: the place in `ranks` that a broadcast starts from; the
+    best of all by default. Latency is not counted. Endless (inf) when a cut that must be crossed has no rate.
+
+    Over all cuts, by maximum flows: all-gather and reduce-scatter, whose limit this is (trees reach it where as much
+    enters a node as leaves it: ForestColl), and broadcast (trees reach it: Edmonds 1973).
+
+    Over all partitions: all-reduce, 2(p - 1)S between p parts, and S out of and into every set of ranks. On even
+    fabrics that is twice the all-gather's limit. On uneven ones twice the all-gather's is no limit to an all-reduce:
+    one slow GPU may send its array to be summed elsewhere and take the result back, S each way and at the same time.
+    What is given here is a limit there too, but whether a schedule reaches it is not known.
+
+    All-to-all and send-recv: the least time of any routing, if a solver is there (see `paths`); else the larger of
+    every pair alone, plain prices and the family of cuts. Fabrics with more than `LARGEST_SEARCH` ranks x links: the
+    family alone.
+
+    Raises ExperimentError for an unknown collective, FabricError for capacities, a size or ranks that do not fit.
+    """
+    collective = collective.replace("_", "-")
+    rate, order = _checked(fabric, collective, size_bytes, capacity_bps, ranks, root)
+    # bits on the wire for `size_bytes` of payload, and those that a link gives away
+    bits = 8.0 * packet.full_packet_bytes / packet.path_mtu * size_bytes
+    free = np.where(rate > 0, 8.0 * packet.full_packet_bytes * free_packets_per_link, 0.0)
+    wires = Wires(fabric, rate, free, order)
+    family = family_bounds(wires, collective, bits)
+    if bits == 0 or len(order) * fabric.n_links > LARGEST_SEARCH:
+        return family[root] if root is not None else min(family, key=lambda bound: bound.seconds)
+    match collective:
+        case "all-gather":
+            return gather_bound(wires, bits, family[0])
+        case "reduce-scatter":
+            return gather_bound(wires.turned(), bits, family[0])
+        case "all-reduce":
+            return _all_reduce(wires, bits, family[0])
+        case "broadcast":
+            return broadcast_bound(wires, bits, family, root)
+        case "send-recv":
+            return _send_recv(wires, bits, family[0])
+        case _:
+            n = len(order)
+            return family[0].or_larger(paths_bound(wires, (bits / n) * (1.0 - np.eye(n))))
+
+
+def _all_reduce(wires: Wires, bits: float, best: CutBound) -> CutBound:
+    best = partition_bound(wires, bits, best)
+    best = partition_bound(wires.turned(), bits, best)
+    others = range(1, len(wires.ranks))
+    return pair_bound(wires, [*((0, i) for i in others), *((i, 0) for i in others)], bits, best)
+
+
+def _send_recv(wires: Wires, bits: float, best: CutBound) -> CutBound:
+    n = len(wires.ranks)
+    following = np.roll(np.arange(n), -1)
+
+    def value(inside: Bool) -> CutBound:
+        within = inside[wires.ranks]
+        return wires.cut(bits * int((within & ~within[following]).sum()), inside)
+
+    best = pair_bound(wires, list(zip(range(n), following.tolist(), strict=True)), bits, best, value)
+    demand = np.zeros((n, n))
+    demand[np.arange(n), following] = bits
+    return best.or_larger(paths_bound(wires, demand))
+
+
+def _checked(
+    fabric: Fabric, collective: str, size_bytes: float, capacity_bps: Float | None, ranks: Sequence[int] | None,
+    root: int | None,
+) -> tuple[Float, Int64]:  # fmt: skip
+    """(rates of all links, the GPUs that take part)."""
+    if collective not in COLLECTIVES:
+        raise ExperimentError(
+            f"no physical limit is known for the collective {collective!r}; known are: {', '.join(COLLECTIVES)}."
+        )
+    if not size_bytes >= 0:
+        raise FabricError(f"{collective} of {size_bytes} bytes: a size is 0 or more.")
+    capacity: Float = fabric.capacity_bps if capacity_bps is None else readonly(capacity_bps, np.float64)
+    if len(capacity) != fabric.n_links or not np.all(capacity >= 0):
+        raise FabricError(
+            f"{len(capacity)} capacities for {fabric.n_links} links: there must be one for each, 0 or more."
+        )
+    taking = np.arange(fabric.n_gpus) if ranks is None else np.asarray(ranks, np.int64)
+    if len(taking) and (taking.min() < 0 or taking.max() >= fabric.n_gpus):
+        raise FabricError(f"a rank is none of the {fabric.n_gpus} GPUs of this {fabric.kind}.")
+    if len(np.unique(taking)) != len(taking) or len(taking) < 2:
+        raise FabricError(f"{collective} over ranks {list(map(int, taking))}: it needs 2 or more, each once.")
+    if root is not None and (collective != "broadcast" or not 0 <= root < len(taking)):
+        raise FabricError(
+            f"{collective} has no root {root}: only a broadcast has one, 0 to {len(taking) - 1}."
+        )
+    return capacity, taking

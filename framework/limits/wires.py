@@ -1,0 +1,85 @@
+"""The links of a fabric as pipes, and a bound with the cut that gives it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+
+import numpy as np
+
+from railweave.framework.model import Fabric
+from railweave.framework.model.arrays import Bool, Float, Int64
+
+BETTER = 1 + 1e-9
+"""A bound replaces another only if it is larger by more than arithmetic's noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class CutBound:
+    """A lower bound in seconds and the cut that gives it, in words."""
+
+    seconds: float
+    cut: str
+
+    def or_larger(self, other: CutBound) -> CutBound:
+        return other if other.seconds > self.seconds * BETTER else self
+
+
+NOTHING = CutBound(0.0, "none")
+
+
+@dataclass(frozen=True, eq=False)
+class Wires:
+    """What links pass: in T seconds `rate` (n_links,) x T bits and `free` (n_links,) bits besides, a dead link none.
+
+    `ranks`: the GPUs that take part, in their order. `way_back`: links are read from their end to their beginning.
+    """
+
+    fabric: Fabric
+    rate: Float
+    free: Float
+    ranks: Int64
+    way_back: bool = False
+
+    @cached_property
+    def src(self) -> Int64:
+        return np.asarray(self.fabric.link_dst if self.way_back else self.fabric.link_src, np.int64)
+
+    @cached_property
+    def dst(self) -> Int64:
+        return np.asarray(self.fabric.link_src if self.way_back else self.fabric.link_dst, np.int64)
+
+    def turned(self) -> Wires:
+        """The same fabric with every link read the other way round."""
+        return Wires(self.fabric, self.rate, self.free, self.ranks, not self.way_back)
+
+    def out(self, inside: Bool) -> Bool:
+        """(n_links,): the links out of the nodes `inside` (n_nodes,)."""
+        return np.asarray(inside[self.src] & ~inside[self.dst], np.bool_)
+
+    def leaving(self, inside: Bool) -> tuple[float, float]:
+        """(rate, free bits) of the links out of the nodes `inside` (n_nodes,)."""
+        out = self.out(inside)
+        return float(self.rate[out].sum()), float(self.free[out].sum())
+
+    def cut(self, bits: float, inside: Bool) -> CutBound:
+        """The time that `bits` need to leave the nodes `inside`."""
+        return CutBound(seconds(bits, *self.leaving(inside)), self.words(inside))
+
+    def words(self, inside: Bool) -> str:
+        """The cut from the side on which there are fewer ranks."""
+        within = inside[self.ranks]
+        mine, others = self.ranks[within], self.ranks[~within]
+        chosen = mine if len(mine) <= len(others) else others
+        way = "out of" if (chosen is mine) is not self.way_back else "into"
+        names = [self.fabric.node_name(int(gpu)) for gpu in chosen[:4]]
+        if len(chosen) == 1:
+            return f"{way} {names[0]}"
+        return f"{way} the {len(chosen)} GPUs {', '.join(names)}{', ...' if len(chosen) > 4 else ''}"
+
+
+def seconds(bits: float, rate: float, free: float) -> float:
+    """The time that `bits` take over links of `rate` bit/s together, `free` of them at once."""
+    left = bits - free
+    return 0.0 if left <= 0 else left / rate if rate > 0 else inf

@@ -1,0 +1,276 @@
+"""Reads Chakra execution traces: one file for each rank, `<prefix>.<rank>.et`.
+
+A file is a sequence of messages, each behind its length: GlobalMetadata, then the Nodes. Field numbers and enums
+are those of MLCommons Chakra's schema/protobuf/et_def.proto (schema 0.0.4 and the storage nodes added since).
+Of a node we read what traffic depends on; its durations, shapes and other attributes are passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from railweave.framework.errors import ExperimentError
+from railweave.traffic.workloads.chakra_wire import (
+    BYTES,
+    FIXED32,
+    FIXED64,
+    VARINT,
+    Field,
+    WireError,
+    fields,
+    signed,
+    varint,
+    varints,
+    zigzag,
+)
+
+NODE_TYPES = (
+    "INVALID_NODE", "METADATA_NODE", "MEM_LOAD_NODE", "MEM_STORE_NODE", "COMP_NODE", "COMM_SEND_NODE",
+    "COMM_RECV_NODE", "COMM_COLL_NODE", "STORAGE_NODE", "BATCH_NODE", "CHECKPOINT_NODE",
+)  # fmt: skip
+METADATA, COMP, SEND, RECV, COLL = 1, 4, 5, 6, 7
+SUPPORTED = frozenset({METADATA, COMP, SEND, RECV, COLL})
+COMMUNICATES = frozenset({SEND, RECV, COLL})
+COLLECTIVES = (
+    "ALL_REDUCE", "REDUCE", "ALL_GATHER", "GATHER", "SCATTER", "BROADCAST", "ALL_TO_ALL", "REDUCE_SCATTER",
+    "REDUCE_SCATTER_BLOCK", "BARRIER",
+)  # fmt: skip
+LARGEST_FILE = 64 << 20
+LARGEST_MESSAGE = 1 << 50
+"""Bytes; a comm_size above is taken for a mistake."""
+GZIP = b"\x1f\x8b"
+
+Attribute = int | str | None
+"""A whole number, a text, or None for a value of another kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node of a rank's trace. `deps`: ids of control and data dependencies; `values`: IOInfo's of its inputs,
+    read for metadata nodes alone; `attributes`: read for communication alone."""
+
+    file: str
+    id: int
+    name: str
+    type: int
+    deps: tuple[int, ...]
+    attributes: Mapping[str, Attribute]
+    values: str
+
+    @property
+    def called(self) -> str:
+        return f"node {self.id} ({self.name or 'unnamed'})"
+
+    def refuse(self, why: str) -> ExperimentError:
+        return ExperimentError(f"{self.file}, {self.called}: {why}")
+
+    def whole(self, name: str, default: int | None = None) -> int:
+        """An attribute that is a whole number of 0 or more, of whatever integer type."""
+        if name not in self.attributes:
+            if default is None:
+                raise self.refuse(f"{NODE_TYPES[self.type]} lacks the attribute {name}. Add it to the trace.")
+            return default
+        value = self.attributes[name]
+        if not isinstance(value, int) or value < 0:
+            given = "of another type" if value is None else repr(value)
+            raise self.refuse(
+                f"the attribute {name} is a whole number, 0 or more, not {given}. Mend the trace."
+            )
+        return value
+
+    def bytes(self, default: int | None = None) -> int:
+        """Its comm_size."""
+        size = self.whole("comm_size", default)
+        if size > LARGEST_MESSAGE:
+            raise self.refuse(f"comm_size {size} is more than {LARGEST_MESSAGE} bytes. Mend the trace.")
+        return size
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The nodes of every rank, in the order of their files."""
+
+    path: str
+    ranks: tuple[tuple[Node, ...], ...]
+
+
+def read(path: str) -> Trace:
+    """The trace in a directory, or of a prefix `DIR/<prefix>`. Raises ExperimentError with the mend."""
+    return Trace(path, tuple(_nodes_of(file) for file in _files(path)))
+
+
+def _files(path: str) -> list[str]:
+    """One file for each rank, in their order."""
+    given = Path(path)
+    try:
+        directory, wanted = (given, None) if given.is_dir() else (given.parent, given.name)
+        names = sorted(entry.name for entry in directory.iterdir())
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ExperimentError(f"{path} cannot be read: {why}. Give the directory: chakra:DIR.") from None
+    found: dict[str, dict[int, str]] = {}
+    for name in names:
+        parts = re.fullmatch(r"(.+)\.([0-9]{1,9})\.et", name)
+        if parts and wanted in (None, parts[1]):
+            of = found.setdefault(parts[1], {})
+            if int(parts[2]) in of:
+                raise ExperimentError(
+                    f"{path} has {of[int(parts[2])]} and {name}: both are rank {int(parts[2])}. Remove one."
+                )
+            of[int(parts[2])] = name
+    if not found:
+        raise ExperimentError(
+            f"{path} has no Chakra trace: one file <prefix>.<rank>.et for each rank is expected. Give the "
+            "directory that holds them: chakra:DIR."
+        )
+    if len(found) > 1:
+        raise ExperimentError(
+            f"{path} has the traces {', '.join(found)}. Give one of them: chakra:{given / next(iter(found))}."
+        )
+    ((prefix, ranks),) = found.items()
+    missing = sorted(set(range(len(ranks))) - set(ranks))
+    if missing:
+        raise ExperimentError(
+            f"{directory / prefix}.{missing[0]}.et is missing: there are {len(ranks)} files, up to rank "
+            f"{max(ranks)}. Add the file of every rank, from 0 on."
+        )
+    return [str(directory / ranks[rank]) for rank in range(len(ranks))]
+
+
+def _nodes_of(file: str) -> tuple[Node, ...]:
+    try:
+        with Path(file).open("rb") as opened:
+            data = opened.read(LARGEST_FILE + 1)
+    except OSError as error:
+        raise ExperimentError(f"{file} cannot be read: {error.strerror}. Mend its permissions.") from None
+    return parse(data, file)
+
+
+def parse(data: bytes, file: str) -> tuple[Node, ...]:
+    """The nodes in these bytes; `file` is for messages. Raises ExperimentError."""
+    if len(data) > LARGEST_FILE:
+        raise ExperimentError(f"{file} has more than {LARGEST_FILE} bytes. Trace fewer iterations.")
+    if data.startswith(GZIP):
+        raise ExperimentError(f"{file} is compressed. Unpack it with gunzip.")
+    nodes: dict[int, Node] = {}
+    at, first = 0, True
+    try:
+        while at < len(data):
+            began = at
+            length, at = varint(data, at, len(data))
+            if length > len(data) - at:
+                raise WireError(began, f"a message of {length} bytes reaches beyond the end of the file")
+            if first:
+                _check_metadata(data, at, at + length)
+            else:
+                node = _node(data, at, at + length, file)
+                if node.id in nodes:
+                    raise node.refuse(f"{nodes[node.id].called} has the same id. Mend the trace.")
+                nodes[node.id] = node
+            at, first = at + length, False
+    except WireError as error:
+        raise ExperimentError(
+            f"{file}, byte {error.at}: this is no whole Chakra trace: {error}. Trace again, or copy the file again."
+        ) from None
+    if first:
+        raise ExperimentError(f"{file} is empty. Trace again, or copy the file again.")
+    for node in nodes.values():
+        unknown = [dep for dep in node.deps if dep not in nodes]
+        if unknown:
+            raise node.refuse(f"it depends on node {unknown[0]}, which is not in the file. Mend the trace.")
+    return tuple(nodes.values())
+
+
+def _check_metadata(data: bytes, at: int, end: int) -> None:
+    """GlobalMetadata has texts and messages alone (which ones, differs between versions); a node has a type."""
+    for field in fields(data, at, end):
+        if field.wire == VARINT and field.number in (1, 3):
+            raise WireError(at, "the first message is a node, not GlobalMetadata")
+
+
+def _node(data: bytes, at: int, end: int, file: str) -> Node:
+    number = kind = 0
+    name, deps, attributes, inputs = "", [], [], None
+    for field in fields(data, at, end):
+        match field.number:
+            case 1:
+                number = _expect(field, VARINT).value
+            case 2:
+                name = _text(data, field)
+            case 3:
+                kind = _expect(field, VARINT).value
+            case 4 | 5 if field.wire == VARINT:
+                deps.append(field.value)
+            case 4 | 5:
+                deps += varints(data, _expect(field, BYTES).start, field.end)
+            case 8:
+                inputs = _expect(field, BYTES)
+            case 10:
+                attributes.append(_expect(field, BYTES))
+    read: dict[str, Attribute] = {}
+    if kind in COMMUNICATES:
+        read = dict(_attribute(data, each.start, each.end) for each in attributes)
+    values = ""
+    if kind == METADATA and inputs is not None:
+        for field in fields(data, inputs.start, inputs.end):
+            if field.number == 1:
+                values = _text(data, field)
+    node = Node(file, number, _shown(name), kind, tuple(dict.fromkeys(deps)), read, values)
+    if kind not in SUPPORTED:
+        called = NODE_TYPES[kind] if kind < len(NODE_TYPES) else f"node type {kind}"
+        known = ", ".join(NODE_TYPES[each] for each in sorted(SUPPORTED))
+        raise node.refuse(
+            f"{called} is not supported; there are {known}. Leave memory and storage out of the trace."
+        )
+    return node
+
+
+def _attribute(data: bytes, at: int, end: int) -> tuple[str, Attribute]:
+    """Name and value of an AttributeProto."""
+    name = ""
+    value: Attribute = None
+    for field in fields(data, at, end):
+        match field.number:
+            case 1:
+                name = _text(data, field)
+            case 2:  # its documentation
+                pass
+            case 7 | 9:
+                value = signed(_expect(field, VARINT).value)
+            case 11 | 13:
+                value = _expect(field, VARINT).value
+            case 15 | 17:
+                value = zigzag(_expect(field, VARINT).value)
+            case 19 | 23:
+                at4 = _expect(field, FIXED32)
+                value = int.from_bytes(data[at4.start : at4.end], "little", signed=field.number == 23)
+            case 21 | 25:
+                at8 = _expect(field, FIXED64)
+                value = int.from_bytes(data[at8.start : at8.end], "little", signed=field.number == 25)
+            case 29:
+                value = _text(data, field)
+            case _:
+                value = None
+    return name, value
+
+
+def _expect(field: Field, wire: int) -> Field:
+    if field.wire != wire:
+        raise WireError(field.start, f"field {field.number} is of wire type {field.wire}, not {wire}")
+    return field
+
+
+def _text(data: bytes, field: Field) -> str:
+    _expect(field, BYTES)
+    try:
+        return data[field.start : field.end].decode()
+    except UnicodeDecodeError:
+        raise WireError(field.start, f"field {field.number} is not UTF-8") from None
+
+
+def _shown(name: str) -> str:
+    """A name fit for one line of a message."""
+    return "".join(c if c.isprintable() else "?" for c in name)[:120]

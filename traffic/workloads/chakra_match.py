@@ -1,0 +1,197 @@
+"""Which nodes of different ranks belong together: a send and its receive, and the members of a collective.
+
+Sends and receives match by (source, destination, tag), collectives by their process group, each in the order in
+which their ranks issue them: ascending ids, dependencies first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from railweave.framework.errors import ExperimentError
+from railweave.traffic.workloads.chakra_file import COLL, COLLECTIVES, METADATA, RECV, SEND, Node
+
+SEND_RECV, BROADCAST, BARRIER = "send-recv", "broadcast", "barrier"
+KINDS = {
+    "ALL_REDUCE": "all-reduce", "ALL_GATHER": "all-gather", "REDUCE_SCATTER": "reduce-scatter",
+    "ALL_TO_ALL": "all-to-all", "BROADCAST": BROADCAST, "BARRIER": BARRIER,
+}  # fmt: skip
+EVERY_RANK = ("", "0")
+"""Names of the default group, unless the trace defines a group 0."""
+
+Members = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A message or a collective. `members`: ranks, of a message source and destination; `root`: a position among
+    them; `size`: bytes as comm_size has them; `nodes`: each member's."""
+
+    kind: str
+    members: Members
+    root: int
+    size: int
+    nodes: tuple[Node, ...]
+
+    @property
+    def carries(self) -> bool:
+        """Whether anything is sent for it."""
+        return self.kind == SEND_RECV or (len(self.members) > 1 and (self.size > 0 or self.kind == BARRIER))
+
+    def holds_up(self, member: int) -> bool:
+        """Whether the member certainly sends something for it, which it does not before it gets there."""
+        return member == self.root or self.kind not in (BROADCAST, SEND_RECV)
+
+
+def match(ranks: Sequence[Sequence[Node]]) -> list[Operation]:
+    """All operations of the ranks, whose nodes are in the order of issue. ExperimentError for what has no match."""
+    return [*_messages(ranks), *_collectives(ranks)]
+
+
+def _messages(ranks: Sequence[Sequence[Node]]) -> list[Operation]:
+    sends: dict[tuple[int, int, int], list[Node]] = {}
+    receives: dict[tuple[int, int, int], list[Node]] = {}
+    for rank, nodes in enumerate(ranks):
+        for node in nodes:
+            if node.type in (SEND, RECV):
+                sent = node.type == SEND
+                mine, other = ("comm_src", "comm_dst") if sent else ("comm_dst", "comm_src")
+                if node.whole(mine, rank) != rank:
+                    raise node.refuse(
+                        f"{mine} is {node.whole(mine)} in the trace of rank {rank}. Mend the trace."
+                    )
+                peer = node.whole(other)
+                if peer >= len(ranks) or peer == rank:
+                    raise node.refuse(f"{other} {peer} is no other rank; there are 0 to {len(ranks) - 1}.")
+                ends = (rank, peer) if sent else (peer, rank)
+                (sends if sent else receives).setdefault((*ends, node.whole("comm_tag", 0)), []).append(node)
+    found = []
+    for key in dict.fromkeys([*sends, *receives]):
+        src, dst, tag = key
+        given, taken = sends.get(key, []), receives.get(key, [])
+        if len(given) != len(taken):
+            more, verb = (given, "received") if len(given) > len(taken) else (taken, "sent")
+            raise more[min(len(given), len(taken))].refuse(
+                f"this message is never {verb}: rank {src} sends {len(given)} to rank {dst} with comm_tag {tag}, and "
+                f"{len(taken)} are received there. Mend the trace."
+            )
+        for send, receive in zip(given, taken, strict=True):
+            size = send.bytes()
+            if receive.bytes(size) != size:
+                raise receive.refuse(
+                    f"it receives {receive.bytes()} bytes where {send.file}, {send.called} sends {size}. Mend the trace."
+                )
+            found.append(Operation(SEND_RECV, (src, dst), 0, size, (send, receive)))
+    return found
+
+
+def _collectives(ranks: Sequence[Sequence[Node]]) -> list[Operation]:
+    users: dict[str, set[int]] = {}
+    mine = [[node for node in nodes if node.type == COLL] for nodes in ranks]
+    for rank, nodes in enumerate(mine):
+        for node in nodes:
+            users.setdefault(_group(node), set()).add(rank)
+    issued: dict[tuple[str, Members], dict[int, list[Node]]] = {}
+    for rank, nodes in enumerate(mine):
+        defined = _defined(ranks[rank], len(ranks)) if nodes else {}
+        for node in nodes:
+            name = _group(node)
+            if name in defined:
+                members = defined[name]
+            elif name in EVERY_RANK:
+                name, members = "", tuple(range(len(ranks)))
+            else:
+                members = tuple(sorted(users[name]))
+            if rank not in members:
+                raise node.refuse(
+                    f"rank {rank} is not in group {name!r} of ranks {_listed(members)}. Mend the trace."
+                )
+            issued.setdefault((name, members), {}).setdefault(rank, []).append(node)
+    return [
+        _collective(name, members, place, by_rank)
+        for (name, members), by_rank in issued.items()
+        for place in range(max(map(len, by_rank.values())))
+    ]
+
+
+def _collective(name: str, members: Members, place: int, issued: Mapping[int, Sequence[Node]]) -> Operation:
+    """The collective number `place` that a group issues."""
+    called = f"group {name!r}" if name else "the group of all"
+    nodes = [issued[rank][place] for rank in members if place < len(issued.get(rank, ()))]
+    first = nodes[0]
+    if len(nodes) < len(members):
+        absent = next(rank for rank in members if place >= len(issued.get(rank, ())))
+        raise first.refuse(
+            f"it is collective {place + 1} of {called} (ranks {_listed(members)}), and rank {absent} has "
+            f"{len(issued.get(absent, ()))} of them. Mend the trace."
+        )
+    kinds = [_kind(node) for node in nodes]
+    sizes = [node.bytes(0 if kind == BARRIER else None) for node, kind in zip(nodes, kinds, strict=True)]
+    roots = [node.whole("comm_src", members[0]) if kinds[0] == BROADCAST else members[0] for node in nodes]
+    for values, what in ((kinds, "kind"), (sizes, "comm_size"), (roots, "comm_src")):
+        for node, value in zip(nodes, values, strict=True):
+            if value != values[0]:
+                raise node.refuse(
+                    f"its {what} is {value} and that of {first.file}, {first.called} is {values[0]}, but both are "
+                    f"collective {place + 1} of {called}. Mend the trace."
+                )
+    if roots[0] not in members:
+        raise first.refuse(
+            f"comm_src {roots[0]}, its root, is not in {called} of ranks {_listed(members)}. Mend it."
+        )
+    return Operation(kinds[0], members, members.index(roots[0]), sizes[0], tuple(nodes))
+
+
+def _kind(node: Node) -> str:
+    number = node.whole("comm_type")
+    name = COLLECTIVES[number] if number < len(COLLECTIVES) else f"comm_type {number}"
+    if name not in KINDS:
+        raise node.refuse(
+            f"{name} is not supported; there are {', '.join(KINDS)}. Trace it as sends and receives."
+        )
+    return KINDS[name]
+
+
+def _group(node: Node) -> str:
+    """Its pg_name; empty without one."""
+    name = node.attributes.get("pg_name", "")
+    if name is None:
+        raise node.refuse("the attribute pg_name is neither a text nor a whole number. Mend the trace.")
+    return str(name)
+
+
+def _defined(nodes: Sequence[Node], n_ranks: int) -> dict[str, Members]:
+    """Groups that the metadata of one rank defines, as PyTorch does: a list of {pg_name, ranks}, all ranks if empty."""
+    found: dict[str, Members] = {}
+    for node in nodes:
+        if node.type != METADATA or '"pg_name"' not in node.values:
+            continue
+        text = node.values[node.values.find("[{") : node.values.rfind("}]") + 2]
+        try:
+            for group in json.loads(text):
+                members = tuple(map(_rank, group["ranks"])) or tuple(range(n_ranks))
+                found[str(group["pg_name"])] = members
+                if len(set(members)) < len(members) or not set(members) <= set(range(n_ranks)):
+                    raise node.refuse(
+                        f"group {group['pg_name']!r} has ranks {_listed(members)}; each is one of 0 to {n_ranks - 1}, "
+                        "once. Mend the trace."
+                    )
+        except ExperimentError:
+            raise
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise node.refuse(
+                "its process groups are not a JSON list of {pg_name, ranks}. Mend the trace."
+            ) from None
+    return found
+
+
+def _rank(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError
+    return value
+
+
+def _listed(members: Members) -> str:
+    return ", ".join(map(str, members[:8])) + (", ..." if len(members) > 8 else "")

@@ -1,0 +1,89 @@
+"""Reads protobuf's wire format: varints, and the fields of a message.
+
+Of protobuf a trace needs no more than this, and every oddity of a file is to be refused with its place; the
+protobuf package would be a dependency with compiled parts and generated code, and says only that parsing failed.
+Source: protobuf.dev, "Encoding".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+WIDTHS = {FIXED64: 8, FIXED32: 4}
+MOST_VARINT_BYTES = 10
+ALL_BITS = (1 << 64) - 1
+
+
+class WireError(ValueError):
+    """Bytes that are not protobuf; `at` is where they stand in the file."""
+
+    def __init__(self, at: int, why: str) -> None:
+        super().__init__(why)
+        self.at = at
+
+
+class Field(NamedTuple):
+    """One field of a message. `value`: a varint's number; else 0, and the bytes are data[start:end]."""
+
+    number: int
+    wire: int
+    value: int
+    start: int
+    end: int
+
+
+def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """The unsigned 64-bit number at `at`, and where it ends."""
+    value = shift = 0
+    for here in range(at, min(at + MOST_VARINT_BYTES, end)):
+        byte = data[here]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & ALL_BITS, here + 1
+        shift += 7
+    if end - at < MOST_VARINT_BYTES:
+        raise WireError(at, "it ends within a number")
+    raise WireError(at, "a number is longer than 10 bytes")
+
+
+def varints(data: bytes, at: int, end: int) -> Iterator[int]:
+    """Numbers one after another, as a packed repeated field has them."""
+    while at < end:
+        value, at = varint(data, at, end)
+        yield value
+
+
+def fields(data: bytes, at: int, end: int) -> Iterator[Field]:
+    """The fields of the message data[at:end], in their order, unknown ones too."""
+    while at < end:
+        began = at
+        tag, at = varint(data, at, end)
+        number, wire = tag >> 3, tag & 7
+        if number == 0:
+            raise WireError(began, "a field has the number 0")
+        if wire == VARINT:
+            value, at = varint(data, at, end)
+            yield Field(number, wire, value, at, at)
+            continue
+        if wire == BYTES:
+            length, at = varint(data, at, end)
+        elif wire in WIDTHS:
+            length = WIDTHS[wire]
+        else:
+            raise WireError(began, f"a field is of wire type {wire}")
+        if length > end - at:
+            raise WireError(began, f"a field of {length} bytes reaches beyond the end of its message")
+        yield Field(number, wire, 0, at, at + length)
+        at += length
+
+
+def signed(value: int) -> int:
+    """A varint as int32 and int64 mean it: two's complement in 64 bits."""
+    return value - (1 << 64) if value >> 63 else value
+
+
+def zigzag(value: int) -> int:
+    """A varint as sint32 and sint64 mean it."""
+    return value >> 1 ^ -(value & 1)
