@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from railweave.controllers import wire
-from railweave.controllers.frames import HEADER_BYTES
+from railweave.controllers.frames import HEADER_BYTES, NUMBERS
 from railweave.framework.addressing import dpid
 from railweave.framework.channel import Channel
 from railweave.framework.errors import ChannelClosedError, ControllerError
@@ -80,7 +80,7 @@ class ControllerProcess:
         ours, theirs = socket.socketpair()
         with ours, theirs, self._log.open("ab") as log:
             self._log_begin = log.tell()
-            command = [sys.executable, "-W", "ignore", "-m", "railweave.controllers.launcher"]
+            command = [sys.executable, "-P", "-W", "ignore", "-m", "railweave.controllers.launcher"]
             command += ["--library", self._library, "--parent", str(os.getpid())]
             command += ["--channel", str(theirs.fileno()), "--listeners", *map(str, listeners)]
             self._process = subprocess.Popen(
@@ -118,14 +118,22 @@ class ControllerProcess:
     def retire(self, version: int) -> None:
         self._post(wire.retire(version))
 
-    def send_train(self, switch: int, port: int, packets: int, size_bytes: int) -> None:
+    def send_train(self, switch: int, port: int, packets: int, size_bytes: int, timed: int = 0) -> None:
         """`size_bytes` is the whole frame without its FCS."""
+        if timed and (packets < 2 or not 0 < timed < NUMBERS):
+            raise ControllerError(
+                f"timed train {timed} of {packets} packets: its number lies in 1..{NUMBERS - 1}, and it takes a "
+                "first packet and a last."
+            )
         if size_bytes < HEADER_BYTES or packets < 1:
             raise ControllerError(
                 f"a train of {packets} packets of {size_bytes} bytes: it takes 1 packet or more, of "
                 f"{HEADER_BYTES} bytes (its headers) or more."
             )
-        self._post(wire.train(dpid(switch), port, packets, size_bytes))
+        self._post(wire.train(dpid(switch), port, packets, size_bytes, timed))
+
+    def poll_ports(self, number: int) -> None:
+        self._post(wire.poll(number))
 
     def events(self) -> list[Event]:
         """What has happened since; the last is `died` when the process is gone."""

@@ -41,7 +41,7 @@ class Child:
         with theirs, Path(log_path).open("ab") as log:
             fd = theirs.fileno()
             self.process = subprocess.Popen(
-                [sys.executable, "-m", module, str(fd), *arguments],
+                [sys.executable, "-P", "-m", module, str(fd), *arguments],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(fd, *pass_fds),
                 env={**os.environ, **ENVIRONMENT},
             )  # fmt: skip

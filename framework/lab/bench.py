@@ -158,7 +158,7 @@ def install(rules: int) -> dict[str, Any]:
 def _module(name: str, arguments: list[str]) -> dict[str, Any]:
     check_machine()
     done = subprocess.run(
-        [*unshare_command(), sys.executable, "-W", "ignore", "-m", name, *arguments],
+        [*unshare_command(), sys.executable, "-P", "-W", "ignore", "-m", name, *arguments],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:

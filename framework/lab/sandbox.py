@@ -66,7 +66,7 @@ class Sandbox:
         words = None if interactive else self._words
         try:
             self._process = subprocess.Popen(
-                [*unshare_command(), sys.executable, "-W", "ignore", "-m", "railweave.framework.lab",
+                [*unshare_command(), sys.executable, "-P", "-W", "ignore", "-m", "railweave.framework.lab",
                  task, str(theirs.fileno()), str(os.getpid())],
                 pass_fds=[theirs.fileno(), *files],
                 stdin=None if interactive else subprocess.DEVNULL,
