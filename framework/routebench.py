@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import statistics
 import time
 import tracemalloc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from types import ModuleType
 from typing import Any
@@ -24,9 +27,10 @@ from railweave.framework.routing.loads import all_to_all_loads
 from railweave.framework.scores_file import SupposedScores
 from railweave.framework.supposed_health import supposed
 
-CHUNK = 1 << 12
-"""Pairs asked for together; their arrays stay in the processor's cache."""
+CHUNK = 1 << 15
+"""Pairs asked for together: so many that numpy's cost per call vanishes, so few that the caches hold their arrays."""
 WALKS = 3
+"""Medians are of so many; ours and networkx's take turns."""
 SOURCES = 8
 """Sources that networkx is measured on; its time for all is scaled from them."""
 PAIRS = 100
@@ -57,11 +61,11 @@ def routes(
     sizes = sizes or Sizes()
     nx = networkx()
     rails, torus = _fabric(registers, "rail-only", sizes.rail_only), _torus(registers, sizes.torus)
-    hscore, dor = registers["router"]["hscore"], registers["router"]["dor"]
-    tell("rail-only: hscore beside networkx")
-    of_rails = against_networkx(nx, rails, hscore)
-    tell("torus: dor beside networkx")
-    of_torus = against_networkx(nx, torus, dor)
+    hscore, dor, shortest = (registers["router"][name] for name in ("hscore", "dor", "shortest"))
+    tell("rail-only: hscore and shortest beside networkx")
+    of_rails = against_networkx(nx, rails, hscore, shortest)
+    tell("torus: dor and shortest beside networkx")
+    of_torus = against_networkx(nx, torus, dor, shortest)
     tell("hscore decisions")
     decided = decisions(_fabric(registers, "rail-only", sizes.decisions), hscore)
     tell("best-fit lookups")
@@ -89,50 +93,67 @@ def networkx() -> ModuleType:
     return module
 
 
-def against_networkx(nx: ModuleType, fabric: Fabric, router: Router) -> dict[str, Any]:
+def against_networkx(nx: ModuleType, fabric: Fabric, router: Router, *others: Router) -> dict[str, Any]:
     """All ordered pairs of a healthy fabric: ours, and networkx's breadth-first paths on `SOURCES` sources, scaled.
 
-    A path of ours is link ids, which rules are made of. networkx gives nodes: `networkx_nodes_s` is that alone,
-    `networkx_links_s` with the edge of every hop looked up, `networkx_pairwise_s` asking for pair after pair. The
+    Ours is the table and every path as link ids, which rules are made of; of `others` only time and ratio are told.
+    networkx gives nodes: `networkx_nodes_s` is that alone, `networkx_links_s` with the link of every hop looked up
+    in one dict, its fastest way to the same answer; `networkx_pairwise_s` is asking for pair after pair. The
     lengths of all paths from the sampled sources are compared.
     """
-    n = fabric.n_gpus
-    table = router.routes(fabric, HealthSnapshot.healthy(fabric))
-    walks = [_timed(lambda: _walk(table)) for _ in range(WALKS)]
-    ours_s = statistics.median(seconds for seconds, _ in walks)
+    n, health, routers = fabric.n_gpus, HealthSnapshot.healthy(fabric), (router, *others)
     graph = nx.DiGraph()
     graph.add_weighted_edges_from(
         zip(fabric.link_src.tolist(), fabric.link_dst.tolist(), range(fabric.n_links), strict=True),
         weight="link",
     )
+    link_of = nx.get_edge_attributes(graph, "link")
     sources = range(0, n, max(1, n // SOURCES))
-    nodes_s = links_s = 0.0
-    for src in sources:
-        seconds, paths = _timed(lambda src=src: nx.single_source_shortest_path(graph, src))  # type: ignore[misc]
-        nodes_s += seconds
-        seconds, links = _timed(lambda paths=paths: _as_links(graph.adj, paths, n))  # type: ignore[misc]
-        links_s += seconds
-        _compare_lengths(fabric, table, src, {dst: len(path) for dst, path in links.items()})
     drawn = np.random.default_rng(1).integers(0, n, (PAIRS, 2)).tolist()
-    pairwise_s, _ = _timed(lambda: [nx.shortest_path(graph, a, b) for a, b in drawn])
-    scale, pairs = n / len(sources), n * (n - 1)
-    figures = {
-        "networkx_nodes_s": nodes_s * scale,
-        "networkx_links_s": (nodes_s + links_s) * scale,
-        "networkx_pairwise_s": pairwise_s / PAIRS * pairs,
-    }
-    return {
+    tables = [one.routes(fabric, health) for one in routers]
+    for src in sources:
+        lengths = {dst: len(path) - 1 for dst, path in nx.single_source_shortest_path(graph, src).items()}
+        for table in tables:
+            _compare_lengths(fabric, table, src, lengths)
+    hops = _walk(tables[0])
+
+    def nodes() -> None:
+        for src in sources:
+            nx.single_source_shortest_path(graph, src)
+
+    def links() -> None:
+        for src in sources:
+            _as_links(link_of, nx.single_source_shortest_path(graph, src), n)
+
+    def pair_after_pair() -> None:
+        for a, b in drawn:
+            nx.shortest_path(graph, a, b)
+
+    works: list[Callable[[], object]] = [nodes, links, pair_after_pair]
+    works += [partial(_routed, one, fabric, health) for one in routers]
+    with _own_objects_set_aside():
+        rounds = [[_timed(work)[0] for work in works] for _ in range(WALKS)]
+    medians = [statistics.median(column) for column in zip(*rounds, strict=True)]
+    nodes_s, links_s = (seconds * n / len(sources) for seconds in medians[:2])
+    pairwise_s = medians[2] / PAIRS * n * (n - 1)
+    ours_s, *others_s = medians[3:]
+    found = {
         "gpus": n,
-        "pairs": pairs,
-        "hops": walks[0][1],
-        "router": table.router,
+        "pairs": n * (n - 1),
+        "hops": hops,
+        "router": tables[0].router,
         "ours_s": ours_s,
-        **figures,
-        "ratio_nodes": figures["networkx_nodes_s"] / ours_s,
-        "ratio_links": figures["networkx_links_s"] / ours_s,
-        "ratio_pairwise": figures["networkx_pairwise_s"] / ours_s,
+        "networkx_nodes_s": nodes_s,
+        "networkx_links_s": links_s,
+        "networkx_pairwise_s": pairwise_s,
+        "ratio_nodes": nodes_s / ours_s,
+        "ratio_links": links_s / ours_s,
+        "ratio_pairwise": pairwise_s / ours_s,
         "networkx_measured": f"{len(sources)} of {n} sources and {PAIRS} pairs, scaled to all",
     }
+    for table, seconds in zip(tables[1:], others_s, strict=True):
+        found |= {f"{table.router}_s": seconds, f"{table.router}_ratio_links": links_s / seconds}
+    return found
 
 
 def decisions(fabric: Fabric, router: Router) -> dict[str, Any]:
@@ -199,10 +220,15 @@ def _walk(table: RouteTable) -> int:
     return sum(len(table.paths(src, dst).links) for src, dst in pair_chunks(table.n_gpus, CHUNK))
 
 
-def _as_links(edges: Any, paths: Mapping[int, list[int]], n_gpus: int) -> dict[int, list[int]]:
-    return {
-        dst: [edges[a][b]["link"] for a, b in pairwise(path)] for dst, path in paths.items() if dst < n_gpus
-    }
+def _routed(router: Router, fabric: Fabric, health: HealthSnapshot) -> int:
+    """Hops of all pairs' paths, the table made anew."""
+    return _walk(router.routes(fabric, health))
+
+
+def _as_links(
+    link_of: Mapping[tuple[int, int], int], paths: Mapping[int, list[int]], n_gpus: int
+) -> dict[int, list[int]]:
+    return {dst: [link_of[hop] for hop in pairwise(path)] for dst, path in paths.items() if dst < n_gpus}
 
 
 def _compare_lengths(fabric: Fabric, table: RouteTable, src: int, theirs: Mapping[int, int]) -> None:
@@ -215,6 +241,17 @@ def _compare_lengths(fabric: Fabric, table: RouteTable, src: int, theirs: Mappin
             f"{pair}: router {table.router} takes {ours[other[0]]} hops, networkx {theirs[int(dst[other[0]])]}. "
             "The two cannot be compared."
         )
+
+
+@contextmanager
+def _own_objects_set_aside() -> Iterator[None]:
+    """Spares networkx, which makes many small objects, having the garbage collector look through ours each time."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _timed(work: Callable[[], Any]) -> tuple[float, Any]:

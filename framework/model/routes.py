@@ -13,6 +13,13 @@ from railweave.framework.errors import RouteError
 from railweave.framework.model.arrays import Float, Int32, Int64, equal_by_value, readonly
 
 
+def starts(count: NDArray[Any]) -> Int64:
+    """(N+1,): where each of N ranges of these lengths begins, and the end."""
+    found = np.zeros(len(count) + 1, np.int64)
+    np.cumsum(count, out=found[1:])
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Path:
     """Link ids in order, from the source GPU to the destination GPU; `vc` per hop where it matters."""
@@ -98,18 +105,41 @@ class PathBatch:
     ) -> PathBatch:
         """One path per pair from a padded matrix. hops: (P, longest), link ids, -1 where the path has ended."""
         used = hops >= 0
-        has = np.ones(len(src), bool) if reachable is None else reachable
-        used &= has[:, None]
-        lengths = used.sum(axis=1)[has]
-        return cls(
+        if reachable is not None:
+            used &= reachable[:, None]
+        return cls.in_row(
             src,
             dst,
-            np.concatenate(([0], np.cumsum(has))),
-            np.ones(int(has.sum())),
-            np.concatenate(([0], np.cumsum(lengths))),
+            starts(used.sum(axis=1)),
             hops[used],
             None if vc is None else vc[used],
+            reachable=reachable,
         )
+
+    @classmethod
+    def in_row(
+        cls,
+        src: NDArray[Any],
+        dst: NDArray[Any],
+        hop_start: NDArray[Any],
+        links: NDArray[Any],
+        vc: NDArray[Any] | None = None,
+        *,
+        reachable: NDArray[np.bool_] | None = None,
+    ) -> PathBatch:
+        """One path per pair, their hops laid one pair behind the other: `hop_start` (P+1,), links and vc (H,).
+
+        A pair that is not reachable has no hops. Takes the arrays over: they are read-only from here on.
+        """
+        if reachable is None:
+            pair_start = np.arange(len(src) + 1)
+        else:
+            pair_start, hop_start = starts(reachable), hop_start[np.concatenate(([True], reachable))]
+        weight = np.ones(len(hop_start) - 1)
+        for array in (pair_start, weight, hop_start, links, vc):
+            if array is not None:
+                array.flags.writeable = False  # spares the batch its own copy
+        return cls(src, dst, pair_start, weight, hop_start, links, vc)
 
 
 Resolve = Callable[[Int64, Int64], PathBatch]

@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 
 from railweave.framework.errors import RouteError
-from railweave.framework.model import PathBatch, RouteTable, all_pairs
+from railweave.framework.model import PathBatch, RouteTable, all_pairs, routes
 from railweave.framework.model.arrays import Bool, Int64
 
 CHUNK = 1 << 18
 """Pairs looked at together: some tens of megabytes of hops, whatever the size of the fabric."""
+MOST_COUNTED = 1 << 20
+"""Longest range that is kept: 8 MB."""
+LARGE = 31 << 20
+"""Bytes: just below what glibc maps anew each time, whatever came before."""
+
+starts = routes.starts
+
+
+def counting(size: int) -> Int64:
+    """0 .. size - 1, read-only. Short ones are kept: making them anew is a quarter of laying out hops."""
+    return _counting(1 << size.bit_length())[:size] if size <= MOST_COUNTED else np.arange(size)
+
+
+@lru_cache(maxsize=1)
+def _counting(size: int) -> Int64:
+    numbers = np.arange(size)
+    numbers.flags.writeable = False
+    return numbers
 
 
 def spread(start: Int64, count: Int64) -> Int64:
@@ -19,11 +38,6 @@ def spread(start: Int64, count: Int64) -> Int64:
     ends = np.cumsum(count)
     flat: Int64 = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(start - (ends - count), count)
     return flat
-
-
-def starts(count: Int64) -> Int64:
-    """(N+1,): where each of N ranges of these lengths begins, and the end."""
-    return np.concatenate((np.zeros(1, np.int64), np.cumsum(count)))
 
 
 def take(batch: PathBatch, positions: Int64) -> PathBatch:
@@ -67,10 +81,52 @@ def pair_position(n_gpus: int, src: Int64, dst: Int64) -> Int64:
 
 
 def pair_chunks(n_gpus: int, chunk: int = CHUNK) -> Iterator[tuple[Int64, Int64]]:
-    """Every ordered pair in lexicographic order, at most `chunk` at a time: arrays (src, dst)."""
-    for first in range(0, n_gpus * (n_gpus - 1), chunk):
-        src, rest = np.divmod(np.arange(first, min(first + chunk, n_gpus * (n_gpus - 1))), n_gpus - 1)
-        yield src, rest + (rest >= src)
+    """Every ordered pair in lexicographic order, at most `chunk` at a time: read-only arrays (src, dst).
+
+    All pairs of a source stay together where `chunk` has room for them; `whole_sources` finds them again.
+    """
+    _keep_freed_memory()
+    others = n_gpus - 1
+    if 0 < others <= chunk:
+        step = chunk // others
+        for first in range(0, n_gpus, step):
+            src = np.repeat(np.arange(first, min(first + step, n_gpus)), others)
+            yield _frozen(src, _others(src[::others], others).ravel())
+        return
+    for first in range(0, n_gpus * others, chunk):
+        src, rest = np.divmod(np.arange(first, min(first + chunk, n_gpus * others)), others)
+        yield _frozen(src, rest + (rest >= src))
+
+
+def _keep_freed_memory() -> None:
+    """Has glibc keep the memory of freed arrays (up to 62 MB), as it does once a process has freed a large one.
+
+    Until then it gives theirs back to the kernel chunk after chunk, and faulting it in again takes longer than
+    finding the paths. Nothing is written to the array, so it costs no memory.
+    """
+    np.empty(LARGE, np.int8)
+
+
+def whole_sources(n_gpus: int, src: Int64, dst: Int64) -> Int64 | None:
+    """The sources if the question is all pairs of each, in order; else None. Routers may answer those faster."""
+    others = n_gpus - 1
+    if others < 1 or len(src) == 0 or len(src) % others:
+        return None
+    sources = src[::others]
+    if (src.reshape(-1, others) != sources[:, None]).any():
+        return None
+    return sources if np.array_equal(dst.reshape(-1, others), _others(sources, others)) else None
+
+
+def _others(sources: Int64, others: int) -> Int64:
+    """(sources, others): every GPU but the source itself."""
+    rest = np.arange(others)
+    return rest + (rest >= sources[:, None])
+
+
+def _frozen(src: Int64, dst: Int64) -> tuple[Int64, Int64]:
+    src.flags.writeable = dst.flags.writeable = False  # spares batches their own copy
+    return src, dst
 
 
 def batches(

@@ -27,6 +27,11 @@ class Displacements:
         self._plain = lattice.is_plain
         if self._plain:
             self._signed = [_signed(length) for length in lattice.shape]
+            # Where a source's row begins, less what the destination's coordinate adds to it.
+            self._row = [
+                (here & 1) * (2 * length - 1) - here + (length - 1)
+                for length, here in zip(lattice.shape, lattice.coordinates, strict=True)
+            ]
         else:
             self._twist = lattice.twist
             self._start, self._vectors = shortest_vectors(lattice)
@@ -36,15 +41,25 @@ class Displacements:
         """For each axis (P,): signed hops."""
         if self._plain:
             return [
-                table[(here & 1) * (2 * length - 1) + (there - here) + (length - 1)]
-                for length, table, here, there in zip(
-                    self._shape, self._signed, self._where[:, src], self._where[:, dst], strict=True
-                )
+                table.take(row.take(src) + where.take(dst))
+                for table, row, where in zip(self._signed, self._row, self._where, strict=True)
             ]
         place = self._place(src, dst)
         start = self._start[place]
         choice = start + self._turn[src] % (self._start[place + 1] - start)
         return list(self._vectors[:, choice])
+
+    def to_all(self, sources: Int64) -> list[Int64]:
+        """For each axis (S, 1, .., length of the axis, .., 1): signed hops to every coordinate. Plain tori only."""
+        axes = len(self._shape)
+        return [
+            table.take(row.take(sources)[:, None] + np.arange(length)).reshape(
+                -1, *(length if other == axis else 1 for other in range(axes))
+            )
+            for axis, (table, row, length) in enumerate(
+                zip(self._signed, self._row, self._shape, strict=True)
+            )
+        ]
 
     def tied(self, src: Int64, dst: Int64) -> Bool:
         """(P,): whether there was more than one shortest displacement."""

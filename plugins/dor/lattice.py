@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -16,17 +17,22 @@ AXES = "xyz"
 
 @dataclass(frozen=True)
 class Rings:
-    """Every ring of every direction, unrolled twice and laid one after the other.
+    """Every ring of every direction, unrolled beyond its end and laid one after the other.
 
     A way of t hops from `node` in a direction is the range `at[direction, node] : ... + t`, t at most the length
-    of the ring. At each position: `link` leaves `node`; `wraps` counts the wrap links before the position, so a
-    difference of it is how often a way crossed the dateline.
+    of the ring. At each position: `link` leaves `node`; `wraps` counts the wrap links that a way has crossed when
+    it gets there. No way begins behind one: a ring with several is laid out once from behind each of them.
     """
 
     at: Int64
     link: Int32
     node: Int32
     wraps: Int32
+
+    @cached_property
+    def hop(self) -> Int64:
+        """`link` and `wraps` side by side, so that both are looked up at once."""
+        return np.stack((self.link, self.wraps), axis=1).view(np.int64)[:, 0]
 
 
 @dataclass(frozen=True)
@@ -118,28 +124,27 @@ def _twist(fabric: Fabric, shape: tuple[int, ...], coordinates: Int64, steps: In
 
 
 def _rings(fabric: Fabric, shape: tuple[int, ...], coordinates: Int64, steps: Int32) -> Rings:
-    n = fabric.n_gpus
-    at = np.empty((len(steps), n), np.int64)
-    parts: list[tuple[Int64, Int64]] = []
+    at = np.empty((len(steps), fabric.n_gpus), np.int64)
+    nodes: list[Int64] = []
+    links: list[Int32] = []
+    wraps: list[Int64] = []
     offset = 0
-    for direction, links in enumerate(steps):
-        follow = fabric.link_dst[links].astype(np.int64)
-        leader, jump = np.arange(n), follow
-        for _ in range(n.bit_length()):
-            leader, jump = np.minimum(leader, leader[jump]), jump[jump]
-        columns = [np.flatnonzero(leader == np.arange(n))]
+    for direction, out in enumerate(steps):
+        axis, down = divmod(direction, 2)
+        length = shape[axis]
+        follow = fabric.link_dst[out].astype(np.int64)
+        columns = [np.flatnonzero(coordinates[axis] == (length - 1 if down else 0))]
         while (nxt := follow[columns[-1]])[0] != columns[0][0]:
             columns.append(nxt)
-        ring = np.stack(columns, axis=1)
-        at[direction, ring] = (
-            offset + np.arange(len(ring))[:, None] * 2 * len(columns) + np.arange(len(columns))
-        )
-        unrolled = np.concatenate((ring, ring), axis=1).ravel()
-        parts.append((unrolled, np.full(len(unrolled), direction)))
-        offset += len(unrolled)
-    node, direction_at = (np.concatenate(column) for column in zip(*parts, strict=True))
-    axis = direction_at // 2
-    last = np.where(direction_at % 2 == 0, np.array(shape)[axis] - 1, 0)
-    wrap = coordinates[axis, node] == last
-    wraps = np.concatenate((np.zeros(1, np.int64), np.cumsum(wrap)[:-1]))
-    return Rings(at, steps[direction_at, node], node.astype(np.int32), wraps.astype(np.int32))
+        ring = np.stack(columns + columns[:length], axis=1)
+        at[direction, ring[:, :length]] = offset + np.arange(ring.size).reshape(ring.shape)[:, :length]
+        nodes.append(ring.ravel())
+        links.append(out[nodes[-1]])
+        wraps.append(np.tile(np.arange(ring.shape[1]) // length, len(ring)))
+        offset += ring.size
+    return Rings(
+        at,
+        np.concatenate(links),
+        np.concatenate(nodes).astype(np.int32),
+        np.concatenate(wraps).astype(np.int32),
+    )

@@ -9,7 +9,7 @@ import numpy as np
 
 from railweave.framework.model import PathBatch
 from railweave.framework.model.arrays import Bool, Int32, Int64
-from railweave.framework.routing.batches import starts
+from railweave.framework.routing.batches import counting
 from railweave.plugins.dor.displacement import Displacements
 from railweave.plugins.dor.lattice import Lattice, Rings
 
@@ -44,18 +44,20 @@ def dimension_ways(
     lattice: Lattice, displacements: Displacements, order: Sequence[int], src: Int64, dst: Int64
 ) -> Ways:
     """One leg per axis, in this order."""
-    signed = displacements.of(src, dst)
+    return straight_ways(lattice, displacements.of(src, dst), order, src)
+
+
+def straight_ways(lattice: Lattice, signed: list[Int64], order: Sequence[int], src: Int64) -> Ways:
+    """The legs of these displacements (per axis, signed hops); arrays of any shapes that broadcast."""
     rings, n = lattice.rings, lattice.n_gpus
-    at = rings.at.ravel()
-    node = src
     firsts: list[Int64] = []
     lengths: list[Int64] = []
     for axis in order:
-        first = at[(2 * axis + (signed[axis] < 0)) * n + node]
+        node = rings.node.take(firsts[-1] + lengths[-1]) if firsts else src
+        first = rings.at.take((2 * axis + (signed[axis] < 0)) * n + node)
         hops = np.abs(signed[axis])
         firsts.append(first)
         lengths.append(hops)
-        node = rings.node[first + hops]
     return Ways(firsts, lengths, [0] * len(firsts))
 
 
@@ -69,21 +71,49 @@ def batch_of(rings: Rings, src: Int64, dst: Int64, ways: Ways, reachable: Bool |
 
     Source: Zu et al., NSDI'24 (two channels); the dateline is Dally and Seitz's, reset on every axis.
     """
-    has = np.arange(len(src)) if reachable is None else np.flatnonzero(reachable)
-    legs = len(ways.hops)
-    first, hops = np.empty((len(has), legs), np.int64), np.empty((len(has), legs), np.int64)
-    for leg in range(legs):
-        first[:, leg], hops[:, leg] = ways.first[leg][has], ways.hops[leg][has]
-    flat_hops = hops.ravel()
-    ends = np.cumsum(flat_hops)
-    total = int(ends[-1]) if len(ends) else 0
-    position = np.arange(total)
-    position += np.repeat(first.ravel() - (ends - flat_hops), flat_hops)
-    channel = np.array(ways.channel, np.int32) - rings.wraps[first]
-    vc = rings.wraps[position] + np.repeat(channel.ravel(), flat_hops)
-    links = rings.link[position]
-    hop_start = np.concatenate((np.zeros(1, np.int64), ends[legs - 1 :: legs]))
-    count = np.ones(len(src), np.int64) if reachable is None else reachable.astype(np.int64)
-    for array in (links, vc, hop_start):
-        array.flags.writeable = False  # spares the batch its own copy
-    return PathBatch(src, dst, starts(count), np.ones(len(has)), hop_start, links, vc)
+    shape = (len(src), len(ways.hops))
+    first, hops = np.empty(shape, np.int64), np.empty(shape, np.int64)
+    for leg in range(shape[1]):
+        first[:, leg], hops[:, leg] = ways.first[leg], ways.hops[leg]
+    if reachable is not None:
+        hops[~reachable] = 0
+    ends, links, vc = _laid_out(rings, first, hops, ways.channel)
+    return PathBatch.in_row(
+        src, dst, np.concatenate((np.zeros(1, np.int64), ends)), links, vc, reachable=reachable
+    )
+
+
+def batch_from(
+    lattice: Lattice,
+    displacements: Displacements,
+    order: Sequence[int],
+    src: Int64,
+    dst: Int64,
+    sources: Int64,
+) -> PathBatch:
+    """As `batch_of` where src, dst are all pairs of `sources`: what a plane of GPUs shares is looked up once.
+
+    Plain tori only: the axes of twisted ones hang together.
+    """
+    axes = len(lattice.shape)
+    ways = straight_ways(lattice, displacements.to_all(sources), order, sources.reshape(-1, *[1] * axes))
+    shape = (len(sources), *lattice.shape, axes)
+    first, hops = np.empty(shape, np.int64), np.empty(shape, np.int64)
+    for leg in range(axes):
+        first[..., leg], hops[..., leg] = ways.first[leg], ways.hops[leg]
+    ends, links, vc = _laid_out(lattice.rings, first.reshape(-1, axes), hops.reshape(-1, axes), ways.channel)
+    hop_start = np.zeros(len(src) + 1, np.int64)
+    hop_start[1:] = ends.reshape(len(sources), -1)[np.arange(lattice.n_gpus) != sources[:, None]]
+    return PathBatch.in_row(src, dst, hop_start, links, vc)
+
+
+def _laid_out(rings: Rings, first: Int64, hops: Int64, channel: list[int]) -> tuple[Int64, Int32, Int32]:
+    """(end of each way (P,), links (H,), vc (H,)) of ways given as ranges (P, legs)."""
+    count = hops.ravel()
+    ends = np.cumsum(count)
+    position = np.repeat(first.ravel() - ends + count, count)
+    position += counting(len(position))
+    links, vc = rings.hop.take(position).view(np.int32).reshape(-1, 2).T
+    if any(channel):
+        vc += np.repeat(np.tile(np.array(channel, np.int32), len(hops)), count)
+    return ends[len(channel) - 1 :: len(channel)], links, vc

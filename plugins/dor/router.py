@@ -11,10 +11,11 @@ from railweave.framework.hookspecs import Configurable, Explanation, NodeName
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
 from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Value
+from railweave.framework.routing.batches import whole_sources
 from railweave.plugins.dor.decision import Decision, explained, signed
 from railweave.plugins.dor.displacement import Displacements
 from railweave.plugins.dor.lattice import SERVES, Lattice
-from railweave.plugins.dor.paths import batch_of, dimension_ways, marked_before
+from railweave.plugins.dor.paths import batch_from, batch_of, dimension_ways, marked_before
 
 
 class DimensionOrder(Configurable):
@@ -47,6 +48,9 @@ class DimensionOrder(Configurable):
         dead = marked_before(lattice.rings, health.down) if health.down.any() else None
 
         def resolve(src: Int64, dst: Int64) -> PathBatch:
+            sources = whole_sources(fabric.n_gpus, src, dst) if dead is None and lattice.is_plain else None
+            if sources is not None:
+                return batch_from(lattice, displacements, order, src, dst, sources)
             ways = dimension_ways(lattice, displacements, order, src, dst)
             reachable = None if dead is None else ~ways.crosses(dead)
             if (src == dst).any():

@@ -22,18 +22,24 @@ def by_rule(scores: Scores, src: Int64, dst: Int64, detour: bool) -> tuple[Int64
     remote rails.
     """
     kind = direct(scores, src, dst)
-    at = np.searchsorted(scores.ordered, scores.bars(scores.thresholds(src, dst, detour)), side="right")
-    via = np.append(scores.order, -1)[at]
-    return np.where(via >= 0, DRD, kind), via
+    at = np.maximum(scores.level.take(src), scores.level.take(dst))
+    same_rail = np.flatnonzero(kind == R)
+    at[same_rail] = (
+        scores.at_or_below(scores.thresholds(src[same_rail], dst[same_rail], detour))
+        if detour
+        else len(scores.rail)
+    )
+    at[kind <= D] = len(scores.rail)
+    via = np.append(scores.order, -1).take(at)
+    kind[via >= 0] = DRD
+    return kind, via
 
 
 def direct(scores: Scores, src: Int64, dst: Int64) -> Int64:
     """The kind of path without a remote rail."""
-    d1, g1 = np.divmod(src, len(scores.rail))
-    d2, g2 = np.divmod(dst, len(scores.rail))
-    kind = np.where(scores.gamma[src] > scores.gamma[dst] + EQUAL_WITHIN, RD, DR)
-    kind[g1 == g2] = R
-    kind[d1 == d2] = D
+    kind = np.where(scores.gamma.take(src) > scores.gamma.take(dst) + EQUAL_WITHIN, RD, DR)
+    kind[scores.rail_of.take(src) == scores.rail_of.take(dst)] = R
+    kind[scores.domain_of.take(src) == scores.domain_of.take(dst)] = D
     kind[src == dst] = NONE
     return kind
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from railweave.framework.errors import FabricError, UnsupportedFabricError
-from railweave.framework.model import Fabric
+from railweave.framework.model import Fabric, PathBatch
 from railweave.framework.model.arrays import Bool, Int32, Int64
+from railweave.framework.routing.batches import starts
 
 SERVES = ("rail-only",)
 
 NONE, D, R, RD, DR, DRD = range(6)
 KINDS = ("none", "d", "r", "rd", "dr", "drd")
 LONGEST = 6
+HOPS = np.array((0, 2, 2, 4, 4, 6))
+"""By kind."""
 
 
 @dataclass(frozen=True)
@@ -50,35 +54,86 @@ class RailLinks:
         r_up, r_down = _between(fabric, rail.first + gpu % rail.size)
         return cls(domain.size, rail.size, d_up, d_down, r_up, r_down)
 
+    @cached_property
+    def _rail(self) -> Int64:
+        """(n_gpus,): the rail of every GPU."""
+        return np.tile(np.arange(self.rails), self.domains)
+
+    @cached_property
+    def _ways(self) -> tuple[Int32, Int32, Int32, Int32]:
+        """(2 n_gpus,) each, by GPU + n_gpus x (1 if the path begins by rail): the hops of a dr- or rd-path.
+
+        Up from the source and down to the GPU where it turns; up from there and down to the destination.
+        """
+        pairs = (
+            (self.d_up, self.r_up),
+            (self.d_down, self.r_down),
+            (self.r_up, self.d_up),
+            (self.r_down, self.d_down),
+        )
+        up, to_turn, from_turn, down = (np.concatenate(pair) for pair in pairs)
+        return up, to_turn, from_turn, down
+
+    @cached_property
+    def halves(self) -> tuple[Int64, Int64, Int64, Int64]:
+        """(n_gpus,) each: d_up, d_down, r_up, r_down as halves of a crossing; `up | down` are two links in a row."""
+        links = (self.d_up, self.d_down, self.r_up, self.r_down)
+        halves = np.zeros((4, len(self.d_up), 2), np.int32)
+        for number, link in enumerate(links):
+            halves[number, :, number % 2] = link
+        d_up, d_down, r_up, r_down = halves.view(np.int64)[..., 0]
+        return d_up, d_down, r_up, r_down
+
     def hops(self, src: Int64, dst: Int64, kind: Int64, via: Int64) -> Int32:
-        """(P, 6): the links of each pair's path, -1 behind its end; `via` is the rail of a drd-path."""
-        hops = np.full((len(src), LONGEST), -1, np.int32)
-        for which in range(D, DRD + 1):
-            rows = np.flatnonzero(kind == which)
-            if not rows.size:
-                continue
-            a, b = src[rows], dst[rows]
-            before, after = a - a % self.rails, b - b % self.rails  # first GPU of either domain
-            match which:
-                case 1:  # D
-                    columns = [self.d_up[a], self.d_down[b]]
-                case 2:  # R
-                    columns = [self.r_up[a], self.r_down[b]]
-                case 3:  # RD
-                    turn = after + a % self.rails
-                    columns = [self.r_up[a], self.r_down[turn], self.d_up[turn], self.d_down[b]]
-                case 4:  # DR
-                    turn = before + b % self.rails
-                    columns = [self.d_up[a], self.d_down[turn], self.r_up[turn], self.r_down[b]]
-                case _:  # DRD
-                    out, back = before + via[rows], after + via[rows]
-                    columns = [
-                        self.d_up[a], self.d_down[out], self.r_up[out],
-                        self.r_down[back], self.d_up[back], self.d_down[b],
-                    ]  # fmt: skip
-            for column, links in enumerate(columns):
-                hops[rows, column] = links
+        """(P, 4 or 6): the links of each pair's path, -1 behind its end; `via` is the rail of a drd-path."""
+        hops = self._padded(src, dst, kind, via)
+        hops[np.arange(hops.shape[1]) >= HOPS.take(kind)[:, None]] = -1
         return hops
+
+    def batch(self, src: Int64, dst: Int64, kind: Int64, via: Int64) -> PathBatch:
+        """The paths of these kinds, cut off where it is none."""
+        padded, length = self._padded(src, dst, kind, via), HOPS.take(kind)
+        # Every crossing of a switch is two hops: taken out of the matrix as one number of 8 bytes.
+        crossings = padded.view(np.int64)
+        used = np.empty(crossings.shape, bool)
+        for which in range(crossings.shape[1]):
+            used[:, which] = length > 2 * which
+        reachable = kind != NONE
+        return PathBatch.in_row(
+            src,
+            dst,
+            starts(length),
+            crossings[used].view(np.int32),
+            reachable=None if reachable.all() else reachable,
+        )
+
+    def _padded(self, src: Int64, dst: Int64, kind: Int64, via: Int64) -> Int32:
+        """(P, 4 or 6): as `hops`, with anything behind the end. Most pairs turn once, so all rows begin as if."""
+        up, to_turn, from_turn, down = self._ways
+        by_rail = kind == RD
+        offset = by_rail * len(self.d_up)
+        aside = self._rail.take(dst) - self._rail.take(src)
+        turn = np.where(by_rail, dst - aside, src + aside) + offset
+        over = np.flatnonzero(kind == DRD)
+        hops = np.empty((len(src), LONGEST if over.size else LONGEST - 2), np.int32)
+        hops[:, 0], hops[:, 1] = up.take(src + offset), to_turn.take(turn)
+        hops[:, 2], hops[:, 3] = from_turn.take(turn), down.take(dst + offset)
+        for which, leave, arrive in ((D, self.d_up, self.d_down), (R, self.r_up, self.r_down)):
+            rows = np.flatnonzero(kind == which)
+            hops[rows, 0], hops[rows, 1] = leave[src[rows]], arrive[dst[rows]]
+        if over.size:
+            hops[over] = self.over(src[over], dst[over], via[over]).view(np.int32)
+        return hops
+
+    def over(self, src: Int64, dst: Int64, via: Int64) -> Int64:
+        """(P, 3): the crossings of drd-paths."""
+        out, back = src + via - self._rail.take(src), dst + via - self._rail.take(dst)
+        d_up, d_down, r_up, r_down = self.halves
+        crossings = np.empty((len(src), 3), np.int64)
+        crossings[:, 0] = d_up.take(src) | d_down.take(out)
+        crossings[:, 1] = r_up.take(out) | r_down.take(back)
+        crossings[:, 2] = d_up.take(back) | d_down.take(dst)
+        return crossings
 
 
 def whole(hops: Int32, dead: Bool) -> Bool:

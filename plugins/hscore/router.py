@@ -11,11 +11,13 @@ from railweave.framework.hookspecs import Explanation, NodeName
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
 from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Parameter, Value
+from railweave.framework.routing.batches import whole_sources
 from railweave.plugins.hscore.choose import around_damage, by_rule
 from railweave.plugins.hscore.decision import Decision, explained
 from railweave.plugins.hscore.explanation import explanation, rail_names
-from railweave.plugins.hscore.links import NONE, SERVES, RailLinks, whole
+from railweave.plugins.hscore.links import SERVES, RailLinks, whole
 from railweave.plugins.hscore.scores import Scores
+from railweave.plugins.hscore.squares import batch_from
 
 
 class HScore:
@@ -53,8 +55,11 @@ class HScore:
         links, scores = RailLinks.of(fabric), Scores.of(fabric, health)
 
         def resolve(src: Int64, dst: Int64) -> PathBatch:
+            sources = None if scores.dead.any() else whole_sources(fabric.n_gpus, src, dst)
+            if sources is not None:
+                return batch_from(links, scores, src, dst, sources, self._detour)
             kind, via = self._choose(links, scores, src, dst)
-            return PathBatch.single(src, dst, links.hops(src, dst, kind, via), reachable=kind != NONE)
+            return links.batch(src, dst, kind, via)
 
         return RouteTable("hscore", health.version, fabric.n_gpus, resolve)
 

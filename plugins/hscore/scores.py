@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -53,6 +54,28 @@ class Scores:
         dead[counted] |= health.element_score[fabric.link_element[counted]] == 0
         gamma = ratio(rail[None, :], domain[:, None]).ravel()
         return cls(domain, rail, order, rail[order], gamma, health.margin, dead)
+
+    @cached_property
+    def domain_of(self) -> Int64:
+        """(D K,): the domain of every GPU."""
+        return np.repeat(np.arange(len(self.domain)), len(self.rail))
+
+    @cached_property
+    def rail_of(self) -> Int64:
+        """(D K,): the rail of every GPU."""
+        return np.tile(np.arange(len(self.rail)), len(self.domain))
+
+    @cached_property
+    def level(self) -> Int64:
+        """(D K,): how many rails are not above the bar that a GPU's own gamma sets.
+
+        The bar grows with m and m is the greater gamma, so the greater level of two GPUs is that of their pair.
+        """
+        return self.at_or_below(self.gamma)
+
+    def at_or_below(self, m: Float) -> Int64:
+        """(P,): how many rails are not above the bar that m sets; the next one in `order` is the best fit."""
+        return np.searchsorted(self.ordered, self.bars(m), side="right")
 
     def thresholds(self, src: Int64, dst: Int64, detour: bool) -> Float:
         """(P,): m, above which a remote rail beats the pair's direct paths; +inf where none is asked for.

@@ -25,6 +25,7 @@ def test_quick_figures() -> None:
     found = json.loads(shown.stdout)
     assert found["schema"] == {"name": "railweave.bench.routes", "version": 1}
     assert (found["rail_only"]["pairs"], found["torus"]["pairs"]) == (16 * 15, 64 * 63)
+    assert found["rail_only"]["shortest_s"] > 0 and found["torus"]["shortest_ratio_links"] > 0
     assert found["dor_all_to_all_loads"]["max_load"] == 32
     assert "8 of 64 sources" in found["torus"]["networkx_measured"]
     assert set(found["best_fit"]) == {"k16_per_s", "k64_per_s"}

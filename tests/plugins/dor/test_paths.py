@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railweave.framework.model import Fabric, HealthSnapshot, all_pairs
+from railweave.framework.routing.batches import take
 from railweave.framework.routing.checks import check_table
 from railweave.plugins.dor.lattice import letters
 from railweave.plugins.dor.router import DimensionOrder, dimension_order
@@ -41,7 +42,11 @@ def test_t_o5_the_longest_axis_first_then_x_y_z(shape: tuple[int, ...], order: s
 def test_paths_are_those_walked_step_by_step(shape: list[int]) -> None:
     fabric = torus(*shape)
     order = sorted(range(len(shape)), key=lambda axis: (-shape[axis], axis))
-    batch = DimensionOrder().routes(fabric, HealthSnapshot.healthy(fabric)).paths(*all_pairs(fabric.n_gpus))
+    table = DimensionOrder().routes(fabric, HealthSnapshot.healthy(fabric))
+    src, dst = all_pairs(fabric.n_gpus)
+    batch = table.paths(src, dst)
+    one_by_one = take(table.paths(src[::-1], dst[::-1]), np.arange(len(src))[::-1])
+    assert one_by_one == batch, "whole sources are laid out by other means than pairs in any order"
     for i in range(0, len(batch.src), max(1, len(batch.src) // 400)):
         ends = fabric.coordinates(int(batch.src[i])), fabric.coordinates(int(batch.dst[i]))
         steps = dimension_order_steps(shape, *ends, order)

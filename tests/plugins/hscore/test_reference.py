@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from railweave.framework.health import RailRegistry
 from railweave.framework.model import Fabric, HealthSnapshot, all_pairs
+from railweave.framework.routing.batches import take
 from railweave.plugins.hscore.choose import by_rule
 from railweave.plugins.hscore.links import DR, DRD, RD
 from railweave.plugins.hscore.router import HScore
@@ -96,7 +97,10 @@ def test_every_pair_goes_as_the_literal_rules_say(
     snapshot = health(fabric, h_d, h_r, down, margin=margin)
     literal, router = Literal(fabric, snapshot, detour), HScore(detour)
     src, dst = all_pairs(fabric.n_gpus)
-    batch = router.routes(fabric, snapshot).paths(src, dst)
+    table = router.routes(fabric, snapshot)
+    batch = table.paths(src, dst)
+    one_by_one = take(table.paths(src[::-1], dst[::-1]), np.arange(len(src))[::-1])
+    assert one_by_one == batch, "whole sources are laid out by other means than pairs in any order"
     for i, (a, b) in enumerate(zip(src.tolist(), dst.tolist(), strict=True)):
         links = next((path.links for path in batch.paths(i)), None)
         assert links == literal.path(a, b), (a, b)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from railweave.framework.errors import HealthError
 from railweave.framework.model import Fabric, FabricBuilder, HealthSnapshot, NodeGroup, all_pairs
-from railweave.plugins.shortest import router as module
+from railweave.framework.routing.batches import take
+from railweave.plugins.shortest import search as module
 from railweave.plugins.shortest.router import Shortest
 
 Build = Callable[[int, int], Fabric]
@@ -70,6 +71,29 @@ def test_hops_in_blocks_of_destinations(torus: Build, monkeypatch: pytest.Monkey
     monkeypatch.setattr(module, "STATES", 3 * fabric.n_nodes)
     assert Shortest().routes(fabric, healthy).paths(*pairs) == at_once
     compare(fabric, healthy)
+
+
+def test_it_answers_alike_whatever_was_asked_before(torus: Build) -> None:
+    fabric = torus(5, 4)
+    healthy = HealthSnapshot.healthy(fabric)
+    src, dst = all_pairs(fabric.n_gpus)
+    at_once = Shortest().routes(fabric, healthy).paths(src, dst)
+    table = Shortest().routes(fabric, healthy)
+    for rows in (
+        np.array([7]),
+        np.flatnonzero(dst % 3 == 1),
+        np.arange(len(src))[::-1],
+        np.empty(0, np.int64),
+    ):
+        assert table.paths(src[rows], dst[rows]) == take(at_once, rows)
+
+
+def test_a_node_of_many_links(rail_only: Build) -> None:
+    """300 GPUs in one domain: more links at its switch than a byte counts."""
+    fabric = rail_only(1, 300)
+    table = Shortest().routes(fabric, HealthSnapshot.healthy(fabric))
+    names = [[fabric.link_name(link) for link in table.path(0, dst)[0].links] for dst in (1, 255, 256, 299)]
+    assert names == [["g0.0->d0", f"d0->g0.{dst}"] for dst in (1, 255, 256, 299)]
 
 
 def test_ties_take_the_lowest_link(rail_only: Build) -> None:
