@@ -6,7 +6,7 @@ import numpy as np
 
 from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.model.health import EQUAL_WITHIN
-from railweave.plugins.hscore.links import DR, DRD, NONE, RD, D, R, RailLinks, whole
+from railweave.plugins.hscore.links import DR, DRD, NONE, RD, RDR, D, R, RailLinks, whole
 from railweave.plugins.hscore.scores import Scores
 
 DAMAGE_CELLS = 1 << 21
@@ -49,9 +49,10 @@ def score_of(scores: Scores, src: Int64, dst: Int64, kind: Int64, via: Int64 | i
     d1, g1 = np.divmod(src, len(scores.rail))
     d2, g2 = np.divmod(dst, len(scores.rail))
     h_d1, h_d2, h_g1, h_g2 = scores.domain[d1], scores.domain[d2], scores.rail[g1], scores.rail[g2]
+    rail, domain = scores.rail.take(via, mode="clip"), scores.domain.take(via, mode="clip")
+    none = np.zeros(len(src))
     return np.choose(
-        kind,
-        [np.zeros(len(src)), h_d1, h_g1, h_g1 * h_d2, h_d1 * h_g2, h_d1 * scores.rail[via] * h_d2],
+        kind, [none, h_d1, h_g1, h_g1 * h_d2, h_d1 * h_g2, h_d1 * rail * h_d2, h_g1 * domain * h_g2]
     )
 
 
@@ -61,10 +62,11 @@ def around_damage(
     """(kind, via) of pairs whose path by rule crosses a dead link.
 
     The best fit among the rails that this pair can still use; else the direct path by rule; else the best
-    scored of all that is left, ties to the shorter path, then to the lower rail. NONE when nothing is.
+    scored of all that is left, ties to the shorter path, then to the lower rail. Where none of the source's paths
+    lives: over the pair's own rails and the best other domain (rdr). NONE when nothing is left.
     """
     kind, via = np.empty(len(src), np.int64), np.empty(len(src), np.int64)
-    block = max(1, DAMAGE_CELLS // links.rails)
+    block = max(1, DAMAGE_CELLS // (links.rails + links.domains))
     for start in range(0, len(src), block):
         part = slice(start, start + block)
         kind[part], via[part] = _around(links, scores, src[part], dst[part], detour)
@@ -85,10 +87,17 @@ def _around(links: RailLinks, scores: Scores, src: Int64, dst: Int64, detour: bo
     drd_score = scores.domain[d1, None] * scores.rail * scores.domain[d2, None]
     left = np.concatenate((np.where(usable, direct_score, -1.0), np.where(drd, drd_score, -1.0)), axis=1)
     first = (left >= left.max(axis=1, keepdims=True) - EQUAL_WITHIN).argmax(axis=1)
+    domains = np.where(_usable_domains(links, scores.dead, src, dst), scores.domain, -1.0)
 
-    conditions = [routable.any(axis=1), usable[:, 0], left[rows, first] < 0, first >= 2]
-    kind = np.select(conditions, [DRD, rule, NONE, DRD], other)
-    return kind, np.select(conditions, [best_fit, -1, -1, first - 2], -1)
+    conditions = [
+        routable.any(axis=1),
+        usable[:, 0],
+        (left[rows, first] < 0) & (domains.max(axis=1) >= 0),
+        left[rows, first] < 0,
+        first >= 2,
+    ]
+    kind = np.select(conditions, [DRD, rule, RDR, NONE, DRD], other)
+    return kind, np.select(conditions, [best_fit, -1, domains.argmax(axis=1), -1, first - 2], -1)
 
 
 def _usable(links: RailLinks, dead: Bool, src: Int64, dst: Int64, kind: Int64) -> Bool:
@@ -108,4 +117,19 @@ def _usable_rails(links: RailLinks, dead: Bool, src: Int64, dst: Int64) -> Bool:
     usable: Bool = ends[:, None] & out[d1] & back[d2]
     rows = np.arange(len(src))
     usable[rows, g1] = usable[rows, g2] = False
+    return usable
+
+
+def _usable_domains(links: RailLinks, dead: Bool, src: Int64, dst: Int64) -> Bool:
+    """(P, D): whether the rdr-path of each pair through each domain lives; False for the domains of the pair, and
+    for pairs of one rail."""
+    alive, shape = ~dead, (links.domains, links.rails)
+    arrive = (alive[links.r_down] & alive[links.d_up]).reshape(shape)
+    leave = (alive[links.d_down] & alive[links.r_up]).reshape(shape)
+    d1, g1 = np.divmod(src, links.rails)
+    d2, g2 = np.divmod(dst, links.rails)
+    ends = alive[links.r_up[src]] & alive[links.r_down[dst]] & (g1 != g2)
+    usable: Bool = ends[:, None] & arrive[:, g1].T & leave[:, g2].T
+    rows = np.arange(len(src))
+    usable[rows, d1] = usable[rows, d2] = False
     return usable

@@ -10,7 +10,7 @@ import numpy as np
 from railweave.framework.model import Path
 from railweave.framework.model.health import EQUAL_WITHIN
 from railweave.plugins.hscore.choose import direct, score_of
-from railweave.plugins.hscore.links import DR, DRD, KINDS, NONE, RD, D, R, RailLinks, whole
+from railweave.plugins.hscore.links import DR, DRD, KINDS, NONE, RD, RDR, D, R, RailLinks, whole
 from railweave.plugins.hscore.scores import Scores
 
 
@@ -18,7 +18,7 @@ from railweave.plugins.hscore.scores import Scores
 class Decision:
     """The choice for one pair and what it was made of.
 
-    `kind` one of none, d, r, rd, dr, drd; `rail` the remote rail of a drd-path; `score` the product of the
+    `kind` one of none, d, r, rd, dr, drd, rdr; `rail` the remote rail of a drd-path; `score` the product of the
     element scores crossed, 0 when cut off. `gamma_src`, `gamma_dst` the h-ratios; `m` the threshold of the
     Remote Rail Theorem (+inf where no remote rail is asked for), `bar` = m x margin; `routable` the rails
     above the bar, worst first; `direct_scores` what the pair's paths without a remote rail score; `why` the
@@ -88,6 +88,8 @@ def _why(
         return f"best fit: the lowest usable rail above the bar, {rail_name(via)}" + (
             f"; dead links keep it from {', '.join(map(rail_name, skipped))}" if skipped else ""
         )
+    if kind == RDR:
+        return f"dead links leave none of the d, r, rd, dr and drd-paths: over both rails and domain {via}"
     if kind == rule:
         none = "no rail above the bar" if not routable else "dead links keep it from every rail above the bar"
         if kind == D:

@@ -14,10 +14,10 @@ from railweave.framework.routing.batches import starts
 
 SERVES = ("rail-only",)
 
-NONE, D, R, RD, DR, DRD = range(6)
-KINDS = ("none", "d", "r", "rd", "dr", "drd")
+NONE, D, R, RD, DR, DRD, RDR = range(7)
+KINDS = ("none", "d", "r", "rd", "dr", "drd", "rdr")
 LONGEST = 6
-HOPS = np.array((0, 2, 2, 4, 4, 6))
+HOPS = np.array((0, 2, 2, 4, 4, 6, 6))
 """By kind."""
 
 
@@ -85,7 +85,8 @@ class RailLinks:
         return d_up, d_down, r_up, r_down
 
     def hops(self, src: Int64, dst: Int64, kind: Int64, via: Int64) -> Int32:
-        """(P, 4 or 6): the links of each pair's path, -1 behind its end; `via` is the rail of a drd-path."""
+        """(P, 4 or 6): the links of each pair's path, -1 behind its end; `via` is the rail of a drd-path, or the
+        domain of an rdr-path."""
         hops = self._padded(src, dst, kind, via)
         hops[np.arange(hops.shape[1]) >= HOPS.take(kind)[:, None]] = -1
         return hops
@@ -114,15 +115,16 @@ class RailLinks:
         offset = by_rail * len(self.d_up)
         aside = self._rail.take(dst) - self._rail.take(src)
         turn = np.where(by_rail, dst - aside, src + aside) + offset
-        over = np.flatnonzero(kind == DRD)
-        hops = np.empty((len(src), LONGEST if over.size else LONGEST - 2), np.int32)
+        long = np.flatnonzero(kind >= DRD)
+        hops = np.empty((len(src), LONGEST if long.size else LONGEST - 2), np.int32)
         hops[:, 0], hops[:, 1] = up.take(src + offset), to_turn.take(turn)
         hops[:, 2], hops[:, 3] = from_turn.take(turn), down.take(dst + offset)
         for which, leave, arrive in ((D, self.d_up, self.d_down), (R, self.r_up, self.r_down)):
             rows = np.flatnonzero(kind == which)
             hops[rows, 0], hops[rows, 1] = leave[src[rows]], arrive[dst[rows]]
-        if over.size:
-            hops[over] = self.over(src[over], dst[over], via[over]).view(np.int32)
+        for which, crossings in ((DRD, self.over), (RDR, self.through)) if long.size else ():
+            rows = np.flatnonzero(kind == which)
+            hops[rows] = crossings(src[rows], dst[rows], via[rows]).view(np.int32)
         return hops
 
     def over(self, src: Int64, dst: Int64, via: Int64) -> Int64:
@@ -133,6 +135,16 @@ class RailLinks:
         crossings[:, 0] = d_up.take(src) | d_down.take(out)
         crossings[:, 1] = r_up.take(out) | r_down.take(back)
         crossings[:, 2] = d_up.take(back) | d_down.take(dst)
+        return crossings
+
+    def through(self, src: Int64, dst: Int64, via: Int64) -> Int64:
+        """(P, 3): the crossings of rdr-paths, which change rails in domain `via`."""
+        turn, last = (via * self.rails + self._rail.take(end) for end in (src, dst))
+        d_up, d_down, r_up, r_down = self.halves
+        crossings = np.empty((len(src), 3), np.int64)
+        crossings[:, 0] = r_up.take(src) | r_down.take(turn)
+        crossings[:, 1] = d_up.take(turn) | d_down.take(last)
+        crossings[:, 2] = r_up.take(last) | r_down.take(dst)
         return crossings
 
 

@@ -23,8 +23,9 @@ from railweave.plugins.hscore.squares import batch_from
 class HScore:
     """Chooses between rd-, dr- and drd-paths by the h-scores of domains and rails; one path a pair.
 
-    Source: "LLM inference optimization ... rail-only connections, Part 2" (Cisco Outshift, 2024). Two things
-    are ours: same-rail pairs may detour (option), and a remote rail must beat m by the snapshot's margin.
+    Source: "LLM inference optimization ... rail-only connections, Part 2" (Cisco Outshift, 2024). Three things
+    are ours: same-rail pairs may detour (option), a remote rail must beat m by the snapshot's margin, and a pair
+    with none of these paths left goes over its rails and another domain.
     """
 
     summary = "rd, dr or drd by h-scores: best-fit remote rail"
@@ -44,8 +45,9 @@ class HScore:
         return HScore(bool(options["same_rail_detour"]))
 
     def promises(self, fabric: Fabric) -> tuple[str, ...]:
-        """None: a pair whose d, r, rd, dr and drd-paths are all broken is given up though another way may live."""
-        return ()
+        """`reroutes` where there is another rail and another domain to go over."""
+        domain, rail = fabric.group("domain"), fabric.group("rail")
+        return ("reroutes",) if domain and rail and min(domain.size, rail.size) > 1 else ()
 
     def routes(self, fabric: Fabric, health: HealthSnapshot) -> RouteTable:
         """A table that decides for the pairs it is asked about.

@@ -17,7 +17,8 @@ from railweave.framework.parameters import Parameter, Value
 from railweave.framework.routing.batches import spread, starts
 from railweave.plugins.hscore.choose import around_damage, by_rule, score_of
 from railweave.plugins.hscore.explanation import NOT_ASKED, rail_names
-from railweave.plugins.hscore.links import KINDS, NONE, SERVES, RailLinks, whole
+from railweave.plugins.hscore.links import DRD, KINDS, NONE, SERVES, RailLinks, whole
+from railweave.plugins.hscore.router import HScore
 from railweave.plugins.hscore.scores import Scores
 from railweave.plugins.spray.window import SprayWindow, sprayed
 
@@ -81,7 +82,7 @@ class Spray:
 
     def promises(self, fabric: Fabric) -> tuple[str, ...]:
         """Equal shares; what it gives up is what `hscore` gives up."""
-        return ("equal-split",)
+        return ("equal-split", *HScore().promises(fabric))
 
     def routes(self, fabric: Fabric, health: HealthSnapshot) -> RouteTable:
         """A table that decides for the pairs it is asked about; the paths of a pair have equal weights.
@@ -111,7 +112,7 @@ class Spray:
         score = score_of(scores, a[pair], b[pair], kind, via)
         paths = self.routes(fabric, health).path(src, dst) if len(pair) else ()
         taken = tuple(
-            Sprayed(KINDS[k], int(v) if v >= 0 else None, float(s), path)
+            Sprayed(KINDS[k], int(v) if k == DRD else None, float(s), path)
             for k, v, s, path in zip(kind, via, score, paths, strict=True)
         )
         m = float(scores.thresholds(a, b, self._detour)[0])

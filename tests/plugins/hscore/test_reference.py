@@ -47,7 +47,7 @@ class Literal:
         (d1, g1), (d2, g2) = self.fabric.coordinates(src), self.fabric.coordinates(dst)
         one, two, h = f"g{d1}.{g1}", f"g{d2}.{g2}", self.h
         if d1 == d2:
-            return self.walk(one, f"d{d1}", two)
+            return self.walk(one, f"d{d1}", two) or self.through(src, dst)
         drd = {
             x: self.walk(one, f"d{d1}", f"g{d1}.{x}", f"r{x}", f"g{d2}.{x}", f"d{d2}", two)
             for x in range(self.fabric.groups[0].shape[1])
@@ -71,7 +71,20 @@ class Literal:
         left = direct + [(h[f"d{d1}"] * h[f"r{x}"] * h[f"d{d2}"], drd[x]) for x in sorted(drd)]
         whole = [(score, path) for score, path in left if path]
         best = max((score for score, _ in whole), default=0.0)
-        return next((path for score, path in whole if score >= best - EPS), None)
+        return next((path for score, path in whole if score >= best - EPS), None) or self.through(src, dst)
+
+    def through(self, src: int, dst: int) -> tuple[int, ...] | None:
+        """Ours: over both rails and the best other domain, where nothing of the source's lives."""
+        (d1, g1), (d2, g2) = self.fabric.coordinates(src), self.fabric.coordinates(dst)
+        if g1 == g2:
+            return None
+        one, two = f"g{d1}.{g1}", f"g{d2}.{g2}"
+        others = [x for x in range(self.fabric.groups[0].shape[0]) if x not in (d1, d2)]
+        for x in sorted(others, key=lambda x: (-self.h[f"d{x}"], x)):
+            path = self.walk(one, f"r{g1}", f"g{x}.{g1}", f"d{x}", f"g{x}.{g2}", f"r{g2}", two)
+            if path:
+                return path
+        return None
 
 
 @st.composite

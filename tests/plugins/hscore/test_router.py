@@ -78,8 +78,8 @@ def test_a_dead_domain_forces_the_rail_side(rail_only: Build, health: Make) -> N
     back = decide(fabric, snapshot, "g1.1", "g0.0")
     assert (back.kind, back.gamma_dst, back.score) == ("dr", math.inf, 0.3)
     inside = decide(fabric, snapshot, "g0.0", "g0.1")
-    assert (inside.kind, inside.path) == ("none", None)
-    assert "cut off" in inside.why
+    assert (inside.kind, inside.score) == ("rdr", pytest.approx(0.3 * 0.9))
+    assert "over both rails and domain 1" in inside.why
 
 
 def test_all_zero_is_unreachable(rail_only: Build, health: Make) -> None:
@@ -114,8 +114,11 @@ def test_a_d_interface_down_leaves_the_rail(rail_only: Build, health: Make) -> N
     snapshot = health(fabric, down=["g0.0->d0"])
     assert decide(fabric, snapshot, "g0.0", "g1.1").kind == "rd"
     assert decide(fabric, snapshot, "g0.0", "g1.0").kind == "r"
-    cut = decide(fabric, snapshot, "g0.0", "g0.1")
+    assert decide(fabric, snapshot, "g0.0", "g0.1").kind == "rdr"
+    alone = rail_only(1, 3)
+    cut = decide(alone, health(alone, down=["g0.0->d0"]), "g0.0", "g0.1")
     assert (cut.kind, cut.path, cut.score) == ("none", None, 0.0)
+    assert "cut off" in cut.why
 
 
 def test_best_fit_skips_a_rail_that_this_pair_cannot_use(rail_only: Build, health: Make) -> None:
