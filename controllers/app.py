@@ -8,9 +8,11 @@ import time
 from typing import Any
 
 from railweave.controllers import wire
+from railweave.controllers.frames import marked
 from railweave.controllers.keeper import Keeper
 from railweave.controllers.library import DEAD, MAIN, App, event, handles, hub, ofp_event, ofproto
 from railweave.controllers.messages import Parts
+from railweave.controllers.reports import PortRounds, TimedTrains
 from railweave.controllers.switch import ConnectedSwitch
 from railweave.controllers.words import flow_text
 from railweave.framework.channel import Channel
@@ -38,6 +40,8 @@ class RuleApp(App):  # type: ignore[misc]
         self._channel = channel
         self._keeper = Keeper(self._report, time.monotonic)
         self._parts = Parts()
+        self._rounds = PortRounds(self._report)
+        self._trains = TimedTrains(self._report)
         self._datapaths: dict[int, Any] = {}
         self._switches: dict[int, ConnectedSwitch] = {}
 
@@ -72,6 +76,9 @@ class RuleApp(App):  # type: ignore[misc]
                 self._keeper.retire(message["version"])
             case "train":
                 self._train(message)
+            case "poll":
+                asked = {dpid: switch.read_ports() for dpid, switch in self._switches.items()}
+                self._rounds.begin(message["number"], asked)
             case kind:
                 raise ValueError(f"{kind!r} is no command")
 
@@ -86,6 +93,7 @@ class RuleApp(App):  # type: ignore[misc]
             del self._datapaths[datapath.id]
             del self._switches[datapath.id]
             self._keeper.down(datapath.id)
+            self._rounds.gone(datapath.id)
 
     @handles(ofp_event.EventOFPFlowStatsReply, MAIN)
     def on_flows(self, reply: Any) -> None:
@@ -94,6 +102,25 @@ class RuleApp(App):  # type: ignore[misc]
             more = bool(message.flags & ofproto.OFPMPF_REPLY_MORE)
             cookies = [flow.cookie for flow in message.body]
             self._keeper.flows(message.datapath.id, message.xid, cookies, more)
+
+    @handles(ofp_event.EventOFPPortStatsReply, MAIN)
+    def on_ports(self, reply: Any) -> None:
+        message = reply.msg
+        if self._is_current(message.datapath):
+            dpid, more = message.datapath.id, bool(message.flags & ofproto.OFPMPF_REPLY_MORE)
+            rows = [
+                (dpid, port.port_no, port.rx_bytes, port.tx_bytes, port.tx_packets,
+                 1000 * port.duration_sec + port.duration_nsec // 1_000_000)
+                for port in message.body if port.port_no <= ofproto.OFPP_MAX
+            ]  # fmt: skip
+            self._rounds.answer(dpid, message.xid, rows, more)
+
+    @handles(ofp_event.EventOFPPacketIn, MAIN)
+    def on_packet(self, packet: Any) -> None:
+        now = time.monotonic()
+        found = marked(packet.msg.data)
+        if found is not None:
+            self._trains.arrived(*found, now)
 
     @handles(ofp_event.EventOFPBarrierReply, MAIN)
     def on_barrier(self, reply: Any) -> None:
@@ -128,7 +155,9 @@ class RuleApp(App):  # type: ignore[misc]
         """A train for a switch that is not there is lost: it would have measured nothing."""
         switch = self._switches.get(message["dpid"])
         if switch is not None:
-            switch.send_train(message["port"], message["packets"], message["size_bytes"])
+            if message["timed"]:
+                self._trains.sent(message["timed"], time.monotonic())
+            switch.send_train(message["port"], message["packets"], message["size_bytes"], message["timed"])
 
 
 def _error_name(message: Any) -> str:

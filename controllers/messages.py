@@ -17,6 +17,8 @@ from railweave.framework.model import Match, Output, Rule, SetDscp
 ETH_TYPE_IPV4 = 0x0800
 IP_PROTO_UDP = 17
 WHOLE_COOKIE = (1 << 64) - 1
+HEAD_BYTES = 64
+"""What the controller is sent of a packet that a rule outputs to it: its headers."""
 BUNDLE_FLAGS = ofproto.ONF_BF_ATOMIC | ofproto.ONF_BF_ORDERED
 
 _MATCH_HEAD = struct.Struct("!HH")
@@ -141,6 +143,11 @@ def flow_request(datapath: Any) -> Any:
     )
 
 
+def port_request(datapath: Any) -> Any:
+    """Asks for the counters of every port."""
+    return parser.OFPPortStatsRequest(datapath, 0, ofproto.OFPP_ANY)
+
+
 def packet_out(datapath: Any, port: int, frame: bytes) -> Any:
     """Sends `frame` out of `port`, past all tables."""
     return parser.OFPPacketOut(
@@ -167,7 +174,9 @@ def _instructions(rule: Rule) -> list[WrittenInstruction]:
                 actions.append(parser.OFPActionSetField(ip_dscp=value))
             case Output(port):
                 back = port == rule.match.in_port
-                actions.append(parser.OFPActionOutput(ofproto.OFPP_IN_PORT if back else port))
+                out = ofproto.OFPP_IN_PORT if back else port
+                head = HEAD_BYTES if port == ofproto.OFPP_CONTROLLER else ofproto.OFPCML_MAX
+                actions.append(parser.OFPActionOutput(out, head))
     written = bytearray()
     parser.OFPInstructionActions(ofproto.OFPIT_APPLY_ACTIONS, actions).serialize(written, 0)
     return [WrittenInstruction(bytes(written))]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import chain, count
+from itertools import chain, count, islice, repeat
 from typing import Any
 
 from railweave.controllers import messages
-from railweave.controllers.frames import train_frame
+from railweave.controllers.frames import FIRST, LAST, train_frame
 from railweave.controllers.library import hub, parser
 from railweave.framework.model import Rule
 
@@ -37,14 +37,26 @@ class ConnectedSwitch:
         bundle = messages.bundle(datapath, next(self._bundles), changes) if add or delete else ()
         return self._send(chain(bundle, [parser.OFPBarrierRequest(datapath)]))
 
-    def send_train(self, port: int, packets: int, size_bytes: int) -> None:
-        message = messages.packet_out(self._datapath, port, train_frame(size_bytes))
+    def read_ports(self) -> int:
+        return self._send([messages.port_request(self._datapath)])
+
+    def send_train(self, port: int, packets: int, size_bytes: int, timed: int = 0) -> None:
+        """Packets back to back out of a port; of a `timed` train the first and the last carry its number."""
+        plain = self._packet_out(port, train_frame(size_bytes))
+        first, last = (
+            self._packet_out(port, train_frame(size_bytes, timed, mark)) if timed else plain
+            for mark in (FIRST, LAST)
+        )
+        pieces = chain([first], repeat(plain, packets - 2), [last]) if packets > 1 else iter([plain])
+        each = max(1, PIECE_BYTES // len(plain))
+        for piece in iter(lambda: b"".join(islice(pieces, each)), b""):
+            self._datapath.send(piece)
+
+    def _packet_out(self, port: int, frame: bytes) -> bytes:
+        message = messages.packet_out(self._datapath, port, frame)
         self._datapath.set_xid(message)
         message.serialize()
-        data = bytes(message.buf)
-        each = max(1, PIECE_BYTES // len(data))
-        for begin in range(0, packets, each):
-            self._datapath.send(data * min(each, packets - begin))
+        return bytes(message.buf)
 
     def _send(self, given: Iterable[Any]) -> int:
         """Hand over the messages, in order; the number of the last, which its answer carries."""

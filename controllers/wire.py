@@ -68,8 +68,19 @@ def retire(version: int) -> dict[str, Any]:
     return {"kind": "retire", "version": version}
 
 
-def train(dpid: int, port: int, packets: int, size_bytes: int) -> dict[str, Any]:
-    return {"kind": "train", "dpid": dpid, "port": port, "packets": packets, "size_bytes": size_bytes}
+def train(dpid: int, port: int, packets: int, size_bytes: int, timed: int) -> dict[str, Any]:
+    return {
+        "kind": "train",
+        "dpid": dpid,
+        "port": port,
+        "packets": packets,
+        "size_bytes": size_bytes,
+        "timed": timed,
+    }
+
+
+def poll(number: int) -> dict[str, Any]:
+    return {"kind": "poll", "number": number}
 
 
 def _pair(given: Sequence[int] | None) -> tuple[int, int] | None:

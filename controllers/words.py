@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from railweave.framework.addressing import ipv4_text
-from railweave.framework.model import Action, Rule, SetDscp
+from railweave.framework.model import CONTROLLER_PORT, Action, Rule, SetDscp
 
 
 def flow_text(rule: Rule) -> str:
@@ -30,4 +30,6 @@ def flow_text(rule: Rule) -> str:
 def _action(action: Action, in_port: int | None) -> str:
     if isinstance(action, SetDscp):
         return f"set_field:{action.value}->ip_dscp"
+    if action.port == CONTROLLER_PORT:
+        return "controller"
     return "in_port" if action.port == in_port else f"output:{action.port}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from railweave.framework.model import Fabric, HealthSnapshot
+from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Bool, Float
 
 
@@ -42,9 +42,9 @@ class Judged:
             kinds[group.first : group.first + group.size] = i
         return kinds
 
-    def scores(self, health: HealthSnapshot) -> Float:
-        """(J,): the scores of what is judged."""
-        return (health.link_score if self.by_links else health.element_score)[self.ids]
+    def of(self, link_score: Float, element_score: Float) -> Float:
+        """(J,): the scores of what is judged, of (n_links,) and (n_nodes,)."""
+        return (link_score if self.by_links else element_score)[self.ids]
 
     def sick(self, scores: Float) -> Bool:
         """(..., J) of scores (..., J)."""

@@ -11,6 +11,9 @@ from railweave.framework.model import Fabric
 
 NETWORK = 10 << 24
 ROCE_PORT = 4791
+TRAIN_SINK, TRAIN_SEEN = 0xC0000202, 0xC0000203
+"""Where packets of measuring trains are addressed (TEST-NET-1, RFC 5737: outside 10/8, so no route takes them on):
+a switch drops those to the first, and hands those to the second to its controller where a rule says so."""
 ENTROPY_BASE = 0xC000
 """First UDP source port that RoCEv2 senders use for entropy; path i of a pair uses ENTROPY_BASE + i."""
 

@@ -26,7 +26,8 @@ from railweave.framework.experiment_model import (
     options_of,
     settings,
 )
-from railweave.framework.faults import ResolvedFault, find_link, parse, resolve
+from railweave.framework.fault_objects import find_link
+from railweave.framework.faults import ResolvedFault, parse, resolve, steps
 from railweave.framework.hookspecs import (
     Collective,
     Controller,
@@ -171,6 +172,10 @@ def _plan(found: Settings, registers: Registers) -> Plan:
     asked, broken = experiment(found)
     things: dict[str, Any] = {}
     choices: dict[str, Choice] = {}
+    if asked.oracle and not asked.feedback:
+        found.report(
+            ("oracle",), "tells the router the truth, and without feedback it is told nothing. Give one."
+        )
     instead = "workload" if asked.workload else "collective"
     if asked.workload and "collective" in found.value:
         found.report(
@@ -280,22 +285,23 @@ def _faults(found: Settings, asked: Experiment, fabric: Fabric, iterations: int)
     if len(asked.sizes) > 1 and not chosen:
         found.notes.append("no fault in this run: it sweeps over sizes; give one with --fault if you want it")
         return ()
-    resolved = []
+    resolved: list[ResolvedFault] = []
     for i, text in enumerate(asked.faults):
         try:
-            fault = resolve(parse(text), fabric)
-            if fault.fault.at_iteration is not None and fault.fault.at_iteration >= iterations:
+            fault = parse(text)
+            if fault.at_iteration is not None and fault.at_iteration >= iterations:
                 raise FaultError(
-                    f"{text!r}: iteration {fault.fault.at_iteration} never comes; there are {iterations}, "
+                    f"{text!r}: iteration {fault.at_iteration} never comes; there are {iterations}, "
                     f"0 to {iterations - 1}. Raise iterations or let it fire earlier."
                 )
+            # a stored experiment holds a fault's steps beside it
+            made = [s for s in steps(fault) if s is fault or s.text not in asked.faults]
+            resolved += [resolve(step, fabric) for step in made]
         except RailweaveError as error:
             if chosen:
                 found.report(("faults", i), str(error))
             else:
                 found.notes.append(f"no fault in this run; the default does not fit it: {error}")
-            continue
-        resolved.append(fault)
     return tuple(resolved)
 
 

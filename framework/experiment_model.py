@@ -32,6 +32,7 @@ KINDS = {
 DEFAULT_FAULT = "at=iter:4 degrade rail:1 to=20%"
 DTYPES = ("float32", "float16", "int32", "int8")
 REDOPS = ("sum", "prod", "max", "min")
+SOURCES = ("queue", "counters", "probe")
 PATH_MTUS = ("256", "512", "1024", "2048", "4096")
 
 _HEALTH = HealthOptions()
@@ -44,7 +45,9 @@ PARAMETERS = {
         Parameter("redop", "sum", "text", "what a reduction does", choices=REDOPS),
         Parameter("iterations", 12, "count", "how often the collective runs", minimum=1, maximum=100_000),
         Parameter("path_mtu", "4096", "text", "payload bytes of a full packet", choices=PATH_MTUS),
+        Parameter("measure", SOURCES[0], "text", "where the health of links is measured", choices=SOURCES),
         Parameter("feedback", True, "bool", "let measured health change the routes"),
+        Parameter("oracle", False, "bool", "tell the router the truth instead of what was measured"),
         Parameter("seed", 1, "count", "seed of everything drawn at random", minimum=0, maximum=10**9),
         Parameter(
             "health.step", _HEALTH.step, "ratio", "publish in steps of this", minimum=0.001, maximum=0.5
@@ -188,8 +191,10 @@ class Experiment(_Frozen):
     iterations: Annotated[int, _checked(PARAMETERS["iterations"])] = 12
     faults: Annotated[tuple[str, ...], BeforeValidator(_fault_texts)] = (DEFAULT_FAULT,)
     feedback: Annotated[bool, _checked(PARAMETERS["feedback"])] = True
+    oracle: Annotated[bool, _checked(PARAMETERS["oracle"])] = False
     health: Health = Health()
     estimator: Annotated[Choice, _choice(KINDS["estimator"])] = Choice(name=KINDS["estimator"])
+    measure: Annotated[str, _checked(PARAMETERS["measure"])] = SOURCES[0]
     controller: Annotated[Choice, _choice(KINDS["controller"])] = Choice(name=KINDS["controller"])
     transport: Annotated[Choice, _choice(KINDS["transport"])] = Choice(name=KINDS["transport"])
     engine: Annotated[Choice, _choice(KINDS["engine"])] = Choice(name=KINDS["engine"])

@@ -1,17 +1,18 @@
-"""What breaks during a run, and when: `at=TIME|iter:N VERB OBJECT [key=value ...]`.
+"""What breaks during a run, and when: `at=TIME|iter:N[+TIME] VERB OBJECT [key=value ...]`.
 
-`at=iter:4 degrade rail:1 to=20%` fires before iteration 4; iterations, rails and everything else count from 0.
+`at=iter:4 degrade rail:1 to=20%` fires before iteration 4, `at=iter:4+1s ...` a second later; iterations, rails and
+everything else count from 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from difflib import get_close_matches
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from railweave.framework.errors import ExperimentError, FaultError
+from railweave.framework.fault_objects import hint, links_and_node
 from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Int64, equal_by_value, readonly
 from railweave.framework.parameters import Parameter, Value, parse_time
@@ -21,29 +22,61 @@ EXAMPLE = "at=iter:4 degrade rail:1 to=20%"
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """What a fault does. `processes`: whether it is done to a process instead of to links."""
+    """What a fault does. `parameters` must be given, `options` have defaults (None: left out unless given).
+
+    `objects`: the processes it is done to; links where there are none.
+    """
 
     summary: str
     parameters: tuple[Parameter, ...] = ()
-    processes: bool = False
+    options: tuple[Parameter, ...] = ()
+    objects: tuple[str, ...] = ()
+
+    @property
+    def processes(self) -> bool:
+        """Whether it is done to a process instead of to links."""
+        return bool(self.objects)
+
+
+SMALLEST = 1e-6
+_WAY = Parameter(
+    "way", "both", "text", "packets that leave the object (out), reach it (in), or both", choices=("out", "in", "both")
+)  # fmt: skip
+_BACK = Parameter(
+    "back", "500ms", "time", "start the switch again after this time", minimum=0.01, maximum=3600
+)
+
+
+def _share(name: str, default: float, help_text: str) -> tuple[Parameter, ...]:
+    return (Parameter(name, default, "ratio", help_text, minimum=SMALLEST),)
 
 
 VERBS: Mapping[str, Verb] = {
     "degrade": Verb(
-        "run at a share of the declared rate",
-        (Parameter("to", 0.2, "ratio", "share of the declared rate that is left", minimum=1e-6),),
+        "run at a share of the declared rate", _share("to", 0.2, "share of the declared rate that is left"), (_WAY,)
     ),
-    "loss": Verb("drop packets at random", (Parameter("rate", 0.01, "ratio", "share of packets lost"),)),
+    "loss": Verb("drop packets at random", _share("rate", 0.01, "share of packets lost"), (_WAY,)),
+    "reorder": Verb("let packets overtake those that wait", _share("rate", 0.05, "share of packets that overtake")),
+    "duplicate": Verb("send packets twice", _share("rate", 0.01, "share of packets sent twice")),
     "down": Verb("take the carrier away"),
     "up": Verb("give the carrier back"),
-    "restore": Verb("undo degrade, loss and down"),
-    "kill": Verb("kill -9 the process", processes=True),
-}
+    "flap": Verb(
+        "take the carrier away and give it back, again and again",
+        options=(
+            Parameter("period", 1.0, "time", "down for half of it, up for the other", minimum=0.1, maximum=3600),
+            Parameter("times", 3, "count", "how often", minimum=1, maximum=100),
+        ),
+    ),
+    "restore": Verb("undo degrade, loss, reorder, duplicate and down"),
+    "kill": Verb("kill -9 the process", options=(_BACK,), objects=("controller", "switch")),
+    "start": Verb("start the killed switch again", objects=("switch",)),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault as written. Fires `at_s` seconds into the run (emulated clock), or before `at_iteration`.
+    """One fault as written. Fires `at_s` seconds into the run (emulated clock), or `after_s` seconds after the
+    beginning of `at_iteration`.
 
     `kind` and `name` are the object: ("rail", "1"), ("link", "g0.0->r1"), ("controller", "").
     """
@@ -55,6 +88,7 @@ class Fault:
     kind: str
     name: str
     options: Mapping[str, Value] = field(default_factory=dict)
+    after_s: float = 0.0
 
     @property
     def target(self) -> str:
@@ -92,8 +126,14 @@ class ResolvedFault:
 
     @property
     def options(self) -> Mapping[str, Value]:
-        """Parsed: `to` and `rate` as shares in 0..1."""
+        """Parsed: `to` and `rate` as shares in 0..1, times in s."""
         return self.fault.options
+
+    def counted_from(self, now_s: float) -> ResolvedFault:
+        """The same, due `after_s` from `now_s` on the run's clock."""
+        return replace(
+            self, fault=replace(self.fault, at_s=now_s + self.fault.after_s, at_iteration=None, after_s=0.0)
+        )
 
 
 def parse(text: str) -> Fault:
@@ -104,173 +144,154 @@ def parse(text: str) -> Fault:
             f"{text!r}: a fault reads `at=TIME|iter:N VERB OBJECT [key=value ...]`, as in {EXAMPLE!r}."
         )
     when, verb, target, *options = words
-    at_s, at_iteration = _when(text, when)
+    at_s, at_iteration, after_s = _when(text, when)
     if verb not in VERBS:
         raise FaultError(
-            f"{text!r}: there is no verb {verb!r}; it takes: {', '.join(VERBS)}.{_hint(verb, VERBS)}"
+            f"{text!r}: there is no verb {verb!r}; it takes: {', '.join(VERBS)}.{hint(verb, VERBS)}"
         )
     kind, _, name = target.partition(":")
+    _check_object(text, verb, kind, name, target)
+    values = _options(text, verb, options)
+    if kind == "controller" and "back" in values:
+        raise FaultError(f"{text!r}: a killed controller is started again at once. Leave back= out.")
+    if kind == "link" and values.get("way", "both") != "both":
+        raise FaultError(
+            f"{text!r}: {target} is one direction as it is. Leave way= out, or turn the link round."
+        )
+    if kind == "ocs" and values.get("way", "both") != "both":
+        raise FaultError(
+            f"{text!r}: an ocs lies in the middle of its links, both directions enter and leave it. "
+            "Name the links of one direction instead: link:FROM->TO."
+        )
+    return Fault(" ".join(words), at_s, at_iteration, verb, kind, name, values, after_s)
+
+
+def _check_object(text: str, verb: str, kind: str, name: str, target: str) -> None:
+    objects = VERBS[verb].objects
     if kind == "controller":
         if name:
             raise FaultError(f"{text!r}: there is one controller. Write `controller` without {name!r}.")
     elif not name:
         raise FaultError(
-            f"{text!r}: {target!r} names no object. Write KIND:NAME, such as rail:1, gpu:1.2, link:g0.0->r1 or "
-            "switch:r1; or controller."
+            f"{text!r}: {target!r} names no object. Write KIND:NAME, such as rail:1, gpu:1.2, nic:1.2, "
+            "link:g0.0->r1 or switch:r1; or controller."
         )
-    if VERBS[verb].processes and kind not in ("controller", "switch"):
-        raise FaultError(
-            f"{text!r}: {verb} takes controller or switch:NAME, not {target!r}. To cut links: down."
-        )
-    if kind == "controller" and not VERBS[verb].processes:
+    if objects and kind not in objects:
+        takes = " or ".join("switch:NAME" if o == "switch" else o for o in objects)
+        raise FaultError(f"{text!r}: {verb} takes {takes}, not {target!r}. To cut links: down.")
+    if kind == "controller" and not objects:
         raise FaultError(
             f"{text!r}: {verb} is done to links; the controller can only be killed: kill controller."
         )
-    return Fault(" ".join(words), at_s, at_iteration, verb, kind, name, _options(text, verb, options))
 
 
-def _when(text: str, word: str) -> tuple[float | None, int | None]:
+def _when(text: str, word: str) -> tuple[float | None, int | None, float]:
     key, _, value = word.partition("=")
     if key != "at" or not value:
         raise FaultError(
             f"{text!r}: begin with when, at=TIME or at=iter:N, as in {EXAMPLE!r} (got {word!r})."
         )
     if value.startswith("iter:"):
-        number = value.removeprefix("iter:")
+        number, plus, later = value.removeprefix("iter:").partition("+")
         if not (number.isascii() and number.isdecimal()):
             raise FaultError(f"{text!r}: at=iter:N takes a whole number, 0 or more (got {number!r}).")
-        return None, int(number)
-    try:
-        seconds = parse_time(value)
-    except (ValueError, OverflowError):
-        seconds = -1.0
-    if not 0 <= seconds < float("inf"):
+        after_s = _time(later) if plus else 0.0
+        if after_s is None:
+            raise FaultError(
+                f"{text!r}: at=iter:N+TIME takes a time such as 500ms behind the + (got {later!r})."
+            )
+        return None, int(number), after_s
+    at_s = _time(value)
+    if at_s is None:
         raise FaultError(f"{text!r}: at= takes a time such as 2.5s or 300ms, or iter:N (got {value!r}).")
-    return seconds, None
+    return at_s, None, 0.0
+
+
+def _time(given: str) -> float | None:
+    """Seconds, or None for what is no time that can come."""
+    try:
+        seconds = parse_time(given)
+    except (ValueError, OverflowError):
+        return None
+    return seconds if 0 <= seconds < float("inf") else None
 
 
 def _options(text: str, verb: str, words: list[str]) -> dict[str, Value]:
-    parameters = {p.name: p for p in VERBS[verb].parameters}
-    options: dict[str, Value] = {}
+    needed = {p.name: p for p in VERBS[verb].parameters}
+    known = needed | {p.name: p for p in VERBS[verb].options}
+    given: dict[str, Value] = {}
     for word in words:
         name, equals, value = word.partition("=")
-        if not equals or name not in parameters:
-            allowed = ", ".join(f"{n}=" for n in parameters) or "none"
+        if not equals or name not in known:
+            allowed = ", ".join(f"{n}=" for n in known) or "none"
             raise FaultError(f"{text!r}: {verb} has no option {word!r}; it takes: {allowed}.")
-        if name in options:
+        if name in given:
             raise FaultError(f"{text!r}: {name}= is given twice. Keep one.")
         try:
-            options[name] = parameters[name].parse(value)
+            given[name] = known[name].parse(value)
         except ExperimentError as error:
             raise FaultError(f"{text!r}: {error}") from None
-    for name, parameter in parameters.items():
-        if name not in options:
+    for name, parameter in needed.items():
+        if name not in given:
             raise FaultError(
                 f"{text!r}: {verb} needs {name}= ({parameter.help}), such as {name}={parameter.default:.0%}."
             )
-    return options
+    defaults = {p.name: p.default for p in VERBS[verb].options if p is not _BACK}
+    return {**defaults, **given}
+
+
+def steps(fault: Fault) -> tuple[Fault, ...]:
+    """The simple faults that a fault is made of, in the order of their times: of most, itself.
+
+    A flap is downs and ups, a switch killed with `back` is the kill and a start. The steps of steps are the same
+    again, so an experiment can be stored with all faults taken apart.
+    """
+    if fault.verb == "flap":
+        half = float(fault.options["period"]) / 2
+        return tuple(
+            _step(fault, half * i, "up" if i % 2 else "down") for i in range(2 * int(fault.options["times"]))
+        )
+    if fault.verb == "kill" and "back" in fault.options:
+        return (fault, _step(fault, float(fault.options["back"]), "start"))
+    return (fault,)
+
+
+def _step(fault: Fault, later_s: float, verb: str) -> Fault:
+    if fault.at_iteration is None:
+        when = f"{(fault.at_s or 0.0) + later_s:.9g}s"
+    else:
+        after_s = fault.after_s + later_s
+        when = f"iter:{fault.at_iteration}" + (f"+{after_s:.9g}s" if after_s else "")
+    return parse(f"at={when} {verb} {fault.target}")
 
 
 def resolve(fault: Fault, fabric: Fabric) -> ResolvedFault:
     """The fault with its links or process. Raises FaultError when the fabric has no such object."""
     if fault.kind == "controller":
         return ResolvedFault(fault, np.empty(0, np.int64), "controller")
-    if fault.kind == "switch":
-        node = _switch(fault, fabric)
-        if VERBS[fault.verb].processes:
-            return ResolvedFault(fault, np.empty(0, np.int64), "switch", node)
-        return ResolvedFault(fault, _touching(fabric, node), node=node)
-    if fault.kind == "link":
-        try:
-            return ResolvedFault(fault, np.array([find_link(fabric, fault.name)]))
-        except FaultError as error:
-            raise FaultError(f"{fault.text!r}: {error}") from None
-    if fault.kind == "ocs":
-        return ResolvedFault(fault, np.flatnonzero(fabric.ocs == _ocs(fault, fabric)))
-    node = _member(fault, fabric)
-    links = _touching(fabric, node) if fault.kind == "gpu" else fabric.element_links(node)
-    return ResolvedFault(fault, links if links.size else _touching(fabric, node), node=node)
+    try:
+        links, node = links_and_node(fabric, fault.kind, fault.name)
+    except FaultError as error:
+        raise FaultError(f"{fault.text!r}: {error}") from None
+    if VERBS[fault.verb].processes:
+        return ResolvedFault(fault, np.empty(0, np.int64), "switch", node)
+    match fault.options.get("way", "both"):
+        case "out":
+            links = links[fabric.link_src[links] == node]
+        case "in":
+            links = links[fabric.link_dst[links] == node]
+    return ResolvedFault(fault, links, node=node)
 
 
-def find_link(fabric: Fabric, name: str) -> int:
-    """The id of the link called `name` (as `Fabric.link_name` says it: FROM->TO, `#n` for parallel ones).
+def released(
+    waiting: Sequence[ResolvedFault], due: Sequence[ResolvedFault], now_s: float
+) -> tuple[list[ResolvedFault], list[ResolvedFault]]:
+    """(what waits from now on, what fires now) once those of `waiting` that are `due` have come to their turn.
 
-    Raises FaultError that says which end is unknown, or which links leave FROM.
+    Those that count from an iteration's beginning, which is now, wait for the rest of their time.
     """
-    ends, _, _ = name.partition("#")
-    source, arrow, target = ends.partition("->")
-    if not arrow:
-        raise FaultError(f"{name!r} is not a link; write FROM->TO, such as {fabric.link_name(0)}.")
-    for end in (source, target):
-        if end not in fabric.node_ids:
-            raise FaultError(f"link {name!r}: there is no node {end!r}.{_hint(end, fabric.node_ids)}")
-    out = fabric.out_links(fabric.node_ids[source])
-    names = {
-        fabric.link_name(int(link)): int(link)
-        for link in out
-        if fabric.link_dst[link] == fabric.node_ids[target]
-    }
-    if name in names:
-        return names[name]
-    if names:
-        many = f"{len(names)} parallel links join them" if len(names) > 1 else "one link joins them"
-        raise FaultError(f"link {name!r}: {many}; write {' or '.join(names)}.")
-    there = ", ".join(fabric.link_name(int(link)) for link in out[:8]) + (", ..." if len(out) > 8 else "")
-    raise FaultError(f"link {name!r}: {source} has no link to {target}; its links are {there}.")
-
-
-def _touching(fabric: Fabric, node: int) -> Int64:
-    return np.flatnonzero((fabric.link_src == node) | (fabric.link_dst == node))
-
-
-def _switch(fault: Fault, fabric: Fabric) -> int:
-    if fault.name not in fabric.node_ids:
-        hint = (
-            _hint(fault.name, fabric.node_ids) or f" Names look like {fabric.node_name(fabric.n_nodes - 1)}."
-        )
-        raise FaultError(f"{fault.text!r}: there is no switch {fault.name!r}.{hint}")
-    return fabric.node_ids[fault.name]
-
-
-def _ocs(fault: Fault, fabric: Fabric) -> int:
-    if not fabric.ocs_names:
-        raise FaultError(f"{fault.text!r}: a {fabric.kind} fabric has no optical circuit switches (ocs).")
-    if fault.name not in fabric.ocs_names:
-        raise FaultError(
-            f"{fault.text!r}: there is no ocs {fault.name!r}; there are {_listed(fabric.ocs_names)}."
-            f"{_hint(fault.name, fabric.ocs_names)}"
-        )
-    return fabric.ocs_names.index(fault.name)
-
-
-def _member(fault: Fault, fabric: Fabric) -> int:
-    """The node of a group, by its coordinates: rail:1, gpu:1.2."""
-    group = fabric.group(fault.kind)
-    if group is None:
-        kinds = [*(g.kind for g in fabric.groups), "link", "switch", *(["ocs"] if fabric.ocs_names else [])]
-        raise FaultError(
-            f"{fault.text!r}: a {fabric.kind} fabric has no {fault.kind}; it has: {', '.join(kinds)}."
-            f"{_hint(fault.kind, kinds)}"
-        )
-    parts = fault.name.split(".")
-    ranges = ".".join(f"0..{length - 1}" for length in group.shape)
-    if len(parts) != len(group.shape) or not all(p.isascii() and p.isdecimal() for p in parts):
-        raise FaultError(
-            f"{fault.text!r}: {fault.target!r} is not a {fault.kind}; here they are {fault.kind}:{ranges}, "
-            f"such as {fault.kind}:{'.'.join('0' for _ in group.shape)}."
-        )
-    place = tuple(int(p) for p in parts)
-    if any(p >= length for p, length in zip(place, group.shape, strict=True)):
-        raise FaultError(
-            f"{fault.text!r}: there is no {fault.target}; this fabric has {fault.kind}:{ranges} (all count from 0)."
-        )
-    return group.first + int(np.ravel_multi_index(place, group.shape))
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
-
-
-def _hint(given: str, known: Mapping[str, object] | tuple[str, ...] | list[str]) -> str:
-    near = get_close_matches(given, list(known), 1)
-    return f" Did you mean {near[0]}?" if near else ""
+    left = list(waiting)
+    for fault in due:
+        left.remove(fault)
+    later = [fault.counted_from(now_s) for fault in due if fault.fault.after_s]
+    return left + later, [fault for fault in due if not fault.fault.after_s]

@@ -24,7 +24,7 @@ from railweave.framework.results import (
 
 NCCL_TYPES = {"float16": "half", "float32": "float", "float64": "double"}
 """nccl-tests' names of types; the others are called alike."""
-REPAIRS = ("restore", "up")
+REPAIRS = ("restore", "up", "start")
 
 
 def iteration_of(found: Mapping[str, Any]) -> IterationResult:
@@ -128,7 +128,7 @@ def iteration_groups(
     """The iterations (summary rows are passed over) sorted by what the fabric was like when they ran.
 
     before: ended before the first fault fired. after: began once it was answered, by the first reroute behind
-    it or a repair (restore, up). during: the others. Without a fault all are `before`.
+    it or a repair (restore, up, start). during: the others. Without a fault all are `before`.
     """
     breaks = [f.t_s for f in faults if f.t_s is not None and f.verb not in REPAIRS]
     broken = min(breaks, default=float("inf"))

@@ -189,7 +189,9 @@ class Event:
     """Something a controller or transport reports. `kind` and its data:
 
     controller: ready {}; switch_up {dpid}; switch_down {dpid}; applied {version, rules, seconds};
-    installed {rules, seconds} after a resync; refused {dpid, why}; died {why}.
+    installed {rules, seconds} after a resync; refused {dpid, why}; died {why}; ports {number, rows}, all switches'
+    answers to `poll_ports(number)`: (n, 6) int64 of dpid, port, received bytes, sent bytes, sent packets, age of the
+    port in ms; timed {number, sent_s, first_s, last_s} when both ends of a timed train have come.
     transport: ready {}; started {iteration}; progress {iteration, done, total}; finished {result};
     failed {why, ranks}; died {why}.
     """
@@ -223,8 +225,14 @@ class Controller(Protocol):
         """Remove what update `version` left behind for packets that were under way."""
         ...
 
-    def send_train(self, switch: int, port: int, packets: int, size_bytes: int) -> None:
-        """Send back-to-back packets out of a port, to re-measure an idle link. They match no rule beyond it."""
+    def send_train(self, switch: int, port: int, packets: int, size_bytes: int, timed: int = 0) -> None:
+        """Send back-to-back packets out of a port, to measure its link. They match no rule beyond it, but for the
+        first and last of train number `timed` (1..65535) if rules there send addressing.TRAIN_SEEN to the controller:
+        `timed` follows with time.monotonic() at sending and at both arrivals."""
+        ...
+
+    def poll_ports(self, number: int) -> None:
+        """Ask every switch for the counters of its ports; `ports` follows. In order with `send_train`."""
         ...
 
     def events(self) -> list[Event]: ...

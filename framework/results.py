@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from railweave.framework.accuracy import Accuracy
 from railweave.framework.errors import RunFailedError
 from railweave.framework.model import Fabric
 
@@ -120,13 +121,19 @@ class HealthPoint:
 
 @dataclass(frozen=True, slots=True)
 class FaultFigures:
-    """A fault as written, and when it fired (None: never); `links`: how many it touched."""
+    """A fault as written, and when it fired (None: never); `links`: how many it touched.
+
+    Seconds after it, None where that did not come: `detected_s`, until the published scores said what it did (for a
+    killed process: until its end was seen); `recovered_s`, until changed routes were in use (all rules in place).
+    """
 
     text: str
     verb: str
     target: str
     t_s: float | None
     links: int
+    detected_s: float | None = None
+    recovered_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +171,7 @@ class Timing:
 class RunResult:
     """Everything a run found. `experiment` is `plan.document()`; `versions` program -> version.
 
-    `in_place`: whether the collective wrote over its input (nccl-tests' two groups of columns).
+    `accuracy`: how well the scores told what the faults had done. `in_place`: whether the collective wrote over its input (nccl-tests' two groups of columns).
     `memory_peak_mb`: highest sum of the whole process tree's PSS; `cpu_s`: processor seconds by process.
     """
 
@@ -181,6 +188,7 @@ class RunResult:
     reroutes: tuple[RerouteFigures, ...]
     fidelity: Fidelity
     timing: Timing
+    accuracy: Accuracy = field(default_factory=lambda: Accuracy(None, None))
     in_place: bool = True
     memory_peak_mb: float | None = None
     cpu_s: Mapping[str, float] = field(default_factory=dict)
@@ -228,6 +236,7 @@ def from_document(document: Mapping[str, Any]) -> RunResult:
             reroutes=tuple(RerouteFigures(**x) for x in document["reroutes"]),
             fidelity=Fidelity(document["fidelity"]["verdict"], tuple(document["fidelity"]["reasons"])),
             timing=Timing(**document["timing"]),
+            accuracy=Accuracy(**document["accuracy"]),
             in_place=document["in_place"],
             memory_peak_mb=document["memory_peak_mb"],
             cpu_s=document["cpu_s"],

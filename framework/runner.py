@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from railweave.framework.accuracy import Accuracy, Judged, accuracy, detection_s, truth_at
 from railweave.framework.experiment import Plan
+from railweave.framework.faults import VERBS
 from railweave.framework.fidelity import Evidence, judge
 from railweave.framework.figures import Lap, iteration_groups, iteration_of, iteration_rows, link_figures
 from railweave.framework.limits import COLLECTIVES
@@ -71,7 +73,7 @@ def result(plan: Plan, findings: Mapping[str, Any], tear_down_s: float) -> RunRe
         rate_scale=findings["rate_scale"],
         busbw_factor=plan.collective.busbw_factor(plan.schedule.n_ranks),
     )
-    faults = _faults(plan, findings["faults"])
+    faults, told = _faults(plan, findings)
     sent = findings["links"]
     reroutes = tuple(
         RerouteFigures(r["t_s"], r["version"], r["pairs_changed"], r["why"]) for r in findings["reroutes"]
@@ -94,6 +96,7 @@ def result(plan: Plan, findings: Mapping[str, Any], tear_down_s: float) -> RunRe
         reroutes=reroutes,
         fidelity=_fidelity(findings, laps, faults),
         timing=Timing(findings["bring_up_s"], findings["run_s"], tear_down_s),
+        accuracy=told,
         memory_peak_mb=(findings["memory_peak_bytes"] + own_memory_bytes()) / 1e6,
         cpu_s=findings["cpu_s"],
     )
@@ -143,13 +146,40 @@ def _bound_s(plan: Plan, schedule: Schedule, scaled: Fabric, rates_bps: Float, r
     return bound if 0 < bound < float("inf") else None
 
 
-def _faults(plan: Plan, fired: Sequence[Mapping[str, Any]]) -> tuple[FaultFigures, ...]:
-    times = [(str(f["text"]), float(f["t_s"])) for f in fired]
-    figures = []
-    for fault in plan.faults:
-        t_s = next((t for text, t in times if text == fault.text), None)
-        figures.append(FaultFigures(fault.text, fault.verb, fault.fault.target, t_s, len(fault.links)))
-    return tuple(figures)
+def _faults(plan: Plan, findings: Mapping[str, Any]) -> tuple[tuple[FaultFigures, ...], Accuracy]:
+    """Every fault with the times it took to be seen and answered; and how well the scores told the truth."""
+    samples, judged = findings["samples"], Judged(plan.fabric, plan.experiment.health.margin)
+    looks = samples["t_s"]
+    called = judged.sick(samples["link_score" if judged.by_links else "element_score"][:, judged.ids])
+    truth = [
+        (t["t_s"], judged.sick(judged.of(t["link_score"], t["element_score"]))) for t in findings["truth"]
+    ]
+    fired = {str(f["text"]): float(f["t_s"]) for f in reversed(findings["faults"])}
+    figures, changes, before = [], iter(truth), np.zeros(len(judged.ids), bool)
+    for fault in sorted(plan.faults, key=lambda fault: fired.get(fault.text, np.inf)):
+        t_s, detected, recovered = fired.get(fault.text), None, None
+        if t_s is not None and VERBS[fault.verb].processes:
+            detected, recovered = _process_times(findings["control"], t_s)
+        elif t_s is not None:
+            _, after = next(changes)
+            detected = detection_s(looks, called, before, after, t_s)
+            answer = next((r["t_s"] for r in findings["reroutes"] if r["t_s"] >= t_s), None)
+            recovered, before = None if answer is None else answer - t_s, after
+        figures.append(
+            FaultFigures(
+                fault.text, fault.verb, fault.fault.target, t_s, len(fault.links), detected, recovered
+            )
+        )
+    return tuple(figures), accuracy(called, truth_at(looks, truth, len(judged.ids)))
+
+
+def _process_times(control: Sequence[Mapping[str, Any]], t_s: float) -> tuple[float | None, float | None]:
+    """Seconds from `t_s` until the end of a process was seen, and until all rules were in place again."""
+    lost = next((c["t_s"] for c in control if not c["agrees"] and c["t_s"] >= t_s), None)
+    if lost is None:
+        return None, None
+    back = next((c["t_s"] for c in control if c["agrees"] and c["t_s"] >= lost), None)
+    return lost - t_s, None if back is None else back - t_s
 
 
 def _fidelity(findings: Mapping[str, Any], laps: Sequence[Lap], faults: Sequence[FaultFigures]) -> Fidelity:

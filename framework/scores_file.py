@@ -9,7 +9,7 @@ from pathlib import Path
 
 from railweave.framework.coordinates import Counting
 from railweave.framework.errors import ExperimentError, FaultError
-from railweave.framework.faults import find_link
+from railweave.framework.fault_objects import find_link
 from railweave.framework.model import Fabric, NodeGroup
 from railweave.framework.problems import Settings, did_you_mean
 from railweave.framework.yamlmarks import read

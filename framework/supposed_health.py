@@ -23,8 +23,8 @@ def supposed(
     """The snapshot once all `faults` have struck, in the order given, on a fabric of these scores.
 
     A link has the score of its switch unless it is given itself. `degrade` lowers links to `to`, `loss` takes its
-    share off, `down` takes them out, `up` and `restore` undo; a score of 0 is down. A switch some of whose links were given or struck has
-    their aggregate, all others keep the score they were given. The version is 0 for a healthy fabric, else 1.
+    share off, `down` takes them out, `up` and `restore` undo, other verbs change no score; a score of 0 is down. A
+    switch some of whose links were given or struck has their aggregate, all others keep the score they were given. The version is 0 for a healthy fabric, else 1.
 
     Raises FaultError for faults done to processes: they change no route.
     """
@@ -46,18 +46,19 @@ def supposed(
             raise FaultError(
                 f"{fault.text!r}: {fault.verb} is done to a process and changes no route. Leave it out."
             )
-        touched[links] = True
+        touched[links] = touched[links ^ 1] = True
         match fault.verb:
             case "degrade":
                 ceiling[links] = float(fault.options["to"])
             case "loss":
                 kept[links] = 1 - float(fault.options["rate"])
             case "down":
-                down[links] = True
+                down[links] = down[links ^ 1] = True  # the other direction of the cable
             case "up":
-                down[links] = False
-            case _:
-                ceiling[links], kept[links], down[links] = 1.0, 1.0, False
+                down[links] = down[links ^ 1] = False
+            case "restore":
+                ceiling[links], kept[links] = 1.0, 1.0
+                down[links] = down[links ^ 1] = False
     link_score = np.where(down, 0.0, np.minimum(given, ceiling) * kept)
     down |= link_score == 0
     own = element[fabric.link_element]  # of links that belong to no switch this is not looked at

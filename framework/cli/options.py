@@ -55,6 +55,7 @@ SPECS = (
     ),
     Spec("path_mtu", "BYTES", "Payload of a full packet: 256, 512, 1024, 2048, 4096.", "4096"),
     Spec("estimator", "NAME", "What turns measurements into h-scores.", "delay"),
+    Spec("measure", "SOURCE", "Where health is measured: queue, counters, probe.", "queue"),
     Spec("controller", "NAME", "OpenFlow controller: ryu or os-ken.", "ryu"),
     Spec("transport", "NAME", "What sends the packets.", "rocev2"),
     Spec("engine", "NAME", "What carries the packets.", "emulation"),
@@ -85,6 +86,12 @@ def experiment_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "--feedback/--no-feedback",
             default=None,
             help="Whether measured health changes the routes.  [default: feedback]",
+        ),
+        click.option(
+            "--oracle",
+            is_flag=True,
+            default=None,
+            help="Tell the router the truth about faults instead of what was measured.",
         ),
         click.option(
             "--set",
@@ -162,6 +169,8 @@ def overrides_of(params: Mapping[str, Any], ctx: click.Context) -> tuple[dict[st
             labels[name] = specs[name].flag
         elif name == "feedback":
             values[name], labels[name] = value, "--feedback" if value else "--no-feedback"
+        elif name == "oracle":
+            values[name], labels[name] = value, "--oracle"
         elif name.partition("__")[0] in _OFFERED and "__" in name:
             kind, _, option = name.partition("__")
             values[f"{kind}.{option}"] = value

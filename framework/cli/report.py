@@ -87,7 +87,11 @@ def _happened(result: RunResult) -> list[str]:
     lines = []
     for fault in result.faults:
         when = f"{fault.t_s:.2f} s" if fault.t_s is not None else "never fired"
-        lines.append(_line("fault", f"{when}: {fault.verb} {fault.target}, {fault.links} links"))
+        seen = f"; seen after {fault.detected_s:.2f} s" if fault.detected_s is not None else ""
+        answered = f", answered after {fault.recovered_s:.2f} s" if fault.recovered_s is not None else ""
+        lines.append(
+            _line("fault", f"{when}: {fault.verb} {fault.target}, {fault.links} links{seen}{answered}")
+        )
     shown = sorted(
         sorted(result.reroutes, key=lambda r: -r.pairs_changed)[:SHOWN_REROUTES], key=lambda r: r.t_s
     )

@@ -21,6 +21,7 @@ TASKS = {
     "shell": "railweave.framework.lab.shell",
     "bring-up": "railweave.framework.lab.bench",
     "verify": "railweave.framework.lab.verify",
+    "watch": "railweave.framework.lab.idle",
     "doctor": "railweave.framework.lab.doctor",
 }
 """Modules with a `task(message, channel)`."""

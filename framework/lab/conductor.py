@@ -16,7 +16,7 @@ from railweave.framework.channel import Channel
 from railweave.framework.control import Reroute, RouteControl, score_changes
 from railweave.framework.errors import LabError, TransportError
 from railweave.framework.experiment import Plan, from_document
-from railweave.framework.faults import ResolvedFault
+from railweave.framework.faults import ResolvedFault, released
 from railweave.framework.figures import iteration_of
 from railweave.framework.health.monitor import HealthMonitor
 from railweave.framework.hookspecs import Event
@@ -24,11 +24,12 @@ from railweave.framework.lab.borrowing import closing_together
 from railweave.framework.lab.calibration import Capacity, auto_scale, busiest_phase_hops, calibrate
 from railweave.framework.lab.children import Watch
 from railweave.framework.lab.emulation import Emulation, cpu_seconds
-from railweave.framework.lab.injury import inject
+from railweave.framework.lab.injury import Injury
 from railweave.framework.lab.notebook import Notebook
 from railweave.framework.lab.ovs import run, tool
-from railweave.framework.lab.probing import Prober
+from railweave.framework.lab.sources import open_source
 from railweave.framework.lab.switchboard import Switchboard
+from railweave.framework.lab.truth import Truth
 from railweave.framework.model import HealthSnapshot, all_pairs
 from railweave.framework.registry import Registers, load
 
@@ -59,6 +60,7 @@ class Conductor:
         self.lab = Emulation(plan.fabric, plan.experiment.path_mtu)
         self.watch = Watch()
         self.switchboard = Switchboard(plan.fabric, plan.controller, self.watch, self._rerouted, self._tell)
+        self.switchboard.agreement = self._agreement
         self.control = RouteControl(
             plan.fabric, plan.router, plan.experiment.health.options(), plan.experiment.router.name
         )
@@ -69,6 +71,8 @@ class Conductor:
         self._transport_up = False
         self._finished: Event | None = None
         self._faults = list(plan.faults)
+        self.injury = Injury(self.lab, self.watch, self._daemon_ended, self._tell)
+        self.truth = Truth(plan.fabric, plan.experiment.health.options())
         self._start_s: float | None = None
         self._best_bps = self.lab.rates_bps
         self.notebook = Notebook(plan.fabric)
@@ -98,13 +102,21 @@ class Conductor:
         self.rate_scale = self._rate_scale()
         self.scaled = fabric.scaled(self.rate_scale)
         self.lab.shape(self.scaled)
+        if not self.lab.short_first:
+            self._tell("acknowledgements wait behind data: this kernel has no nftables at a device's egress")
         self.until(lambda: self._transport_up, "the transport to start")
         self._use_entropies()
         self.monitor = HealthMonitor(
             self.scaled, plan.estimator, plan.packet, plan.experiment.health.options()
         )
         self.telemetry = self.lab.telemetry()
-        self.prober = Prober(self.scaled, plan.packet, plan.experiment.health.interval)
+        self.source = open_source(
+            plan.experiment.measure,
+            self.scaled,
+            plan.packet,
+            plan.experiment.health.interval,
+            self.switchboard,
+        )
         self.hooks.on_fabric_up(fabric=self.scaled, endpoints=self.lab.endpoints())
         self.notebook.memory()
         took = self.notebook.figures["bring_up_s"] = time.monotonic() - began
@@ -171,7 +183,7 @@ class Conductor:
         count = self.plan.iterations
         self.say({"kind": "phase", "name": "run", "text": f"{count} iterations"})
         self.start_clock()
-        self._cpu_before = self._cpu()
+        self._cpu_before = self.cpu_s()
         for iteration in range(count):
             self._fire([f for f in self._faults if f.fault.at_iteration == iteration])
             self._one_iteration(iteration)
@@ -227,6 +239,11 @@ class Conductor:
             self._look()
             self.watch.wait(max(0.0, self._next_look - time.monotonic()))
 
+    def step(self, longest_s: float = np.inf) -> None:
+        """Look if it is time, then wait for what comes first: a report, the next look, or the end of `longest_s`."""
+        self._look()
+        self.watch.wait(max(0.0, min(longest_s, self._next_look - time.monotonic())))
+
     def _look(self) -> None:
         """Everything that happens by the clock: faults, measuring, rerouting, retiring. Cheap when nothing is due."""
         now = self.now_s()
@@ -236,19 +253,21 @@ class Conductor:
         self._next_look = max(self._next_look + self.plan.experiment.health.interval, time.monotonic())
         up = np.ones(self.plan.fabric.n_links, bool)
         up[list(self.switchboard.dark)] = False
-        measurement = self.telemetry.measure(self._start_s, up)
-        measurement, trains = self.prober.look(measurement, self.monitor.links)
+        measurement = self.source.measure(self.telemetry.measure(self._start_s, up))
+        trains = self.source.trains(measurement.t_s, self.monitor.links) if self.probing else []
         before = self.monitor.snapshot
         news = self.monitor.observe(measurement)
         self.notebook.sample(measurement, self.monitor.snapshot)
         if news is not None:
             self._tell_health(before, news)
             self.hooks.on_health(health=news, measurement=measurement)
-        if self.plan.experiment.feedback and self.switchboard.ready:
-            reroute = self.control.react(self.monitor.snapshot, now)
+        experiment = self.plan.experiment
+        if (experiment.feedback or experiment.oracle) and self.switchboard.ready:
+            known = self.truth.snapshot if experiment.oracle else self.monitor.snapshot
+            reroute = self.control.react(known, now)
             if reroute is not None:
                 self.switchboard.reroute(reroute, self.control.rules)
-        self.switchboard.send_trains(trains if self.probing else ())
+        self.switchboard.send_trains(trains)
         self.switchboard.retire(now)
 
     def _rerouted(self, reroute: Reroute) -> None:
@@ -270,14 +289,19 @@ class Conductor:
         self.hooks.on_reroute(table=reroute.table, pairs_changed=reroute.pairs_changed, why=reroute.why)
 
     def _fire(self, due: list[ResolvedFault]) -> None:
+        self._faults, due = released(self._faults, due, self.now_s())
         for fault in due:
-            self._faults.remove(fault)
             self._moved_s = self.now_s()
-            inject(self.lab, fault, self.scaled.capacity_bps, self.switchboard.pid)
+            self.injury.inject(fault, self.scaled.capacity_bps, self.switchboard.pid)
             self._best_bps = np.maximum(self._best_bps, self.lab.rates_bps)
+            if self.truth.strike(fault, self.now_s()):
+                self.notebook.became_true(self.truth.snapshot)
             event = {"t_s": self.now_s(), "text": fault.text}
             self.notebook.faults.append(event)
             self.say({"kind": "fault", **event})
+
+    def _agreement(self, agrees: bool) -> None:
+        self.notebook.control.append({"t_s": self.now_s(), "agrees": agrees})
 
     # -- what others report ----------------------------------------------------------------------------
     def _hear_transport(self) -> None:
@@ -296,6 +320,8 @@ class Conductor:
 
     def _daemon_ended(self, shard: int, name: str) -> Callable[[], None]:
         def ended() -> None:
+            if self.injury.expected(shard, name):
+                return
             nodes = np.flatnonzero(self.lab.placement == shard)
             some = ", ".join(self.plan.fabric.node_name(int(node)) for node in nodes[:4])
             raise LabError(
@@ -316,7 +342,7 @@ class Conductor:
             self.say({"kind": "health", "t_s": news.t_s, "version": news.version, "changes": changes})
 
     # -- findings --------------------------------------------------------------------------------------
-    def _cpu(self) -> dict[str, float]:
+    def cpu_s(self) -> dict[str, float]:
         pid = self.switchboard.pid
         return {
             "switches": self.lab.switch_cpu_s(),
@@ -337,10 +363,12 @@ class Conductor:
             "openvswitch": run([tool("ovs-vswitchd"), "--version"]).split()[3],
             "shards": len(self.lab.shards),
             "send_buffer_bytes": self.lab.send_buffer_bytes,
-            "send_buffer_used_bytes": self._send_buffer_used(),
+            # waiting packets count with the memory they hold, about twice their size at 4 KiB
+            "send_buffer_used_bytes": 2
+            * self.notebook.most_waiting(self.lab.placement[self.plan.fabric.link_src]),
             "controller_restarts": self.switchboard.restarts,
             # a restarted controller's counter begins anew
-            "cpu_s": {name: max(0.0, now - self._cpu_before[name]) for name, now in self._cpu().items()},
+            "cpu_s": {name: max(0.0, now - self._cpu_before[name]) for name, now in self.cpu_s().items()},
             "links": {
                 "bytes": totals.sent_bytes,
                 "packets": totals.sent_packets,
@@ -348,14 +376,6 @@ class Conductor:
                 "h_score": self.monitor.snapshot.link_score,
             },
         }
-
-    def _send_buffer_used(self) -> int:
-        """The most that waiting packets took of a switch's send buffer: they count with the memory they hold, about
-        twice their size at 4 KiB."""
-        waiting = self.notebook.samples()["queue_bytes"]
-        shard = self.lab.placement[self.plan.fabric.link_src]
-        sums = [waiting[:, shard == s].sum(axis=1).max() for s in np.unique(shard)] if len(waiting) else [0.0]
-        return int(2 * max(sums))
 
     def down(self) -> None:
         """Stop what was started; the kernel removes the rest when this process ends."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ from railweave.framework.lab import shaping
 from railweave.framework.lab.names import HOST_PORT, host_name, interface_name, link_interface
 from railweave.framework.lab.namespaces import NetNamespace
 from railweave.framework.lab.network import LabNet
-from railweave.framework.lab.ovs import OvsShard, run, tool
+from railweave.framework.lab.ovs import SWITCH, OvsShard, run, tool
 from railweave.framework.lab.placement import place, shard_count
 from railweave.framework.lab.telemetry import ShardQueues, Telemetry
 from railweave.framework.model import Endpoint, Fabric
@@ -37,13 +37,15 @@ class Emulation:
         self.hosts: dict[str, NetNamespace] = {}
         self.net: LabNet | None = None
         self.send_buffer_bytes = 0
+        self.short_first = True
         self.rates_bps: Float = np.zeros(fabric.n_links)
         self._interface = [link_interface(fabric, link) for link in range(fabric.n_links)]
         self._links_of = [
             np.flatnonzero(self.placement[fabric.link_src] == shard)
             for shard in range(int(self.placement.max()) + 1)
         ]
-        self._injured: set[str] = set()
+        self.latency_s: Float = np.zeros(fabric.n_links)
+        self._spent_cpu_s = 0.0
 
     # -- bring-up --------------------------------------------------------------------------------------
     def open_namespaces(self) -> list[int]:
@@ -111,7 +113,8 @@ class Emulation:
                 [(name, rate, late) for (name, rate), late in zip(wanted, latencies, strict=True)],
             )
             shaping.verify(shard.namespace, wanted)
-        self.rates_bps = scaled.capacity_bps.copy()
+            self.short_first &= shaping.short_first(shard.namespace, [name for name, _ in wanted])
+        self.rates_bps, self.latency_s = scaled.capacity_bps.copy(), scaled.latency_s
 
     def endpoints(self) -> list[Endpoint]:
         """Where each GPU sends from."""
@@ -148,54 +151,51 @@ class Emulation:
 
     def switch_cpu_s(self) -> float:
         """CPU seconds that the switches have used so far."""
-        return sum(cpu_seconds(shard.pids["ovs-vswitchd"]) for shard in self.shards)
+        alive = (shard.pids[SWITCH] for shard in self.shards if SWITCH in shard.pids)
+        return self._spent_cpu_s + sum(map(cpu_seconds, alive))
 
-    # -- faults ----------------------------------------------------------------------------------------
-    def set_rates(self, links: Int64, rates_bps: Float) -> None:
-        """Change the emulated rate of links (one rate per link given); waiting packets stay in their queues."""
-        for shard, own in zip(self.shards, self._links_of, strict=True):
-            mine = np.isin(links, own)
-            if mine.any():
-                changes = [
-                    (self._interface[link], float(rate))
-                    for link, rate in zip(links[mine], rates_bps[mine], strict=True)
-                ]
-                shaping.reshape(shard.namespace, changes)
-                shaping.verify(shard.namespace, changes)
-        self.rates_bps = self.rates_bps.copy()
-        self.rates_bps[links] = rates_bps
+    # -- injured and mended by injury.py ---------------------------------------------------------------
+    def interface(self, link: int) -> str:
+        """The interface by which a link leaves its node."""
+        return self._interface[link]
 
-    def set_carrier(self, links: Int64, up: bool) -> None:
-        """Plug cables in or out; a cable is both directions."""
+    def by_shard(self, links: Int64) -> Iterator[tuple[OvsShard, list[int]]]:
+        """Each shard that packets of some of these links leave from, with those links."""
         for shard, own in zip(self.shards, self._links_of, strict=True):
-            mine = [self._interface[link] for link in links if link in own]
+            mine = links[np.isin(links, own)].tolist()
             if mine:
-                state = "up" if up else "down"
-                lines = "".join(f"link set dev {interface} {state}\n" for interface in mine)
-                run([tool("ip"), "-n", shard.namespace.name, "-batch", "-"], given=lines)
+                yield shard, mine
 
-    def set_loss(self, links: Int64, share: float) -> None:
-        """Drop this share of packets at random before each link's queue; 0 ends it."""
-        for shard, own in zip(self.shards, self._links_of, strict=True):
-            for interface in (self._interface[link] for link in links if link in own):
-                table = f"netdev loss_{interface.replace('.', '_').replace('-', '_')}"
-                script = f"delete table {table}\n" if interface in self._injured else ""
-                self._injured.discard(interface)
-                if share > 0:
-                    script += (
-                        f'table {table} {{ chain out {{ type filter hook egress device "{interface}" priority 0\n'
-                        f"numgen random mod 1000000 < {round(share * 1e6)} counter drop\n}}\n}}\n"
-                    )
-                    self._injured.add(interface)
-                if script:
-                    with shard.namespace.entered():
-                        run([tool("nft"), "-f", "-"], given=script)
+    def kill(self, shard: OvsShard) -> None:
+        """kill -9 the shard's switch; what it carried is lost until `revive`."""
+        self._spent_cpu_s += cpu_seconds(shard.pids[SWITCH])
+        shard.kill_switch()
+
+    def revive(self, shard: OvsShard) -> bool:
+        """Start the shard's switch again: bridges and ports come from its database, flows from the controller.
+
+        Whether its links were still shaped; where not, they are again when this returns.
+        """
+        shard.start_switch()
+        if not self.kernel_datapath:
+            self._widen(shard)
+        links = self._links_of[shard.index]
+        wanted = [(self._interface[link], float(self.rates_bps[link])) for link in links]
+        try:
+            shaping.verify(shard.namespace, wanted)
+        except LabError:
+            late = [float(self.latency_s[link]) for link in links]
+            shaping.shape(shard.namespace, [(*want, s) for want, s in zip(wanted, late, strict=True)])
+            shaping.verify(shard.namespace, wanted)
+            return False
+        return True
 
     def down(self) -> None:
         """Take interfaces and daemons away; what is left ends with the lab's first process."""
         for shard in self.shards:
             shard.halt()
-        if self.net is not None and not self.kernel_datapath:
+        alive = all(SWITCH in shard.pids for shard in self.shards)  # a dead one took its bridges with it
+        if self.net is not None and not self.kernel_datapath and alive:
             self.net.stop()
         for shard in self.shards:
             shard.stop()

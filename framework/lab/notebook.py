@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from railweave.framework.figures import health_point
 from railweave.framework.lab.emulation import proportional_memory_bytes
 from railweave.framework.model import Fabric, HealthSnapshot, Measurement
+from railweave.framework.model.arrays import Int64
 
 
 class Notebook:
-    """`figures`: single numbers by name. The lists hold plain mappings as `framework/runner.py` reads them."""
+    """`figures`: single numbers by name. The lists hold plain mappings as `framework/runner.py` reads them;
+    `control`: when the controller and all switches stopped agreeing on the rules, and when they did again."""
 
     def __init__(self, fabric: Fabric) -> None:
         self._fabric = fabric
@@ -24,8 +26,10 @@ class Notebook:
         self.reroutes: list[dict[str, Any]] = []
         self.faults: list[dict[str, Any]] = []
         self.notes: list[dict[str, Any]] = []
+        self.truth: list[dict[str, Any]] = []
+        self.control: list[dict[str, Any]] = []
         self._samples: dict[str, list[Any]] = {
-            name: [] for name in ("t_s", "queue_bytes", "service_bps", "element_score")
+            name: [] for name in ("t_s", "queue_bytes", "service_bps", "link_score", "element_score")
         }
 
     def sample(self, measurement: Measurement, health: HealthSnapshot) -> None:
@@ -33,14 +37,28 @@ class Notebook:
         self._samples["t_s"].append(measurement.t_s)
         self._samples["queue_bytes"].append(measurement.queue_bytes.astype(np.float32))
         self._samples["service_bps"].append(measurement.service_bps.astype(np.float32))
+        self._samples["link_score"].append(health.link_score.astype(np.float32))
         self._samples["element_score"].append(health.element_score.astype(np.float32))
 
     def samples(self) -> dict[str, NDArray[Any]]:
-        """`t_s` (n,), `queue_bytes` and `service_bps` (n, links), `element_score` (n, nodes)."""
+        """`t_s` (n,), `queue_bytes`, `service_bps` and `link_score` (n, links), `element_score` (n, nodes)."""
         return {name: np.array(values) for name, values in self._samples.items()}
 
     def published(self, before: HealthSnapshot, news: HealthSnapshot) -> None:
         self.health.append(asdict(health_point(self._fabric, news, before)))
+
+    def most_waiting(self, group: Int64) -> int:
+        """The most bytes that ever waited at the links of one group; group: (n_links,)."""
+        waiting = np.array(self._samples["queue_bytes"])
+        if not len(waiting):
+            return 0
+        return int(max(waiting[:, group == g].sum(axis=1).max() for g in np.unique(group)))
+
+    def became_true(self, truth: HealthSnapshot) -> None:
+        """What the scores should say from now on."""
+        self.truth.append(
+            {"t_s": truth.t_s, "link_score": truth.link_score, "element_score": truth.element_score}
+        )
 
     def memory(self) -> None:
         """Look at the memory of the whole process tree; the most is kept."""
@@ -55,5 +73,7 @@ class Notebook:
             "reroutes": self.reroutes,
             "faults": self.faults,
             "notes": self.notes,
+            "truth": self.truth,
+            "control": self.control,
             "samples": self.samples(),
         }

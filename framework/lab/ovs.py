@@ -16,6 +16,8 @@ from railweave.framework.lab.borrowing import borrowed_packet_sockets, closing_t
 from railweave.framework.lab.namespaces import NetNamespace
 
 RUN_DIR = Path("/run/railweave")
+SWITCH = "ovs-vswitchd"
+"""The daemon that switches; its partner is ovsdb-server."""
 SCHEMAS = ("/usr/share/openvswitch/vswitch.ovsschema", "/usr/local/share/openvswitch/vswitch.ovsschema")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SEND_BUFFER_BYTES, RECEIVE_BUFFER_BYTES = 64 << 20, 4 << 20
@@ -88,7 +90,14 @@ class OvsShard:
 
     def start_switch(self) -> None:
         """Start ovs-vswitchd (again, after it died): it rebuilds its bridges from the database."""
-        self._spawn("ovs-vswitchd", [f"unix:{self.run_dir}/db.sock"])
+        self._spawn(SWITCH, [f"unix:{self.run_dir}/db.sock"])
+
+    def kill_switch(self) -> None:
+        """kill -9 ovs-vswitchd and wait for its end; `start_switch` brings it back."""
+        pid = self.pids.pop(SWITCH)
+        with closing_together([pid]):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
     def _spawn(self, name: str, arguments: list[str]) -> None:
         """Start a daemon; with --detach it says by returning that it serves. As the lab's first process we inherit
@@ -125,7 +134,7 @@ class OvsShard:
         net.core.wmem_max and rmem_max. 0 if the sender is not open yet (it opens with the first packet).
         """
         reached = 0
-        for sock in borrowed_packet_sockets(self.pids["ovs-vswitchd"]):
+        for sock in borrowed_packet_sockets(self.pids[SWITCH]):
             with sock:
                 _enlarge(sock, SO_RCVBUFFORCE, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
                 interface, protocol, *_ = sock.getsockname()
@@ -137,11 +146,11 @@ class OvsShard:
     def halt(self) -> None:
         """Let the switch stand still while its interfaces are taken away."""
         with contextlib.suppress(KeyError, ProcessLookupError):
-            os.kill(self.pids["ovs-vswitchd"], signal.SIGSTOP)
+            os.kill(self.pids[SWITCH], signal.SIGSTOP)
 
     def stop(self) -> None:
         """End the daemons; nothing they hold outlives the lab's namespaces anyway."""
-        with closing_together([self.pids[name] for name in self.pids if name == "ovs-vswitchd"]):
+        with closing_together([self.pids[name] for name in self.pids if name == SWITCH]):
             for pid in self.pids.values():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)

@@ -6,43 +6,57 @@ One packet proves nothing, since a token bucket gives it away; a train that wait
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.model import Fabric, Measurement, PacketFormat
-from railweave.framework.model.arrays import Bool
+from railweave.framework.model.arrays import Bool, Int64
 
 IDLE_S = 1.0
 PERIOD_S = 2.0
 SLOW = 0.9
 """A link whose kept service rate is below this share of its rate is worth asking again."""
 
-LOOKS = 5
 SHORTEST = 12
 
 
-class Prober:
-    """Decides which links need a train, and keeps a train's own queue out of the measurement."""
+class Train(NamedTuple):
+    """Back-to-back packets out of a port; `timed`: their number if the controller is to time them, else 0."""
 
-    def __init__(self, fabric: Fabric, packet: PacketFormat, interval_s: float) -> None:
+    switch: int
+    port: int
+    packets: int
+    size_bytes: int
+    timed: int = 0
+
+
+class Prober:
+    """Decides which links need a train, and keeps a train's own queue out of the measurement.
+
+    `fill_s`: for how long a train keeps a healthy link busy; `beyond`: packets of it besides those.
+    """
+
+    def __init__(self, fabric: Fabric, packet: PacketFormat, fill_s: float, beyond: int = 0) -> None:
         self._fabric = fabric
         self._size = packet.full_packet_bytes
-        fill = fabric.capacity_bps * interval_s * LOOKS / (8 * self._size)
-        self._packets = np.maximum(SHORTEST, np.ceil(fill)).astype(int)
+        fill = fabric.capacity_bps * fill_s / (8 * self._size)
+        self._packets = np.maximum(SHORTEST, np.ceil(fill) + beyond).astype(int)
         self._busy_at = np.zeros(fabric.n_links)
         self._sent_at = np.full(fabric.n_links, -np.inf)
         self._out = np.zeros(fabric.n_links, bool)
 
-    def look(
-        self, measurement: Measurement, links: LinkState
-    ) -> tuple[Measurement, list[tuple[int, int, int, int]]]:
-        """The measurement without the queues of our own trains, and the trains to send now:
-        (switch, port, packets, bytes of each)."""
+    def cleaned(self, measurement: Measurement) -> Measurement:
+        """The measurement without the queues of our own trains."""
         now = measurement.t_s
         self._out &= (measurement.queue_bytes > 0) | (now - self._sent_at < IDLE_S / 2)
         traffic = (measurement.sent_packets > 0) & ~self._out
         self._busy_at = np.where(traffic, now, self._busy_at)
+        return replace(measurement, queue_bytes=np.where(self._out, 0.0, measurement.queue_bytes))
+
+    def due(self, now: float, links: LinkState) -> Int64:
+        """The links that want a train now; each is taken as sent. `now`: the time of the last measurement."""
         due = (
             self._suspect(links)
             & links.up
@@ -51,13 +65,14 @@ class Prober:
             & ~self._out
         )
         self._sent_at = np.where(due, now, self._sent_at)
-        cleaned = replace(measurement, queue_bytes=np.where(self._out, 0.0, measurement.queue_bytes))
         self._out |= due
-        trains = [
-            (int(self._fabric.link_src[i]), int(self._fabric.link_port[i]), int(self._packets[i]), self._size)
-            for i in np.flatnonzero(due)
-        ]
-        return cleaned, trains
+        return np.flatnonzero(due)
+
+    def train(self, link: int) -> Train:
+        fabric = self._fabric
+        return Train(
+            int(fabric.link_src[link]), int(fabric.link_port[link]), int(self._packets[link]), self._size
+        )
 
     def _suspect(self, links: LinkState) -> Bool:
         """(n_links,): slow when last seen busy, or part of a switch with such a link: what feeds a slow link never

@@ -7,12 +7,15 @@ from typing import Any
 
 from railweave.framework.control import Reroute
 from railweave.framework.errors import ControllerError
-from railweave.framework.hookspecs import Controller
+from railweave.framework.hookspecs import Controller, Event
 from railweave.framework.lab.children import Watch
-from railweave.framework.model import Fabric, Rule
+from railweave.framework.lab.probing import Train
+from railweave.framework.model import Fabric, Rule, RuleUpdate
 
 RESTARTS = 3
 LOG = "/run/railweave/controller.log"
+STANDING = -1
+"""The number of the update that brings standing rules: no change of routes has it."""
 
 
 class Switchboard:
@@ -40,6 +43,11 @@ class Switchboard:
         self.restarts = 0
         self.install_s: float | None = None
         self.dark: frozenset[int] = frozenset()
+        self._standing: tuple[Rule, ...] = ()
+        self.reports: Callable[[Event], None] = lambda _: None
+        """Who hears what was asked of the switches (`ports`, `timed`), and of every start of the controller."""
+        self.agreement: Callable[[bool], None] = lambda _: None
+        """Who hears that the controller or a switch is gone, and that all hold their rules again."""
 
     def start(self, listeners: Sequence[int]) -> None:
         self._listeners = listeners
@@ -64,16 +72,24 @@ class Switchboard:
     def install(self, rules: tuple[Rule, ...]) -> None:
         """Make the switches hold exactly these; `install_s` is set when they do."""
         self._rules, self.install_s = rules, None
-        self._controller.set_rules(rules)
+        self._controller.set_rules((*rules, *self._standing))
 
     def reroute(self, reroute: Reroute, rules: tuple[Rule, ...]) -> None:
         """Put a change of routes in; `rules` is all that the switches should hold afterwards."""
         self._pending, self._rules = reroute, rules
         self._controller.apply(reroute.update)
 
-    def send_trains(self, trains: Sequence[tuple[int, int, int, int]]) -> None:
+    def stand(self, rules: tuple[Rule, ...]) -> None:
+        """Rules that stay beside the routes', whatever these become."""
+        self._standing = rules
+        self._controller.apply(RuleUpdate(STANDING, rules, (), ()))
+
+    def send_trains(self, trains: Sequence[Train]) -> None:
         for train in trains if self.up else ():
             self._controller.send_train(*train)
+
+    def poll_ports(self, number: int) -> None:
+        self._controller.poll_ports(number)
 
     def retire(self, now_s: float, drain_s: float | None = None, version: int | None = None) -> None:
         """Take out what drained changes left behind; with `version`, note that it drains from now on."""
@@ -92,13 +108,16 @@ class Switchboard:
                 case "ready":
                     self.up = True
                     if self.restarts:
-                        self._controller.set_rules(self._rules)
+                        self._controller.set_rules((*self._rules, *self._standing))
+                    self.reports(event)
                 case "switch_up":
                     self.switches_up.add(data["dpid"])
                 case "switch_down":
                     self.switches_up.discard(data["dpid"])
+                    self.agreement(False)
                 case "installed" if not data["missing"]:  # else some switches have not connected again yet
                     self.install_s = data["seconds"]
+                    self.agreement(True)
                     if self.restarts:
                         self._tell(f"the controller is back; {data['rules']} rules agree with the switches")
                         self._settle()
@@ -106,6 +125,8 @@ class Switchboard:
                     self._settle(data["version"])
                 case "port":
                     self._port(data)
+                case "ports" | "timed":
+                    self.reports(event)
                 case "refused":
                     raise ControllerError(f"switch {data['dpid']} refused a rule: {data['why']}.")
                 case "died":
@@ -115,6 +136,7 @@ class Switchboard:
         self.up, self.install_s = False, None
         self.switches_up.clear()
         self._retire.clear()  # the resync takes out what was to be retired
+        self.agreement(False)
         self.restarts += 1
         if self.restarts > RESTARTS:
             raise ControllerError(f"the controller died {self.restarts} times. {why}")

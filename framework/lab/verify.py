@@ -177,7 +177,7 @@ def task(message: Mapping[str, Any], channel: Channel) -> None:
         rows.append({"after": "bring-up", **_row(conductor, verify(conductor))})
         channel.send({"kind": "verified", **rows[-1]})
         for fault in list(conductor.plan.faults):
-            conductor.settle_after(fault, quiet_s=SETTLE_S, within_s=SETTLED_WITHIN_S)
+            conductor.settle_after(fault.counted_from(0.0), quiet_s=SETTLE_S, within_s=SETTLED_WITHIN_S)
             rows.append({"after": fault.text, **_row(conductor, verify(conductor))})
             channel.send({"kind": "verified", **rows[-1]})
     finally:

@@ -3,10 +3,20 @@
 from railweave.framework.model.fabric import Endpoint, Fabric, FabricBuilder, Link, NodeGroup
 from railweave.framework.model.health import HealthSnapshot, Measurement
 from railweave.framework.model.routes import Path, PathBatch, RouteTable, all_pairs
-from railweave.framework.model.rules import Action, EntropyTable, Match, Output, Rule, RuleUpdate, SetDscp
+from railweave.framework.model.rules import (
+    CONTROLLER_PORT,
+    Action,
+    EntropyTable,
+    Match,
+    Output,
+    Rule,
+    RuleUpdate,
+    SetDscp,
+)
 from railweave.framework.model.traffic import IterationResult, PacketFormat, Schedule, Transfer
 
 __all__ = [
+    "CONTROLLER_PORT",
     "Action",
     "Endpoint",
     "EntropyTable",

@@ -24,6 +24,10 @@ class Match:
     udp_src: int | None = None
 
 
+CONTROLLER_PORT = 0xFFFFFFFD
+"""OFPP_CONTROLLER: as the port of an `Output`, the head of the packet goes to the controller."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Output:
     """Send out of this port."""

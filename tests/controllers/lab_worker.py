@@ -24,8 +24,9 @@ from typing import Any
 from railweave.controllers.client import ControllerProcess
 from railweave.controllers.switches import PORT, PrivateSwitches
 from railweave.controllers.words import flow_text
+from railweave.framework.addressing import TRAIN_SEEN
 from railweave.framework.hookspecs import Event
-from railweave.framework.model import Match, Output, Rule, RuleUpdate, SetDscp
+from railweave.framework.model import CONTROLLER_PORT, Match, Output, Rule, RuleUpdate, SetDscp
 
 PATIENCE_S = 30.0
 CLONE_NEWNET = 0x40000000
@@ -274,6 +275,36 @@ def train(library: str) -> dict[str, Any]:
         continue
     lab.controller.stop()
     return {"frames": sorted({frame.hex() for frame in frames}), "last": last.hex(), "port": port}
+
+
+def reports(library: str) -> dict[str, Any]:
+    """A timed train over a cable between two bridges, and the counters of all ports afterwards."""
+    lab = Lab(library)
+    for command in (
+        "link add near mtu 9000 type veth peer name far mtu 9000",
+        "link set near up",
+        "link set far up",
+    ):
+        lab.switches.run(["ip", *command.split()])
+    lab.bridges(0, 1)
+    lab.switches.add_port(0, "near", 3)
+    lab.switches.add_port(1, "far", 5)
+    lab.until(lambda: "3(near)" in lab.switches.ofctl("show", "b0"))
+    lab.until(lambda: "5(far)" in lab.switches.ofctl("show", "b1"))
+    seen = Rule(1, 100, Match(ipv4_dst=(TRAIN_SEEN, 0xFFFFFFFF)), (Output(CONTROLLER_PORT),))
+    lab.install([seen])
+    lab.controller.poll_ports(1)
+    before = lab.wait("ports")
+    began = time.monotonic()
+    lab.controller.send_train(0, 3, 20, 4000, 77)
+    timed = lab.wait("timed")
+    ended = time.monotonic()
+    lab.controller.poll_ports(2)
+    after = lab.wait("ports")
+    flows = lab.flows(1)
+    lab.controller.stop()
+    rounds = [{"number": one["number"], "rows": one["rows"].tolist()} for one in (before, after)]
+    return {"timed": timed, "began": began, "ended": ended, "rounds": rounds, "flows": flows}
 
 
 def refused(library: str) -> dict[str, Any]:

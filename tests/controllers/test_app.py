@@ -69,6 +69,26 @@ def test_a_port_that_goes_down_is_reported(in_lab: InLab, library: str) -> None:
     assert in_lab("train", library)["port"] == {"dpid": 1, "port": 1, "up": False}
 
 
+def test_a_timed_train_comes_back_by_its_ends_alone(in_lab: InLab, library: str) -> None:
+    seen = in_lab("reports", library)
+    timed = seen["timed"]
+    assert timed["number"] == 77
+    assert seen["began"] <= timed["sent_s"] <= timed["first_s"] <= timed["last_s"] <= seen["ended"]
+    assert without_cookies(seen["flows"]) == ["priority=100,ip,nw_dst=192.0.2.3 actions=CONTROLLER:64"]
+
+
+def test_a_poll_tells_what_every_port_counted(in_lab: InLab, library: str) -> None:
+    before, after = in_lab("reports", library)["rounds"]
+    assert [before["number"], after["number"]] == [1, 2]
+    grown = {}
+    for old, new in zip(sorted(before["rows"]), sorted(after["rows"]), strict=True):
+        assert old[:2] == new[:2]
+        assert new[5] >= old[5]
+        grown[tuple(new[:2])] = [b - a for a, b in zip(old[2:5], new[2:5], strict=True)]
+    assert grown[1, 3] == [0, 20 * 4000, 20]  # received bytes, sent bytes, sent packets
+    assert grown[2, 5] == [20 * 4000, 0, 0]
+
+
 def test_a_refused_rule_is_named_and_the_next_set_installs(in_lab: InLab, library: str) -> None:
     seen = in_lab("refused", library)
     assert seen["why"]["dpid"] == 1

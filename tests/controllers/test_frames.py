@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from railweave.controllers.frames import HEADER_BYTES, train_frame
+from railweave.controllers.frames import FIRST, HEADER_BYTES, LAST, marked, train_frame
 
 
 @pytest.mark.parametrize("size_bytes", [HEADER_BYTES, 60, 1000, 4158])
@@ -31,3 +31,15 @@ def test_the_checksum_verifies() -> None:
 
 def test_it_goes_to_no_gpu() -> None:
     assert train_frame(60)[30] != 10
+
+
+@pytest.mark.parametrize("mark", [FIRST, LAST])
+def test_a_marked_packet_says_of_which_train_and_what_it_is(mark: int) -> None:
+    frame = train_frame(9000, 0xBEEF, mark)
+    assert marked(frame[:64]) == (0xBEEF, mark)
+    assert frame[30:34] == bytes((192, 0, 2, 3))
+
+
+def test_no_other_packet_is_marked() -> None:
+    assert marked(train_frame(1000)) is None
+    assert marked(train_frame(1000, 5, FIRST)[:20]) is None

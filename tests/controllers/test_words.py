@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from railweave.controllers.words import flow_text
-from railweave.framework.model import Match, Output, Rule, SetDscp
+from railweave.framework.model import CONTROLLER_PORT, Match, Output, Rule, SetDscp
 
 
 def test_every_field_has_its_word() -> None:
@@ -18,3 +18,7 @@ def test_every_field_has_its_word() -> None:
 
 def test_no_actions_are_a_drop() -> None:
     assert flow_text(Rule(0, 1, Match(), ())).endswith("priority=1,ip,actions=drop")
+
+
+def test_the_controller_is_a_port_by_name() -> None:
+    assert flow_text(Rule(0, 1, Match(), (Output(CONTROLLER_PORT),))).endswith("actions=controller")

@@ -18,21 +18,23 @@ from railweave.topologies.torus import Torus
 def test_a_rail_at_a_fifth_is_sick_and_its_domains_are_not(fabric: Fabric) -> None:
     judged = Judged(fabric, 1.25)
     health = supposed(fabric, faults=[resolve(parse("at=1s degrade rail:1 to=20%"), fabric)])
-    sick = judged.ids[judged.sick(judged.scores(health))]
+    sick = judged.ids[judged.sick(judged.of(health.link_score, health.element_score))]
     assert [fabric.node_name(int(node)) for node in sick] == ["r1"]
 
 
 def test_all_slow_alike_is_not_sick(fabric: Fabric) -> None:
     judged = Judged(fabric, 1.25)
     busy = replace(HealthSnapshot.healthy(fabric), element_score=np.full(fabric.n_nodes, 0.4))
-    assert not judged.sick(judged.scores(busy)).any()
+    assert not judged.sick(judged.of(busy.link_score, busy.element_score)).any()
 
 
 def test_links_are_judged_where_no_switch_has_a_score() -> None:
     torus = Torus().build(parsed("torus", Torus.parameters, {"shape": "4x4"}))
     judged = Judged(torus, 1.25)
     health = supposed(torus, faults=[resolve(parse(f"at=1s down link:{torus.link_name(3)}"), torus)])
-    assert judged.by_links and np.flatnonzero(judged.sick(judged.scores(health))).tolist() == [3]
+    assert judged.by_links and np.flatnonzero(
+        judged.sick(judged.of(health.link_score, health.element_score))
+    ).tolist() == [2, 3]
 
 
 def test_precision_recall_and_delay_by_hand() -> None:

@@ -40,11 +40,11 @@ def test_a_degraded_rail_scores_what_is_left_and_comes_first() -> None:
 
 
 def test_a_dead_link_counts_0_in_its_rail() -> None:
-    """2 domains: 4 directed links a rail, of one rate; one down leaves 3/4."""
+    """2 domains: 4 directed links a rail, of one rate; a cable down leaves half of them."""
     fabric = rail_only(2, 3)
     health = after(fabric, "down link:g0.0->r0")
-    assert score(fabric, health, "r0") == pytest.approx(0.75)
-    assert np.flatnonzero(health.down).size == 1
+    assert score(fabric, health, "r0") == pytest.approx(0.5)
+    assert np.flatnonzero(health.down).size == 2
 
 
 def test_loss_takes_its_share_off() -> None:
@@ -52,6 +52,19 @@ def test_loss_takes_its_share_off() -> None:
     assert score(fabric, after(fabric, "loss rail:1 rate=0.1"), "r1") == pytest.approx(0.9)
     both = after(fabric, "loss rail:1 rate=0.1", "degrade rail:1 to=0.5")
     assert score(fabric, both, "r1") == pytest.approx(0.45)
+
+
+def test_order_and_copies_are_no_matter_of_health() -> None:
+    fabric = rail_only(2, 3)
+    slow = after(fabric, "degrade rail:1 to=20%")
+    hurt = after(fabric, "degrade rail:1 to=20%", "reorder rail:1 rate=5%", "duplicate rail:1 rate=5%")
+    assert hurt == slow
+
+
+def test_a_slow_direction_counts_for_half_of_its_rail() -> None:
+    """The mean of two directions of one rate: (0.2 + 1) / 2."""
+    fabric = rail_only(2, 3)
+    assert score(fabric, after(fabric, "degrade rail:1 to=20% way=in"), "r1") == pytest.approx(0.6)
 
 
 def test_restore_gives_the_score_of_the_file_back() -> None:

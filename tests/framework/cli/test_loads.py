@@ -86,7 +86,8 @@ def test_the_text(call: Call) -> None:
         "--topology", "torus", "--shape", "4x4", "--router", "dor", "--fault", "down link:g0.0->g1.0"
     ).output
     assert "all-to-all on torus, router dor, 240 pairs; loads in units" in shown
-    assert "unroutable: 8 pairs, the first g0.0 -> g1.0; 8 units" in shown  # n k / 8 = 16 x 4 / 8
+    # a direction carries n k / 8 = 16 x 4 / 8, and a cable is two
+    assert "unroutable: 16 pairs, the first g0.0 -> g1.0; 16 units" in shown
     assert "throughput beside healthy: 0 (pairs are cut off)" in shown
 
 

@@ -33,3 +33,6 @@ def test_every_link_of_a_fabric_has_its_rate_and_its_port() -> None:
     assert [ports[f"g1.0-eth{p}"] for p in (1, 2, 3)] == [1, 2, 3]
     assert [ports[f"d1-eth{p}"] for p in (1, 2)] == [1, 2]
     assert found["send_buffer"] > 212992  # the kernel's default
+    refused = found["refused"]
+    assert "'at=0s duplicate link:g0.0->r0 rate=1%': this kernel cannot duplicate packets" in refused
+    assert "Leave the fault out" in refused

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from railweave.framework.experiment import serves
+from railweave.framework.registry import load
 from tests.framework.lab.inside import inside
 
 pytestmark = pytest.mark.lab
@@ -40,6 +42,40 @@ def test_every_pair_takes_its_path(words: list[str], hops: int | None) -> None:
     (row,) = verified(*words)
     if hops is not None:
         assert row["hops"] == hops
+
+
+FABRICS: dict[str, list[str]] = {
+    "rail-only": ["--fault", "at=0s down rail:1"],
+    "rail-optimised": ["--fault", "at=0s down spine:0"],
+    "ring": ["--nodes", "16", "--collective", "ring-all-gather", "--fault", "at=0s down link:g0->g1"],
+    "torus": ["--shape", "4x4", "--collective", "ring-all-reduce", "--fault", "at=0s down link:g1.1->g2.1"],
+    "twisted-torus": ["--shape", "4x4x8", "--collective", "ring-all-reduce"],
+}
+"""What `verify` is asked on each fabric: 16 GPUs, or the smallest there is, and a fault."""
+
+GIVE_UP = ("dor", "optree")
+"""Routers that lose pairs to the fault, as they say."""
+
+
+def allowed() -> list[tuple[str, str]]:
+    """Every fabric and router of the registers that go together."""
+    registers = load()
+    return [
+        (fabric, router)
+        for fabric in FABRICS
+        for router in registers["router"]
+        if serves(registers["router"][router], fabric)
+    ]
+
+
+@pytest.mark.parametrize(("fabric", "router"), allowed())
+def test_every_router_on_every_fabric_it_serves(fabric: str, router: str) -> None:
+    """Packet by packet as the table says, healthy and, where a fault can be survived, after it."""
+    assert set(load()["topology"]) == set(FABRICS)
+    rows = verified("--topology", fabric, "--router", router, *FABRICS[fabric])
+    assert rows[0]["cut"] == 0 and rows[0]["packets"] >= rows[0]["pairs"] > 0
+    if router not in GIVE_UP:
+        assert rows[-1]["cut"] == 0
 
 
 def test_an_optical_switch_lost_and_restored() -> None:

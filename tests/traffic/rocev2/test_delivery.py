@@ -179,9 +179,7 @@ def test_a_reroute_in_the_middle_loses_and_repeats_nothing() -> None:
     fabric.engine.begin(0.0)
     fabric.advance(lambda: len(fabric.seen) > 100)
     moved = table(2, {}, version=2)
-    fabric.engine.use_entropies(
-        replace(moved, udp_src=moved.udp_src + 1), fabric.now
-    )
+    fabric.engine.use_entropies(replace(moved, udp_src=moved.udp_src + 1), fabric.now)
     fabric.advance(lambda: fabric.engine.drained)
     assert np.array_equal(buffers.slice(1, 0, 0, 300 * 256), inputs[0])
     assert Counters.of(fabric.engine).retransmitted == 0
@@ -261,9 +259,7 @@ def test_new_paths_end_the_backoff_at_once() -> None:
     fabric.engine.begin(0.0)
     fabric.advance(lambda: fabric.now > 5)
     moved = table(2, {}, version=2)
-    fabric.engine.use_entropies(
-        replace(moved, udp_src=moved.udp_src + 1), fabric.now
-    )
+    fabric.engine.use_entropies(replace(moved, udp_src=moved.udp_src + 1), fabric.now)
     fabric.advance(lambda: fabric.engine.drained or fabric.now > 10)
     assert fabric.now < 5.3
 
