@@ -89,6 +89,9 @@ class RuleApp(App):  # type: ignore[misc]
             self._datapaths[datapath.id] = datapath
             self._switches[datapath.id] = ConnectedSwitch(datapath, self._parts)
             self._keeper.up(datapath.id, self._switches[datapath.id])
+            # the library has just asked for all ports; what happened to them while nobody listened is in there
+            dark = [port.port_no for port in datapath.ports.values() if _is_down(port)]
+            self._report("carriers", dpid=datapath.id, down=dark)
         elif self._is_current(datapath):
             del self._datapaths[datapath.id]
             del self._switches[datapath.id]
@@ -143,8 +146,7 @@ class RuleApp(App):  # type: ignore[misc]
     def on_port(self, status: Any) -> None:
         message = status.msg
         port = message.desc
-        down = port.config & ofproto.OFPPC_PORT_DOWN or port.state & ofproto.OFPPS_LINK_DOWN
-        up = message.reason != ofproto.OFPPR_DELETE and not down
+        up = message.reason != ofproto.OFPPR_DELETE and not _is_down(port)
         self._report("port", dpid=message.datapath.id, port=port.port_no, up=up)
 
     def _is_current(self, datapath: Any) -> bool:
@@ -158,6 +160,10 @@ class RuleApp(App):  # type: ignore[misc]
             if message["timed"]:
                 self._trains.sent(message["timed"], time.monotonic())
             switch.send_train(message["port"], message["packets"], message["size_bytes"], message["timed"])
+
+
+def _is_down(port: Any) -> bool:
+    return bool(port.config & ofproto.OFPPC_PORT_DOWN or port.state & ofproto.OFPPS_LINK_DOWN)
 
 
 def _error_name(message: Any) -> str:

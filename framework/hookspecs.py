@@ -188,8 +188,9 @@ class Estimator(Protocol):
 class Event:
     """Something a controller or transport reports. `kind` and its data:
 
-    controller: ready {}; switch_up {dpid}; switch_down {dpid}; applied {version, rules, seconds};
-    installed {rules, seconds} after a resync; refused {dpid, why}; died {why}; ports {number, rows}, all switches'
+    controller: ready {}; switch_up {dpid}; carriers {dpid, down} behind it, the ports without one; switch_down
+    {dpid}; port {dpid, port, up}; applied {version, rules, seconds}; installed {rules, seconds, missing} after a
+    resync; refused {dpid, why}; died {why}; ports {number, rows}, all switches'
     answers to `poll_ports(number)`: (n, 6) int64 of dpid, port, received bytes, sent bytes, sent packets, age of the
     port in ms; timed {number, sent_s, first_s, last_s} when both ends of a timed train have come.
     transport: ready {}; started {iteration}; progress {iteration, done, total}; finished {result};

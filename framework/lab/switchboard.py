@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from railweave.framework.control import Reroute
 from railweave.framework.errors import ControllerError
@@ -124,7 +123,12 @@ class Switchboard:
                 case "applied":
                     self._settle(data["version"])
                 case "port":
-                    self._port(data)
+                    self._port(data["dpid"] - 1, data["port"], up=data["up"])
+                case "carriers":
+                    node = data["dpid"] - 1
+                    for link in self._fabric.out_links(node):
+                        port = int(self._fabric.link_port[link])
+                        self._port(node, port, up=port not in data["down"])
                 case "ports" | "timed":
                     self.reports(event)
                 case "refused":
@@ -149,8 +153,8 @@ class Switchboard:
             reroute, self._pending = self._pending, None
             self._settled(reroute)
 
-    def _port(self, data: Mapping[str, Any]) -> None:
-        for link in self._fabric.out_links(data["dpid"] - 1):
-            if self._fabric.link_port[link] == data["port"]:
+    def _port(self, node: int, port: int, *, up: bool) -> None:
+        for link in self._fabric.out_links(node):
+            if self._fabric.link_port[link] == port:
                 cable = {int(link), int(link) ^ 1}
-                self.dark = self.dark - cable if data["up"] else self.dark | cable
+                self.dark = self.dark - cable if up else self.dark | cable

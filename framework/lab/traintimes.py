@@ -38,7 +38,7 @@ but not so soon that the same stall of the machine spoils both."""
 
 SOON_S = 0.2
 
-CALIBRATION = 3
+CALIBRATION = 4
 """Trains of a link before anything is said of it."""
 
 LOST_S = 10.0
@@ -71,7 +71,7 @@ class TrainTimes:
         self._period_s = np.maximum(np.maximum(TRAIN_S / SHARE, n * EACH_S), self._healthy_s / SHARE)
         kept = np.where(self._healthy_s < SHORT_S, KEPT_SHORT, KEPT)
         self._last: list[deque[float]] = [deque(maxlen=int(k)) for k in kept]
-        self._due = np.arange(n) / n * self._period_s  # spread over the first period
+        self._due = np.arange(n) / n * self._period_s.min()  # spread over the first period
         self._under_way: dict[int, tuple[int, float]] = {}
         self._travelling = np.zeros(n, bool)
         self._number = 0

@@ -27,7 +27,7 @@ def test_rules_of_every_kind_are_what_ovs_ofctl_would_install(in_lab: InLab, lib
     assert [len(flows) for flows in seen["by_controller"]] == [4, 2]
     assert seen["told"]["rules"] == 6
     assert seen["told"]["missing"] == []
-    assert seen["kinds"] == ["ready", "switch_up", "switch_up", "installed"]
+    assert seen["kinds"] == ["ready", "switch_up", "carriers", "switch_up", "carriers", "installed"]
 
 
 def test_nothing_listens_but_the_inherited_socket(in_lab: InLab, library: str) -> None:

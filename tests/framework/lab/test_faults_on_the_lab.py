@@ -175,3 +175,11 @@ def test_a_killed_switch_comes_back_with_everything(tmp_path: Path) -> None:
     # telemetry goes on, over links that are as slow as they were made
     late = run.samples["t_s"] > back + 0.3
     assert run.served_bps("g0.1->r1", at=late).min() == pytest.approx(0.2 * RAIL_BPS, rel=0.15)
+
+
+def test_a_cable_that_goes_while_no_controller_listens_is_found_when_it_is_back(tmp_path: Path) -> None:
+    """The restarted controller asks for the carrier of every port."""
+    run = Run(tmp_path / "run", "at=iter:2 kill controller", "at=iter:2 down link:d0->g0.0", iterations=4)
+    assert run.result["reroutes"]
+    (down,) = [fault for fault in run.result["faults"] if fault["verb"] == "down"]
+    assert down["recovered_s"] is not None
