@@ -354,7 +354,7 @@ class Conductor:
     def findings(self) -> dict[str, Any]:
         """Everything the run found, as plain data and arrays; `framework/runner.py` makes the result of it."""
         self.notebook.memory()
-        totals = self.telemetry.totals()
+        totals = self.telemetry.snapshot()
         return {
             **self.notebook.findings(),
             "rate_scale": self.rate_scale,
