@@ -9,16 +9,24 @@ from statistics import median
 from railweave.framework.results import RunResult
 
 
+MODES = {
+    "feedback": {"feedback": True, "oracle": False},
+    "no-feedback": {"feedback": False, "oracle": False},
+    "oracle": {"feedback": True, "oracle": True},
+}
+"""What a router may be told, as keys of the experiment: what was measured, nothing, the truth."""
+
+
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A router, with or without feedback."""
+    """A router, and what it is told of health."""
 
     router: str
-    feedback: bool
+    mode: str
 
     @property
     def name(self) -> str:
-        return f"{self.router}{'' if self.feedback else ' (no feedback)'}"
+        return self.router if self.mode == "feedback" else f"{self.router} ({self.mode.replace('-', ' ')})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from railweave.framework.cli.signals import raised_signals
     short_help="Compare routers, with and without feedback, under the same fault.",
     epilog=example(
         "railweave compare --router hscore,spray,shortest --fault 'at=iter:3 degrade rail:1 to=20%' --repeat 5",
-        "railweave compare --router hscore --modes feedback,no-feedback --repeat 3",
+        "railweave compare --router hscore --modes no-feedback,feedback,oracle --repeat 3",
     ),
 )
 @experiment_options
@@ -27,7 +27,7 @@ from railweave.framework.cli.signals import raised_signals
     default="feedback",
     show_default=True,
     metavar="LIST",
-    help="feedback, no-feedback, or both with a comma between.",
+    help="What routers are told: feedback, no-feedback, oracle (the truth), with commas between.",
 )
 @json_option
 @verbose_option
@@ -38,26 +38,23 @@ def compare(
     """Run the same experiment with each router (`--router A,B,...`), in turn, with the same seeds, and print medians,
     spread and the ratio to the first. Each run leaves its directory under runs/.
     """
-    from railweave.framework.comparison import Way
+    from railweave.framework.comparison import MODES, Way
     from railweave.framework.comparison import compare as compared
     from railweave.framework.experiment import load
 
     values, labels = overrides_of(ctx.params, ctx)
-    known = {"feedback": True, "no-feedback": False}
     chosen = [mode.strip() for mode in modes.split(",")]
     for mode in chosen:
-        if mode not in known:
+        if mode not in MODES:
             raise click.BadParameter(
-                f"{mode!r} is not feedback or no-feedback.", ctx=ctx, param_hint="--modes"
+                f"{mode!r} is none of {', '.join(MODES)}.", ctx=ctx, param_hint="--modes"
             )
     routers = [name.strip() for name in str(values.pop("router", "hscore")).split(",")]
     plans = []
     for name in routers:  # all are checked before the first starts
         for mode in chosen:
-            asked = {**values, "router": name, "feedback": known[mode]}
-            plans.append(
-                (Way(name, known[mode]), load(ctx.params.get("experiment"), asked, registers(ctx), labels))
-            )
+            asked = {**values, "router": name, **MODES[mode]}
+            plans.append((Way(name, mode), load(ctx.params.get("experiment"), asked, registers(ctx), labels)))
     results: dict[Way, list[Any]] = {way: [] for way, _ in plans}
     with raised_signals():
         for turn in range(repeat):

@@ -19,7 +19,7 @@ def timed(result: RunResult, after_s: float) -> RunResult:
 def test_medians_spread_and_ratio(result: RunResult) -> None:
     slow = [timed(result, s) for s in (4.0, 4.2, 4.4)]
     fast = [timed(result, s) for s in (2.1, 2.0, 1.9)]
-    first, second = compare([(Way("hscore", False), slow), (Way("hscore", True), fast)])
+    first, second = compare([(Way("hscore", "no-feedback"), slow), (Way("hscore", "feedback"), fast)])
     assert (first.healthy_s, first.faulted_s, first.ratio) == (1.0, 4.2, 1.0)
     assert first.spread_s == pytest.approx((4.0, 4.4))
     assert second.faulted_s == 2.0 and second.spread_s == pytest.approx((1.9, 2.1))
@@ -28,5 +28,5 @@ def test_medians_spread_and_ratio(result: RunResult) -> None:
 
 
 def test_without_a_fault_there_is_nothing_to_compare_but_health(result: RunResult) -> None:
-    (row,) = compare([(Way("hscore", True), [replace(result, faults=())])])
+    (row,) = compare([(Way("hscore", "feedback"), [replace(result, faults=())])])
     assert row.faulted_s is None and row.ratio is None and row.healthy_s is not None
