@@ -253,11 +253,13 @@ class Conductor:
         self._next_look = max(self._next_look + self.plan.experiment.health.interval, time.monotonic())
         up = np.ones(self.plan.fabric.n_links, bool)
         up[list(self.switchboard.dark)] = False
-        measurement = self.source.measure(self.telemetry.measure(self._start_s, up))
+        seen = self.telemetry.measure(self._start_s, up)
+        measurement = self.source.measure(seen)
         trains = self.source.trains(measurement.t_s, self.monitor.links) if self.probing else []
         before = self.monitor.snapshot
         news = self.monitor.observe(measurement)
         self.notebook.sample(measurement, self.monitor.snapshot)
+        self.notebook.waiting(seen.queue_bytes, self.lab.placement[self.plan.fabric.link_src])
         if news is not None:
             self._tell_health(before, news)
             self.hooks.on_health(health=news, measurement=measurement)
@@ -364,8 +366,7 @@ class Conductor:
             "shards": len(self.lab.shards),
             "send_buffer_bytes": self.lab.send_buffer_bytes,
             # waiting packets count with the memory they hold, about twice their size at 4 KiB
-            "send_buffer_used_bytes": 2
-            * self.notebook.most_waiting(self.lab.placement[self.plan.fabric.link_src]),
+            "send_buffer_used_bytes": 2 * self.notebook.figures["most_waiting_bytes"],
             "controller_restarts": self.switchboard.restarts,
             # a restarted controller's counter begins anew
             "cpu_s": {name: max(0.0, now - self._cpu_before[name]) for name, now in self.cpu_s().items()},

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from railweave.framework.figures import health_point
 from railweave.framework.lab.emulation import proportional_memory_bytes
 from railweave.framework.model import Fabric, HealthSnapshot, Measurement
-from railweave.framework.model.arrays import Int64
+from railweave.framework.model.arrays import Float, Int64
 
 
 class Notebook:
@@ -20,7 +20,7 @@ class Notebook:
 
     def __init__(self, fabric: Fabric) -> None:
         self._fabric = fabric
-        self.figures: dict[str, Any] = {"memory_peak_bytes": 0}
+        self.figures: dict[str, Any] = {"memory_peak_bytes": 0, "most_waiting_bytes": 0}
         self.iterations: list[dict[str, Any]] = []
         self.health: list[dict[str, Any]] = []
         self.reroutes: list[dict[str, Any]] = []
@@ -47,12 +47,10 @@ class Notebook:
     def published(self, before: HealthSnapshot, news: HealthSnapshot) -> None:
         self.health.append(asdict(health_point(self._fabric, news, before)))
 
-    def most_waiting(self, group: Int64) -> int:
-        """The most bytes that ever waited at the links of one group; group: (n_links,)."""
-        waiting = np.array(self._samples["queue_bytes"])
-        if not len(waiting):
-            return 0
-        return int(max(waiting[:, group == g].sum(axis=1).max() for g in np.unique(group)))
+    def waiting(self, queue_bytes: Float, group: Int64) -> None:
+        """Look at what waits at the links of each group, (n_links,) both; the most of any group is kept."""
+        most = int(np.bincount(group, queue_bytes).max())
+        self.figures["most_waiting_bytes"] = max(self.figures["most_waiting_bytes"], most)
 
     def became_true(self, truth: HealthSnapshot) -> None:
         """What the scores should say from now on."""
