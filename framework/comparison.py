@@ -8,7 +8,6 @@ from statistics import median
 
 from railweave.framework.results import RunResult
 
-
 MODES = {
     "feedback": {"feedback": True, "oracle": False},
     "no-feedback": {"feedback": False, "oracle": False},
