@@ -1,0 +1,117 @@
+"""Every collective and workload in real packets, and the transport under loss."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railweave.framework.experiment import serves
+from railweave.framework.registry import load
+
+pytestmark = pytest.mark.lab
+
+FIXTURES = Path(__file__).parent / "traffic"
+FABRICS = {
+    "rail-only": ["--domains", "2", "--rails", "4"],
+    "ring": ["--nodes", "8", "--router", "optree"],
+    "torus": ["--shape", "4x4", "--router", "dor"],
+}
+"""8 GPUs, or 16 where 8 are too few, and a router."""
+
+
+def run(out: Path, *words: str) -> dict[str, Any]:
+    command = [
+        str(Path(sys.executable).with_name("railweave")),
+        "run",
+        *words,
+        "--json",
+        "-",
+        "--out",
+        str(out),
+    ]
+    if "--fault" not in words:
+        command += ["--fault", "none"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    result: dict[str, Any] = json.loads(done.stdout)
+    assert all(row["wrong"] == 0 for row in result["rows"])
+    assert result["fidelity"]["verdict"] != "invalid"
+    return result
+
+
+def fabric_for(collective: str) -> list[str]:
+    thing = load()["collective"][collective]
+    name = next(name for name in FABRICS if serves(thing, name))
+    words = ["--topology", name, *FABRICS[name]]
+    algorithms = ("neighbor-exchange", "one-stage", "wrht")
+    return [*words, "--set", f"router.algorithm={collective}"] if collective in algorithms else words
+
+
+@pytest.mark.parametrize("collective", [name for name in load()["collective"] if name != "msccl"])
+def test_every_collective_comes_out_right(collective: str, tmp_path: Path) -> None:
+    found = run(
+        tmp_path / "run", *fabric_for(collective), "--collective", collective, "--size", "128K", "--iterations", "2",
+        "--rate-scale", "3e-5",
+    )  # fmt: skip
+    assert found["rows"][-1]["packets"] > 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--collective", "all-reduce", "--dtype", "int8", "--redop", "max", "--size", "100003"],
+        ["--collective", "tree-all-reduce", "--dtype", "float16", "--redop", "prod", "--size", "65534"],
+        ["--collective", "ring-all-reduce", "--dtype", "int32", "--redop", "min", "--size", "4"],
+        ["--collective", "all-to-all", "--size", "0"],
+        ["--collective", f"msccl:{FIXTURES / 'collectives' / 'algorithms' / 'ring_all_reduce_8.xml'}"],
+        ["--workload", "ptdp", "--model", "gpt-1t", "--tp", "8", "--pp", "8", "--dp", "4"],
+        ["--workload", f"chakra:{FIXTURES / 'workloads' / 'fixtures' / 'pipeline_8'}"],
+    ],
+)
+def test_types_sizes_imports_and_workloads(words: list[str], tmp_path: Path) -> None:
+    more = [] if "--size" in words else ["--size", "256K"]
+    run(tmp_path / "run", *FABRICS["rail-only"], *words, *more, "--iterations", "2", "--rate-scale", "3e-5")
+
+
+def test_a_sweep_has_a_row_for_each_size(tmp_path: Path) -> None:
+    found = run(tmp_path / "run", *FABRICS["rail-only"], "--size", "64K:256K:x2", "--iterations", "2")
+    summaries = [row for row in found["rows"] if row["iteration"] is None]
+    assert [row["size_bytes"] for row in summaries] == [65536, 131072, 262144]
+    assert len(found["rows"]) == 3 * 2 + 3
+
+
+@pytest.mark.parametrize(("domains", "rails", "size"), [(4, 4, "1M"), (2, 8, "1M"), (8, 2, "512K")])
+def test_a_hierarchical_all_gather_takes_what_equation_1_says(
+    domains: int, rails: int, size: str, tmp_path: Path
+) -> None:
+    """Rail-only paper, equation 1 (headers counted), at three (D, x, y): within 10 %."""
+    found = run(
+        tmp_path / "run", "--collective", "all-gather", "--domains", str(domains), "--rails", str(rails),
+        "--size", size, "--iterations", "5",
+    )  # fmt: skip
+    ratios = [row["ratio_to_model"] for row in found["rows"] if row["iteration"] is not None]
+    assert 0.9 <= statistics.median(ratios) <= 1.1
+
+
+def test_one_percent_loss_everywhere_keeps_70_percent_of_the_rate(tmp_path: Path) -> None:
+    everywhere = [*(f"rail:{k}" for k in range(4)), *(f"domain:{k}" for k in range(2))]
+    faults = [word for what in everywhere for word in ("--fault", f"at=iter:4 loss {what} rate=1%")]
+    found = run(
+        tmp_path / "run",
+        *FABRICS["rail-only"],
+        "--size",
+        "1M",
+        "--iterations",
+        "10",
+        "--no-feedback",
+        *faults,
+    )
+    times = [row["time_us"] for row in found["rows"] if row["iteration"] is not None]
+    assert sum(row["retransmitted"] for row in found["rows"][4:10]) > 0
+    assert statistics.median(times[:4]) / statistics.median(times[4:]) >= 0.7
