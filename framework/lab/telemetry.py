@@ -27,6 +27,9 @@ TCA_STATS2, TCA_STATS_BASIC, TCA_STATS_QUEUE = 7, 1, 3
 TC_H_ROOT = 0xFFFFFFFF
 NLA_TYPE = 0x3FFF
 
+SLOWER_OVER_S = 0.1
+"""Busy time after which a link that became slower is believed to two thirds."""
+
 _HEADER = struct.Struct("=IHHII")
 _TCMSG = struct.Struct("=BxxxiIII")
 _ATTRIBUTE = struct.Struct("=HH")
@@ -110,7 +113,9 @@ class Telemetry:
 
     A link that sent less than what waited at the look before was never idle between the two: exact, since queues
     are first in, first out. Bytes over time along an unbroken chain of such looks is the rate it was served at.
-    A rate counts once `packets` went by (so it is exact to one in that many), and a new chain begins.
+    A rate counts once `packets` went by (so it is exact to one in that many), and a new chain begins. A busy machine
+    makes links late, never early: a faster reading than the last counts at once, a slower one by its time against
+    SLOWER_OVER_S, so that a late moment of a fast link is no slow link.
     """
 
     def __init__(
@@ -121,6 +126,7 @@ class Telemetry:
         self._n = n_links
         self._last = self._read()
         self._anchor = self._last
+        self._rate = np.zeros(n_links)
 
     def _read(self) -> QueueCounters:
         counters = QueueCounters(*(np.zeros(self._n) for _ in range(5)))
@@ -134,8 +140,10 @@ class Telemetry:
         busy = now.sent_bytes - last.sent_bytes < last.queue_bytes
         went_by = now.sent_packets - anchor.sent_packets
         evident = busy & (went_by >= self._packets)
+        took = now.t_s - anchor.t_s
         with np.errstate(invalid="ignore", divide="ignore"):
-            rate = (now.sent_bytes - anchor.sent_bytes) * 8 / (now.t_s - anchor.t_s)
+            rate = (now.sent_bytes - anchor.sent_bytes) * 8 / took
+        self._rate = np.where(evident, self._blended(rate, took), self._rate)
         move = evident | ~busy
         self._anchor = QueueCounters(
             *(
@@ -152,10 +160,15 @@ class Telemetry:
             sent_packets=now.sent_packets - last.sent_packets,
             drops=now.drops - last.drops,
             queue_bytes=now.queue_bytes,
-            service_bps=np.where(evident, rate, np.nan),
+            service_bps=np.where(evident, self._rate, np.nan),
             probe_s=np.full(self._n, np.nan),
             up=up,
         )
+
+    def _blended(self, rate: Float, took_s: Float) -> Float:
+        """(n_links,) from a reading of every link and the time it took."""
+        share = 1 - np.exp(-took_s / SLOWER_OVER_S)
+        return np.where(rate < self._rate, self._rate + share * (rate - self._rate), rate)
 
     def totals(self) -> QueueCounters:
         """The cumulative counters of the latest look."""
