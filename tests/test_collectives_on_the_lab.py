@@ -79,6 +79,14 @@ def test_types_sizes_imports_and_workloads(words: list[str], tmp_path: Path) -> 
     run(tmp_path / "run", *FABRICS["rail-only"], *words, *more, "--iterations", "2", "--rate-scale", "3e-5")
 
 
+def test_64_gpus_exchange_with_all(tmp_path: Path) -> None:
+    found = run(
+        tmp_path / "run", "--domains", "8", "--rails", "8", "--collective", "all-to-all", "--size", "512K",
+        "--iterations", "1",
+    )  # fmt: skip
+    assert found["fabric"]["gpus"] == 64 and found["memory_peak_mb"] < 1500
+
+
 def test_a_sweep_has_a_row_for_each_size(tmp_path: Path) -> None:
     found = run(tmp_path / "run", *FABRICS["rail-only"], "--size", "64K:256K:x2", "--iterations", "2")
     summaries = [row for row in found["rows"] if row["iteration"] is None]
