@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from railweave.framework.experiment import serves
@@ -76,7 +77,15 @@ def test_every_collective_comes_out_right(collective: str, tmp_path: Path) -> No
 )
 def test_types_sizes_imports_and_workloads(words: list[str], tmp_path: Path) -> None:
     more = [] if "--size" in words else ["--size", "256K"]
-    run(tmp_path / "run", *FABRICS["rail-only"], *words, *more, "--iterations", "2", "--rate-scale", "3e-5")
+    out = tmp_path / "run"
+    run(out, *FABRICS["rail-only"], *words, *more, "--iterations", "2", "--rate-scale", "3e-5")
+    assert (out / "traffic.svg").exists() == (out / "traffic.png").exists() == ("--workload" in words)
+    if "ptdp" in words:
+        sent = np.loadtxt(out / "traffic.csv", delimiter=",").reshape(2, 4, 2, 4)
+        domain, rail, to_domain, to_rail = np.nonzero(sent)
+        assert domain.size and np.all(
+            (domain == to_domain) | (rail == to_rail)
+        )  # no traffic off-domain and off-rail
 
 
 def test_64_gpus_exchange_with_all(tmp_path: Path) -> None:

@@ -61,6 +61,8 @@ def run(
         directory.discard()
         raise
     directory.write_result(result)
+    if plan.experiment.workload:
+        _draw_traffic(plan, directory)
     _tell_plugins(ctx, result, directory)
     if json_path is not None:
         write_whole(json_path, result_json(result).encode())
@@ -101,6 +103,25 @@ def _run(plan: Plan, directory: RunDirectory, *, quiet: bool, verbose: bool) -> 
         for note in plan.notes:
             emit({"kind": "note", "text": note})
         return runner.run(plan, directory, emit)
+
+
+def _draw_traffic(plan: Plan, directory: RunDirectory) -> None:
+    """Who sent how much to whom in an iteration: traffic.csv, and as a heatmap, traffic.svg and traffic.png."""
+    import io
+
+    import numpy as np
+
+    from railweave.framework.llm.heatmap import heatmap_png, heatmap_svg
+    from railweave.framework.rundir import write_whole
+
+    bytes_ = plan.schedule.matrix()
+    domain = plan.fabric.groups[0].shape[-1]
+    title = f"{plan.experiment.traffic.name}, bytes of one iteration as emulated"
+    text = io.StringIO()
+    np.savetxt(text, bytes_, "%.0f", ",")
+    write_whole(directory.path / "traffic.csv", text.getvalue().encode())
+    write_whole(directory.path / "traffic.svg", heatmap_svg(bytes_, domain, title).encode())
+    write_whole(directory.path / "traffic.png", heatmap_png(bytes_, domain))
 
 
 def _tell_plugins(ctx: click.Context, result: RunResult, directory: RunDirectory) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from railweave.framework.errors import FabricError
-from railweave.framework.model.arrays import Int32, Int64, equal_by_value, readonly
+from railweave.framework.model.arrays import Float, Int32, Int64, equal_by_value, readonly
 
 ETHERNET_HEADER = 14
 """Bytes of Ethernet header that Linux's shapers count; preamble, gap and FCS do not exist on a veth."""
@@ -113,6 +113,12 @@ class Schedule:
     @property
     def n_transfers(self) -> int:
         return len(self.src)
+
+    def matrix(self) -> Float:
+        """(n_ranks, n_ranks): bytes that each rank sends to each other, [src, dst]."""
+        n = self.n_ranks
+        sums = np.bincount(self.src.astype(np.int64) * n + self.dst, self.size, n * n)
+        return np.asarray(sums, np.float64).reshape(n, n)
 
     def transfer(self, i: int) -> Transfer:
         return Transfer(
