@@ -29,7 +29,7 @@ def tool(name: str) -> str:
     found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}")
     if found is None:
         raise MachineError(
-            f"{name} is not installed. Run `make setup`, or install it by hand (docs/install.md)."
+            f"{name} is not installed. Run `make setup`, or install the packages that .ci/system-packages names."
         )
     return found
 
