@@ -56,8 +56,9 @@ class Progress:
 
     def ended(self, now: float) -> None:
         """Stamp what landed last with the end of its pass: landings are noted with the beginning."""
-        self.phase_ends = [now if end == self.last_at else end for end in self.phase_ends]
-        self.last_at = now
+        if self.done:
+            self.phase_ends = [now if end == self.last_at else end for end in self.phase_ends]
+            self.last_at = now
 
     @property
     def complete(self) -> bool:
