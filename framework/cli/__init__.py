@@ -29,7 +29,7 @@ COMMANDS = {
     "explain": "Say which way one GPU's packets go, and why.",
     "loads": "Say what traffic puts on every link; no lab.",
     "model": "Compute what formulas say of a fabric; no lab.",
-    "bench": "Measure this machine: bring-up, transport, rule installation.",
+    "bench": "Measure this machine: bring-up, transport, throughput, rule installation.",
 }
 
 

@@ -11,7 +11,7 @@ from railweave.framework.cli.signals import raised_signals
 
 
 @click.group(
-    short_help="Measure this machine: bring-up, transport, rule installation.",
+    short_help="Measure this machine: bring-up, transport, throughput, rule installation.",
     epilog=example("railweave bench bring-up --gpus 64"),
 )
 def bench() -> None:
@@ -51,6 +51,44 @@ def transport(seconds: float, as_json: bool, verbose: bool) -> None:
 
     with raised_signals():
         _show("transport", measure(seconds), as_json=as_json)
+
+
+@bench.command("throughput", epilog=example("railweave bench throughput --gpus 16 --json"))
+@click.option(
+    "--gpus", type=click.IntRange(4), default=16, show_default=True, help="Size of the rail-only fabric."
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Length of each part of a turn.",
+)
+@click.option(
+    "--turns", type=click.IntRange(1), default=7, show_default=True, help="Of each; medians are shown."
+)
+@click.option(
+    "--quick", is_flag=True, help="One short turn without iperf3: to see it work; no figures to quote."
+)
+@json_option
+@verbose_option
+@click.pass_context
+def throughput(
+    ctx: click.Context, gpus: int, seconds: float, turns: int, quick: bool, as_json: bool, verbose: bool
+) -> None:
+    """Count the payload of all GPUs sending at once, against bare senders over the same switches and rules.
+
+    Every GPU sends to the next, path MTU 4096, no link binds. Bare senders: ready bytes by sendmmsg, and iperf3's UDP
+    where it is installed, both at the load at which most arrives. They and the transport take turns in one lab.
+    """
+    from railweave.framework.lab.throughput import throughput as measure
+
+    length, count = (0.3, 1) if quick else (seconds, turns)
+    with raised_signals():
+        figures = measure(
+            registers(ctx), gpus, length, count, lambda what: click.echo(what, err=True), iperf=not quick
+        )
+    _show("throughput", figures, as_json=as_json)
 
 
 @bench.command("install", epilog=example("railweave bench install --rules 10000"))

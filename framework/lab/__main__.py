@@ -22,6 +22,7 @@ TASKS = {
     "bring-up": "railweave.framework.lab.bench",
     "verify": "railweave.framework.lab.verify",
     "watch": "railweave.framework.lab.idle",
+    "throughput": "railweave.framework.lab.throughput",
     "doctor": "railweave.framework.lab.doctor",
 }
 """Modules with a `task(message, channel)`."""

@@ -186,10 +186,11 @@ class Conductor:
         self._cpu_before = self.cpu_s()
         for iteration in range(count):
             self._fire([f for f in self._faults if f.fault.at_iteration == iteration])
-            self._one_iteration(iteration)
+            self.one_iteration(iteration)
         self.notebook.figures["run_s"] = self.now_s()
 
-    def _one_iteration(self, iteration: int) -> None:
+    def one_iteration(self, iteration: int) -> None:
+        """Carry out one iteration; what it found is the last of `notebook.iterations`."""
         experiment, transport = self.plan.experiment, self.plan.transport
         self._finished, self._best_bps = None, self.lab.rates_bps.copy()
         began, sent = self.now_s(), self.telemetry.snapshot().sent_bytes.sum()

@@ -13,7 +13,7 @@ from railweave.traffic.rocev2.budget import Budget
 from railweave.traffic.rocev2.headers import Heads
 from railweave.traffic.rocev2.messages import Outgoing, holding
 from railweave.traffic.rocev2.timing import Timing
-from railweave.traffic.rocev2.tuning import SPAN, Tuning
+from railweave.traffic.rocev2.tuning import SPAN, Tuning, acknowledge_every
 
 _COUNTS = struct.Struct("!HH").unpack_from
 _WORD, _LITTLE = struct.Struct("!I").pack, struct.Struct("<I").pack
@@ -90,7 +90,7 @@ class Sender:
         self._paths = [Path(self._heads[entropy]) for entropy in udp_src]
         full = self._packet.full_packet_bytes
         self.window = self._tuning.window(sum(rates_bps), depths, full)
-        self._stride = max(1, min(self.window // 4, 8))
+        self._stride = acknowledge_every(self.window)
         slowest = min(rates_bps)
         self.timing.window_drains_in(self.window * full * 8 / slowest if slowest > 0 else 0.0)
         if self.timing.probes:  # it was cut off: try the new paths at once

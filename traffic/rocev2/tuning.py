@@ -56,3 +56,9 @@ class Tuning:
         held = sum(ceil(2 * (depth - 2) - 1e-9) for depth in depths if depth > 2)
         wanted = max(wanted, self.min_window, PATH_PACKETS * len(depths)) + held
         return max(min(wanted, self.max_window), 1)
+
+
+def acknowledge_every(window: int) -> int:
+    """Of how many packets one asks for an acknowledgement: four or more in a window, but not more than one in 8
+    packets until there are eight in a window. Switches pay for every packet by its head, not its size."""
+    return max(1, min(window // 4, max(8, window // 8)))
