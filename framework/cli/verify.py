@@ -47,11 +47,17 @@ def verify(ctx: click.Context, /, as_json: bool, verbose: bool, **_: object) -> 
     if as_json:
         print_json("verify", {"experiment": plan.document(), "rows": rows})
     else:
-        head = ("after", "pairs", "packets", "hops", "lost", "rules", "verdict")
-        click.echo(table(head, [(r["after"], r["pairs"], r["packets"], r["hops"], r["lost"], r["rules"],
+        head = ("after", "pairs", "packets", "hops", "per link", "lost", "rules", "verdict")
+        click.echo(table(head, [(r["after"], r["pairs"], r["packets"], r["hops"], _spread(r), r["lost"], r["rules"],
                                  "as the table says" if r["sound"] else _wrong(r)) for r in rows]))  # fmt: skip
     if not all(row["sound"] for row in rows):
         ctx.exit(1)
+
+
+def _spread(row: dict[str, Any]) -> str:
+    """Packets of the least and the most used link, by their counters."""
+    counts = row["counted"].values()
+    return f"{min(counts)} to {max(counts)}"
 
 
 def _wrong(row: dict[str, Any]) -> str:

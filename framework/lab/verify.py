@@ -45,12 +45,14 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """`packets` sent for `pairs`; `hops` predicted over all links; `lost` that did not arrive."""
+    """`packets` sent for `pairs`; `hops` predicted over all links; `lost` that did not arrive; `counted` (n_links,):
+    what each link's counter says."""
 
     pairs: int
     packets: int
     hops: int
     lost: int
+    counted: Int64
     difference: Difference | None
 
     @property
@@ -132,7 +134,7 @@ def verify(conductor: Conductor) -> Verification:
         difference = None
         if lost or np.any(counted != predicted):
             difference = _first_difference(conductor, marker, counted, predicted)
-    return Verification(len(batch.src), len(src), int(predicted.sum()), lost, difference)
+    return Verification(len(batch.src), len(src), int(predicted.sum()), lost, counted, difference)
 
 
 def _slots_per_pair(entropies: EntropyTable, src: Int64, dst: Int64, n: int) -> Int64:
@@ -186,8 +188,9 @@ def task(message: Mapping[str, Any], channel: Channel) -> None:
 
 
 def _row(conductor: Conductor, found: Verification) -> dict[str, Any]:
-    difference = found.difference
+    difference, name = found.difference, conductor.plan.fabric.link_name
     return {
+        "counted": {name(link): count for link, count in enumerate(found.counted.tolist())},
         "sound": found.sound, "pairs": found.pairs, "packets": found.packets, "hops": found.hops, "lost": found.lost,
         "rules": len(conductor.control.rules), "cut": len(conductor.control.cut()),
         "difference": None if difference is None else {

@@ -86,6 +86,7 @@ def test_an_optical_switch_lost_and_restored() -> None:
         "--fault", "at=0s down ocs:X:0,0", "--fault", "at=0s up ocs:X:0,0",
     )  # fmt: skip
     assert healthy["pairs"] == 4032 and healthy["hops"] == restored["hops"] == 12288
+    assert set(healthy["counted"].values()) == set(restored["counted"].values()) == {32}
     assert lost["hops"] >= 12288 and lost["cut"] == 0
 
 
