@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from railweave.framework.cli.context import example, json_option, print_json, table, verbose_option
+from railweave.framework.cli.inlab import done_in_lab
 from railweave.framework.cli.options import ExperimentCommand, experiment_options, plan_of
-from railweave.framework.cli.signals import raised_signals
 
 
 @click.command(
@@ -30,20 +30,7 @@ def verify(ctx: click.Context, /, as_json: bool, verbose: bool, **_: object) -> 
     asked = ctx.params.get("fault") or ctx.params.get("faults")
     plan = plan_of(ctx, {} if asked else {"fault": "none"})
 
-    from railweave.framework.lab.plugin import as_error
-    from railweave.framework.lab.sandbox import Sandbox
-
-    rows: list[dict[str, Any]] = []
-    with raised_signals(), Sandbox("verify", {"document": plan.document()}) as lab:
-        for message in lab.messages():
-            match message["kind"]:
-                case "error":
-                    raise as_error(message)
-                case "result":
-                    rows = message["rows"]
-                case "phase" | "note" | "reroute" if not as_json:
-                    text = message.get("text") or message.get("why") or ""
-                    click.echo(f"{message['kind']:<10} {text}", err=True)
+    rows: list[dict[str, Any]] = done_in_lab("verify", {"document": plan.document()}, quiet=as_json)["rows"]
     if as_json:
         print_json("verify", {"experiment": plan.document(), "rows": rows})
     else:

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from railweave.framework.cli.context import example, json_option, print_json, table, verbose_option
+from railweave.framework.cli.inlab import done_in_lab
 from railweave.framework.cli.options import ExperimentCommand, experiment_options, plan_of
-from railweave.framework.cli.signals import raised_signals
 
 
 @click.command(
@@ -33,20 +33,8 @@ def watch(ctx: click.Context, /, seconds: float, as_json: bool, verbose: bool, *
     asked = ctx.params.get("fault") or ctx.params.get("faults")
     plan = plan_of(ctx, {} if asked else {"fault": "none"})
 
-    from railweave.framework.lab.plugin import as_error
-    from railweave.framework.lab.sandbox import Sandbox
-
-    found: dict[str, Any] = {}
-    with raised_signals(), Sandbox("watch", {"document": plan.document(), "seconds": seconds}) as lab:
-        for message in lab.messages():
-            match message["kind"]:
-                case "error":
-                    raise as_error(message)
-                case "result":
-                    found = message["findings"]
-                case "phase" | "note" | "reroute" if not as_json:
-                    text = message.get("text") or message.get("why") or ""
-                    click.echo(f"{message['kind']:<10} {text}", err=True)
+    asked_of = {"document": plan.document(), "seconds": seconds}
+    found: dict[str, Any] = done_in_lab("watch", asked_of, quiet=as_json)["findings"]
     if as_json:
         print_json("watch", {"experiment": plan.document(), **found})
         return
