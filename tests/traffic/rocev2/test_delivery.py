@@ -322,6 +322,33 @@ def test_a_small_receive_ring_only_costs_time() -> None:
     assert wrong_after(fabric, all_reduce(2, 1 << 16)) == 0
 
 
+def test_a_receiver_ten_times_slower_bounds_what_is_held() -> None:
+    """Data reaches rank 1 at a tenth of the rate that the sender believes in: it holds a window, whatever is left to send,
+    and the message takes ten times the link's time."""
+    fabric = MemoryFabric(2)
+    fabric.engine.use_entropies(table(2, {}), 0.0)
+    fabric.rate_bps = lambda src, dst, udp_src: RATE_BPS / 10 if dst == 1 else RATE_BPS
+    packets = 2000
+    schedule = one_message(packets * 256)
+    inputs = [np.arange(packets * 64, dtype=np.int32), np.zeros(packets * 64, np.int32)]
+    buffers = Buffers(schedule)
+    buffers.fill(inputs)
+    fabric.engine.prepare(schedule, buffers)
+    fabric.engine.begin(0.0)
+    sender = fabric.engine.pair(0, 1).sender
+    most = 0
+
+    def done() -> bool:
+        nonlocal most
+        most = max(most, len(sender.outstanding) + len(sender.lost))
+        return fabric.engine.drained
+
+    fabric.advance(done)
+    assert most == sender.window < packets / 10
+    assert np.array_equal(buffers.slice(1, 0, 0, packets * 256), inputs[0])
+    assert fabric.now == pytest.approx(packets * FULL * 8 / (RATE_BPS / 10), rel=0.05)
+
+
 def test_phases_of_a_hierarchical_run_add_up_and_meet_its_closed_form() -> None:
     """Every pair has a link of its own here, as the closed form assumes; latency is added per step."""
     shape = RailOnly().build({"domains": 2, "rails": 3, "domain_rate": RATE_BPS, "rail_rate": RATE_BPS})
