@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from railweave.framework.experiment import Plan
 
 _CACHE = "railweave.plugin-options"
-_OFFERED = {"topology": "topologies", "workload": "workloads"}
+_OFFERED = {"topology": "topologies", "workload": "workloads", "engine": "engines"}
 """Kinds of plugins whose parameters are options of the command, and what the help calls them."""
 
 

@@ -1,4 +1,9 @@
-"""How many packet-hops a second this machine can switch, measured on the lab's own switches before they are shaped."""
+"""How many packet-hops a second this machine can carry, measured on the lab's own switches before they are shaped.
+
+The userspace datapath is by far the dearest part of a packet's way, and has cores to itself: `calibrate` sees that
+alone. The kernel's datapath switches in whoever sends, for little: there the transport is the limit, and a `trial` of
+it sees both together.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +11,18 @@ import os
 import socket
 import struct
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from railweave.framework.addressing import ENTROPY_BASE, ROCE_PORT, ipv4, ipv4_text
 from railweave.framework.errors import LabError
+from railweave.framework.experiment import Plan
 from railweave.framework.lab.emulation import Emulation, cpu_seconds
 from railweave.framework.lab.names import host_name, interface_name
-from railweave.framework.model import Fabric, PacketFormat, PathBatch, RouteTable, Schedule
+from railweave.framework.model import PacketFormat, RouteTable, Schedule, all_pairs
+from railweave.framework.registry import Registers
 
 BURST_S = 0.3
 """Length of the measurement; the figure is CPU time per hop, which other load on the machine hardly moves."""
@@ -23,6 +31,8 @@ FIRST_TRIES = 5
 
 FLIGHT = 8
 """Packets under way per sender: enough to batch, too few to overflow a port's receive buffer (208 KiB)."""
+
+TRIAL, TRIAL_PACKETS = "send-recv", 2048
 
 ETH_P_IP = 0x0800
 SOL_PACKET, PACKET_IGNORE_OUTGOING = 263, 23
@@ -73,7 +83,6 @@ def calibrate(lab: Emulation, table: RouteTable, packet: PacketFormat) -> Capaci
                 for _ in range(FLIGHT):
                     sock.recv(64)
             hops_done += hops_per_round
-        # the kernel's datapath switches in whoever sends: there the senders' time is the cost
         used = time.monotonic() - began if lab.kernel_datapath else sum(map(cpu_seconds, pids)) - before
     except TimeoutError:
         words = "\n".join(shard.last_words() for shard in lab.shards)
@@ -85,6 +94,22 @@ def calibrate(lab: Emulation, table: RouteTable, packet: PacketFormat) -> Capaci
     cores = min(len(lab.shards), len(os.sched_getaffinity(0)))
     # two daemons share caches, kernel and memory with each other and with the senders
     return Capacity(per_core, per_core * (1 + 0.5 * (cores - 1)))
+
+
+def trial(
+    plan: Plan, registers: Registers, table: RouteTable, carry: Callable[[str, Schedule], float]
+) -> Capacity:
+    """Let the transport send from every GPU to the next, `TRIAL_PACKETS` in all; `carry` gives the seconds it takes."""
+    fabric, packet, asked = plan.fabric, plan.packet, plan.experiment
+    size = max(1, TRIAL_PACKETS // fabric.n_gpus) * packet.path_mtu
+    schedule = registers["collective"][TRIAL].schedule(
+        fabric, range(fabric.n_gpus), size, asked.dtype, asked.redop
+    )
+    batch = table.paths(schedule.src, schedule.dst)
+    hops = np.diff(batch.hop_start)[batch.pair_start[:-1]] + 1
+    carry(TRIAL, schedule)  # opens the queue pairs
+    rate = float((-(-schedule.size // packet.path_mtu) * hops).sum()) / carry(TRIAL, schedule)
+    return Capacity(rate, rate)
 
 
 def _first_packet(sender: socket.socket, receiver: socket.socket, frame: bytes) -> None:
@@ -120,11 +145,12 @@ def _frame(src: int, dst: int, size: int) -> bytes:
     return ethernet + ip + udp + bytes(length - len(ip) - len(udp))
 
 
-def busiest_phase_hops(
-    fabric: Fabric, schedule: Schedule, ranks: np.ndarray, paths: PathBatch, packet: PacketFormat
-) -> float:
-    """Packet-hops per second of the schedule's busiest phase on the fabric as declared: packets x switches over
-    the time its busiest link needs. `paths` holds every pair of `all_pairs` order by (src, dst) GPU ids."""  # fmt: skip
+def busiest_phase_hops(plan: Plan, table: RouteTable) -> float:
+    """Packet-hops per second of the busiest phase of the plan's first schedule on the fabric as declared: packets x
+    switches over the time that its busiest link needs."""
+    fabric, schedule, packet = plan.fabric, plan.schedule, plan.packet
+    ranks = np.arange(fabric.n_gpus)
+    paths = table.paths(*all_pairs(fabric.n_gpus))
     key = paths.src * fabric.n_gpus + paths.dst
     src, dst = ranks[schedule.src], ranks[schedule.dst]
     pair = np.searchsorted(key, src * fabric.n_gpus + dst)

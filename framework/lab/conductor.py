@@ -21,7 +21,7 @@ from railweave.framework.figures import iteration_of
 from railweave.framework.health.monitor import HealthMonitor
 from railweave.framework.hookspecs import Event
 from railweave.framework.lab.borrowing import closing_together
-from railweave.framework.lab.calibration import Capacity, auto_scale, busiest_phase_hops, calibrate
+from railweave.framework.lab.calibration import Capacity, auto_scale, busiest_phase_hops, calibrate, trial
 from railweave.framework.lab.children import Watch
 from railweave.framework.lab.emulation import Emulation, cpu_seconds
 from railweave.framework.lab.injury import Injury
@@ -30,7 +30,7 @@ from railweave.framework.lab.ovs import run, tool
 from railweave.framework.lab.sources import open_source
 from railweave.framework.lab.switchboard import Switchboard
 from railweave.framework.lab.truth import Truth
-from railweave.framework.model import HealthSnapshot, all_pairs
+from railweave.framework.model import HealthSnapshot, Schedule
 from railweave.framework.registry import Registers, load
 
 BRING_UP_WITHIN_S = 60.0
@@ -57,7 +57,10 @@ class Conductor:
 
     def __init__(self, plan: Plan, registers: Registers, say: Callable[[dict[str, Any]], None]) -> None:
         self.plan, self.hooks, self.say = plan, registers.manager.hook, say
-        self.lab = Emulation(plan.fabric, plan.experiment.path_mtu)
+        self._registers = registers
+        self.lab = Emulation(
+            plan.fabric, plan.experiment.path_mtu, str(plan.experiment.engine.options["datapath"])
+        )
         self.watch = Watch()
         self.switchboard = Switchboard(plan.fabric, plan.controller, self.watch, self._rerouted, self._tell)
         self.switchboard.agreement = self._agreement
@@ -123,15 +126,25 @@ class Conductor:
         self.say({"kind": "phase", "name": "up", "text": self._up_text(), "seconds": took})
 
     def _rate_scale(self) -> float:
-        """As asked, or from what the switches of this lab can carry."""
+        """As asked, or from what this lab can carry."""
         asked, plan = self.plan.experiment.rate_scale, self.plan
         if asked != "auto":
             return asked
-        self.capacity = calibrate(self.lab, self.control.table, plan.packet)
-        n = plan.fabric.n_gpus
-        paths = self.control.table.paths(*all_pairs(n))
-        declared = busiest_phase_hops(plan.fabric, plan.schedule, np.arange(n), paths, plan.packet)
-        return auto_scale(self.capacity, declared)
+        if self.lab.kernel_datapath:
+            self.capacity = trial(plan, self._registers, self.control.table, self._carry)
+        else:
+            self.capacity = calibrate(self.lab, self.control.table, plan.packet)
+        return auto_scale(self.capacity, busiest_phase_hops(plan, self.control.table))
+
+    def _carry(self, collective: str, schedule: Schedule) -> float:
+        """Let the transport carry a schedule before the links are shaped; the seconds it took."""
+        self.until(lambda: self._transport_up, "the transport to start")
+        self._use_entropies()
+        self._finished = None
+        self.plan.transport.begin(collective, {}, schedule, 0, self.plan.experiment.seed)
+        self.until(lambda: self._finished is not None, "the transport's trial")
+        assert self._finished is not None
+        return float(self._finished.data["result"]["seconds"])
 
     def _use_entropies(self) -> None:
         table = self.control.entropies
@@ -362,7 +375,7 @@ class Conductor:
             **self.notebook.findings(),
             "rate_scale": self.rate_scale,
             "capacity_hops_s": self.capacity.hops_s if self.capacity else None,
-            "datapath": "kernel" if self.lab.kernel_datapath else "userspace",
+            "datapath": self.lab.datapath,
             "openvswitch": run([tool("ovs-vswitchd"), "--version"]).split()[3],
             "shards": len(self.lab.shards),
             "send_buffer_bytes": self.lab.send_buffer_bytes,

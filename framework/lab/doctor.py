@@ -18,9 +18,10 @@ from railweave.framework.experiment_model import KINDS
 from railweave.framework.hookspecs import Controller
 from railweave.framework.lab import shaping
 from railweave.framework.lab.conductor import Conductor
+from railweave.framework.lab.datapath import KERNEL, MEND, refusal
 from railweave.framework.lab.ovs import run, tool
 from railweave.framework.lab.plugin import as_error
-from railweave.framework.lab.sandbox import TUN, Sandbox, check_machine, unshare_command
+from railweave.framework.lab.sandbox import TUN, Sandbox, check_machine, namespaces_mend, unshare_command
 from railweave.framework.registry import Registers
 from railweave.framework.registry import load as load_registers
 
@@ -59,7 +60,8 @@ def _guard(name: str, look: Callable[[], str]) -> Finding:
 def _programs() -> Finding:
     def look() -> str:
         check = {
-            name: tool(name) for name in ("ip", "tc", "nft", "unshare", "setpriv", "ovs-vsctl", "mnexec")
+            name: tool(name)
+            for name in ("ip", "tc", "nft", "unshare", "setpriv", "ovs-vsctl", "ovs-dpctl", "mnexec")
         }
         version = run([tool("ovs-vswitchd"), "--version"]).splitlines()[0]
         return f"{version}; {', '.join(check)}"
@@ -71,10 +73,7 @@ def _namespaces() -> Finding:
     def look() -> str:
         done = subprocess.run([*unshare_command(), tool("true")], capture_output=True, text=True, check=False)
         if done.returncode:
-            raise MachineError(
-                f"private namespaces are refused: {done.stderr.strip()}. Ubuntu: `make setup` installs an AppArmor "
-                "profile. Elsewhere, as root: sysctl -w user.max_user_namespaces=10000"
-            )
+            raise MachineError(f"private namespaces are refused: {done.stderr.strip()}. {namespaces_mend()}")
         return "network, mount and process namespaces open" + (
             "" if "--user" not in unshare_command() else ", as this user"
         )
@@ -144,8 +143,8 @@ def _lab(registers: Registers) -> list[Finding]:
         return [Finding("lab", False, str(error), "run with -v, and read docs/architecture.md, The lab")]
     datapath = facts["datapath"]
     return [
-        Finding("datapath", True if datapath == "kernel" else None, f"{datapath} datapath of Open vSwitch",
-                "as root: modprobe openvswitch, where the kernel has it; the VM lab does (`vagrant up`)"),
+        Finding("datapath", True if datapath == KERNEL else None, f"{datapath} datapath of Open vSwitch"
+                + (f": {facts['refusal']}" if facts["refusal"] else ""), MEND),
         Finding("netem", facts["netem"] or None, "link latency can be emulated" if facts["netem"]
                 else "this kernel has no netem: link latencies must be 0", "as root: modprobe sch_netem; or the VM lab"),
         Finding("lab", True, f"{facts['gpus']} GPUs up in {facts['bring_up_s']:.1f} s, send buffer "
@@ -166,7 +165,8 @@ def task(message: Mapping[str, Any], channel: Channel) -> None:
         channel.send({
             "kind": "result",
             "gpus": plan.fabric.n_gpus,
-            "datapath": "kernel" if conductor.lab.kernel_datapath else "userspace",
+            "datapath": conductor.lab.datapath,
+            "refusal": refusal(conductor.lab.shards[0].namespace),
             "netem": shaping.kernel_has_netem(conductor.lab.shards[0].namespace),
             "bring_up_s": conductor.notebook.figures["bring_up_s"],
             "send_buffer_bytes": conductor.lab.send_buffer_bytes,

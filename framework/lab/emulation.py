@@ -10,7 +10,7 @@ import numpy as np
 
 from railweave.framework.addressing import ipv4, ipv4_text, mac_text
 from railweave.framework.errors import LabError, MachineError
-from railweave.framework.lab import shaping
+from railweave.framework.lab import datapath, shaping
 from railweave.framework.lab.names import HOST_PORT, host_name, interface_name, link_interface
 from railweave.framework.lab.namespaces import NetNamespace
 from railweave.framework.lab.network import LabNet
@@ -28,11 +28,12 @@ Step = Callable[[str], None]
 class Emulation:
     """One fabric on Open vSwitch. Steps come in this order: `open_namespaces`, `build`, `shape`, ..., `down`."""
 
-    def __init__(self, fabric: Fabric, path_mtu: int) -> None:
+    def __init__(self, fabric: Fabric, path_mtu: int, datapath_asked: str = "auto") -> None:
         self.fabric = fabric
         self.path_mtu = path_mtu
         self.placement: Int64 = place(fabric, shard_count(fabric))
-        self.kernel_datapath = shaping.kernel_datapath_present()
+        self.kernel_datapath = False
+        self._datapath_asked = datapath_asked
         self.shards: list[OvsShard] = []
         self.hosts: dict[str, NetNamespace] = {}
         self.net: LabNet | None = None
@@ -47,13 +48,20 @@ class Emulation:
         self.latency_s: Float = np.zeros(fabric.n_links)
         self._spent_cpu_s = 0.0
 
+    @property
+    def datapath(self) -> str:
+        """The name of the datapath in use; known once the namespaces are open."""
+        return datapath.KERNEL if self.kernel_datapath else datapath.USERSPACE
+
     # -- bring-up --------------------------------------------------------------------------------------
     def open_namespaces(self) -> list[int]:
         """Make the namespaces, and in each shard a listening socket for the controller: their descriptors.
+        MachineError where the datapath asked for cannot be had.
 
         The sockets belong to this process, so that a controller can die and come back to the same ones.
         """
         self.shards = [OvsShard(i, NetNamespace.create(f"shard{i}")) for i in range(len(self._links_of))]
+        self.kernel_datapath = datapath.is_kernel(self._datapath_asked, self.shards[0].namespace)
         self.hosts = {
             name: NetNamespace.create(name)
             for name in (host_name(self.fabric, gpu) for gpu in range(self.fabric.n_gpus))
@@ -170,6 +178,8 @@ class Emulation:
         """kill -9 the shard's switch; what it carried is lost until `revive`."""
         self._spent_cpu_s += cpu_seconds(shard.pids[SWITCH])
         shard.kill_switch()
+        if self.kernel_datapath:  # it would go on with the flows it was given
+            shard.forget_flows()
 
     def revive(self, shard: OvsShard) -> bool:
         """Start the shard's switch again: bridges and ports come from its database, flows from the controller.

@@ -24,12 +24,17 @@ SEND_BUFFER_BYTES, RECEIVE_BUFFER_BYTES = 64 << 20, 4 << 20
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 
 
+def search_path() -> str:
+    """PATH and the system's own folders; ordinary users may lack those that end in sbin."""
+    return f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"
+
+
 def tool(name: str) -> str:
-    """The path of a system program; ordinary users may lack the sbin folders in PATH."""
-    found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}")
+    """The path of a system program."""
+    found = shutil.which(name, path=search_path())
     if found is None:
         raise MachineError(
-            f"{name} is not installed. Run `make setup`, or install the packages that .ci/system-packages names."
+            f"{name} is not installed. Run `make setup`, or install the packages that .ci/provision.sh names."
         )
     return found
 
@@ -98,6 +103,11 @@ class OvsShard:
         with closing_together([pid]):
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
+
+    def forget_flows(self) -> None:
+        """Empty the kernel's cache of flows: packets wait for ovs-vswitchd to say where they go."""
+        with self.namespace.entered():
+            run([tool("ovs-dpctl"), "del-flows"])
 
     def _spawn(self, name: str, arguments: list[str]) -> None:
         """Start a daemon; with --detach it says by returning that it serves. As the lab's first process we inherit

@@ -8,13 +8,24 @@ from typing import Any
 from railweave.framework import errors
 from railweave.framework.errors import LabError, RailweaveError
 from railweave.framework.hookspecs import Configurable, Engine, hookimpl
+from railweave.framework.lab.datapath import DATAPATHS
 from railweave.framework.lab.sandbox import Sandbox
+from railweave.framework.parameters import Parameter
 
 
 class EmulationEngine(Configurable):
     """Starts a lab for a run, hears it to its end and takes it down."""
 
     summary = "Mininet on Open vSwitch in private namespaces; real packets"
+    parameters: tuple[Parameter, ...] = (
+        Parameter(
+            "datapath",
+            "auto",
+            "text",
+            "what switches: Open vSwitch in the kernel or as a process",
+            choices=DATAPATHS,
+        ),
+    )
 
     def run(
         self, document: Mapping[str, object], tell: Callable[[dict[str, Any]], None], pcap: int | None = None

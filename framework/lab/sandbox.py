@@ -13,17 +13,31 @@ from typing import Any, Self
 
 from railweave.framework.channel import Channel
 from railweave.framework.errors import ChannelClosedError, LabError, MachineError
-from railweave.framework.lab.ovs import tool
+from railweave.framework.lab.ovs import search_path, tool
 
 TUN = Path("/dev/net/tun")
 APPARMOR_RESTRICTION = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 STOP_WITHIN_S = 10.0
 
 
+def namespaces_mend() -> str:
+    """What opens private namespaces to this user, where the kernel refuses them."""
+    if APPARMOR_RESTRICTION.exists() and APPARMOR_RESTRICTION.read_text().strip() == "1":
+        return (
+            "AppArmor restricts user namespaces on this machine, as on Ubuntu 24.04. Either `make setup` gives this "
+            "checkout's launcher a profile that allows them, or, as root, for all programs: "
+            "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0. With sudo a lab runs as it is."
+        )
+    return (
+        "As root: sysctl -w user.max_user_namespaces=10000 (and kernel.unprivileged_userns_clone=1 where that exists). "
+        "With sudo a lab runs as it is."
+    )
+
+
 def check_machine() -> None:
     """Raise MachineError for what the lab needs and this machine lacks; nothing is started."""
     for name in ("unshare", "setpriv", "ip", "tc", "nft", "ovsdb-server", "ovsdb-tool", "ovs-vswitchd", "ovs-vsctl",
-                 "ovs-ofctl"):  # fmt: skip
+                 "ovs-ofctl", "ovs-dpctl"):  # fmt: skip
         tool(name)
     if not TUN.exists():
         raise MachineError(
@@ -68,6 +82,7 @@ class Sandbox:
             self._process = subprocess.Popen(
                 [*unshare_command(), sys.executable, "-P", "-W", "ignore", "-m", "railweave.framework.lab",
                  task, str(theirs.fileno()), str(os.getpid())],
+                env={**os.environ, "PATH": search_path()},  # Mininet looks for its programs itself
                 pass_fds=[theirs.fileno(), *files],
                 stdin=None if interactive else subprocess.DEVNULL,
                 stdout=words, stderr=words,
@@ -116,13 +131,11 @@ class Sandbox:
         code = self._process.wait()
         self._words.seek(0)
         said = self._words.read().decode(errors="replace").strip()
-        if "unshare failed" in said or "uid_map" in said or ("mount" in said and "denied" in said):
-            mend = (
-                "Ubuntu restricts them through AppArmor: `make setup` installs a profile for this checkout's launcher."
-                if APPARMOR_RESTRICTION.exists() and APPARMOR_RESTRICTION.read_text().strip() == "1"
-                else "As root: sysctl -w user.max_user_namespaces=10000 (and kernel.unprivileged_userns_clone=1 "
-                "where that exists)."
+        # unshare itself, or the launcher with a profile of its own, says why
+        refused = [line for line in said.splitlines() if line.partition(" ")[0].endswith("unshare:")]
+        if refused:
+            return MachineError(
+                f"this user may not make private namespaces ({refused[-1]}). {namespaces_mend()}"
             )
-            return MachineError(f"this user may not make user namespaces ({said.splitlines()[-1]}). {mend}")
         tail = "\n".join(said.splitlines()[-15:]) or "it said nothing"
         return LabError(f"the lab ended by itself (exit {code}):\n{tail}")

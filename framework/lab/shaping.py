@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -124,8 +123,3 @@ def kernel_has_netem(namespace: NetNamespace) -> bool:
     except LabError:
         return False
     return True
-
-
-def kernel_datapath_present() -> bool:
-    """Whether Open vSwitch's kernel datapath is loaded or built in (its genetlink family is the proof)."""
-    return Path("/sys/module/openvswitch").exists()
