@@ -116,7 +116,7 @@ def send_path(seconds: float) -> tuple[int, float]:
         tuning = Tuning(min_window=SPAN, max_window=SPAN)
         batch = Batch(kernel_send(source.fileno()), dirty)
         sender = Sender(THERE, batch, tuning, PACKET, Budget(None), [])
-        sender.use_paths([0xC000], [0.0], [1.0], 0.0)
+        sender.use_paths([0xC000], [0.0], [1.0], [0.0], 0.0)
         payload = np.zeros(MESSAGE_BYTES, np.uint8)
         about = announcement(0, 0, MESSAGE_BYTES)
         count, began = 0, time.perf_counter()

@@ -91,6 +91,37 @@ def throughput(
     _show("throughput", figures, as_json=as_json)
 
 
+@bench.command("datapaths", epilog=example("railweave bench datapaths --turns 3"))
+@click.option(
+    "--gpus", type=click.IntRange(4), default=16, show_default=True, help="Size of the rail-only fabric."
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(1),
+    default=5.0,
+    show_default=True,
+    help="Length of each part of a turn.",
+)
+@click.option(
+    "--turns", type=click.IntRange(1), default=3, show_default=True, help="Of each; medians are shown."
+)
+@json_option
+@verbose_option
+@click.pass_context
+def datapaths(
+    ctx: click.Context, gpus: int, seconds: float, turns: int, as_json: bool, verbose: bool
+) -> None:
+    """Compare Open vSwitch in the kernel with Open vSwitch as a process: bring-up, payload of all GPUs, idle health.
+
+    Needs a kernel with the module openvswitch; the VM lab has one.
+    """
+    from railweave.framework.lab.datapaths import datapaths as measure
+
+    with raised_signals():
+        figures = measure(registers(ctx), gpus, seconds, turns, lambda what: click.echo(what, err=True))
+    _show("datapaths", figures, as_json=as_json)
+
+
 @bench.command("install", epilog=example("railweave bench install --rules 10000"))
 @click.option(
     "--rules", type=click.IntRange(1), default=10_000, show_default=True, help="How many to install."

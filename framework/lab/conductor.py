@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -147,8 +146,7 @@ class Conductor:
         return float(self._finished.data["result"]["seconds"])
 
     def _use_entropies(self) -> None:
-        table = self.control.entropies
-        self.plan.transport.use_entropies(replace(table, rate_bps=table.rate_bps * self.rate_scale))
+        self.plan.transport.use_entropies(self.control.entropies.scaled(self.rate_scale))
 
     def _up_text(self) -> str:
         rates = ", ".join(

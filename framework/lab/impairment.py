@@ -1,7 +1,8 @@
 """Packets lost, sent twice, or let past those that wait: nftables rules where a link's packets leave, before its queue.
 
-nftables serves every kernel that a lab runs on; netem is missing from some, and duplicates twice where it stands below
-a shaper. Three things are less simple than they look:
+nftables serves every kernel that a lab runs on; netem is missing from some, and duplicates twice where it stands with
+a shaper. Where a link has a latency netem is there, and it loses packets on their way (`shaping.travel`). Three things
+are less simple than they look:
 
 - A lost packet is forwarded to the loopback, which throws it away, and not dropped: the kernel tells a packet socket
   of a drop, and Open vSwitch then tries that packet again, or gives up the rest of its batch. With `drop`, 5 % asked

@@ -94,8 +94,6 @@ class Injury:
 
     def impair(self, links: Int64, kind: str, share: float) -> None:
         """Lose (`loss`), `duplicate` or `reorder` this share of the packets of each link, at random; 0 ends it."""
-        if kind == "reorder" and share > 0:
-            self._skip_latency(links, share)
         for link in links.tolist():
             self._impaired[link] = replace(self._impaired.get(link, Impairment()), **{kind: share})
         self._put_in_force(links)
@@ -103,24 +101,25 @@ class Injury:
     def heal(self, links: Int64) -> None:
         """End all that `impair` began."""
         hurt = np.array([link for link in links.tolist() if link in self._impaired], np.int64)
-        self._skip_latency(hurt, 0.0)
         for link in hurt.tolist():
             del self._impaired[link]
         self._put_in_force(hurt)
 
-    def _skip_latency(self, links: Int64, share: float) -> None:
-        """A latency keeps packets in their order, whatever their priority."""
-        for shard, mine in self._lab.by_shard(links[self._lab.latency_s[links] > 0]):
-            ends = [(self._lab.interface(link), float(self._lab.latency_s[link])) for link in mine]
-            shaping.skip_latency(shard.namespace, ends, share)
-
     def _put_in_force(self, links: Int64) -> None:
+        """On links with a latency packets get lost and overtake on their way, by netem; else where they leave."""
         for shard, mine in self._lab.by_shard(links):
-            text = "".join(
-                script(self._lab.interface(link), self._impaired.get(link, Impairment())) for link in mine
-            )
+            rules, ways = "", []
+            for link in mine:
+                interface, late = self._lab.interface(link), float(self._lab.latency_s[link])
+                now = self._impaired.get(link, Impairment())
+                if late > 0:
+                    ways.append((interface, late, now.loss, now.reorder))
+                    now = replace(now, loss=0.0)
+                rules += script(interface, now)
+            if ways:
+                shaping.travel(shard.namespace, ways)
             with shard.namespace.entered():
-                run([tool("nft"), "-f", "-"], given=text)
+                run([tool("nft"), "-f", "-"], given=rules)
 
     # -- switches --------------------------------------------------------------------------------------
     def expected(self, shard: int, daemon: str) -> bool:

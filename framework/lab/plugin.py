@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from railweave.framework import errors
@@ -31,17 +31,27 @@ class EmulationEngine(Configurable):
         self, document: Mapping[str, object], tell: Callable[[dict[str, Any]], None], pcap: int | None = None
     ) -> Mapping[str, Any]:
         files = () if pcap is None else (pcap,)
-        with Sandbox("run", {"document": dict(document), "pcap": pcap}, files=files) as lab:
-            for message in lab.messages():
-                match message["kind"]:
-                    case "result":
-                        findings: dict[str, Any] = message["findings"]
-                        return findings
-                    case "error":
-                        raise as_error(message)
-                    case _:
-                        tell(message)
-        raise LabError("the lab ended without a result.")
+        return in_lab("run", {"document": dict(document), "pcap": pcap}, tell, files)
+
+
+def in_lab(
+    task: str, message: Mapping[str, Any], tell: Callable[[dict[str, Any]], None], files: Sequence[int] = ()
+) -> Mapping[str, Any]:
+    """Carry out a task in a lab of its own and give its findings; `tell` gets what it says meanwhile.
+
+    Raises what the task raised; the lab is gone by then.
+    """
+    with Sandbox(task, message, files=files) as lab:
+        for said in lab.messages():
+            match said["kind"]:
+                case "result":
+                    findings: dict[str, Any] = said["findings"]
+                    return findings
+                case "error":
+                    raise as_error(said)
+                case _:
+                    tell(said)
+    raise LabError("the lab ended without a result.")
 
 
 def as_error(message: Mapping[str, Any]) -> RailweaveError:

@@ -17,6 +17,10 @@ FIRST_BAND = "0:6"
 """A priority that goes into the first band; that of ordinary packets is 0, the second."""
 SHORT_BYTES = 256
 
+SHAPER_HANDLE = 1 << 16
+"""`1:`, as the kernel numbers it."""
+DELAY, DELAY_CLASS = "root handle 2:", "2:1"
+
 CATCH_UP_S = 50e-6
 """The bucket: what a link may send at once to make up for a late timer. A larger one gives packets away after
 every idle gap; a token bucket gives one packet away as it is."""
@@ -35,9 +39,14 @@ def shape(namespace: NetNamespace, links: Sequence[tuple[str, float, float]]) ->
     """Shape interfaces of one namespace: (interface, rate in bit/s, latency in s; a latency needs netem)."""
     lines = []
     for interface, rate_bps, latency_s in links:
-        lines.append(f"qdisc add dev {interface} root handle 1: htb default 1\n")
+        above = "root"
+        if latency_s > 0:
+            # before the shaper, so that what travels is not among what waits
+            lines.append(f"qdisc add dev {interface} {DELAY} {_delay(latency_s)}\n")
+            above = f"parent {DELAY_CLASS}"
+        lines.append(f"qdisc add dev {interface} {above} handle 1: htb default 1\n")
         lines.append(class_words(interface, rate_bps, "add"))
-        lines.append(f"qdisc add {_leaf(interface)} {_delay(latency_s) if latency_s > 0 else BANDS}\n")
+        lines.append(f"qdisc add dev {interface} parent 1:1 handle 10: {BANDS}\n")
     tc_batch(namespace, lines)
 
 
@@ -61,18 +70,19 @@ def short_first(namespace: NetNamespace, interfaces: Sequence[str]) -> bool:
     return True
 
 
-def _leaf(interface: str) -> str:
-    return f"dev {interface} parent 1:1 handle 10:"
-
-
 def _delay(latency_s: float) -> str:
     return f"netem delay {latency_s * 1e6:.0f}us limit 10000"
 
 
-def skip_latency(namespace: NetNamespace, links: Sequence[tuple[str, float]], share: float) -> None:
-    """Let this share of the packets of interfaces with a latency skip it: (interface, latency in s)."""
-    some = f" reorder {share * 100:.6g}%" if share > 0 else ""
-    lines = [f"qdisc change {_leaf(name)} {_delay(latency_s)}{some}\n" for name, latency_s in links]
+def travel(namespace: NetNamespace, links: Iterable[tuple[str, float, float, float]]) -> None:
+    """Set what happens on the way along interfaces with a latency: (interface, latency in s, share of the packets that
+    get lost, share that skips the latency)."""
+    lines = []
+    for name, latency_s, lost, skips in links:
+        some = (f" loss {lost * 100:.6g}%" if lost > 0 else "") + (
+            f" reorder {skips * 100:.6g}%" if skips > 0 else ""
+        )
+        lines.append(f"qdisc change dev {name} {DELAY} {_delay(latency_s)}{some}\n")
     tc_batch(namespace, lines)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from railweave.framework.errors import LabError
 from railweave.framework.lab.namespaces import NetNamespace
+from railweave.framework.lab.shaping import SHAPER_HANDLE
 from railweave.framework.model import Measurement
 from railweave.framework.model.arrays import Bool, Float, Int64
 
@@ -24,7 +25,6 @@ RTM_NEWQDISC, RTM_GETQDISC = 36, 38
 NLM_F_REQUEST_DUMP = 0x301
 NLMSG_ERROR, NLMSG_DONE = 2, 3
 TCA_STATS2, TCA_STATS_BASIC, TCA_STATS_QUEUE = 7, 1, 3
-TC_H_ROOT = 0xFFFFFFFF
 NLA_TYPE = 0x3FFF
 
 SLOWER_OVER_S = 0.1
@@ -79,8 +79,8 @@ class ShardQueues:
                 if kind == NLMSG_ERROR:
                     raise LabError("the kernel refused to list the shapers of a shard.")
                 if kind == RTM_NEWQDISC:
-                    _family, index, _handle, parent, _info = _TCMSG.unpack_from(data, offset + 16)
-                    if parent == TC_H_ROOT and index in self._position:
+                    _family, index, handle, _parent, _info = _TCMSG.unpack_from(data, offset + 16)
+                    if handle == SHAPER_HANDLE and index in self._position:
                         self._store(
                             data, offset + 36, offset + length, int(at[self._position[index]]), now, into
                         )

@@ -22,8 +22,7 @@ from railweave.framework.lab.bare import PORTS, RECEIVED, BareSender, Trial
 from railweave.framework.lab.conductor import Conductor
 from railweave.framework.lab.iperf import Iperf
 from railweave.framework.lab.ovs import SYSTEM_PATH
-from railweave.framework.lab.plugin import as_error
-from railweave.framework.lab.sandbox import Sandbox
+from railweave.framework.lab.plugin import in_lab
 from railweave.framework.registry import Registers
 from railweave.framework.registry import load as load_registers
 
@@ -95,22 +94,29 @@ class Contest:
         self._payload = conductor.plan.packet.path_mtu
         self._iterations = 0
         self.transport: list[Turn] = []
-        self.bare_sender = BareSender(self._wait)
-        conductor.watch.readable(self.bare_sender.channel, self.bare_sender.hear)
+        self.bare_sender: BareSender | None = None
         self.iperf: Iperf | None = None
         self.climbers: dict[str, Climber] = {}
 
-    def open(self, *, with_iperf: bool) -> None:
-        """Bring the lab up and find each bare sender's best load. Not before this is the size of messages known."""
+    def open(self) -> None:
+        """Bring the lab up, and give messages a size that fills a turn."""
+        self._conductor.bring_up()
+        self._conductor.start_clock()
+        self._iterate()  # opens the queue pairs
+        self._size(self._iterate().rate)
+        self._iterate()
+
+    def challenge(self, *, with_iperf: bool) -> None:
+        """Open the bare senders and find each one's best load."""
         conductor = self._conductor
-        conductor.bring_up()
-        conductor.start_clock()
         ends, packet = conductor.lab.endpoints(), conductor.plan.packet
-        self.bare_sender.open(ends, packet.full_packet_bytes)
+        sender = self.bare_sender = BareSender(self._wait)
+        conductor.watch.readable(sender.channel, sender.hear)
+        sender.open(ends, packet.full_packet_bytes)
         for way in PORTS:
-            climber = Climber(self._of(partial(self.bare_sender.run, way), LADDER_S), FIRST_PPS)
+            climber = Climber(self._of(partial(sender.run, way), LADDER_S), FIRST_PPS)
             climber.climb()
-            climber.run = self._of(partial(self.bare_sender.run, way), self._seconds / 3)
+            climber.run = self._of(partial(sender.run, way), self._seconds / 3)
             self.climbers[way] = climber
         bare = self.climbers[RECEIVED]
         if with_iperf:
@@ -119,8 +125,6 @@ class Contest:
             slower = Climber(self._of(self.iperf.run, self._seconds), bare.pps / COARSE**3)
             if slower.climb() > 0:
                 self.climbers["iperf3"] = slower
-        self._size(bare.run(bare.pps).rate)
-        self._iterate()  # the first one opens the queue pairs; it is not counted
 
     def _size(self, rate: float) -> None:
         """Make the collective's messages as large as arrives of them in a turn."""
@@ -173,13 +177,15 @@ class Contest:
             "gpus": self._conductor.plan.fabric.n_gpus,
             "path_mtu": self._payload,
             "turns": len(self.transport),
+            "datapath": self._conductor.lab.datapath,
+            "bring_up_s": self._conductor.notebook.figures["bring_up_s"],
             "message_bytes": self._conductor.plan.schedule.size_bytes,
             "transport": {
                 **ours,
                 **{key: sum(row[key] for row in rows) for key in ("packets_sent", "retransmitted", "wrong")},
             },
             **ways,
-            "ratio": {**ratios, "to_the_best": min(ratios.values()), "asked": ASKED},
+            **({"ratio": {**ratios, "to_the_best": min(ratios.values()), "asked": ASKED}} if ratios else {}),
             "reroutes": len(self._conductor.notebook.reroutes),
         }
 
@@ -187,7 +193,8 @@ class Contest:
         if self.iperf is not None:
             self.iperf.stop()
         self._conductor.down()
-        self.bare_sender.stop()
+        if self.bare_sender is not None:
+            self.bare_sender.stop()
 
 
 def _medians(turns: Sequence[Turn]) -> dict[str, float]:
@@ -205,12 +212,14 @@ def _medians(turns: Sequence[Turn]) -> dict[str, float]:
 
 
 def task(message: Mapping[str, Any], channel: Channel) -> None:
-    """Inside: `message["turns"]` turns of about `message["seconds"]` each."""
+    """Inside: `message["turns"]` turns of about `message["seconds"]` each; `bare` and `iperf` say who else sends."""
     registers = load_registers()
     conductor = Conductor(from_document(message["document"], registers), registers, channel.send)
     contest = Contest(conductor, message["seconds"])
     try:
-        contest.open(with_iperf=message["iperf"])
+        contest.open()
+        if message["bare"]:
+            contest.challenge(with_iperf=message["iperf"])
         for _ in range(message["turns"]):
             channel.send({"kind": "turn", "rates": contest.turn()})
         found = contest.found()
@@ -219,7 +228,7 @@ def task(message: Mapping[str, Any], channel: Channel) -> None:
     channel.send({"kind": "result", "findings": found})
 
 
-def planned(gpus: int, turns: int, registers: Registers) -> Plan:
+def planned(gpus: int, turns: int, registers: Registers, datapath: str = "auto") -> Plan:
     """A rail-only fabric as square as may be, at its declared rates, and a send-recv round all GPUs."""
     rails = max(k for k in range(1, math.isqrt(gpus) + 1) if gpus % k == 0)
     if rails == 1:
@@ -228,8 +237,8 @@ def planned(gpus: int, turns: int, registers: Registers) -> Plan:
         )
     wanted = {
         "topology": "rail-only", "topology.domains": gpus // rails, "topology.rails": rails, "router": "hscore",
-        "collective": "send-recv", "size": LEAST_BYTES, "iterations": turns + 1, "path_mtu": "4096", "fault": "none",
-        "rate_scale": 1.0, "transport.max_window": WINDOW,
+        "collective": "send-recv", "size": LEAST_BYTES, "iterations": turns + 3, "path_mtu": "4096", "fault": "none",
+        "rate_scale": 1.0, "transport.max_window": WINDOW, "engine.datapath": datapath,
     }  # fmt: skip
     return load(None, wanted, registers)
 
@@ -243,16 +252,11 @@ def throughput(
     """
     there = iperf and shutil.which("iperf3", path=SYSTEM_PATH) is not None
     document = planned(gpus, turns, registers).document()
-    message = {"document": document, "seconds": seconds, "turns": turns, "iperf": there}
-    with Sandbox("throughput", message) as lab:
-        for said in lab.messages():
-            match said["kind"]:
-                case "error":
-                    raise as_error(said)
-                case "result":
-                    findings: dict[str, Any] = said["findings"]
-                    return findings
-                case "turn":
-                    rates = said["rates"].items()
-                    tell(", ".join(f"{name} {rate / 1e6:.1f} MB/s" for name, rate in rates))
-    raise LabError("the lab ended without a result.")
+    message = {"document": document, "seconds": seconds, "turns": turns, "bare": True, "iperf": there}
+
+    def show(said: Mapping[str, Any]) -> None:
+        if said["kind"] == "turn":
+            rates = said["rates"].items()
+            tell(", ".join(f"{name} {rate / 1e6:.1f} MB/s" for name, rate in rates))
+
+    return dict(in_lab("throughput", message, show))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 import numpy as np
@@ -80,9 +80,10 @@ class RuleUpdate:
 class EntropyTable:
     """How senders reach each pair's paths: pair i cycles through entropies `start[i]:start[i+1]`.
 
-    `udp_src` (E,): UDP source port of the path; `rate_bps` (E,): the emulated rate of its slowest link when
+    `udp_src` (E,): UDP source port of the path; `rate_bps` (E,): the rate of its slowest link when
     healthy; `depth` (E,): packets that the path holds while its slowest link is never idle, the sum of slowest
-    rate over rate of its links. The sender sizes its window by both. Pairs are ordered by (src, dst).
+    rate over rate of its links; `latency_s` (E,): time along its links. The sender sizes its window by
+    them. Pairs are ordered by (src, dst).
     """
 
     version: int
@@ -92,12 +93,17 @@ class EntropyTable:
     udp_src: Int64
     rate_bps: Float
     depth: Float
+    latency_s: Float
 
     def __post_init__(self) -> None:
         for name in ("src", "dst", "start", "udp_src"):
             object.__setattr__(self, name, readonly(getattr(self, name), np.int64))
-        for name in ("rate_bps", "depth"):
+        for name in ("rate_bps", "depth", "latency_s"):
             object.__setattr__(self, name, readonly(getattr(self, name), np.float64))
+
+    def scaled(self, rate_scale: float) -> EntropyTable:
+        """The same table of the fabric slowed down by `rate_scale`."""
+        return replace(self, rate_bps=self.rate_bps * rate_scale, latency_s=self.latency_s / rate_scale)
 
     def __eq__(self, other: object) -> bool:
         return equal_by_value(self, other)

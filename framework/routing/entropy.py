@@ -51,6 +51,7 @@ def entropy_table(fabric: Fabric, version: int, batch: PathBatch, classes: Int64
     capacity = fabric.capacity_bps[batch.links]
     slowest = np.minimum.reduceat(capacity, batch.hop_start[:-1]) if len(slots) else capacity
     depth: Float = slowest * np.bincount(batch.hop_path, 1 / capacity, len(slots)).astype(np.float64)
+    latency: Float = np.bincount(batch.hop_path, fabric.latency_s[batch.links], len(slots)).astype(np.float64)
     return EntropyTable(
         version,
         batch.src,
@@ -59,6 +60,7 @@ def entropy_table(fabric: Fabric, version: int, batch: PathBatch, classes: Int64
         ENTROPY_BASE + classes[path],
         slowest[path],
         depth[path],
+        latency[path],
     )
 
 

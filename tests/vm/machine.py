@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -20,6 +21,23 @@ BOOT_WITHIN_S = 300
 KERNEL_WORDS = (
     "root=/dev/vda rw console=ttyS0 net.ifnames=0 mitigations=off nokaslr fsck.mode=skip loglevel=4"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a command in the guest ended."""
+
+    command: str
+    code: int
+    stdout: str
+    stderr: str
+
+    def check(self) -> str:
+        """What it printed; AssertionError with its last words if it failed."""
+        assert self.code == 0, (
+            f"{self.command!r} ended with {self.code}:\n{self.stdout[-2000:]}\n{self.stderr[-3000:]}"
+        )
+        return self.stdout
 
 
 class Machine:
@@ -90,14 +108,13 @@ class Machine:
             f"{user}@127.0.0.1",
         ]  # fmt: skip
 
-    def run(
-        self, command: str, *, user: str = "vagrant", timeout_s: float = 120, given: bytes | None = None
-    ) -> subprocess.CompletedProcess[str]:
-        """Run a shell command in the guest and return what it printed; TimeoutExpired when it takes longer."""
-        return subprocess.run(
-            ["timeout", f"{timeout_s + 10:.0f}", *self._ssh(user), command],
-            input=given.decode() if given else "", capture_output=True, text=True, timeout=timeout_s, check=False,
+    def run(self, command: str, *, user: str = "vagrant", timeout_s: float = 120) -> Result:
+        """Run a shell command in the guest; TimeoutExpired when it takes longer."""
+        done = subprocess.run(
+            [*self._ssh(user), command],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s, check=False,
         )  # fmt: skip
+        return Result(command, done.returncode, done.stdout, done.stderr)
 
     def push(self, tree: Path, target: str, leave_out: Sequence[str] = ()) -> None:
         """Copy a folder of the host into the guest, as `vagrant` does with rsync."""

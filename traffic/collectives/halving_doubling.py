@@ -9,7 +9,7 @@ import numpy as np
 from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.traffic.collectives.all_reduce import AllReduce, check_ranks, element_count
 from railweave.traffic.collectives.arithmetic import dtype_of
-from railweave.traffic.collectives.levels import RAIL_FABRICS, one_hop_bps
+from railweave.traffic.collectives.levels import RAIL_FABRICS, one_hop
 from railweave.traffic.collectives.plan import Plan
 
 
@@ -35,18 +35,18 @@ class HalvingDoublingAllReduce(AllReduce):
         return plan.schedule("halving-doubling-all-reduce", count, dtype, redop)
 
     def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
-        """The longest message of every step with its headers, one step after another, on rail fabrics where all
-        partners share a domain or a rail (rails and ranks a power of two); None elsewhere."""
+        """The longest message of every step with its headers and the latency of its two links, one step after
+        another, on rail fabrics where all partners share a domain or a rail (rails and ranks a power of two); None
+        elsewhere."""
         if fabric.kind not in RAIL_FABRICS or schedule.n_ranks != fabric.n_gpus:
             return None
-        rates = one_hop_bps(fabric, schedule.src, schedule.dst)
+        rates, latencies = one_hop(fabric, schedule.src, schedule.dst)
         if not np.all(rates > 0):
             return None
-        total = 0.0
+        bits = 8 * np.array([packet.wire_bytes(size) for size in schedule.size.tolist()])
+        seconds, total = bits / rates + latencies, 0.0
         for phase in range(len(schedule.phase_names)):
-            mine = schedule.phase == phase
-            sizes, speeds = schedule.size[mine].tolist(), rates[mine].tolist()
-            total += max(packet.wire_bytes(s) * 8 / rate for s, rate in zip(sizes, speeds, strict=True))
+            total += float(seconds[schedule.phase == phase].max())
         return total
 
 

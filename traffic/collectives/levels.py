@@ -48,14 +48,34 @@ def grid_of(fabric: Fabric, ranks: Sequence[int], what: str, instead: str) -> Gr
 
 def phases_s(fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
     """Seconds of phases one after another: in each, the messages of the busiest sender, every one as long as the
-    longest with its headers, at the slowest d or r link. None on other fabrics than those with rails."""
+    longest with its headers, at the slowest d or r link, and for each of those that wait for each other the latency
+    of the two links of its way. None on other fabrics than those with rails."""
     if fabric.kind not in RAIL_FABRICS:
         return None
-    return sum(level_s(fabric, schedule, packet).values())
+    return sum(level_s(fabric, schedule, packet).values()) + _travel_s(fabric, schedule)
+
+
+def _travel_s(fabric: Fabric, schedule: Schedule) -> float:
+    total = 0.0
+    for level, kind in LEVELS:
+        late = float(fabric.latency_s[fabric.link_kind == fabric.kinds.index(kind)].max())
+        for phase, name in enumerate(schedule.phase_names):
+            if late > 0 and name.endswith(level):
+                total += longest_chain(schedule, phase) * 2 * late
+    return total
+
+
+def longest_chain(schedule: Schedule, phase: int) -> int:
+    """How many transfers of a phase follow one another at most: each waits for the one before."""
+    length = np.zeros(schedule.n_transfers, np.int64)
+    for transfer in np.flatnonzero(schedule.phase == phase):
+        before = schedule.after[schedule.after_start[transfer] : schedule.after_start[transfer + 1]]
+        length[transfer] = 1 + length[before].max(initial=0)
+    return int(length.max(initial=0))
 
 
 def level_s(fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> dict[str, float]:
-    """Those seconds by level, `domain` and `rail`."""
+    """Those seconds without latencies, by level, `domain` and `rail`."""
     total = {level: 0.0 for level, _ in LEVELS}
     for level, kind in LEVELS:
         rate = float(fabric.capacity_bps[fabric.link_kind == fabric.kinds.index(kind)].min())
@@ -67,12 +87,15 @@ def level_s(fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> dict[st
     return total
 
 
-def one_hop_bps(fabric: Fabric, src: NDArray[np.int32], dst: NDArray[np.int32]) -> NDArray[np.float64]:
-    """(n,): the slowest d link's rate for pairs inside a domain, the slowest r link's for pairs on a rail, and 0
-    for pairs that must change rails on their way."""
+def one_hop(
+    fabric: Fabric, src: NDArray[np.int32], dst: NDArray[np.int32]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(n,) bit/s and (n,) s: the rate of the slowest d link and the latency of two for pairs inside a domain, of r
+    links for pairs on a rail; 0 bit/s for pairs that must change rails on their way."""
     a, b = fabric.gpu_coordinates[src], fabric.gpu_coordinates[dst]
-    rates = np.zeros(len(src))
+    rates, latencies = np.zeros(len(src)), np.zeros(len(src))
     for axis, kind in ((0, "d"), (1, "r")):
-        rate = float(fabric.capacity_bps[fabric.link_kind == fabric.kinds.index(kind)].min())
-        rates[a[:, axis] == b[:, axis]] = rate
-    return rates
+        of_kind, here = fabric.link_kind == fabric.kinds.index(kind), a[:, axis] == b[:, axis]
+        rates[here] = fabric.capacity_bps[of_kind].min()
+        latencies[here] = 2 * fabric.latency_s[of_kind].max()
+    return rates, latencies

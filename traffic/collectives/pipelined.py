@@ -52,8 +52,9 @@ class PipelinedAllReduce(AllReduce):
     def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
         """All work of the busier level and what nothing hides, headers counted: if that is the rails, a chunk's
         work in the domains, on the first one's way in and the last one's way out; if the domains, a chunk's work
-        on the rails, but from 3 chunks on other chunks hide that."""
-        if fabric.kind not in RAIL_FABRICS:
+        on the rails, but from 3 chunks on other chunks hide that. None where links have a latency: other chunks
+        hide a part of it, and no formula says how much."""
+        if fabric.kind not in RAIL_FABRICS or fabric.latency_s.any():
             return None
         level = level_s(fabric, schedule, packet)
         domain, rail = level["domain"], level["rail"]

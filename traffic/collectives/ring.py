@@ -37,11 +37,12 @@ class RingAllReduce(AllReduce):
         return plan.schedule("ring-all-reduce", count, dtype, redop)
 
     def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
-        """2 (n - 1) x the largest chunk at the slowest link, if every hop of the ring has links of its own;
-        that is known for ring fabrics alone, and None elsewhere."""
+        """2 (n - 1) x (the largest chunk at the slowest link + its latency), if every hop of the ring has links of
+        its own; that is known for ring fabrics alone, and None elsewhere."""
         if fabric.kind != "ring" or schedule.n_ranks != fabric.n_gpus:
             return None
         if schedule.n_transfers == 0:
             return 0.0
         step_bytes = packet.wire_bytes(int(np.max(schedule.size)))
-        return 2 * (schedule.n_ranks - 1) * step_bytes * 8 / float(fabric.capacity_bps.min())
+        step_s = step_bytes * 8 / float(fabric.capacity_bps.min()) + float(fabric.latency_s.max())
+        return 2 * (schedule.n_ranks - 1) * step_s

@@ -90,7 +90,7 @@ class Engine:
         self._pending: list[Sender] = []
         self._busy: dict[Sender, None] = {}
         self._rank_of = {endpoint.gpu: rank for rank, endpoint in enumerate(endpoints)}
-        self._entropies: dict[tuple[int, int], tuple[list[int], list[float], list[float]]] = {}
+        self._entropies: dict[tuple[int, int], tuple[list[int], list[float], list[float], list[float]]] = {}
         self._now = 0.0
 
     @property
@@ -116,22 +116,27 @@ class Engine:
         return pair
 
     def _route(self, pair: Pair) -> None:
-        blank = ([ENTROPY_BASE], [0.0], [1.0])
-        entropies, rates, depths = self._entropies.get((pair.src, pair.dst), blank)
-        pair.sender.use_paths(entropies, rates, depths, self._now)
+        blank = ([ENTROPY_BASE], [0.0], [1.0], [0.0])
+        pair.sender.use_paths(*self._entropies.get((pair.src, pair.dst), blank), self._now)
         back, *_ = self._entropies.get((pair.dst, pair.src), blank)
         pair.receiver.use_path(Heads(pair.back, back[0]))
 
     def use_entropies(self, table: EntropyTable, now: float) -> None:
         """Send over the table's paths from now on. A pair for which it has none keeps those it had."""
         self._now = now
-        starts, udp_src = table.start.tolist(), table.udp_src.tolist()
-        rates, depths = table.rate_bps.tolist(), table.depth.tolist()
+        starts = table.start.tolist()
+        columns = (
+            table.udp_src.tolist(),
+            table.rate_bps.tolist(),
+            table.depth.tolist(),
+            table.latency_s.tolist(),
+        )
         for i, (src, dst) in enumerate(zip(table.src.tolist(), table.dst.tolist(), strict=True)):
             low, high = starts[i], starts[i + 1]
             if high > low and src in self._rank_of and dst in self._rank_of:
                 ends = self._rank_of[src], self._rank_of[dst]
-                self._entropies[ends] = (udp_src[low:high], rates[low:high], depths[low:high])
+                udp_src, rates, depths, latencies = (column[low:high] for column in columns)
+                self._entropies[ends] = (udp_src, rates, depths, latencies)
         for pair in self.pairs.values():
             self._route(pair)
 

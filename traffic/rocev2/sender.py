@@ -74,10 +74,11 @@ class Sender:
 
     # -- paths -----------------------------------------------------------------------------------------
     def use_paths(
-        self, udp_src: Sequence[int], rates_bps: Sequence[float], depths: Sequence[float], now: float
-    ) -> None:
-        """Send from now on over these entropies, in turn; `rates_bps` are those of their paths, 0 if unknown, and
-        `depths` how many packets they hold.
+        self, udp_src: Sequence[int], rates_bps: Sequence[float], depths: Sequence[float],
+        latencies_s: Sequence[float], now: float,
+    ) -> None:  # fmt: skip
+        """Send from now on over these entropies, in turn; `rates_bps` are those of their paths, 0 if unknown,
+        `depths` how many packets they hold, and `latencies_s` the time along them.
 
         The turn goes on where it was if the entropies stay, so that their counts differ by one at most.
         """
@@ -89,10 +90,11 @@ class Sender:
             self._turn = self._again_turn = 0
         self._paths = [Path(self._heads[entropy]) for entropy in udp_src]
         full = self._packet.full_packet_bytes
-        self.window = self._tuning.window(sum(rates_bps), depths, full)
+        self.window = self._tuning.window(rates_bps, depths, latencies_s, full)
         self._stride = acknowledge_every(self.window)
         slowest = min(rates_bps)
-        self.timing.window_drains_in(self.window * full * 8 / slowest if slowest > 0 else 0.0)
+        drain = self.window * full * 8 / slowest if slowest > 0 else 0.0
+        self.timing.expect(drain, travel=2 * max(latencies_s))
         if self.timing.probes:  # it was cut off: try the new paths at once
             self.timing.probes = 0
             self._active_at = now - self.timing.wait

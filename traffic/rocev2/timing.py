@@ -19,16 +19,16 @@ class Timing:
     Sources: RFC 6298 (smoothed round trip, timeout, backoff), RFC 8985 (RACK: reordering window, tail probe).
     """
 
-    __slots__ = ("_drain", "_smoothed", "_variation", "probes", "reorder")
+    __slots__ = ("_drain", "_smoothed", "_travel", "_variation", "probes", "reorder")
 
     def __init__(self) -> None:
-        self._smoothed = self._variation = self._drain = 0.0
+        self._smoothed = self._variation = self._drain = self._travel = 0.0
         self.reorder = REORDER_FLOOR_S
         self.probes = 0
 
-    def window_drains_in(self, seconds: float) -> None:
-        """Tell how long a full window takes at the declared rate."""
-        self._drain = seconds
+    def expect(self, drain: float, travel: float) -> None:
+        """Tell how long a full window takes at the declared rate, and a packet and its answer on idle links."""
+        self._drain, self._travel = drain, travel
 
     def sample(self, round_trip: float) -> None:
         """A packet took so long to be acknowledged."""
@@ -45,7 +45,7 @@ class Timing:
     @property
     def timeout(self) -> float:
         """The retransmission timeout without backoff."""
-        floor = max(TIMEOUT_FLOOR_S, SLOWDOWN * self._drain)
+        floor = max(TIMEOUT_FLOOR_S, SLOWDOWN * self._drain) + self._travel
         return max(floor, self._smoothed + 4 * self._variation)
 
     def hopeless(self, dead_after: float) -> float:
@@ -56,5 +56,5 @@ class Timing:
     def wait(self) -> float:
         """Silence after which to probe: first the tail probe, then the timeout, doubled each time."""
         if self.probes == 0:
-            return min(2 * max(self._smoothed, self._drain) + PROBE_SLACK_S, self.timeout)
+            return min(2 * max(self._smoothed, self._drain + self._travel) + PROBE_SLACK_S, self.timeout)
         return min(self.timeout * 2.0 ** (self.probes - 1), max(TIMEOUT_CEILING_S, self.timeout))

@@ -46,16 +46,27 @@ class Tuning:
         """From the parsed, complete options of PARAMETERS."""
         return cls(**{f.name: options[f.name] for f in fields(cls) if f.name in options})  # type: ignore[arg-type]
 
-    def window(self, rate_bps: float, depths: Sequence[float], packet_bytes: int) -> int:
-        """Packets in flight that keep `target_delay` of queue at `rate_bps`, over paths of these depths in packets.
+    def window(
+        self,
+        rates_bps: Sequence[float],
+        depths: Sequence[float],
+        latencies_s: Sequence[float],
+        packet_bytes: int,
+    ) -> int:
+        """Packets in flight that keep `target_delay` of queue at the rate of all paths together.
 
-        A path of more than two links holds more: one packet a link on the way there, and acknowledgements on the
-        way back that wait behind as many.
+        A path of a depth of more than two packets holds more: one packet a link on the way there, and
+        acknowledgements on the way back that wait behind as many. One with a latency also holds what travels there
+        and back meanwhile, and that comes on top of `max_window`, up to SPAN.
         """
-        wanted = ceil(rate_bps * self.target_delay / (8 * packet_bytes))
+        packet_bits = 8 * packet_bytes
+        wanted = ceil(sum(rates_bps) * self.target_delay / packet_bits)
         held = sum(ceil(2 * (depth - 2) - 1e-9) for depth in depths if depth > 2)
         wanted = max(wanted, self.min_window, PATH_PACKETS * len(depths)) + held
-        return max(min(wanted, self.max_window), 1)
+        travelling = sum(
+            ceil(2 * rate * late / packet_bits) for rate, late in zip(rates_bps, latencies_s, strict=True)
+        )
+        return min(max(min(wanted, self.max_window), 1) + travelling, SPAN)
 
 
 def acknowledge_every(window: int) -> int:

@@ -14,7 +14,7 @@ from scapy.layers.l2 import Ether
 from railweave.framework.cli import main
 from railweave.framework.errors import InputError
 from railweave.framework.lab.bare import COUNTED, PORTS, RECEIVED, frame
-from railweave.framework.lab.throughput import COARSE, Climber, Turn, planned
+from railweave.framework.lab.throughput import COARSE, LEAST_BYTES, Climber, Turn, planned
 from railweave.framework.model import Endpoint
 from railweave.framework.registry import Registers, load
 from railweave.traffic.rocev2.tuning import SPAN, acknowledge_every
@@ -66,7 +66,7 @@ def test_the_fabric_is_square_and_at_its_declared_rates() -> None:
     plan = planned(16, 3, load())
     assert plan.fabric.kind == "rail-only" and plan.fabric.groups[0].shape == (4, 4)
     assert plan.experiment.rate_scale == 1.0 and plan.packet.path_mtu == 4096
-    assert plan.iterations == 4
+    assert plan.iterations == 3 + 3
 
 
 @pytest.mark.lab
@@ -76,7 +76,8 @@ def test_a_short_contest_delivers_every_element_and_says_what_it_cost() -> None:
     found = json.loads(done.stdout)
     assert found["schema"] == {"name": "railweave.bench.throughput", "version": 1}
     assert found["gpus"] == 16 and found["transport"]["wrong"] == 0 and found["reroutes"] == 0
-    packets = 2 * 16 * found["message_bytes"] // 4096  # one iteration to warm up, one counted
+    # two small iterations to find the size, one of that size to warm up, one counted
+    packets = 16 * (2 * LEAST_BYTES + 2 * found["message_bytes"]) // 4096
     sent = found["transport"]["packets_sent"] - found["transport"]["retransmitted"]
     assert sent == packets
     for way in ("transport", RECEIVED, COUNTED):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from railweave.framework.errors import ExperimentError, UnsupportedFabricError
 from railweave.framework.model import Fabric, FabricBuilder, NodeGroup, PacketFormat, Schedule
 from railweave.topologies.rail_only import RailOnly
 from railweave.traffic.collectives.hierarchical import HierarchicalAllReduce
+from railweave.traffic.collectives.hierarchical_all_to_all import HierarchicalAllToAll
 from railweave.traffic.collectives.ring import RingAllReduce
 from tests.traffic.random_execution import execute
 
@@ -155,6 +158,20 @@ def test_closed_form_is_equation_1_twice_with_headers() -> None:
     rail = 6 * (16 * (4096 + 58) + 16) * 8 / 4e6
     found = HIERARCHICAL.closed_form_s(fabric, schedule, PacketFormat(4096))
     assert found == pytest.approx(domain + rail, rel=1e-12)
+
+
+def test_latencies_count_once_for_every_step_of_a_ring() -> None:
+    """By hand: on 4 x 4, 3 steps in each of two phases a level, and two links a step; an all-to-all sends all it has
+    at once, one way a level."""
+    still = rails(4, 4).scaled(1e-5)
+    far = replace(still, latency_s=np.where(still.link_kind == still.kinds.index("r"), 0.05, 0.001))
+    for algorithm, by_hand in (
+        (HIERARCHICAL, 12 * 0.05 + 12 * 0.001),
+        (HierarchicalAllToAll(), 2 * 0.05 + 2 * 0.001),
+    ):
+        schedule = algorithm.schedule(still, range(16), 1 << 16, "float32", "sum")
+        times = [algorithm.closed_form_s(fabric, schedule, PacketFormat(4096)) for fabric in (still, far)]
+        assert times[1] - times[0] == pytest.approx(by_hand)
 
 
 def test_closed_form_approaches_case_r_o2() -> None:

@@ -63,6 +63,7 @@ def table(
         np.concatenate([ENTROPY_BASE + np.arange(count) for count in counts]),
         np.full(sum(counts), rate_bps),
         np.ones(sum(counts)),
+        np.zeros(sum(counts)),
     )
 
 

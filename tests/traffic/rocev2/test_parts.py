@@ -156,7 +156,12 @@ def test_options_become_the_tuning() -> None:
 )
 def test_window_by_hand(rate_bps: float, n_paths: int, window: int) -> None:
     """ceil(rate x 15 ms / 8 / 4154), at least 4, at least 2 a path, at most 64."""
-    assert Tuning(target_delay=0.015, min_window=4).window(rate_bps, [2.0] * n_paths, 4154) == window
+    assert (
+        Tuning(target_delay=0.015, min_window=4).window(
+            [rate_bps / n_paths] * n_paths, [2.0] * n_paths, [0.0] * n_paths, 4154
+        )
+        == window
+    )
 
 
 @pytest.mark.parametrize(
@@ -165,12 +170,27 @@ def test_window_by_hand(rate_bps: float, n_paths: int, window: int) -> None:
 def test_long_paths_hold_two_more_packets_for_every_link_beyond_the_second(
     depths: list[float], window: int
 ) -> None:
-    assert Tuning(min_window=8).window(0.0, depths, 4154) == window
+    nothing = [0.0] * len(depths)
+    assert Tuning(min_window=8).window(nothing, depths, nothing, 4154) == window
+
+
+@pytest.mark.parametrize(("latency_s", "window"), [(0.1, 8 + 25), (0.2, 8 + 49), (2.0, 256)])
+def test_a_latency_adds_the_bandwidth_delay_product(latency_s: float, window: int) -> None:
+    """4 Mb/s for twice the latency, in packets of 4,154 bytes, rounded up; an acknowledgement reaches 256."""
+    assert Tuning(min_window=8).window([4e6], [2.0], [latency_s], 4154) == window
+
+
+def test_what_travels_far_is_not_believed_lost() -> None:
+    near, far = Timing(), Timing()
+    near.expect(0.033, travel=0.0)
+    far.expect(0.033, travel=0.4)
+    assert far.timeout == pytest.approx(near.timeout + 0.4)
+    assert far.wait > 0.4 > near.wait
 
 
 def test_waits_grow_with_silence_and_outlast_a_link_at_a_fifth() -> None:
     timing = Timing()
-    timing.window_drains_in(0.033)
+    timing.expect(0.033, travel=0.0)
     timing.sample(0.035)
     assert timing.wait >= 2 * 0.033
     assert timing.timeout >= 5 * 0.033

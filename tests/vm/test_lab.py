@@ -1,0 +1,193 @@
+"""The lab where its users have it: a machine with Open vSwitch in its kernel, and netem. `make test-vm`; docs/vm.md."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+
+from tests.vm import image
+from tests.vm.machine import Machine, Result
+from tests.vm.needs import QEMU, missing
+
+pytestmark = [
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(bool(missing(QEMU)), reason=missing(QEMU) or "nothing is missing"),
+]
+
+PROJECT = Path(__file__).parents[2]
+PROVISIONED_BY = (".ci/provision.sh", ".ci/build-constraints.txt", "pyproject.toml")
+LEAVE_OUT = (".git", ".venv", ".vagrant", "runs", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis")
+STRANGER = "stranger"
+PROVISION = "railweave/.ci/provision.sh vm"
+SLOW = ("--rate-scale", "3e-6")
+"""Slow enough for an emulated processor."""
+
+
+@pytest.fixture(scope="module")
+def guest() -> Iterator[Machine]:
+    """A machine provisioned by the project's own script; what it installs is kept for the next run by its contents."""
+    bare = image.build()
+    layer = (
+        bare.folder
+        / f"provisioned-{image.digest(*((PROJECT / name).read_bytes() for name in PROVISIONED_BY))}.qcow2"
+    )
+    if not layer.exists():
+        with Machine(bare) as machine:
+            machine.push(PROJECT, "railweave", LEAVE_OUT)
+            machine.run(PROVISION, timeout_s=800).check()
+            machine.keep(layer)
+    with Machine(bare, layer) as machine:
+        machine.push(PROJECT, "railweave", LEAVE_OUT)
+        machine.run(f"id {STRANGER} || useradd -m {STRANGER}", user="root").check()
+        yield machine
+
+
+def run(guest: Machine, *words: str, user: str = "vagrant") -> dict[str, Any]:
+    """The result of a run in the guest; it must have ended with 0 and every element right."""
+    found: dict[str, Any] = json.loads(railweave(guest, "run", *words, "--json", "-", user=user).check())
+    assert [row["wrong"] for row in found["rows"]] == [0] * len(found["rows"])
+    assert found["fidelity"]["verdict"] != "invalid", found["fidelity"]
+    return found
+
+
+def railweave(guest: Machine, *words: str, user: str = "vagrant") -> Result:
+    quoted = " ".join(f"'{word}'" for word in words)
+    as_user = f"sudo -i -u {user} " if user != "vagrant" else ""
+    return guest.run(f"cd /tmp && {as_user}railweave {quoted}", timeout_s=300)
+
+
+def findings(guest: Machine, user: str = "vagrant") -> dict[str, tuple[bool | None, str]]:
+    document = json.loads(railweave(guest, "doctor", "--json", user=user).check())
+    return {row["name"]: (row["ok"], row["detail"]) for row in document["findings"]}
+
+
+def test_a_second_provisioning_changes_nothing_and_finds_everything(guest: Machine) -> None:
+    said = guest.run(PROVISION, timeout_s=300).check()
+    assert "Installing" not in said
+    assert "MISSING" not in said and "limited" not in said, said
+    assert "kernel datapath of Open vSwitch" in said
+    assert "link latency can be emulated" in said
+
+
+def test_the_main_job_runs_on_the_kernel_datapath(guest: Machine) -> None:
+    """`system@` is how Open vSwitch calls a datapath of the kernel; it is asked while the run goes on."""
+    asked = guest.run(WATCHED, timeout_s=400).check()
+    log, _, result = asked.partition("\nRESULT\n")
+    assert "system@" in log and "netdev@" not in log, log
+    found = json.loads(result)
+    assert found["versions"]["datapath"] == "kernel"
+    assert found["controller"]["name"] == "ryu"
+    assert found["fabric"]["gpus"] == 16
+    assert [row["wrong"] for row in found["rows"]] == [0] * len(found["rows"])
+    assert found["reroutes"] and "rail:1" in found["reroutes"][0]["why"]
+    assert found["health"][-1]["elements"]["rail:1"] < 0.5
+
+
+WATCHED = """
+cd /tmp; rm -f result.json
+railweave run --json result.json >run.log 2>&1 &
+run=$!
+while kill -0 $run 2>/dev/null; do
+    for pid in $(pgrep -u vagrant -x ovs-vswitchd); do
+        # the control socket is in the lab's own /run
+        sudo nsenter -t $pid -m -n sh -c 'for s in /run/railweave/shard*/ovs-vswitchd.*.ctl; do
+            ovs-appctl -t $s dpif/show | head -1; done' 2>/dev/null && break
+    done
+    sleep 2
+done
+wait $run || { cat run.log; exit 1; }
+echo RESULT; cat result.json
+"""
+
+
+@pytest.mark.parametrize(
+    "fabric",
+    [
+        ("--domains", "2", "--rails", "2", "--fault", "at=0s down rail:1"),
+        ("--topology", "torus", "--shape", "2x2x2", "--router", "dor", "--fault", "none"),
+    ],
+    ids=["rail-only", "torus"],
+)
+def test_every_link_carries_what_the_table_says(guest: Machine, fabric: tuple[str, ...]) -> None:
+    document = json.loads(railweave(guest, "verify", *fabric, *SLOW, "--json").check())
+    assert document["rows"] and all(row["sound"] for row in document["rows"]), document["rows"]
+
+
+def test_a_declared_latency_is_the_time_on_the_way(guest: Machine) -> None:
+    """50 ms a link, four links on the longest way of a neighbour: its one packet of 4 KiB arrives after 200 ms."""
+    declared_us = 0.05 * 3e-6 * 1e6
+    far = ("--domain-latency", f"{declared_us}us", "--rail-latency", f"{declared_us}us")
+    words = ("--domains", "2", "--rails", "2", "--collective", "send-recv", "--size", "4096", "--iterations", "6",
+             "--fault", "none", *SLOW)  # fmt: skip
+    near_s, far_s = (
+        median(row["time_us"] for row in run(guest, *words, *more)["rows"]) / 1e6 for more in ((), far)
+    )
+    assert far_s - near_s == pytest.approx(4 * 0.05, rel=0.1)
+
+
+def test_what_netem_loses_is_sent_again(guest: Machine) -> None:
+    """5 % on each of a rail's links, on ways of two: about one packet in ten that took that rail."""
+    words = ("--domains", "2", "--rails", "2", "--router", "shortest", "--size", "512K", "--iterations", "4",
+             "--rail-latency", "0.03us", "--fault", "at=iter:0 loss rail:1 rate=5%", *SLOW)  # fmt: skip
+    found = run(guest, *words)
+    sent, again = (sum(row[key] for row in found["rows"]) for key in ("packets_sent", "retransmitted"))
+    assert 0.005 < again / sent < 0.1
+
+
+def test_the_same_fault_ends_in_the_same_choice_of_rail(guest: Machine) -> None:
+    """The rail that carries most after rail 1 fell is the one that its pairs were moved to."""
+    words = ("--domains", "2", "--rails", "4", "--size", "256K", "--iterations", "8", "--fault",
+             "at=iter:2 degrade rail:1 to=20%", *SLOW)  # fmt: skip
+    chosen = {}
+    for datapath in ("kernel", "userspace"):
+        found = run(guest, *words, "--datapath", datapath)
+        assert found["versions"]["datapath"] == datapath
+        assert found["reroutes"], found["fidelity"]
+        carried = {f"r{rail}": 0.0 for rail in range(4)}
+        for link in found["links"]:
+            rail = link["name"].partition("->")[2]
+            if rail in carried:
+                carried[rail] += link["bytes"]
+        assert min(carried, key=carried.__getitem__) == "r1"
+        chosen[datapath] = max(carried, key=carried.__getitem__)
+    assert chosen["kernel"] == chosen["userspace"]
+
+
+def test_a_killed_switch_loses_its_traffic_until_it_is_back(guest: Machine) -> None:
+    """The kernel would go on with the flows it knows; a killed switch forwards nothing on either datapath."""
+    words = ("--domains", "2", "--rails", "2", "--size", "256K", "--iterations", "4", *SLOW)
+    healthy = run(guest, *words, "--fault", "none")
+    killed = run(guest, *words, "--fault", "at=iter:1 kill switch:r0 back=2s")
+    slowest = max(row["time_us"] for row in healthy["rows"])
+    assert max(row["time_us"] for row in killed["rows"]) - slowest > 1.5e6
+
+
+def test_a_user_without_sudo_has_the_same_lab(guest: Machine) -> None:
+    assert (
+        guest.run(f"sudo -l -U {STRANGER}")
+        .stdout.strip()
+        .endswith("not allowed to run sudo on railweave-vm.")
+    )
+    found = findings(guest, STRANGER)
+    assert found["namespaces"] == (True, "network, mount and process namespaces open, as this user")
+    assert found["datapath"] == (True, "kernel datapath of Open vSwitch")
+    result = run(guest, "--domains", "2", "--rails", "2", "--iterations", "2", "--fault", "none", *SLOW,
+                 user=STRANGER)  # fmt: skip
+    assert result["versions"]["datapath"] == "kernel"
+
+
+def test_without_the_module_doctor_says_so_and_the_lab_runs_in_userspace(guest: Machine) -> None:
+    forbid = "/etc/modprobe.d/forbid.conf"
+    guest.run(f"echo 'install openvswitch /bin/false' > {forbid} && rmmod openvswitch", user="root").check()
+    try:
+        ok, detail = findings(guest)["datapath"]
+        assert ok is None and "no module openvswitch" in detail
+        refused = railweave(guest, "run", "--datapath", "kernel", "--fault", "none")
+        assert refused.code == 2 and "modprobe openvswitch" in refused.stderr
+    finally:
+        guest.run(f"rm {forbid} && modprobe openvswitch", user="root").check()
