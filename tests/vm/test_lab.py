@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
@@ -109,7 +111,18 @@ echo RESULT; cat result.json
     "fabric",
     [
         ("--domains", "2", "--rails", "2", "--fault", "at=0s down rail:1"),
-        ("--topology", "torus", "--shape", "2x2x2", "--router", "dor", "--fault", "none"),
+        (
+            "--topology",
+            "torus",
+            "--shape",
+            "2x2x2",
+            "--router",
+            "dor",
+            "--collective",
+            "ring-all-reduce",
+            "--fault",
+            "none",
+        ),
     ],
     ids=["rail-only", "torus"],
 )
@@ -135,27 +148,30 @@ def test_what_netem_loses_is_sent_again(guest: Machine) -> None:
     words = ("--domains", "2", "--rails", "2", "--router", "shortest", "--size", "512K", "--iterations", "4",
              "--rail-latency", "0.03us", "--fault", "at=iter:0 loss rail:1 rate=5%", *SLOW)  # fmt: skip
     found = run(guest, *words)
-    sent, again = (sum(row[key] for row in found["rows"]) for key in ("packets_sent", "retransmitted"))
+    sent, again = (sum(row[key] for row in found["rows"]) for key in ("packets", "retransmitted"))
     assert 0.005 < again / sent < 0.1
 
 
-def test_the_same_fault_ends_in_the_same_choice_of_rail(guest: Machine) -> None:
-    """The rail that carries most after rail 1 fell is the one that its pairs were moved to."""
-    words = ("--domains", "2", "--rails", "4", "--size", "256K", "--iterations", "8", "--fault",
-             "at=iter:2 degrade rail:1 to=20%", *SLOW)  # fmt: skip
-    chosen = {}
-    for datapath in ("kernel", "userspace"):
-        found = run(guest, *words, "--datapath", datapath)
+def test_the_same_fault_ends_in_the_same_choice_of_rail(guest: Machine, tmp_path: Path) -> None:
+    """The rail that carried most is the one that took what rail 1 was relieved of: here, and in this machine's own lab."""
+    words = ("run", "--domains", "2", "--rails", "4", "--size", "256K", "--iterations", "6", "--rate-scale", "1.5e-6",
+             "--fault", "at=iter:1 degrade rail:1 to=20%", "--json", "-")  # fmt: skip
+    here = subprocess.run(
+        [Path(sys.executable).with_name("railweave"), *words, "--datapath", "userspace", "--out", str(tmp_path / "run")],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    there = railweave(guest, *words).check()
+    for datapath, text in (("userspace", here.stdout), ("kernel", there)):
+        found = json.loads(text)
         assert found["versions"]["datapath"] == datapath
-        assert found["reroutes"], found["fidelity"]
-        carried = {f"r{rail}": 0.0 for rail in range(4)}
+        carried = dict.fromkeys(("r0", "r1", "r2", "r3"), 0.0)
         for link in found["links"]:
             rail = link["name"].partition("->")[2]
             if rail in carried:
                 carried[rail] += link["bytes"]
-        assert min(carried, key=carried.__getitem__) == "r1"
-        chosen[datapath] = max(carried, key=carried.__getitem__)
-    assert chosen["kernel"] == chosen["userspace"]
+        order = sorted(carried, key=carried.__getitem__)
+        # the lowest of the healthy rails: best fit takes the first of equals
+        assert (order[0], order[-1]) == ("r1", "r0"), (datapath, carried, found["reroutes"])
 
 
 def test_a_killed_switch_loses_its_traffic_until_it_is_back(guest: Machine) -> None:
@@ -168,11 +184,7 @@ def test_a_killed_switch_loses_its_traffic_until_it_is_back(guest: Machine) -> N
 
 
 def test_a_user_without_sudo_has_the_same_lab(guest: Machine) -> None:
-    assert (
-        guest.run(f"sudo -l -U {STRANGER}")
-        .stdout.strip()
-        .endswith("not allowed to run sudo on railweave-vm.")
-    )
+    assert "not allowed to run sudo" in guest.run(f"sudo -l -U {STRANGER}").stdout
     found = findings(guest, STRANGER)
     assert found["namespaces"] == (True, "network, mount and process namespaces open, as this user")
     assert found["datapath"] == (True, "kernel datapath of Open vSwitch")
