@@ -96,8 +96,9 @@ fi
 if [ "$what" = vm ]; then
     printf 'openvswitch\nsch_netem\n' | as_root tee /etc/modules-load.d/railweave.conf >/dev/null
     as_root modprobe -a openvswitch sch_netem
-    # a switch of the userspace datapath sends all its packets through one buffer
-    echo 'net.core.wmem_max = 8388608' | as_root tee /etc/sysctl.d/railweave.conf >/dev/null
+    # a switch sends all its packets, or hears of all new flows, through few sockets
+    printf 'net.core.wmem_max = 8388608\nnet.core.rmem_max = 8388608\n' |
+        as_root tee /etc/sysctl.d/railweave.conf >/dev/null
     as_root sysctl --quiet --load /etc/sysctl.d/railweave.conf
     as_root ln -sf "$venv/bin/railweave" /usr/local/bin/railweave
     # other users of this machine may run labs as well: the way to .venv is open to them

@@ -16,8 +16,8 @@ SYS_PIDFD_GETFD = 438
 CLOSERS = 64
 
 
-def borrowed_packet_sockets(pid: int) -> list[socket.socket]:
-    """Descriptors of our own for the AF_PACKET sockets of process `pid`; none if it has ended."""
+def borrowed_sockets(pid: int, family: socket.AddressFamily) -> list[socket.socket]:
+    """Descriptors of our own for the sockets of that family of process `pid`; none if it has ended."""
     found = []
     libc = ctypes.CDLL(None, use_errno=True)
     try:
@@ -35,7 +35,7 @@ def borrowed_packet_sockets(pid: int) -> list[socket.socket]:
                         f"cannot borrow a socket of process {pid}: {os.strerror(ctypes.get_errno())}."
                     )
                 sock = socket.socket(fileno=fd)
-                if sock.family == socket.AF_PACKET:
+                if sock.family == family:
                     found.append(sock)
                 else:
                     sock.close()
@@ -53,7 +53,7 @@ def closing_together(pids: Sequence[int]) -> Iterator[None]:
     Closing a packet socket waits for a grace period of the kernel, some 10 ms. A process that ends waits for
     each in turn; threads that close at once wait together.
     """
-    sockets = [sock for pid in pids for sock in borrowed_packet_sockets(pid)]
+    sockets = [sock for pid in pids for sock in borrowed_sockets(pid, socket.AF_PACKET)]
     try:
         yield
     finally:

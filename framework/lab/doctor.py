@@ -26,6 +26,7 @@ from railweave.framework.registry import Registers
 from railweave.framework.registry import load as load_registers
 
 ENOUGH_BUFFER = 8 << 20
+LIMITS = ("wmem_max", "rmem_max")
 DEFAULT_CONTROLLER = KINDS["controller"]
 CONTROLLER_WITHIN_S = 30.0
 
@@ -43,7 +44,7 @@ class Finding:
 def findings() -> list[Finding]:
     """Look at everything; the last findings come from a small lab that is brought up and down for it."""
     registers = load_registers()
-    found = [_programs(), _namespaces(), _tun(), *_controllers(registers), _sender_buffer()]
+    found = [_programs(), _namespaces(), _tun(), *_controllers(registers), _buffers()]
     if any(f.ok is False for f in found):
         return [*found, Finding("lab", None, "not tried: what it needs is missing", "mend the above first")]
     return found + _lab(registers)
@@ -119,14 +120,20 @@ def _cannot_start(controller: Controller) -> str:
             controller.stop()
 
 
-def _sender_buffer() -> Finding:
-    limit = int(Path("/proc/sys/net/core/wmem_max").read_text())
-    if limit >= ENOUGH_BUFFER or "--user" not in unshare_command():
-        return Finding("send buffer", True, f"net.core.wmem_max is {limit >> 10} KiB")
+def _buffers() -> Finding:
+    """A switch sends through one socket where it is a process, and hears of new flows by a few where it is not."""
+    limits = {f"net.core.{name}": int(Path(f"/proc/sys/net/core/{name}").read_text()) for name in LIMITS}
+    found = ", ".join(f"{name} is {limit >> 10} KiB" for name, limit in limits.items())
+    small = [name for name, limit in limits.items() if limit < ENOUGH_BUFFER]
+    if not small or "--user" not in unshare_command():
+        return Finding("buffers", True, found)
+    mend = " ".join(f"{name}={ENOUGH_BUFFER}" for name in small)
     return Finding(
-        "send buffer", None, f"net.core.wmem_max is {limit >> 10} KiB: all queues of a switch share twice that",
-        f"as root: sysctl -w net.core.wmem_max={ENOUGH_BUFFER}; or run as root",
-    )  # fmt: skip
+        "buffers",
+        None,
+        f"{found}: all queues of a switch share twice that",
+        f"as root: sysctl -w {mend}; or run as root",
+    )
 
 
 def _lab(registers: Registers) -> list[Finding]:
@@ -147,8 +154,8 @@ def _lab(registers: Registers) -> list[Finding]:
                 + (f": {facts['refusal']}" if facts["refusal"] else ""), MEND),
         Finding("netem", facts["netem"] or None, "link latency can be emulated" if facts["netem"]
                 else "this kernel has no netem: link latencies must be 0", "as root: modprobe sch_netem; or the VM lab"),
-        Finding("lab", True, f"{facts['gpus']} GPUs up in {facts['bring_up_s']:.1f} s, send buffer "
-                f"{facts['send_buffer_bytes'] >> 10} KiB"),
+        Finding("lab", True, f"{facts['gpus']} GPUs up in {facts['bring_up_s']:.1f} s" + (
+                f", send buffer {facts['send_buffer_bytes'] >> 10} KiB" if facts["send_buffer_bytes"] else "")),
         Finding("capacity", True, f"{facts['hops_per_core_s']:,.0f} packet-hops/s per core, "
                 f"{facts['hops_s']:,.0f} in all; rate scale {facts['rate_scale']:.2g} for the main job"),
     ]  # fmt: skip

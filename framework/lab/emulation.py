@@ -86,7 +86,10 @@ class Emulation:
             self.fabric, self.shards, self.placement, self.hosts, kernel_datapath=self.kernel_datapath
         )
         self.net.start(CONTROLLER_PORT)
-        if not self.kernel_datapath:
+        if self.kernel_datapath:
+            for shard in self.shards:
+                shard.widen_miss_buffers()
+        else:
             self.send_buffer_bytes = min(self._widen(shard) for shard in self.shards)
 
     def _widen(self, shard: OvsShard) -> int:
@@ -187,7 +190,9 @@ class Emulation:
         Whether its links were still shaped; where not, they are again when this returns.
         """
         shard.start_switch()
-        if not self.kernel_datapath:
+        if self.kernel_datapath:
+            shard.widen_miss_buffers()
+        else:
             self._widen(shard)
         links = self._links_of[shard.index]
         wanted = [(self._interface[link], float(self.rates_bps[link])) for link in links]

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from railweave.framework.errors import LabError, MachineError
-from railweave.framework.lab.borrowing import borrowed_packet_sockets, closing_together
+from railweave.framework.lab.borrowing import borrowed_sockets, closing_together
 from railweave.framework.lab.namespaces import NetNamespace
 
 RUN_DIR = Path("/run/railweave")
@@ -20,7 +20,7 @@ SWITCH = "ovs-vswitchd"
 """The daemon that switches; its partner is ovsdb-server."""
 SCHEMAS = ("/usr/share/openvswitch/vswitch.ovsschema", "/usr/local/share/openvswitch/vswitch.ovsschema")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-SEND_BUFFER_BYTES, RECEIVE_BUFFER_BYTES = 64 << 20, 4 << 20
+SEND_BUFFER_BYTES, RECEIVE_BUFFER_BYTES, MISS_BUFFER_BYTES = 64 << 20, 4 << 20, 64 << 20
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 
 
@@ -144,7 +144,7 @@ class OvsShard:
         net.core.wmem_max and rmem_max. 0 if the sender is not open yet (it opens with the first packet).
         """
         reached = 0
-        for sock in borrowed_packet_sockets(self.pids[SWITCH]):
+        for sock in borrowed_sockets(self.pids[SWITCH], socket.AF_PACKET):
             with sock:
                 _enlarge(sock, SO_RCVBUFFORCE, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
                 interface, protocol, *_ = sock.getsockname()
@@ -152,6 +152,16 @@ class OvsShard:
                     _enlarge(sock, SO_SNDBUFFORCE, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
                     reached = sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
         return reached
+
+    def widen_miss_buffers(self) -> None:
+        """Enlarge the sockets by which the kernel asks ovs-vswitchd for the way of packets it has no flow for.
+
+        Every packet of a new flow waits there until the first one has its answer, and what does not fit is lost:
+        by default (net.core.rmem_default) 24 packets of 4 KiB for all switches of the shard.
+        """
+        for sock in borrowed_sockets(self.pids[SWITCH], socket.AF_NETLINK):
+            with sock:
+                _enlarge(sock, SO_RCVBUFFORCE, socket.SO_RCVBUF, MISS_BUFFER_BYTES)
 
     def halt(self) -> None:
         """Let the switch stand still while its interfaces are taken away."""
