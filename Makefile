@@ -31,11 +31,11 @@ dev:
 
 test-vm: dev
 	$(BIN)/python -m tests.vm.needs qemu
-	$(BIN)/pytest tests/vm/test_lab.py
+	$(BIN)/pytest -v --durations=12 tests/vm/test_lab.py
 
 test-vagrant: dev
 	$(BIN)/python -m tests.vm.needs vagrant
-	$(BIN)/pytest tests/vm/test_vagrant.py
+	$(BIN)/pytest -s -v tests/vm/test_vagrant.py
 
 clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
