@@ -29,12 +29,14 @@ setup:
 dev:
 	.ci/provision.sh dev
 
-test-vm: dev
-	$(BIN)/python -m tests.vm.needs qemu
+test-vm:
+	@python3 -m tests.vm.needs qemu
+	@$(MAKE) --no-print-directory dev
 	$(BIN)/pytest -v --durations=12 tests/vm/test_lab.py
 
-test-vagrant: dev
-	$(BIN)/python -m tests.vm.needs vagrant
+test-vagrant:
+	@python3 -m tests.vm.needs vagrant
+	@$(MAKE) --no-print-directory dev
 	$(BIN)/pytest -s -v tests/vm/test_vagrant.py
 
 clean:

@@ -241,7 +241,7 @@ def test_where_user_namespaces_are_forbidden_it_says_so(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     done = railweave(*SMALL, "--out", str(tmp_path / "run"), prefix=prefix)
     assert done.returncode == 2
-    assert "may not make user namespaces" in done.stderr and "max_user_namespaces" in done.stderr
+    assert "may not make private namespaces" in done.stderr and "max_user_namespaces" in done.stderr
     assert not (tmp_path / "run").exists()
 
 

@@ -176,11 +176,10 @@ def test_the_same_fault_ends_in_the_same_choice_of_rail(guest: Machine, tmp_path
 
 def test_a_killed_switch_loses_its_traffic_until_it_is_back(guest: Machine) -> None:
     """The kernel would go on with the flows it knows; a killed switch forwards nothing on either datapath."""
-    words = ("--domains", "2", "--rails", "2", "--size", "256K", "--iterations", "4", *SLOW)
-    healthy = run(guest, *words, "--fault", "none")
-    killed = run(guest, *words, "--fault", "at=iter:1 kill switch:r0 back=2s")
-    slowest = max(row["time_us"] for row in healthy["rows"])
-    assert max(row["time_us"] for row in killed["rows"]) - slowest > 1.5e6
+    found = run(guest, "--domains", "2", "--rails", "2", "--size", "256K", "--iterations", "4", "--fault",
+                "at=iter:1 kill switch:r0 back=2s", *SLOW)  # fmt: skip
+    seconds = [row["time_us"] / 1e6 for row in found["rows"] if row["iteration"] is not None]
+    assert seconds[1] - max(seconds[0], *seconds[2:4]) > 1.5
 
 
 def test_a_user_without_sudo_has_the_same_lab(guest: Machine) -> None:
@@ -203,3 +202,16 @@ def test_without_the_module_doctor_says_so_and_the_lab_runs_in_userspace(guest: 
         assert refused.code == 2 and "modprobe openvswitch" in refused.stderr
     finally:
         guest.run(f"rm {forbid} && modprobe openvswitch", user="root").check()
+
+
+def test_where_namespaces_are_refused_doctor_says_so_and_sudo_runs_the_lab(guest: Machine) -> None:
+    knob = "user.max_user_namespaces"
+    before = guest.run(f"sysctl -n {knob}", user="root").check().strip()
+    guest.run(f"sysctl -w {knob}=0", user="root").check()
+    try:
+        small = ("run", "--domains", "2", "--rails", "2", "--iterations", "1", "--fault", "none", *SLOW)
+        refused = railweave(guest, *small)
+        assert refused.code == 2 and knob in refused.stderr and "With sudo a lab runs" in refused.stderr
+        run(guest, *small[1:], user="root")
+    finally:
+        guest.run(f"sysctl -w {knob}={before}", user="root").check()
