@@ -69,11 +69,13 @@ fi
 
 if [ ! -f "$stamp" ] || [ pyproject.toml -nt "$stamp" ]; then
     export PIP_DISABLE_PIP_VERSION_CHECK=1
-    # uv installs in a third of pip's time; where it cannot be had, pip does the same
+    # uv installs in a third of pip's time; where it cannot be had, pip does the same. On a machine for labs alone the
+    # doctor below compiles what labs use, on others all is compiled, for those who may not write here
+    [ "$what" = vm ] && compile="" || compile=--compile-bytecode
     uv=$(command -v uv || echo "$venv/bin/uv")
     [ -x "$uv" ] || "$venv/bin/pip" install --quiet --no-compile uv || true
-    UV_NATIVE_TLS=1 "$uv" pip install --quiet --compile-bytecode --python "$venv/bin/python" --build-constraints "$constraints" \
-        --editable ".[$extras]" ||
+    UV_NATIVE_TLS=1 "$uv" pip install --quiet $compile --python "$venv/bin/python" \
+        --build-constraints "$constraints" --editable ".[$extras]" ||
         PIP_CONSTRAINT=$constraints PIP_BUILD_CONSTRAINT=$constraints \
             "$venv/bin/pip" install --quiet --editable ".[$extras]"
     touch "$venv/.emu" "$stamp"
