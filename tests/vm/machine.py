@@ -91,7 +91,9 @@ class Machine:
         end = time.monotonic() + BOOT_WITHIN_S
         while True:
             # the guest's boot cannot be awaited from here: the port answers, by qemu, before its sshd does
-            if self.run("systemctl is-system-running --wait", user="root", timeout_s=60).stdout.strip():
+            if self.run(
+                "systemctl is-system-running --wait", user="root", timeout_s=BOOT_WITHIN_S
+            ).stdout.strip():
                 return
             if self._qemu.poll() is not None:
                 raise RuntimeError(f"qemu ended ({self._qemu.returncode}): {self._words.read_text()[-2000:]}")
