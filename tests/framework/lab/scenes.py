@@ -56,43 +56,51 @@ def _cable() -> tuple[NetNamespace, socket.socket, socket.socket]:
     return near, sockets[0], sockets[1]
 
 
-def train(packets: int, size: int, rate_bps: float) -> dict[str, Any]:
-    """Arrival of the last of `packets` back-to-back packets, in packet times."""
+def trains(packets: int, size: int, rate_bps: float, times: int) -> dict[str, Any]:
+    """Arrival of the last of `packets` back-to-back packets, in packet times, of each of `times` trains."""
     near, sender, receiver = _cable()
     shaping.shape(near, [("a", rate_bps, 0.0)])
     shaping.verify(near, [("a", rate_bps)])
     frame = bytes.fromhex("ffffffffffff02000000000188b5") + bytes(size - 14)
-    began = time.monotonic()
-    for _ in range(packets):
-        sender.send(frame)
     receiver.settimeout(30)
-    for _ in range(packets):
-        receiver.recv(64)
-    return {"packet_times": (time.monotonic() - began) * rate_bps / (8 * size)}
+    packet_times = []
+    for _ in range(times):
+        began = time.monotonic()
+        for _ in range(packets):
+            sender.send(frame)
+        for _ in range(packets):
+            receiver.recv(64)
+        packet_times.append((time.monotonic() - began) * rate_bps / (8 * size))
+        time.sleep(2 * 8 * size / rate_bps)  # the bucket fills again
+    return {"packet_times": packet_times}
 
 
-def queue(packets: int, size: int, rate_bps: float) -> dict[str, Any]:
-    """What telemetry says while a train drains: first backlog and the service rate, and after it drained."""
+def drains(packets: int, size: int, rate_bps: float, times: int) -> list[dict[str, Any]]:
+    """What telemetry says while each of `times` trains drains: first backlog, service rates, and once it is idle."""
     near, sender, _receiver = _cable()
     shaping.shape(near, [("a", rate_bps, 0.0)])
     telemetry = Telemetry([(ShardQueues(near, ["a"]), np.array([0]))], 1)
     frame = bytes.fromhex("ffffffffffff02000000000188b5") + bytes(size - 14)
     up = np.ones(1, bool)
-    began = time.monotonic()
-    for _ in range(packets):
-        sender.send(frame)
-    looks = [telemetry.measure(began, up)]
-    while looks[-1].queue_bytes[0] > 0:
-        time.sleep(0.02)
-        looks.append(telemetry.measure(began, up))
-    rates = [float(m.service_bps[0]) for m in looks if not np.isnan(m.service_bps[0])]
-    return {
-        "first_queue_packets": float(looks[0].queue_bytes[0]) / size,
-        "rates": rates,
-        "sent_packets": float(sum(m.sent_packets[0] for m in looks)),
-        "sent_bytes": float(sum(m.sent_bytes[0] for m in looks)),
-        "idle_has_rate": not np.isnan(telemetry.measure(began, up).service_bps[0]),
-    }
+    found = []
+    for _ in range(times):
+        began = time.monotonic()
+        for _ in range(packets):
+            sender.send(frame)
+        looks = [telemetry.measure(began, up)]
+        while looks[-1].queue_bytes[0] > 0:
+            time.sleep(0.02)
+            looks.append(telemetry.measure(began, up))
+        rates = [float(m.service_bps[0]) for m in looks if not np.isnan(m.service_bps[0])]
+        found.append({
+            "first_queue_packets": float(looks[0].queue_bytes[0]) / size,
+            "rates": rates,
+            "sent_packets": float(sum(m.sent_packets[0] for m in looks)),
+            "sent_bytes": float(sum(m.sent_bytes[0] for m in looks)),
+            "idle_has_rate": not np.isnan(telemetry.measure(began, up).service_bps[0]),
+        })  # fmt: skip
+        time.sleep(2 * 8 * size / rate_bps)  # the bucket fills again
+    return found
 
 
 def unshaped_is_refused() -> dict[str, Any]:

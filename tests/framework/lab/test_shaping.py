@@ -12,9 +12,10 @@ pytestmark = pytest.mark.lab
 @pytest.mark.parametrize("packets", [8, 32])
 def test_a_train_takes_its_packet_times_less_one(packets: int) -> None:
     """A real link takes n packet times; a token bucket lets the first packet go at once, so n - 1. The bucket's
-    50 microseconds and late timers move that by a few hundredths."""
-    found = inside("train", packets, 1000, 2e6)
-    assert packets - 1.1 <= found["packet_times"] <= packets - 0.5
+    50 microseconds move that by a few hundredths. A busy machine makes trains late, never early: the quickest of
+    some tells."""
+    found = inside("trains", packets, 1000, 2e6, 9)["packet_times"]
+    assert packets - 1.1 <= min(found) <= packets - 0.5, found
 
 
 def test_a_rate_that_is_not_the_one_asked_fails_the_run() -> None:
