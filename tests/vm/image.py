@@ -6,22 +6,30 @@ its own `provision.sh` has to bring.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import inspect
 import os
+import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 HOME = Path(os.environ.get("RAILWEAVE_VM_DIR", "/var/tmp/railweave-vm"))
 """Where images and boxes are kept; safe to delete."""
 
+SUITE = os.environ.get("RAILWEAVE_VM_SUITE", "bookworm")
+"""The Debian in the machine: bookworm (12) as in the Vagrantfile, or trixie (13), whose kernel restricts user namespaces
+by AppArmor where it is told to, as Ubuntu's does."""
+
 DISK_BYTES = 8 << 30
 PACKAGES = (
     "systemd", "systemd-sysv", "systemd-resolved", "udev", "dbus", "kmod", "linux-image-cloud-amd64",
-    "initramfs-tools", "openssh-server", "sudo", "rsync", "ca-certificates", "iproute2", "procps", "python3",
+    "initramfs-tools", "openssh-server", "sudo", "rsync", "ca-certificates", "iproute2", "procps", "python3", "apparmor",
 )  # fmt: skip
 """A bare box; no make, no pip, no Open vSwitch."""
 
@@ -79,15 +87,50 @@ def digest(*parts: str | bytes) -> str:
 
 def build() -> Image:
     """The image, made now or earlier. Raises CalledProcessError with mmdebstrap's last words on stderr."""
-    recipe = digest(inspect.getsource(sys.modules[__name__]), *_certificates().values())
-    image = Image(HOME / f"image-{recipe}")
+    recipe = digest(SUITE, inspect.getsource(sys.modules[__name__]), *_certificates().values())
+    image = Image(HOME / f"image-{SUITE}-{recipe}")
     if not image.disk.exists():
-        making = HOME / f"image-{recipe}.making"
+        making = image.folder.with_suffix(".making")
         shutil.rmtree(making, ignore_errors=True)
         making.mkdir(parents=True)
         _make(Image(making))
         making.rename(image.folder)
     return image
+
+
+@contextmanager
+def in_use() -> Iterator[None]:
+    """To be held while images and machines are used. Whoever comes when nobody else does clears up: what a killed run
+    left, and of everything that is kept by its contents all but the newest."""
+    HOME.mkdir(parents=True, exist_ok=True)
+    with (HOME / "in-use").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # somebody else is at work, and cleared up when he came
+            pass
+        else:
+            _clear_up()
+        fcntl.flock(file, fcntl.LOCK_SH)
+        yield
+
+
+def _clear_up() -> None:
+    newest: dict[tuple[Path, str], Path] = {}
+    for path in sorted([*HOME.glob("*"), *HOME.glob("image-*/*")], key=lambda path: path.stat().st_mtime):
+        kind, dash, _ = path.name.rpartition("-")
+        if path.name.startswith("running-") or path.suffix == ".making":
+            _remove(path)
+        elif dash and kind.startswith(("image", "provisioned", "vagrant")):
+            if (older := newest.get((path.parent, kind))) is not None:
+                _remove(older)
+            newest[path.parent, kind] = path
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _certificates() -> dict[str, bytes]:
@@ -113,7 +156,7 @@ def _make(image: Image) -> None:
         "--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*",
         "--dpkgopt=path-exclude=/usr/share/locale/*",
         f"--customize-hook={hook} \"$1\" {folder}",
-        "bookworm", str(image.root), *([str(SOURCES)] if SOURCES.exists() else []),
+        SUITE, str(image.root), *_sources(folder),
     ]  # fmt: skip
     with (folder / "mmdebstrap.log").open("w") as log:
         done = subprocess.run(words, stdout=log, stderr=subprocess.STDOUT, check=False)
@@ -121,6 +164,16 @@ def _make(image: Image) -> None:
         print("\n".join((folder / "mmdebstrap.log").read_text().splitlines()[-20:]), file=sys.stderr)
         done.check_returncode()
     pack(image.root, image.disk)
+
+
+def _sources(folder: Path) -> list[str]:
+    """Where this machine has its own packages from, for the suite that is asked for."""
+    if not SOURCES.exists():
+        return []
+    here = platform.freedesktop_os_release()["VERSION_CODENAME"]
+    ours = folder / SOURCES.name
+    ours.write_text(SOURCES.read_text().replace(here, SUITE))
+    return [str(ours)]
 
 
 def pack(root: Path, disk: Path) -> None:

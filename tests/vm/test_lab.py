@@ -215,3 +215,62 @@ def test_where_namespaces_are_refused_doctor_says_so_and_sudo_runs_the_lab(guest
         run(guest, *small[1:], user="root")
     finally:
         guest.run(f"sysctl -w {knob}={before}", user="root").check()
+
+
+RESTRICT = """
+set -e
+grep -q userns_create /sys/kernel/security/apparmor/features/namespaces/mask || exit 77
+profile=/etc/apparmor.d/no-userns
+printf 'abi <abi/4.0>,\\nprofile no-userns /usr/bin/unshare flags=(attach_disconnected) {\\n  allow all,\\n  deny userns,\\n}\\n' >$profile
+apparmor_parser -r $profile
+# Ubuntu's kernel says that it restricts; this one cannot be made to say so, hence a copy of its folder that does
+cp -r /proc/sys/kernel /run/kernel 2>/dev/null || true
+echo 1 >/run/kernel/apparmor_restrict_unprivileged_userns
+mount --bind /run/kernel /proc/sys/kernel
+"""
+SAY_NO_MORE = "umount /proc/sys/kernel"
+"""With something mounted in it a /proc is no pattern for a namespace's own: the kernel would refuse that."""
+RELEASE = f"""
+{SAY_NO_MORE}
+for profile in /etc/apparmor.d/no-userns /etc/apparmor.d/railweave-*; do apparmor_parser -R $profile; rm $profile; done
+rm -r /run/kernel ~vagrant/railweave/.venv/bin/railweave-unshare
+"""
+
+KILLED = """
+cd /tmp
+railweave run >/dev/null 2>&1 &
+until switches=$(pgrep -u vagrant -x ovs-vswitchd); do kill -0 $! || exit 1; sleep 0.2; done
+kill -KILL $!
+for pid in $switches; do timeout 20 tail -s 0.2 --pid=$pid -f /dev/null || exit 1; done
+pgrep -u vagrant -x 'ovs-vswitchd|ovsdb-server|unshare|railweave-unsha' || echo nothing is left
+"""
+
+
+def test_apparmor_restricts_namespaces_and_a_profile_opens_them(guest: Machine) -> None:
+    """As Ubuntu 24.04 does, by a profile that denies user namespaces to `unshare`: AppArmor's own refusal, and the
+    profile that `provision.sh` brings against it. Debian 12's kernel is too old for it."""
+    restricted = guest.run(RESTRICT, user="root")
+    if restricted.code == 77:
+        pytest.skip(
+            "this kernel's AppArmor knows no user namespaces; RAILWEAVE_VM_SUITE=trixie has one that does"
+        )
+    restricted.check()
+    small = ("--domains", "2", "--rails", "2", "--iterations", "1", "--fault", "none", *SLOW)
+    try:
+        said = railweave(guest, "doctor", user=STRANGER)
+        assert said.code == 2 and "AppArmor restricts user namespaces" in said.stdout, said
+        assert "make setup" in said.stdout and "apparmor_restrict_unprivileged_userns=0" in said.stdout
+        refused = railweave(guest, "run", *small, user=STRANGER)
+        assert refused.code == 2 and "AppArmor restricts user namespaces" in refused.stderr, refused
+        run(guest, *small, user="root")
+
+        guest.run("railweave/.ci/provision.sh run").check()
+        guest.run(SAY_NO_MORE, user="root").check()
+        ok, detail = findings(guest, STRANGER)["namespaces"]
+        assert ok and "as this user" in detail
+        result = run(guest, *small, user=STRANGER)
+        assert result["versions"]["datapath"] == "kernel"
+        assert guest.run(KILLED, timeout_s=100).check().splitlines()[-1] == "nothing is left"
+        assert guest.run("unshare --user true").code == 1  # AppArmor still refuses it to others
+    finally:
+        guest.run(RELEASE, user="root")
