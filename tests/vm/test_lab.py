@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import pytest
@@ -94,14 +93,16 @@ WATCHED = """
 cd /tmp; rm -f result.json
 railweave run --json result.json >run.log 2>&1 &
 run=$!
-while kill -0 $run 2>/dev/null; do
+answer=
+while [ -z "$answer" ] && kill -0 $run 2>/dev/null; do
     for pid in $(pgrep -u vagrant -x ovs-vswitchd); do
         # the control socket is in the lab's own /run
-        sudo nsenter -t $pid -m -n sh -c 'for s in /run/railweave/shard*/ovs-vswitchd.*.ctl; do
-            ovs-appctl -t $s dpif/show | head -1; done' 2>/dev/null && break
+        answer=$(sudo nsenter -t $pid -m -n sh -c 'for s in /run/railweave/shard*/ovs-vswitchd.*.ctl; do
+            ovs-appctl -t $s dpif/show | grep @; done' 2>/dev/null) && break
     done
     sleep 2
 done
+echo "$answer"
 wait $run || { cat run.log; exit 1; }
 echo RESULT; cat result.json
 """
@@ -132,15 +133,14 @@ def test_every_link_carries_what_the_table_says(guest: Machine, fabric: tuple[st
 
 
 def test_a_declared_latency_is_the_time_on_the_way(guest: Machine) -> None:
-    """50 ms a link, four links on the longest way of a neighbour: its one packet of 4 KiB arrives after 200 ms."""
+    """50 ms a link, four links on the longest way of a neighbour: its one packet of 4 KiB arrives after 200 ms, for an
+    idle link's token bucket lets it go at once. A slow machine makes that longer, never shorter: the quickest tells."""
     declared_us = 0.05 * 3e-6 * 1e6
-    far = ("--domain-latency", f"{declared_us}us", "--rail-latency", f"{declared_us}us")
-    words = ("--domains", "2", "--rails", "2", "--collective", "send-recv", "--size", "4096", "--iterations", "6",
-             "--fault", "none", *SLOW)  # fmt: skip
-    near_s, far_s = (
-        median(row["time_us"] for row in run(guest, *words, *more)["rows"]) / 1e6 for more in ((), far)
-    )
-    assert far_s - near_s == pytest.approx(4 * 0.05, rel=0.1)
+    found = run(guest, "--domains", "2", "--rails", "2", "--collective", "send-recv", "--size", "4096", "--iterations",
+                "8", "--domain-latency", f"{declared_us}us", "--rail-latency", f"{declared_us}us", "--fault", "none",
+                *SLOW)  # fmt: skip
+    quickest_s = min(row["time_us"] for row in found["rows"] if row["iteration"] is not None) / 1e6
+    assert quickest_s == pytest.approx(4 * 0.05, rel=0.1)
 
 
 def test_what_netem_loses_is_sent_again(guest: Machine) -> None:
@@ -184,9 +184,6 @@ def test_a_killed_switch_loses_its_traffic_until_it_is_back(guest: Machine) -> N
 
 def test_a_user_without_sudo_has_the_same_lab(guest: Machine) -> None:
     assert "not allowed to run sudo" in guest.run(f"sudo -l -U {STRANGER}").stdout
-    found = findings(guest, STRANGER)
-    assert found["namespaces"] == (True, "network, mount and process namespaces open, as this user")
-    assert found["datapath"] == (True, "kernel datapath of Open vSwitch")
     result = run(guest, "--domains", "2", "--rails", "2", "--iterations", "2", "--fault", "none", *SLOW,
                  user=STRANGER)  # fmt: skip
     assert result["versions"]["datapath"] == "kernel"
@@ -196,7 +193,9 @@ def test_without_the_module_doctor_says_so_and_the_lab_runs_in_userspace(guest: 
     forbid = "/etc/modprobe.d/forbid.conf"
     guest.run(f"echo 'install openvswitch /bin/false' > {forbid} && rmmod openvswitch", user="root").check()
     try:
-        ok, detail = findings(guest)["datapath"]
+        found = findings(guest, STRANGER)
+        assert found["namespaces"] == (True, "network, mount and process namespaces open, as this user")
+        ok, detail = found["datapath"]
         assert ok is None and "no module openvswitch" in detail
         refused = railweave(guest, "run", "--datapath", "kernel", "--fault", "none")
         assert refused.code == 2 and "modprobe openvswitch" in refused.stderr
