@@ -32,7 +32,7 @@ dev:
 test-vm:
 	@python3 -m tests.vm.needs qemu
 	@$(MAKE) --no-print-directory dev
-	$(BIN)/pytest -v --durations=12 tests/vm/test_lab.py
+	$(BIN)/pytest -v --durations=12 tests/vm/test_image.py tests/vm/test_lab.py
 
 test-vagrant:
 	@python3 -m tests.vm.needs vagrant
