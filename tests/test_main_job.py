@@ -235,13 +235,25 @@ def test_without_open_vswitch_it_says_so(tmp_path: Path) -> None:
 
 def test_where_user_namespaces_are_forbidden_it_says_so(tmp_path: Path) -> None:
     prefix = (
-        "unshare", "--user", "--map-user=1000", "--keep-caps", "sh", "-ec",
+        "unshare", "--user", "--map-user=1000", "--map-group=1000", "--keep-caps", "sh", "-ec",
         'echo 0 >/proc/sys/user/max_user_namespaces; exec "$@"', "sh",
     )  # fmt: skip
     tmp_path.chmod(0o777)
     done = railweave(*SMALL, "--out", str(tmp_path / "run"), prefix=prefix)
     assert done.returncode == 2
     assert "may not make private namespaces" in done.stderr and "max_user_namespaces" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_where_proc_is_masked_as_in_containers_it_says_so(tmp_path: Path) -> None:
+    prefix = (
+        "unshare", "--user", "--map-user=1000", "--map-group=1000", "--keep-caps", "--mount", "sh", "-ec",
+        'mount --bind /dev/null /proc/loadavg; exec "$@"', "sh",
+    )  # fmt: skip
+    tmp_path.chmod(0o777)
+    done = railweave(*SMALL, "--out", str(tmp_path / "run"), prefix=prefix)
+    assert done.returncode == 2
+    assert "mount /proc failed" in done.stderr and "systempaths=unconfined" in done.stderr
     assert not (tmp_path / "run").exists()
 
 

@@ -74,7 +74,8 @@ def _namespaces() -> Finding:
     def look() -> str:
         done = subprocess.run([*unshare_command(), tool("true")], capture_output=True, text=True, check=False)
         if done.returncode:
-            raise MachineError(f"private namespaces are refused: {done.stderr.strip()}. {namespaces_mend()}")
+            said = done.stderr.strip()
+            raise MachineError(f"private namespaces are refused: {said}. {namespaces_mend(said)}")
         return "network, mount and process namespaces open" + (
             "" if "--user" not in unshare_command() else ", as this user"
         )

@@ -20,8 +20,14 @@ APPARMOR_RESTRICTION = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_use
 STOP_WITHIN_S = 10.0
 
 
-def namespaces_mend() -> str:
-    """What opens private namespaces to this user, where the kernel refuses them."""
+def namespaces_mend(said: str) -> str:
+    """What opens private namespaces to this user, where the kernel refuses them; `said`: unshare's own words."""
+    if "mount /proc failed" in said:
+        return (
+            "Something is mounted within this /proc, as container engines do, and the kernel then gives user namespaces "
+            "none of their own. It works outside the container, or where its /proc is whole (Docker: --security-opt "
+            "systempaths=unconfined). With sudo a lab runs as it is."
+        )
     if APPARMOR_RESTRICTION.exists() and APPARMOR_RESTRICTION.read_text().strip() == "1":
         return (
             "AppArmor restricts user namespaces on this machine, as on Ubuntu 24.04. Either `make setup` gives this "
@@ -135,7 +141,7 @@ class Sandbox:
         refused = [line for line in said.splitlines() if line.partition(" ")[0].endswith("unshare:")]
         if refused:
             return MachineError(
-                f"this user may not make private namespaces ({refused[-1]}). {namespaces_mend()}"
+                f"this user may not make private namespaces ({refused[-1]}). {namespaces_mend(refused[-1])}"
             )
         tail = "\n".join(said.splitlines()[-15:]) or "it said nothing"
         return LabError(f"the lab ended by itself (exit {code}):\n{tail}")

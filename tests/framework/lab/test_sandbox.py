@@ -20,12 +20,12 @@ def test_an_apparmor_restriction_is_named_with_its_two_mends(
     restriction = tmp_path / "apparmor_restrict_unprivileged_userns"
     monkeypatch.setattr(sandbox, "APPARMOR_RESTRICTION", restriction)
     restriction.write_text("1\n")
-    mend = sandbox.namespaces_mend()
+    mend = sandbox.namespaces_mend("unshare: unshare failed: Permission denied")
     assert "AppArmor" in mend and "sudo" in mend
     assert "`make setup`" in mend and "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0" in mend
     for unrestricted in ("0\n", None):
         restriction.write_text(unrestricted) if unrestricted else restriction.unlink()
-        mend = sandbox.namespaces_mend()
+        mend = sandbox.namespaces_mend("unshare: unshare failed: Permission denied")
         assert "AppArmor" not in mend and "user.max_user_namespaces" in mend and "sudo" in mend
 
 
