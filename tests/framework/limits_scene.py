@@ -62,7 +62,7 @@ def main(rate_bps: float, size: int, trains: list[tuple[int, float]]) -> dict[st
     for i, t in enumerate(at):
         earliest = max(earliest, t / packet_s - i)
         excess = max(excess, i + 1 - t / packet_s + earliest)
-    return {"excess_packets": excess, "bucket_packets": shaping.CATCH_UP_S / packet_s}
+    return {"excess_packets": excess}
 
 
 if __name__ == "__main__":
