@@ -1,5 +1,5 @@
-# `make run` sets up what is missing and runs the main job; `make test` sets up and tests everything.
-# Only the system packages ask for sudo, once; running never does. PYTHON=/path/to/python chooses one.
+# `make run` sets the machine up and runs the main job; `make test` sets it up and runs every check and test.
+# Installing system packages needs sudo, once; running does not. PYTHON=/path/to/python selects the interpreter.
 
 BIN := .venv/bin
 
@@ -40,11 +40,11 @@ test-vagrant:
 	$(BIN)/pytest -s -v tests/vm/test_vagrant.py
 
 clean:
-	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv build dist .links/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 help:
-	@echo "make run           set up what is missing, then run the main job"
-	@echo "make test          set up what is missing, then lint, types, import rules, unit and lab tests"
-	@echo "make test-vm       the lab in a virtual machine: kernel datapath, netem (root, qemu; docs/vm.md)"
-	@echo "make test-vagrant  the Vagrantfile from vagrant up to vagrant destroy (root, vagrant; docs/vm.md)"
-	@echo "make clean         remove the environment and caches"
+	@echo "make run           set the machine up, then run the main job"
+	@echo "make test          set the machine up, then lint, types, import rules, unit and lab tests"
+	@echo "make test-vm       test the lab in a virtual machine: kernel datapath, netem (root, qemu; docs/vm.md)"
+	@echo "make test-vagrant  test the Vagrantfile, from vagrant up to vagrant destroy (root, vagrant; docs/vm.md)"
+	@echo "make clean         remove the environment and all caches"

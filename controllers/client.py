@@ -1,37 +1,34 @@
-"""The lab's side of a controller: starts the process, speaks to it, and never waits for it."""
+"""The lab's side of a controller: starts the process and exchanges messages with it, without blocking."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import select
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from railweave.controllers import wire
-from railweave.controllers.frames import HEADER_BYTES, NUMBERS
-from railweave.framework.addressing import dpid
-from railweave.framework.channel import Channel
-from railweave.framework.errors import ChannelClosedError, ControllerError
-from railweave.framework.hookspecs import Event
+from railweave.controllers.frames import NUMBERS
+from railweave.controllers.packages import check_installed
+from railweave.framework.errors import ControllerError
 from railweave.framework.model import Rule, RuleUpdate
+from railweave.framework.model.addressing import dpid
+from railweave.framework.model.events import ControllerEvent, ProcessDied
 from railweave.framework.parameters import Parameter, Value
+from railweave.framework.processes.child import ChildProcess, Surroundings
+from railweave.framework.processes.udp_frame import HEADER_BYTES
 
 STOP_S = 2.0
-WHY_LINES = 12
-LOG_TAIL_BYTES = 4096
 
 
 class PatientSocket(socket.socket):
-    """A socket whose `sendall` never waits: what the kernel does not take yet is kept for `flush`."""
+    """A socket whose `sendall` never blocks: it keeps what the kernel does not accept yet for `flush`."""
 
-    def __init__(self, fileno: int) -> None:
-        super().__init__(fileno=fileno)
+    def __init__(self, replaced: socket.socket) -> None:
+        super().__init__(fileno=replaced.detach())
         self._rest = bytearray()
 
     def sendall(self, data: Any, flags: int = 0) -> None:
@@ -39,7 +36,7 @@ class PatientSocket(socket.socket):
         self.flush()
 
     def flush(self) -> bool:
-        """Whether something is left. Raises BrokenPipeError or ConnectionResetError when nobody will read it."""
+        """Whether data is left. Raises BrokenPipeError or ConnectionResetError if the peer is gone."""
         with contextlib.suppress(BlockingIOError):
             while self._rest:
                 del self._rest[: self.send(self._rest, socket.MSG_DONTWAIT)]
@@ -47,11 +44,11 @@ class PatientSocket(socket.socket):
 
 
 class ControllerProcess:
-    """A controller of the register: the shape is hookspecs.Controller.
+    """Supervises a controller process for the lab; implements hookspecs.Controller.
 
-    `fileno()` stays the same from the first `start` to `stop`, over restarts. Commands given while the process
-    is starting wait for it; commands to a dead one are dropped, since `died` is reported and its successor
-    needs the whole intent anyway.
+    `fileno()` stays the same from the first `start` to `stop`, over restarts. Commands to a starting process
+    wait until it reads them. Commands to a dead one are dropped: ProcessDied is reported, and its successor
+    needs all rules anyway.
     """
 
     parameters: tuple[Parameter, ...] = ()
@@ -59,47 +56,38 @@ class ControllerProcess:
     def __init__(self, library: str, summary: str) -> None:
         self.summary = summary
         self._library = library
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ChildProcess | None = None
         self._socket: PatientSocket | None = None
-        self._channel: Channel | None = None
         self._epoll: select.epoll | None = None
-        self._log = Path()
-        self._log_begin = 0
 
     def configured(self, options: Mapping[str, Value]) -> ControllerProcess:
+        """A controller for one run. Raises NotInstalledError if its library is missing."""
+        check_installed(self._library)
         return ControllerProcess(self._library, self.summary)
 
     def start(self, listeners: Sequence[int], log_path: str) -> None:
-        """Start the process, again after `died`. `ready` follows; then give it the whole intent.
+        """Start the process, again after ProcessDied. After ProcessReady, call `set_rules`.
 
-        The thread that calls this must outlive the process: the kernel ends the process with it.
+        The calling thread must outlive the process, because the kernel ends the process with that thread.
         """
         if self._process is not None:
-            raise ControllerError(f"{self._library} is already running. Stop it, or wait for its `died`.")
-        self._log = Path(log_path)
-        ours, theirs = socket.socketpair()
-        with ours, theirs, self._log.open("ab") as log:
-            self._log_begin = log.tell()
-            command = [sys.executable, "-P", "-W", "ignore", "-m", "railweave.controllers.launcher"]
-            command += ["--library", self._library, "--parent", str(os.getpid())]
-            command += ["--channel", str(theirs.fileno()), "--listeners", *map(str, listeners)]
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=_environment(),
-                pass_fds=[theirs.fileno(), *listeners],
-                start_new_session=True,  # a Ctrl-C is the lab's to handle
-            )
-            self._socket = PatientSocket(ours.detach())
-        self._channel = Channel(self._socket)
+            raise ControllerError(f"{self._library} is already running. Stop it first.")
+        arguments = [self._library, *map(str, listeners)]
+        surroundings = Surroundings(log_path, listeners, _environment(), own_session=True)
+        self._process = ChildProcess(
+            self._library, "railweave.controllers.launcher", arguments, surroundings, self._patient
+        )
+        assert self._socket is not None
         if self._epoll is None:
             self._epoll = select.epoll()
         self._epoll.register(self._socket.fileno(), select.EPOLLIN)
 
+    def _patient(self, replaced: socket.socket) -> PatientSocket:
+        self._socket = PatientSocket(replaced)
+        return self._socket
+
     def fileno(self) -> int:
-        """Readable when `events` has something to do."""
+        """Readable when `events` should be called."""
         if self._epoll is None:
             raise ControllerError(f"{self._library} was not started; it has no descriptor to wait on.")
         return self._epoll.fileno()
@@ -110,94 +98,75 @@ class ControllerProcess:
         return self._process.pid
 
     def set_rules(self, rules: Sequence[Rule]) -> None:
-        self._post(wire.set_rules(rules))
+        self._post("set_rules", wire.rows(rules))
 
     def apply(self, update: RuleUpdate) -> None:
-        self._post(wire.apply(update))
+        self._post("apply", update.version, wire.phases(update))
 
     def retire(self, version: int) -> None:
-        self._post(wire.retire(version))
+        self._post("retire", version)
 
     def send_train(self, switch: int, port: int, packets: int, size_bytes: int, timed: int = 0) -> None:
         """`size_bytes` is the whole frame without its FCS."""
         if timed and (packets < 2 or not 0 < timed < NUMBERS):
             raise ControllerError(
-                f"timed train {timed} of {packets} packets: its number lies in 1..{NUMBERS - 1}, and it takes a "
-                "first packet and a last."
+                f"timed train {timed} of {packets} packets: its number must be in 1..{NUMBERS - 1}, and it "
+                "needs 2 packets or more."
             )
         if size_bytes < HEADER_BYTES or packets < 1:
             raise ControllerError(
-                f"a train of {packets} packets of {size_bytes} bytes: it takes 1 packet or more, of "
-                f"{HEADER_BYTES} bytes (its headers) or more."
+                f"train of {packets} packets of {size_bytes} bytes: it needs 1 packet or more, of "
+                f"{HEADER_BYTES} bytes (the headers) or more."
             )
-        self._post(wire.train(dpid(switch), port, packets, size_bytes, timed))
+        self._post("send_train", dpid(switch), port, packets, size_bytes, timed)
 
     def poll_ports(self, number: int) -> None:
-        self._post(wire.poll(number))
+        self._post("poll_ports", number)
 
-    def events(self) -> list[Event]:
-        """What has happened since; the last is `died` when the process is gone."""
-        if self._channel is None:
+    def events(self) -> list[ControllerEvent]:
+        """The events since the last call; ProcessDied comes last if the process has ended."""
+        if self._process is None:
             return []
         self._flush()
-        try:
-            messages = self._channel.poll()
-        except ChannelClosedError:
-            return [Event("died", {"why": self._why()})]
-        return [Event(message.pop("kind"), message) for message in messages]
+        events = self._process.events()
+        if events and isinstance(events[-1], ProcessDied):
+            self._end_process()
+        return events
 
     def stop(self) -> None:
-        """End the process and wait for it. It has nothing to save: the switches keep their rules."""
+        """End the process and wait for its end; the switches keep their rules."""
         if self._process is not None:
-            self._process.terminate()
-            self._reap()
+            self._end_process()
         if self._epoll is not None:
             self._epoll.close()
             self._epoll = None
 
-    def _post(self, message: Any) -> None:
-        if self._channel is not None:
-            with contextlib.suppress(ChannelClosedError):  # `events` will report it, with the reason
-                self._channel.send(message)
+    def _end_process(self) -> None:
+        assert self._process is not None
+        self._process.stop(STOP_S, signal.SIGTERM)
+        self._process = self._socket = None
+
+    def _post(self, command: str, *arguments: Any) -> None:
+        if self._process is not None:
+            self._process.send([command, *arguments])  # if it has ended, `events` reports that and the reason
             self._flush()
 
     def _flush(self) -> None:
-        """Send what waits, and be woken when there is room for what still does."""
+        """Send what is queued, and watch for room in the socket while something is left."""
         assert self._socket is not None and self._epoll is not None
         left = False
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # `events` will report it
             left = self._socket.flush()
         self._epoll.modify(self._socket.fileno(), select.EPOLLIN | (select.EPOLLOUT if left else 0))
 
-    def _why(self) -> str:
-        status = self._reap()
-        how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
-        with self._log.open("rb") as log:
-            log.seek(max(self._log_begin, self._log.stat().st_size - LOG_TAIL_BYTES))
-            lines = log.read().decode(errors="replace").splitlines()[-WHY_LINES:]
-        said = "; its last words:\n" + "\n".join(lines) if lines else " without a word"
-        return f"{self._library} {how}{said}"
-
-    def _reap(self) -> int:
-        """The exit status of a process that is ending; one that does not is killed."""
-        assert self._process is not None and self._channel is not None
-        try:
-            status = self._process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            status = self._process.wait()
-        self._channel.close()
-        self._process = self._channel = self._socket = None
-        return status
-
 
 def _environment() -> dict[str, str]:
-    """Ours, with two of the libraries' own switches that cut Ryu's start-up to under a half.
+    """Two settings that more than halve Ryu's start-up.
 
-    No DNS under eventlet (nothing here resolves a name), and the standard library's distutils, where there is
-    one (Ryu compares one version string; setuptools' replacement imports half of setuptools).
+    eventlet without DNS (nothing here resolves a name), and the standard library's distutils where it exists
+    (Ryu compares one version string; setuptools' replacement imports half of setuptools).
     """
-    environment = dict(os.environ, EVENTLET_NO_GREENDNS="yes")
+    environment = {"EVENTLET_NO_GREENDNS": "yes"}
     if sys.version_info < (3, 12):
         environment["SETUPTOOLS_USE_DISTUTILS"] = "stdlib"
     return environment

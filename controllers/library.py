@@ -1,8 +1,7 @@
-"""The OpenFlow library of this process, Ryu or os-ken, under one set of names. Nothing else imports either.
+"""The OpenFlow library of this process (Ryu, os-ken or c65of); only this module imports it.
 
-Which of the two is asked for by the environment variable RAILWEAVE_OPENFLOW_LIBRARY, which the launcher sets
-before this module is first imported: applications derive from the library's classes, so the choice must stand
-when they are defined.
+The environment variable RAILWEAVE_OPENFLOW_LIBRARY selects the library. It must be set before this module is
+first imported, because the application's classes derive from the library's.
 """
 
 from __future__ import annotations
@@ -14,15 +13,32 @@ import traceback
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from railweave.controllers.packages import PACKAGES
+
 VARIABLE = "RAILWEAVE_OPENFLOW_LIBRARY"
-PACKAGES = {"ryu": "ryu", "os-ken": "os_ken"}
 NAME = os.environ.get(VARIABLE, "ryu")
+ECHO_INTERVAL_S = 5.0
+ECHO_UNANSWERED = 2
+"""A switch that answers nothing for about 15 s is disconnected; an update would wait for it for ever."""
+
+_APPLICATIONS = {"ryu": "RyuApp", "os-ken": "OSKenApp", "c65of": "OFApp"}
+_C65OF = {
+    "base.app_manager": "app",
+    "controller.event": "app",
+    "controller.handler": "app",
+    "controller.controller": "controller",
+    "controller.ofp_event": "ofp_event",
+    "lib.hub": "hub",
+    "ofproto.ofproto_v1_3": "ofproto",
+    "ofproto.ofproto_v1_3_parser": "ofproto.parser",
+}
+"""Where c65of keeps what Ryu and os-ken have in these modules."""
 
 Handler = TypeVar("Handler", bound=Callable[..., None])
 
 
 class _AlreadyHandled:
-    """What eventlet.wsgi.ALREADY_HANDLED was before eventlet 0.30.3 took it away: an empty answer."""
+    """Replaces eventlet.wsgi.ALREADY_HANDLED, an empty response that eventlet 0.30.3 removed."""
 
     def __iter__(self) -> Iterator[bytes]:
         import eventlet.wsgi
@@ -32,10 +48,10 @@ class _AlreadyHandled:
 
 
 def _prepare_eventlet() -> None:
-    """Make eventlet fit for Ryu; must come before Ryu's first import.
+    """Patch the standard library, and eventlet for Ryu; must precede Ryu's first import.
 
-    Ryu's app_manager imports its web server, which wants a name that eventlet has dropped. Threads stay
-    real: nothing here starts any, and greening them costs a warning per lock made before.
+    Ryu's app_manager imports its web server, which needs a name that eventlet has removed. Threads are left
+    alone: nothing here starts one, and patching them causes a warning for every existing lock.
     """
     import eventlet
 
@@ -46,46 +62,73 @@ def _prepare_eventlet() -> None:
 
 
 def _module(path: str) -> Any:
-    return importlib.import_module(f"{PACKAGES[NAME]}.{path}")
+    return importlib.import_module(f"{PACKAGES[NAME]}.{_C65OF[path] if NAME == 'c65of' else path}")
 
 
 if NAME == "ryu":
     _prepare_eventlet()
 
-# The order matters to both libraries: app_manager and controller import each other.
+# The order matters to Ryu and os-ken: app_manager and controller import each other.
 app_manager = _module("base.app_manager")
 ofp_event = _module("controller.ofp_event")
 event = _module("controller.event")
-ofp_handler = _module("controller.ofp_handler")
 controller = _module("controller.controller")
+handler = _module("controller.handler")
 hub = _module("lib.hub")
 ofproto = _module("ofproto.ofproto_v1_3")
 parser = _module("ofproto.ofproto_v1_3_parser")
-CONF = _module("cfg").CONF
 
-App = app_manager.RyuApp if NAME == "ryu" else app_manager.OSKenApp
-MAIN: str = _module("controller.handler").MAIN_DISPATCHER
-DEAD: str = _module("controller.handler").DEAD_DISPATCHER
+App = getattr(app_manager, _APPLICATIONS[NAME])
+MAIN: str = handler.MAIN_DISPATCHER
+DEAD: str = handler.DEAD_DISPATCHER
 
 
 def handles(event_class: Any, *states: str) -> Callable[[Handler], Handler]:
-    """Decorate an application's method as the handler of an event, in these states of a connection (all, if
-    none is named).
+    """Decorate an application's method as the handler of an event, in these states of a connection (default:
+    all).
 
-    A handler that raises ends the process. The libraries would log and go on with half an update done;
-    whoever started the process restarts it and hands over the whole intent, which is always right.
+    A handler that raises ends the process. The libraries would log the exception and continue with an update
+    half done; the lab restarts the process and sends it all rules again, which is always correct.
     """
 
-    def decorate(handler: Handler) -> Handler:
-        @functools.wraps(handler)
+    def decorate(handle_event: Handler) -> Handler:
+        @functools.wraps(handle_event)
         def handle(*args: Any) -> None:
             try:
-                handler(*args)
+                handle_event(*args)
             except Exception:  # noqa: BLE001 - printed, and the process ends
                 traceback.print_exc()
                 os._exit(1)
 
-        marked: Handler = _module("controller.handler").set_ev_cls(event_class, list(states))(handle)
-        return marked
+        registered: Handler = handler.set_ev_cls(event_class, list(states))(handle)
+        return registered
 
     return decorate
+
+
+def connection(datapath_class: Callable[..., Any], sock: Any, address: Any) -> Any:
+    """The datapath of an accepted connection, with our echo interval."""
+    if NAME != "c65of":  # `run` sets it in their global configuration
+        return datapath_class(sock, address)
+    return datapath_class(
+        sock, address, echo_request_interval=ECHO_INTERVAL_S, max_unreplied_echo_requests=ECHO_UNANSWERED
+    )
+
+
+def run(application: str, listeners: Any, **arguments: Any) -> None:
+    """Run the application in a module of this name, and the library's OpenFlow handshake, for ever.
+
+    `listeners` replaces the library's own server; `arguments` go to the application's class.
+    """
+    manager = app_manager.AppManager.get_instance()
+    if NAME == "c65of":
+        manager.load_apps(["c65of.controller", application])
+        arguments["controller"] = listeners
+    else:
+        config = _module("cfg").CONF
+        config([], project="railweave", default_config_files=[], default_config_dirs=[])
+        config.set_override("echo_request_interval", ECHO_INTERVAL_S)
+        config.set_override("maximum_unreplied_echo_requests", ECHO_UNANSWERED)
+        _module("controller.ofp_handler").OpenFlowController = lambda: listeners
+        manager.load_apps([application])
+    hub.joinall(manager.instantiate_apps(**arguments))

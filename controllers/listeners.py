@@ -1,4 +1,4 @@
-"""Accepts switches on sockets that were opened, and put into their namespaces, by whoever started us."""
+"""Accepts switches on listening sockets that the lab opened, one in each of its network namespaces."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import traceback
 from collections.abc import Sequence
 from typing import Any
 
-from railweave.controllers.library import controller, hub
+from railweave.controllers.library import connection, controller, hub
 
 
 class Connection(controller.Datapath):  # type: ignore[misc]
-    """A datapath that ends under both hubs.
+    """A datapath whose end is reported by every library.
 
-    When a switch leaves, the library ends the sending thread by killing it. os-ken's native threads cannot be
-    killed, and wait for something to send: the connection would never be reported dead.
+    When a switch leaves, the libraries kill the sending thread. os-ken's native threads cannot be killed and
+    wait for something to send, so the connection would never be reported as dead.
     """
 
     def _recv_loop(self) -> None:
@@ -28,27 +28,32 @@ class Connection(controller.Datapath):  # type: ignore[misc]
 
 
 class InheritedListeners:
-    """Stands where the library starts its own server, and opens nothing: it accepts on the given descriptors."""
+    """Replaces the library's own server: accepts on the given descriptors and opens nothing."""
 
     def __init__(self, descriptors: Sequence[int]) -> None:
         self._sockets = [socket.socket(fileno=descriptor) for descriptor in descriptors]
 
     def __call__(self) -> None:
-        hub.joinall([hub.spawn(self._accept, listener) for listener in self._sockets])
+        """How Ryu and os-ken run a server."""
+        hub.joinall(self.start())
 
-    def _accept(self, listener: socket.socket) -> None:
-        """Accept for ever. The descriptor is shared with our starter and with who served it before us, and so
-        is its blocking mode."""
-        listener.setblocking(True)
-        try:
-            while True:
-                with contextlib.suppress(ConnectionAbortedError):  # a switch that gave up while it queued
-                    hub.spawn(_serve, *listener.accept())
-        except OSError:
-            traceback.print_exc()
-            os._exit(1)
+    def start(self) -> list[Any]:
+        """How c65of starts a server: the threads that accept."""
+        return [hub.spawn(_accept, listener) for listener in self._sockets]
+
+
+def _accept(listener: socket.socket) -> None:
+    """Accept for ever. The lab and earlier controllers share the socket, and with it its blocking mode."""
+    listener.setblocking(True)
+    try:
+        while True:
+            with contextlib.suppress(ConnectionAbortedError):  # a switch that gave up while it queued
+                hub.spawn(_serve, *listener.accept())
+    except OSError:
+        traceback.print_exc()
+        os._exit(1)
 
 
 def _serve(sock: Any, address: Any) -> None:
-    with contextlib.closing(Connection(sock, address)) as datapath:
+    with contextlib.closing(connection(Connection, sock, address)) as datapath:
         datapath.serve()

@@ -1,41 +1,50 @@
 """OpenFlow 1.3 messages from rules. Pure: the same rule gives the same bytes.
 
-The library writes every field and every instruction, but each distinct one only once: most of a flow-mod's
-cost in Python is the checking and packing of its match, and rules share their fields.
+The library encodes every field and every instruction, but each distinct one only once: most of a flow-mod's
+cost in Python is the checking and packing of its match, and rules have most of their fields in common.
 """
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Iterable
 from typing import Any
 
 from railweave.controllers.library import ofproto, parser
-from railweave.framework.addressing import ipv4_text
-from railweave.framework.model import Match, Output, Rule, SetDscp
+from railweave.framework.model import Action, Match, Output, Rule, SetDscp
+from railweave.framework.model.addressing import ipv4_text
 
 ETH_TYPE_IPV4 = 0x0800
 IP_PROTO_UDP = 17
 WHOLE_COOKIE = (1 << 64) - 1
 HEAD_BYTES = 64
-"""What the controller is sent of a packet that a rule outputs to it: its headers."""
-BUNDLE_FLAGS = ofproto.ONF_BF_ATOMIC | ofproto.ONF_BF_ORDERED
+"""How much of a packet a rule sends to the controller: its headers."""
+ONF = 0x4F4E4600
+BUNDLE_CONTROL, BUNDLE_ADD = 2300, 2301
+OPEN_REQUEST, COMMIT_REQUEST = 0, 4
+ATOMIC_ORDERED = 1 | 2
 
+_BUNDLE_CONTROL = struct.Struct("!IHH")
+_BUNDLE_ADD = struct.Struct("!I2xH")
+BUNDLED_AT = ofproto.OFP_EXPERIMENTER_HEADER_SIZE + _BUNDLE_ADD.size
+"""Where the change begins in a bundle-add message."""
 _MATCH_HEAD = struct.Struct("!HH")
 
 
-class WrittenMatch(parser.OFPMatch):  # type: ignore[misc]
+class EncodedMatch(parser.OFPMatch):  # type: ignore[misc]
     """A match whose bytes are known."""
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+    def __init__(self, fields: bytes) -> None:
+        length = _MATCH_HEAD.size + len(fields)
+        self.data = _MATCH_HEAD.pack(ofproto.OFPMT_OXM, length) + fields + bytes(-length % 8)
 
     def serialize(self, buf: bytearray, offset: int) -> int:
         buf[offset:] = self.data
         return len(self.data)
 
 
-class WrittenInstruction(parser.OFPInstruction):  # type: ignore[misc]
+class EncodedInstruction(parser.OFPInstruction):  # type: ignore[misc]
     """An instruction whose bytes are known."""
 
     def __init__(self, data: bytes) -> None:
@@ -46,71 +55,22 @@ class WrittenInstruction(parser.OFPInstruction):  # type: ignore[misc]
         buf[offset:] = self.data
 
 
-class Parts:
-    """Matches and instructions as the library writes them, each distinct field or action list once."""
-
-    def __init__(self) -> None:
-        self._fields: dict[tuple[str, Any], bytes] = {}
-        self._matches: dict[Match, WrittenMatch] = {}
-        self._instructions: dict[tuple[Any, int | None], list[WrittenInstruction]] = {}
-        self.anything = _written_match(b"")
-
-    def match(self, match: Match) -> WrittenMatch:
-        """IPv4, and what `match` asks for, in the order of field numbers (prerequisites first)."""
-        if match not in self._matches:
-            self._matches[match] = self._write(match)
-        return self._matches[match]
-
-    def instructions(self, rule: Rule) -> list[WrittenInstruction]:
-        """Apply-actions, or nothing, which drops. An output to the port the packet came from becomes IN_PORT:
-        a switch does not send a packet back otherwise."""
-        key = (rule.actions, rule.match.in_port)
-        if key not in self._instructions:
-            self._instructions[key] = _instructions(rule)
-        return self._instructions[key]
-
-    def _write(self, match: Match) -> WrittenMatch:
-        field = self._field
-        data = field("eth_type", ETH_TYPE_IPV4)
-        if match.in_port is not None:
-            data = field("in_port", match.in_port) + data
-        if match.ip_dscp is not None:
-            data += field("ip_dscp", match.ip_dscp)
-        if match.udp_src is not None:
-            data += field("ip_proto", IP_PROTO_UDP)
-        if match.ipv4_src is not None:
-            data += field("ipv4_src", match.ipv4_src)
-        if match.ipv4_dst is not None:
-            data += field("ipv4_dst", match.ipv4_dst)
-        if match.udp_src is not None:
-            data += field("udp_src", match.udp_src)
-        return _written_match(data)
-
-    def _field(self, name: str, value: int | tuple[int, int]) -> bytes:
-        key = (name, value)
-        if key not in self._fields:
-            given: Any = value
-            if isinstance(value, tuple):  # a switch refuses bits of a value outside its mask
-                given = (ipv4_text(value[0] & value[1]), ipv4_text(value[1]))
-            written = bytearray()
-            ofproto.oxm_serialize(*ofproto.oxm_from_user(name, given), written, 0)
-            self._fields[key] = bytes(written)
-        return self._fields[key]
+EVERYTHING = EncodedMatch(b"")
 
 
-def flow_mod(datapath: Any, rule: Rule, parts: Parts) -> Any:
-    """OFPFlowMod that adds the rule, or replaces the one of equal match and priority."""
+def flow_mod(datapath: Any, rule: Rule) -> Any:
+    """OFPFlowMod that adds the rule, or replaces the rule of the same match and priority."""
     return parser.OFPFlowMod(
         datapath,
         cookie=rule.cookie,
         priority=rule.priority,
-        match=parts.match(rule.match),
-        instructions=parts.instructions(rule),
+        match=_match(rule.match),
+        instructions=_instructions(rule.actions, rule.match.in_port),
     )
 
 
-def removal(datapath: Any, cookie: int, parts: Parts) -> Any:
-    """OFPFlowMod that deletes whatever carries exactly this cookie, in any table."""
+def removal(datapath: Any, cookie: int) -> Any:
+    """OFPFlowMod that deletes every flow with exactly this cookie, in any table."""
     return parser.OFPFlowMod(
         datapath,
         cookie=cookie,
@@ -119,37 +79,46 @@ def removal(datapath: Any, cookie: int, parts: Parts) -> Any:
         command=ofproto.OFPFC_DELETE,
         out_port=ofproto.OFPP_ANY,
         out_group=ofproto.OFPG_ANY,
-        match=parts.anything,
+        match=EVERYTHING,
     )
 
 
-def bundle(datapath: Any, number: int, messages: Iterable[Any]) -> Iterable[Any]:
-    """The messages as one transaction: the switch makes all of them true at one instant, in their order, or
-    refuses all. It also applies them many times faster than one by one. Source: ONF extension 230."""
+def bundle(datapath: Any, number: int, changes: Iterable[Any]) -> Iterable[Any]:
+    """The changes as one transaction: the switch applies them in order and at one instant, or refuses them
+    all.
 
-    def control(type_: int) -> Any:
-        return parser.ONFBundleCtrlMsg(datapath, number, type_, BUNDLE_FLAGS, [])
+    A bundle also installs many times faster than single messages. Only Ryu and os-ken have classes for its
+    messages, so they are written as experimenter messages here. Source: ONF extension 230, sections 5 and 6.
+    """
 
-    yield control(ofproto.ONF_BCT_OPEN_REQUEST)
-    for message in messages:
-        yield parser.ONFBundleAddMsg(datapath, number, BUNDLE_FLAGS, message, [])
-    yield control(ofproto.ONF_BCT_COMMIT_REQUEST)
+    def experimenter(kind: int, body: bytes) -> Any:
+        return parser.OFPExperimenter(datapath, ONF, kind, body)
+
+    yield experimenter(BUNDLE_CONTROL, _BUNDLE_CONTROL.pack(number, OPEN_REQUEST, ATOMIC_ORDERED))
+    head = _BUNDLE_ADD.pack(number, ATOMIC_ORDERED)
+    for change in changes:
+        xid = datapath.set_xid(change)  # the change and the message that holds it must have the same
+        change.serialize()
+        add = experimenter(BUNDLE_ADD, head + change.buf)
+        add.xid = xid
+        yield add
+    yield experimenter(BUNDLE_CONTROL, _BUNDLE_CONTROL.pack(number, COMMIT_REQUEST, ATOMIC_ORDERED))
 
 
 def flow_request(datapath: Any) -> Any:
-    """Asks for every flow of every table."""
+    """Requests every flow of every table."""
     return parser.OFPFlowStatsRequest(
         datapath, 0, ofproto.OFPTT_ALL, ofproto.OFPP_ANY, ofproto.OFPG_ANY, 0, 0, parser.OFPMatch()
     )
 
 
 def port_request(datapath: Any) -> Any:
-    """Asks for the counters of every port."""
+    """Requests the counters of every port."""
     return parser.OFPPortStatsRequest(datapath, 0, ofproto.OFPP_ANY)
 
 
 def packet_out(datapath: Any, port: int, frame: bytes) -> Any:
-    """Sends `frame` out of `port`, past all tables."""
+    """Sends `frame` out of `port`, past all flow tables."""
     return parser.OFPPacketOut(
         datapath,
         buffer_id=ofproto.OFP_NO_BUFFER,
@@ -159,24 +128,48 @@ def packet_out(datapath: Any, port: int, frame: bytes) -> Any:
     )
 
 
-def _written_match(fields: bytes) -> WrittenMatch:
-    length = _MATCH_HEAD.size + len(fields)
-    return WrittenMatch(_MATCH_HEAD.pack(ofproto.OFPMT_OXM, length) + fields + bytes(-length % 8))
+@functools.cache
+def _match(match: Match) -> EncodedMatch:
+    """IPv4 and the fields of `match`, in the order of field numbers (prerequisites first)."""
+    fields = (
+        ("in_port", match.in_port),
+        ("eth_type", ETH_TYPE_IPV4),
+        ("ip_dscp", match.ip_dscp),
+        ("ip_proto", None if match.udp_src is None else IP_PROTO_UDP),
+        ("ipv4_src", match.ipv4_src),
+        ("ipv4_dst", match.ipv4_dst),
+        ("udp_src", match.udp_src),
+    )
+    return EncodedMatch(b"".join(_field(name, value) for name, value in fields if value is not None))
 
 
-def _instructions(rule: Rule) -> list[WrittenInstruction]:
-    if not rule.actions:
+@functools.cache
+def _field(name: str, value: int | tuple[int, int]) -> bytes:
+    user_value: Any = value
+    if isinstance(value, tuple):  # a switch refuses bits of a value outside its mask
+        user_value = (ipv4_text(value[0] & value[1]), ipv4_text(value[1]))
+    encoded = bytearray()
+    ofproto.oxm_serialize(*ofproto.oxm_from_user(name, user_value), encoded, 0)
+    return bytes(encoded)
+
+
+@functools.cache
+def _instructions(actions: tuple[Action, ...], in_port: int | None) -> list[EncodedInstruction]:
+    """Apply-actions, or nothing, which drops.
+
+    An output to the ingress port becomes IN_PORT; a switch would not send the packet back otherwise.
+    """
+    if not actions:
         return []
-    actions = []
-    for action in rule.actions:
+    applied = []
+    for action in actions:
         match action:
             case SetDscp(value):
-                actions.append(parser.OFPActionSetField(ip_dscp=value))
+                applied.append(parser.OFPActionSetField(ip_dscp=value))
             case Output(port):
-                back = port == rule.match.in_port
-                out = ofproto.OFPP_IN_PORT if back else port
+                out = ofproto.OFPP_IN_PORT if port == in_port else port
                 head = HEAD_BYTES if port == ofproto.OFPP_CONTROLLER else ofproto.OFPCML_MAX
-                actions.append(parser.OFPActionOutput(out, head))
-    written = bytearray()
-    parser.OFPInstructionActions(ofproto.OFPIT_APPLY_ACTIONS, actions).serialize(written, 0)
-    return [WrittenInstruction(bytes(written))]
+                applied.append(parser.OFPActionOutput(out, head))
+    encoded = bytearray()
+    parser.OFPInstructionActions(ofproto.OFPIT_APPLY_ACTIONS, applied).serialize(encoded, 0)
+    return [EncodedInstruction(bytes(encoded))]

@@ -1,4 +1,4 @@
-"""What the lab asks the controller to see for it: rounds of port counters, and trains by their ends."""
+"""Collects what the lab requests: the port counters of all switches, and the times of measuring trains."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from railweave.controllers.frames import FIRST, NUMBERS
+from railweave.framework.model.events import Event, PortCounts, TrainTimed
 
 PORT_COLUMNS = 6
 """dpid, port, received bytes, sent bytes, sent packets, age of the port in ms."""
@@ -21,48 +22,48 @@ class _Round:
 
 
 class PortRounds:
-    """Gathers the answers of all switches to one poll; `report("ports", number=, rows=)` once none is missing.
+    """Collects the answers of all switches to one poll, then calls `report(PortCounts(...))`.
 
-    `rows`: (n, 6) int64 of PORT_COLUMNS. One round at a time: a new one takes the place of one not yet answered.
+    `rows`: (n, 6) int64 of PORT_COLUMNS. A new round replaces one that is still incomplete.
     """
 
-    def __init__(self, report: Callable[..., None]) -> None:
+    def __init__(self, report: Callable[[Event], None]) -> None:
         self._report = report
         self._round: _Round | None = None
 
-    def begin(self, number: int, asked: Mapping[int, int]) -> None:
-        """`asked`: the request's number, by datapath id."""
-        self._round = _Round(number, dict(asked))
-        self._end_if_whole()
+    def begin(self, number: int, requests: Mapping[int, int]) -> None:
+        """`requests`: the number of each switch's request, by datapath id."""
+        self._round = _Round(number, dict(requests))
+        self._report_if_complete()
 
     def answer(self, dpid: int, request: int, rows: Iterable[Sequence[int]], more: bool) -> None:
-        """A part of a switch's answer, the last unless `more` follow."""
+        """A part of a switch's answer, the last one unless `more` follow."""
         if self._round is None or self._round.waiting.get(dpid) != request:
             return
         self._round.rows += rows
         if not more:
             del self._round.waiting[dpid]
-            self._end_if_whole()
+            self._report_if_complete()
 
     def gone(self, dpid: int) -> None:
         """The switch will not answer."""
         if self._round is not None and self._round.waiting.pop(dpid, None) is not None:
-            self._end_if_whole()
+            self._report_if_complete()
 
-    def _end_if_whole(self) -> None:
+    def _report_if_complete(self) -> None:
         if self._round is not None and not self._round.waiting:
             rows = np.array(self._round.rows, np.int64).reshape(-1, PORT_COLUMNS)
             number, self._round = self._round.number, None
-            self._report("ports", number=number, rows=rows)
+            self._report(PortCounts(number, rows))
 
 
 class TimedTrains:
-    """When trains were sent and their ends came back; `report("timed", number=, sent_s=, first_s=, last_s=)` then.
+    """Notes when trains are sent and when their ends return, then calls `report(TrainTimed(...))`.
 
-    A train that never comes back is forgotten when its number is used again.
+    A train that never returns is forgotten when its number is used again.
     """
 
-    def __init__(self, report: Callable[..., None]) -> None:
+    def __init__(self, report: Callable[[Event], None]) -> None:
         self._report = report
         self._sent: dict[int, float] = {}
         self._first: dict[int, float] = {}
@@ -77,5 +78,5 @@ class TimedTrains:
         if mark == FIRST:
             self._first[number] = now_s
         elif number in self._first:
-            times = {"sent_s": self._sent.pop(number), "first_s": self._first.pop(number), "last_s": now_s}
-            self._report("timed", number=number, **times)
+            sent_s, first_s = self._sent.pop(number), self._first.pop(number)
+            self._report(TrainTimed(number, sent_s, first_s, now_s))

@@ -1,10 +1,51 @@
-"""The ground that every other part of railweave stands on."""
+"""railweave: emulate the networks of AI clusters with real packets, and let measured link health steer the
+routes.
 
-from importlib.metadata import PackageNotFoundError, version
+    import railweave as rw
 
-try:
-    __version__ = version("railweave")
-except PackageNotFoundError:  # a source tree that was never installed
-    __version__ = "0+unknown"
+    result = rw.run(domains=4, rails=4, faults=["at=iter:4 degrade rail:1 to=20%"])
 
-__all__ = ["__version__"]
+The functions are those of `railweave.framework.api`; docs/python.md has an example of each. Names load when
+they are first used, so that importing the package costs next to nothing.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from railweave.framework.api import (
+        compare,
+        explain,
+        load,
+        loads,
+        read,
+        run,
+        topology,
+    )
+    from railweave.framework.errors import RailweaveError
+
+    __version__: str
+
+__all__ = ["RailweaveError", "__version__", "compare", "explain", "load", "loads", "read", "run", "topology"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            return version("railweave")
+        except PackageNotFoundError:  # a source tree that was never installed
+            return "0+unknown"
+    if name == "RailweaveError":
+        from railweave.framework.errors import RailweaveError
+
+        return RailweaveError
+    if name in __all__:
+        from railweave.framework import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

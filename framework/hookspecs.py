@@ -1,12 +1,14 @@
 """Every extension point: the hooks a plugin implements and the shapes of what it registers.
 
 A plugin is a module named under the entry-point group `railweave`. It implements any of the hooks below with
-`@hookimpl`. All registered objects carry `summary` (one line) and `parameters` (their options); an object with
-options is asked `configured(options)` once per run and answers with the object to use.
+`@hookimpl`. What it registers has every member of the Protocol of its kind; a missing one is refused when the
+command starts. A class that inherits the Protocol, as in `class Mine(Router)`, need not write the members
+that have a value or a body here.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -28,61 +30,73 @@ from railweave.framework.model import (
     RuleUpdate,
     Schedule,
 )
+from railweave.framework.model.events import ControllerEvent, RunEvent, TransportEvent
+from railweave.framework.model.findings import Findings
 from railweave.framework.parameters import Parameter, Value
 
 hookspec = pluggy.HookspecMarker("railweave")
 hookimpl = pluggy.HookimplMarker("railweave")
 
 
-class Configurable:
-    """Convenience base of registered objects without options."""
+class Configurable(Protocol):
+    """What every registered object has: one line on what it is, its options, and how it takes values."""
 
-    summary: str = ""
+    summary: str
     parameters: tuple[Parameter, ...] = ()
 
     def configured(self, options: Mapping[str, Value]) -> Any:
-        """The object to use with these (parsed, complete) options."""
+        """The object to use with these (parsed, complete) options; asked once per run."""
         return self
 
 
-class Topology(Protocol):
-    """Builds fabrics. `build` is pure; `params` are parsed and complete. Raises FabricError."""
+class Topology(Configurable, Protocol):
+    """Builds fabrics.
 
-    summary: str
-    parameters: tuple[Parameter, ...]
-
-    def build(self, params: Mapping[str, Value]) -> Fabric: ...
-
-
-class Router(Protocol):
-    """Decides paths. `serves` names the fabric kinds it can route.
-
-    `damped`: whether its choices follow scores. Measured scores are noisy, so a pair then leaves its path only for
-    one better by a margin and after a dwell time. False for a router that only looks at what is down: its tables
-    are taken whole, as its proofs (deadlock, restoration) want them.
-
-    A router may have `promises(fabric) -> tuple[str, ...]` besides: what `railweave plugin check` holds it to
-    (`reroutes`, `equal-split`, `deadlock-free`); see docs/plugins.md.
+    `examples`: options of fabrics to try plugins on, from small to large: those of up to 256 GPUs for every
+    check, the first of up to 16 for real runs, larger ones for time and memory. `axis_names`: what the
+    coordinates of a GPU are called. `lossless`: whether its links wait instead of dropping, so that routes
+    can deadlock.
     """
 
-    summary: str
-    parameters: tuple[Parameter, ...]
-    serves: tuple[str, ...]
-    damped: bool
+    examples: tuple[Mapping[str, object], ...] = ({},)
+    axis_names: tuple[str, ...] = ()
+    lossless: bool = False
 
-    def configured(self, options: Mapping[str, Value]) -> Router: ...
+    @abstractmethod
+    def build(self, params: Mapping[str, Value]) -> Fabric:
+        """The fabric. Pure; `params` are parsed and complete. Raises FabricError for what cannot exist."""
 
+
+class Router(Configurable, Protocol):
+    """Decides paths. It serves the fabrics whose kind is in `serves` (all kinds if that is empty) and whose
+    `Fabric.capabilities` include everything in `requires`, such as ("rails", "lattice"); the words and their
+    meanings are `railweave.framework.model.capabilities.MEANINGS`.
+
+    `damped`: whether its choices follow scores. Measured scores are noisy, so a pair then leaves its path
+    only for one better by a margin and after a dwell time. False for a router that only looks at what is
+    down: its tables are taken whole, as its proofs (deadlock, restoration) want them.
+    """
+
+    serves: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    damped: bool = False
+
+    def promises(self, fabric: Fabric) -> tuple[str, ...]:
+        """What `railweave plugin check` holds it to on a fabric it serves: `reroutes`, `equal-split`,
+        `deadlock-free` (docs/plugins.md)."""
+        return ("reroutes", "deadlock-free") if "lossless" in fabric.capabilities else ("reroutes",)
+
+    @abstractmethod
     def routes(self, fabric: Fabric, health: HealthSnapshot) -> RouteTable:
-        """Choose paths for every ordered pair of GPUs.
+        """Choose paths: a table that answers for any pairs of GPUs; the pairs in use are requested in blocks.
 
         Called once the fabric is up, then on every published health change, off the packet path. Pure: equal
         arguments give equal tables. The table's version is `health.version`.
 
         Raises:
             UnsupportedFabricError: not a kind of fabric this router serves; says which are.
-        A pair that is cut off gets no path (an empty range); the caller reports it.
+        An unreachable pair gets no path (an empty range); the caller reports it.
         """
-        ...
 
 
 Fact = int | float | str | Sequence[str]
@@ -90,10 +104,10 @@ Fact = int | float | str | Sequence[str]
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a pair goes the way it does.
+    """Why a pair takes the paths it takes.
 
-    `why`: the rule that decided, in a line. `facts`: what it was made of, by name and in the order of telling;
-    numbers, words, or lists of words. The paths themselves are the table's.
+    `why`: the rule that decided, in a line. `facts`: what the decision rests on, by name, in the order to
+    show; numbers, words, or lists of words. The paths themselves are in the table.
     """
 
     why: str
@@ -101,67 +115,73 @@ class Explanation:
 
 
 NodeName = Callable[[int], str]
-"""How the reader calls a node: `rail 5`, or `rail 4` where one counts from 0."""
+"""A node as the reader calls it: `rail 5`, or `rail 4` when counting from 0."""
 
 
 @runtime_checkable
 class ExplainingRouter(Protocol):
-    """What a router has besides `routes` if it can say why (`railweave explain`). Optional: the others get their
-    paths shown without a reason."""
+    """What a router has besides `routes` if it can give reasons (`railweave explain`). Optional: the paths of
+    other routers are shown without a reason."""
 
     def explain(
         self, fabric: Fabric, health: HealthSnapshot, src: int, dst: int, name: NodeName
     ) -> Explanation:
-        """The reason behind what `routes` answers for one pair. Pure. Nodes are spoken of by `name(node)`.
+        """The reason behind the answer of `routes` for one pair. Pure. Nodes are called `name(node)`.
 
-        Raises as `routes` does, and RouteError for a GPU that is not there.
+        Raises as `routes` does, and RouteError for a GPU that does not exist.
         """
         ...
 
 
-class Collective(Protocol):
-    """Plans a collective and knows its arithmetic. `serves` names fabric kinds; empty serves all.
+class Collective(Configurable, Protocol):
+    """Plans a collective and knows its arithmetic. `serves` and `requires` as for routers.
 
-    `kind` is the operation in nccl-tests' words, whatever the algorithm: all-reduce, all-gather, all-to-all, ...
+    `kind` is the operation in nccl-tests' words, whatever the algorithm: all-reduce, all-gather,
+    reduce-scatter, all-to-all, broadcast or send-recv; any other word means that no physical limit is known.
+    `same_result_everywhere`: whether `expected` is equal on all ranks, and so computed once.
+
+    Before a run starts every method is called once: a mistake is refused with exit code 2.
     """
 
-    summary: str
     kind: str
-    parameters: tuple[Parameter, ...]
-    serves: tuple[str, ...]
+    serves: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    same_result_everywhere: bool = False
 
-    def configured(self, options: Mapping[str, Value]) -> Collective: ...
-
+    @abstractmethod
     def schedule(
         self, fabric: Fabric, ranks: Sequence[int], size_bytes: int, dtype: str, redop: str
     ) -> Schedule:
         """The DAG of transfers for `size_bytes` (nccl-tests' meaning) over the GPUs `ranks`. Pure."""
-        ...
 
+    @abstractmethod
     def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
-        """What each rank's data buffer holds before an iteration: small whole numbers, so that sums are exact."""
-        ...
+        """What each rank's data buffer holds before an iteration: small whole numbers, so that sums are
+        exact. One array of elements of `schedule.dtype` per rank, of up to `schedule.buffer_bytes`; the rest
+        is zero."""
 
+    @abstractmethod
     def expected(self, schedule: Schedule, inputs: Sequence[NDArray[Any]], rank: int) -> NDArray[Any]:
-        """What `rank` must hold afterwards, by plain arithmetic over `inputs`."""
-        ...
+        """What `rank` must hold afterwards, by plain arithmetic over `inputs`, from the start of its output
+        buffer if the schedule writes to output buffers, else of its data buffer. It covers every byte that
+        arrived there."""
 
     def busbw_factor(self, n_ranks: int) -> float:
         """busbw = algbw x this. Source: nccl-tests doc/PERFORMANCE.md."""
-        ...
+        return 1.0
 
     def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
-        """What this algorithm takes on the healthy (scaled) fabric by its own formula, headers counted; None if
-        it has none."""
-        ...
+        """What this algorithm takes on the healthy (scaled) fabric by its own formula, headers counted; None
+        if it has none."""
+        return None
 
 
 @dataclass(frozen=True)
 class LinkState:
     """What health keeps of every link between measurements, as arrays of n_links; the input of estimators.
 
-    `queue_bytes` smoothed; `loss` smoothed share of packets; `service_bps` the last rate seen while backlogged,
-    NaN before any; `probe_s` the last probe delay, NaN before any; `up`.
+    `queue_bytes` smoothed; `loss` smoothed share of packets; `service_bps` the last rate seen while
+    backlogged, NaN before any; `probe_s` the last probe delay, NaN before any; `up`.
     """
 
     queue_bytes: NDArray[np.float64]
@@ -171,41 +191,17 @@ class LinkState:
     up: NDArray[np.bool_]
 
 
-class Estimator(Protocol):
-    """Turns what is known of links into raw h-scores. Pure; smoothing and publishing are framework/health's."""
+class Estimator(Configurable, Protocol):
+    """Turns what is known of links into raw h-scores; smoothing and publishing are framework/health's."""
 
-    summary: str
-    parameters: tuple[Parameter, ...]
-
-    def configured(self, options: Mapping[str, Value]) -> Estimator: ...
-
+    @abstractmethod
     def scores(self, fabric: Fabric, state: LinkState, packet: PacketFormat) -> NDArray[np.float64]:
-        """(n_links,) in 0..1. `fabric` has emulated (scaled) rates."""
-        ...
+        """(n_links,), each in 0..1; anything else is refused. Pure. `fabric` has emulated (scaled) rates."""
 
 
-@dataclass(frozen=True)
-class Event:
-    """Something a controller or transport reports. `kind` and its data:
-
-    controller: ready {}; switch_up {dpid}; carriers {dpid, down} behind it, the ports without one; switch_down
-    {dpid}; port {dpid, port, up}; applied {version, rules, seconds}; installed {rules, seconds, missing} after a
-    resync; refused {dpid, why}; died {why}; ports {number, rows}, all switches'
-    answers to `poll_ports(number)`: (n, 6) int64 of dpid, port, received bytes, sent bytes, sent packets, age of the
-    port in ms; timed {number, sent_s, first_s, last_s} when both ends of a timed train have come.
-    transport: ready {}; started {iteration}; progress {iteration, done, total}; finished {result};
-    failed {why, ranks}; died {why}.
-    """
-
-    kind: str
-    data: dict[str, Any] = field(default_factory=dict)
-
-
-class Controller(Protocol):
-    """Drives a controller process from outside it. Never blocks: results come as events."""
-
-    summary: str
-    parameters: tuple[Parameter, ...]
+class Controller(Configurable, Protocol):
+    """Drives a controller process from outside it. Never blocks: results come as events
+    (framework/model/events.py)."""
 
     def start(self, listeners: Sequence[int], log_path: str) -> None:
         """Start the process. `listeners`: descriptors of listening TCP sockets to which switches connect."""
@@ -214,29 +210,29 @@ class Controller(Protocol):
     def fileno(self) -> int: ...
 
     def set_rules(self, rules: Sequence[Rule]) -> None:
-        """The whole intent: every switch is read back and made to hold exactly these. Also after a restart."""
+        """All rules: every switch is read back and made to hold exactly these. Also after a restart."""
         ...
 
     def apply(self, update: RuleUpdate) -> None:
-        """Install, then switch over, each phase behind barriers (`applied` follows); `remove` is held back until
-        `retire(update.version)`."""
+        """Install, then switch over, each phase behind barriers (UpdateApplied follows); `remove` is held
+        back until `retire(update.version)`."""
         ...
 
     def retire(self, version: int) -> None:
-        """Remove what update `version` left behind for packets that were under way."""
+        """Remove the old rules that update `version` kept for packets in flight."""
         ...
 
     def send_train(self, switch: int, port: int, packets: int, size_bytes: int, timed: int = 0) -> None:
-        """Send back-to-back packets out of a port, to measure its link. They match no rule beyond it, but for the
-        first and last of train number `timed` (1..65535) if rules there send addressing.TRAIN_SEEN to the controller:
-        `timed` follows with time.monotonic() at sending and at both arrivals."""
+        """Send back-to-back packets out of a port, to measure its link. They match no rule beyond it, but for
+        the first and last of train number `timed` (1..65535) if rules there send addressing.TRAIN_SEEN to the
+        controller: TrainTimed follows with time.monotonic() at sending and at both arrivals."""
         ...
 
     def poll_ports(self, number: int) -> None:
-        """Ask every switch for the counters of its ports; `ports` follows. In order with `send_train`."""
+        """Ask every switch for the counters of its ports; PortCounts follows. In order with `send_train`."""
         ...
 
-    def events(self) -> list[Event]: ...
+    def events(self) -> list[ControllerEvent]: ...
 
     def pid(self) -> int: ...
 
@@ -244,18 +240,16 @@ class Controller(Protocol):
 
 
 class Capture(Protocol):
-    """A capture of links that is under way."""
+    """A running capture of links."""
 
     def stop(self) -> int:
-        """Write everything and end; how many packets were missed because memory was full."""
+        """Write everything and end; returns how many packets were missed because memory was full."""
         ...
 
 
-class Transport(Protocol):
-    """Drives a sender process from outside it. Never blocks: results come as events."""
-
-    summary: str
-    parameters: tuple[Parameter, ...]
+class Transport(Configurable, Protocol):
+    """Drives a sender process from outside it. Never blocks: results come as events
+    (framework/model/events.py)."""
 
     def start(self, endpoints: Sequence[Endpoint], packet: PacketFormat, log_path: str) -> None: ...
 
@@ -266,55 +260,79 @@ class Transport(Protocol):
     def begin(
         self, collective: str, options: Mapping[str, Value], schedule: Schedule, iteration: int, seed: int
     ) -> None:
-        """Run one iteration; `finished` or `failed` follows."""
+        """Run one iteration; IterationFinished or IterationFailed follows."""
         ...
 
     def capture(self, links: Sequence[tuple[str, str, str]], file: int, log_path: str) -> Capture:
-        """Write the packets of (namespace path, interface, label) into the open descriptor `file`, as pcapng."""
-        ...  # fmt: skip
+        """Write the packets of (namespace path, interface, label) into the open descriptor `file`, as pcapng.
 
-    def events(self) -> list[Event]: ...
+        Returns once every link is captured.
+        """
+        ...
+
+    def events(self) -> list[TransportEvent]: ...
 
     def pid(self) -> int: ...
 
     def stop(self) -> None: ...
 
 
-class Engine(Protocol):
+class Engine(Configurable, Protocol):
     """What carries the packets, or the model of them."""
 
-    summary: str
-    parameters: tuple[Parameter, ...]
-
     def run(
-        self, document: Mapping[str, object], tell: Callable[[dict[str, Any]], None], pcap: int | None = None
-    ) -> Mapping[str, Any]:
-        """Carry out the run of a plan's document to its end; give its findings (see framework/results.py).
+        self,
+        document: Mapping[str, object],
+        emit: Callable[[RunEvent], None],
+        directory: str | None = None,
+        pcap: int | None = None,
+    ) -> Findings:
+        """Carry out the run of a plan's document to its end (framework/model/findings.py).
 
+        `directory`: the absolute path of the run directory, for observers; None if the run keeps none.
         `pcap`: a descriptor for the packets of the plan's `pcap` links, if there are any.
 
-        `tell` is called live with events: phase, progress, iteration, fault, health, reroute, note. Everything the
-        engine started is gone when this returns or raises (LabError, MachineError, TransportError,
-        ControllerError, KeyboardInterrupt).
+        `emit` is called live with the run's events (framework/model/events.py). Everything the engine started
+        is gone when this returns or raises (LabError, MachineError, TransportError, ControllerError,
+        KeyboardInterrupt).
         """
         ...
 
 
-class Report(Protocol):
-    """Writes something from a finished run into its run directory. `result` is the documented JSON result."""
+class Report(Configurable, Protocol):
+    """Writes something from a finished run into its run directory."""
 
-    summary: str
-    parameters: tuple[Parameter, ...]
-
-    def write(self, result: Mapping[str, Any], directory: str) -> None: ...
+    @abstractmethod
+    def write(self, result: Mapping[str, Any], directory: str) -> None:
+        """`result` is the documented JSON result, as in `directory`/result.json. Called once per run, by the
+        process that called `run`; an exception becomes a note."""
 
 
 class Workload(Collective, Protocol):
-    """The messages of an application, as one schedule per iteration; used where a collective is.
+    """The messages of an application, as one schedule per iteration; used in place of a collective.
 
-    `kind` is none of nccl-tests' operations, so no physical limit is known for it; what `size_bytes` means, and
-    what `expected` compares, its docstring says.
+    `kind` is none of nccl-tests' operations, so no physical limit is known for it. Its docstring says what
+    `size_bytes` means and what `expected` compares.
     """
+
+
+class Benchmark(Configurable, Protocol):
+    """Measures this machine (`railweave bench NAME`); each parameter is an option of that command.
+
+    `in_lab`: whether `run` is called in the first process of a lab without a fabric: as root of private
+    network, mount and process namespaces, with an empty /run, where it may make interfaces and start daemons;
+    all of it ends when `run` returns. Else it is called in the command's own process.
+    """
+
+    in_lab: bool = False
+
+    @abstractmethod
+    def run(self, options: Mapping[str, Value], progress: Callable[[str], None]) -> Mapping[str, Any]:
+        """Measure, and return the figures: numbers, words, and lists and mappings of them, by name.
+
+        `options` are parsed and complete. `progress` shows the user a line; every two seconds is often
+        enough. Raises MachineError for what this machine lacks.
+        """
 
 
 Register = Callable[[str, Any], None]
@@ -322,7 +340,15 @@ Register = Callable[[str, Any], None]
 
 class Hooks:
     """The hooks. Each `register_*` fires once, when the command starts, and offers objects by name; a name
-    taken twice raises PluginError, which names both holders. Observers fire during a run, in the lab."""
+    taken twice raises PluginError, which names both holders.
+
+    The `on_*` hooks observe a run. All but `on_run_end` fire in the process that holds the session: with the
+    engine `emulation` that is the lab's first process, whose loop measures health 40 times a second, so an
+    observer that takes longer than a few milliseconds delays the measurement it observes (a note says so).
+    `on_run_end` and reports fire once per run, in the process that called `run`, after `result.json` is
+    written. An exception becomes a note that names plugin, file and line, and the run goes on; printed lines
+    become notes, too.
+    """
 
     @hookspec
     def register_topologies(self, register: Callable[[str, Topology], None]) -> None:
@@ -361,21 +387,34 @@ class Hooks:
         """Offer reports by name; all of them are written at the end of a run."""
 
     @hookspec
+    def register_benchmarks(self, register: Callable[[str, Benchmark], None]) -> None:
+        """Offer benchmarks by name (`railweave bench NAME`)."""
+
+    @hookspec
+    def on_run_start(self, experiment: Mapping[str, Any], directory: str | None) -> None:
+        """A run begins; nothing is up yet. `experiment`: the resolved experiment, as in the result.
+        `directory`: the absolute path of the run directory, which observers may write to; None if the run
+        keeps none."""
+
+    @hookspec
     def on_fabric_up(self, fabric: Fabric, endpoints: Sequence[Endpoint]) -> None:
-        """The fabric is up and its first rules are installed; no traffic yet."""
+        """The fabric is up, with emulated rates, and its first rules are installed; no traffic yet."""
 
     @hookspec
     def on_health(self, health: HealthSnapshot, measurement: Measurement) -> None:
-        """New scores were published, from this latest measurement."""
+        """New scores were published, from this latest measurement; `health.t_s` is the time."""
 
     @hookspec
-    def on_reroute(self, table: RouteTable, pairs_changed: int, why: str) -> None:
-        """Changed routes were installed and are in use."""
+    def on_reroute(
+        self, table: RouteTable, pairs: NDArray[np.int64], pairs_changed: int, why: str, t_s: float
+    ) -> None:
+        """Changed routes were installed and are in use. `pairs`: the (src, dst) GPUs that moved,
+        (pairs_changed, 2); `t_s`: seconds since the first iteration began."""
 
     @hookspec
-    def on_iteration(self, result: IterationResult) -> None:
-        """One iteration of the collective ended."""
+    def on_iteration(self, result: IterationResult, t_s: float) -> None:
+        """One iteration of the collective ended, at `t_s` seconds after the first began."""
 
     @hookspec
-    def on_run_end(self, result: Mapping[str, Any]) -> None:
-        """The run is over; `result` is the documented JSON result."""
+    def on_run_end(self, result: Mapping[str, Any], directory: str | None) -> None:
+        """The run is over and its result written; `result` is the documented JSON result."""

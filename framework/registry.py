@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any
 
 import pluggy
 
-from railweave.framework.errors import PluginError
+from railweave.framework import hookspecs
+from railweave.framework.errors import PluginError, blaming, defined_at, describe, did_you_mean
 from railweave.framework.hookspecs import Hooks
+from railweave.framework.parameters import Parameter
 
-KINDS = (
-    "topology", "router", "collective", "workload", "estimator", "controller", "transport", "engine", "report",
-)  # fmt: skip
-PLURALS = {kind: kind + "s" for kind in KINDS} | {"topology": "topologies"}
+PROTOCOLS: Mapping[str, type] = {
+    "topology": hookspecs.Topology,
+    "router": hookspecs.Router,
+    "collective": hookspecs.Collective,
+    "workload": hookspecs.Workload,
+    "estimator": hookspecs.Estimator,
+    "controller": hookspecs.Controller,
+    "transport": hookspecs.Transport,
+    "engine": hookspecs.Engine,
+    "report": hookspecs.Report,
+    "benchmark": hookspecs.Benchmark,
+}
+"""Every kind of plugin, and the shape of what is registered."""
+
+
+PLURALS = {kind: f"{kind}s" for kind in PROTOCOLS} | {"topology": "topologies"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +40,7 @@ class Offer:
     """One registered object and the plugin that holds its name."""
 
     name: str
-    thing: Any
+    registered: Any
     holder: str
 
 
@@ -37,13 +52,18 @@ class Register(Mapping[str, Any]):
         self._offers: dict[str, Offer] = {}
 
     def add(self, holder: str) -> Callable[[str, Any], None]:
-        def register(name: str, thing: Any) -> None:
+        def register(name: str, registered: Any) -> None:
             if name in self._offers:
                 raise PluginError(
                     f"{self.kind} {name!r} is offered by {self._offers[name].holder} and by {holder}. "
                     "Uninstall one of them or rename its entry."
                 )
-            self._offers[name] = Offer(name, thing, holder)
+            if why := _unfit(self.kind, name, registered):
+                raise PluginError(
+                    f"plugin {holder}: {self.kind} {name!r} ({defined_at(registered)}) {why}. "
+                    "The contract is docs/plugins.md."
+                )
+            self._offers[name] = Offer(name, registered, holder)
 
         return register
 
@@ -56,11 +76,11 @@ class Register(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._offers:
-            near = get_close_matches(name, self._offers, 1)
-            hint = f" Did you mean {near[0]}?" if near else ""
             known = ", ".join(sorted(self._offers)) or "none"
-            raise PluginError(f"there is no {self.kind} {name!r}; known are: {known}.{hint}")
-        return self._offers[name].thing
+            raise PluginError(
+                f"there is no {self.kind} {name!r}; known are: {known}.{did_you_mean(name, self._offers)}"
+            )
+        return self._offers[name].registered
 
     def __contains__(self, name: object) -> bool:
         return name in self._offers
@@ -72,26 +92,99 @@ class Register(Mapping[str, Any]):
         return len(self._offers)
 
 
+def _unfit(kind: str, name: str, registered: Any) -> str:
+    """Why an object cannot be registered, as words; empty if it can."""
+    if not (isinstance(name, str) and re.fullmatch(r"[^\s:,=]+", name)):
+        return "has no name that options can carry: it takes letters, digits and hyphens"
+    if isinstance(registered, type):
+        return f"is a class; register an instance, {registered.__name__}()"
+    shape = PROTOCOLS[kind]
+    members = dict.fromkeys(
+        member
+        for part in shape.__mro__
+        if part.__module__ == hookspecs.__name__
+        for member in (*vars(part), *vars(part).get("__annotations__", {}))
+        if not member.startswith("_")
+    )
+    if missing := [member for member in members if not hasattr(registered, member)]:
+        inherit = f"{shape.__module__}.{shape.__name__}"
+        return f"lacks {', '.join(missing)}. Write them, or inherit {inherit}"
+    if not isinstance(registered.summary, str) or len(registered.summary.splitlines()) != 1:
+        return f"has the summary {registered.summary!r}: it takes one line of text"
+    if not isinstance(registered.parameters, tuple) or not all(
+        isinstance(p, Parameter) for p in registered.parameters
+    ):
+        return f"has the parameters {registered.parameters!r}: it takes a tuple of Parameter"
+    for member in ("serves", "requires"):
+        words = getattr(registered, member, ())
+        if not isinstance(words, tuple) or not all(isinstance(word, str) for word in words):
+            return f'has {member} = {words!r}: it takes a tuple such as ("ring",), or () for all'
+    for member in ("damped", "lossless", "same_result_everywhere"):
+        if member in members and not isinstance(getattr(registered, member), bool):
+            return f"has {member} = {getattr(registered, member)!r}: it takes True or False"
+    return ""
+
+
 class Registers:
-    """All registers, and the plugin manager whose observers a run calls."""
+    """All registers, and the plugin manager whose observers a run calls.
+
+    `plugins`: (name, module or object), the name as messages give it.
+    """
 
     def __init__(self, plugins: Iterable[tuple[str, ModuleType | object]]) -> None:
         self.manager = pluggy.PluginManager("railweave")
         self.manager.add_hookspecs(Hooks)
-        self._kinds = {kind: Register(kind) for kind in KINDS}
         for name, plugin in plugins:
-            try:
-                self.manager.register(plugin, name)
-                self._fill(name, plugin)
-            except PluginError:
-                raise
-            except Exception as error:
-                raise PluginError(
-                    f"plugin {name} fails while it registers: {type(error).__name__}: {error}. "
-                    "Repair or uninstall it."
-                ) from error
-
+            self._admit(name, plugin)
+        self._kinds = {kind: Register(kind) for kind in PROTOCOLS}
+        for kind, register in self._kinds.items():
+            for holder, call in self.callers(f"register_{PLURALS[kind]}"):
+                with blaming(f"plugin {holder}: register_{PLURALS[kind]}"):
+                    call(register=register.add(holder))
         self._refuse_shared_names()
+
+    def callers(self, hook: str) -> list[tuple[str, pluggy.HookCaller]]:
+        """Every plugin that implements `hook`, in pluggy's order of calling, with a caller of its
+        implementation alone; the wrappers of all plugins surround each."""
+        plain = [i for i in self._hook(hook).get_hookimpls() if not (i.wrapper or i.hookwrapper)]
+        names = dict.fromkeys(i.plugin_name for i in reversed(plain))
+        return [
+            (name, self.manager.subset_hook_caller(hook, [i.plugin for i in plain if i.plugin_name != name]))
+            for name in names
+        ]
+
+    def _hook(self, name: str) -> pluggy.HookCaller:
+        caller: pluggy.HookCaller = getattr(self.manager.hook, name)
+        return caller
+
+    def _admit(self, name: str, plugin: ModuleType | object) -> None:
+        """Hand a plugin to pluggy. Raises PluginError for a hook that would never be called, or not as
+        written."""
+        specs = [hook for hook in vars(Hooks) if not hook.startswith("_")]
+        for hook in specs:
+            function = inspect.getattr_static(plugin, hook, None)
+            if callable(function) and self.manager.parse_hookimpl_opts(plugin, hook) is None:
+                raise PluginError(
+                    f"plugin {name}: {hook} at {defined_at(function)} is not marked as a hook. Put @hookimpl "
+                    "(from railweave.framework.hookspecs) above it, or give it another name."
+                )
+        try:
+            self.manager.register(plugin, name)
+        except pluggy.PluginValidationError as error:
+            hook = next((hook for hook in specs if f"hook {hook!r}" in str(error)), "")
+            place = defined_at(getattr(plugin, hook, plugin))
+            raise PluginError(
+                f"plugin {name}: {hook} at {place}: {str(error).splitlines()[-1]}. "
+                f"It may take: {', '.join(getattr(self._hook(hook).spec, 'argnames', ()))}."
+            ) from error
+        for caller in self.manager.get_hookcallers(plugin) or ():
+            for implementation in caller.get_hookimpls():
+                if not (caller.has_spec() or implementation.optionalhook):
+                    place = defined_at(implementation.function)
+                    raise PluginError(
+                        f"plugin {name}: there is no hook {caller.name}, at {place}"
+                        f".{did_you_mean(caller.name, specs)}"
+                    )
 
     def _refuse_shared_names(self) -> None:
         """A workload is used where a collective is, by its name alone."""
@@ -101,12 +194,6 @@ class Registers:
                 f"{name!r} is a workload of {one} and a collective of {other}. Rename one of them."
             )
 
-    def _fill(self, holder: str, plugin: object) -> None:
-        for kind, register in self._kinds.items():
-            hook = getattr(plugin, f"register_{PLURALS[kind]}", None)
-            if hook is not None:
-                hook(register=register.add(holder))
-
     def __getitem__(self, kind: str) -> Register:
         return self._kinds[kind]
 
@@ -114,21 +201,22 @@ class Registers:
         return iter(self._kinds.values())
 
 
-def load() -> Registers:
-    """The registers of everything installed. Imports every plugin module; nothing loads at our own import.
+def load_plugins() -> Registers:
+    """The registers of everything installed. Imports every plugin module; importing this module loads
+    nothing.
 
-    Raises PluginError naming the entry point whose module cannot be imported.
+    Raises PluginError naming the entry point whose module cannot be imported, with file and line.
     """
-    found: list[tuple[str, ModuleType | object]] = []
+    plugins: list[tuple[str, ModuleType | object]] = []
     for entry in sorted(
         entry_points(group="railweave"), key=lambda e: (e.dist.name if e.dist else "", e.name)
     ):
         holder = f"{entry.name} ({entry.dist.name if entry.dist else entry.value})"
         try:
-            found.append((holder, entry.load()))
+            plugins.append((holder, entry.load()))
         except Exception as error:
             raise PluginError(
-                f"plugin {holder} cannot be loaded from {entry.value}: {type(error).__name__}: {error}. "
+                f"plugin {holder} cannot be loaded from {entry.value}: {describe(error)}. "
                 "Repair or uninstall it."
             ) from error
-    return Registers(found)
+    return Registers(plugins)

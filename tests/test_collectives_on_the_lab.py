@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from railweave.framework.experiment import serves
-from railweave.framework.registry import load
+from railweave.framework.kit.samples import built
+from railweave.framework.model.capabilities import why_unserved
+from railweave.framework.registry import load_plugins
 
 pytestmark = pytest.mark.lab
 
@@ -47,19 +48,28 @@ def run(out: Path, *words: str) -> dict[str, Any]:
 
 
 def fabric_for(collective: str) -> list[str]:
-    thing = load()["collective"][collective]
-    name = next(name for name in FABRICS if serves(thing, name))
+    installed = load_plugins()
+    thing = installed["collective"][collective]
+    name = next(name for name in FABRICS if not why_unserved(thing, built(installed, name, {}).fabric))
     words = ["--topology", name, *FABRICS[name]]
     algorithms = ("neighbor-exchange", "one-stage", "wrht")
     return [*words, "--set", f"router.algorithm={collective}"] if collective in algorithms else words
 
 
-@pytest.mark.parametrize("collective", [name for name in load()["collective"] if name != "msccl"])
+@pytest.mark.parametrize("collective", [name for name in load_plugins()["collective"] if name != "msccl"])
 def test_every_collective_comes_out_right(collective: str, tmp_path: Path) -> None:
     found = run(
-        tmp_path / "run", *fabric_for(collective), "--collective", collective, "--size", "128K", "--iterations", "2",
-        "--rate-scale", "3e-5",
-    )  # fmt: skip
+        tmp_path / "run",
+        *fabric_for(collective),
+        "--collective",
+        collective,
+        "--size",
+        "128K",
+        "--iterations",
+        "2",
+        "--rate-scale",
+        "3e-5",
+    )
     assert found["rows"][-1]["packets"] > 0
 
 
@@ -107,8 +117,8 @@ def test_a_sweep_has_a_row_for_each_size(tmp_path: Path) -> None:
 def test_a_hierarchical_all_gather_takes_what_equation_1_says(
     domains: int, rails: int, size: str, tmp_path: Path
 ) -> None:
-    """Rail-only paper, equation 1 (headers counted), at three (D, x, y): within 10 %. A busy machine only makes
-    iterations longer, so the shortest is the fabric's."""
+    """Rail-only paper, equation 1 (headers counted), at three (D, x, y): within 10 %. A busy machine only
+    makes iterations longer, so the shortest is the fabric's."""
     found = run(
         tmp_path / "run", "--collective", "all-gather", "--domains", str(domains), "--rails", str(rails),
         "--size", size, "--iterations", "5",

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from railweave.framework.runs.leftovers import MARK, footprint
+
 pytestmark = pytest.mark.lab
 
 COMMAND = [str(Path(sys.executable).with_name("railweave"))]
@@ -40,52 +42,27 @@ def railweave(*words: str, prefix: tuple[str, ...] = (), **more: Any) -> subproc
     )
 
 
-def lab_processes() -> set[int]:
-    """Processes of any lab on this machine: switches, databases, and Python processes of ours."""
-    found = set()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            text = b" ".join(words[:6])
-            if (
-                b"ovs-vswitchd" in words[0]
-                or b"ovsdb-server" in words[0]
-                or b"railweave.framework.lab" in text
-            ):
-                found.add(int(entry.name))
-    return found
-
-
-def host_state() -> tuple[list[str], int]:
-    interfaces = sorted(
-        line.split(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]
-    )
-    return interfaces, len(Path("/proc/self/mounts").read_text().splitlines())
-
-
 @pytest.fixture(autouse=True)
-def nothing_left() -> Iterator[None]:
-    """No test here may leave a process, an interface or a mount on the machine."""
-    processes, state = lab_processes(), host_state()
+def nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No test here may leave a process of its own, an interface or a mount on the machine."""
+    mark = f"{os.getpid()}-{time.monotonic_ns()}"
+    monkeypatch.setenv(MARK, mark)
+    before = footprint(mark)
     yield
     end = time.monotonic() + 20
-    while lab_processes() - processes and time.monotonic() < end:
+    while (left := footprint(mark) - before) and time.monotonic() < end:
         time.sleep(0.05)  # the kernel takes a lab down after its command has gone; nothing tells when
-    assert not lab_processes() - processes
-    assert host_state() == state
+    assert not left
 
 
-@pytest.mark.parametrize("controller", ["ryu", "os-ken"])
+@pytest.mark.parametrize("controller", ["ryu", "os-ken", "c65of"])
 def test_measured_health_moves_the_routes_and_nothing_is_wrong(controller: str, tmp_path: Path) -> None:
     done = railweave(
         *SMALL, "--fault", FAULT, "--controller", controller, "--json", "-", "--out", str(tmp_path / "run")
     )
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert result["schema"] == {"name": "railweave.run", "version": 1}
+    assert result["schema"] == {"name": "railweave.run", "version": 2}
     assert [row["wrong"] for row in result["rows"]] == [0] * 7
     assert result["fabric"]["gpus"] == 4 and result["fabric"]["links"] == 16
     assert result["controller"]["name"] == controller and result["controller"]["rules"] > 0
@@ -93,7 +70,7 @@ def test_measured_health_moves_the_routes_and_nothing_is_wrong(controller: str, 
     assert fault["t_s"] < reroute["t_s"] and "rail:1" in reroute["why"]
     last = result["health"][-1]["elements"]
     assert last["rail:1"] < 0.7 < last["rail:0"]
-    # what a link is asked to carry it carries: the payload that crosses rail 0 and 1, headers beside
+    # what a link is asked to carry it carries: the payload that crosses rail 0 and 1, plus headers
     assert all(link["drops"] == 0 for link in result["links"])
     assert result["fidelity"]["verdict"] in ("pass", "degraded"), result["fidelity"]
     # by arithmetic the detour over the one other rail doubles its load: 2 against 5 rail times
@@ -105,8 +82,16 @@ def test_measured_health_moves_the_routes_and_nothing_is_wrong(controller: str, 
         "result.json",
         "events.jsonl",
     }
-    again = railweave("run", str(tmp_path / "run" / "experiment.yaml"), "--iterations", "1", "--fault", "none",
-                      "--out", str(tmp_path / "again"))  # fmt: skip
+    again = railweave(
+        "run",
+        str(tmp_path / "run" / "experiment.yaml"),
+        "--iterations",
+        "1",
+        "--fault",
+        "none",
+        "--out",
+        str(tmp_path / "again"),
+    )
     assert again.returncode == 0, again.stderr
 
 
@@ -116,9 +101,18 @@ def test_without_feedback_no_route_moves(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["reroutes"] == []
 
 
-def test_a_killed_controller_comes_back_and_the_run_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("controller", ["ryu", "c65of"])
+def test_a_killed_controller_comes_back_and_the_run_goes_on(controller: str, tmp_path: Path) -> None:
     done = railweave(
-        *SMALL, "--fault", "at=iter:1 kill controller", "--json", "-", "--out", str(tmp_path / "run")
+        *SMALL,
+        "--fault",
+        "at=iter:1 kill controller",
+        "--controller",
+        controller,
+        "--json",
+        "-",
+        "--out",
+        str(tmp_path / "run"),
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["rows"][-1]["wrong"] == 0
@@ -159,6 +153,7 @@ def _started(out: Path) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("kill, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+@pytest.mark.usefixtures("sigint_as_at_a_terminal")
 def test_ended_from_outside_it_leaves_nothing(kill: signal.Signals, code: int, tmp_path: Path) -> None:
     with _started(tmp_path / "run") as lab:
         lab.send_signal(kill)
@@ -208,7 +203,8 @@ def test_an_ordinary_user_needs_no_root(tmp_path: Path) -> None:
 
 
 def _in_private_mounts(script: str) -> tuple[str, ...]:
-    """Run what follows after `script` in a mount namespace of its own (as root of a user namespace if need be)."""
+    """Run a command after `script` in a mount namespace of its own, as root of a user namespace if need
+    be."""
     user = () if os.geteuid() == 0 else ("--user", "--map-root-user")
     return ("unshare", *user, "--mount", "sh", "-ec", f'{script}\nexec "$@"', "sh")
 
@@ -275,12 +271,30 @@ def test_a_latency_this_kernel_cannot_emulate_is_refused_by_name(tmp_path: Path)
 
 
 def test_an_optical_switch_fails_under_traffic_and_comes_back(tmp_path: Path) -> None:
-    """64 TPUs in a 4x4x4 torus: every broken pair moves, what is under way completes, the old routes return."""
+    """64 TPUs in a 4x4x4 torus: broken pairs move, packets in flight complete, the old routes return."""
     done = railweave(
-        "run", "--topology", "torus", "--router", "wfr", "--collective", "ring-all-reduce", "--iterations", "3",
-        "--size", "512K", "--rate-scale", "3e-5", "--fault", "at=1s down ocs:X:0,0", "--fault", "at=iter:2 up ocs:X:0,0",
-        "--json", "-", "--out", str(tmp_path / "run"),
-    )  # fmt: skip
+        "run",
+        "--topology",
+        "torus",
+        "--router",
+        "wfr",
+        "--collective",
+        "ring-all-reduce",
+        "--iterations",
+        "3",
+        "--size",
+        "512K",
+        "--rate-scale",
+        "3e-5",
+        "--fault",
+        "at=1s down ocs:X:0,0",
+        "--fault",
+        "at=iter:2 up ocs:X:0,0",
+        "--json",
+        "-",
+        "--out",
+        str(tmp_path / "run"),
+    )
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["rows"][-1]["wrong"] == 0

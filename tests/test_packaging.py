@@ -1,30 +1,41 @@
-"""What the wheel holds is what the tree holds, and the command runs from it."""
+"""What the distributions hold; the package runs from a wheel, from a clone, and for a type checker."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from importlib.metadata import entry_points
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("framework", "plugins", "topologies", "controllers", "traffic")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+LINKS = {
+    **{name: f"../../{name}" for name in FOLDERS},
+    "__init__.py": "../../framework/__init__.py",
+    "py.typed": "../../framework/py.typed",
+}
 
 
-def test_every_package_folder_is_in_the_wheel() -> None:
-    on_disk = {
-        "railweave." + ".".join(init.parent.relative_to(ROOT).parts)
-        for folder in FOLDERS
-        for init in (ROOT / folder).rglob("__init__.py")
-        if not any(part.startswith("_") for part in init.parent.relative_to(ROOT).parts)
-    }
-    assert set(PROJECT["tool"]["setuptools"]["packages"]) == on_disk
+def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+        env={**os.environ, **environment},
+    )
 
 
 def test_every_plugin_module_has_its_entry_point() -> None:
@@ -42,44 +53,99 @@ def test_every_plugin_module_has_its_entry_point() -> None:
 
 def test_every_dependency_is_justified() -> None:
     extras = PROJECT["project"]["optional-dependencies"]
-    wanted = [*PROJECT["project"]["dependencies"], *extras["emu"], *extras["dev"]]
     text = (ROOT / "docs" / "dependencies.md").read_text().lower()
-    for requirement in wanted:
+    for requirement in (*PROJECT["project"]["dependencies"], *itertools.chain.from_iterable(extras.values())):
         name = re.match(r"[A-Za-z0-9_.-]+", requirement)
         assert name is not None and name[0].lower() in text, requirement
 
 
-def test_the_wheel_runs_by_itself(tmp_path: Path) -> None:
-    """Built, unpacked elsewhere, and run from there with the source tree out of sight."""
+def test_the_import_package_is_links_to_the_folders() -> None:
+    assert {path.name: str(path.readlink()) for path in (ROOT / ".links" / "railweave").iterdir()} == LINKS
+
+
+def test_a_checkout_without_symbolic_links_is_repaired(tmp_path: Path) -> None:
+    """git writes a link's target into a file there; an archiver may copy what the link points to."""
+    package = tmp_path / ".links" / "railweave"
+    package.mkdir(parents=True)
+    shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
+    for name, target in LINKS.items():
+        (package / target).resolve().parent.mkdir(exist_ok=True)
+        if "." in name:
+            (package / target).resolve().write_text("")
+        else:
+            (package / target).resolve().mkdir(exist_ok=True)
+        (package / name).write_text(target)
+    (package / "plugins").unlink()
+    (package / "plugins").mkdir()
+    for _ in range(2):  # the second time changes nothing
+        done = run(tmp_path / ".ci" / "links.sh", cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert {path.name: str(path.readlink()) for path in package.iterdir()} == LINKS
+
+
+@pytest.mark.parametrize("above", [True, False])
+def test_the_clone_is_imported_from_any_folder(above: bool, tmp_path: Path) -> None:
+    """Above a clone that is named railweave as well: the folder of that name must not hide the package."""
+    if above:
+        (tmp_path / "railweave" / "framework").mkdir(parents=True)
+    code = "import railweave; from railweave.framework.cli import main; print(railweave.__file__)"
+    done = run(sys.executable, "-c", code, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()).resolve() == ROOT / "framework" / "__init__.py"
+
+
+def test_mypy_reads_the_types_of_a_users_imports(tmp_path: Path) -> None:
+    """mypy finds them through py.typed of the installed package, not through this project's settings."""
+    (tmp_path / "user.py").write_text(
+        "import railweave as rw\n"
+        "from railweave.framework.model import Fabric\n"
+        "fabric: Fabric = rw.topology('rail-only')\n"
+        "gpus: str = fabric.n_gpus\n"
+    )
+    done = run(sys.executable, "-m", "mypy", "--strict", "user.py", cwd=tmp_path)
+    assert done.stdout.splitlines()[0].startswith("user.py:4: error: Incompatible types"), done.stdout
+    assert done.stdout.splitlines()[1].startswith("Found 1 error in 1 file")
+
+
+def test_the_wheel_of_the_source_distribution_runs_by_itself(tmp_path: Path) -> None:
+    """Both built, the wheel unpacked elsewhere, and run from there with the source tree out of sight."""
     source = tmp_path / "source"
-    aside = shutil.ignore_patterns(".git", ".venv", "runs", "build", "*.egg-info", "__pycache__", ".*_cache")
-    shutil.copytree(ROOT, source, ignore=aside, symlinks=True)
-    build = [
-        sys.executable,
-        "-W",
-        "ignore",
-        "-m",
-        "build",
-        "--wheel",
-        "--no-isolation",
-        "--outdir",
-        str(tmp_path),
-    ]
-    built = subprocess.run([*build, str(source)], capture_output=True, text=True, timeout=150, check=False)
+    source.mkdir()
+    for name in (
+        ".links",
+        *FOLDERS,
+        "tests",
+        "docs",
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "MANIFEST.in",
+    ):
+        if (ROOT / name).is_dir():
+            ignored = shutil.ignore_patterns("*.egg-info", "__pycache__")
+            shutil.copytree(ROOT / name, source / name, ignore=ignored, symlinks=True)
+        else:
+            shutil.copy(ROOT / name, source)
+    build = ("-W", "ignore", "-m", "build", "--no-isolation", "--outdir", str(tmp_path), str(source))
+    built = run(sys.executable, *build, cwd=tmp_path)
     assert built.returncode == 0, built.stderr
-    (wheel,) = tmp_path.glob("railweave-*.whl")
+    (archive,), (wheel,) = tmp_path.glob("railweave-*.tar.gz"), tmp_path.glob("railweave-*.whl")
+    with tarfile.open(archive) as sources:
+        held = {name.partition("/")[2] for name in sources.getnames()}
+    assert held >= {"tests/test_packaging.py", "docs/architecture.md", ".links/railweave/py.typed"}
     site = tmp_path / "site"
     zipfile.ZipFile(wheel).extractall(site)
-    names = {path.name for path in site.iterdir()}
-    assert "railweave" in names and not names & set(FOLDERS), "one import name, and nobody else's"
+    on_disk = {path.relative_to(ROOT) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")}
+    in_wheel = {path.relative_to(site / "railweave") for path in site.rglob("*.py")}
+    assert in_wheel == {Path("__init__.py"), *on_disk}
+    assert {path.name for path in site.iterdir()} == {
+        "railweave",
+        f"{wheel.name.partition('-py')[0]}.dist-info",
+    }
     code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); sys.meta_path[:] = [f for f in sys.meta_path "
-        "if 'editable' not in repr(f)]; import railweave.framework as f; print(f.__file__); "
+        "import sys; sys.path.insert(0, sys.argv[1]); import railweave.framework as f; print(f.__file__); "
         "from railweave.framework.cli import main; main(['topo', 'show', 'rail-only'], prog_name='railweave')"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(site)], cwd=tmp_path, capture_output=True, text=True, timeout=60,
-        env={**os.environ, "PYTHONPATH": ""}, check=False,
-    )  # fmt: skip
+    done = run(sys.executable, "-c", code, site, cwd=tmp_path, PYTHONPATH="")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0].startswith(str(site)) and "rail-only" in done.stdout

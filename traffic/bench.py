@@ -1,7 +1,7 @@
-"""How many payload packets one core moves over one veth: `python -m railweave.traffic.bench --seconds 2 --json -`.
+"""How many payload packets one core moves over one veth.
 
-Everything runs on one core (the kernel's part of a send and of its delivery included), in namespaces of the caller's
-that it makes the veth in, with 4096 bytes of payload:
+Everything runs on one core (the kernel's part of a send and of its delivery included), with 4096 bytes of
+payload, over a veth made in the caller's network namespace, which must be private:
 
 - transport: the whole of it, both ends: headers, ICRC made and checked, acknowledgements, windows, placing;
 - send_path: headers, ICRC and sendmmsg alone, to nobody;
@@ -11,18 +11,13 @@ that it makes the veth in, with 4096 bytes of payload:
 
 from __future__ import annotations
 
-import argparse
 import gc
-import json
 import os
 import select
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -33,14 +28,16 @@ from scapy.packet import Raw
 from scapy.sendrecv import sendp
 
 from railweave.framework.model import Endpoint, PacketFormat, Schedule
+from railweave.framework.processes.namespaces import silence_ipv6
+from railweave.framework.processes.programs import run, tool
 from railweave.traffic.packets import Addresses, Opcode, header, packet
 from railweave.traffic.rocev2.batch import Batch, kernel_send
 from railweave.traffic.rocev2.budget import Budget
 from railweave.traffic.rocev2.buffers import Buffers
-from railweave.traffic.rocev2.engine import Engine
+from railweave.traffic.rocev2.executor import Executor
 from railweave.traffic.rocev2.messages import Outgoing, announcement
 from railweave.traffic.rocev2.port import Port
-from railweave.traffic.rocev2.ring import RingShape
+from railweave.traffic.rocev2.receive_ring import RingShape
 from railweave.traffic.rocev2.sender import Sender
 from railweave.traffic.rocev2.sockets import ROCE_ONLY, PacketSocket, open_packet_socket
 from railweave.traffic.rocev2.tuning import SPAN, Tuning
@@ -58,16 +55,12 @@ THERE = Addresses(ENDS[0].mac, ENDS[1].mac, ENDS[0].ip, ENDS[1].ip, 0x101)
 
 def make_veth() -> None:
     first, second = ENDS
-    subprocess.run(
-        ["ip", "link", "add", first.interface, "mtu", "9000", "address", first.mac, "type", "veth",
-         "peer", "name", second.interface, "mtu", "9000", "address", second.mac],
-        check=True,
-    )  # fmt: skip
-    for end in ENDS:
-        knob = Path(f"/proc/sys/net/ipv6/conf/{end.interface}/disable_ipv6")
-        if knob.exists():
-            knob.write_text("1")
-        subprocess.run(["ip", "link", "set", end.interface, "up"], check=True)
+    silence_ipv6()
+    run([tool("ip"), "-batch", "-"], stdin=(
+        f"link add {first.interface} mtu 9000 address {first.mac} type veth "
+        f"peer name {second.interface} mtu 9000 address {second.mac}\n"
+        f"link set {first.interface} up\nlink set {second.interface} up\n"
+    ))  # fmt: skip
 
 
 def opened(end: Endpoint) -> PacketSocket:
@@ -80,8 +73,8 @@ def one_message() -> Schedule:
     one, none = np.ones(1, np.int32), np.zeros(1, np.int32)
     size = np.array([MESSAGE_BYTES], np.int64)
     return Schedule(
-        "send", 2, MESSAGE_BYTES, "float32", "sum", MESSAGE_BYTES, none, one, size * 0, size * 0, size, none, none,
-        np.zeros(2, np.int64), np.zeros(0, np.int64), phase_names=("send",),
+        "send", 2, MESSAGE_BYTES, "float32", "sum", MESSAGE_BYTES, none, one, size * 0, size * 0, size, none,
+        none, np.zeros(2, np.int64), np.zeros(0, np.int64), phase_names=("send",),
     )  # fmt: skip
 
 
@@ -90,7 +83,7 @@ def transport(seconds: float) -> tuple[int, float]:
         sockets = [stack.enter_context(opened(end)) for end in ENDS]
         dirty: list[Batch] = []
         ports = [Port(each.ring, Batch(kernel_send(each.fileno()), dirty)) for each in sockets]
-        engine = Engine(ENDS, ports, dirty, Tuning(min_window=64), PACKET)
+        executor = Executor(ENDS, ports, dirty, Tuning(min_window=64), PACKET)
         poll = stack.enter_context(select.epoll())
         by_fd = {each.fileno(): port for each, port in zip(sockets, ports, strict=True)}
         for fd in by_fd:
@@ -99,13 +92,13 @@ def transport(seconds: float) -> tuple[int, float]:
         buffers = Buffers(schedule)
         count, began = 0, time.perf_counter()
         while (spent := time.perf_counter() - began) < seconds:
-            engine.prepare(schedule, buffers)
-            engine.begin(time.monotonic())
-            while not engine.drained:
+            executor.prepare(schedule, buffers)
+            executor.begin(time.monotonic())
+            while not executor.drained:
                 ready = [by_fd[fd] for fd, _ in poll.poll(0.005)]
-                engine.step(ready, time.monotonic())
+                executor.step(ready, time.monotonic())
                 if not ready:
-                    engine.tick(time.monotonic())
+                    executor.tick(time.monotonic())
             count += MESSAGE_BYTES // PACKET.path_mtu
         return count, spent
 
@@ -159,27 +152,31 @@ def scapy(seconds: float) -> tuple[int, float]:
     return count, spent
 
 
-WAYS: Mapping[str, Callable[[float], tuple[int, float]]] = MappingProxyType(
+SENDERS: Mapping[str, Callable[[float], tuple[int, float]]] = MappingProxyType(
     {"transport": transport, "send_path": send_path, "bare": bare, "scapy": scapy}
 )
 """Each runs for so many seconds: packets, and seconds."""
 
 
-def measure(seconds: float) -> dict[str, float]:
-    """Packets per second of each way and the ratios of the transport; ROUNDS turns each, their medians."""
+def measure(seconds: float, progress: Callable[[str], None]) -> dict[str, float]:
+    """Packets per second of each sender and the transport's ratios to them: medians of ROUNDS, `seconds` in
+    all."""
+    make_veth()
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    rates: dict[str, list[float]] = {name: [] for name in WAYS}
-    cpu_us: dict[str, list[float]] = {name: [] for name in WAYS}
+    rates: dict[str, list[float]] = {name: [] for name in SENDERS}
+    cpu_us: dict[str, list[float]] = {name: [] for name in SENDERS}
     gc.disable()
-    for way in WAYS.values():
-        way(0.05)
-    for _ in range(ROUNDS):
-        for name, way in WAYS.items():
+    for send in SENDERS.values():
+        send(0.05)
+    for number in range(1, ROUNDS + 1):
+        for name, send in SENDERS.items():
             cpu = time.process_time()
-            count, spent = way(seconds / ROUNDS / len(WAYS))
+            count, spent = send(seconds / ROUNDS / len(SENDERS))
             rates[name].append(count / spent)
             cpu_us[name].append((time.process_time() - cpu) / count * 1e6)
-    pps = {f"{name}_pps": statistics.median(found) for name, found in rates.items()}
+        now = ", ".join(f"{name} {values[-1]:,.0f}" for name, values in rates.items())
+        progress(f"{number}/{ROUNDS} packets per second: {now}")
+    pps = {f"{name}_pps": statistics.median(values) for name, values in rates.items()}
     return {
         **pps,
         "transport_cpu_us_per_packet": statistics.median(cpu_us["transport"]),
@@ -188,28 +185,3 @@ def measure(seconds: float) -> dict[str, float]:
         "send_path_to_bare": pps["send_path_pps"] / pps["bare_pps"],
         "payload_bytes": PACKET.path_mtu,
     }
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description="Measure the transport against scapy and a bare socket loop."
-    )
-    parser.add_argument("--seconds", type=float, default=4.0, help="how long to measure in all")
-    parser.add_argument(
-        "--json", metavar="FILE", default=None, help="write the figures there; - is standard output"
-    )
-    given = parser.parse_args()
-    make_veth()
-    figures = measure(given.seconds)
-    text = json.dumps(figures, indent=1)
-    if given.json and given.json != "-":
-        Path(given.json).write_text(text + "\n")
-    elif given.json:
-        print(text)
-    else:
-        for name, value in figures.items():
-            print(f"{name:30s} {value:12.4g}", file=sys.stdout)
-
-
-if __name__ == "__main__":
-    main()

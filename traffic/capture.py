@@ -1,27 +1,26 @@
 """Captures chosen links into one pcapng file: `python -m railweave.traffic.capture FD FILE-FD`.
 
-The file is opened by whoever may; the process inherits its descriptor. Over the channel FD it is told the links
-once, says `ready`, and ends with `finished {packets, dropped}` when told to stop or when the channel closes.
+The parent process opens the file and passes its descriptor on. Over the channel FD the capture receives the
+list of links, reports ProcessReady once it sees their packets, and ends with CaptureFinished when it is told
+to stop or the channel closes.
 """
 
 from __future__ import annotations
 
 import os
 import select
-import signal
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import BinaryIO, TypeVar
 
-from railweave.framework.channel import Channel
-from railweave.framework.errors import ChannelClosedError, RailweaveError, TransportError
-from railweave.framework.hookspecs import Event
-from railweave.framework.lab.namespaces import die_with_parent
-from railweave.traffic.child import Child
+from railweave.framework.errors import TransportError
+from railweave.framework.model.events import CaptureFinished, Event, ProcessDied, ProcessReady
+from railweave.framework.processes.channel import Channel
+from railweave.traffic.child import report, run_child, start_child
 from railweave.traffic.pcapng import INBOUND, OUTBOUND, PcapngWriter
-from railweave.traffic.rocev2.ring import (
+from railweave.traffic.rocev2.receive_ring import (
     LENGTH_WORD,
     MAC_HALF,
     NANOSECONDS_WORD,
@@ -36,72 +35,68 @@ SLOTS = 1024
 _DIRECTION_AT = 32 + 10
 """sll_pkttype of the sockaddr_ll behind struct tpacket2_hdr; 4 is outgoing."""
 
+Awaited = TypeVar("Awaited", bound=Event)
 Link = tuple[str, str, str]
 """(namespace path, interface, label in the file)."""
 
 
 class Capture:
-    """Drives a capturing process. `file` is a descriptor open for writing; it may be closed here after this."""
+    """Drives a capture process. `file` is a descriptor open for writing; the caller may close it at once."""
 
     def __init__(self, links: Sequence[Link], file: int, log_path: str) -> None:
-        self._child = Child("railweave.traffic.capture", log_path, [str(file)], [file])
-        self._child.order({"links": [list(link) for link in links]})
+        self._child = start_child("the capture", "railweave.traffic.capture", log_path, [str(file)], [file])
+        self._child.send({"links": [list(link) for link in links]})
 
-    def fileno(self) -> int:
-        return self._child.channel.fileno()
-
-    def events(self) -> list[Event]:
-        """ready {}; finished {packets, dropped}; died {why}."""
-        return self._child.events()
-
-    def wait_ready(self, within_s: float) -> None:
-        """Return once every link is captured; TransportError with the reason if that fails."""
-        self._wait("ready", within_s)
+    def wait_ready(self, within_s: float = 10.0) -> None:
+        """Return once every link is captured. Raises TransportError with the reason if that fails."""
+        self._wait(ProcessReady, within_s)
 
     def stop(self, within_s: float = 10.0) -> int:
-        """End the capture with everything written; packets that were missed because memory was full."""
-        self._child.order({"stop": True})
-        dropped = int(self._wait("finished", within_s).data["dropped"])
+        """Write what has arrived and end; the number of packets missed because the receive ring was full."""
+        self._child.send({"stop": True})
+        dropped = self._wait(CaptureFinished, within_s).dropped
         self._child.stop()
         return dropped
 
-    def _wait(self, kind: str, within_s: float) -> Event:
+    def _wait(self, kind: type[Awaited], within_s: float) -> Awaited:
         end = time.monotonic() + within_s
+        poll = select.poll()  # unlike select, for any number of open descriptors
+        poll.register(self._child.channel, select.POLLIN)
         while (left := end - time.monotonic()) > 0:
-            select.select([self], [], [], left)
-            for event in self.events():
-                if event.kind == kind:
+            poll.poll(left * 1000)
+            for event in self._child.events():
+                if isinstance(event, kind):
                     return event
-                if event.kind == "died":
-                    raise TransportError(f"the capture failed: {event.data['why']}")
-        raise TransportError(f"the capture did not report {kind} within {within_s:g} s.")
+                if isinstance(event, ProcessDied):
+                    raise TransportError(f"the capture failed: {event.why}")
+        raise TransportError(f"the capture did not report {kind.kind} within {within_s:g} s.")
 
 
 @dataclass
 class Tap:
-    """One captured link."""
+    """One captured link: its socket, its number in the file, and how many packets were written."""
 
     socket: PacketSocket
     number: int
     packets: int = 0
 
     def drain(self, writer: PcapngWriter) -> None:
+        """Write every packet that has arrived."""
         ring = self.socket.ring
         while ring.words[(slot := ring.slots[ring.at]) >> 2] & STATUS_USER:
             word = slot >> 2
             frame = slot + ring.halves[(slot >> 1) + MAC_HALF]
-            seen = ring.words[word + SECONDS_WORD] * 1_000_000_000 + ring.words[word + NANOSECONDS_WORD]
+            time_ns = ring.words[word + SECONDS_WORD] * 1_000_000_000 + ring.words[word + NANOSECONDS_WORD]
             direction = OUTBOUND if ring.bytes[slot + _DIRECTION_AT] == 4 else INBOUND
-            writer.write(
-                self.number, seen, ring.bytes[frame : frame + ring.words[word + LENGTH_WORD]], direction
-            )
+            data = ring.bytes[frame : frame + ring.words[word + LENGTH_WORD]]
+            writer.write(self.number, time_ns, data, direction)
             ring.words[word] = 0
             ring.at = (ring.at + 1) % len(ring.slots)
             self.packets += 1
 
 
 def capture(channel: Channel, file: BinaryIO) -> None:
-    """Serve the channel until it says stop or closes."""
+    """Capture the links named by the first message until any other message comes or the channel closes."""
     links = channel.receive()["links"]
     shape = RingShape.of(FRAME_BYTES, SLOTS)
     taps = [
@@ -114,14 +109,15 @@ def capture(channel: Channel, file: BinaryIO) -> None:
     by_fd = {tap.socket.fileno(): tap for tap in taps}
     for fd in by_fd:
         poll.register(fd, select.EPOLLIN)
-    channel.send({"kind": "ready", "data": {}})
+    channel.send(ProcessReady())
     try:
-        while True:
+        # Asked before every wait: the order to stop may have been read together with the list of links, and
+        # then nothing arrives on the descriptor any more.
+        while not channel.poll():
             for fd, event in poll.poll():
-                if fd == channel.fileno():
-                    if channel.poll():
-                        return
-                elif event & ~select.EPOLLIN:
+                if fd not in by_fd:
+                    continue
+                if event & ~select.EPOLLIN:
                     by_fd[fd].socket.clear_error()
                 else:
                     by_fd[fd].drain(writer)
@@ -129,27 +125,13 @@ def capture(channel: Channel, file: BinaryIO) -> None:
         for tap in taps:
             tap.drain(writer)
         file.flush()
-        _say(channel, "finished", packets=sum(t.packets for t in taps), dropped=sum(t.socket.dropped() for t in taps))  # fmt: skip
-
-
-def _say(channel: Channel, kind: str, **data: Any) -> None:
-    try:
-        channel.send({"kind": kind, "data": data})
-    except ChannelClosedError:
-        print(kind, data, file=sys.stderr)  # noqa: T201 - the log of this process is all that is left
+        dropped = sum(tap.socket.dropped() for tap in taps)
+        report(channel, CaptureFinished(sum(tap.packets for tap in taps), dropped))
 
 
 def main() -> None:
-    die_with_parent(signal.SIGKILL)
-    channel = Channel.from_fd(int(sys.argv[1]))
-    try:
-        with os.fdopen(int(sys.argv[2]), "wb") as file:
-            capture(channel, file)
-    except ChannelClosedError:
-        return
-    except RailweaveError as error:
-        _say(channel, "died", why=str(error))
-        raise SystemExit(1) from None
+    with os.fdopen(int(sys.argv[2]), "wb") as file:
+        run_child(lambda channel: capture(channel, file))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The invariant CRC of RoCEv2: CRC-32 over what no switch may change.
+"""The invariant CRC (ICRC) of RoCEv2: a CRC-32 over the fields that no switch changes.
 
-Source: InfiniBand Annex A17 (RoCEv2), section A17.3.3: the Ethernet CRC-32 over 8 bytes of ones, then the packet
-from the IP header on with TOS, TTL, IP checksum, UDP checksum and the BTH byte that holds FECN and BECN set to
-ones; sent with the least significant byte first.
+Source: InfiniBand Annex A17 (RoCEv2), section A17.3.3: the Ethernet CRC-32 over 8 bytes of ones, then the
+packet from the IP header on with TOS, TTL, IP checksum, UDP checksum and the BTH byte that holds FECN and
+BECN set to ones; sent with the least significant byte first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _fastest() -> Crc:
 
 
 icrc: Crc = _fastest()
-"""icrc(data, start): continues from `start`, the CRC of what came before."""
+"""icrc(data, start): continues from `start`, the CRC of the bytes before."""
 
 _MASK = bytearray(38)
 for _at in (2 + 1, 2 + 8, 2 + 10, 2 + 11, 22 + 6, 22 + 7, 30 + 4):  # TOS, TTL, checksums, FECN and BECN
@@ -37,8 +37,8 @@ _MASK_NUMBER = int.from_bytes(_MASK, "big")
 def header_crc(ethertype_to_qp: bytes) -> int:
     """CRC of the masked bytes from the IP header to the destination QP.
 
-    Takes bytes 12..49 of the frame (EtherType, IPv4 without options, UDP, two words of BTH); the PSN word and
-    all that follows are left for `icrc`.
+    Takes bytes 12..49 of the frame (EtherType, IPv4 without options, UDP, two words of BTH); continue with
+    `icrc` from the PSN word on.
     """
     masked = (int.from_bytes(ethertype_to_qp, "big") | _MASK_NUMBER).to_bytes(38, "big")
     return icrc(b"\xff" * 8 + masked[2:], 0)

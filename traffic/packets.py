@@ -1,7 +1,8 @@
-"""RoCEv2 packets: scapy builds one of each kind, and everything else is patched into copies of their bytes.
+"""RoCEv2 packets: scapy builds one template per kind; addresses and numbers are patched into copies of its
+bytes.
 
-Layout (RoCEv2 annex A17, InfiniBand volume 1 chapter 9): Ethernet 14, IPv4 20, UDP 8, BTH 12, then RETH 16 in the
-first packet of a write, or AETH 4 in an acknowledgement; payload, padding to 4 bytes, ICRC 4.
+Layout (RoCEv2 annex A17, InfiniBand volume 1 chapter 9): Ethernet 14, IPv4 20, UDP 8, BTH 12, then RETH 16 in
+the first packet of a write, or AETH 4 in an acknowledgement; payload, padding to 4 bytes, ICRC 4.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import struct
 from collections.abc import Mapping
 from enum import IntEnum
 from functools import cache
+from socket import inet_aton
 from types import MappingProxyType
 
 from scapy.contrib.roce import AETH, BTH
@@ -17,8 +19,9 @@ from scapy.fields import IntField, XIntField, XLongField
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet, bind_layers
+from scapy.utils import checksum
 
-from railweave.framework.addressing import ROCE_PORT
+from railweave.framework.model.addressing import ROCE_PORT
 from railweave.traffic.icrc import header_crc, icrc
 
 PSN_AT = 50
@@ -32,7 +35,7 @@ _IP_AT, _UDP_AT, _BTH_AT = 14, 34, 42
 
 
 class Opcode(IntEnum):
-    """BTH opcodes of the reliable connection service that we send."""
+    """BTH opcodes of the reliable connection service that the transport uses."""
 
     WRITE_FIRST = 0x06
     WRITE_MIDDLE = 0x07
@@ -48,7 +51,7 @@ class RETH(Packet):  # type: ignore[misc]  # scapy has no types
     """RDMA extended transport header; scapy has none."""
 
     name = "RETH"
-    fields_desc = [XLongField("va", 0), XIntField("rkey", 0), IntField("dlen", 0)]  # noqa: RUF012 - scapy's way
+    fields_desc = [XLongField("va", 0), XIntField("rkey", 0), IntField("dlen", 0)]  # noqa: RUF012 - scapy
 
 
 for _opcode in WITH_RETH:
@@ -57,8 +60,8 @@ for _opcode in WITH_RETH:
 
 @cache
 def templates() -> Mapping[int, bytes]:
-    """One packet of every kind without payload and ICRC, as scapy builds it; addresses and numbers are blank."""
-    built = {}
+    """One packet of every kind without payload and ICRC, as scapy builds it; addresses and numbers are 0."""
+    templates_by_opcode = {}
     for opcode in Opcode:
         packet = (
             Ether(src="00:00:00:00:00:00", dst="00:00:00:00:00:00", type=0x0800)
@@ -70,31 +73,17 @@ def templates() -> Mapping[int, bytes]:
             packet /= RETH()
         elif opcode is Opcode.ACKNOWLEDGE:
             packet /= AETH()
-        built[int(opcode)] = bytes(packet)[:-4]
-    return MappingProxyType(built)
-
-
-def mac_bytes(text: str) -> bytes:
-    return bytes.fromhex(text.replace(":", ""))
-
-
-def ipv4_bytes(text: str) -> bytes:
-    return bytes(int(part) for part in text.split("."))
-
-
-def ipv4_checksum(header: bytes | bytearray) -> int:
-    """The Internet checksum of a 20-byte header whose checksum field is 0 (RFC 1071)."""
-    total = int(sum(struct.unpack("!10H", header)))
-    total = (total & 0xFFFF) + (total >> 16)
-    return ~(total + (total >> 16)) & 0xFFFF
+        templates_by_opcode[int(opcode)] = bytes(packet)[:-4]
+    return MappingProxyType(templates_by_opcode)
 
 
 class Addresses:
-    """The two ends of one direction of a pair: Ethernet and IPv4 addresses as bytes, and the QP number there."""
+    """The addresses of one direction of a pair: Ethernet and IPv4 as bytes, and the destination's QP
+    number."""
 
     def __init__(self, src_mac: str, dst_mac: str, src_ip: str, dst_ip: str, qp: int) -> None:
-        self.ethernet = mac_bytes(dst_mac) + mac_bytes(src_mac)
-        self.ip = ipv4_bytes(src_ip) + ipv4_bytes(dst_ip)
+        self.ethernet = bytes.fromhex((dst_mac + src_mac).replace(":", ""))
+        self.ip = inet_aton(src_ip) + inet_aton(dst_ip)
         self.qp = qp
 
 
@@ -104,20 +93,21 @@ def padding(payload_bytes: int) -> int:
 
 
 def header(opcode: int, to: Addresses, udp_src: int, payload_bytes: int, repetition: int = 0) -> bytes:
-    """The first 50 bytes, everything before the PSN word, of a packet that carries `payload_bytes` after BTH and
-    RETH or AETH. `repetition` numbers what is sent again (1..65535) and becomes the IP identification."""
+    """The first 50 bytes, everything before the PSN word, of a packet that carries `payload_bytes` after BTH
+    and RETH or AETH. `repetition` numbers retransmissions (1..65535; 0 is a first transmission) and is the IP
+    identification."""
     template = templates()[opcode]
     head = bytearray(template[:PSN_AT])
     pad = padding(payload_bytes)
-    behind_ethernet = len(template) - _IP_AT + payload_bytes + pad + 4
+    ip_bytes = len(template) - _IP_AT + payload_bytes + pad + 4
     head[0:12] = to.ethernet
-    struct.pack_into("!H", head, _IP_AT + 2, behind_ethernet)
+    struct.pack_into("!H", head, _IP_AT + 2, ip_bytes)
     struct.pack_into("!H", head, _IP_AT + 4, repetition)
     head[_IP_AT + 10 : _IP_AT + 12] = b"\0\0"
     head[_IP_AT + 12 : _IP_AT + 20] = to.ip
-    struct.pack_into("!H", head, _IP_AT + 10, ipv4_checksum(head[_IP_AT:_UDP_AT]))
+    struct.pack_into("!H", head, _IP_AT + 10, checksum(bytes(head[_IP_AT:_UDP_AT])))
     struct.pack_into("!H", head, _UDP_AT, udp_src)
-    struct.pack_into("!H", head, _UDP_AT + 4, behind_ethernet - 20)
+    struct.pack_into("!H", head, _UDP_AT + 4, ip_bytes - 20)
     head[_BTH_AT + 1] |= pad << 4
     struct.pack_into("!I", head, _BTH_AT + 4, to.qp)
     return bytes(head)
@@ -128,6 +118,6 @@ def reth(virtual_address: int, remote_key: int, length: int) -> bytes:
 
 
 def packet(head: bytes, psn_word: int, body: bytes) -> bytes:
-    """A whole packet, for tests, tools and rare senders; `body` is RETH or AETH and the payload, unpadded."""
+    """A whole packet, for tests and benchmarks; `body` is RETH or AETH and the payload, unpadded."""
     tail = struct.pack("!I", psn_word) + body + bytes(padding(len(body)))
     return head + tail + struct.pack("<I", icrc(tail, header_crc(head[12:PSN_AT])))

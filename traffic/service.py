@@ -1,4 +1,9 @@
-"""The event loop of the transport process: channel, sockets, timers; one iteration at a time."""
+"""The transport process: `python -m railweave.traffic.service FD`, driven over the inherited socket FD.
+
+Messages in: open {endpoints, packet, options}, entropies {table}, begin {collective, options, schedule,
+iteration, seed}. Messages out: TransportEvent (framework/model/events.py). The process ends when the channel
+closes.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +11,34 @@ import gc
 import select
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
 
-from railweave.framework.channel import Channel
 from railweave.framework.errors import RailweaveError
-from railweave.framework.hookspecs import Collective
-from railweave.framework.model import Endpoint, EntropyTable, IterationResult, PacketFormat, Schedule
+from railweave.framework.experiment.plugin_calls import CheckedData, configured
+from railweave.framework.model import Endpoint, IterationResult, PacketFormat, Schedule
+from railweave.framework.model.events import (
+    IterationFailed,
+    IterationFinished,
+    IterationStarted,
+    ProcessReady,
+    Progress,
+)
 from railweave.framework.model.traffic import ETHERNET_HEADER
-from railweave.framework.registry import load
+from railweave.framework.parameters import Value
+from railweave.framework.processes.channel import Channel
+from railweave.framework.registry import load_plugins
+from railweave.traffic.child import run_child
 from railweave.traffic.packets import templates
 from railweave.traffic.rocev2.batch import Batch, kernel_send
 from railweave.traffic.rocev2.buffers import Buffers
 from railweave.traffic.rocev2.counters import Counters
-from railweave.traffic.rocev2.engine import Engine, Pair
+from railweave.traffic.rocev2.executor import Executor, Pair
 from railweave.traffic.rocev2.interfaces import await_interface
 from railweave.traffic.rocev2.port import Port
-from railweave.traffic.rocev2.ring import RingShape
+from railweave.traffic.rocev2.receive_ring import RingShape
 from railweave.traffic.rocev2.sockets import ROCE_ONLY, PacketSocket, open_packet_socket
 from railweave.traffic.rocev2.tuning import Tuning
 
@@ -34,13 +48,23 @@ RING_SLOTS = 256
 INTERFACES_WITHIN_S = 60.0
 
 
+@dataclass(frozen=True)
+class Job:
+    """What iterations of one collective over one schedule share."""
+
+    collective: str
+    options: Mapping[str, Value]
+    schedule: Schedule
+    buffers: Buffers
+    data: CheckedData
+
+
 @dataclass
 class Running:
-    """The iteration in progress, and what was measured before and during it."""
+    """The iteration in progress, and the measurements before and during it."""
 
     iteration: int
-    collective: Collective
-    buffers: Buffers
+    job: Job
     inputs: list[NDArray[Any]]
     before: Counters
     cpu_at_start: float
@@ -52,7 +76,7 @@ class Running:
 
 
 class Service:
-    """Serves one channel until it closes."""
+    """The event loop over channel, sockets and timers; one iteration at a time."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -60,37 +84,37 @@ class Service:
         self._poll.register(channel.fileno(), select.EPOLLIN)
         self._sockets: dict[int, PacketSocket] = {}
         self._ports: dict[int, Port] = {}
-        self._engine: Engine | None = None
+        self._executor: Executor | None = None
         self._running: Running | None = None
-        self._buffers: Buffers | None = None
-        self._early: EntropyTable | None = None
+        self._job: Job | None = None
         templates()
 
     def serve(self) -> None:
-        """Never returns; ChannelClosedError ends it, RailweaveError when it cannot go on."""
-        channel = self._channel.fileno()
+        """Never returns: raises ChannelClosedError at the end, another RailweaveError when it cannot
+        continue."""
+        channel_fd = self._channel.fileno()
         next_tick = 0.0
         while True:
-            busy = self._engine is not None and (self._running is not None or not self._engine.drained)
+            busy = self._executor is not None and (self._running is not None or not self._executor.drained)
             wait = max(next_tick - time.monotonic(), 0.0) if busy else -1
             ready: list[Port] = []
             for fd, event in self._poll.poll(wait):
-                if fd == channel:
+                if fd == channel_fd:
                     self._read_channel()
                 elif event & ~select.EPOLLIN:
                     self._sockets[fd].clear_error()
                 else:
                     ready.append(self._ports[fd])
-            if self._engine is None:
+            if self._executor is None:
                 continue
             if ready:
-                self._step(self._engine, ready)
+                self._step(self._executor, ready)
             now = time.monotonic()
             if now >= next_tick:
-                self._tick(self._engine, now, late=now - next_tick if busy and next_tick else 0.0)
+                self._tick(self._executor, now, late=now - next_tick if busy and next_tick else 0.0)
                 next_tick = now + TICK_S
             if self._running is not None:
-                self._advance(self._engine, self._running)
+                self._advance(self._executor, self._running)
 
     # -- orders ----------------------------------------------------------------------------------------
     def _read_channel(self) -> None:
@@ -99,107 +123,112 @@ class Service:
                 case "open":
                     self._open(message)
                 case "entropies":
-                    table = EntropyTable(**message["table"])
-                    if self._engine is None:
-                        self._early = table
-                    else:
-                        self._engine.use_entropies(table, time.monotonic())
+                    assert self._executor is not None
+                    self._executor.use_entropies(message["table"], time.monotonic())
                 case "begin":
                     try:
                         self._begin(message)
                     except RailweaveError as error:
-                        self._say("failed", why=str(error), ranks=[])
+                        self._fail(error)
 
     def _open(self, message: Mapping[str, Any]) -> None:
-        endpoints = [Endpoint(**endpoint) for endpoint in message["endpoints"]]
-        packet = PacketFormat(message["path_mtu"])
+        endpoints: list[Endpoint] = message["endpoints"]
+        packet: PacketFormat = message["packet"]
         tuning = Tuning.of(message["options"])
         shape = RingShape.of(packet.full_packet_bytes + packet.RETH, RING_SLOTS)
-        largest = packet.full_packet_bytes + packet.RETH - ETHERNET_HEADER
+        largest_ip_bytes = packet.full_packet_bytes + packet.RETH - ETHERNET_HEADER
         dirty: list[Batch] = []
         for endpoint in endpoints:
-            where = endpoint.namespace, endpoint.interface
-            await_interface(*where, largest, INTERFACES_WITHIN_S, self._channel)
-            opened = open_packet_socket(*where, shape, ROCE_ONLY)
-            fd = opened.fileno()
-            self._sockets[fd] = opened
-            self._ports[fd] = Port(opened.ring, Batch(kernel_send(fd), dirty))
+            interface = endpoint.namespace, endpoint.interface
+            await_interface(*interface, largest_ip_bytes, INTERFACES_WITHIN_S, self._channel)
+            packet_socket = open_packet_socket(*interface, shape, ROCE_ONLY)
+            fd = packet_socket.fileno()
+            self._sockets[fd] = packet_socket
+            self._ports[fd] = Port(packet_socket.ring, Batch(kernel_send(fd), dirty))
             self._poll.register(fd, select.EPOLLIN)
         self._packet = packet
-        self._engine = Engine(endpoints, list(self._ports.values()), dirty, tuning, packet)
-        if self._early is not None:
-            self._engine.use_entropies(self._early, time.monotonic())
-        self._registers = load()
+        self._executor = Executor(endpoints, list(self._ports.values()), dirty, tuning, packet)
+        self._registers = load_plugins()
         gc.collect()
         gc.freeze()
-        self._say("ready")
+        self._channel.send(ProcessReady())
 
     def _begin(self, message: Mapping[str, Any]) -> None:
-        assert self._engine is not None
+        assert self._executor is not None
         if self._running is not None:
             raise RailweaveError(f"iteration {self._running.iteration} is still running.")
-        schedule = Schedule(
-            **{**message["schedule"], "phase_names": tuple(message["schedule"]["phase_names"])}
-        )
-        name = message["collective"]
-        kind = "workload" if name in self._registers["workload"] else "collective"
-        collective: Collective = self._registers[kind][name].configured(message["options"])
-        inputs = collective.inputs(schedule, message["seed"])
-        if self._buffers is None or self._buffers.schedule != schedule:
-            self._buffers = Buffers(schedule)
-        self._buffers.fill(inputs)
-        self._engine.prepare(schedule, self._buffers)
+        job = self._job_of(message["collective"], message["options"], message["schedule"])
+        inputs = job.data.inputs(message["seed"])
+        job.buffers.fill(inputs)
+        self._executor.prepare(job.schedule, job.buffers)
         gc.collect()
-        self._running = Running(
-            message["iteration"], collective, self._buffers, inputs, Counters.of(self._engine),
-            time.process_time(), time.time(),
-        )  # fmt: skip
-        self._say("started", iteration=message["iteration"])
-        self._engine.begin(time.monotonic())
+        counters = Counters.of(self._executor)
+        self._running = Running(message["iteration"], job, inputs, counters, time.process_time(), time.time())
+        self._channel.send(IterationStarted(message["iteration"]))
+        self._executor.begin(time.monotonic())
+
+    def _job_of(self, name: str, options: Mapping[str, Value], schedule: Schedule) -> Job:
+        """The job of the last iteration if nothing has changed, else a new one."""
+        job = self._job
+        if job is None or (job.collective, job.options) != (name, options) or job.schedule != schedule:
+            kind = "workload" if name in self._registers["workload"] else "collective"
+            collective = configured(kind, name, self._registers[kind][name], options)
+            data = CheckedData(name, collective, schedule)
+            job = self._job = Job(name, options, schedule, Buffers(schedule), data)
+        return job
+
+    def _fail(self, error: RailweaveError) -> None:
+        self._channel.send(IterationFailed(str(error), error=type(error).__name__))
 
     # -- the loop's parts ------------------------------------------------------------------------------
-    def _step(self, engine: Engine, ready: Sequence[Port]) -> None:
-        since = ready[0].waiting_since  # epoll hands out first what has been ready longest
-        engine.step(ready, time.monotonic())
+    def _step(self, executor: Executor, ready: Sequence[Port]) -> None:
+        since = ready[0].waiting_since  # epoll reports first what has been ready longest
+        executor.step(ready, time.monotonic())
         running = self._running
         if running is not None and since is not None and since > running.wall_at_start:
             running.send_lag_s = max(running.send_lag_s, time.time() - since)
 
-    def _tick(self, engine: Engine, now: float, late: float) -> None:
-        engine.tick(now)
+    def _tick(self, executor: Executor, now: float, late: float) -> None:
+        executor.tick(now)
         running = self._running
-        if running is None or engine.progress is None:
+        if running is None or executor.progress is None:
             return
         running.send_lag_s = max(running.send_lag_s, late)
         if now < running.reported_at + PROGRESS_S:
             return
         running.reported_at = now
-        stuck = engine.stuck(now)
+        stuck = executor.stuck(now)
         if stuck:
-            why, ranks = describe_stuck(engine, stuck)
+            why, ranks = describe_stuck(executor, stuck)
             self._running = None
-            engine.abandon()
-            self._say("failed", why=why, ranks=ranks)
+            executor.abandon()
+            self._channel.send(IterationFailed(why, tuple(ranks)))
         else:
-            done, total = engine.progress.done, engine.progress.total
-            self._say("progress", iteration=running.iteration, done=done, total=total)
+            done, total = executor.progress.done, executor.progress.total
+            self._channel.send(Progress(running.iteration, done, total))
 
-    def _advance(self, engine: Engine, running: Running) -> None:
-        """Note the end of the last transfer; once its acknowledgements are in, verify and report."""
-        progress = engine.progress
+    def _advance(self, executor: Executor, running: Running) -> None:
+        """Note the end of the last transfer; once all acknowledgements have arrived, verify and report."""
+        progress = executor.progress
         if progress is None or not progress.complete:
             return
         if not running.landed:
             running.landed = True
             progress.ended(time.monotonic())
             running.cpu_s = time.process_time() - running.cpu_at_start
-        if not engine.drained:
+        if not executor.drained:
             return
-        counted = Counters.of(engine).since(running.before)
+        self._running = None
+        counted = Counters.of(executor).since(running.before)
+        try:
+            comparison = running.job.buffers.compare(running.job.data.results(running.inputs))
+        except RailweaveError as error:
+            self._fail(error)
+            return
         result = IterationResult(
             iteration=running.iteration,
             seconds=progress.last_at - progress.started_at,
-            wrong=running.buffers.count_wrong(running.collective, running.inputs),
+            wrong=comparison.wrong,
             packets_sent=counted.packets_sent,
             retransmitted=counted.retransmitted,
             duplicates=counted.duplicates,
@@ -207,18 +236,15 @@ class Service:
             phase_seconds=progress.phase_seconds,
             cpu_s=running.cpu_s,
             send_lag_s=running.send_lag_s,
+            compared=comparison.compared,
         )
-        self._running = None
-        self._say("finished", result=asdict(result))
-
-    def _say(self, kind: str, **data: Any) -> None:
-        self._channel.send({"kind": kind, "data": data})
+        self._channel.send(IterationFinished(result))
 
 
-def describe_stuck(engine: Engine, stuck: Sequence[Pair]) -> tuple[str, list[int]]:
-    """What to say of pairs without progress, and the ranks to blame: those that are part of every stuck pair if
-    there are several pairs and such ranks, else all of them."""
-    names = [endpoint.name for endpoint in engine.endpoints]
+def describe_stuck(executor: Executor, stuck: Sequence[Pair]) -> tuple[str, list[int]]:
+    """A message about pairs without progress, and the ranks to blame: those that are part of every stuck
+    pair, if there are several pairs and such ranks, else all of them."""
+    names = [endpoint.name for endpoint in executor.endpoints]
     everywhere = set.intersection(*({pair.src, pair.dst} for pair in stuck))
     ranks = sorted(
         everywhere if len(stuck) > 1 and everywhere else {r for p in stuck for r in (p.src, p.dst)}
@@ -227,11 +253,23 @@ def describe_stuck(engine: Engine, stuck: Sequence[Pair]) -> tuple[str, list[int
     more = f" and {len(stuck) - 8} more" if len(stuck) > 8 else ""
     who = ", ".join(names[rank] for rank in ranks[:8])
     down = [
-        names[rank] for rank in ranks if engine.ports[rank].batch.last_error and engine.ports[rank].batch.lost
+        names[rank]
+        for rank in ranks
+        if executor.ports[rank].batch.last_error and executor.ports[rank].batch.lost
     ]
     cause = f" The interface of {', '.join(down)} refused packets (is it up?)." if down else ""
     why = (
-        f"no packet got through from {pairs}{more} for {engine.dead_after:g} s; the cut ranks: {who}.{cause} Look at "
-        "their links and at the rules of the pairs, or raise the transport's dead_after."
+        f"no packet got through from {pairs}{more} for {executor.dead_after:g} s; unreachable ranks: "
+        f"{who}.{cause} "
+        "Check their links and the rules of the pairs, or raise the transport's dead_after."
     )
     return why, ranks
+
+
+def main() -> None:
+    gc.disable()  # nothing here makes cycles at a rate that matters; the service collects between iterations
+    run_child(lambda channel: Service(channel).serve())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,9 @@
-"""The `railweave` command. A file per subcommand, imported when it is called: `--help` must not wait for numpy."""
+"""The `railweave` command. A file per subcommand, imported when it is called: `--help` must not wait for
+numpy.
+
+The subcommands are a shell over `railweave.framework.api`: they turn options into keys, and results into
+text.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +13,13 @@ from typing import Any
 
 import click
 
-from railweave.framework.cli.signals import Terminated
-from railweave.framework.errors import RailweaveError
+from railweave.framework.cli._signals import Terminated
+from railweave.framework.errors import RailweaveError, did_you_mean
 
 VERBOSE = "railweave.verbose"
 """Key of click's `ctx.meta` that `-v` sets; tracebacks are shown then."""
+DIRECTORY = "railweave.directory"
+"""Key of click's `ctx.meta`: the run directory in use, for the message of an interrupted run."""
 
 COMMANDS = {
     "run": "Bring up a lab and run an experiment in it.",
@@ -22,13 +29,14 @@ COMMANDS = {
     "plugin": "Write a new plugin, or check a router.",
     "compare": "Compare routers, with and without feedback, under the same fault.",
     "chaos": "Run random faults from a seed and check how each run ends.",
-    "verify": "Prove on the lab that packets go where the table says.",
-    "watch": "Hold a lab without traffic, and say the lowest health published.",
-    "doctor": "Say what this machine can do, and how to mend the rest.",
+    "verify": "Prove on the lab that packets follow the route table.",
+    "watch": "Keep an idle lab up and report the lowest health published.",
+    "doctor": "Report what this machine can do, and how to fix the rest.",
     "shell": "Bring up the lab and open Mininet's prompt in it.",
-    "explain": "Say which way one GPU's packets go, and why.",
-    "loads": "Say what traffic puts on every link; no lab.",
-    "model": "Compute what formulas say of a fabric; no lab.",
+    "explain": "Show the path between two GPUs, and why the router chose it; no lab.",
+    "loads": "Compute the load of every link under a traffic pattern; no lab.",
+    "schema": "Print the JSON schema of experiment files or results.",
+    "model": "Evaluate the formulas of the papers; no lab.",
     "bench": "Measure this machine: bring-up, transport, throughput, rule installation.",
 }
 
@@ -41,6 +49,8 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
+            if not name.startswith("-"):
+                ctx.fail(f"No such command {name!r}.{did_you_mean(name, COMMANDS)}")
             return None
         command = getattr(import_module(f"railweave.framework.cli.{name}"), name)
         assert isinstance(command, click.Command)
@@ -57,11 +67,16 @@ class Commands(click.Group):
             _say(ctx, str(error))
             ctx.exit(error.exit_code)
         except KeyboardInterrupt:
-            _say(ctx, "interrupted.")
+            _say(ctx, "interrupted." + _kept(ctx))
             ctx.exit(130)
         except Terminated as error:
-            _say(ctx, f"ended by {error.name}.")
+            _say(ctx, f"ended by {error.name}." + _kept(ctx))
             ctx.exit(128 + error.number)
+
+
+def _kept(ctx: click.Context) -> str:
+    """Where the events of an interrupted run are."""
+    return f" The events so far are in {ctx.meta[DIRECTORY]}." if DIRECTORY in ctx.meta else ""
 
 
 def _say(ctx: click.Context, message: str) -> None:
@@ -72,9 +87,9 @@ def _say(ctx: click.Context, message: str) -> None:
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted:
-        from railweave.framework import __version__
+        import railweave
 
-        click.echo(f"railweave {__version__}")
+        click.echo(f"railweave {railweave.__version__}")
         ctx.exit()
 
 
@@ -88,4 +103,4 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show it."
 )
 def main() -> None:
-    """Emulate the networks of AI clusters with real packets, and let measured link health steer the routes."""
+    """Emulate the networks of AI clusters with real packets; measured link health steers the routes."""

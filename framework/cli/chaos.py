@@ -1,4 +1,4 @@
-"""`railweave chaos`: random faults from a seed, run after run, and whether each ended as it should."""
+"""`railweave chaos`: random faults from a seed, run after run, and whether each run ended as expected."""
 
 from __future__ import annotations
 
@@ -10,26 +10,38 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from railweave.framework.cli.context import example, json_option, print_json, registers, table, verbose_option
-from railweave.framework.cli.options import ExperimentCommand, experiment_options, overrides_of
-from railweave.framework.cli.signals import raised_signals
+from railweave.framework.cli._context import (
+    example,
+    json_option,
+    print_json,
+    registers,
+    table,
+    verbose_option,
+)
+from railweave.framework.cli._options import ExperimentCommand, experiment_options, overrides_of
+from railweave.framework.cli._signals import raised_signals
 from railweave.framework.errors import RailweaveError, RunFailedError
 
 if TYPE_CHECKING:
-    from railweave.framework.chaos import Ending, Scenario
-    from railweave.framework.experiment import Plan
-    from railweave.framework.results import RunResult
+    from railweave.framework.experiment.plan import Plan
+    from railweave.framework.registry import Registers
+    from railweave.framework.results.result import RunResult
+    from railweave.framework.runs.chaos import Ending, Scenario
 
 DEFAULTS: dict[str, object] = {
-    "topology.domains": 2, "topology.rails": 4, "size": "256K", "iterations": 6, "rate_scale": 2e-5, "faults": [],
+    "topology.domains": 2,
+    "topology.rails": 4,
+    "size": "256K",
+    "iterations": 6,
+    "rate_scale": 2e-5,
+    "faults": [],
     "timeout": "60s",
-}  # fmt: skip
-"""Where no option says: 8 GPUs, and iterations of some tenths of a second."""
+}
+"""Defaults of this command: 8 GPUs, and iterations of some tenths of a second."""
 
 
 @click.command(
     cls=ExperimentCommand,
-    short_help="Run random faults from a seed and check how each run ends.",
     epilog=example(
         "railweave chaos --runs 50 --seed 1", "railweave chaos --runs 5 --seed 7 --router spray --json"
     ),
@@ -40,65 +52,65 @@ DEFAULTS: dict[str, object] = {
 @verbose_option
 @click.pass_context
 def chaos(ctx: click.Context, /, runs: int, as_json: bool, verbose: bool, **_: object) -> None:
-    """Draw scenarios of one to three faults (--seed), run each, and compare its end with what the faults leave.
+    """Draw scenarios of one to three faults (--seed), run each, and check that it ends as the faults imply.
 
-    Where a path is left the run must end by itself with every number right; where none is, it must fail and name the
-    cut ranks. Nothing may be left on the machine. The same seed gives the same scenarios.
+    While every pair keeps a path the run must complete with every element right; otherwise it must fail and
+    name the unreachable ranks. Nothing may be left on the machine. The same seed gives the same scenarios.
     """
-    from railweave.framework.chaos import judge, scenarios
-    from railweave.framework.experiment import load
+    from railweave.framework.experiment.plan import load_plan
+    from railweave.framework.runs.chaos import judge, scenarios
 
     if ctx.params.get("faults"):
         raise click.BadParameter("chaos draws its own faults; leave it out.", ctx=ctx, param_hint="--fault")
     values, labels = overrides_of(ctx.params, ctx)
-    asked = {**DEFAULTS, **values}
+    keys = {**DEFAULTS, **values}
     if "topology" in values:
-        asked = {k: v for k, v in asked.items() if k in values or not k.startswith("topology.")}
-    plan = load(ctx.params.get("experiment"), asked, registers(ctx), labels)
+        keys = {k: v for k, v in keys.items() if k in values or not k.startswith("topology.")}
+    plan = load_plan(ctx.params.get("experiment"), keys, registers(ctx), labels)
     drawn = scenarios(
-        plan.fabric, plan.router, plan.schedule,
-        runs=runs, seed=plan.experiment.seed, iterations=plan.experiment.iterations,
-    )  # fmt: skip
+        plan.fabric,
+        plan.router,
+        plan.schedule,
+        runs=runs,
+        seed=plan.experiment.seed,
+        iterations=plan.experiment.iterations,
+    )
     rows: list[dict[str, Any]] = []
     with raised_signals():
         for scenario in drawn:
-            changed = {
-                **asked,
-                "faults": list(scenario.faults),
-                "seed": plan.experiment.seed + scenario.number,
-            }
-            one = load(ctx.params.get("experiment"), changed, registers(ctx), labels)
-            ending, result = _run(one)
+            own = {"faults": list(scenario.faults), "seed": plan.experiment.seed + scenario.number}
+            one = load_plan(ctx.params.get("experiment"), {**keys, **own}, registers(ctx), labels)
+            ending, result = _run(one, registers(ctx))
             why = judge(scenario, ending)
             rows.append(_row(scenario, ending, result, why))
             click.echo(_line(len(rows), runs, scenario, ending, why), err=True)
     bad = [row for row in rows if row["why"] is not None]
     if as_json:
         print_json(
-            "chaos", {"experiment": plan.document(), "runs": rows, "as_they_should": len(rows) - len(bad)}
+            "chaos",
+            {"experiment": plan.document(), "runs": rows, "as_expected": len(rows) - len(bad)},
+            version=2,
         )
     else:
         click.echo(table(("what", "figure"), _summary(rows)))
     if bad:
         raise RunFailedError(
-            f"{len(bad)} of {runs} runs did not end as they should; the first is {bad[0]['number']}: {bad[0]['why']}"
+            f"{len(bad)} of {runs} runs did not end as expected, first {bad[0]['number']}: {bad[0]['why']}"
         )
 
 
-def _run(plan: Plan) -> tuple[Ending, RunResult | None]:
-    from railweave.framework import runner
-    from railweave.framework.chaos import Ending
-    from railweave.framework.leftovers import MARK, footprint
-    from railweave.framework.rundir import RunDirectory
+def _run(plan: Plan, registers: Registers) -> tuple[Ending, RunResult | None]:
+    from railweave.framework import api
+    from railweave.framework.results.directory import RunDirectory
+    from railweave.framework.runs.chaos import Ending
+    from railweave.framework.runs.leftovers import MARK, footprint
 
     directory = RunDirectory.create(None, f"chaos-{plan.experiment.router.name}")
-    directory.write_experiment(plan.yaml())
     mark = os.environ[MARK] = directory.path.name
     before, began = footprint(mark), time.monotonic()
     result, error = None, None
     try:
-        result = runner.run(plan, directory, lambda _: None)
-        directory.write_result(result)
+        result = api.run(plan, out=directory, registers=registers)
     except RailweaveError as failed:
         error = f"{type(failed).__name__}: {failed}"
     seconds = time.monotonic() - began
@@ -114,7 +126,7 @@ def _row(scenario: Scenario, ending: Ending, result: RunResult | None, why: str 
 
 
 def _line(done: int, runs: int, scenario: Scenario, ending: Ending, why: str | None) -> str:
-    how = "completed" if ending.error is None else "failed as it should" if why is None else "failed"
+    how = "completed" if ending.error is None else "failed as expected" if why is None else "failed"
     verdict = f" ({why})" if why else ""
     return f"{done}/{runs} {'; '.join(scenario.faults)}: {how}, {ending.seconds:.1f} s{verdict}"
 
@@ -126,20 +138,26 @@ def _summary(rows: list[dict[str, Any]]) -> list[tuple[str, object]]:
         )
 
     timed = [fault for row in rows for fault in row["timed_faults"]]
-    told = [row["accuracy"] for row in rows if row["accuracy"]]
+    judged = [row["accuracy"] for row in rows if row["accuracy"]]
     shares = {
-        name: [told_of[name] for told_of in told if told_of[name] is not None]
+        name: [accuracy[name] for accuracy in judged if accuracy[name] is not None]
         for name in ("precision", "recall")
     }
     return [
         ("runs", len(rows)),
-        ("ended as they should", sum(row["why"] is None for row in rows)),
-        ("completed, expected to", sum(row["error"] is None and row["expected"] == "completes" for row in rows)),
-        ("failed, expected to", sum(row["error"] is not None and row["expected"] == "fails" for row in rows)),
+        ("ended as expected", sum(row["why"] is None for row in rows)),
+        (
+            "completed, as expected",
+            sum(row["error"] is None and row["expected"] == "completes" for row in rows),
+        ),
+        ("failed, as expected", sum(row["error"] is not None and row["expected"] == "fails" for row in rows)),
         ("wrong elements", sum(row["wrong"] for row in rows)),
         ("left on the machine", sum(len(row["leftovers"]) for row in rows)),
         ("longest run", f"{max(row['seconds'] for row in rows):.1f} s"),
         ("to detect", spread([f["detected_s"] for f in timed if f["detected_s"] is not None])),
         ("to recover", spread([f["recovered_s"] for f in timed if f["recovered_s"] is not None])),
-        *((name, f"{median(values):.2f} median of {len(values)}" if values else "-") for name, values in shares.items()),
-    ]  # fmt: skip
+        *(
+            (n, f"{median(values):.2f} median of {len(values)}" if values else "-")
+            for n, values in shares.items()
+        ),
+    ]

@@ -1,33 +1,48 @@
-"""`railweave compare`: routers, with and without feedback, in the same runs."""
+"""`railweave compare`: routers, with and without feedback, in the same experiment."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from railweave.framework.cli.context import example, json_option, print_json, registers, table, verbose_option
-from railweave.framework.cli.options import ExperimentCommand, experiment_options, overrides_of
-from railweave.framework.cli.signals import raised_signals
+from railweave.framework.cli._context import (
+    example,
+    json_option,
+    print_json,
+    registers,
+    table,
+    verbose_option,
+)
+from railweave.framework.cli._options import ExperimentCommand, experiment_options, overrides_of
+from railweave.framework.cli._signals import raised_signals
+
+if TYPE_CHECKING:
+    from railweave.framework.experiment.plan import Plan
+    from railweave.framework.results.comparison import Variant
+    from railweave.framework.results.directory import RunDirectory
+    from railweave.framework.results.result import RunResult
 
 
 @click.command(
     cls=ExperimentCommand,
-    short_help="Compare routers, with and without feedback, under the same fault.",
     epilog=example(
-        "railweave compare --router hscore,spray,shortest --fault 'at=iter:3 degrade rail:1 to=20%' --repeat 5",
+        "railweave compare --router hscore,spray --fault 'at=iter:3 degrade rail:1 to=20%' --repeat 5",
         "railweave compare --router hscore --modes no-feedback,feedback,oracle --repeat 3",
     ),
 )
 @experiment_options
-@click.option("--repeat", type=click.IntRange(1), default=3, show_default=True, help="Runs of each way.")
+@click.option(
+    "--repeat", type=click.IntRange(1), default=3, show_default=True, help="Runs of each router and mode."
+)
 @click.option(
     "--modes",
     default="feedback",
     show_default=True,
     metavar="LIST",
-    help="What routers are told: feedback, no-feedback, oracle (the truth), with commas between.",
+    help="What routers are told: feedback, no-feedback, oracle (the ground truth), separated by commas.",
 )
 @json_option
 @verbose_option
@@ -35,57 +50,66 @@ from railweave.framework.cli.signals import raised_signals
 def compare(
     ctx: click.Context, /, repeat: int, modes: str, as_json: bool, verbose: bool, **_: object
 ) -> None:
-    """Run the same experiment with each router (`--router A,B,...`), in turn, with the same seeds, and print medians,
-    spread and the ratio to the first. Each run leaves its directory under runs/.
+    """Run the same experiment with each router (`--router A,B,...`), in turn and with the same seeds, and
+    print medians, spread and the ratio to the first. All runs use the rate scale of the first. Each leaves
+    its directory under runs/.
     """
-    from railweave.framework.comparison import MODES, Way
-    from railweave.framework.comparison import compare as compared
-    from railweave.framework.experiment import load
+    from railweave.framework import api
+    from railweave.framework.cli._live import Live
+    from railweave.framework.experiment.plan import load_plan
+    from railweave.framework.results.comparison import variants_of
+    from railweave.framework.results.directory import RunDirectory
 
     values, labels = overrides_of(ctx.params, ctx)
-    chosen = [mode.strip() for mode in modes.split(",")]
-    for mode in chosen:
-        if mode not in MODES:
-            raise click.BadParameter(
-                f"{mode!r} is none of {', '.join(MODES)}.", ctx=ctx, param_hint="--modes"
-            )
-    routers = [name.strip() for name in str(values.pop("router", "hscore")).split(",")]
-    plans = []
-    for name in routers:  # all are checked before the first starts
-        for mode in chosen:
-            asked = {**values, "router": name, **MODES[mode]}
-            plans.append((Way(name, mode), load(ctx.params.get("experiment"), asked, registers(ctx), labels)))
-    results: dict[Way, list[Any]] = {way: [] for way, _ in plans}
-    with raised_signals():
-        for turn in range(repeat):
-            for way, plan in plans:
-                result = _run(plan)
-                results[way].append(result)
-                click.echo(f"{turn + 1}/{repeat} {way.name}: {result.fidelity.verdict}, "
-                           f"{result.summary.time_us / 1e6:.3g} s a mean iteration", err=True)  # fmt: skip
-    rows = compared([(way, results[way]) for way, _ in plans])
-    if as_json:
-        print_json("compare", {"experiment": plans[0][1].document(), "rows": [asdict(row) for row in rows]})
+    file = ctx.params.get("experiment")
+    if "router" in values:
+        routers = _listed(str(values.pop("router")))
     else:
-        head = ("way", "healthy s", "faulted s", "least", "most", "times as fast", "wrong", "verdicts")
-        click.echo(table(head, [_cells(row) for row in rows]))
+        routers = [load_plan(file, values, registers(ctx), labels).experiment.router.name]
+    plans = {
+        variant: load_plan(file, {**values, **variant.keys}, registers(ctx), labels)
+        for variant in variants_of(routers, _listed(modes))
+    }
+
+    def directory(turn: int, variant: Variant) -> RunDirectory:
+        click.echo(f"{turn + 1}/{repeat} {variant.name}", err=True)
+        return RunDirectory.create(None, f"compare-{variant.router}")
+
+    results: dict[Variant, list[RunResult]] = {variant: [] for variant in plans}
+    iterations = next(iter(plans.values())).iterations
+    try:
+        with raised_signals(), Live(iterations, quiet=False, verbose=verbose, lines=verbose) as live:
+            for variant, result in api.compared_runs(plans, repeat, registers(ctx), directory, live.emit):
+                results[variant].append(result)
+                times = f"{result.summary.declared_time_us:.4g} us declared, a mean iteration"
+                click.echo(f"    {result.fidelity.verdict}, {times}", err=True)
+    finally:  # an interrupted comparison shows what it has
+        _show(plans, results, as_json)
 
 
-def _run(plan: Any) -> Any:
-    from railweave.framework import runner
-    from railweave.framework.rundir import RunDirectory
-
-    directory = RunDirectory.create(None, f"compare-{plan.experiment.router.name}")
-    directory.write_experiment(plan.yaml())
-    result = runner.run(plan, directory, lambda _: None)
-    directory.write_result(result)
-    return result
+def _listed(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",")]
 
 
-def _cells(row: Any) -> tuple[object, ...]:
-    def number(value: float | None) -> str:
-        return "-" if value is None else f"{value:.3g}"
+def _show(
+    plans: Mapping[Variant, Plan], results: Mapping[Variant, Sequence[RunResult]], as_json: bool
+) -> None:
+    from railweave.framework.results.comparison import compare as compare_results
 
-    least, most = row.spread_s or (None, None)
-    return (row.way.name, number(row.healthy_s), number(row.faulted_s), number(least), number(most), number(row.ratio),
-            row.wrong, ", ".join(sorted(set(row.verdicts))))  # fmt: skip
+    rows = compare_results([(variant, runs) for variant, runs in results.items() if runs])
+    if not rows:
+        return
+    if as_json:
+        experiment = next(iter(plans.values())).document()
+        print_json("compare", {"experiment": experiment, "rows": [asdict(row) for row in rows]}, version=2)
+        return
+    head = ("router", "runs", "healthy us", "faulted us", "lowest", "highest", "speedup", "wrong", "verdicts")
+    cells = []
+    for row in rows:
+        lowest, highest = row.spread_us or (None, None)
+        figures = (row.healthy_us, row.faulted_us, lowest, highest, row.ratio)
+        shown = ("-" if figure is None else f"{figure:.4g}" for figure in figures)
+        cells.append((row.variant.name, row.repeats, *shown, row.wrong, ", ".join(sorted(set(row.verdicts)))))
+    click.echo(table(head, cells))
+    scales = sorted({scale for row in rows for scale in row.rate_scales})
+    click.echo(f"declared times; rate scale {', '.join(f'{scale:.4g}' for scale in scales)} in all runs")

@@ -1,4 +1,4 @@
-"""`railweave explain`: why one GPU's packets to another go the way they do."""
+"""`railweave explain`: the path between two GPUs, and the router's reasons for it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from railweave.framework.cli.context import example, json_option, print_json, table, verbose_option
-from railweave.framework.cli.lookups import looked_up, lookup_options
-from railweave.framework.cli.options import ExperimentCommand
+from railweave.framework.cli._context import example, json_option, print_json, table, verbose_option
+from railweave.framework.cli._lookups import looked_up, lookup_options
+from railweave.framework.cli._options import RouteCommand
 
 if TYPE_CHECKING:
-    from railweave.framework.explaining import ExplainedPair
+    from railweave.framework.analysis.explain import ExplainedPair
     from railweave.framework.hookspecs import Fact
 
 
 @click.command(
-    cls=ExperimentCommand,
-    short_help="Say which way one GPU's packets go, and why.",
+    cls=RouteCommand,
     epilog=example(
-        "railweave explain 0,0 1,1 --domains 2 --rails 5 --router hscore --fault 'degrade rail:1 to=20%'",
+        "railweave explain g0.0 g1.1 --domains 2 --rails 5 --router hscore --fault 'degrade rail:1 to=20%'",
         "railweave explain 1,0,0 5,0,0 --topology torus --shape 8x8x8 --router dor",
     ),
 )
@@ -30,32 +29,39 @@ if TYPE_CHECKING:
 @click.argument("target", metavar="DST")
 @lookup_options
 @click.option(
-    "--scores", metavar="FILE", type=click.Path(path_type=Path),
-    help="YAML of h-scores, as in `domains: {1: 1.0, 2: 0.8}` and `rails: {1: 0.4}`; what it leaves out is 1.",
-)  # fmt: skip
+    "--scores",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="YAML of h-scores: `domains: {1: 1.0, 2: 0.8}`, `rails: {1: 0.4}`; the default is 1.",
+)
 @json_option
 @verbose_option
 @click.pass_context
 def explain(
-    ctx: click.Context, /, source: str, target: str, scores: Path | None, as_json: bool, verbose: bool,
+    ctx: click.Context,
+    /,
+    source: str,
+    target: str,
+    scores: Path | None,
+    as_json: bool,
+    verbose: bool,
     **_: object,
-) -> None:  # fmt: skip
-    """Show the path from GPU SRC to GPU DST hop by hop, and what the router decided it by. No lab.
+) -> None:
+    """Show the path from GPU SRC to GPU DST hop by hop, and the reasons of the router. No lab.
 
-    SRC and DST are coordinates: `1,1` is domain and rail, `1,0,0` is x, y and z. They count from 0, or from 1 when
-    the lowest index in the scores file is 1 (`count_from: 0` or `1` in it settles it). Names (g0.0, r4) and faults
-    always count from 0.
+    SRC and DST are names (`g1.1`) or coordinates: `1,1` is domain and rail, `1,0,0` is x, y and z.
+    Coordinates count from 0, or from 1 when the lowest index in the scores file is 1 (`count_from: 0` or `1`
+    in it overrides that). Names and faults always count from 0.
     """
-    from railweave.framework.explaining import explain_pair
-    from railweave.framework.scores_file import SupposedScores, read_scores
-    from railweave.framework.supposed_health import supposed
+    from railweave.framework import api
+    from railweave.framework.analysis.scores_file import AssumedScores, read_scores
 
-    fabric, name, router, faults = looked_up(ctx)
-    given = read_scores(scores, fabric) if scores else SupposedScores()
-    counting = given.counting
+    routed = looked_up(ctx)
+    fabric, name, faults = routed.fabric, routed.name, routed.faults
+    assumed = read_scores(scores, fabric) if scores else AssumedScores()
+    counting = assumed.counting
+    pair = api.explain(source, target, routed=routed, scores=assumed)
     src, dst = counting.gpu(fabric, source, "SRC"), counting.gpu(fabric, target, "DST")
-    health = supposed(fabric, given, faults)
-    found = explain_pair(name, router, fabric, health, (src, dst), counting)
     if as_json:
         print_json(
             "explain",
@@ -67,30 +73,33 @@ def explain(
                 "faults": [fault.text for fault in faults],
                 "src": {"name": fabric.node_name(src), "coordinates": list(counting.place(fabric, src))},
                 "dst": {"name": fabric.node_name(dst), "coordinates": list(counting.place(fabric, dst))},
-                "cut_off": not found.paths and src != dst,
-                "paths": [asdict(path) for path in found.paths],
-                "why": found.why,
-                "facts": {key: _plain(fact) for key, fact in found.facts.items()},
+                "unreachable": not pair.paths and src != dst,
+                "paths": [asdict(path) for path in pair.paths],
+                "why": pair.why,
+                "facts": {key: _plain(fact) for key, fact in pair.facts.items()},
             },
+            version=2,
         )
         return
-    click.echo(f"{found.src} to {found.dst} on {fabric.kind}, router {name}")
+    click.echo(f"{pair.src} to {pair.dst} on {fabric.kind}, router {name}")
     if counting.first:
-        click.echo(f"coordinates count from {counting.first}, as {scores} does; names such as "
-                   f"{fabric.node_name(src)} count from 0")  # fmt: skip
+        click.echo(
+            f"coordinates count from {counting.first}, as {scores} does; names such as "
+            f"{fabric.node_name(src)} count from 0"
+        )
     for fault in faults:
         click.echo(f"after {fault.text}")
     click.echo()
-    click.echo(_told(found, same=src == dst))
+    click.echo(_described(pair, same=src == dst))
 
 
-def _told(found: ExplainedPair, *, same: bool) -> str:
+def _described(pair: ExplainedPair, *, same: bool) -> str:
     parts = []
-    for number, path in enumerate(found.paths, 1):
+    for number, path in enumerate(pair.paths, 1):
         share = (
             ""
-            if len(found.paths) == 1
-            else f" {number} of {len(found.paths)}, {path.weight:.4g} of the packets"
+            if len(pair.paths) == 1
+            else f" {number} of {len(pair.paths)}, {path.weight:.4g} of the packets"
         )
         title = f"path{share}: {len(path.hops)} hops, score {path.score:.6g}"
         head = ("hop", "from", "to", "link", "kind", "vc", "score")
@@ -99,14 +108,14 @@ def _told(found: ExplainedPair, *, same: bool) -> str:
             for i, hop in enumerate(path.hops, 1)
         ]
         parts.append(f"{title}\n{table(head, rows)}")
-    if not found.paths:
+    if not pair.paths:
         parts.append("no path: the same GPU" if same else "no path: the pair is cut off")
-    if found.why is None:
-        parts.append("this router gives no reasons")
+    if pair.why is None:
+        parts.append("the router gives no reasons")
     else:
-        width = max((len(key) for key in found.facts), default=0)
-        lines = [f"why: {found.why}"]
-        for key, fact in found.facts.items():
+        width = max((len(key) for key in pair.facts), default=0)
+        lines = [f"why: {pair.why}"]
+        for key, fact in pair.facts.items():
             lines += _fact_lines(key.replace("_", " ").ljust(width), fact)
         parts.append("\n".join(lines))
     return "\n\n".join(parts)

@@ -1,60 +1,91 @@
-"""`railweave plugin`: write a new plugin, and check a router."""
+"""`railweave plugin`: write a new plugin, and check one."""
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 
 import click
 
-from railweave.framework.cli.context import example, json_option, print_json, registers, verbose_option
+from railweave.framework.cli._context import example, json_option, print_json, registers, verbose_option
+
+KINDS_TO_WRITE = ("router", "topology", "collective", "workload", "estimator", "report", "observer")
 
 
-@click.group(
-    short_help="Write a new plugin, or check a router.",
-    epilog=example("railweave plugin new my-router", "railweave plugin check my-router"),
-)
+@click.group(epilog=example("railweave plugin new my-router", "railweave plugin check my-router"))
 def plugin() -> None:
-    """Write a new plugin, or check a router. The contract of plugins is docs/plugins.md."""
+    """Write a new plugin, or check one. The contract of plugins is docs/plugins.md."""
 
 
-@plugin.command(epilog=example("railweave plugin new my-router", "pip install -e ./my-router"))
+@plugin.command(
+    epilog=example("railweave plugin new my-router", "railweave plugin new my-fabric --kind topology")
+)
 @click.argument("name")
 @click.option(
-    "--dir", "directory", type=click.Path(path_type=Path), metavar="DIR",
+    "--kind", type=click.Choice(KINDS_TO_WRITE), default="router", help="What to write.  [default: router]"
+)
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
     help="Where to; new or empty.  [default: ./NAME]",
-)  # fmt: skip
+)
 @verbose_option
 @click.pass_context
-def new(ctx: click.Context, name: str, directory: Path | None, verbose: bool) -> None:
-    """Write an installable package with a router NAME that works: change it from there."""
-    from railweave.framework.kit.template import new_plugin
+def new(ctx: click.Context, name: str, kind: str, directory: Path | None, verbose: bool) -> None:
+    """Write an installable package with a plugin NAME that works: change it from there."""
+    from railweave.framework.kit.template import USES, filled, new_plugin
 
     target = Path(name) if directory is None else directory
-    for path in new_plugin(name, target, registers(ctx)):
+    for path in new_plugin(kind, name, target, registers(ctx)):
         click.echo(path)
-    click.echo(f"\nNext:\n  pip install -e '{target}'\n  railweave plugin check {name}\n"
-               f"  railweave run --router {name}")  # fmt: skip
+    install = shlex.join([sys.executable, "-m", "pip", "install", "-e", str(target)])
+    click.echo(f"\nNext:\n  {install}\n  railweave plugin check {name}\n  {filled(USES[kind], kind, name)}")
 
 
 @plugin.command(
     epilog=example("railweave plugin check hscore", "railweave plugin check spray --set window=blog")
 )
 @click.argument("name")
-@click.option("--lab", is_flag=True, help="Then run it on the lab, on a small fabric of each kind.")
-@click.option("--scale/--no-scale", default=True, help="Ask for 1,024 GPUs.  [default: scale]")
 @click.option(
-    "--set", "assignments", multiple=True, metavar="OPTION=VALUE",
-    help="Set an option of the router. May be given several times.",
-)  # fmt: skip
+    "--kind", metavar="KIND", help="What NAME is, where several kinds have it; see `railweave plugins`."
+)
+@click.option("--lab", is_flag=True, help="Routers: then run it on the lab, on a small fabric of each kind.")
+@click.option("--scale/--no-scale", default=True, help="Routers: ask for 1,024 GPUs.  [default: scale]")
+@click.option(
+    "--run", type=click.Path(path_type=Path), metavar="DIR", help="Reports: the finished run to write from."
+)
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="OPTION=VALUE",
+    help="Set an option of the plugin. May be given several times.",
+)
 @json_option
 @verbose_option
 @click.pass_context
 def check(
-    ctx: click.Context, name: str, lab: bool, scale: bool, assignments: tuple[str, ...], as_json: bool, verbose: bool
-) -> None:  # fmt: skip
-    """Check the router NAME on fabrics of every kind it serves: every pair reached, no loop, live links only, each
-    single failure, deadlock, determinism, purity, equal split, time and memory. Exit code 1 if it fails."""
-    from railweave.framework.kit.run import check_router
+    ctx: click.Context,
+    name: str,
+    kind: str | None,
+    lab: bool,
+    scale: bool,
+    run: Path | None,
+    assignments: tuple[str, ...],
+    as_json: bool,
+    verbose: bool,
+) -> None:
+    """Check the plugin NAME on fabrics of every kind it serves. Exit code 1 if it fails.
+
+    A router: every pair reached, no loop, live links only, each single failure, deadlock, determinism,
+    purity, equal split, time and memory. A topology: its examples. A collective or workload: schedules,
+    inputs, and every element after the transfers ran in memory. An estimator: scores of 0..1. A report: what
+    it writes. An observer: its hooks.
+    """
+    from railweave.framework.kit.run import check_plugin, kind_of
 
     options: dict[str, object] = {}
     for assignment in assignments:
@@ -64,7 +95,14 @@ def check(
                 f"{assignment!r} is not OPTION=VALUE, such as window=blog.", ctx=ctx, param_hint="--set"
             )
         options[key.strip().replace("-", "_")] = value.strip()
-    report = check_router(name, registers(ctx), options=options, scale=scale, lab=lab)
+    plugins = registers(ctx)
+    kinds = [*(register.kind for register in plugins), "observer"]
+    if kind is not None and kind not in kinds:
+        raise click.BadParameter(
+            f"{kind!r} is not a kind; they are: {', '.join(kinds)}.", ctx=ctx, param_hint="--kind"
+        )
+    kind = kind or kind_of(name, plugins)
+    report = check_plugin(kind, name, plugins, options=options, scale=scale, lab=lab, run=run)
     if as_json:
         print_json("plugin.check", report.document())
     else:

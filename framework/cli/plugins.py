@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import click
 
-from railweave.framework.cli.context import example, json_option, print_json, registers, table, verbose_option
-
-
-@click.command(
-    short_help="List everything that plugins offer.", epilog=example("railweave plugins --kind collective")
+from railweave.framework.cli._context import (
+    example,
+    json_option,
+    print_json,
+    registers,
+    table,
+    verbose_option,
 )
+
+
+@click.command(epilog=example("railweave plugins --kind collective"))
 @click.option("--kind", metavar="KIND", help="Only this kind, such as topology or router.")
 @json_option
 @verbose_option
 @click.pass_context
 def plugins(ctx: click.Context, kind: str | None, as_json: bool, verbose: bool) -> None:
     """List everything that plugins offer: kind, name, the plugin that holds it, what it is."""
-    found = registers(ctx)
-    kinds = [register.kind for register in found]
+    offered = registers(ctx)
+    kinds = [register.kind for register in offered]
     if kind is not None and kind not in kinds:
         raise click.BadParameter(
             f"{kind!r} is not a kind; they are: {', '.join(kinds)}.", ctx=ctx, param_hint="--kind"
         )
     rows = [
-        (register.kind, offer.name, offer.holder, offer.thing.summary)
-        for register in found
+        (register.kind, offer.name, offer.holder, offer.registered.summary)
+        for register in offered
         if kind in (None, register.kind)
         for offer in register.offers()
     ]

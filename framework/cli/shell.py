@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import click
 
-from railweave.framework.cli.context import example, verbose_option
-from railweave.framework.cli.options import ExperimentCommand, experiment_options, plan_of
-from railweave.framework.cli.signals import raised_signals
+from railweave.framework.cli._context import example, verbose_option
+from railweave.framework.cli._options import ExperimentCommand, experiment_options, plan_of
+from railweave.framework.cli._signals import raised_signals
 
 
 @click.command(
     cls=ExperimentCommand,
-    short_help="Bring up the lab and open Mininet's prompt in it.",
     epilog=example("railweave shell --domains 2 --rails 2"),
 )
 @experiment_options
@@ -26,8 +25,7 @@ def shell(ctx: click.Context, /, verbose: bool, **_: object) -> None:
     for note in plan.notes:
         click.echo(f"note: {note}", err=True)
 
-    from railweave.framework.lab.shell import shell as open_shell
+    from railweave.framework.lab.tasks.shell import shell as open_shell
 
     with raised_signals():
-        code = open_shell(plan)
-    ctx.exit(code)
+        open_shell(plan)

@@ -6,16 +6,23 @@ from typing import TYPE_CHECKING
 
 import click
 
-from railweave.framework.cli.context import example, json_option, print_json, registers, table, verbose_option
-from railweave.framework.cli.options import ExperimentCommand, overrides_of
+from railweave.framework.cli._context import (
+    example,
+    json_option,
+    print_json,
+    registers,
+    show_offers,
+    table,
+    verbose_option,
+)
+from railweave.framework.cli._options import FabricCommand, overrides_of
 
 if TYPE_CHECKING:
+    from railweave.framework.analysis.topology_metrics import TopologyMetrics
     from railweave.framework.model import Fabric
-    from railweave.framework.topometrics import TopologyMetrics
 
 
 @click.group(
-    short_help="List fabrics, or show one.",
     epilog=example("railweave topo show rail-only --domains 8 --rails 8"),
 )
 def topo() -> None:
@@ -28,39 +35,10 @@ def topo() -> None:
 @click.pass_context
 def list_(ctx: click.Context, as_json: bool, verbose: bool) -> None:
     """List every topology, with its options and their defaults."""
-    offers = registers(ctx)["topology"].offers()
-    if as_json:
-        print_json(
-            "topologies",
-            {
-                "topologies": [
-                    {
-                        "name": offer.name,
-                        "summary": offer.thing.summary,
-                        "options": {p.name: p.default for p in offer.thing.parameters},
-                        "plugin": offer.holder,
-                    }
-                    for offer in offers
-                ]
-            },
-        )
-        return
-    from railweave.framework.quantities import exact
-
-    rows = [
-        (
-            offer.name,
-            ", ".join(f"{p.name}={exact(p, p.default)}" for p in offer.thing.parameters),
-            offer.thing.summary,
-        )
-        for offer in offers
-    ]
-    click.echo(table(("topology", "options", "what it is"), rows))
+    show_offers(ctx, "topology", serves=False, as_json=as_json)
 
 
-@topo.command(
-    "show", cls=ExperimentCommand, epilog=example("railweave topo show rail-only --domains 2 --links")
-)
+@topo.command("show", cls=FabricCommand, epilog=example("railweave topo show rail-only --domains 2 --links"))
 @click.argument("name", required=False, default="rail-only")
 @click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Set any option, as topology.KEY=VALUE."
@@ -95,7 +73,7 @@ def show(
 
 
 @topo.command(
-    "metrics", cls=ExperimentCommand, epilog=example("railweave topo metrics torus --shape 4x4x8 --json")
+    "metrics", cls=FabricCommand, epilog=example("railweave topo metrics torus --shape 4x4x8 --json")
 )
 @click.argument("name", required=False, default="rail-only")
 @click.option(
@@ -108,19 +86,20 @@ def metrics(ctx: click.Context, /, name: str, as_json: bool, verbose: bool, **_:
     """Diameter, distances, bisection, links by kind and by OCS of the fabric NAME (rail-only)."""
     from dataclasses import asdict
 
-    from railweave.framework import topometrics
+    from railweave.framework.analysis import topology_metrics
 
     fabric = _fabric(ctx, name)
-    found = topometrics.metrics(fabric)
+    measured = topology_metrics.metrics(fabric)
     if as_json:
-        print_json("topology-metrics", {"kind": fabric.kind, "options": dict(fabric.params), **asdict(found)})
+        what = {"kind": fabric.kind, "options": dict(fabric.params)}
+        print_json("topology-metrics", {**what, **asdict(measured)})
     else:
-        click.echo(describe_metrics(fabric.kind, found))
+        click.echo(describe_metrics(fabric.kind, measured))
 
 
 def _fabric(ctx: click.Context, name: str) -> Fabric:
     """The fabric that the command's options describe."""
-    from railweave.framework.experiment import build_fabric
+    from railweave.framework.experiment.plan import build_fabric
 
     params = {k: v for k, v in ctx.params.items() if k != "name"}
     values, labels = overrides_of(params, ctx)
@@ -146,27 +125,27 @@ def _graph(fabric: Fabric, form: str) -> str:
     return json.dumps(drawing.node_link(fabric), indent=1, allow_nan=False) + "\n"
 
 
-def describe_metrics(kind: str, found: TopologyMetrics) -> str:
-    from railweave.framework import quantities
+def describe_metrics(kind: str, metrics: TopologyMetrics) -> str:
+    from railweave.framework import units
 
-    far, cut = found.distances, found.bisection
+    far, cut = metrics.distances, metrics.bisection
     sums = str(far.least_sum) if far.least_sum == far.most_sum else f"{far.least_sum} to {far.most_sum}"
     where = f"({cut.halves[0]} | {cut.halves[1]} GPUs, {cut.cut})"
     lines = [
-        f"{kind}: {found.gpus} GPUs, {found.switches} switches, {found.links} links",
+        f"{kind}: {metrics.gpus} GPUs, {metrics.switches} switches, {metrics.links} links",
         f"diameter {far.diameter} hops, mean distance {far.mean:.4g}, sum of distances from a GPU {sums}"
         + (f", {far.unreachable} pairs not connected" if far.unreachable else ""),
-        f"bisection {quantities.rate(cut.capacity_bps)} per direction over {cut.links} links {where}",
+        f"bisection {units.rate(cut.capacity_bps)} per direction over {cut.links} links {where}",
     ]
     hops = [(hops, pairs) for hops, pairs in enumerate(far.pairs) if pairs]
     kinds = [
-        (kind, count, quantities.rate(found.kind_capacity_bps[kind]))
-        for kind, count in found.kind_links.items()
+        (kind, count, units.rate(metrics.kind_capacity_bps[kind]))
+        for kind, count in metrics.kind_links.items()
     ]
     parts = ["\n".join(lines), table(("hops", "pairs"), hops), table(("link", "count", "together"), kinds)]
-    if found.ocs_cables:
+    if metrics.ocs_cables:
         by_count: dict[tuple[str, int], int] = {}
-        for name, cables in found.ocs_cables.items():
+        for name, cables in metrics.ocs_cables.items():
             place = (name.partition(":")[0], cables)
             by_count[place] = by_count.get(place, 0) + 1
         rows = [(axis, switches, cables) for (axis, cables), switches in by_count.items()]
@@ -203,7 +182,7 @@ def summary(fabric: Fabric, *, every_link: bool = False) -> dict[str, object]:
 
 
 def describe(fabric: Fabric, *, every_link: bool = False) -> str:
-    from railweave.framework import quantities
+    from railweave.framework import units
 
     nodes = [
         (
@@ -215,18 +194,18 @@ def describe(fabric: Fabric, *, every_link: bool = False) -> str:
         for g in fabric.groups
     ]
     links: list[tuple[object, ...]] = [
-        (kind, count, quantities.rate(rate), quantities.time(latency))
+        (kind, count, units.rate(rate), units.time(latency))
         for (kind, rate, latency), count in _link_counts(fabric).items()
     ]
+    switches = fabric.n_nodes - fabric.n_gpus
     parts = [
-        f"{fabric.kind}: {fabric.n_gpus} GPUs, {fabric.n_nodes - fabric.n_gpus} switches, {fabric.n_links} links",
+        f"{fabric.kind}: {fabric.n_gpus} GPUs, {switches} switches, {fabric.n_links} links",
         table(("node", "count", "shape", "names"), nodes),
         table(("link", "count", "rate", "latency"), links),
     ]
     if every_link:
         every = [
-            (x.name, x.kind, quantities.rate(x.capacity_bps), quantities.time(x.latency_s))
-            for x in fabric.links()
+            (x.name, x.kind, units.rate(x.capacity_bps), units.time(x.latency_s)) for x in fabric.links()
         ]
         parts.append(table(("link", "kind", "rate", "latency"), every))
     return "\n\n".join(parts)
@@ -237,8 +216,8 @@ def _link_counts(fabric: Fabric) -> dict[tuple[str, float, float], int]:
     import numpy as np
 
     columns = np.stack([fabric.link_kind.astype(float), fabric.capacity_bps, fabric.latency_s], axis=1)
-    found, first, counts = np.unique(columns, axis=0, return_index=True, return_counts=True)
+    rows, first, counts = np.unique(columns, axis=0, return_index=True, return_counts=True)
     return {
-        (fabric.kinds[int(found[i, 0])], float(found[i, 1]), float(found[i, 2])): int(counts[i])
+        (fabric.kinds[int(rows[i, 0])], float(rows[i, 1]), float(rows[i, 2])): int(counts[i])
         for i in np.argsort(first)
     }

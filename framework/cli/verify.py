@@ -1,4 +1,4 @@
-"""`railweave verify`: packets go where the table says, counted on every link."""
+"""`railweave verify`: packets follow the route table, counted on every link."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from typing import Any
 
 import click
 
-from railweave.framework.cli.context import example, json_option, print_json, table, verbose_option
-from railweave.framework.cli.inlab import done_in_lab
-from railweave.framework.cli.options import ExperimentCommand, experiment_options, plan_of
+from railweave.framework.cli._context import example, json_option, print_json, table, verbose_option
+from railweave.framework.cli._in_lab import done_in_lab, plan_without_default_fault
+from railweave.framework.cli._options import ExperimentCommand, experiment_options
 
 
 @click.command(
     cls=ExperimentCommand,
-    short_help="Prove on the lab that packets go where the table says.",
     epilog=example(
         "railweave verify --topology rail-only --domains 4 --rails 4 --router hscore",
         "railweave verify --topology torus --shape 4x4x4 --router wfr --fault 'at=0s down ocs:X:0,0'",
@@ -27,28 +26,33 @@ def verify(ctx: click.Context, /, as_json: bool, verbose: bool, **_: object) -> 
     """Bring the lab up, send marked packets for every ordered pair, and compare every link's counter with the
     route table's prediction, exactly; again after each fault, in their order. No collective runs.
     """
-    asked = ctx.params.get("fault") or ctx.params.get("faults")
-    plan = plan_of(ctx, {} if asked else {"fault": "none"})
+    plan = plan_without_default_fault(ctx)
 
-    rows: list[dict[str, Any]] = done_in_lab("verify", {"document": plan.document()}, quiet=as_json)["rows"]
+    rows: list[dict[str, Any]] = done_in_lab("verify", {"document": plan.document()}, quiet=as_json)
     if as_json:
         print_json("verify", {"experiment": plan.document(), "rows": rows})
     else:
         head = ("after", "pairs", "packets", "hops", "per link", "lost", "rules", "verdict")
-        click.echo(table(head, [(r["after"], r["pairs"], r["packets"], r["hops"], _spread(r), r["lost"], r["rules"],
-                                 "as the table says" if r["sound"] else _wrong(r)) for r in rows]))  # fmt: skip
+        columns = ("after", "pairs", "packets", "hops", "spread", "lost", "rules", "verdict")
+        shown = [row | {"spread": _spread(row), "verdict": _verdict(row)} for row in rows]
+        click.echo(table(head, [[row[column] for column in columns] for row in shown]))
     if not all(row["sound"] for row in rows):
         ctx.exit(1)
 
 
 def _spread(row: dict[str, Any]) -> str:
-    """Packets of the least and the most used link, by their counters."""
+    """Packets on the least and the most used link."""
     counts = row["counted"].values()
     return f"{min(counts)} to {max(counts)}"
 
 
-def _wrong(row: dict[str, Any]) -> str:
-    found = row["difference"]
-    if found is None:
+def _verdict(row: dict[str, Any]) -> str:
+    if row["sound"]:
+        return "as predicted"
+    difference = row["difference"]
+    if difference is None:
         return f"{row['lost']} packets lost"
-    return f"{found['link']}: {found['counted']} packets, {found['predicted']} predicted; first {found['pair']}: {found['hop']}"
+    link, counted, predicted = (difference[key] for key in ("link", "counted", "predicted"))
+    return (
+        f"{link}: {counted} packets, {predicted} predicted; first {difference['pair']}: {difference['hop']}"
+    )

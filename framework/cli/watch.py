@@ -1,4 +1,4 @@
-"""`railweave watch`: an idle lab, and the lowest health published of it."""
+"""`railweave watch`: an idle lab, and the lowest health that is published."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from typing import Any
 
 import click
 
-from railweave.framework.cli.context import example, json_option, print_json, table, verbose_option
-from railweave.framework.cli.inlab import done_in_lab
-from railweave.framework.cli.options import ExperimentCommand, experiment_options, plan_of
+from railweave.framework.cli._context import example, json_option, print_json, table, verbose_option
+from railweave.framework.cli._in_lab import done_in_lab, plan_without_default_fault
+from railweave.framework.cli._options import ExperimentCommand, experiment_options
 
 
 @click.command(
     cls=ExperimentCommand,
-    short_help="Hold a lab without traffic, and say the lowest health published.",
     epilog=example(
         "railweave watch --seconds 60 --measure probe",
         "railweave watch --domains 8 --rails 8 --seconds 60 --measure counters --json",
@@ -27,22 +26,22 @@ from railweave.framework.cli.options import ExperimentCommand, experiment_option
 @verbose_option
 @click.pass_context
 def watch(ctx: click.Context, /, seconds: float, as_json: bool, verbose: bool, **_: object) -> None:
-    """Bring the lab up, send nothing, and measure health as a run does. A healthy fabric should score close to 1 all
-    the time and move no route; what is lower is the emulator's own delay, or a fault (`--fault`, none by default).
+    """Bring the lab up, send nothing, and measure health as a run does. A healthy fabric should score close
+    to 1 all the time and move no route; what is lower is the emulator's own delay, or a fault (`--fault`,
+    none by default).
     """
-    asked = ctx.params.get("fault") or ctx.params.get("faults")
-    plan = plan_of(ctx, {} if asked else {"fault": "none"})
+    plan = plan_without_default_fault(ctx)
 
-    asked_of = {"document": plan.document(), "seconds": seconds}
-    found: dict[str, Any] = done_in_lab("watch", asked_of, quiet=as_json)["findings"]
+    message = {"document": plan.document(), "seconds": seconds}
+    figures: dict[str, Any] = done_in_lab("watch", message, quiet=as_json)
     if as_json:
-        print_json("watch", {"experiment": plan.document(), **found})
+        print_json("watch", {"experiment": plan.document(), **figures})
         return
-    rows = [(name, f"{score:.2f}") for name, score in found["elements"].items()]
+    rows = [(name, f"{score:.2f}") for name, score in figures["elements"].items()]
     click.echo(table(("element", "lowest score"), rows))
-    cpu = ", ".join(f"{name} {share:.1%}" for name, share in found["cpu"].items())
+    cpu = ", ".join(f"{name} {share:.1%}" for name, share in figures["cpu"].items())
     click.echo(
-        f"\nlowest link {found['link']} {found['link_score']:.2f}; {found['measured']} of {found['links']} links "
-        f"measured by {plan.experiment.measure}; {found['published']} changes published, "
-        f"{len(found['reroutes'])} reroutes in {seconds:g} s\nCPU of one core: {cpu}"
+        f"\nlowest link {figures['link']} {figures['link_score']:.2f}; {figures['measured']} of "
+        f"{figures['links']} links measured by {plan.experiment.measure}; {figures['published']} changes "
+        f"published, {len(figures['reroutes'])} reroutes in {seconds:g} s\nCPU of one core: {cpu}"
     )

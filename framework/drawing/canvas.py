@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import hypot
-from xml.sax.saxutils import escape, quoteattr
+from xml.etree import ElementTree
+
+from railweave.framework.model import Fabric
 
 MARGIN = 24.0
 INK, PALE, PAPER = "#1f2933", "#7b8794", "#ffffff"
@@ -12,41 +14,55 @@ COLOURS = ("#d64545", "#2f80ed", "#27874b", "#b7791f", "#7b4fc9", "#0e8c8c", "#c
 """Of rails, wavelengths and axes, in turn; dark enough for thin lines on white."""
 
 Point = tuple[float, float]
+Attributes = dict[str, str]
 
 
 def colour(number: int) -> str:
     return COLOURS[number % len(COLOURS)]
 
 
+def spot(point: Point) -> str:
+    """A point in a path's `d`."""
+    return f"{point[0]:.1f},{point[1]:.1f}"
+
+
+def of_link(fabric: Fabric, link: int) -> Attributes:
+    """What makes an element the picture of a cable: an `id` by its link, and its kind as `class`."""
+    return {"id": f"link{link}", "class": f"link {fabric.kinds[fabric.link_kind[link]]}"}
+
+
 class Canvas:
-    """Draws in pixels, y downwards; later shapes lie above earlier ones."""
+    """Draws in pixels, y downwards; later shapes lie above earlier ones. `more`: further SVG attributes."""
 
     def __init__(self) -> None:
-        self._shapes: list[str] = []
-        self._xs: list[float] = []
-        self._ys: list[float] = []
+        self._shapes = ElementTree.Element("svg", xmlns="http://www.w3.org/2000/svg")
+        self._points: list[Point] = []
 
     def line(
-        self, points: Sequence[Point], stroke: str, width: float = 1.5, *, dash: str = "", title: str = "",
-        opacity: float = 1.0,
-    ) -> None:  # fmt: skip
-        """A way through points with straight pieces."""
-        path = "M" + " L".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        self.path(path, points, stroke, width, dash=dash, title=title, opacity=opacity)
+        self,
+        points: Sequence[Point],
+        stroke: str,
+        width: float = 1.5,
+        *,
+        title: str = "",
+        more: Attributes | None = None,
+    ) -> None:
+        """Straight pieces through points."""
+        self.path("M" + " L".join(map(spot, points)), points, stroke, width, title=title, more=more)
 
     def path(
-        self, path: str, reach: Sequence[Point], stroke: str, width: float = 1.5, *, dash: str = "",
-        title: str = "", opacity: float = 1.0,
-    ) -> None:  # fmt: skip
-        """Any SVG path; `reach` are points that bound it."""
-        self._cover(reach)
-        more = f' stroke-dasharray="{dash}"' if dash else ""
-        more += f' opacity="{opacity:g}"' if opacity < 1 else ""
-        self._add(
-            f'path d="{path}" fill="none" stroke="{stroke}" stroke-width="{width:g}" stroke-linecap="round" '
-            f'stroke-linejoin="round"{more}',
-            title,
-        )
+        self,
+        path: str,
+        bounds: Sequence[Point],
+        stroke: str,
+        width: float = 1.5,
+        *,
+        title: str = "",
+        more: Attributes | None = None,
+    ) -> None:
+        """Any SVG path; `bounds` are points that enclose it."""
+        pen = {"stroke": stroke, "stroke-linecap": "round", "stroke-linejoin": "round", **(more or {})}
+        self._add("path", bounds, title, pen, d=path, fill="none", stroke_width=width)
 
     def arrowhead(self, tip: Point, towards: Point, fill: str, size: float = 7.0) -> None:
         """A filled head at `tip` that points in the direction `towards` (any length)."""
@@ -58,76 +74,82 @@ class Canvas:
             (x - size * ux - half * uy, y - size * uy + half * ux),
             (x - size * ux + half * uy, y - size * uy - half * ux),
         ]
-        self._cover(corners)
-        outline = " L".join(f"{a:.1f},{b:.1f}" for a, b in corners)
-        self._add(f'path d="M{outline} Z" fill="{fill}"', "")
+        self._add("path", corners, d="M" + " L".join(map(spot, corners)) + " Z", fill=fill)
 
     def box(
-        self, centre: Point, size: Point, fill: str, stroke: str = INK, *, radius: float = 4.0, title: str = "",
-        width: float = 1.2,
-    ) -> None:  # fmt: skip
-        (x, y), (w, h) = centre, size
-        self._cover([(x - w / 2, y - h / 2), (x + w / 2, y + h / 2)])
-        self._add(
-            f'rect x="{x - w / 2:.1f}" y="{y - h / 2:.1f}" width="{w:.1f}" height="{h:.1f}" rx="{radius:g}" '
-            f'fill="{fill}" stroke="{stroke}" stroke-width="{width:g}"',
-            title,
-        )
-
-    def dot(
         self,
         centre: Point,
-        radius: float,
+        size: Point,
         fill: str,
         stroke: str = INK,
         *,
+        radius: float = 4.0,
         title: str = "",
-        opacity: float = 1.0,
+        width: float = 1.2,
     ) -> None:
+        (w, h), x, y = size, centre[0] - size[0] / 2, centre[1] - size[1] / 2
+        pen = {"fill": fill, "stroke": stroke}
+        corners = [(x, y), (x + w, y + h)]
+        self._add("rect", corners, title, pen, x=x, y=y, width=w, height=h, rx=radius, stroke_width=width)
+
+    def dot(self, centre: Point, radius: float, fill: str, stroke: str = INK, *, title: str = "") -> None:
         (x, y), r = centre, radius
-        self._cover([(x - r, y - r), (x + r, y + r)])
-        more = f' opacity="{opacity:g}"' if opacity < 1 else ""
-        self._add(f'circle cx="{x:.1f}" cy="{y:.1f}" r="{r:g}" fill="{fill}" stroke="{stroke}"{more}', title)
+        bounds = [(x - r, y - r), (x + r, y + r)]
+        self._add("circle", bounds, title, {"fill": fill, "stroke": stroke}, cx=x, cy=y, r=r)
 
     def text(
-        self, at: Point, words: str, size: float = 11.0, *, fill: str = INK, anchor: str = "middle", bold: bool = False
-    ) -> None:  # fmt: skip
+        self,
+        at: Point,
+        words: str,
+        size: float = 11.0,
+        *,
+        fill: str = INK,
+        anchor: str = "middle",
+        bold: bool = False,
+    ) -> None:
         """Words with the middle of their height at `at`."""
         x, y = at
         wide = 0.6 * size * len(words)
         left = {"middle": x - wide / 2, "start": x, "end": x - wide}[anchor]
-        self._cover([(left, y - size / 2), (left + wide, y + size / 2)])
-        weight = ' font-weight="600"' if bold else ""
-        self._shapes.append(
-            f'<text x="{x:.1f}" y="{y + 0.35 * size:.1f}" font-size="{size:g}" text-anchor="{anchor}" fill="{fill}"'
-            f"{weight}>{escape(words)}</text>"
-        )
+        bounds = [(left, y - size / 2), (left + wide, y + size / 2)]
+        style = {"text-anchor": anchor, "fill": fill, **({"font-weight": "600"} if bold else {})}
+        self._add("text", bounds, "", style, x=x, y=y + 0.35 * size, font_size=size).text = words
 
     @property
     def bounds(self) -> tuple[float, float, float, float]:
         """(left, top, right, bottom) of what was drawn."""
-        return min(self._xs), min(self._ys), max(self._xs), max(self._ys)
+        xs, ys = zip(*self._points, strict=True)
+        return min(xs), min(ys), max(xs), max(ys)
 
     def document(self, title: str) -> str:
-        """The SVG text, with `title` for readers that do not see it."""
+        """The SVG text; screen readers read `title`."""
         left, top, right, bottom = self.bounds
-        x, y = left - MARGIN, top - MARGIN
-        w, h = right - left + 2 * MARGIN, bottom - top + 2 * MARGIN
-        head = (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{x:.0f} {y:.0f} {w:.0f} {h:.0f}" width="{w:.0f}" '
-            f'height="{h:.0f}" font-family="DejaVu Sans, Helvetica, Arial, sans-serif" role="img" '
-            f"aria-label={quoteattr(title)}>"
-        )
-        paper = f'<rect x="{x:.0f}" y="{y:.0f}" width="{w:.0f}" height="{h:.0f}" fill="{PAPER}"/>'
-        lines = [head, f"<title>{escape(title)}</title>", paper, *self._shapes, "</svg>"]
-        return "\n".join(lines) + "\n"
+        x, y, root = left - MARGIN, top - MARGIN, self._shapes
+        wide, high = f"{right - x + MARGIN:.0f}", f"{bottom - y + MARGIN:.0f}"
+        root.attrib |= {
+            "viewBox": f"{x:.0f} {y:.0f} {wide} {high}",
+            "width": wide,
+            "height": high,
+            "role": "img",
+        }
+        root.attrib |= {"font-family": "DejaVu Sans, Helvetica, Arial, sans-serif", "aria-label": title}
+        paper = {"x": f"{x:.0f}", "y": f"{y:.0f}", "width": wide, "height": high, "fill": PAPER}
+        root[:0] = [ElementTree.Element("title"), ElementTree.Element("rect", paper)]
+        root[0].text = title
+        ElementTree.indent(root, "")
+        return ElementTree.tostring(root, encoding="unicode") + "\n"
 
-    def _cover(self, points: Sequence[Point]) -> None:
-        self._xs += [x for x, _ in points]
-        self._ys += [y for _, y in points]
-
-    def _add(self, element: str, title: str) -> None:
-        name = element.split(" ", 1)[0]
-        self._shapes.append(
-            f"<{element}><title>{escape(title)}</title></{name}>" if title else f"<{element}/>"
-        )
+    def _add(
+        self,
+        tag: str,
+        bounds: Sequence[Point],
+        title: str = "",
+        more: Attributes | None = None,
+        **values: str | float,
+    ) -> ElementTree.Element:
+        self._points += bounds
+        own = {name.replace("_", "-"): v if isinstance(v, str) else f"{v:.5g}" for name, v in values.items()}
+        element = ElementTree.SubElement(self._shapes, tag, {**own, **(more or {})})
+        if title:
+            ElementTree.SubElement(element, "title").text = title
+        return element

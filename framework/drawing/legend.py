@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
-
-from railweave.framework import quantities
+from railweave.framework import units
+from railweave.framework.errors import FabricError
 from railweave.framework.model import Fabric
+from railweave.framework.model.arrays import Float
 
 Legend = list[tuple[str, str, str]]
-"""(colour, dash pattern, words) of every kind of line; a colour of "" is a remark."""
+"""(colour, dash pattern, words) of every kind of line; a colour of "" makes a remark."""
 
 
-def rate_words(fabric: Fabric, kinds: Sequence[str]) -> str:
-    """`400Gb/s`, or from lowest to highest, of the links of these kinds."""
-    chosen = np.isin(fabric.link_kind, [fabric.kinds.index(kind) for kind in kinds if kind in fabric.kinds])
-    rates = np.unique(fabric.capacity_bps[chosen])
-    low, high = quantities.rate(float(rates[0])), quantities.rate(float(rates[-1]))
+def rate_words(rates_bps: Float) -> str:
+    """`400Gb/s`, or from lowest to highest where rates differ."""
+    low, high = units.rate(float(rates_bps.min())), units.rate(float(rates_bps.max()))
     return low if low == high else f"{low} to {high}"
 
 
@@ -26,3 +22,12 @@ def shown(length: int, most: int) -> list[int | None]:
     if length <= most:
         return list(range(length))
     return [*range(most - 2), None, length - 1]
+
+
+def refuse_above(most: int, fabric: Fabric) -> None:
+    """FabricError for a fabric of more than `most` GPUs."""
+    if fabric.n_gpus > most:
+        raise FabricError(
+            f"{fabric.kind} of {fabric.n_gpus} GPUs: a picture holds {most} at most. Use `--format graphml` "
+            "and a graph viewer."
+        )

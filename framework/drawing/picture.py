@@ -1,14 +1,12 @@
-"""Which layout a kind of fabric is drawn in, and the heading and legend that all pictures share."""
+"""Which layout a fabric is drawn in, and the heading and legend that all pictures share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from railweave.framework.drawing.canvas import INK, PALE, Canvas
 from railweave.framework.drawing.legend import Legend
-from railweave.framework.drawing.rails import draw_rails
+from railweave.framework.drawing.rails import draw_rails, fits_rails
 from railweave.framework.drawing.ring import draw_ring
 from railweave.framework.drawing.tiers import draw_tiers
 from railweave.framework.drawing.torus import draw_torus
@@ -16,10 +14,13 @@ from railweave.framework.model import Fabric
 
 
 def svg(fabric: Fabric) -> str:
-    """The fabric as an SVG document: rails across domains, tori along their axes, rings round, others in tiers.
+    """The fabric as an SVG document: rails across domains, tori along their axes, rings as circles, others in
+    tiers.
 
-    Positions are fixed by coordinates, so equal fabrics give equal pictures. Large rail fabrics and tiers leave out
-    the middle and say so. Raises FabricError for tori and rings that have too many GPUs to draw.
+    The layout follows from nodes and links, never from the topology's name. Every cable drawn is one element
+    with the id `link<n>` (n its first link) and the class `link <kind>`. Positions are fixed by coordinates,
+    so equal fabrics give equal pictures. Large rail fabrics and tiers leave out the middle and say so. Raises
+    FabricError for tori and rings that have too many GPUs to draw.
     """
     canvas = Canvas()
     legend = _layout(fabric)(canvas, fabric)
@@ -27,20 +28,14 @@ def svg(fabric: Fabric) -> str:
 
 
 def _layout(fabric: Fabric) -> Callable[[Canvas, Fabric], Legend]:
-    kinds = [group.kind for group in fabric.groups]
-    axes = len(fabric.groups[0].shape)
-    if kinds[:3] == ["gpu", "domain", "rail"] and axes == 2:
+    if fits_rails(fabric):
         return draw_rails
-    if kinds == ["gpu"] and axes == 1 and _joins_neighbours(fabric):
+    if "ring" in fabric.capabilities:
         return draw_ring
-    if kinds == ["gpu"] and axes <= 3 and set(fabric.kinds) <= {f"{a}{s}" for a in "xyz" for s in "+-"}:
+    axes = {axis + sign for axis in "xyz"[: len(fabric.groups[0].shape)] for sign in "+-"}
+    if len(fabric.groups) == 1 and len(axes) > 2 and set(fabric.kinds) == axes:
         return draw_torus
     return draw_tiers
-
-
-def _joins_neighbours(fabric: Fabric) -> bool:
-    apart = (fabric.link_dst - fabric.link_src) % fabric.n_gpus
-    return bool(np.isin(apart, (1, fabric.n_gpus - 1)).all())
 
 
 def _framed(canvas: Canvas, fabric: Fabric, legend: Legend) -> str:
@@ -55,6 +50,8 @@ def _framed(canvas: Canvas, fabric: Fabric, legend: Legend) -> str:
     for number, (stroke, dash, words) in enumerate(legend):
         y = bottom + 30 + 19 * number
         if stroke:
-            canvas.line([(left, y), (left + 26, y)], stroke, 2.5, dash=dash)
+            canvas.line(
+                [(left, y), (left + 26, y)], stroke, 2.5, more={"stroke-dasharray": dash} if dash else {}
+            )
         canvas.text((left + (34 if stroke else 0), y), words, 11, anchor="start", fill=INK)
     return canvas.document(f"{title}, {counts}")

@@ -1,8 +1,11 @@
-"""Rail fabrics: a column for every HB domain, a row for every rail, spines at the side of the rail switches."""
+"""Rail fabrics: a column for every HB domain, a row for every rail, spines to the left of the rail
+switches."""
 
 from __future__ import annotations
 
-from railweave.framework.drawing.canvas import INK, PALE, Canvas, colour
+import numpy as np
+
+from railweave.framework.drawing.canvas import INK, PALE, Canvas, colour, of_link
 from railweave.framework.drawing.legend import Legend, rate_words, shown
 from railweave.framework.model import Fabric
 
@@ -11,84 +14,119 @@ MOST_COLUMNS, MOST_ROWS, MOST_SPINES = 14, 14, 8
 BUS, TAP = "#52606d", "#9aa5b1"
 
 
+def fits_rails(fabric: Fabric) -> bool:
+    """Whether this layout shows every node and cable: a grid of GPUs, each joined with the switch of its
+    domain and that of its rail, and rail switches joined with spines."""
+    kinds = [group.kind for group in fabric.groups]
+    shape = fabric.groups[0].shape
+    if kinds not in (["gpu", "domain", "rail"], ["gpu", "domain", "rail", "spine"]) or len(shape) != 2:
+        return False
+    domain, rail = fabric.groups[1:3]
+    if (domain.size, rail.size) != shape or "lattice" not in fabric.capabilities:
+        return False
+    ends = np.sort(np.stack((fabric.link_src, fabric.link_dst)), axis=0)
+    from_gpu = ends[0] < fabric.n_gpus
+    gpu, switch = ends[:, from_gpu]
+    column, row = fabric.gpu_coordinates[gpu].T
+    home = (switch == domain.first + column) | (switch == rail.first + row)
+    spines = rail.first + rail.size
+    trunk = (ends[0] >= rail.first) & (ends[0] < spines) & (ends[1] >= spines)
+    return bool(
+        len(np.unique(ends[:, from_gpu], axis=1).T) == 2 * fabric.n_gpus
+        and (home.all() and trunk[~from_gpu].all())
+    )
+
+
 def draw_rails(canvas: Canvas, fabric: Fabric) -> Legend:
     """A rail is a line in its own colour through all domains; a domain is a box with its switch on top."""
     domains, rails = fabric.groups[0].shape
     columns, rows = shown(domains, MOST_COLUMNS), shown(rails, MOST_ROWS)
-    right = COLUMN * len(columns)
-    for column, domain in enumerate(columns):
-        _domain(canvas, fabric, COLUMN * (column + 0.5), domain, len(rows))
-    for row, rail in enumerate(rows):
-        y = ROW * row
+    x_of = {domain: COLUMN * (column + 0.5) for column, domain in enumerate(columns)}
+    y_of = {rail: ROW * row for row, rail in enumerate(rows)}
+    right, bottom = COLUMN * len(columns), ROW * (len(rows) - 1)
+    for domain, x in x_of.items():
+        _domain(canvas, fabric, x, domain, bottom)
+    for rail, y in y_of.items():
         if rail is None:
             canvas.text((-34, y), "⋮", 16, fill=PALE)
             continue
-        name, line = fabric.node_name(fabric.groups[2].first + rail), colour(rail)
-        canvas.line([(-34, y + 17), (right - COLUMN / 2 + 13, y + 17)], line, 2.5, title=f"rail {name}")
-        canvas.box((-34, y + 17), (38, 24), "#ffffff", line, title=f"switch of rail {name}", width=2)
+        name = fabric.node_name(fabric.groups[2].first + rail)
+        canvas.line(
+            [(-34, y + 17), (right - COLUMN / 2 + 13, y + 17)], colour(rail), 2.5, title=f"rail {name}"
+        )
+        canvas.box((-34, y + 17), (38, 24), "#ffffff", colour(rail), title=f"switch of rail {name}", width=2)
         canvas.text((-34, y + 17), name, 11, bold=True)
-        for column, domain in enumerate(columns):
-            if domain is not None:
-                _gpu(canvas, fabric, domain * rails + rail, COLUMN * (column + 0.5), y, line)
+    spines = _spines(canvas, fabric, bottom)
+    for link in range(0, fabric.n_links, 2):
+        a, b = sorted((int(fabric.link_src[link]), int(fabric.link_dst[link])))
+        mark, group = of_link(fabric, link), fabric.group_of(b)
+        if a >= fabric.n_gpus:
+            if b in spines and (rail := a - fabric.groups[2].first) in y_of:
+                ends = [(-150.0, spines[b]), (-53.0, y_of[rail] + 17)]
+                canvas.line(
+                    ends, TAP, 1.3, title=f"trunk {fabric.node_name(a)} - {fabric.node_name(b)}", more=mark
+                )
+            continue
+        domain, rail = fabric.coordinates(a)
+        if domain in x_of and rail in y_of:
+            x, y, name = x_of[domain], y_of[rail], fabric.node_name(a)
+            if group.kind == "domain":
+                canvas.line([(x - 27, y), (x - 18, y)], BUS, 2, title=f"d-interface of {name}", more=mark)
+            else:
+                ends = [(x + 13, y + 9), (x + 13, y + 17)]
+                canvas.line(ends, colour(rail), 2, title=f"r-interface of {name}", more=mark)
+    for gpu in range(fabric.n_gpus):
+        domain, rail = fabric.coordinates(gpu)
+        if domain in x_of and rail in y_of:
+            at, name = (x_of[domain] + 3, y_of[rail]), fabric.node_name(gpu)
+            canvas.box(at, (44, 20), "#ffffff", INK, title=f"GPU {name}")
+            canvas.text(at, name, 9.5 if len(name) < 7 else 8)
     legend = [
-        (BUS, "", f"HB domain, {rate_words(fabric, ['d'])} per GPU and direction"),
-        (colour(0), "", f"rails, {rate_words(fabric, ['r'])} per GPU and direction"),
+        (BUS, "", f"HB domain, {_rates_into(fabric, 1)} per GPU and direction"),
+        (colour(0), "", f"rails, {_rates_into(fabric, 2)} per GPU and direction"),
     ]
-    spine = fabric.group("spine")
-    if spine is not None:
-        _spines(canvas, fabric, rows)
-        legend.append((TAP, "", f"trunks between rail and spine switches, {rate_words(fabric, ['s'])} each"))
-    return legend + _left_out(domains, rails, columns, rows)
+    if spines:
+        legend.append((TAP, "", f"trunks between rail and spine switches, {_rates_into(fabric, 3)} each"))
+    some = ((columns, domains, "domains"), (rows, rails, "rails"))
+    left_out = [f"{len(numbers) - 1} of {count} {what}" for numbers, count, what in some if None in numbers]
+    return legend + ([("", "", f"drawn: {' and '.join(left_out)}")] if left_out else [])
 
 
-def _domain(canvas: Canvas, fabric: Fabric, x: float, domain: int | None, n_rows: int) -> None:
-    top, bottom = -62.0, ROW * (n_rows - 1) + 34
+def _rates_into(fabric: Fabric, number: int) -> str:
+    """The rates of the links from earlier groups of nodes into this one."""
+    group = fabric.groups[number]
+    inside = (fabric.link_dst >= group.first) & (fabric.link_dst < group.first + group.size)
+    return rate_words(fabric.capacity_bps[inside & (fabric.link_src < group.first)])
+
+
+def _domain(canvas: Canvas, fabric: Fabric, x: float, domain: int | None, lowest: float) -> None:
+    top, bottom = -62.0, lowest + 34
     if domain is None:
         canvas.text((x, -42), "⋯", 20, fill=PALE)
         return
     name = fabric.node_name(fabric.groups[1].first + domain)
     size = (COLUMN - 12, bottom - top)
     canvas.box((x, (top + bottom) / 2), size, "#f3f6fa", "#cbd5e0", radius=9, title=f"HB domain {name}")
-    canvas.line([(x - 27, -42), (x - 27, ROW * (n_rows - 1))], BUS, 2.5, title=f"HB domain {name}")
+    canvas.line([(x - 27, -42), (x - 27, lowest)], BUS, 2.5, title=f"HB domain {name}")
     canvas.box((x, -42), (COLUMN - 26, 24), "#ffffff", BUS, title=f"switch of HB domain {name}", width=2)
     canvas.text((x, -42), name, 11, bold=True)
 
 
-def _gpu(canvas: Canvas, fabric: Fabric, gpu: int, x: float, y: float, line: str) -> None:
-    name = fabric.node_name(gpu)
-    canvas.line([(x - 27, y), (x - 18, y)], BUS, 2, title=f"d-interface of {name}")
-    canvas.line([(x + 13, y + 9), (x + 13, y + 17)], line, 2, title=f"r-interface of {name}")
-    canvas.box((x + 3, y), (44, 20), "#ffffff", INK, title=f"GPU {name}")
-    canvas.text((x + 3, y), name, 9.5 if len(name) < 7 else 8)
-
-
-def _spines(canvas: Canvas, fabric: Fabric, rows: list[int | None]) -> None:
+def _spines(canvas: Canvas, fabric: Fabric, lowest: float) -> dict[int, float]:
+    """The height of each spine drawn."""
     spine = fabric.group("spine")
-    assert spine is not None
-    some = shown(spine.size, MOST_SPINES)
-    middle = ROW * (len(rows) - 1) / 2 + 17
-    step = max(44.0, ROW * (len(rows) - 1) / max(1, len(some)))
-    places = {s: middle + step * (i - (len(some) - 1) / 2) for i, s in enumerate(some)}
-    for number, y in places.items():
-        for row, rail in enumerate(rows):
-            if number is not None and rail is not None:
-                ends = (
-                    f"{fabric.node_name(fabric.groups[2].first + rail)} - {spine.name(spine.first + number)}"
-                )
-                canvas.line([(-150, y), (-53, ROW * row + 17)], TAP, 1.3, title=f"trunk {ends}")
-    for number, y in places.items():
+    if spine is None:
+        return {}
+    numbers = shown(spine.size, MOST_SPINES)
+    step = max(44.0, lowest / len(numbers))
+    heights: dict[int, float] = {}
+    for i, number in enumerate(numbers):
+        y = lowest / 2 + 17 + step * (i - (len(numbers) - 1) / 2)
         if number is None:
             canvas.text((-168, y), "⋮", 16, fill=PALE)
             continue
         name = spine.name(spine.first + number)
+        heights[spine.first + number] = y
         canvas.box((-168, y), (38, 26), "#ffffff", INK, title=f"spine {name}", width=2)
         canvas.text((-168, y), name, 11, bold=True)
-
-
-def _left_out(domains: int, rails: int, columns: list[int | None], rows: list[int | None]) -> Legend:
-    remarks = []
-    if None in columns:
-        remarks.append(f"{len(columns) - 1} of {domains} domains")
-    if None in rows:
-        remarks.append(f"{len(rows) - 1} of {rails} rails")
-    return [("", "", f"drawn: {' and '.join(remarks)}")] if remarks else []
+    return heights

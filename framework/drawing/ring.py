@@ -1,4 +1,4 @@
-"""Rings: GPUs on a circle, a line for every wavelength between neighbours."""
+"""Rings: GPUs on a circle, a line for every cable (wavelength) between neighbours."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from math import cos, pi, sin
 
 import numpy as np
 
-from railweave.framework.drawing.canvas import Canvas, Point, colour
-from railweave.framework.drawing.legend import Legend, rate_words
-from railweave.framework.errors import FabricError
+from railweave.framework.drawing.canvas import Canvas, Point, colour, of_link
+from railweave.framework.drawing.legend import Legend, rate_words, refuse_above
 from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Int64
 
@@ -18,15 +17,12 @@ APART = 5.0
 
 
 def draw_ring(canvas: Canvas, fabric: Fabric) -> Legend:
-    """GPU 0 on top, then clockwise. Parallel cables lie beside each other, wavelength 0 outside.
+    """GPU 0 on top, then clockwise. Parallel cables run side by side, wavelength 0 outside.
 
     Raises FabricError for more GPUs than a picture can hold.
     """
     n = fabric.n_gpus
-    if n > MOST:
-        raise FabricError(
-            f"{fabric.kind} of {n} GPUs: a picture holds {MOST} at most. Use `--format graphml` and a graph viewer."
-        )
+    refuse_above(MOST, fabric)
     radius = max(110.0, 34.0 * n / (2 * pi))
     number = _nth_between(fabric)
     lines = int(number.max()) + 1
@@ -38,8 +34,8 @@ def draw_ring(canvas: Canvas, fabric: Fabric) -> Legend:
         canvas.dot((x, y), 11 if n <= 128 else 6, "#ffffff", title=f"GPU {fabric.node_name(gpu)}")
         if n <= 128:
             canvas.text(_place(gpu, n, radius + 26), fabric.node_name(gpu), 10)
-    one_way = "unused" in fabric.kinds
-    words = f"{'one way' if one_way else 'both ways'}, {rate_words(fabric, fabric.kinds)} each"
+    one_way = not fabric.usable.all()
+    words = f"{'one way' if one_way else 'both ways'}, {rate_words(fabric.capacity_bps)} each"
     if lines == 1:
         return [(colour(0), "", f"cable between neighbours, {words}")]
     names = "wavelength" if (fabric.wavelength >= 0).any() else "parallel cable"
@@ -57,7 +53,7 @@ def _nth_between(fabric: Fabric) -> Int64:
     _, first, count = np.unique(joined[order], return_index=True, return_counts=True)
     number = np.empty(len(joined), np.int64)
     number[order] = np.arange(len(joined)) - np.repeat(first, count)
-    if fabric.n_gpus == 2:  # two ways round between the same two: one cable each way
+    if fabric.n_gpus == 2:  # both arcs of the circle join the same two GPUs: one cable each
         number //= 2
     return number
 
@@ -68,15 +64,11 @@ def _cable(canvas: Canvas, fabric: Fabric, cable: int, number: int, drawn: int, 
     if (b - a) % n != 1 and n > 2:
         a, b = b, a
     at = radius + APART * ((drawn - 1) / 2 - number)
-    arc = [_place(a + step / 8, n, at) for step in range(9)]
-    ends = arc[0], arc[-1]
-    (x1, y1), (x2, y2) = ends
-    name = fabric.link_name(link)
-    path = f"M{x1:.1f},{y1:.1f} A{at:.1f},{at:.1f} 0 0 1 {x2:.1f},{y2:.1f}"
-    canvas.path(path, arc, colour(number), 2, title=name)
-    if "unused" in fabric.kinds:
+    arc = [_place(a + step / 16, n, at) for step in range(17)]
+    canvas.line(arc, colour(number), 2, title=fabric.link_name(link), more=of_link(fabric, link))
+    if not fabric.usable.all():
         angle = 2 * pi * (a + 0.5) / n
-        canvas.arrowhead(arc[4], (cos(angle), sin(angle)), colour(number))
+        canvas.arrowhead(arc[8], (cos(angle), sin(angle)), colour(number))
 
 
 def _place(position: float, n: int, radius: float) -> Point:

@@ -1,12 +1,12 @@
-"""Any other fabric: the GPUs in a row, every kind of switch in a row above."""
+"""Any other fabric: the GPUs in a row, each kind of switch in a row above."""
 
 from __future__ import annotations
 
-from railweave.framework.drawing.canvas import INK, PALE, Canvas, Point, colour
+from railweave.framework.drawing.canvas import INK, PALE, Canvas, Point, colour, of_link
 from railweave.framework.drawing.legend import Legend, rate_words, shown
 from railweave.framework.model import Fabric
 
-MOST, STEP, TIER = 32, 64.0, 120.0
+MOST, STEP, TIER = 128, 64.0, 120.0
 
 
 def draw_tiers(canvas: Canvas, fabric: Fabric) -> Legend:
@@ -14,33 +14,37 @@ def draw_tiers(canvas: Canvas, fabric: Fabric) -> Legend:
     places: dict[int, Point] = {}
     remarks: Legend = []
     for tier, group in enumerate(fabric.groups):
-        some = shown(group.size, MOST)
-        for i, number in enumerate(some):
-            at = (STEP * (i - (len(some) - 1) / 2), -TIER * tier)
+        numbers = shown(group.size, MOST)
+        for i, number in enumerate(numbers):
+            at = (STEP * (i - (len(numbers) - 1) / 2), -TIER * tier)
             if number is None:
                 canvas.text(at, "⋯", 18, fill=PALE)
             else:
                 places[group.first + number] = at
-        if None in some:
-            remarks.append(("", "", f"drawn: {len(some) - 1} of {group.size} nodes of kind {group.kind}"))
+        if None in numbers:
+            remarks.append(("", "", f"drawn: {len(numbers) - 1} of {group.size} nodes of kind {group.kind}"))
     for link in range(0, fabric.n_links, 2):
         a, b = int(fabric.link_src[link]), int(fabric.link_dst[link])
         if a not in places or b not in places:
             continue
         (x1, y1), (x2, y2) = places[a], places[b]
-        stroke, title = colour(int(fabric.link_kind[link])), fabric.link_name(link)
+        stroke, title, mark = (
+            colour(int(fabric.link_kind[link])),
+            fabric.link_name(link),
+            of_link(fabric, link),
+        )
         if y1 != y2:
-            canvas.line([(x1, y1), (x2, y2)], stroke, 1.4, title=title)
+            canvas.line([(x1, y1), (x2, y2)], stroke, 1.4, title=title, more=mark)
             continue
         low = y1 + 24 + 0.22 * abs(x2 - x1)
         path = f"M{x1:.1f},{y1:.1f} C{x1:.1f},{low:.1f} {x2:.1f},{low:.1f} {x2:.1f},{y2:.1f}"
-        canvas.path(path, [(x1, low), (x2, low)], stroke, 1.4, title=title)
+        canvas.path(path, [(x1, low), (x2, low)], stroke, 1.4, title=title, more=mark)
     for node, at in places.items():
-        name = fabric.node_name(node)
-        canvas.box(at, (50, 24), "#ffffff", INK, title=f"{fabric.node_kind(node)} {name}")
+        name, kind = fabric.node_name(node), fabric.node_kind(node).replace("gpu", "GPU")
+        canvas.box(at, (50, 24), "#ffffff", INK, title=f"{kind} {name}")
         canvas.text(at, name, 10 if len(name) < 8 else 8)
     return [
-        (colour(i), "", f"{kind}, {rate_words(fabric, [kind])} per direction")
+        (colour(i), "", f"{kind}, {rate_words(fabric.capacity_bps[fabric.link_kind == i])} per direction")
         for i, kind in enumerate(fabric.kinds)
         if (fabric.link_kind[0::2] == i).any()
     ] + remarks

@@ -1,4 +1,5 @@
-"""Tori along their axes: x to the right, y downwards or, with z, upwards, z into the depth; wraps as loops or stubs."""
+"""Tori along their axes: x to the right, y downwards (upwards with z), z into the depth; wraps as loops or
+stubs."""
 
 from __future__ import annotations
 
@@ -6,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from railweave.framework.drawing.canvas import INK, PALE, Canvas, Point, colour
-from railweave.framework.drawing.legend import Legend, rate_words
-from railweave.framework.errors import FabricError
+from railweave.framework.drawing.canvas import INK, PALE, Canvas, Point, colour, of_link, spot
+from railweave.framework.drawing.legend import Legend, rate_words, refuse_above
 from railweave.framework.model import Fabric
 
 MOST = 4096
@@ -18,7 +18,7 @@ STUB = 0.34
 
 @dataclass(frozen=True)
 class _View:
-    """Where coordinates lie on paper: `steps[axis]` is the way of one hop up that axis."""
+    """Where coordinates lie on paper: `steps[axis]` is the vector of one hop up that axis."""
 
     steps: tuple[Point, ...]
 
@@ -30,21 +30,17 @@ class _View:
 
 
 def draw_torus(canvas: Canvas, fabric: Fabric) -> Legend:
-    """Links between cubes are dashed. On two axes the wraps are loops beside rows and columns; on three they are stubs
-    that leave one face and come in at the other.
+    """Links between cubes are dashed. On two axes the wraps are loops along rows and columns; on three they
+    are stubs that leave one face and enter at the opposite one.
 
     Raises FabricError for more GPUs than a picture can hold.
     """
-    if fabric.n_gpus > MOST:
-        raise FabricError(
-            f"{fabric.kind} of {fabric.n_gpus} GPUs: a picture holds {MOST} at most. Use `--format graphml` and a "
-            "graph viewer."
-        )
+    refuse_above(MOST, fabric)
     shape = fabric.groups[0].shape
     flat = len(shape) == 2
     view = _View(((CELL, 0.0), (0.0, CELL)) if flat else _oblique(shape))
     where = fabric.gpu_coordinates
-    # From the back to the front, so that near links and GPUs lie above far ones.
+    # from back to front, so near links and GPUs cover far ones
     depth = where[:, 2] if not flat else np.zeros(fabric.n_gpus, np.int64)
     cables = np.arange(0, fabric.n_links, 2)
     for link in cables[np.argsort(-depth[fabric.link_src[cables]], kind="stable")]:
@@ -61,65 +57,35 @@ def _oblique(shape: tuple[int, ...]) -> tuple[Point, ...]:
 
 
 def _cable(canvas: Canvas, fabric: Fabric, view: _View, link: int) -> None:
-    a, b = int(fabric.link_src[link]), int(fabric.link_dst[link])
-    axis = int(fabric.link_kind[link]) // 2
-    here, there = fabric.coordinates(a), fabric.coordinates(b)
-    shape = fabric.groups[0].shape
-    ocs = int(fabric.ocs[link])
+    kind = fabric.kinds[fabric.link_kind[link]]
+    upwards = link if kind.endswith("+") else link ^ 1
+    here, there = (fabric.coordinates(int(end[upwards])) for end in (fabric.link_src, fabric.link_dst))
+    axis, ocs, more = "xyz".index(kind[0]), int(fabric.ocs[link]), of_link(fabric, link)
     title = fabric.link_name(link) + (f", OCS {fabric.ocs_names[ocs]}" if ocs >= 0 else "")
-    dash = "5 4" if ocs >= 0 else ""
-    width, opacity = 1.7, _nearness(fabric, here)
+    ends = [view.at(here), view.at(there)]
+    if len(here) == 3:
+        more["opacity"] = f"{_nearness(fabric, here):g}"
     if there[axis] == here[axis] + 1:
-        ends = [view.at(here), view.at(there)]
-        canvas.line(ends, colour(axis), width, dash=dash, title=title, opacity=opacity)
-    elif len(shape) == 2:
-        _loop(canvas, view, axis, here, there, title)
+        more |= {"stroke-dasharray": "5 4"} if ocs >= 0 else {}
+        canvas.line(ends, colour(axis), 1.7, title=title, more=more)
+    elif len(here) == 2:
+        canvas.line(
+            _loop(view, axis, here, there), colour(axis), 1.3, title=title, more={**more, "opacity": "0.75"}
+        )
     else:
-        out = tuple(c + (STUB if i == axis else 0) for i, c in enumerate(here))
-        into = tuple(c - (STUB if i == axis else 0) for i, c in enumerate(there))
-        for end, stub in ((here, out), (there, into)):
-            canvas.line(
-                [view.at(end), view.at(stub)], colour(axis), width, dash="2 3", title=title, opacity=opacity
-            )
+        out = view.at(tuple(c + (STUB if i == axis else 0) for i, c in enumerate(here)))
+        into = view.at(tuple(c - (STUB if i == axis else 0) for i, c in enumerate(there)))
+        path = f"M{spot(ends[0])} L{spot(out)} M{spot(ends[1])} L{spot(into)}"
+        more["stroke-dasharray"] = "2 3"
+        canvas.path(path, [*ends, out, into], colour(axis), 1.7, title=title, more=more)
 
 
-def _loop(
-    canvas: Canvas, view: _View, axis: int, here: tuple[int, ...], there: tuple[int, ...], title: str
-) -> None:
-    """A wrap of a flat torus: out of one end, back beside its row or column, in at the other end."""
+def _loop(view: _View, axis: int, here: tuple[int, ...], there: tuple[int, ...]) -> list[Point]:
+    """A wrap of a flat torus: out of one end, back along its row or column, in at the other end."""
     (x1, y1), (x2, y2) = view.at(here), view.at(there)
-    out, beside, bend = 30.0, 21.0, 8.0
-    if axis == 0:
-        points = [
-            (x1, y1),
-            (x1 + out, y1),
-            (x1 + out, y1 + beside),
-            (x2 - out, y2 + beside),
-            (x2 - out, y2),
-            (x2, y2),
-        ]
-    else:
-        points = [
-            (x1, y1),
-            (x1, y1 + out),
-            (x1 + beside, y1 + out),
-            (x2 + beside, y2 - out),
-            (x2, y2 - out),
-            (x2, y2),
-        ]
-    canvas.path(_rounded(points, bend), points, colour(axis), 1.3, title=title, opacity=0.75)
-
-
-def _rounded(points: list[Point], bend: float) -> str:
-    """A path of straight pieces with round corners."""
-    path = f"M{points[0][0]:.1f},{points[0][1]:.1f}"
-    for (x0, y0), (x, y), (x1, y1) in zip(points, points[1:], points[2:], strict=False):
-        before, after = max(abs(x - x0), abs(y - y0)), max(abs(x1 - x), abs(y1 - y))
-        r = min(bend, before / 2, after / 2)
-        sx, sy = x + (x0 - x) * r / before, y + (y0 - y) * r / before
-        ex, ey = x + (x1 - x) * r / after, y + (y1 - y) * r / after
-        path += f" L{sx:.1f},{sy:.1f} Q{x:.1f},{y:.1f} {ex:.1f},{ey:.1f}"
-    return f"{path} L{points[-1][0]:.1f},{points[-1][1]:.1f}"
+    dx, dy, sx, sy = (30.0, 0.0, 0.0, 21.0) if axis == 0 else (0.0, 30.0, 21.0, 0.0)
+    out, back = (x1 + dx, y1 + dy), (x2 - dx, y2 - dy)
+    return [(x1, y1), out, (out[0] + sx, out[1] + sy), (back[0] + sx, back[1] + sy), back, (x2, y2)]
 
 
 def _gpu(canvas: Canvas, fabric: Fabric, view: _View, gpu: int, flat: bool) -> None:
@@ -137,9 +103,8 @@ def _gpu(canvas: Canvas, fabric: Fabric, view: _View, gpu: int, flat: bool) -> N
 
 
 def _nearness(fabric: Fabric, place: tuple[int, ...]) -> float:
-    """1 in front, less in the depth."""
-    shape = fabric.groups[0].shape
-    return 1.0 if len(shape) < 3 else 1.0 - 0.6 * place[2] / max(1, shape[2] - 1)
+    """1 in front, down to 0.4 at the back; of a fabric of three axes."""
+    return 1.0 - 0.6 * place[2] / max(1, fabric.groups[0].shape[2] - 1)
 
 
 def _towards_white(near: float) -> str:
@@ -159,20 +124,20 @@ def _axes(canvas: Canvas, view: _View, shape: tuple[int, ...]) -> None:
 
 def _legend(fabric: Fabric, flat: bool) -> Legend:
     shape = fabric.groups[0].shape
-    rate = rate_words(fabric, fabric.kinds)
+    rate = rate_words(fabric.capacity_bps)
     legend: Legend = [
         (colour(axis), "", f"links along {'xyz'[axis]}, {length} GPUs a ring, {rate} per direction")
         for axis, length in enumerate(shape)
     ]
     if fabric.ocs_names:
-        legend.append((INK, "5 4", "dashed: between cubes of 4 x 4 x 4, through an optical circuit switch"))
+        legend.append((INK, "5 4", "dashed: through an optical circuit switch"))
     if not flat:
         legend.append((INK, "2 3", "stubs: wraps, out of one face and in at the opposite one"))
     return legend + [("", "", words) for words in twist_words(fabric)]
 
 
 def twist_words(fabric: Fabric) -> list[str]:
-    """What crossing each wrap upwards adds, as words; empty for a plain torus."""
+    """In words, what crossing each wrap upwards adds to other coordinates; empty for a plain torus."""
     shape = np.array(fabric.groups[0].shape)
     words = []
     for axis in range(len(shape)):

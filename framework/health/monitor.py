@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from railweave.framework.errors import PluginError, blaming, defined_at
 from railweave.framework.health.options import HealthOptions
 from railweave.framework.health.publishing import publish
 from railweave.framework.health.smoothing import LinkTracker, observe
 from railweave.framework.hookspecs import Estimator, LinkState
 from railweave.framework.model import Fabric, HealthSnapshot, Measurement, PacketFormat
+from railweave.framework.model.arrays import Float
+from railweave.framework.model.health import EQUAL_WITHIN
 
 
 class HealthMonitor:
@@ -35,7 +40,7 @@ class HealthMonitor:
     def observe(self, measurement: Measurement) -> HealthSnapshot | None:
         """The new snapshot if this measurement changed what is published, else None."""
         self._tracker = observe(self._tracker, measurement, self.options.smoothing_s)
-        raw = self.estimator.scores(self.fabric, self._tracker.links, self.packet)
+        raw = scores_of(self.estimator, self.fabric, self._tracker.links, self.packet)
         news = publish(
             self.fabric,
             self._snapshot,
@@ -46,3 +51,23 @@ class HealthMonitor:
         )
         self._snapshot = news or self._snapshot
         return news
+
+
+def scores_of(estimator: Estimator, fabric: Fabric, links: LinkState, packet: PacketFormat) -> Float:
+    """(n_links,): what an estimator answers. Raises PluginError, with its file and line, where it fails or
+    answers with anything but numbers of 0..1."""
+    name = f"estimator {type(estimator).__name__}: scores()"
+    with blaming(name):
+        scores = np.asarray(estimator.scores(fabric, links, packet), np.float64)
+    place = defined_at(estimator.scores)
+    if scores.shape != (fabric.n_links,):
+        raise PluginError(
+            f"{name} at {place} returns shape {scores.shape}, not ({fabric.n_links},), one per link."
+        )
+    bad = np.flatnonzero(~((scores >= 0) & (scores <= 1 + EQUAL_WITHIN)))
+    if bad.size:
+        link = fabric.link_name(int(bad[0]))
+        raise PluginError(
+            f"{name} at {place} returns {scores[bad[0]]} for link {link}: a score lies in 0..1."
+        )
+    return scores

@@ -1,39 +1,80 @@
-"""The numbers of the health loop, with their defaults and limits."""
+"""The numbers of the health loop: each declared once, with its unit, default and limits."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
 
 from railweave.framework.errors import ExperimentError
+from railweave.framework.parameters import Parameter, Value
 
 Aggregate = Literal["mean", "min"]
 
 
+def _number(parameter: Parameter) -> Any:
+    return field(default=parameter.default, metadata={"parameter": parameter})
+
+
 @dataclass(frozen=True, slots=True)
 class HealthOptions:
-    """How measurements become published scores and how easily scores move routes.
+    """How measurements become published scores, and how easily scores move routes. Times are emulated
+    seconds.
 
-    `step` scores are published in multiples of it, and only when they moved by one; `smoothing_s` time constant
-    of queue and loss; `margin` how many times better another path must score; `dwell_s` how long a route stays
-    at least; `aggregate` how links make the score of their rail or domain: `mean` by capacity, or `min`.
+    Raises ExperimentError for a value beyond its limits.
     """
 
-    step: float = 0.05
-    smoothing_s: float = 0.3
-    margin: float = 1.25
-    dwell_s: float = 2.0
-    aggregate: Aggregate = "mean"
+    step: float = _number(
+        Parameter(
+            "step", 0.05, "ratio", "scores are published in multiples of this", minimum=0.001, maximum=0.5
+        )
+    )
+    smoothing_s: float = _number(
+        Parameter("smoothing", 0.3, "time", "time constant of queue and loss", minimum=0, maximum=3600)
+    )
+    margin: float = _number(
+        Parameter(
+            "margin", 1.25, "factor", "how many times better another path must score", minimum=1, maximum=1000
+        )
+    )
+    dwell_s: float = _number(
+        Parameter("dwell", 2.0, "time", "a pair keeps its route at least so long", minimum=0, maximum=3600)
+    )
+    interval_s: float = _number(
+        Parameter(
+            "interval", 0.025, "time", "time between two samples of every link", minimum=0.001, maximum=60
+        )
+    )
+    aggregate: Literal["mean", "min"] = _number(
+        Parameter(
+            "aggregate",
+            "mean",
+            "text",
+            "how links make the score of their rail or domain: mean (by capacity) or min",
+            choices=("mean", "min"),
+        )
+    )
 
     def __post_init__(self) -> None:
-        limits = (
-            ("step", self.step, 0.001, 0.5),
-            ("smoothing_s", self.smoothing_s, 0.0, 3600.0),
-            ("margin", self.margin, 1.0, 1000.0),
-            ("dwell_s", self.dwell_s, 0.0, 3600.0),
-        )
-        for name, value, low, high in limits:
-            if not low <= value <= high:
-                raise ExperimentError(f"health {name} {value}: it must lie in {low:g}..{high:g}.")
-        if self.aggregate not in ("mean", "min"):
-            raise ExperimentError(f"health aggregate {self.aggregate!r}: it is one of mean, min.")
+        for parameter, value in zip(PARAMETERS, self._values(), strict=True):
+            try:
+                parameter.parse(value)
+            except ExperimentError as error:
+                raise ExperimentError(f"health {error}") from None
+
+    @classmethod
+    def of(cls, values: Mapping[str, Value]) -> HealthOptions:
+        """Of parsed values by their names in the experiment file; the others keep their defaults."""
+        names = {parameter.name: f.name for parameter, f in zip(PARAMETERS, fields(cls), strict=True)}
+        chosen: dict[str, Any] = {names[name]: value for name, value in values.items()}
+        return cls(**chosen)
+
+    def document(self) -> dict[str, Value]:
+        """The values by their names in the experiment file."""
+        return {p.name: value for p, value in zip(PARAMETERS, self._values(), strict=True)}
+
+    def _values(self) -> list[Value]:
+        return [getattr(self, f.name) for f in fields(self)]
+
+
+PARAMETERS: tuple[Parameter, ...] = tuple(f.metadata["parameter"] for f in fields(HealthOptions))

@@ -36,8 +36,8 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
     """The tracker after one more interval; pure.
 
     Queue and loss follow with time constant `smoothing_s` (weight 1 - exp(-dt / smoothing_s), so uneven
-    intervals are alike). `service_bps` and `probe_s` are the last evidence: NaN brings none, and an emptied
-    slow link must not heal by being empty.
+    intervals are alike). `service_bps` and `probe_s` are the last evidence, which NaN leaves as it was;
+    otherwise a slow link would look healthy once traffic left it.
 
     Raises HealthError for a measurement of other links, of no duration, or with a count that is negative or
     not a number.

@@ -1,4 +1,4 @@
-"""Health to ask a router with: scores at random, each link, cable and switch down alone; and who is cut off then."""
+"""Health to check a router with: random scores, single failures; and which pairs those leave unreachable."""
 
 from __future__ import annotations
 
@@ -13,11 +13,8 @@ from railweave.framework.health.publishing import publish
 from railweave.framework.model import Fabric, HealthSnapshot
 from railweave.framework.model.arrays import Bool, Int64
 
-UNUSED = "unused"
-"""Kind of links that exist because a cable has two ends, but carry nothing."""
-
 EACH = 400_000
-"""Pairs times failures looked at on one fabric; on larger ones some failures of each sort stand for all."""
+"""Pairs times failures checked on one fabric; on larger ones, some failures of each kind are sampled."""
 
 FEW = 4
 """How many of each sort then."""
@@ -25,7 +22,7 @@ FEW = 4
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One thing that is down: `link g0.0->r1 down`."""
+    """A single failure: `link g0.0->r1 down`."""
 
     name: str
     health: HealthSnapshot
@@ -64,31 +61,25 @@ def touching(fabric: Fabric, node: int) -> Int64:
 
 
 def unusable(fabric: Fabric, health: HealthSnapshot) -> Bool:
-    """(n_links,): down, or of the kind that carries nothing."""
-    return np.asarray(health.down | unused(fabric), np.bool_)
+    """(n_links,): down, or a direction that carries nothing."""
+    return np.asarray(health.down | ~fabric.usable, np.bool_)
 
 
-def unused(fabric: Fabric) -> Bool:
-    """(n_links,): whether the link is of the kind that carries nothing."""
-    marked: Bool = np.array([kind == UNUSED for kind in fabric.kinds])[fabric.link_kind]
-    return marked
+def shortest_paths(fabric: Fabric, dead: Bool, source: int) -> dict[int, tuple[int, ...]]:
+    """A path of fewest links to every node that the source reaches over live links, itself included.
 
-
-def ways(fabric: Fabric, dead: Bool, source: int) -> dict[int, tuple[int, ...]]:
-    """A way of fewest links to every node that the source reaches over links that are not dead, itself too.
-
-    A plain breadth-first search: it shares nothing with any router that is checked by it.
+    A plain breadth-first search that shares no code with the routers it checks.
     """
-    found: dict[int, tuple[int, ...]] = {source: ()}
+    paths: dict[int, tuple[int, ...]] = {source: ()}
     waiting = deque([source])
     while waiting:
         node = waiting.popleft()
         for link in fabric.out_links(node).tolist():
             end = int(fabric.link_dst[link])
-            if not dead[link] and end not in found:
-                found[end] = (*found[node], link)
+            if not dead[link] and end not in paths:
+                paths[end] = (*paths[node], link)
                 waiting.append(end)
-    return found
+    return paths
 
 
 def _published(fabric: Fabric, raw: np.ndarray[tuple[int], np.dtype[np.float64]], up: Bool) -> HealthSnapshot:

@@ -1,44 +1,27 @@
-"""The checks of a router as a pytest fixture: `from railweave.framework.kit.pytest_fixtures import check_router`."""
+"""The checks of plugins as a pytest fixture, `check_plugin`, to be imported into a conftest.py."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
-from railweave.framework.kit.report import Report
-from railweave.framework.kit.run import check_router as run_checks
-from railweave.framework.registry import Registers
+from railweave.framework.kit import run
+from railweave.framework.kit.report import CheckReport
 
 
-class CheckRouter(Protocol):
-    """What the fixture gives: checks a router, fails the test with the report, or returns it."""
+class CheckPlugin(Protocol):
+    """The type of the fixture: checks a plugin, fails the test with the report, or returns it."""
 
-    def __call__(
-        self,
-        name: str,
-        registers: Registers | None = None,
-        *,
-        options: Mapping[str, object] | None = None,
-        scale: bool = True,
-        lab: bool = False,
-    ) -> Report: ...
+    def __call__(self, kind: str, name: str, *arguments: Any, **options: Any) -> CheckReport: ...
 
 
 @pytest.fixture(scope="session")
-def check_router() -> CheckRouter:
-    """`check_router("my-router")`: see railweave.framework.kit.run.check_router for the arguments."""
+def check_plugin() -> CheckPlugin:
+    """`check_plugin("router", "my-router")`; for the arguments see railweave.framework.kit.run."""
 
-    def check(
-        name: str,
-        registers: Registers | None = None,
-        *,
-        options: Mapping[str, object] | None = None,
-        scale: bool = True,
-        lab: bool = False,
-    ) -> Report:
-        report = run_checks(name, registers, options=options, scale=scale, lab=lab)
+    def check(kind: str, name: str, *arguments: Any, **options: Any) -> CheckReport:
+        report = run.check_plugin(kind, name, *arguments, **options)
         if not report.passed:
             pytest.fail(report.text(), pytrace=False)
         return report

@@ -1,4 +1,4 @@
-"""What a check of a router found: the fabric, the pair and the path of everything that is wrong."""
+"""The result of checking a plugin: the fabric, the pair and the path of everything that is wrong."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ Status = Literal["passed", "failed", "skipped"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that is wrong. `pair` as `g0.0 -> g1.1`, `path` as nodes or as the links that join no nodes;
+class Violation:
+    """A broken rule. `pair` as `g0.0 -> g1.1`, `path` as nodes or as the links that join no nodes;
     either is empty where it means nothing."""
 
     fabric: str
@@ -26,23 +26,24 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One check. `detail`: what it looked at, or why it was skipped. `findings`: the first of each fabric."""
+    """One check. `detail`: what was checked, or why not. `violations`: the first of each fabric."""
 
     check: str
     status: Status
     detail: str
-    findings: tuple[Finding, ...] = ()
+    violations: tuple[Violation, ...] = ()
 
     @classmethod
-    def of(cls, check: str, findings: list[Finding], detail: str) -> Outcome:
-        return cls(check, "failed" if findings else "passed", detail, tuple(findings))
+    def of(cls, check: str, violations: list[Violation], detail: str) -> Outcome:
+        return cls(check, "failed" if violations else "passed", detail, tuple(violations))
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """Everything that was checked of one router."""
+class CheckReport:
+    """Everything that was checked of one plugin."""
 
-    router: str
+    kind: str
+    name: str
     fabrics: tuple[str, ...]
     outcomes: tuple[Outcome, ...]
 
@@ -55,20 +56,23 @@ class Report:
         return tuple(o for o in self.outcomes if o.status == "failed")
 
     def text(self) -> str:
-        """A line per check, what was found below it, and a verdict."""
+        """A line per check with its violations below it, and a verdict."""
         width = max((len(o.check) for o in self.outcomes), default=0)
         lines = []
         for outcome in self.outcomes:
             lines.append(f"{outcome.status:<7}  {outcome.check:<{width}}  {outcome.detail}".rstrip())
-            lines += [f"  {line}" for finding in outcome.findings for line in finding.text().splitlines()]
+            lines += [
+                f"  {line}" for violation in outcome.violations for line in violation.text().splitlines()
+            ]
         count = len(self.outcomes)
         verdict = f"passes {count} checks" if self.passed else f"fails {len(self.failed)} of {count} checks"
-        return "\n".join([*lines, f"router {self.router} {verdict}."])
+        return "\n".join([*lines, f"{self.kind} {self.name} {verdict}."])
 
     def document(self) -> dict[str, object]:
         """The same as plain data."""
         return {
-            "router": self.router,
+            "kind": self.kind,
+            "name": self.name,
             "passed": self.passed,
             "fabrics": list(self.fabrics),
             "checks": [asdict(outcome) for outcome in self.outcomes],

@@ -1,25 +1,27 @@
-"""All checks of one router, in order."""
+"""All checks of one plugin, in order."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
-from railweave.framework.errors import RailweaveError
+from railweave.framework.errors import PluginError, RailweaveError, did_you_mean
+from railweave.framework.kit import other_kinds
 from railweave.framework.kit.checks import (
     deadlock_free,
     deterministic,
     equal_split,
     every_pair_reached,
     pure,
+    refuses_others,
 )
-from railweave.framework.kit.contract import refuses_others, says_what_it_is
-from railweave.framework.kit.damage import single_failures
 from railweave.framework.kit.labrun import on_the_lab
-from railweave.framework.kit.report import Finding, Outcome, Report
-from railweave.framework.kit.samples import Sample, large, serves, small
+from railweave.framework.kit.report import CheckReport, Outcome, Violation
+from railweave.framework.kit.samples import Sample, examples, serves
 from railweave.framework.kit.scale import at_1024_gpus
+from railweave.framework.kit.single_failures import single_failures
 from railweave.framework.kit.subject import Subject
-from railweave.framework.registry import Registers, load
+from railweave.framework.registry import PROTOCOLS, Registers, load_plugins
 
 Check = Callable[[Subject, list[Sample]], Outcome]
 
@@ -29,64 +31,112 @@ CHECKS: Mapping[str, Check] = {
     "single failures": single_failures,
     "no deadlock": deadlock_free,
 }
-"""What a router is asked on the fabrics where its first answers were sound."""
+"""The checks of a router on the fabrics where its first answers were sound."""
 
 
-def check_router(
+def check_plugin(
+    kind: str,
     name: str,
     registers: Registers | None = None,
     *,
     options: Mapping[str, object] | None = None,
     scale: bool = True,
     lab: bool = False,
-) -> Report:
-    """What a registered router does right and wrong, on fabrics of every kind it serves.
+    run: Path | None = None,
+) -> CheckReport:
+    """What a registered object of a kind does right and wrong; `observer` checks the hooks of the plugin
+    `name`.
 
-    `registers`: everything installed by default. `options`: of the router, as a user writes them. `scale`: ask
-    for 1,024 GPUs too. `lab`: then run it on the real lab, which takes half a minute per kind.
+    `registers`: everything installed by default. `options`: as a user writes them. Routers: `scale` asks for
+    1,024 GPUs too, and `lab` then runs it on the real lab, half a minute per kind of fabric. `run`: the
+    directory of a finished run, from which a report writes into another directory.
 
     Raises PluginError for a name that is not registered, ExperimentError for options it does not take.
     """
-    registers = load() if registers is None else registers
-    subject = Subject.of(name, registers, options or {})
-    says = says_what_it_is(subject)
-    if says.status == "failed":
-        return Report(name, (), (says,))
-    samples, unbuilt = small(registers)
-    served = [s for s in samples if serves(subject.registered, s.fabric.kind)]
-    built = {s.fabric.kind for s in samples}
+    registers = load_plugins() if registers is None else registers
+    options = options or {}
+    if kind == "observer":
+        return CheckReport(kind, name, (), other_kinds.observer(name, registers))
+    subject = Subject.of(kind, name, registers, options)
+    try:
+        subject.made()
+    except PluginError as error:
+        return CheckReport(kind, name, (), (Outcome.of("configured", [Violation("", str(error))], ""),))
+    samples, unbuilt = examples(registers)
+    match kind:
+        case "router":
+            return _router(subject, samples, unbuilt, scale=scale, lab=lab)
+        case "topology":
+            outcomes = other_kinds.topology(subject, registers, samples, unbuilt)
+        case "collective" | "workload":
+            outcomes = other_kinds.collective(subject, samples)
+        case "estimator":
+            outcomes = other_kinds.estimator(subject, samples)
+        case "report":
+            outcomes = other_kinds.report(subject, run)
+        case _:
+            outcomes = ()
+    made = Outcome("configured", "passed", "every member of its Protocol is there")
+    return CheckReport(kind, name, tuple(s.name for s in samples if s.small), (made, *outcomes))
+
+
+def kind_of(name: str, registers: Registers) -> str:
+    """The kind of what is registered as `name`, or `observer` for a plugin that has hooks alone.
+
+    Raises PluginError for an unknown name, or one that several kinds have.
+    """
+    kinds = [register.kind for register in registers if name in register]
+    if not kinds and other_kinds.observing(name, registers):
+        return "observer"
+    if len(kinds) == 1:
+        return kinds[0]
+    if kinds:
+        raise PluginError(f"{name!r} is a {' and a '.join(kinds)}. Choose with --kind.")
+    known = {n for register in registers for n in register}
+    raise PluginError(
+        f"there is nothing called {name!r}: no {', no '.join(PROTOCOLS)}, no observer."
+        f"{did_you_mean(name, known)} See `railweave plugins`; a package must be installed first."
+    )
+
+
+def _router(
+    subject: Subject, samples: list[Sample], unbuilt: list[Violation], *, scale: bool, lab: bool
+) -> CheckReport:
+    served = [s for s in samples if serves(subject.registered, s.fabric)]
+    small = [s for s in served if s.small]
+    built = {s.fabric.kind for s in samples if s.small}
     unbuilt += [
-        Finding(
+        Violation(
             "",
-            f"serves names {kind}: no installed topology builds a small one (see `examples` in docs/plugins.md); "
-            f"there are {', '.join(sorted(built))}",
+            f"serves names {kind}: no installed topology builds a small one (see `examples` in "
+            f"docs/plugins.md); there are {', '.join(sorted(built))}",
         )
         for kind in subject.registered.serves
         if kind != "*" and kind not in built
     ]
-    outcomes = [says]
+    outcomes = []
     if unbuilt:
         outcomes.append(Outcome("has fabrics", "failed", "", tuple(unbuilt)))
-    outcomes.append(pure(subject, served))
+    outcomes.append(pure(subject, small))
     outcomes.append(refuses_others(subject, samples))
-    reached, good = every_pair_reached(subject, served)
+    reached, good = every_pair_reached(subject, small)
     outcomes.append(reached)
     outcomes += [_guarded(label, check, subject, good) for label, check in CHECKS.items()]
     kinds = {s.fabric.kind for s in good}
     if scale:
-        outcomes.append(at_1024_gpus(subject, large(registers, kinds)))
+        outcomes.append(at_1024_gpus(subject, [s for s in served if not s.small and s.fabric.kind in kinds]))
     if lab and all(o.status != "failed" for o in outcomes):
-        outcomes.append(on_the_lab(subject, sorted(kinds)))
+        outcomes.append(on_the_lab(subject, good))
     elif lab:
-        outcomes.append(Outcome("on the lab", "skipped", "mend the rest first"))
-    return Report(name, tuple(s.name for s in served), tuple(outcomes))
+        outcomes.append(Outcome("on the lab", "skipped", "fix the rest first"))
+    return CheckReport("router", subject.name, tuple(s.name for s in small), tuple(outcomes))
 
 
 def _guarded(label: str, check: Check, subject: Subject, samples: list[Sample]) -> Outcome:
-    """The outcome; a router that answered before and fails now is a finding, too."""
+    """The outcome; a router that answered before and fails now violates the check, too."""
     if not samples:
         return Outcome(label, "skipped", "no fabric that it routes")
     try:
         return check(subject, samples)
     except RailweaveError as error:
-        return Outcome.of(label, [Finding("", str(error))], "")
+        return Outcome.of(label, [Violation("", str(error))], "")

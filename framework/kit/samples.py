@@ -1,43 +1,23 @@
-"""Fabrics to check a router on: small ones of every kind it serves, and one of 1,024 GPUs."""
+"""Fabrics to check plugins on: the examples of every registered topology."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from railweave.framework.errors import RailweaveError
-from railweave.framework.hookspecs import Router
-from railweave.framework.kit.report import Finding
+from railweave.framework.experiment.plugin_calls import configured, fabric_of
+from railweave.framework.hookspecs import Collective, Router
+from railweave.framework.kit.report import Violation
 from railweave.framework.model import Fabric
+from railweave.framework.model.capabilities import why_unserved
 from railweave.framework.parameters import resolve
 from railweave.framework.registry import Registers
 
 Options = Mapping[str, object]
 
-SMALL: Mapping[str, Sequence[Options]] = {
-    "rail-only": (
-        {"domains": 2, "rails": 2}, {"domains": 3, "rails": 4}, {"domains": 1, "rails": 3},
-        {"domains": 4, "rails": 1},
-    ),
-    "rail-optimised": ({"domains": 2, "rails": 3, "spines": 2}, {"domains": 3, "rails": 2, "spines": 1}),
-    "ring": (
-        {"nodes": 2}, {"nodes": 7, "wavelengths": 2}, {"nodes": 8}, {"nodes": 5, "directions": 1},
-    ),
-    "torus": ({"shape": "5"}, {"shape": "2x3"}, {"shape": "4x4"}, {"shape": "3x4x3"}, {"shape": "2x2x2"}),
-    "twisted-torus": ({"shape": "4x4x8"},),
-}  # fmt: skip
-"""Even and odd sizes, the smallest and lopsided ones. A topology of a plugin says its own as `examples`."""
-
-LARGE: Mapping[str, Options] = {
-    "rail-only": {"domains": 32, "rails": 32},
-    "rail-optimised": {"domains": 32, "rails": 32, "spines": 16},
-    "ring": {"nodes": 1024},
-    "torus": {"shape": "8x8x16"},
-    "twisted-torus": {"shape": "8x8x16"},
-}
-
 MOST_GPUS = 256
-"""A topology without examples is taken as it is by default, if that is not larger."""
+"""Fabrics up to here are small: every check is made on them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,42 +26,37 @@ class Sample:
 
     name: str
     fabric: Fabric
+    topology: str
+    options: Options
+
+    @property
+    def small(self) -> bool:
+        return self.fabric.n_gpus <= MOST_GPUS
 
 
-def serves(router: Router, kind: str) -> bool:
-    """Whether a router serves a kind of fabric; `*` or nothing said is all of them."""
-    return not router.serves or "*" in router.serves or kind in router.serves
+def serves(router: Router | Collective, fabric: Fabric) -> bool:
+    """Whether a router or collective serves a fabric, by its kind and its capabilities."""
+    return not why_unserved(router, fabric)
 
 
-def small(registers: Registers) -> tuple[list[Sample], list[Finding]]:
-    """Small fabrics of every registered topology, and what is wrong with those that cannot be built."""
-    samples: list[Sample] = []
-    wrong: list[Finding] = []
+def examples(registers: Registers) -> tuple[list[Sample], list[Violation]]:
+    """The examples of every registered topology, and what is wrong with those that cannot be built."""
+    samples, wrong = list[Sample](), list[Violation]()
     for name, topology in registers["topology"].items():
-        examples = SMALL.get(name) or tuple(getattr(topology, "examples", ())) or ({},)
-        for options in examples:
+        for options in topology.examples:
             try:
-                sample = built(registers, name, options)
+                samples.append(built(registers, name, options))
             except RailweaveError as error:
-                wrong.append(Finding(called(name, options), str(error)))
-                continue
-            if options or sample.fabric.n_gpus <= MOST_GPUS:
-                samples.append(sample)
+                wrong.append(Violation(called(name, options), str(error)))
     return samples, wrong
 
 
-def large(registers: Registers, kinds: set[str]) -> list[Sample]:
-    """One fabric of 1,024 GPUs of each of these kinds that we know how to ask for."""
-    found = (built(registers, name, LARGE[name]) for name in registers["topology"] if name in LARGE)
-    return [sample for sample in found if sample.fabric.kind in kinds]
-
-
 def built(registers: Registers, name: str, options: Options) -> Sample:
-    """Raises ExperimentError or FabricError where there is no such fabric."""
+    """Raises ExperimentError, FabricError or PluginError where there is no such fabric."""
     topology = registers["topology"][name]
-    return Sample(
-        called(name, options), topology.build(resolve(f"topology {name}", topology.parameters, options))
-    )
+    params = resolve(f"topology {name}", topology.parameters, options)
+    topology = configured("topology", name, topology, params)
+    return Sample(called(name, options), fabric_of(name, topology, params), name, options)
 
 
 def called(name: str, options: Options) -> str:

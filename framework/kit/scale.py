@@ -9,14 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from railweave.framework.errors import RailweaveError
-from railweave.framework.kit.report import Finding, Outcome
+from railweave.framework.kit.report import Outcome, Violation
 from railweave.framework.kit.samples import Sample
 from railweave.framework.kit.subject import Subject
 from railweave.framework.model import HealthSnapshot, RouteTable
 from railweave.framework.routing.batches import CHUNK, batches
 
 HOPS = 1 << 24
-"""Pairs times hops asked together, and at most the pairs that a run asks together: rings have long paths."""
+"""Pairs times hops per question, and at most the pairs that a run asks about together: rings have long
+paths."""
 
 MOST_SECONDS = 120.0
 MOST_BYTES = 2 << 30
@@ -32,7 +33,7 @@ class Figures:
 
 
 def measured(subject: Subject, sample: Sample) -> Figures:
-    """Ask once by the clock, then again, for one part of the pairs, under tracemalloc: it slows what it watches."""
+    """All pairs by the clock, then one part of them under tracemalloc, which slows the code it watches."""
     fabric = sample.fabric
     health = HealthSnapshot.healthy(fabric)
     chunk = _chunk(subject.ask(fabric, health))
@@ -62,21 +63,23 @@ def at_1024_gpus(subject: Subject, samples: list[Sample]) -> Outcome:
     """All pairs within the limits, and the figures."""
     if not samples:
         return Outcome("1,024 GPUs", "skipped", "no fabric of that size to ask for")
-    wrong, texts = list[Finding](), list[str]()
+    wrong, texts = list[Violation](), list[str]()
     for sample in samples:
         try:
-            found = measured(subject, sample)
+            figures = measured(subject, sample)
         except RailweaveError as error:
-            wrong.append(Finding(sample.name, str(error)))
+            wrong.append(Violation(sample.name, str(error)))
             continue
-        texts.append(f"{sample.fabric.kind} {found.seconds:.1f} s, {found.peak_bytes / 1e6:.0f} MB")
+        texts.append(f"{sample.fabric.kind} {figures.seconds:.1f} s, {figures.peak_bytes / 1e6:.0f} MB")
         every = sample.fabric.n_gpus * (sample.fabric.n_gpus - 1)
-        if found.pairs < every:
+        if figures.pairs < every:
             wrong.append(
-                Finding(sample.name, f"{found.pairs} of {every} pairs in {found.seconds:.0f} s: too slow")
+                Violation(
+                    sample.name, f"{figures.pairs} of {every} pairs in {figures.seconds:.0f} s: too slow"
+                )
             )
-        if found.peak_bytes > MOST_BYTES:
+        if figures.peak_bytes > MOST_BYTES:
             wrong.append(
-                Finding(sample.name, f"{found.peak_bytes / 1e9:.1f} GB for a part of the pairs: too much")
+                Violation(sample.name, f"{figures.peak_bytes / 1e9:.1f} GB for a part of the pairs: too much")
             )
     return Outcome.of("1,024 GPUs", wrong, "; ".join(texts))

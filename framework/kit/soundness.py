@@ -1,4 +1,4 @@
-"""What is wrong with a route table, as findings that name pair and path."""
+"""What is wrong with a route table, as violations that name pair and path."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from dataclasses import dataclass
 import numpy as np
 
 from railweave.framework.errors import RailweaveError, RouteError
-from railweave.framework.kit.failures import unusable, unused, ways
-from railweave.framework.kit.report import Finding
+from railweave.framework.kit.failures import shortest_paths, unusable
+from railweave.framework.kit.report import Violation
 from railweave.framework.model import Fabric, HealthSnapshot, Path, RouteTable
 from railweave.framework.model.arrays import Int64
 from railweave.framework.routing.batches import batches, pair_chunks
 from railweave.framework.routing.checks import check_batch, check_table
 
 MOST_ASKED = 20_000
-"""Pairs asked one by one for the one that is wrong."""
+"""Pairs tried one by one to locate the wrong one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Pairs without a path. `wrongly`: those that the fabric joins all the same; `finding` names the first."""
+    """Pairs without a path. `wrongly`: those that the fabric connects; `violation` names the first."""
 
     pairs: int
     wrongly: int
-    finding: Finding | None
+    violation: Violation | None
 
 
-def unsound(where: str, fabric: Fabric, table: RouteTable, health: HealthSnapshot) -> Finding | None:
-    """The first path that no packet could follow; pairs without a path are not looked at here."""
+def unsound(where: str, fabric: Fabric, table: RouteTable, health: HealthSnapshot) -> Violation | None:
+    """The first path that no packet could follow; pairs without a path are ignored here."""
     try:
-        check_table(fabric, table, health, allow_cut=True)
+        check_table(fabric, table, health, allow_unreachable=True)
     except RailweaveError as error:
         return _located(where, fabric, table, health, error)
-    idle = unused(fabric)
+    idle = ~fabric.usable
     if idle.any():
         for batch in batches(table):
             hop = np.flatnonzero(idle[batch.links])
@@ -43,8 +43,8 @@ def unsound(where: str, fabric: Fabric, table: RouteTable, health: HealthSnapsho
                 src, dst = int(batch.src[pair]), int(batch.dst[pair])
                 links = tuple(batch.links[batch.hop_start[path] : batch.hop_start[path + 1]].tolist())
                 name = fabric.link_name(int(batch.links[hop[0]]))
-                return Finding(
-                    where, f"link {name} is of kind unused: it carries nothing",
+                return Violation(
+                    where, f"link {name} is not usable: it carries nothing",
                     pair_text(fabric, src, dst), path_text(fabric, src, links),
                 )  # fmt: skip
     return None
@@ -53,17 +53,17 @@ def unsound(where: str, fabric: Fabric, table: RouteTable, health: HealthSnapsho
 def cut_off(where: str, fabric: Fabric, health: HealthSnapshot, cut: Int64) -> Cut:
     """Compare pairs (M, 2) that a table leaves without a path with what breadth-first search reaches."""
     dead, wrongly = unusable(fabric, health), 0
-    first: Finding | None = None
+    first: Violation | None = None
     for source in np.unique(cut[:, 0]).tolist():
-        found = ways(fabric, dead, source)
+        paths = shortest_paths(fabric, dead, source)
         for target in cut[cut[:, 0] == source, 1].tolist():
-            if target not in found:
+            if target not in paths:
                 continue
             wrongly += 1
             if first is None:
-                first = Finding(
+                first = Violation(
                     where, "no path, though there is one:", pair_text(fabric, source, target),
-                    path_text(fabric, source, found[target]),
+                    path_text(fabric, source, paths[target]),
                 )  # fmt: skip
     return Cut(len(cut), wrongly, first)
 
@@ -94,8 +94,8 @@ def paths_text(fabric: Fabric, src: int, paths: tuple[Path, ...]) -> str:
 
 def _located(
     where: str, fabric: Fabric, table: RouteTable, health: HealthSnapshot, error: RailweaveError
-) -> Finding:
-    """The finding for `error`, with the pair asked alone that shows it, if one does."""
+) -> Violation:
+    """The violation for `error`, with the first pair that shows it by itself, if one does."""
     src, dst = next(pair_chunks(fabric.n_gpus, MOST_ASKED))
     for a, b in zip(src.tolist(), dst.tolist(), strict=True):
         try:
@@ -107,7 +107,7 @@ def _located(
             except (RailweaveError, IndexError):
                 path = ""
             why = str(alone).removeprefix(f"router {table.router}: ")
-            return Finding(where, why, pair_text(fabric, a, b), path)
+            return Violation(where, why, pair_text(fabric, a, b), path)
         except RailweaveError as alone:
-            return Finding(where, str(alone), pair_text(fabric, a, b))
-    return Finding(where, str(error))
+            return Violation(where, str(alone), pair_text(fabric, a, b))
+    return Violation(where, str(error))

@@ -1,16 +1,17 @@
-"""The router under check, and what it is held to."""
+"""The plugin under check, and what a router is held to."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from railweave.framework.errors import PluginError, RailweaveError
-from railweave.framework.hookspecs import Router
+from railweave.framework.errors import PluginError, blaming
+from railweave.framework.experiment.plugin_calls import configured
 from railweave.framework.model import Fabric, HealthSnapshot, RouteTable
 from railweave.framework.parameters import resolve
 from railweave.framework.registry import Registers
-from railweave.framework.routing.asking import ask
+from railweave.framework.routing.router_calls import ask
 
 REROUTES = "reroutes"
 EQUAL_SPLIT = "equal-split"
@@ -18,61 +19,44 @@ DEADLOCK_FREE = "deadlock-free"
 PROMISES: Mapping[str, str] = {
     REROUTES: "a pair loses its path only where the fabric itself is cut",
     EQUAL_SPLIT: "the paths of a pair carry equal shares",
-    DEADLOCK_FREE: "channels (links and virtual channels) never wait for each other in a circle",
+    DEADLOCK_FREE: "channels (links and virtual channels) never wait for each other in a cycle",
 }
-"""What a router may promise for a fabric, by its optional method `promises(fabric)`."""
-
-LOSSLESS = ("torus", "twisted-torus")
-"""Kinds of fabrics that lose no packet and so can deadlock."""
+"""What a router may promise for a fabric, by its method `promises`."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A registered router, configured afresh whenever asked."""
+    """A registered object, configured afresh by every `made`."""
 
+    kind: str
     name: str
-    registered: Router
+    registered: Any
     options: Mapping[str, object]
 
     @classmethod
-    def of(cls, name: str, registers: Registers, options: Mapping[str, object]) -> Subject:
+    def of(cls, kind: str, name: str, registers: Registers, options: Mapping[str, object]) -> Subject:
         """Raises PluginError for a name that is not there, ExperimentError for options it does not take."""
-        router = registers["router"][name]
-        resolve(f"router {name}", getattr(router, "parameters", ()), options)
-        return cls(name, router, options)
+        registered = registers[kind][name]
+        resolve(f"{kind} {name}", registered.parameters, options)
+        return cls(kind, name, registered, options)
 
-    def made(self) -> Router:
-        """The router with its options. Raises PluginError if configuring fails."""
-        values = resolve(f"router {self.name}", self.registered.parameters, self.options)
-        try:
-            router = self.registered.configured(values)
-        except RailweaveError:
-            raise
-        except Exception as error:
-            raise PluginError(
-                f"router {self.name}: configured({values}) fails with {type(error).__name__}: {error}."
-            ) from error
-        if not callable(getattr(router, "routes", None)):
-            raise PluginError(
-                f"router {self.name}: configured() gives {router!r}, which has no routes(). Return the router to use."
-            )
-        return router
+    def made(self) -> Any:
+        """The object with its options. Raises PluginError if configuring fails."""
+        values = resolve(f"{self.kind} {self.name}", self.registered.parameters, self.options)
+        return configured(self.kind, self.name, self.registered, values)
 
     def ask(self, fabric: Fabric, health: HealthSnapshot) -> RouteTable:
         """What a fresh router answers. Raises RouteError naming it where it fails."""
         return ask(self.made(), self.name, fabric, health)
 
     def promises(self, fabric: Fabric) -> frozenset[str]:
-        """What it is held to on this fabric: what it says, or all but the equal split if it says nothing.
-
-        Deadlock-freedom is asked of silent routers on lossless kinds alone. Raises PluginError for unknown words.
-        """
-        say = getattr(self.made(), "promises", None)
-        if say is None:
-            return frozenset({REROUTES, *({DEADLOCK_FREE} if fabric.kind in LOSSLESS else ())})
-        said = frozenset(say(fabric))
-        if unknown := said - PROMISES.keys():
+        """What a router is held to on this fabric. Raises PluginError for unknown words."""
+        router = self.made()
+        with blaming(f"router {self.name}: promises()"):
+            words = frozenset(router.promises(fabric))
+        if unknown := words - PROMISES.keys():
             raise PluginError(
-                f"router {self.name} promises {', '.join(sorted(unknown))}; the words are: {', '.join(PROMISES)}."
+                f"router {self.name} promises {', '.join(sorted(unknown))}; the words are: "
+                f"{', '.join(PROMISES)}."
             )
-        return said
+        return words

@@ -1,4 +1,4 @@
-"""A new plugin: an installable package with a router that works, tests that use the kit, and a README."""
+"""A new plugin: an installable package with one that works, tests that use the kit, and a README."""
 
 from __future__ import annotations
 
@@ -9,40 +9,52 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from railweave.framework.errors import InputError, PluginError
-from railweave.framework.registry import Registers
+from railweave.framework.registry import PLURALS, PROTOCOLS, Registers
 
 TEMPLATE = Path(__file__).parent / "template"
-FILES = {
-    "pyproject.toml": "pyproject.toml",
-    "README.md": "README.md",
-    "@MODULE@/__init__.py": "__init__.py",
-    "@MODULE@/plugin.py": "plugin.py",
-    "@MODULE@/router.py": "router.py",
-    "tests/conftest.py": "conftest.py",
-    "tests/test_@MODULE@.py": "test_router.py",
+USES = {
+    "router": "railweave run --router @NAME@",
+    "topology": "railweave run --topology @NAME@ --router shortest --collective ring-all-reduce",
+    "collective": "railweave run --collective @NAME@",
+    "workload": "railweave run --workload @NAME@",
+    "estimator": "railweave run --estimator @NAME@",
+    "report": "railweave run                          # writes it into the run directory",
+    "observer": "railweave run                          # writes into the run directory",
 }
-"""Where each file of the template goes."""
+"""Kinds that have a template, and the command that uses what it makes."""
 
 
-def new_plugin(name: str, directory: Path, registers: Registers) -> tuple[Path, ...]:
-    """Write the package of router `name` into `directory`, which must be new or empty; the files, in order.
+def files_of(kind: str) -> dict[str, str]:
+    """Where each file of a kind's template goes."""
+    return {
+        "pyproject.toml": "pyproject.toml",
+        "README.md": "README.md",
+        "@MODULE@/__init__.py": "__init__.py",
+        "@MODULE@/plugin.py": "observer_plugin.py" if kind == "observer" else "plugin.py",
+        f"@MODULE@/{kind}.py": f"{kind}.py",
+        "tests/conftest.py": "conftest.py",
+        "tests/test_@MODULE@.py": "test_plugin.py",
+    }
+
+
+def new_plugin(kind: str, name: str, directory: Path, registers: Registers) -> tuple[Path, ...]:
+    """Write the package of a plugin into `directory`, which must be new or empty; the files, in order.
 
     Raises PluginError for a name that is taken or that no package can have, InputError for the directory.
     """
     module = module_of(name)
-    if name in registers["router"]:
-        holder = next(offer.holder for offer in registers["router"].offers() if offer.name == name)
-        raise PluginError(f"router {name!r} is taken by {holder}. Give another name.")
+    if kind in PROTOCOLS and name in registers[kind]:
+        raise PluginError(f"{kind} {name!r} is taken by {registers[kind].holder(name)}. Give another name.")
     if module in sys.stdlib_module_names or find_spec(module) is not None:
         raise PluginError(f"a package {module!r} is installed already. Give another name than {name!r}.")
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise InputError(f"{directory} is not an empty directory. Give another with --dir.")
     written = []
     try:
-        for target, source in FILES.items():
-            path = directory / filled(target, name)
+        for target, source in files_of(kind).items():
+            path = directory / filled(target, kind, name)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(rendered(source, name))
+            path.write_text(rendered(source, kind, name))
             written.append(path)
         typed = directory / module / "py.typed"
         typed.touch()
@@ -56,19 +68,30 @@ def module_of(name: str) -> str:
     module = name.replace("-", "_")
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) or keyword.iskeyword(module):
         raise PluginError(
-            f"{name!r} cannot name a plugin: it takes small letters, digits and single hyphens, a letter first, "
-            "such as my-router."
+            f"{name!r} cannot name a plugin: it takes small letters, digits and single hyphens, a letter "
+            "first, such as my-router."
         )
     return module
 
 
-def rendered(source: str, name: str) -> str:
-    """One file of the template for a router `name`."""
-    return filled((TEMPLATE / f"{source}.in").read_text(), name)
+def rendered(source: str, kind: str, name: str) -> str:
+    """One file of the template for a plugin `name`."""
+    return filled((TEMPLATE / f"{source}.in").read_text(), kind, name)
 
 
-def filled(text: str, name: str) -> str:
-    words = {"@NAME@": name, "@MODULE@": module_of(name), "@CLASS@": class_of(name)}
+def filled(text: str, kind: str, name: str) -> str:
+    module = module_of(name)
+    words = {
+        "@USE@": USES[kind],
+        "@NAME@": name,
+        "@MODULE@": module,
+        "@CLASS@": class_of(name),
+        "@KIND@": kind,
+        "@KINDS@": PLURALS.get(kind, ""),
+        "@PROTOCOL@": PROTOCOLS[kind].__name__ if kind in PROTOCOLS else "",
+        "@ARTICLE@": "An" if kind[0] in "eo" else "A",
+        "@ENTRY@": f"{module}.plugin:plugin" if kind == "observer" else f"{module}.plugin",
+    }
     for mark, word in words.items():
         text = text.replace(mark, word)
     return text

@@ -1,4 +1,4 @@
-"""The lab's first process: `python -m railweave.framework.lab TASK FD PARENT`, started by the sandbox."""
+"""The lab's first process: `python -m railweave.framework.lab FD TASK`, started by the sandbox."""
 
 from __future__ import annotations
 
@@ -12,39 +12,48 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-from railweave.framework.channel import Channel
 from railweave.framework.errors import RailweaveError
-from railweave.framework.lab.namespaces import die_with_parent, mount
+from railweave.framework.model.events import RunEvent, TaskEnded, TaskFailed
+from railweave.framework.processes.channel import Channel
+from railweave.framework.processes.namespaces import die_with_parent, mount
+
+Task = Callable[[Mapping[str, Any], Callable[[RunEvent], None]], Any]
 
 TASKS = {
-    "run": "railweave.framework.lab.conductor",
-    "shell": "railweave.framework.lab.shell",
-    "bring-up": "railweave.framework.lab.bench",
-    "verify": "railweave.framework.lab.verify",
-    "watch": "railweave.framework.lab.idle",
-    "throughput": "railweave.framework.lab.throughput",
-    "doctor": "railweave.framework.lab.doctor",
+    "run": "railweave.framework.lab.tasks.run",
+    "shell": "railweave.framework.lab.tasks.shell",
+    "bring-up": "railweave.framework.bench.bring_up",
+    "verify": "railweave.framework.lab.tasks.verify",
+    "watch": "railweave.framework.lab.tasks.watch",
+    "throughput": "railweave.framework.bench.throughput",
+    "benchmark": "railweave.framework.lab.tasks.benchmark",
+    "doctor": "railweave.framework.lab.tasks.doctor",
 }
-"""Modules with a `task(message, channel)`."""
+"""Modules with a `task(message, emit)`, which carries out what `message` asks for, emits events and returns a
+result."""
 
 
 def main() -> int:
     die_with_parent(signal.SIGKILL)
-    task_name, fd = sys.argv[1], int(sys.argv[2])
+    fd, task_name = int(sys.argv[1]), sys.argv[2]
     channel = Channel.from_fd(fd)
     message = channel.receive()
     mount("tmpfs", "/run", "tmpfs", data="mode=755")
-    if task_name != "shell":
+    if task_name != "shell":  # a signal that another thread takes would not wake the prompt
         _end_with(channel)
-    task: Callable[[Mapping[str, Any], Channel], None] = import_module(TASKS[task_name]).task
+    task: Task = import_module(TASKS[task_name]).task
     try:
-        task(message, channel)
+        result = task(message, channel.send)
     except RailweaveError as error:
-        channel.send({"kind": "error", "type": type(error).__name__, "message": str(error)})
+        channel.send(TaskFailed(type(error).__name__, str(error)))
         return error.exit_code
-    except Exception:  # noqa: BLE001 - whatever it was, the outside is told, and then the lab ends
-        channel.send({"kind": "error", "type": "LabError", "message": traceback.format_exc()})
+    except KeyboardInterrupt:  # Ctrl-C at a terminal that the lab owns
+        channel.send(TaskFailed("LabError", "interrupted."))
         return 1
+    except Exception:  # noqa: BLE001 - whatever it was is reported, and then the lab ends
+        channel.send(TaskFailed("LabError", traceback.format_exc()))
+        return 1
+    channel.send(TaskEnded(result))
     return 0
 
 

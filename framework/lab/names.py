@@ -1,4 +1,4 @@
-"""What things are called inside the lab. Interface names have 15 characters at most (Linux)."""
+"""Names of hosts and interfaces in the lab. Linux limits interface names to 15 characters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from railweave.framework.model import Fabric
 
 INTERFACE_LIMIT = 15
 HOST_PORT = 1
-"""The port of a GPU's NIC switch at which its host hangs."""
+"""The port of a GPU's NIC switch that leads to its host."""
 
 
 def host_name(fabric: Fabric, gpu: int) -> str:
@@ -26,5 +26,5 @@ def interface_name(node_name: str, port: int) -> str:
 
 
 def link_interface(fabric: Fabric, link: int) -> str:
-    """The interface by which a link leaves its node: where its shaper and its queue are."""
+    """The interface by which a link leaves its node; it holds the link's shaper and queue."""
     return interface_name(fabric.node_name(int(fabric.link_src[link])), int(fabric.link_port[link]))

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from railweave.framework import errors
 from railweave.framework.errors import LabError, RailweaveError
 from railweave.framework.hookspecs import Configurable, Engine, hookimpl
-from railweave.framework.lab.datapath import DATAPATHS
+from railweave.framework.lab.memory import pss_bytes
 from railweave.framework.lab.sandbox import Sandbox
+from railweave.framework.lab.switching.datapath import DATAPATHS
+from railweave.framework.model.events import RunEvent, TaskEnded, TaskFailed
+from railweave.framework.model.findings import Findings
 from railweave.framework.parameters import Parameter
 
 
 class EmulationEngine(Configurable):
-    """Starts a lab for a run, hears it to its end and takes it down."""
+    """Starts a lab for a run, passes on its events and takes it down."""
 
     summary = "Mininet on Open vSwitch in private namespaces; real packets"
     parameters: tuple[Parameter, ...] = (
@@ -28,36 +32,48 @@ class EmulationEngine(Configurable):
     )
 
     def run(
-        self, document: Mapping[str, object], tell: Callable[[dict[str, Any]], None], pcap: int | None = None
-    ) -> Mapping[str, Any]:
+        self,
+        document: Mapping[str, object],
+        emit: Callable[[RunEvent], None],
+        directory: str | None = None,
+        pcap: int | None = None,
+    ) -> Findings:
         files = () if pcap is None else (pcap,)
-        return in_lab("run", {"document": dict(document), "pcap": pcap}, tell, files)
+        message = {"document": dict(document), "directory": directory, "pcap": pcap}
+        findings: Findings = in_lab("run", message, emit, files=files)
+        memory = (findings.facts.memory_peak_bytes or 0) + pss_bytes()
+        return replace(findings, facts=replace(findings.facts, memory_peak_bytes=memory))
 
 
 def in_lab(
-    task: str, message: Mapping[str, Any], tell: Callable[[dict[str, Any]], None], files: Sequence[int] = ()
-) -> Mapping[str, Any]:
-    """Carry out a task in a lab of its own and give its findings; `tell` gets what it says meanwhile.
+    task: str,
+    message: Mapping[str, Any],
+    on_event: Callable[[RunEvent], None],
+    *,
+    files: Sequence[int] = (),
+    terminal: bool = False,
+) -> Any:
+    """Carry out a task in a lab of its own and return its result; `on_event` receives its events meanwhile.
 
+    `files`: descriptors that the lab inherits under the same numbers. `terminal`: the lab owns the terminal.
     Raises what the task raised; the lab is gone by then.
     """
-    with Sandbox(task, message, files=files) as lab:
-        for said in lab.messages():
-            match said["kind"]:
-                case "result":
-                    findings: dict[str, Any] = said["findings"]
-                    return findings
-                case "error":
-                    raise as_error(said)
+    with Sandbox(task, message, files=files, terminal=terminal) as lab:
+        for event in lab.messages():
+            match event:
+                case TaskEnded():
+                    return event.result
+                case TaskFailed():
+                    raise as_error(event)
                 case _:
-                    tell(said)
+                    on_event(event)
     raise LabError("the lab ended without a result.")
 
 
-def as_error(message: Mapping[str, Any]) -> RailweaveError:
+def as_error(event: TaskFailed) -> RailweaveError:
     """The error that the lab's first process ended with, of its own class."""
-    kind = getattr(errors, str(message["type"]), LabError)
-    return kind(message["message"]) if issubclass(kind, RailweaveError) else LabError(message["message"])
+    kind = getattr(errors, event.error, LabError)
+    return kind(event.message) if issubclass(kind, RailweaveError) else LabError(event.message)
 
 
 @hookimpl

@@ -1,49 +1,50 @@
-"""The lab seen from outside: start its first process in private namespaces, hear it, end it."""
+"""The lab from outside: starts its first process in private namespaces, receives its messages, ends it."""
 
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from railweave.framework.channel import Channel
 from railweave.framework.errors import ChannelClosedError, LabError, MachineError
-from railweave.framework.lab.ovs import search_path, tool
+from railweave.framework.model.events import TaskEnded, TaskFailed
+from railweave.framework.processes.child import ChildProcess, Surroundings
+from railweave.framework.processes.programs import search_path, tool
 
 TUN = Path("/dev/net/tun")
 APPARMOR_RESTRICTION = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
-STOP_WITHIN_S = 10.0
+PROGRAMS = (
+    "unshare", "setpriv", "ip", "tc", "nft",
+    "ovsdb-server", "ovsdb-tool", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl", "ovs-dpctl",
+)  # fmt: skip
+STOP_S = 10.0
 
 
-def namespaces_mend(said: str) -> str:
-    """What opens private namespaces to this user, where the kernel refuses them; `said`: unshare's own words."""
-    if "mount /proc failed" in said:
+def namespaces_fix(refusal: str) -> str:
+    """How to allow private namespaces where this user is refused them. `refusal`: the error of unshare."""
+    if "mount /proc failed" in refusal:
         return (
-            "Something is mounted within this /proc, as container engines do, and the kernel then gives user namespaces "
-            "none of their own. It works outside the container, or where its /proc is whole (Docker: --security-opt "
-            "systempaths=unconfined). With sudo a lab runs as it is."
+            "Something is mounted inside this /proc, as container engines do, and the kernel then allows no "
+            "new /proc in a user namespace. It works outside the container, or with an unmasked /proc "
+            "(Docker: --security-opt systempaths=unconfined). With sudo a lab runs without any change."
         )
     if APPARMOR_RESTRICTION.exists() and APPARMOR_RESTRICTION.read_text().strip() == "1":
         return (
-            "AppArmor restricts user namespaces on this machine, as on Ubuntu 24.04. Either `make setup` gives this "
-            "checkout's launcher a profile that allows them, or, as root, for all programs: "
-            "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0. With sudo a lab runs as it is."
+            "AppArmor restricts user namespaces on this machine, as on Ubuntu 24.04. `make setup` gives this "
+            "checkout's launcher a profile that allows them; or, as root, for all programs: sysctl -w "
+            "kernel.apparmor_restrict_unprivileged_userns=0. With sudo a lab runs without any change."
         )
     return (
-        "As root: sysctl -w user.max_user_namespaces=10000 (and kernel.unprivileged_userns_clone=1 where that exists). "
-        "With sudo a lab runs as it is."
+        "As root: sysctl -w user.max_user_namespaces=10000 (and kernel.unprivileged_userns_clone=1 where "
+        "that exists). With sudo a lab runs without any change."
     )
 
 
 def check_machine() -> None:
-    """Raise MachineError for what the lab needs and this machine lacks; nothing is started."""
-    for name in ("unshare", "setpriv", "ip", "tc", "nft", "ovsdb-server", "ovsdb-tool", "ovs-vswitchd", "ovs-vsctl",
-                 "ovs-ofctl", "ovs-dpctl"):  # fmt: skip
+    """Raise MachineError if this machine lacks something that the lab needs; nothing is started."""
+    for name in PROGRAMS:
         tool(name)
     if not TUN.exists():
         raise MachineError(
@@ -56,15 +57,14 @@ def check_machine() -> None:
         )
 
 
-def unshare_command(*, own_session: bool = True) -> list[str]:
-    """The words that run a command as pid 1 of private network, mount and process namespaces.
+def unshare_command() -> list[str]:
+    """The command prefix that runs a program as pid 1 of private network, mount and process namespaces.
 
     Root keeps its powers (and with them larger send buffers); anyone else becomes root of a user namespace.
     Every level dies with its parent, so a killed command takes the lab along.
     """
-    launcher = (
-        Path(sys.prefix) / "bin" / "railweave-unshare"
-    )  # allowed by AppArmor where that restricts unshare
+    # a copy of unshare with an AppArmor profile, where AppArmor restricts unshare
+    launcher = Path(sys.prefix) / "bin" / "railweave-unshare"
     unshare = str(launcher) if launcher.exists() else tool("unshare")
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     spaces = ["--net", "--mount", "--pid", "--ipc", "--fork", "--kill-child", "--mount-proc"]
@@ -74,33 +74,27 @@ def unshare_command(*, own_session: bool = True) -> list[str]:
 class Sandbox:
     """One lab: its first process and the channel to it. Use as a context manager; leaving it ends the lab.
 
-    `files`: descriptors that the lab inherits under the same numbers.
+    `files`: descriptors that the lab inherits under the same numbers. `terminal`: it owns the terminal.
     """
 
     def __init__(
-        self, task: str, message: Mapping[str, Any], *, files: Sequence[int] = (), interactive: bool = False
+        self, task: str, message: Mapping[str, Any], *, files: Sequence[int] = (), terminal: bool = False
     ) -> None:
         check_machine()
-        self._words = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the lab; has no name on disk
-        self.channel, theirs = Channel.pair()
-        words = None if interactive else self._words
+        surroundings = Surroundings(
+            files=files,
+            environment={"PATH": search_path()},  # Mininet looks for its programs itself
+            prefix=unshare_command(),
+            own_session=not terminal,  # Ctrl-C reaches this process alone, which then ends the lab in order
+            terminal=terminal,
+        )
+        self._process = ChildProcess("the lab", "railweave.framework.lab", [task], surroundings)
         try:
-            self._process = subprocess.Popen(
-                [*unshare_command(), sys.executable, "-P", "-W", "ignore", "-m", "railweave.framework.lab",
-                 task, str(theirs.fileno()), str(os.getpid())],
-                env={**os.environ, "PATH": search_path()},  # Mininet looks for its programs itself
-                pass_fds=[theirs.fileno(), *files],
-                stdin=None if interactive else subprocess.DEVNULL,
-                stdout=words, stderr=words,
-                # Ctrl-C goes to this process alone, which then ends the lab in order
-                start_new_session=not interactive,
-            )  # fmt: skip
-        finally:
-            theirs.close()
-        try:
-            self.channel.send(dict(message))
+            self._process.channel.send(dict(message))
         except ChannelClosedError:
-            raise self._why_dead() from None
+            error = self._cause_of_death()
+            self.stop()
+            raise error from None
 
     def __enter__(self) -> Self:
         return self
@@ -108,40 +102,28 @@ class Sandbox:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def messages(self) -> Iterator[dict[str, Any]]:
-        """What the lab says, until it says `end`. Raises the error it ended with."""
+    def messages(self) -> Iterator[Any]:
+        """The events of the lab's task; the last is TaskEnded or TaskFailed. Raises LabError if the lab ends
+        without one."""
         while True:
             try:
-                message = self.channel.receive()
+                message = self._process.channel.receive()
             except ChannelClosedError:
-                raise self._why_dead() from None
+                raise self._cause_of_death() from None
             yield message
-            if message.get("kind") in ("result", "error"):
+            if isinstance(message, TaskEnded | TaskFailed):
                 return
 
-    def wait(self) -> int:
-        """Wait for the lab's first process and give its exit code (shell, bench)."""
-        return self._process.wait()
-
     def stop(self) -> None:
-        """End the lab; returns when the kernel has taken down everything in it."""
-        self.channel.close()  # its first process sees that and ends
-        try:
-            self._process.wait(STOP_WITHIN_S)
-        except subprocess.TimeoutExpired:
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait()
-        self._words.close()
+        """End the lab; returns when the kernel has removed everything in it."""
+        self._process.stop(STOP_S)
 
-    def _why_dead(self) -> LabError | MachineError:
-        code = self._process.wait()
-        self._words.seek(0)
-        said = self._words.read().decode(errors="replace").strip()
-        # unshare itself, or the launcher with a profile of its own, says why
-        refused = [line for line in said.splitlines() if line.partition(" ")[0].endswith("unshare:")]
+    def _cause_of_death(self) -> LabError | MachineError:
+        # unshare itself, or the launcher with an AppArmor profile, says why it was refused
+        obituary = self._process.obituary(STOP_S)
+        refused = [line for line in obituary.splitlines() if line.partition(" ")[0].endswith("unshare:")]
         if refused:
             return MachineError(
-                f"this user may not make private namespaces ({refused[-1]}). {namespaces_mend(refused[-1])}"
+                f"this user may not make private namespaces ({refused[-1]}). {namespaces_fix(refused[-1])}"
             )
-        tail = "\n".join(said.splitlines()[-15:]) or "it said nothing"
-        return LabError(f"the lab ended by itself (exit {code}):\n{tail}")
+        return LabError(obituary)

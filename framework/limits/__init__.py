@@ -1,9 +1,9 @@
 """Physical lower bounds on the time of a collective: no algorithm is faster than the links of a cut.
 
-A bound holds for any graph, also an uneven or damaged one: what must cross a cut cannot cross it faster than
-its links. A run that beats it is wrong. Sources: ForestColl (arXiv 2402.06787) for all-gather and
-reduce-scatter; nccl-tests doc/PERFORMANCE.md for the 2(n - 1) transfers per element of an all-reduce. Without
-in-network reduction or multicast, which this emulation does not have.
+A bound holds for any graph, uneven and damaged ones included: what must cross a cut cannot cross it faster
+than its links allow. A run that beats the bound is wrong. Sources: ForestColl (arXiv 2402.06787) for
+all-gather and reduce-scatter; nccl-tests doc/PERFORMANCE.md for the 2(n - 1) transfers per element of an
+all-reduce. Valid without in-network reduction and multicast, which this emulation does not have.
 """
 
 from __future__ import annotations
@@ -25,51 +25,71 @@ __all__ = ["COLLECTIVES", "CutBound", "cut_bound_s", "tightest_cut"]
 
 COLLECTIVES = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all", "broadcast", "send-recv")
 LARGEST_SEARCH = 1 << 18
-"""Ranks x links up to which all cuts are searched (256 GPUs); beyond it the family of cuts serves alone."""
+"""Ranks x links up to which all cuts are searched (256 GPUs); beyond it the family of cuts alone is used."""
 
 
 def cut_bound_s(
-    fabric: Fabric, collective: str, size_bytes: float, packet: PacketFormat, *,
-    capacity_bps: Float | None = None, free_packets_per_link: float = 0.0, ranks: Sequence[int] | None = None,
+    fabric: Fabric,
+    collective: str,
+    size_bytes: float,
+    packet: PacketFormat,
+    *,
+    capacity_bps: Float | None = None,
+    free_packets_per_link: float = 0.0,
+    ranks: Sequence[int] | None = None,
     root: int | None = None,
-) -> float:  # fmt: skip
-    """Seconds that `collective` takes at least; see `tightest_cut`."""
+) -> float:
+    """The lower bound of `tightest_cut`, in seconds."""
     return tightest_cut(
-        fabric, collective, size_bytes, packet, capacity_bps=capacity_bps,
-        free_packets_per_link=free_packets_per_link, ranks=ranks, root=root,
-    ).seconds  # fmt: skip
+        fabric,
+        collective,
+        size_bytes,
+        packet,
+        capacity_bps=capacity_bps,
+        free_packets_per_link=free_packets_per_link,
+        ranks=ranks,
+        root=root,
+    ).seconds
 
 
 def tightest_cut(
-    fabric: Fabric, collective: str, size_bytes: float, packet: PacketFormat, *,
-    capacity_bps: Float | None = None, free_packets_per_link: float = 0.0, ranks: Sequence[int] | None = None,
+    fabric: Fabric,
+    collective: str,
+    size_bytes: float,
+    packet: PacketFormat,
+    *,
+    capacity_bps: Float | None = None,
+    free_packets_per_link: float = 0.0,
+    ranks: Sequence[int] | None = None,
     root: int | None = None,
-) -> CutBound:  # fmt: skip
-    """The largest lower bound known, and the cut that gives it.
+) -> CutBound:
+    """The largest known lower bound on the time of `collective`, and the cut that gives it.
 
     size_bytes: as nccl-tests counts it (the whole array of an all-gather or reduce-scatter, the buffer of a
-    rank otherwise). capacity_bps: (n_links,) the rates as they are now, 0 for a dead link; the fabric's own by
-    default. free_packets_per_link: full packets that each live link's token bucket gives away in this time.
-    ranks: the GPUs that take part; all by default. root: the place in `ranks` that a broadcast starts from; the
-    best of all by default. Latency is not counted. Endless (inf) when a cut that must be crossed has no rate.
+    rank otherwise). capacity_bps: (n_links,) the rates as they are now, 0 for a dead link; the fabric's own
+    by default. free_packets_per_link: full packets that each live link's token bucket lets go early. ranks:
+    the GPUs that take part; all by default. root: the place in `ranks` that a broadcast starts from; by
+    default the best one. Latency is not counted. inf when a cut that must be crossed has no rate.
 
-    Over all cuts, by maximum flows: all-gather and reduce-scatter, whose limit this is (trees reach it where as much
-    enters a node as leaves it: ForestColl), and broadcast (trees reach it: Edmonds 1973).
+    Over all cuts, by maximum flows: all-gather and reduce-scatter, whose limit this is (trees reach it where
+    as much enters a node as leaves it: ForestColl), and broadcast (trees reach it: Edmonds 1973).
 
-    Over all partitions: all-reduce, 2(p - 1)S between p parts, and S out of and into every set of ranks. On even
-    fabrics that is twice the all-gather's limit. On uneven ones twice the all-gather's is no limit to an all-reduce:
-    one slow GPU may send its array to be summed elsewhere and take the result back, S each way and at the same time.
-    What is given here is a limit there too, but whether a schedule reaches it is not known.
+    Over all partitions: all-reduce, 2(p - 1)S between p parts, and S out of and into every set of ranks. On
+    even fabrics that is twice the all-gather's limit. On uneven ones twice the all-gather's limit does not
+    bound an all-reduce: a slow GPU may send its array to be summed elsewhere and receive the result, S per
+    direction at the same time. The bound returned holds there too, but whether a schedule reaches it is
+    unknown.
 
-    All-to-all and send-recv: the least time of any routing, if a solver is there (see `paths`); else the larger of
-    every pair alone, plain prices and the family of cuts. Fabrics with more than `LARGEST_SEARCH` ranks x links: the
-    family alone.
+    All-to-all and send-recv: the least time of any routing, if a solver is installed (see `paths`); else the
+    largest of every pair alone, plain prices and the family of cuts. Fabrics with more than `LARGEST_SEARCH`
+    ranks x links: the family alone.
 
-    Raises ExperimentError for an unknown collective, FabricError for capacities, a size or ranks that do not fit.
+    Raises ExperimentError for an unknown collective, FabricError for capacities, a size or ranks that do not
+    fit.
     """
     collective = collective.replace("_", "-")
     rate, order = _checked(fabric, collective, size_bytes, capacity_bps, ranks, root)
-    # bits on the wire for `size_bytes` of payload, and those that a link gives away
+    # bits on the wire for `size_bytes` of payload, and those that a token bucket lets go early
     bits = 8.0 * packet.full_packet_bytes / packet.path_mtu * size_bytes
     free = np.where(rate > 0, 8.0 * packet.full_packet_bytes * free_packets_per_link, 0.0)
     wires = Wires(fabric, rate, free, order)
@@ -80,7 +100,7 @@ def tightest_cut(
         case "all-gather":
             return gather_bound(wires, bits, family[0])
         case "reduce-scatter":
-            return gather_bound(wires.turned(), bits, family[0])
+            return gather_bound(wires.reverse(), bits, family[0])
         case "all-reduce":
             return _all_reduce(wires, bits, family[0])
         case "broadcast":
@@ -94,7 +114,7 @@ def tightest_cut(
 
 def _all_reduce(wires: Wires, bits: float, best: CutBound) -> CutBound:
     best = partition_bound(wires, bits, best)
-    best = partition_bound(wires.turned(), bits, best)
+    best = partition_bound(wires.reverse(), bits, best)
     others = range(1, len(wires.ranks))
     return pair_bound(wires, [*((0, i) for i in others), *((i, 0) for i in others)], bits, best)
 
@@ -114,13 +134,18 @@ def _send_recv(wires: Wires, bits: float, best: CutBound) -> CutBound:
 
 
 def _checked(
-    fabric: Fabric, collective: str, size_bytes: float, capacity_bps: Float | None, ranks: Sequence[int] | None,
+    fabric: Fabric,
+    collective: str,
+    size_bytes: float,
+    capacity_bps: Float | None,
+    ranks: Sequence[int] | None,
     root: int | None,
-) -> tuple[Float, Int64]:  # fmt: skip
+) -> tuple[Float, Int64]:
     """(rates of all links, the GPUs that take part)."""
     if collective not in COLLECTIVES:
         raise ExperimentError(
-            f"no physical limit is known for the collective {collective!r}; known are: {', '.join(COLLECTIVES)}."
+            f"no physical limit is known for the collective {collective!r}; known are: "
+            f"{', '.join(COLLECTIVES)}."
         )
     if not size_bytes >= 0:
         raise FabricError(f"{collective} of {size_bytes} bytes: a size is 0 or more.")
@@ -129,13 +154,15 @@ def _checked(
         raise FabricError(
             f"{len(capacity)} capacities for {fabric.n_links} links: there must be one for each, 0 or more."
         )
-    taking = np.arange(fabric.n_gpus) if ranks is None else np.asarray(ranks, np.int64)
-    if len(taking) and (taking.min() < 0 or taking.max() >= fabric.n_gpus):
-        raise FabricError(f"a rank is none of the {fabric.n_gpus} GPUs of this {fabric.kind}.")
-    if len(np.unique(taking)) != len(taking) or len(taking) < 2:
-        raise FabricError(f"{collective} over ranks {list(map(int, taking))}: it needs 2 or more, each once.")
-    if root is not None and (collective != "broadcast" or not 0 <= root < len(taking)):
+    order = np.arange(fabric.n_gpus) if ranks is None else np.asarray(ranks, np.int64)
+    if len(order) and (order.min() < 0 or order.max() >= fabric.n_gpus):
+        raise FabricError(f"ranks name GPUs by number, 0 to {fabric.n_gpus - 1} on this {fabric.kind}.")
+    if len(np.unique(order)) != len(order) or len(order) < 2:
         raise FabricError(
-            f"{collective} has no root {root}: only a broadcast has one, 0 to {len(taking) - 1}."
+            f"{collective} over ranks {list(map(int, order))}: it needs 2 or more different ones."
         )
-    return capacity, taking
+    if root is not None and (collective != "broadcast" or not 0 <= root < len(order)):
+        raise FabricError(
+            f"{collective} has no root {root}: only a broadcast has one, 0 to {len(order) - 1}."
+        )
+    return capacity, order

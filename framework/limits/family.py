@@ -1,4 +1,4 @@
-"""A family of cuts that is quick to look through: single GPUs, the GPUs of each switch, and their complements."""
+"""A family of cuts that is quick to evaluate: single GPUs, the GPUs of each switch, and their complements."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class _Partition:
 def family_bounds(wires: Wires, collective: str, size_bits: float) -> list[CutBound]:
     """The largest bound of the family; for a broadcast one for each rank as its root.
 
-    `size_bits` on the wire. With x of n ranks inside a cut, what must leave it | enter it: all-gather xS/n |
-    (n-x)S/n; reduce-scatter (n-x)S/n | xS/n; all-to-all x(n-x)S/n | the same; all-reduce S | S, and over all parts
-    of a partition into p together 2(p-1)S; broadcast S | S; send-recv S for every rank inside whose next is outside
-    | the same the other way.
+    `size_bits` on the wire. With x of n ranks inside a cut, what must leave it and what must enter it:
+    all-gather xS/n and (n-x)S/n; reduce-scatter (n-x)S/n and xS/n; all-to-all x(n-x)S/n both; all-reduce S
+    both, and over all parts of a partition into p together 2(p-1)S; broadcast S both; send-recv S for every
+    rank inside whose next is outside, and S for every rank outside whose next is inside.
     """
     fabric, order, n = wires.fabric, wires.ranks, len(wires.ranks)
     best, roots = NOTHING, _Roots(n)
-    taking = np.zeros(fabric.n_gpus)
-    taking[order] = 1.0
+    takes_part = np.zeros(fabric.n_gpus)
+    takes_part[order] = 1.0
     for partition in _partitions(fabric):
-        x = np.bincount(partition.part[: fabric.n_gpus], taking, len(partition.names))
+        x = np.bincount(partition.part[: fabric.n_gpus], takes_part, len(partition.names))
         leave, enter = _crossing(wires, partition)
         home = partition.part[order]
         for k in np.flatnonzero((x > 0) & (x < n)):
@@ -41,20 +41,23 @@ def family_bounds(wires: Wires, collective: str, size_bits: float) -> list[CutBo
                 must_leave, must_enter = _to_next(home == k, size_bits)
             else:
                 must_leave, must_enter = _payload(collective, float(x[k]), n, size_bits)
-            ways = [
-                CutBound(seconds(bits, float(rate[k]), float(free[k])), f"{way} {partition.names[k]}")
-                for way, bits, (rate, free) in (("out of", must_leave, leave), ("into", must_enter, enter))
+            both = [
+                CutBound(seconds(bits, float(rate[k]), float(free[k])), f"{direction} {partition.names[k]}")
+                for direction, bits, (rate, free) in (
+                    ("out of", must_leave, leave),
+                    ("into", must_enter, enter),
+                )
             ]
             if collective == "broadcast":
-                roots.cut(home == k, *ways)
+                roots.cut(home == k, *both)
             else:
-                best = max(best, *ways, key=_seconds)
+                best = max(best, *both, key=_seconds)
         busy = int((x > 0).sum())
         if collective == "all-reduce" and busy > 1:
             for rate, free in (leave, enter):
-                found = seconds(2 * (busy - 1) * size_bits, float(rate.sum()), float(free.sum()))
-                if found > best.seconds:
-                    best = CutBound(found, f"between {partition.names[0]} and its like")
+                between = seconds(2 * (busy - 1) * size_bits, float(rate.sum()), float(free.sum()))
+                if between > best.seconds:
+                    best = CutBound(between, f"between {partition.names[0]} and all others of the kind")
     return roots.best if collective == "broadcast" else [best]
 
 
@@ -63,13 +66,13 @@ def _seconds(bound: CutBound) -> float:
 
 
 class _Roots:
-    """The bound of a broadcast for every root there may be."""
+    """The bound of a broadcast for every possible root."""
 
     def __init__(self, n: int) -> None:
         self.best = [NOTHING] * n
 
     def cut(self, within: Bool, out: CutBound, into: CutBound) -> None:
-        """Take in a cut around the ranks `within`: what a root inside it meets, and what one outside does."""
+        """Add a cut around the ranks `within`: `out` bounds roots inside it, `into` those outside."""
         for rank, inside in enumerate(within):
             self.best[rank] = max(self.best[rank], out if inside else into, key=_seconds)
 
@@ -120,7 +123,7 @@ def _partitions(fabric: Fabric) -> Iterator[_Partition]:
         if not links.size:
             continue
         part = np.full(fabric.n_nodes, -1, np.int64)
-        part[:n] = group.size  # GPUs at no switch of the kind are one more set
+        part[:n] = group.size  # GPUs without a switch of the kind form one more set
         part[fabric.link_src[links[::-1]]] = fabric.link_dst[links[::-1]] - group.first
         _take_in_switches(fabric, part)
         names = (*(f"the GPUs of {group.name(group.first + i)}" for i in range(group.size)), "the other GPUs")
@@ -128,7 +131,7 @@ def _partitions(fabric: Fabric) -> Iterator[_Partition]:
 
 
 def _take_in_switches(fabric: Fabric, part: Int64) -> None:
-    """Give every switch whose GPUs are all of one set to that set: its links are then inside, not cut."""
+    """Add every switch whose GPUs are all of one set to that set: its links are then inside, not cut."""
     n = fabric.n_gpus
     links = np.flatnonzero((fabric.link_src < n) & (fabric.link_dst >= n))
     switch, of = fabric.link_dst[links], part[fabric.link_src[links]]

@@ -1,8 +1,8 @@
 """Maximum flow and minimum cut through a fabric. Source: Dinitz 1970.
 
-Own code: the solvers at hand are in optional extras, and the two directions of a cable serve as each other's
-residual arc here, which halves the work. Bounds are computed again from the cut that a flow finds, so that its
-rounding cannot make one too large.
+Our own code, because the available solvers are optional extras, and because the two directions of a cable
+serve as each other's residual arc here, which halves the work. Bounds are computed again from the cut that a
+flow yields, so rounding cannot make them too large.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NOISE = 1e-12
 
 
 class Network:
-    """The nodes of a fabric, a source joined to every rank, and a sink to which every rank is joined."""
+    """The nodes of a fabric, a source with an arc to every rank, and a sink with an arc from every rank."""
 
     def __init__(self, wires: Wires) -> None:
         n = wires.fabric.n_nodes
@@ -40,8 +40,8 @@ class Network:
     ) -> Bool | None:
         """(n_nodes,): the source's side of a minimum cut if less than `enough` bits flow, else None.
 
-        `pipes`: (n_links,) bits that each link passes. `into`, `out`: (n_ranks,) bits from the source into each
-        rank, and from each into the sink.
+        `pipes`: (n_links,) bits that each link passes. `into`, `out`: (n_ranks,) bits from the source into
+        each rank, and from each into the sink.
         """
         cap = np.minimum(pipes, 2 * enough).tolist()
         for bits in (*into, *out):
@@ -55,7 +55,8 @@ class Network:
         return None
 
     def _levels(self, cap: list[float], noise: float) -> list[int]:
-        """Distance from the source over arcs with room, -1 where there is no way; complete if the sink is cut off."""
+        """Distance from the source over arcs with room, -1 where there is no path; complete if the sink is
+        unreachable."""
         level = [-1] * (self._sink + 1)
         level[self._source] = 0
         edge, heads, arcs = [self._source], self._heads, self._arcs
@@ -70,7 +71,7 @@ class Network:
         return level
 
     def _blocking(self, cap: list[float], level: list[int], noise: float) -> float:
-        """Push what goes along shortest ways until none is left; what was pushed."""
+        """Saturate the shortest paths; returns the flow added."""
         heads, tails, arcs, sink = self._heads, self._tails, self._arcs, self._sink
         turn = [0] * len(level)
         flow, node, path = 0.0, self._source, list[int]()

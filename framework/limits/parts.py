@@ -1,8 +1,8 @@
-"""All-reduce: what must pass between the parts of a partition of the ranks, over all partitions.
+"""All-reduce: what must cross between the parts of a partition of the ranks, over all partitions.
 
-Every element must go from part to part 2(p - 1) times at least if there are p: whoever adds up has heard of p - 1
-others, and they must hear of the sum (one-way gossip: Harary and Schwenk 1974; for single ranks and one link rate
-this is the well-known 2(n - 1)S/(nB)). So the links that leave the parts carry 2(p - 1)S together.
+Between p parts every element must cross at least 2(p - 1) times: the part that adds up has received from the
+p - 1 others, and they must receive the sum (one-way gossip: Harary and Schwenk 1974; for single ranks and one
+link rate this is the well-known 2(n - 1)S/(nB)). So the links that leave the parts carry 2(p - 1)S together.
 """
 
 from __future__ import annotations
@@ -17,36 +17,39 @@ from railweave.framework.model.arrays import Bool
 
 
 def partition_bound(wires: Wires, bits: float, at_least: CutBound) -> CutBound:
-    """The largest bound of all partitions, by the links that leave their parts; turned wires: that enter them.
+    """The largest bound of all partitions, by the links that leave their parts; with reversed wires, that
+    enter them.
 
-    A part is ranks and the switches that make its links fewest; parts may share a switch, since what goes to a rank of
-    another part leaves its own in any case. A time is too short if some partition passes less than 2(p - 1) `bits` in
-    it: a minimum over partitions of a submodular function, which the greedy algorithm for Dilworth truncations finds
-    by n minimum cuts (Cunningham 1985, "Optimal attack and reinforcement of a network").
+    A part is ranks and the switches that make its links fewest; parts may share a switch, since data to a
+    rank of another part leaves its own in any case. A time is too short if some partition passes less than
+    2(p - 1) `bits` in it. That is a minimum over partitions of a submodular function; the greedy algorithm
+    for Dilworth truncations finds it by n minimum cuts (Cunningham 1985, "Optimal attack and reinforcement of
+    a network").
     """
     network, best = Network(wires), at_least
     while best.seconds < inf:
         parts = _weakest(network, wires, bits, best.seconds)
         crossing = np.array([wires.leaving(part) for part in parts]).sum(axis=0)
-        found = seconds(2 * (len(parts) - 1) * bits, *map(float, crossing))
-        if found <= best.seconds * BETTER:
+        needed = seconds(2 * (len(parts) - 1) * bits, *map(float, crossing))
+        if needed <= best.seconds * BETTER:
             break
-        best = CutBound(found, _words(wires, parts))
+        best = CutBound(needed, _words(wires, parts))
     return best
 
 
 def _weakest(network: Network, wires: Wires, bits: float, time_s: float) -> list[Bool]:
-    """The parts (n_nodes,) for which what leaves them in `time_s`, less 2 `bits` each, is least in sum."""
+    """The parts (n_nodes,) for which the bits that leave them in `time_s`, less 2 `bits` each, have the least
+    sum."""
     n = len(wires.ranks)
-    pipes = np.minimum(wires.rate * time_s + wires.free, 4 * n * bits)  # wider is as good as endless
-    endless = 2 * float(pipes.sum()) + 4 * n * bits
+    pipes = np.minimum(wires.rate * time_s + wires.free, 4 * n * bits)  # wider is as good as infinite
+    infinite = 2 * float(pipes.sum()) + 4 * n * bits
     price = [0.0] * n
     parts: list[Bool] = []
     for rank in range(n):
         into = [max(0.0, price[i]) for i in range(rank)] + [0.0] * (n - rank)
-        out = [max(0.0, -price[i]) for i in range(rank)] + [endless] * (n - rank)
-        into[rank], out[rank] = endless, 0.0
-        inside = network.narrowest(pipes, into, out, endless)
+        out = [max(0.0, -price[i]) for i in range(rank)] + [infinite] * (n - rank)
+        into[rank], out[rank] = infinite, 0.0
+        inside = network.narrowest(pipes, into, out, infinite)
         assert inside is not None, "the cut around a rank alone is narrower than all links together"
         leaving = float(pipes[wires.out(inside)].sum())
         within = inside[wires.ranks]

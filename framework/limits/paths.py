@@ -1,9 +1,9 @@
-"""What goes between given pairs of ranks: the least time of any routing, by prices of the links.
+"""Traffic between given pairs of ranks: the least time of any routing, by prices of the links.
 
-Give each link a price per bit; every bit from s to t then costs the cheapest way from s to t at least, and in T seconds
-the links can sell (rate x T + free) x price. So T is bounded whatever the prices are, and the best prices give the
-least time of any routing at all: they are the dual of the maximum concurrent flow (Shahrokhi and Matula 1990). A cut
-is the case in which its links cost 1 and all others nothing.
+Give each link a price per bit. Every bit from s to t then costs at least the cheapest path from s to t, and
+in T seconds the links can sell (rate x T + free) x price. So any prices bound T, and the best prices give the
+least time of any routing: they are the dual of the maximum concurrent flow (Shahrokhi and Matula 1990). A cut
+is the case in which its links cost 1 and all others 0.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from railweave.framework.model.arrays import Float, Int64
 LARGEST_PROGRAM = 20_000
 """Variables of the linear program, sources x links: half a second."""
 MOST_NODES = 300
-"""Cheapest ways between all nodes take their number cubed; beyond it only cuts are looked at."""
-WORDS = "the cheapest ways of all pairs, over all links together"
+"""Cheapest paths between all nodes take time cubic in their number; beyond it only cuts are evaluated."""
+WORDS = "the cheapest paths of all pairs, over all links together"
 
 
 def paths_bound(wires: Wires, demand: Float) -> CutBound:
     """The best bound by prices. demand: (n_ranks, n_ranks) bits, [src, dst].
 
-    Always tried: every link 1, and the cables of one kind (an axis, the rails) 1. The best prices where the solver
-    HiGHS (extra `ilp`) is installed and the program is small.
+    Always tried: every link 1, and the cables of one kind (an axis, the rails) 1. The best prices where the
+    solver HiGHS (extra `ilp`) is installed and the program is small.
     """
     if wires.fabric.n_nodes > MOST_NODES:
         return CutBound(0.0, WORDS)
@@ -39,7 +39,8 @@ def paths_bound(wires: Wires, demand: Float) -> CutBound:
 
 
 def priced(wires: Wires, demand: Float, price: Float) -> float:
-    """Seconds that `demand` takes at least, by the `price` (n_links,) of a bit on each link, 0 or more."""
+    """The lower bound in seconds that `price` (n_links,), 0 or more per bit on each link, gives for
+    `demand`."""
     cost = _cheapest(wires, price)[np.ix_(wires.ranks, wires.ranks)]
     wanted = demand > 0
     if np.any(np.isinf(cost[wanted])):
@@ -50,7 +51,7 @@ def priced(wires: Wires, demand: Float, price: Float) -> float:
 
 
 def _cheapest(wires: Wires, price: Float) -> Float:
-    """(n_nodes, n_nodes): the price of the cheapest way over live links (Floyd 1962, Warshall 1962)."""
+    """(n_nodes, n_nodes): the price of the cheapest path over live links (Floyd 1962, Warshall 1962)."""
     n = wires.fabric.n_nodes
     cost = np.full((n, n), inf)
     live = np.flatnonzero(wires.rate > 0)
@@ -62,7 +63,8 @@ def _cheapest(wires: Wires, price: Float) -> Float:
 
 
 def _plain_prices(wires: Wires) -> list[Float]:
-    """Every live link 1; then one kind of cable alone, a cable's kind being that of both directions."""
+    """1 for every live link; then 1 for one kind of cable alone, a cable's kind being that of both
+    directions."""
     kind: Int64 = np.asarray(wires.fabric.link_kind, np.int64)
     other = kind[np.arange(len(kind)) ^ 1]
     cable = np.minimum(kind, other) * (kind.max(initial=0) + 1) + np.maximum(kind, other)
@@ -71,10 +73,11 @@ def _plain_prices(wires: Wires) -> list[Float]:
 
 
 def _best_prices(wires: Wires, demand: Float) -> Float | None:
-    """(n_links,): prices that bound best; None without the solver, for a large program, or if it finds none.
+    """(n_links,): the prices with the largest bound; None without the solver, for large programs, or if it
+    fails.
 
-    The program: flows of each source over each live link and the time, the time least. Prices are the dual values of
-    the links' rows.
+    The program: flows of each source over each live link and the time, the time least. Prices are the dual
+    values of the links' rows.
     """
     links = np.flatnonzero(wires.rate > 0)
     sources = np.flatnonzero(demand.sum(axis=1) > 0)

@@ -1,8 +1,9 @@
-"""What must reach ranks from ranks, over all cuts: the largest bound, found by maximum flows.
+"""What ranks must receive from ranks, over all cuts: the largest bound, by maximum flows.
 
-Source: ForestColl (arXiv 2402.06787), section 4: all-gather's limit is the largest (ranks inside) x S/n / (rate out)
-over all cuts that leave a rank outside; a guess is high enough when the whole array flows to every single rank. Here
-the guess goes up to the bound of the cut that fails it (Dinkelbach 1967), so that each rank is asked about once.
+Source: ForestColl (arXiv 2402.06787), section 4: all-gather's limit is the largest (ranks inside) x S/n /
+(rate out) over all cuts that leave a rank outside; a guess is high enough when the whole array flows to every
+single rank. Here the guess rises to the bound of the cut that refutes it (Dinkelbach 1967), so each rank is
+tested once.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ Value = Callable[[Bool], CutBound]
 
 
 def gather_bound(wires: Wires, bits: float, at_least: CutBound) -> CutBound:
-    """The all-gather of an array of `bits`: every rank's share reaches every rank. Turned wires: reduce-scatter."""
+    """The all-gather of an array of `bits`: every rank's share reaches every rank. With reversed wires: the
+    reduce-scatter."""
     n, network, best = len(wires.ranks), Network(wires), at_least
 
     def value(inside: Bool) -> CutBound:
@@ -32,27 +34,36 @@ def gather_bound(wires: Wires, bits: float, at_least: CutBound) -> CutBound:
 
 
 def pair_bound(
-    wires: Wires, pairs: Sequence[tuple[int, int]], bits: float, at_least: CutBound, value: Value | None = None,
+    wires: Wires,
+    pairs: Sequence[tuple[int, int]],
+    bits: float,
+    at_least: CutBound,
+    value: Value | None = None,
     network: Network | None = None,
-) -> CutBound:  # fmt: skip
+) -> CutBound:
     """`bits` flow from the first to the second rank of every pair, one pair at a time.
 
-    `value`: what a cut that is too narrow is worth, its `bits` by default.
+    `value`: the bound that a cut which is too narrow gives, by default for its `bits`.
     """
     n, best = len(wires.ranks), at_least
     network = network or Network(wires)
     for source, sink in pairs:
         best = _raised(
-            wires, network, best, _only(source, n, 2 * bits), _only(sink, n, 2 * bits), bits,
+            wires,
+            network,
+            best,
+            _only(source, n, 2 * bits),
+            _only(sink, n, 2 * bits),
+            bits,
             value or (lambda inside: wires.cut(bits, inside)),
-        )  # fmt: skip
+        )
     return best
 
 
 def broadcast_bound(
     wires: Wires, bits: float, at_least: Sequence[CutBound], root: int | None = None
 ) -> CutBound:
-    """`bits` from the `root` (a place in the list of ranks), or else the best of all, to every rank.
+    """`bits` from the `root` (a place in the list of ranks; None for the best one) to every rank.
 
     at_least: (n_ranks,) by root.
     """
@@ -64,7 +75,7 @@ def broadcast_bound(
             continue
 
         def value(inside: Bool) -> CutBound:
-            """What the cut is worth to every root on its side."""
+            """The bound of the cut, noted for every root on its side."""
             cut = wires.cut(bits, inside)
             for other in np.flatnonzero(inside[wires.ranks]):
                 lower[other] = lower[other].or_larger(cut)
@@ -82,16 +93,21 @@ def _only(rank: int, n: int, bits: float) -> list[float]:
 
 
 def _raised(
-    wires: Wires, network: Network, best: CutBound, into: Sequence[float], out: Sequence[float], enough: float,
+    wires: Wires,
+    network: Network,
+    best: CutBound,
+    into: Sequence[float],
+    out: Sequence[float],
+    enough: float,
     value: Value,
-) -> CutBound:  # fmt: skip
-    """The first bound, from `best` on, in whose time `enough` flows."""
+) -> CutBound:
+    """The first bound, from `best` upwards, in whose time `enough` flows."""
     while best.seconds < inf:
         inside = network.narrowest(wires.rate * best.seconds + wires.free, into, out, enough)
         if inside is None:
             break
-        found = value(inside)
-        if found.seconds <= best.seconds * BETTER:
+        bound = value(inside)
+        if bound.seconds <= best.seconds * BETTER:
             break
-        best = found
+        best = bound
     return best

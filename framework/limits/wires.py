@@ -1,4 +1,4 @@
-"""The links of a fabric as pipes, and a bound with the cut that gives it."""
+"""The capacities of a fabric's links, and a bound with the cut that gives it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Bool, Float, Int64
 
 BETTER = 1 + 1e-9
-"""A bound replaces another only if it is larger by more than arithmetic's noise."""
+"""A bound replaces another only if it is larger by more than rounding errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,28 +31,30 @@ NOTHING = CutBound(0.0, "none")
 
 @dataclass(frozen=True, eq=False)
 class Wires:
-    """What links pass: in T seconds `rate` (n_links,) x T bits and `free` (n_links,) bits besides, a dead link none.
+    """What links pass in T seconds: `rate` (n_links,) x T bits and `free` (n_links,) bits; a dead link passes
+    nothing.
 
-    `ranks`: the GPUs that take part, in their order. `way_back`: links are read from their end to their beginning.
+    `ranks`: the GPUs that take part, in their order. `reversed`: links lead from their destination to their
+    source.
     """
 
     fabric: Fabric
     rate: Float
     free: Float
     ranks: Int64
-    way_back: bool = False
+    reversed: bool = False
 
     @cached_property
     def src(self) -> Int64:
-        return np.asarray(self.fabric.link_dst if self.way_back else self.fabric.link_src, np.int64)
+        return np.asarray(self.fabric.link_dst if self.reversed else self.fabric.link_src, np.int64)
 
     @cached_property
     def dst(self) -> Int64:
-        return np.asarray(self.fabric.link_src if self.way_back else self.fabric.link_dst, np.int64)
+        return np.asarray(self.fabric.link_src if self.reversed else self.fabric.link_dst, np.int64)
 
-    def turned(self) -> Wires:
-        """The same fabric with every link read the other way round."""
-        return Wires(self.fabric, self.rate, self.free, self.ranks, not self.way_back)
+    def reverse(self) -> Wires:
+        """The same fabric with every link reversed."""
+        return Wires(self.fabric, self.rate, self.free, self.ranks, not self.reversed)
 
     def out(self, inside: Bool) -> Bool:
         """(n_links,): the links out of the nodes `inside` (n_nodes,)."""
@@ -68,15 +70,15 @@ class Wires:
         return CutBound(seconds(bits, *self.leaving(inside)), self.words(inside))
 
     def words(self, inside: Bool) -> str:
-        """The cut from the side on which there are fewer ranks."""
+        """The cut, named by the side with fewer ranks."""
         within = inside[self.ranks]
         mine, others = self.ranks[within], self.ranks[~within]
         chosen = mine if len(mine) <= len(others) else others
-        way = "out of" if (chosen is mine) is not self.way_back else "into"
+        direction = "out of" if (chosen is mine) is not self.reversed else "into"
         names = [self.fabric.node_name(int(gpu)) for gpu in chosen[:4]]
         if len(chosen) == 1:
-            return f"{way} {names[0]}"
-        return f"{way} the {len(chosen)} GPUs {', '.join(names)}{', ...' if len(chosen) > 4 else ''}"
+            return f"{direction} {names[0]}"
+        return f"{direction} the {len(chosen)} GPUs {', '.join(names)}{', ...' if len(chosen) > 4 else ''}"
 
 
 def seconds(bits: float, rate: float, free: float) -> float:

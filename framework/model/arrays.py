@@ -1,8 +1,9 @@
-"""Read-only arrays inside frozen nouns, and their comparison by value."""
+"""Frozen nouns that hold arrays: the arrays are read-only and compared by value."""
 
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,14 @@ Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
+
+DTYPES: dict[str, type[np.generic]] = {
+    "Int32": np.int32,
+    "Int64": np.int64,
+    "Float": np.float64,
+    "Bool": np.bool_,
+}
+"""Element types by the annotation of a field."""
 
 
 def readonly(values: ArrayLike, dtype: type[np.generic]) -> NDArray[Any]:
@@ -23,20 +32,39 @@ def readonly(values: ArrayLike, dtype: type[np.generic]) -> NDArray[Any]:
     return array
 
 
-def equal_by_value(a: object, b: object) -> bool:
-    """Whether two dataclass instances of one class agree in every compared field, arrays included (NaN = NaN)."""
-    if type(a) is not type(b):
-        return False
-    return all(
-        _same(getattr(a, f.name), getattr(b, f.name))
-        for f in fields(a)  # type: ignore[arg-type]
-        if f.compare
-    )
+class ArrayNoun:
+    """Base of frozen dataclasses with fields annotated Int32, Int64, Float or Bool (or one of them `| None`).
+
+    Makes those arrays read-only and of their type on creation, and compares instances by value (NaN equals
+    NaN). Subclasses are `@dataclass(frozen=True, eq=False)`; a subclass with a `__post_init__` of its own
+    calls `ArrayNoun.__post_init__(self)` first (a dataclass with slots has no zero-argument `super`).
+    """
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        for name, dtype in _array_fields(type(self)):  # type: ignore[arg-type]
+            values = getattr(self, name)
+            if values is not None:
+                object.__setattr__(self, name, readonly(values, dtype))
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return False
+        compared = (f.name for f in fields(self) if f.compare)  # type: ignore[arg-type]
+        return all(_same(getattr(self, name), getattr(other, name)) for name in compared)
+
+
+@cache
+def _array_fields(noun: Any) -> tuple[tuple[str, type[np.generic]], ...]:
+    """The array fields of a dataclass and their types, from its (textual) annotations; many nouns are
+    made."""
+    kinds = ((field.name, str(field.type).removesuffix(" | None")) for field in fields(noun))
+    return tuple((name, DTYPES[kind]) for name, kind in kinds if kind in DTYPES)
 
 
 def _same(x: Any, y: Any) -> bool:
-    if isinstance(x, np.ndarray) or isinstance(y, np.ndarray):
-        if not (isinstance(x, np.ndarray) and isinstance(y, np.ndarray)):
-            return False
+    if isinstance(x, np.ndarray) and isinstance(y, np.ndarray):
         return bool(np.array_equal(x, y, equal_nan=x.dtype.kind == "f"))
-    return bool(x == y)
+    return not (isinstance(x, np.ndarray) or isinstance(y, np.ndarray)) and bool(x == y)

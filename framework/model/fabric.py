@@ -5,39 +5,93 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from html import escape
 from math import prod
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from railweave.framework.errors import FabricError
-from railweave.framework.model.arrays import Float, Int32, Int64, equal_by_value, readonly
+from railweave.framework.errors import FabricError, RouteError
+from railweave.framework.model.arrays import ArrayNoun, Bool, Float, Int32, Int64, readonly
+from railweave.framework.model.capabilities import capabilities
 
 
-@dataclass(frozen=True, slots=True)
-class NodeGroup:
-    """Nodes of one kind on a grid: `NodeGroup("gpu", 0, (4, 4), "g")` holds g0.0 to g3.3 with ids 0..15.
+@dataclass(frozen=True, eq=False, slots=True)
+class NodeGroup(ArrayNoun):
+    """Nodes of one kind with coordinates: `NodeGroup("gpu", 0, (4, 4), "g")` holds g0.0 to g3.3 with ids
+    0..15.
 
-    The coordinates of node `first + i` are `np.unravel_index(i, shape)`.
+    Ids count through the grid of `shape` with the last axis fastest. `places` (n, axes) instead gives the
+    coordinates of node `first + i` in row i, within `shape`, for groups that leave parts of the grid empty,
+    such as HB domains of unequal size; see `NodeGroup.at`. It is None where the group fills its grid.
     """
 
     kind: str
     first: int
     shape: tuple[int, ...]
     prefix: str
+    places: Int32 | None = None
 
     def __post_init__(self) -> None:
+        ArrayNoun.__post_init__(self)
         if not self.shape or min(self.shape) < 1:
             raise FabricError(f"{self.kind} group of shape {self.shape}: every length must be 1 or more.")
+        if self.places is None:
+            return
+        if self.places.ndim != 2 or self.places.shape[1] != len(self.shape) or not len(self.places):
+            raise FabricError(
+                f"{self.kind} group: places of shape {self.places.shape} must be (nodes, {len(self.shape)})."
+            )
+        if self.places.min() < 0 or np.any(self.places >= self.shape):
+            raise FabricError(f"{self.kind} group: a place lies outside the shape {self.shape}.")
+        if len(np.unique(self.places, axis=0)) < len(self.places):
+            raise FabricError(f"{self.kind} group: two nodes have the same coordinates.")
+        if np.array_equal(self.places, _grid(self.shape)):
+            object.__setattr__(self, "places", None)
+
+    @classmethod
+    def at(cls, kind: str, first: int, places: ArrayLike, prefix: str) -> NodeGroup:
+        """The group of nodes at these coordinates, (n, axes); its shape is the smallest that holds them.
+
+        `NodeGroup.at("gpu", 0, [(0, 0), (0, 1), (1, 0)], "g")`: two GPUs in domain 0, one in domain 1.
+        """
+        rows = np.atleast_2d(np.asarray(places, np.int32))
+        shape = tuple(int(most) + 1 for most in rows.max(axis=0)) if rows.size else ()
+        return cls(kind, first, shape, prefix, rows)
 
     @property
     def size(self) -> int:
-        return prod(self.shape)
+        return prod(self.shape) if self.places is None else len(self.places)
+
+    @property
+    def all_coordinates(self) -> Int32:
+        """(size, axes): the coordinates of every node, by id."""
+        return _grid(self.shape) if self.places is None else self.places
 
     def coordinates(self, node: int) -> tuple[int, ...]:
+        if self.places is not None:
+            return tuple(int(c) for c in self.places[node - self.first])
         return tuple(int(c) for c in np.unravel_index(node - self.first, self.shape))
+
+    def node_at(self, place: Sequence[int]) -> int | None:
+        """The id of the node with these coordinates; None if there is none."""
+        if len(place) != len(self.shape) or not all(
+            0 <= c < n for c, n in zip(place, self.shape, strict=True)
+        ):
+            return None
+        if self.places is None:
+            return self.first + int(np.ravel_multi_index(tuple(place), self.shape))
+        row = np.flatnonzero((self.places == place).all(axis=1))
+        return self.first + int(row[0]) if row.size else None
 
     def name(self, node: int) -> str:
         return self.prefix + ".".join(map(str, self.coordinates(node)))
+
+
+def _grid(shape: tuple[int, ...]) -> Int32:
+    """(prod(shape), axes): every point of a grid, the last axis fastest."""
+    return np.stack(np.unravel_index(np.arange(prod(shape)), shape), axis=1).astype(np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +121,17 @@ class Endpoint:
 
 
 @dataclass(frozen=True, eq=False)
-class Fabric:
+class Fabric(ArrayNoun):
     """Nodes 0..n-1 (GPUs first) and directed links; knows nothing of how it is emulated.
 
-    Links come as cables: 2c and 2c+1 are the two directions of cable c, so `link ^ 1` is the way back.
-    Parallel cables are allowed. Rates are those of the real machines unless `scaled` was applied.
+    Links come as cables: 2c and 2c+1 are the two directions of cable c, so `link ^ 1` is the reverse
+    direction. Parallel cables are allowed. Rates are those of the real machines unless `scaled` was applied.
 
     Arrays (one entry per link): `link_src`, `link_dst` node ids; `link_kind` index into `kinds`;
     `capacity_bps` bit/s; `latency_s` s; `link_element` the switch whose health the link is part of, or -1;
-    `wavelength` or -1; `ocs` index into `ocs_names` or -1.
+    `wavelength` or -1; `ocs` index into `ocs_names` or -1; `usable` False for the direction of a one-way
+    cable that carries nothing (all usable where left empty). `traits`: capabilities that the topology
+    declares. `axis_names`: what the coordinates of a GPU are called, where the topology says.
     """
 
     kind: str
@@ -91,26 +147,19 @@ class Fabric:
     ocs: Int32
     ocs_names: tuple[str, ...] = ()
     params: dict[str, object] = field(default_factory=dict)
+    usable: Bool = field(default_factory=lambda: np.empty(0, bool))
+    traits: tuple[str, ...] = ()
+    axis_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         n = len(self.link_src)
-        for name in ("link_src", "link_dst", "link_kind", "link_element", "wavelength", "ocs"):
-            object.__setattr__(self, name, readonly(getattr(self, name), np.int32))
-        for name in ("capacity_bps", "latency_s"):
-            object.__setattr__(self, name, readonly(getattr(self, name), np.float64))
-        for name in (
-            "link_dst",
-            "link_kind",
-            "capacity_bps",
-            "latency_s",
-            "link_element",
-            "wavelength",
-            "ocs",
-        ):
-            if len(getattr(self, name)) != n:
-                raise FabricError(
-                    f"{self.kind}: {name} has {len(getattr(self, name))} entries for {n} links."
-                )
+        if len(self.usable) == 0:
+            object.__setattr__(self, "usable", np.ones(n, bool))
+        ArrayNoun.__post_init__(self)
+        per_link = {name: values for name, values in vars(self).items() if isinstance(values, np.ndarray)}
+        for name, values in per_link.items():
+            if len(values) != n:
+                raise FabricError(f"{self.kind}: {name} has {len(values)} entries for {n} links.")
         if not self.groups or self.groups[0].kind != "gpu" or self.groups[0].first != 0:
             raise FabricError(f"{self.kind}: the first node group must be the GPUs, from id 0.")
         if self.groups[0].size < 2:
@@ -134,16 +183,17 @@ class Fabric:
         bad = np.flatnonzero(~(self.capacity_bps > 0))
         if bad.size:
             raise FabricError(
-                f"link {self.link_name(int(bad[0]))}: capacity {self.capacity_bps[bad[0]]:g} bit/s is not positive. "
+                f"link {self.link_name(int(bad[0]))}: capacity {self.capacity_bps[bad[0]]:g} bit/s is not "
+                f"positive. "
                 "Report a dead cable in HealthSnapshot.down instead."
             )
         if np.any(~(self.latency_s >= 0)):
             raise FabricError(f"{self.kind}: a link latency is negative or not a number.")
 
-    def __eq__(self, other: object) -> bool:
-        return equal_by_value(self, other)
-
-    __hash__ = None  # type: ignore[assignment]
+    @cached_property
+    def capabilities(self) -> frozenset[str]:
+        """What the fabric offers to routers, such as "rails" or "wrap"; see `capabilities.MEANINGS`."""
+        return capabilities(self)
 
     # -- sizes ---------------------------------------------------------------------------------------
     @property
@@ -178,11 +228,16 @@ class Fabric:
     def coordinates(self, node: int) -> tuple[int, ...]:
         return self.group_of(node).coordinates(node)
 
+    def check_gpus(self, *gpus: int) -> None:
+        """Raises RouteError for a GPU that is not there."""
+        for gpu in gpus:
+            if not 0 <= gpu < self.n_gpus:
+                raise RouteError(f"there is no GPU {gpu}; this {self.kind} has 0..{self.n_gpus - 1}.")
+
     @cached_property
     def gpu_coordinates(self) -> Int32:
         """(n_gpus, axes): the coordinates of every GPU; (domain, rail) on rail fabrics."""
-        shape = self.groups[0].shape
-        return readonly(np.stack(np.unravel_index(np.arange(self.n_gpus), shape), axis=1), np.int32)
+        return readonly(self.groups[0].all_coordinates, np.int32)
 
     @cached_property
     def node_ids(self) -> dict[str, int]:
@@ -224,7 +279,8 @@ class Fabric:
 
     @cached_property
     def link_port(self) -> Int32:
-        """(n_links,): the switch port by which each link leaves its node; `link_port[l ^ 1]` is where l arrives.
+        """(n_links,): the switch port by which each link leaves its node; `link_port[l ^ 1]` is where l
+        arrives.
 
         Port 1 of a GPU's NIC switch is its host; other ports count on from there in link order.
         """
@@ -245,15 +301,42 @@ class Fabric:
             self, capacity_bps=self.capacity_bps * rate_scale, latency_s=self.latency_s / rate_scale
         )
 
+    def __repr__(self) -> str:
+        switches = self.n_nodes - self.n_gpus
+        return f"<Fabric {self.kind}: {self.n_gpus} GPUs, {switches} switches, {self.n_links} links>"
+
+    def _repr_html_(self) -> str:
+        """The fabric's picture, for notebooks; for fabrics too large to draw, their size in words."""
+        from railweave.framework.drawing import svg  # drawing is built on this module
+
+        try:
+            return svg(self)
+        except FabricError as error:
+            return (
+                f"<p>{escape(self.kind)}: {self.n_gpus} GPUs, {self.n_links} links ({escape(str(error))})</p>"
+            )
+
 
 class FabricBuilder:
     """Collects cables one by one or by arrays and makes the Fabric; for topology plugins."""
 
-    def __init__(self, kind: str, groups: Sequence[NodeGroup], params: dict[str, object]) -> None:
-        self._kind, self._groups, self._params = kind, tuple(groups), dict(params)
+    def __init__(
+        self,
+        kind: str,
+        groups: Sequence[NodeGroup],
+        params: dict[str, object],
+        *,
+        traits: Sequence[str] = (),
+    ) -> None:
+        self._kind, self._groups, self._params, self._traits = (
+            kind,
+            tuple(groups),
+            dict(params),
+            tuple(traits),
+        )
         self._kinds: list[str] = []
         self._ocs_names: list[str] = []
-        self._columns: list[tuple[Int64, ...]] = []
+        self._columns: list[tuple[NDArray[Any], ...]] = []
         self._rates: list[tuple[Float, Float]] = []
 
     def cables(
@@ -267,8 +350,12 @@ class FabricBuilder:
         element: Int64 | Sequence[int] | None = None,
         wavelength: int = -1,
         ocs: str | None = None,
+        one_way: bool = False,
     ) -> None:
-        """Join a[i] with b[i] by a cable; `kind` may differ per direction (there, back)."""
+        """Join a[i] with b[i] by a cable; `kind` may differ per direction (there, back).
+
+        `one_way`: only a[i] -> b[i] carries traffic.
+        """
         there, back = (kind, kind) if isinstance(kind, str) else kind
         a_ids, b_ids = np.atleast_1d(np.asarray(a, np.int64)), np.atleast_1d(np.asarray(b, np.int64))
         n = len(a_ids)
@@ -277,7 +364,8 @@ class FabricBuilder:
         kinds = np.tile([self._index(self._kinds, there), self._index(self._kinds, back)], n)
         of = np.full(2 * n, -1, np.int64) if element is None else np.repeat(np.asarray(element, np.int64), 2)
         plane = -1 if ocs is None else self._index(self._ocs_names, ocs)
-        self._columns.append((src, dst, kinds, of, np.full(2 * n, wavelength), np.full(2 * n, plane)))
+        usable = np.tile([True, not one_way], n)
+        self._columns.append((src, dst, kinds, of, np.full(2 * n, wavelength), np.full(2 * n, plane), usable))
         self._rates.append((np.full(2 * n, capacity_bps), np.full(2 * n, latency_s)))
 
     @staticmethod
@@ -289,11 +377,24 @@ class FabricBuilder:
     def build(self) -> Fabric:
         if not self._columns:
             raise FabricError(f"{self._kind}: no cable joins anything.")
-        src, dst, kinds, element, wavelength, ocs = (
+        src, dst, kinds, element, wavelength, ocs, usable = (
             np.concatenate(c) for c in zip(*self._columns, strict=True)
         )
         capacity, latency = (np.concatenate(c) for c in zip(*self._rates, strict=True))
         return Fabric(
-            self._kind, self._groups, tuple(self._kinds), src, dst, kinds, capacity, latency, element,
-            wavelength, ocs, tuple(self._ocs_names), self._params,
-        )  # fmt: skip
+            self._kind,
+            self._groups,
+            tuple(self._kinds),
+            src,
+            dst,
+            kinds,
+            capacity,
+            latency,
+            element,
+            wavelength,
+            ocs,
+            tuple(self._ocs_names),
+            self._params,
+            usable,
+            self._traits,
+        )

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from railweave.framework.errors import RouteError
-from railweave.framework.model.arrays import Float, Int32, Int64, equal_by_value, readonly
+from railweave.framework.model.arrays import ArrayNoun, Float, Int32, Int64
 
 
 def starts(count: NDArray[Any]) -> Int64:
     """(N+1,): where each of N ranges of these lengths begins, and the end."""
-    found = np.zeros(len(count) + 1, np.int64)
-    np.cumsum(count, out=found[1:])
-    return found
+    start = np.zeros(len(count) + 1, np.int64)
+    np.cumsum(count, out=start[1:])
+    return start
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,11 @@ class Path:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class PathBatch:
+class PathBatch(ArrayNoun):
     """The paths of many pairs, as nested ranges.
 
     Pair i owns paths `pair_start[i]:pair_start[i+1]`; path p owns hops `hop_start[p]:hop_start[p+1]` of
-    `links` (and `vc`). Weights of one pair sum to 1. A pair with no path is cut off.
+    `links` (and `vc`). Weights of one pair sum to 1. A pair with no path is unreachable.
     Shapes: src, dst (P,); pair_start (P+1,); weight (Q,); hop_start (Q+1,); links, vc (H,).
     """
 
@@ -47,12 +47,7 @@ class PathBatch:
     vc: Int32 | None = None
 
     def __post_init__(self) -> None:
-        for name in ("src", "dst", "pair_start", "hop_start"):
-            object.__setattr__(self, name, readonly(getattr(self, name), np.int64))
-        object.__setattr__(self, "weight", readonly(self.weight, np.float64))
-        object.__setattr__(self, "links", readonly(self.links, np.int32))
-        if self.vc is not None:
-            object.__setattr__(self, "vc", readonly(self.vc, np.int32))
+        ArrayNoun.__post_init__(self)
         if (
             len(self.src) != len(self.dst)
             or len(self.pair_start) != len(self.src) + 1
@@ -62,13 +57,9 @@ class PathBatch:
         ):
             raise RouteError(
                 f"path batch of {len(self.src)} pairs: its ranges do not fit together "
-                f"({len(self.pair_start)} pair starts, {len(self.hop_start)} hop starts, {len(self.links)} hops)."
+                f"({len(self.pair_start)} pair starts, {len(self.hop_start)} hop starts, {len(self.links)} "
+                f"hops)."
             )
-
-    def __eq__(self, other: object) -> bool:
-        return equal_by_value(self, other)
-
-    __hash__ = None  # type: ignore[assignment]
 
     def paths(self, pair: int) -> tuple[Path, ...]:
         """The paths of the pair at position `pair` of this batch."""
@@ -103,7 +94,8 @@ class PathBatch:
         *,
         reachable: NDArray[np.bool_] | None = None,
     ) -> PathBatch:
-        """One path per pair from a padded matrix. hops: (P, longest), link ids, -1 where the path has ended."""
+        """One path per pair from a padded matrix. hops: (P, longest), link ids, -1 where the path has
+        ended."""
         used = hops >= 0
         if reachable is not None:
             used &= reachable[:, None]
@@ -127,9 +119,10 @@ class PathBatch:
         *,
         reachable: NDArray[np.bool_] | None = None,
     ) -> PathBatch:
-        """One path per pair, their hops laid one pair behind the other: `hop_start` (P+1,), links and vc (H,).
+        """One path per pair, their hops laid one pair behind the other: `hop_start` (P+1,), links and vc
+        (H,).
 
-        A pair that is not reachable has no hops. Takes the arrays over: they are read-only from here on.
+        A pair that is not reachable has no hops. Keeps the arrays themselves and makes them read-only.
         """
         if reachable is None:
             pair_start = np.arange(len(src) + 1)
@@ -147,10 +140,10 @@ Resolve = Callable[[Int64, Int64], PathBatch]
 
 @dataclass(frozen=True, eq=False)
 class RouteTable:
-    """What a router decided; asks `resolve` for the paths of whatever pairs are wanted.
+    """What a router decided: `resolve` computes or looks up the paths of any pairs, when they are needed.
 
-    `resolve(src, dst)` takes equal-length arrays of GPU ids with src != dst and must be pure. A router may
-    compute in it, or look up what it computed before; nothing here holds an object per pair.
+    `resolve(src, dst)` takes equal-length arrays of GPU ids with src != dst and must be pure. It is
+    called for the pairs in use, in blocks; nothing here holds an object per pair, nor should a router.
     """
 
     router: str
@@ -166,7 +159,7 @@ class RouteTable:
         return batch
 
     def path(self, src: int, dst: int) -> tuple[Path, ...]:
-        """The weighted paths of one pair; empty when it is cut off."""
+        """The weighted paths of one pair; empty when it is unreachable."""
         return self.paths(np.array([src]), np.array([dst])).paths(0)
 
 

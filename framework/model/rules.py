@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-import numpy as np
-
-from railweave.framework.model.arrays import Float, Int64, equal_by_value, readonly
+from railweave.framework.model.arrays import ArrayNoun, Float, Int64
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Match:
     """Fields a packet must carry; None is any. IPv4 always.
 
-    `ipv4_src`, `ipv4_dst`: (value, mask) as 32-bit integers, any mask; `ip_dscp` 0..63; `udp_src` the entropy.
+    `ipv4_src`, `ipv4_dst`: (value, mask) as 32-bit integers, any mask; `ip_dscp` 0..63; `udp_src` the
+    entropy.
     """
 
     in_port: int | None = None
@@ -77,13 +76,13 @@ class RuleUpdate:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class EntropyTable:
+class EntropyTable(ArrayNoun):
     """How senders reach each pair's paths: pair i cycles through entropies `start[i]:start[i+1]`.
 
-    `udp_src` (E,): UDP source port of the path; `rate_bps` (E,): the rate of its slowest link when
-    healthy; `depth` (E,): packets that the path holds while its slowest link is never idle, the sum of slowest
-    rate over rate of its links; `latency_s` (E,): time along its links. The sender sizes its window by
-    them. Pairs are ordered by (src, dst).
+    `udp_src` (E,): UDP source port of the path; `rate_bps` (E,): the rate of its slowest link when healthy;
+    `depth` (E,): packets that the path holds while its slowest link is never idle, the sum of slowest rate
+    over rate of its links; `latency_s` (E,): time along its links. The sender sizes its window by them. Pairs
+    are ordered by (src, dst).
     """
 
     version: int
@@ -95,17 +94,6 @@ class EntropyTable:
     depth: Float
     latency_s: Float
 
-    def __post_init__(self) -> None:
-        for name in ("src", "dst", "start", "udp_src"):
-            object.__setattr__(self, name, readonly(getattr(self, name), np.int64))
-        for name in ("rate_bps", "depth", "latency_s"):
-            object.__setattr__(self, name, readonly(getattr(self, name), np.float64))
-
     def scaled(self, rate_scale: float) -> EntropyTable:
         """The same table of the fabric slowed down by `rate_scale`."""
         return replace(self, rate_bps=self.rate_bps * rate_scale, latency_s=self.latency_s / rate_scale)
-
-    def __eq__(self, other: object) -> bool:
-        return equal_by_value(self, other)
-
-    __hash__ = None  # type: ignore[assignment]

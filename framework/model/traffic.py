@@ -1,4 +1,4 @@
-"""A collective as a DAG of transfers, and what one run of it found."""
+"""A collective as a DAG of transfers, and the outcome of one iteration of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from railweave.framework.errors import FabricError
-from railweave.framework.model.arrays import Float, Int32, Int64, equal_by_value, readonly
+from railweave.framework.model.arrays import ArrayNoun, Float, Int32, Int64
 
 ETHERNET_HEADER = 14
 """Bytes of Ethernet header that Linux's shapers count; preamble, gap and FCS do not exist on a veth."""
@@ -51,13 +51,13 @@ class Transfer:
 
 
 @dataclass(frozen=True, eq=False)
-class Schedule:
+class Schedule(ArrayNoun):
     """Transfers between ranks (positions in the list of endpoints), each of which may start when those in
     `after` are complete: landed and, with `reduce`, combined into the destination's buffer.
 
-    Every rank has a `data` buffer of `buffer_bytes`; `src_buffer` and `dst_buffer` choose between it (0) and an
-    output buffer (1) and a scratch buffer (2) of the same size. Arrays of n transfers: src, dst, src_offset,
-    dst_offset, size (bytes), reduce (bool as int), phase; `after_start` (n+1,) into `after`.
+    Every rank has a `data` buffer of `buffer_bytes`; `src_buffer` and `dst_buffer` choose between it (0) and
+    an output buffer (1) and a scratch buffer (2) of the same size. Arrays of n transfers: src, dst,
+    src_offset, dst_offset, size (bytes), reduce (bool as int), phase; `after_start` (n+1,) into `after`.
     """
 
     collective: str
@@ -84,10 +84,7 @@ class Schedule:
         for name in ("src_buffer", "dst_buffer"):
             if len(getattr(self, name)) == 0:
                 object.__setattr__(self, name, np.zeros(n, np.int32))
-        for name in ("src", "dst", "reduce", "phase", "src_buffer", "dst_buffer"):
-            object.__setattr__(self, name, readonly(getattr(self, name), np.int32))
-        for name in ("src_offset", "dst_offset", "size", "after_start", "after"):
-            object.__setattr__(self, name, readonly(getattr(self, name), np.int64))
+        ArrayNoun.__post_init__(self)
         lengths = {
             len(getattr(self, k)) for k in ("dst", "src_offset", "dst_offset", "size", "reduce", "phase")
         }
@@ -104,11 +101,6 @@ class Schedule:
             or max(int(self.src.max()), int(self.dst.max())) >= self.n_ranks
         ):
             raise FabricError(f"schedule {self.collective}: a transfer reaches outside its buffers or ranks.")
-
-    def __eq__(self, other: object) -> bool:
-        return equal_by_value(self, other)
-
-    __hash__ = None  # type: ignore[assignment]
 
     @property
     def n_transfers(self) -> int:
@@ -134,7 +126,8 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class IterationResult:
-    """One iteration as the transport saw it. Times are emulated seconds."""
+    """One iteration as the transport saw it. Times are emulated seconds. `wrong` of `compared` elements, over
+    all ranks, were not what the collective's arithmetic says."""
 
     iteration: int
     seconds: float
@@ -146,3 +139,4 @@ class IterationResult:
     phase_seconds: tuple[float, ...]
     cpu_s: float
     send_lag_s: float
+    compared: int = 0

@@ -1,1 +1,2 @@
-"""All-gathers on WDM rings as mathematics: closed forms, lightpaths, wavelengths. No fabric, no packet."""
+"""All-gathers on WDM rings as mathematics: closed forms, lightpaths, wavelengths; without fabric or
+packets."""

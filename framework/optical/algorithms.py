@@ -11,13 +11,14 @@ from railweave.framework.optical.wrht import wrht_plan
 
 ALGORITHMS = ("optree", "one-stage", "neighbor-exchange", "ring", "wrht")
 ONE_WAY = ("ring",)
-"""Algorithms that need only one direction of the ring."""
+"""Algorithms that use only one direction of the ring."""
 
 
 def plan_of(algorithm: str, nodes: int, wavelengths: int, depth: int = 0) -> LightpathPlan:
-    """The lightpaths of an algorithm; `depth` is OpTree's, 0 the one of fewest steps. Pure and repeatable.
+    """The lightpaths of an algorithm; `depth` is OpTree's, 0 selects the one of fewest steps. Pure and
+    repeatable.
 
-    Raises FabricError for an algorithm, a depth or numbers that cannot be.
+    Raises FabricError for an unknown algorithm and for impossible numbers.
     """
     match algorithm:
         case "optree":

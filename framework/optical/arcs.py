@@ -1,4 +1,4 @@
-"""Everyone to everyone on rings and lines, coloured: lightpaths of one colour and direction share no link."""
+"""All-to-all exchanges on rings and lines, coloured: lightpaths of one colour and direction share no link."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from railweave.framework.model.arrays import Bool, Int64
 
 @dataclass(frozen=True, eq=False)
 class Arcs:
-    """Directed arcs between points 0..n-1 of a ring: `src`, `dst`; `up` whether it goes by ascending points
+    """Directed arcs between points 0..n-1 of a ring: `src`, `dst`; `up` whether it runs by ascending points
     (mod n); `colour`, counted per direction from 0. All (A,)."""
 
     src: Int64
@@ -22,12 +22,12 @@ class Arcs:
 
 
 def ring_exchange(points: int) -> Arcs:
-    """An arc for every ordered pair of points on a ring, in ceil(floor(n^2 / 4) / 2) colours: the fewest.
+    """An arc for every ordered pair of points on a ring, in ceil(floor(n^2 / 4) / 2) colours: the minimum.
 
     The pairs are split into polygons whose corners follow each other round the ring. The sides of a polygon,
-    walked once round, overlap nowhere: one colour each way. Two opposite points are taken away at a time: with
-    the points on either side of their chord they make quadrilaterals, the odd point left over makes a triangle,
-    and where none is left the chord itself is a polygon of two sides, which one direction can serve alone.
+    walked once round, do not overlap: one colour per direction. Two opposite points are removed at a time:
+    with the points on either side of their chord they form quadrilaterals, an odd point left over forms a
+    triangle, and without one the chord itself is a polygon of two sides, which one direction can serve alone.
     Source: Bermond, Coudert and Yu, "On DRC-covering of K_n by cycles", 2003 (cycles of 3 and 4 suffice).
     """
     src, dst, up, colour = (
@@ -40,7 +40,8 @@ def ring_exchange(points: int) -> Arcs:
     chords = 0
 
     def walk(corners: Int64, upwards: bool) -> None:
-        """Add the polygons of which each row of `corners` (polygons, sides) is one, walked in one direction."""
+        """Add the polygons of which each row of `corners` (polygons, sides) is one, walked in one
+        direction."""
         shape = corners.shape
         ahead = np.roll(corners, -1, axis=1)
         a, b = (corners, ahead) if upwards else (ahead, corners)
@@ -68,10 +69,11 @@ def ring_exchange(points: int) -> Arcs:
 
 
 def colour_intervals(low: Int64, high: Int64, demand: Int64) -> list[Int64]:
-    """For each interval (low, high) of a line its `demand` colours, ascending; intervals that overlap share none.
+    """For each interval (low, high) of a line its `demand` colours, ascending; intervals that overlap share
+    none.
 
-    The colours used are as many as the demand at the busiest place, which is the fewest: intervals are taken
-    from the left and given the lowest colours that are free. Intervals that only touch do not overlap.
+    As many colours are used as the demand at the busiest place, which is the minimum: intervals are taken
+    from the left and get the lowest free colours. Intervals that only touch do not overlap.
     """
     order = np.lexsort((high, low))
     free: list[int] = []
@@ -84,11 +86,11 @@ def colour_intervals(low: Int64, high: Int64, demand: Int64) -> list[Int64]:
             _, done = heappop(ends)
             for colour in colours[done].tolist():
                 heappush(free, colour)
-        given = [heappop(free) for _ in range(min(demands[i], len(free)))]
-        missing = demands[i] - len(given)
-        given.extend(range(fresh, fresh + missing))
+        own = [heappop(free) for _ in range(min(demands[i], len(free)))]
+        missing = demands[i] - len(own)
+        own.extend(range(fresh, fresh + missing))
         fresh += missing
-        colours[i] = np.array(given, np.int64)
+        colours[i] = np.array(own, np.int64)
         heappush(ends, (highs[i], i))
     return colours
 

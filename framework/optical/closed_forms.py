@@ -1,13 +1,12 @@
 """Steps, depths and times of all-gathers on an optical ring, by formula.
 
 Sources: Dai et al., "OpTree", arXiv 2211.15119: Lemmas 1 and 2, Theorems 1 to 3, equation 3, Table I; for the
-exact number of wavelengths of a ring, Gu and Peng 2001 and Opatrny 2003. N nodes, w wavelengths per direction,
-tree arity m, depth k. An item is what one node contributes.
+exact number of wavelengths of a ring, Gu and Peng 2001 and Opatrny 2003. N nodes, w wavelengths per
+direction, tree arity m, depth k. An item is what one node contributes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil, exp, log, sqrt
 
 from railweave.framework.errors import FabricError
@@ -15,30 +14,25 @@ from railweave.framework.errors import FabricError
 RATE_BPS = 40e9
 """Rate of one wavelength in the source's setup."""
 RECONFIGURATION_S = 25e-6
-"""What a step costs beyond its data in the source's setup, all but the O/E/O delay of one cycle per flit."""
+"""What a step costs beyond its data in the source's setup, without the O/E/O delay of one cycle per flit."""
 DIGITS = 9
-"""A sum is rounded to so many digits before its ceiling, so that float noise adds no step."""
+"""A sum is rounded to so many digits before its ceiling is taken, so that rounding errors add no step."""
 SMALLEST_TREE = exp(2)
-"""Theorem 2 has no real root for fewer nodes: one stage is best there."""
-
-
-def line_wavelengths(nodes: int) -> int:
-    """Wavelengths per direction for everyone to send to everyone on a line, along it: Lemma 1."""
-    return nodes * nodes // 4
+"""Theorem 2 has no real root for fewer nodes; there one stage is best."""
 
 
 def ring_wavelengths(nodes: int, *, published: bool = False) -> int:
-    """Wavelengths per direction for everyone to send to everyone on a ring.
+    """Wavelengths per direction for an all-to-all in one step on a ring: Lemma 1.
 
-    `published`: ceil(n^2 / 8), as in Lemma 1; else the exact number ceil(floor(n^2 / 4) / 2), which is lower for
-    odd n.
+    `published`: ceil(n^2 / 8), as in Lemma 1; else the exact number ceil(floor(n^2 / 4) / 2), which is lower
+    for odd n.
     """
     return -(-nodes * nodes // 8) if published else -(-(nodes * nodes // 4) // 2)
 
 
 def arity_for(nodes: int, depth: int) -> int:
-    """The smallest whole m with m^k >= N: what a tree of that depth needs (Lemma 2)."""
-    _check(nodes, depth=depth)
+    """The smallest integer m with m^k >= N: the arity that a tree of that depth needs (Lemma 2)."""
+    check_ring(nodes, depth=depth)
     root: float = nodes ** (1 / depth)
     arity = max(1, round(root))
     while arity**depth < nodes:
@@ -49,83 +43,58 @@ def arity_for(nodes: int, depth: int) -> int:
 
 
 def deepest(nodes: int) -> int:
-    """The depth of the binary tree, beyond which no depth makes a difference."""
-    _check(nodes)
+    """The depth of the binary tree; deeper trees are the same."""
+    check_ring(nodes)
     return (nodes - 1).bit_length()
 
 
 def steps(nodes: int, wavelengths: int, depth: int) -> int:
-    """S(k) = ceil((2k - 1) N^(1 + 1/k) / (8 w)): Theorem 1, with one ceiling on the sum."""
-    _check(nodes, wavelengths, depth)
+    """S(k) = ceil((2k - 1) N^(1 + 1/k) / (8 w)): Theorem 1, with one ceiling on the sum.
+
+    S(1) = ceil(N^2 / (8 w)) is the one-stage all-gather. Table I prints N / 8 for it (N = 1024, w = 64),
+    which contradicts Lemma 1, Theorem 1 and the source's own averages.
+    """
+    check_ring(nodes, wavelengths, depth)
     needed: float = (2 * depth - 1) * nodes ** (1 + 1 / depth) / 8
     return ceil(round(needed / wavelengths, DIGITS))
 
 
 def optimal_depth(nodes: int) -> int:
-    """k* = round((ln N + sqrt(ln^2 N - 2 ln N)) / 2), the depth of fewest steps whatever w is: Theorem 2.
+    """k* = round((ln N + sqrt(ln^2 N - 2 ln N)) / 2), the depth of fewest steps for any w: Theorem 2.
 
     1 below 8 nodes, where the root does not exist. Neighbours of k* may take as few steps.
     """
-    _check(nodes)
+    check_ring(nodes)
     if nodes < SMALLEST_TREE:
         return 1
     x = log(nodes)
     return round((x + sqrt(x * x - 2 * x)) / 2)
 
 
-def stage_wavelengths(nodes: int, arity: int, *, published: bool = True) -> tuple[int, ...]:
-    """Wavelengths that each stage of an m-ary tree needs, in whole numbers, groups of ceil(size / m).
-
-    Stage 1: one ring of m per position in a group. Later: one line of m per position in a subgroup, times the
-    items that each node holds by then. Source: the proof of Theorem 1. Exact where N is a power of m; real
-    uneven groups may need less.
-    """
-    _check(nodes)
-    if arity < 2:
-        raise FabricError(f"a tree of arity {arity}: it needs 2 or more.")
-    needs: list[int] = []
-    size, held = nodes, 1
-    while size > 1:
-        fan = min(arity, size)
-        group = -(-size // fan)
-        each = ring_wavelengths(fan, published=published) if not needs else line_wavelengths(fan)
-        needs.append(group * each * held)
-        size, held = group, held * fan
-    return tuple(needs)
-
-
 def ring_steps(nodes: int) -> int:
     """N - 1. Source: Table I."""
-    _check(nodes)
+    check_ring(nodes)
     return nodes - 1
 
 
 def neighbor_exchange_steps(nodes: int) -> int:
     """N / 2. Source: Table I. Raises FabricError for odd N, which has no pairs of neighbours."""
-    _check(nodes)
+    check_ring(nodes)
     if nodes % 2:
         raise FabricError(
-            f"neighbor-exchange over {nodes} nodes: nodes pair off with their neighbours, so it needs an even "
-            "number. Use `ring-all-gather`, or one node more or less."
+            f"neighbor-exchange over {nodes} nodes: neighbours pair off, so it needs an even number. "
+            "Use `ring-all-gather`, or one node more or less."
         )
     return nodes // 2
-
-
-def one_stage_steps(nodes: int, wavelengths: int) -> int:
-    """ceil(N^2 / (8 w)): Lemma 1 and Theorem 1 with k = 1.
-
-    The table prints N / 8 for N = 1024, w = 64, which contradicts both and the source's own averages.
-    """
-    return steps(nodes, wavelengths, 1)
 
 
 def wrht_steps(nodes: int, wavelengths: int) -> int:
     """2 (m^L - 1) / (m - 1) - 1 with m = 2w + 1 and L = ceil(log_m N): Table I.
 
-    It counts the way down like the way up and ignores N within a level: use it as the table's entry only. A
-    schedule that completes takes more, because every item has to come down to every node.
+    It counts the levels down like those up and ignores N within a level, so it serves as the table's entry
+    only. A complete schedule takes more steps, because every item has to come down to every node.
     """
-    _check(nodes, wavelengths)
+    check_ring(nodes, wavelengths)
     group, levels, reach = 2 * wavelengths + 1, 0, 1
     while reach < nodes:
         levels, reach = levels + 1, reach * group
@@ -138,12 +107,16 @@ def neighbor_exchange_item_times(nodes: int) -> int:
 
 
 def time_s(
-    item_times: int, n_steps: int, item_bytes: float, rate_bps: float = RATE_BPS, step_s: float = RECONFIGURATION_S
-) -> float:  # fmt: skip
+    item_times: int,
+    n_steps: int,
+    item_bytes: float,
+    rate_bps: float = RATE_BPS,
+    step_s: float = RECONFIGURATION_S,
+) -> float:
     """Seconds: item-times x d/B + steps x a. With one item a step it is T = S (d/B + a), equation 3.
 
-    `item_bytes` d, what a wavelength carries for a node in one item-time; `rate_bps` B of one wavelength;
-    `step_s` a, reconfiguration and conversion.
+    `item_bytes`: d, what a wavelength carries for a node in one item-time. `rate_bps`: B of one wavelength.
+    `step_s`: a, reconfiguration and conversion.
     """
     if not (rate_bps > 0 and item_bytes >= 0 and step_s >= 0):
         raise FabricError(
@@ -153,34 +126,12 @@ def time_s(
     return item_times * item_bytes * 8 / rate_bps + n_steps * step_s
 
 
-@dataclass(frozen=True, slots=True)
-class TableEntry:
-    """One row of Table I: `steps` and `item_times` by formula."""
-
-    algorithm: str
-    steps: int
-    item_times: int
-
-
-def table_one(nodes: int, wavelengths: int) -> tuple[TableEntry, ...]:
-    """Table I for N nodes and w wavelengths; without neighbor-exchange where N is odd."""
-    entries = [TableEntry("ring", ring_steps(nodes), ring_steps(nodes))]
-    if nodes % 2 == 0:
-        pairs = neighbor_exchange_steps(nodes), neighbor_exchange_item_times(nodes)
-        entries.append(TableEntry("neighbor-exchange", *pairs))
-    for name, count in (
-        ("wrht", wrht_steps(nodes, wavelengths)),
-        ("one-stage", one_stage_steps(nodes, wavelengths)),
-        ("optree", steps(nodes, wavelengths, optimal_depth(nodes))),
-    ):
-        entries.append(TableEntry(name, count, count))
-    return tuple(entries)
-
-
-def _check(nodes: int, wavelengths: int = 1, depth: int = 1) -> None:
-    if nodes < 2:
-        raise FabricError(f"an optical ring of {nodes} nodes: it needs 2 or more. Raise `--nodes`.")
-    if wavelengths < 1:
-        raise FabricError(f"{wavelengths} wavelengths: a ring needs 1 or more. Raise `--wavelengths`.")
+def check_ring(nodes: int, wavelengths: int = 1, depth: int = 1) -> None:
+    """FabricError for fewer than 2 nodes, or less than 1 wavelength or stage."""
+    if nodes < 2 or wavelengths < 1:
+        raise FabricError(
+            f"a ring of {nodes} nodes and {wavelengths} wavelengths: it needs 2 nodes and 1 wavelength or "
+            "more. Raise `--nodes` or `--wavelengths`."
+        )
     if depth < 1:
         raise FabricError(f"a tree of depth {depth}: it needs 1 or more stages. Raise the depth.")

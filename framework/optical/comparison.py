@@ -1,14 +1,14 @@
-"""Steps and times of all five all-gathers side by side, by formula and as real schedules."""
+"""Steps and times of all five all-gathers side by side, by formula and as complete schedules."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from railweave.framework.errors import FabricError
 from railweave.framework.optical.closed_forms import (
     RATE_BPS,
     RECONFIGURATION_S,
     arity_for,
+    check_ring,
     deepest,
     neighbor_exchange_item_times,
     neighbor_exchange_steps,
@@ -23,9 +23,13 @@ from railweave.framework.optical.wrht import stage_needs
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """`depth`, `arity` of OpTree's tree, None for the others. By formula (Table I, Theorem 1): `steps`, `time_s`
-    by equation 3, with the two items that neighbor-exchange sends a step counted. As the schedule that a run carries out: `schedule_steps`, `item_times`, `wavelengths` in use
-    and `schedule_s`."""
+    """One all-gather. `depth`, `arity`: OpTree's tree, None for the others.
+
+    By formula: `steps` (Table I, Theorem 1) and `time_s` = steps x (d/B + a) (equation 3), which charges
+    every step one item, also those of neighbor-exchange that carry two. As the schedule of a run:
+    `schedule_steps`, `item_times` (2 for a step that carries two items), `wavelengths` in use, and
+    `schedule_s` with the item-times.
+    """
 
     algorithm: str
     depth: int | None
@@ -39,47 +43,45 @@ class Costs:
 
 
 def compare(
-    nodes: int, wavelengths: int, item_bytes: float, rate_bps: float = RATE_BPS, step_s: float = RECONFIGURATION_S
-) -> tuple[Costs, ...]:  # fmt: skip
-    """A row for each algorithm, OpTree with one for each depth; neighbor-exchange is left out where N is odd.
+    nodes: int,
+    wavelengths: int,
+    item_bytes: float,
+    rate_bps: float = RATE_BPS,
+    step_s: float = RECONFIGURATION_S,
+) -> tuple[Costs, ...]:
+    """A row for each algorithm, and for each depth of OpTree; neighbor-exchange is left out where N is odd.
 
-    Raises FabricError for numbers that cannot be.
+    Raises FabricError for fewer than 2 nodes or 1 wavelength, and for impossible rates and times.
     """
-    if nodes < 2 or wavelengths < 1:
-        raise FabricError(
-            f"a ring of {nodes} nodes and {wavelengths} wavelengths: it needs 2 nodes and 1 wavelength or more. "
-            "Raise `--nodes` or `--wavelengths`."
-        )
+    check_ring(nodes, wavelengths)
+    rows: list[Costs] = []
 
-    def costs(
+    def add(
         algorithm: str,
-        formula: tuple[int, int],
-        schedule: tuple[int, int],
+        formula: int,
+        real: int,
+        items: int,
         used: int,
         depth: int | None = None,
         arity: int | None = None,
-    ) -> Costs:
-        (n_steps, items), (real_steps, real_items) = formula, schedule
-        return Costs(
-            algorithm, depth, arity, n_steps, time_s(items, n_steps, item_bytes, rate_bps, step_s),
-            real_steps, real_items, used, time_s(real_items, real_steps, item_bytes, rate_bps, step_s),
-        )  # fmt: skip
+    ) -> None:
+        by_formula = time_s(formula, formula, item_bytes, rate_bps, step_s)
+        scheduled = time_s(items, real, item_bytes, rate_bps, step_s)
+        rows.append(Costs(algorithm, depth, arity, formula, by_formula, real, items, used, scheduled))
 
-    ring = (ring_steps(nodes),) * 2
-    rows = [costs("ring", ring, ring, 1)]
+    around = ring_steps(nodes)
+    add("ring", around, around, around, 1)
     if nodes % 2 == 0:
-        swaps = neighbor_exchange_steps(nodes), neighbor_exchange_item_times(nodes)
-        rows.append(costs("neighbor-exchange", swaps, swaps, 1))
+        swaps = neighbor_exchange_steps(nodes)
+        add("neighbor-exchange", swaps, swaps, neighbor_exchange_item_times(nodes), 1)
     stages = stage_needs(nodes, wavelengths)
     total = sum(count for _, count, _ in stages)
-    used = max(need for _, _, need in stages)
-    rows.append(costs("wrht", (wrht_steps(nodes, wavelengths),) * 2, (total,) * 2, used))
+    add("wrht", wrht_steps(nodes, wavelengths), total, total, max(need for _, _, need in stages))
     for algorithm, depth in [("one-stage", 1), *(("optree", k) for k in range(1, deepest(nodes) + 1))]:
         arity = arity_for(nodes, depth)
         needs = wavelengths_needed(nodes, arity)
         total = sum(-(-need // wavelengths) for need in needs)
         used = min(wavelengths, max(needs))
-        formula = steps(nodes, wavelengths, depth)
         tree = (depth, arity) if algorithm == "optree" else (None, None)
-        rows.append(costs(algorithm, (formula,) * 2, (total,) * 2, used, *tree))
+        add(algorithm, steps(nodes, wavelengths, depth), total, total, used, *tree)
     return tuple(rows)

@@ -1,9 +1,9 @@
 """OpTree as real lightpaths: stages, subsets, uneven groups, and a wavelength for every item.
 
-Source: Dai et al., arXiv 2211.15119. Where groups are uneven the source is silent, and this is ours: groups
-differ by one node at most, the larger ones first, and a node without a counterpart in a smaller group sends to
-that group's last node. So before each stage every group holds each item exactly once, and the last stage leaves
-every item with every node.
+Source: Dai et al., arXiv 2211.15119. The source does not define uneven groups; here groups differ by one node
+at most, the larger ones first, and a node without a counterpart in a smaller group sends to that group's last
+node. So before each stage every group holds each item exactly once, and after the last stage every node holds
+every item.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from railweave.framework.errors import FabricError
 from railweave.framework.model.arrays import Bool, Int64
 from railweave.framework.optical.arcs import interval_load, ring_exchange
-from railweave.framework.optical.closed_forms import arity_for, deepest, ring_wavelengths
+from railweave.framework.optical.closed_forms import arity_for, check_ring, deepest, ring_wavelengths
 from railweave.framework.optical.plan import LightpathPlan
 from railweave.framework.optical.slots import line_slots, regular_slots
 
@@ -24,7 +24,7 @@ from railweave.framework.optical.slots import line_slots, regular_slots
 @dataclass(frozen=True, eq=False)
 class Exchange:
     """One stage's ordered pairs (P,): `src`, `dst`, the number of their group among `group`, the subgroups
-    `src_part` and `dst_part` they are in, and `position` of the sender in its subgroup.
+    `src_part` and `dst_part` they belong to, and `position` of the sender in its subgroup.
 
     Each group splits into as many subgroups as the arity (or as it has nodes); nodes of equal position are a
     subset whose members send each other everything they hold.
@@ -40,8 +40,7 @@ class Exchange:
 
 def exchanges(nodes: int, arity: int) -> Iterator[Exchange]:
     """The stages of a tree, from the whole ring down to groups of one."""
-    if nodes < 2:
-        raise FabricError(f"OpTree over {nodes} nodes: it needs 2 or more.")
+    check_ring(nodes)
     if arity < 2:
         raise FabricError(f"OpTree of arity {arity}: a tree needs 2 or more branches.")
     node = np.arange(nodes)
@@ -69,7 +68,7 @@ def exchanges(nodes: int, arity: int) -> Iterator[Exchange]:
 
 
 def wavelengths_needed(nodes: int, arity: int) -> tuple[int, ...]:
-    """Wavelengths that each stage of `optree_plan` needs per direction, without making its lightpaths."""
+    """Wavelengths that each stage of `optree_plan` needs per direction, without building its lightpaths."""
     if arity >= nodes:
         return (ring_wavelengths(nodes),)
     held = np.ones(nodes, np.int64)
@@ -77,11 +76,11 @@ def wavelengths_needed(nodes: int, arity: int) -> tuple[int, ...]:
     for stage in exchanges(nodes, arity):
         if not needs:
             up, colour = _ring_colours(stage)
-            needs.append(max(int(colour[way].max(initial=-1)) + 1 for way in (up, ~up)))
+            needs.append(max(int(colour[chosen].max(initial=-1)) + 1 for chosen in (up, ~up)))
         else:
             low, high = np.minimum(stage.src, stage.dst), np.maximum(stage.src, stage.dst)
             up, items = stage.dst > stage.src, held[stage.src]
-            loads = (interval_load(low[way], high[way], items[way], nodes) for way in (up, ~up))
+            loads = (interval_load(low[c], high[c], items[c], nodes) for c in (up, ~up))
             needs.append(max(int(load.max()) for load in loads))
         held = held + np.bincount(stage.dst, held[stage.src], nodes).astype(np.int64)
     return tuple(needs)
@@ -95,8 +94,8 @@ def integer_steps(nodes: int, wavelengths: int, arity: int) -> tuple[int, ...]:
 def best_depth(nodes: int, wavelengths: int) -> int:
     """The depth whose real schedule takes the fewest steps; the least such depth.
 
-    Theorem 2's optimum holds for real-valued arities: rounding them up may cost more than one depth more or
-    less does.
+    Theorem 2's optimum holds for real-valued arities: rounding them up may cost more than choosing a
+    neighbouring depth.
     """
     arities = [arity_for(nodes, depth) for depth in range(1, deepest(nodes) + 1)]
     totals = [sum(integer_steps(nodes, wavelengths, arity)) for arity in arities]
@@ -109,8 +108,7 @@ def optree_plan(nodes: int, wavelengths: int, arity: int, *, algorithm: str = "o
     Each stage takes ceil(wavelengths it needs / w) steps. With one stage (arity = nodes) it is the one-stage
     all-to-all.
     """
-    if wavelengths < 1:
-        raise FabricError(f"{algorithm} on {wavelengths} wavelengths: it needs 1 or more.")
+    check_ring(nodes, wavelengths)
     held_start, held = np.arange(nodes + 1), np.arange(nodes)
     tables: list[Int64] = []
     stages: list[tuple[str, int]] = []
@@ -139,17 +137,17 @@ def optree_plan(nodes: int, wavelengths: int, arity: int, *, algorithm: str = "o
 
 
 def _ring_colours(stage: Exchange) -> tuple[Bool, Int64]:
-    """(up, colour) of the first stage's pairs: a ring all-to-all per position, each in colours of its own.
+    """(up, colour) of the first stage's pairs: a ring all-to-all per position, each with its own colours.
 
-    Of a ring's opposite points one pair in two goes up; every second position is mirrored, so that a pair left
-    over goes up here and down there.
+    One in two pairs of opposite points goes up; every second position is mirrored, so a pair left over goes
+    up in one position and down in the next.
     """
     points = int(stage.dst_part.max()) + 1
     arcs = ring_exchange(points)
     goes_up = np.zeros((points, points), bool)
     colour = np.zeros((points, points), np.int32)
     goes_up[arcs.src, arcs.dst], colour[arcs.src, arcs.dst] = arcs.up, arcs.colour
-    n_up, n_down = (int(arcs.colour[way].max(initial=-1)) + 1 for way in (arcs.up, ~arcs.up))
+    n_up, n_down = (int(arcs.colour[chosen].max(initial=-1)) + 1 for chosen in (arcs.up, ~arcs.up))
     mirrored = stage.position % 2 == 1
     a = np.where(mirrored, stage.dst_part, stage.src_part)
     b = np.where(mirrored, stage.src_part, stage.dst_part)
@@ -157,6 +155,6 @@ def _ring_colours(stage: Exchange) -> tuple[Bool, Int64]:
     before, half = (stage.position + 1) // 2, stage.position // 2
     below = np.where(up, before * n_up + half * n_down, before * n_down + half * n_up)
     of = (below + colour[a, b]).astype(np.int64)
-    for way in (up, ~up):  # a position that not every group has may leave colours unused
-        of[way] = np.unique(of[way], return_inverse=True)[1]
+    for chosen in (up, ~up):  # a position that not every group has may leave colours unused
+        of[chosen] = np.unique(of[chosen], return_inverse=True)[1]
     return up, of

@@ -1,4 +1,5 @@
-"""From colours to steps and wavelengths: as few steps as w wavelengths allow, a pair on one wavelength if it can."""
+"""From colours to steps and wavelengths: as few steps as w wavelengths allow, a pair on one wavelength if
+possible."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ Slots = tuple[Int64, Int64, Bool]
 def regular_slots(lane: Int64, colour: Int64, count: Int64, w: int) -> Slots:
     """Slots where all pairs of a lane (a group and direction) have as many items, and a colour each.
 
-    With C colours of I items, as many rounds of w colours as there are give each colour one wavelength for I
-    steps. The r colours left over take turns: their items fill the wavelengths of the steps that follow. In all
-    ceil(C I / w) steps.
+    With C colours of I items, full rounds of w colours give each colour one wavelength for I steps. The r
+    colours left over take turns: their items fill the wavelengths of the steps that follow. In all ceil(C I /
+    w) steps.
     """
     colours = np.zeros(int(lane.max(initial=-1)) + 1, np.int64)
     np.maximum.at(colours, lane, colour + 1)
@@ -27,16 +28,16 @@ def regular_slots(lane: Int64, colour: Int64, count: Int64, w: int) -> Slots:
     regular = own < rounds * w
     step = np.where(regular, (own // w) * items + nth, rounds * items + turn // w)
     wavelength = np.where(regular, own % w, turn % w)
-    # Its wavelengths are its own where they come round evenly, or where all is done in one step.
+    # a pair keeps its wavelengths where the turns divide evenly, or where one step is enough
     spread = ~regular & (items > 1) & (rest * items > w) & (w % np.maximum(rest, 1) > 0)
     return step, wavelength, spread
 
 
 def line_slots(group: Int64, src: Int64, dst: Int64, count: Int64, w: int) -> Slots:
-    """Slots on lines: pairs of several groups, each on a segment of its own.
+    """Slots on lines: pairs of several groups, each group on its own segment.
 
-    Where all senders of a group hold as many items the pairs are coloured, and a pair keeps its wavelength as
-    far as that costs no step; else the items are coloured one by one, which needs the fewest steps.
+    Where all senders of a group hold equally many items the pairs are coloured, and a pair keeps its
+    wavelength if that costs no step; else the items are coloured one by one, which needs the fewest steps.
     """
     _, group = np.unique(group, return_inverse=True)
     up, groups = dst > src, int(group.max(initial=-1)) + 1
@@ -47,10 +48,10 @@ def line_slots(group: Int64, src: Int64, dst: Int64, count: Int64, w: int) -> Sl
     even = (most == least)[group]
     low, high, demand = np.minimum(src, dst), np.maximum(src, dst), np.where(even, 1, count)
     colours: list[Int64] = [np.empty(0, np.int64)] * len(count)
-    for way in (up, ~up):
-        found = colour_intervals(low[way], high[way], demand[way])
-        for pair, given in zip(np.flatnonzero(way).tolist(), found, strict=True):
-            colours[pair] = given
+    for chosen in (up, ~up):
+        intervals = colour_intervals(low[chosen], high[chosen], demand[chosen])
+        for pair, own in zip(np.flatnonzero(chosen).tolist(), intervals, strict=True):
+            colours[pair] = own
 
     row, _ = _items(count)
     step, wavelength = np.zeros(len(row), np.int64), np.zeros(len(row), np.int64)
@@ -69,6 +70,6 @@ def line_slots(group: Int64, src: Int64, dst: Int64, count: Int64, w: int) -> Sl
 
 
 def _items(count: Int64) -> tuple[Int64, Int64]:
-    """(pair, which of its items) of every row."""
+    """(pair, number of the item within the pair) of every row."""
     pair = np.repeat(np.arange(len(count)), count)
     return pair, np.arange(len(pair)) - np.repeat(np.cumsum(count) - count, count)

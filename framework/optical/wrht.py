@@ -1,10 +1,11 @@
 """Wrht, a tree of groups that gather at their middle node, extended from all-reduce to all-gather.
 
-Source: Dai et al., "Wrht", as Table I of arXiv 2211.15119 compares it: groups of m = 2w + 1 neighbours, so that
-every member reaches the middle in one step on a wavelength of its own; once the middle nodes are so few that
-all-to-all fits, ceil(n^2 / 8) <= w, they exchange; then the same way down. An all-gather is not defined there
-beyond its number of steps. Ours: the groups of a level are as even as they can be; a member sends what it holds
-one item a step on its one wavelength; on the way down it gets every item it lacks, likewise.
+Source: Dai et al., "Wrht", as Table I of arXiv 2211.15119 compares it: groups of m = 2w + 1 neighbours, so
+that every member reaches the middle in one step on its own wavelength; once the middle nodes are so few that
+all-to-all fits, ceil(n^2 / 8) <= w, they exchange; then the levels are walked down again. The source defines
+no all-gather beyond its number of steps. Here the groups of a level are as even as possible; a member sends
+what it holds, one item a step on its wavelength; on the levels down it receives every item it lacks in the
+same manner.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from railweave.framework.errors import FabricError
 from railweave.framework.model.arrays import Int64
 from railweave.framework.optical.arcs import ring_exchange
-from railweave.framework.optical.closed_forms import ring_wavelengths
+from railweave.framework.optical.closed_forms import check_ring, ring_wavelengths
 from railweave.framework.optical.plan import LightpathPlan
 
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """Members (M,) and the middle node each gathers at, `heads`; `wavelength` (M,) of its own in its group."""
+    """`members` (M,), the middle node at which each gathers, `heads` (M,), and its `wavelength` (M,) in its
+    group."""
 
     members: Int64
     heads: Int64
@@ -30,9 +31,10 @@ class Level:
 
 
 def levels(nodes: int, wavelengths: int) -> tuple[list[Level], Int64]:
-    """The levels of gathering, lowest first, and the nodes that exchange at the top (one: it has everything)."""
+    """The levels of gathering, lowest first, and the nodes that exchange at the top (a single one holds
+    everything)."""
     left = np.arange(nodes)
-    found: list[Level] = []
+    tree: list[Level] = []
     while len(left) > 1 and ring_wavelengths(len(left), published=True) > wavelengths:
         groups = np.array_split(left, -(-len(left) // (2 * wavelengths + 1)))
         middles = [(len(group) - 1) // 2 for group in groups]
@@ -42,13 +44,13 @@ def levels(nodes: int, wavelengths: int) -> tuple[list[Level], Int64]:
             members.append(group[distance > 0])
             heads.append(np.full(len(group) - 1, group[middle]))
             wavelength.append(distance[distance > 0] - 1)
-        found.append(Level(np.concatenate(members), np.concatenate(heads), np.concatenate(wavelength)))
+        tree.append(Level(np.concatenate(members), np.concatenate(heads), np.concatenate(wavelength)))
         left = np.array([group[middle] for group, middle in zip(groups, middles, strict=True)])
-    return found, left
+    return tree, left
 
 
 def stage_needs(nodes: int, wavelengths: int) -> list[tuple[str, int, int]]:
-    """(name, steps, wavelengths) of each stage of `wrht_plan`, without making its lightpaths."""
+    """(name, steps, wavelengths) of each stage of `wrht_plan`, without building its lightpaths."""
     tree, top = levels(nodes, wavelengths)
     held = np.ones(nodes, np.int64)
     up, down = [], []
@@ -63,9 +65,8 @@ def stage_needs(nodes: int, wavelengths: int) -> list[tuple[str, int, int]]:
 
 
 def wrht_plan(nodes: int, wavelengths: int) -> LightpathPlan:
-    """Gather up the levels, exchange at the top, bring everything down again."""
-    if nodes < 2 or wavelengths < 1:
-        raise FabricError(f"wrht over {nodes} nodes on {wavelengths} wavelengths: it needs 2 and 1 or more.")
+    """Gather up the levels, exchange at the top, spread everything down again."""
+    check_ring(nodes, wavelengths)
     tree, top = levels(nodes, wavelengths)
     held = [np.array([node]) for node in range(nodes)]
     rows: list[tuple[int, int, int, int, bool, int]] = []

@@ -1,1 +1,2 @@
-"""What every router needs: checks of its tables, link loads, damping, and the way from routes to switch rules."""
+"""What every router needs: checks of its tables, link loads, damping, and the compilation of routes into
+switch rules."""

@@ -1,9 +1,9 @@
-"""Path batches cut, joined and walked in chunks: the array work that every part of routing shares."""
+"""Path batches split, joined and walked in chunks: the array work that every part of routing shares."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from railweave.framework.model import PathBatch, RouteTable, all_pairs, routes
 from railweave.framework.model.arrays import Bool, Int64
 
 CHUNK = 1 << 18
-"""Pairs looked at together: some tens of megabytes of hops, whatever the size of the fabric."""
+"""Pairs worked on together: some tens of megabytes of hops, whatever the size of the fabric."""
 MOST_COUNTED = 1 << 20
 """Longest range that is kept: 8 MB."""
 LARGE = 31 << 20
@@ -57,33 +57,74 @@ def take(batch: PathBatch, positions: Int64) -> PathBatch:
     )
 
 
-def join(a: PathBatch, b: PathBatch) -> PathBatch:
-    """The pairs of `a`, then those of `b`. Where only one carries virtual channels the other's are 0."""
+def join(*parts: PathBatch) -> PathBatch:
+    """The pairs of each part in turn. Where only some carry virtual channels those of the others are 0."""
+    if len(parts) == 1:
+        return parts[0]
     channels = None
-    if a.vc is not None or b.vc is not None:
-        channels = np.concatenate(
-            [np.zeros(len(x.links), np.int32) if x.vc is None else x.vc for x in (a, b)]
-        )
+    if any(part.vc is not None for part in parts):
+        channels = np.concatenate([np.zeros(len(p.links), np.int32) if p.vc is None else p.vc for p in parts])
     return PathBatch(
-        np.concatenate((a.src, b.src)),
-        np.concatenate((a.dst, b.dst)),
-        np.concatenate((a.pair_start, b.pair_start[1:] + a.pair_start[-1])),
-        np.concatenate((a.weight, b.weight)),
-        np.concatenate((a.hop_start, b.hop_start[1:] + a.hop_start[-1])),
-        np.concatenate((a.links, b.links)),
+        np.concatenate([part.src for part in parts]),
+        np.concatenate([part.dst for part in parts]),
+        _joined([part.pair_start for part in parts]),
+        np.concatenate([part.weight for part in parts]),
+        _joined([part.hop_start for part in parts]),
+        np.concatenate([part.links for part in parts]),
         channels,
     )
 
 
-def pair_position(n_gpus: int, src: Int64, dst: Int64) -> Int64:
-    """Where each pair stands in `all_pairs(n_gpus)`."""
-    return src * (n_gpus - 1) + dst - (dst > src)
+def _joined(ranges: Sequence[Int64]) -> Int64:
+    """The starts of ranges that follow each other."""
+    return starts(np.concatenate([np.diff(part) for part in ranges]))
+
+
+def replaced(batch: PathBatch, positions: Int64, others: PathBatch) -> PathBatch:
+    """`batch` with the paths of the pairs at `positions` taken from `others`, which holds these pairs in
+    order."""
+    if not len(positions):
+        return batch
+    pick = np.arange(len(batch.src))
+    pick[positions] = len(pick) + np.arange(len(positions))
+    return take(join(batch, others), pick)
+
+
+def unreachable(batch: PathBatch) -> Int64:
+    """(M, 2): the pairs [src, dst] that have no path."""
+    none = np.flatnonzero(np.diff(batch.pair_start) == 0)
+    return np.stack((batch.src[none], batch.dst[none]), axis=1)
+
+
+def table_from_batch(router: str, version: int, n_gpus: int, batch: PathBatch) -> RouteTable:
+    """A table that looks its answers up in `batch`; RouteError for pairs that it does not hold."""
+
+    @cache
+    def index() -> tuple[Int64, Int64]:
+        """The pairs as ascending numbers, and the position of each in the batch; made when first needed."""
+        numbers = batch.src * n_gpus + batch.dst
+        order = np.argsort(numbers, kind="stable")
+        return numbers[order], order
+
+    def resolve(src: Int64, dst: Int64) -> PathBatch:
+        if np.array_equal(src, batch.src) and np.array_equal(dst, batch.dst):
+            return batch
+        numbers, order = index()
+        wanted = src * n_gpus + dst
+        place = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
+        unknown = np.flatnonzero(numbers[place] != wanted) if len(numbers) else np.arange(len(wanted))
+        if unknown.size:
+            i = int(unknown[0])
+            raise RouteError(f"router {router}: its table does not hold the pair {src[i]} -> {dst[i]}.")
+        return take(batch, order[place])
+
+    return RouteTable(router, version, n_gpus, resolve)
 
 
 def pair_chunks(n_gpus: int, chunk: int = CHUNK) -> Iterator[tuple[Int64, Int64]]:
     """Every ordered pair in lexicographic order, at most `chunk` at a time: read-only arrays (src, dst).
 
-    All pairs of a source stay together where `chunk` has room for them; `whole_sources` finds them again.
+    All pairs of a source stay together where `chunk` has room for them; `whole_sources` recognises them.
     """
     _keep_freed_memory()
     others = n_gpus - 1
@@ -99,16 +140,17 @@ def pair_chunks(n_gpus: int, chunk: int = CHUNK) -> Iterator[tuple[Int64, Int64]
 
 
 def _keep_freed_memory() -> None:
-    """Has glibc keep the memory of freed arrays (up to 62 MB), as it does once a process has freed a large one.
+    """Has glibc keep the memory of freed arrays (up to 62 MB), as it does once a process has freed a large
+    one.
 
-    Until then it gives theirs back to the kernel chunk after chunk, and faulting it in again takes longer than
-    finding the paths. Nothing is written to the array, so it costs no memory.
+    Until then it returns the memory to the kernel after each chunk, and faulting it in again takes longer
+    than the search for paths. Nothing is written to the array, so it costs no memory.
     """
     np.empty(LARGE, np.int8)
 
 
 def whole_sources(n_gpus: int, src: Int64, dst: Int64) -> Int64 | None:
-    """The sources if the question is all pairs of each, in order; else None. Routers may answer those faster."""
+    """The sources if these are all pairs of each, in order; else None. Routers may answer those faster."""
     others = n_gpus - 1
     if others < 1 or len(src) == 0 or len(src) % others:
         return None
@@ -135,23 +177,24 @@ def batches(
     """The table's paths for `pairs`, or for every pair, chunk by chunk."""
     if pairs is None:
         for src, dst in pair_chunks(table.n_gpus, chunk):
-            yield _asked(table, src, dst)
+            yield answer(table, src, dst)
         return
     for first in range(0, len(pairs[0]), chunk):
-        yield _asked(table, pairs[0][first : first + chunk], pairs[1][first : first + chunk])
+        yield answer(table, pairs[0][first : first + chunk], pairs[1][first : first + chunk])
 
 
 def all_paths(table: RouteTable) -> PathBatch:
     """The paths of every ordered pair, in the order of `all_pairs`."""
-    return _asked(table, *all_pairs(table.n_gpus))
+    return answer(table, *all_pairs(table.n_gpus))
 
 
-def _asked(table: RouteTable, src: Int64, dst: Int64) -> PathBatch:
+def answer(table: RouteTable, src: Int64, dst: Int64) -> PathBatch:
+    """The table's paths for these pairs; RouteError if it answers for others."""
     batch = table.paths(src, dst)
     if not (np.array_equal(batch.src, src) and np.array_equal(batch.dst, dst)):
         raise RouteError(
-            f"router {table.router} answered for other pairs than it was asked. "
-            "Its batch must hold the pairs in the order of the question."
+            f"router {table.router} answered for other pairs than requested. "
+            "Its batch must hold the requested pairs in their order."
         )
     return batch
 
@@ -159,11 +202,11 @@ def _asked(table: RouteTable, src: Int64, dst: Int64) -> PathBatch:
 def same_paths(a: PathBatch, b: PathBatch) -> Bool:
     """(P,): whether the i-th pair of both batches has the same paths in the same order, link by link.
 
-    Weights and virtual channels are not looked at: packets cross the same ports whatever they are.
+    Weights and virtual channels are ignored: packets cross the same ports whatever they are.
     """
     if not (np.array_equal(a.src, b.src) and np.array_equal(a.dst, b.dst)):
         raise RouteError(
-            "two path batches of different pairs cannot be compared. Ask both tables for the same."
+            "two path batches of different pairs cannot be compared. Request the same pairs of both tables."
         )
     hops_a, hops_b = (x.hop_start[x.pair_start[1:]] - x.hop_start[x.pair_start[:-1]] for x in (a, b))
     same: Bool = (np.diff(a.pair_start) == np.diff(b.pair_start)) & (hops_a == hops_b)

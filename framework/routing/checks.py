@@ -9,7 +9,7 @@ import numpy as np
 from railweave.framework.errors import NoPathError, RouteError
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
 from railweave.framework.model.arrays import Bool, Int64
-from railweave.framework.routing.batches import batches
+from railweave.framework.routing.batches import batches, unreachable
 
 WEIGHTS_WITHIN = 1e-9
 """How far the weights of a pair may sum from 1."""
@@ -17,13 +17,13 @@ WEIGHTS_WITHIN = 1e-9
 
 @dataclass(frozen=True)
 class TableReport:
-    """What a sound table holds. `cut`: (M, 2) pairs [src, dst] without a path; `longest` in hops."""
+    """What a sound table holds. `unreachable`: (M, 2) pairs [src, dst] without a path; `longest` in hops."""
 
     pairs: int
     paths: int
     hops: int
     longest: int
-    cut: Int64
+    unreachable: Int64
 
 
 def check_table(
@@ -32,36 +32,37 @@ def check_table(
     health: HealthSnapshot,
     pairs: tuple[Int64, Int64] | None = None,
     *,
-    allow_cut: bool = False,
+    allow_unreachable: bool = False,
 ) -> TableReport:
-    """What the table holds, once every path of `pairs` (all by default) proved sound.
+    """What the table holds, once every path of `pairs` (all by default) is proved sound.
 
-    Sound: it starts at the source and ends at the destination, each link begins where the one before ended, no
-    node is met twice, no link is down, and a pair's weights are positive and sum to 1. GPUs may be passed
-    through: their NIC switch forwards.
+    Sound: it starts at the source and ends at the destination, each link begins where the one before ended,
+    no node is met twice, no link is down or unusable, and a pair's weights are positive and sum to 1. Paths
+    may pass through GPUs: their NIC switch forwards.
 
     Raises:
         RouteError: a path that no packet could follow; names router, pair and link.
-        NoPathError: a pair without a path, unless `allow_cut`; names the pair and the links that are down.
+        NoPathError: a pair without a path, unless `allow_unreachable`; names it and the links that are down.
     """
-    cuts: list[Int64] = []
+    lost = [np.empty((0, 2), np.int64)]
     n_pairs = n_paths = n_hops = longest = 0
     for batch in batches(table, pairs):
-        cut = check_batch(fabric, table.router, batch, health)
-        if cut.size and not allow_cut:
+        check_batch(fabric, table.router, batch, health)
+        lost.append(unreachable(batch))
+        if len(lost[-1]) and not allow_unreachable:
+            src, dst = (fabric.node_name(int(gpu)) for gpu in lost[-1][0])
             raise NoPathError(
-                f"router {table.router}: {pair_name(fabric, batch, int(cut[0]))} has no path "
-                f"({len(cut)} such pairs). Down: {down_names(fabric, health)}."
+                f"router {table.router}: {src} -> {dst} has no path ({len(lost[-1])} such pairs). "
+                f"Down: {down_names(fabric, health)}."
             )
-        cuts.append(np.stack((batch.src[cut], batch.dst[cut]), axis=1))
         n_pairs, n_paths = n_pairs + len(batch.src), n_paths + len(batch.weight)
         n_hops = n_hops + len(batch.links)
         longest = max(longest, int(np.diff(batch.hop_start).max(initial=0)))
-    return TableReport(n_pairs, n_paths, n_hops, longest, np.concatenate([np.empty((0, 2), np.int64), *cuts]))
+    return TableReport(n_pairs, n_paths, n_hops, longest, np.concatenate(lost))
 
 
-def check_batch(fabric: Fabric, router: str, batch: PathBatch, health: HealthSnapshot) -> Int64:
-    """Positions of the pairs without a path; RouteError for the first path that is not sound."""
+def check_batch(fabric: Fabric, router: str, batch: PathBatch, health: HealthSnapshot) -> None:
+    """Raises RouteError for the first path that is not sound."""
     for name in ("pair_start", "hop_start"):
         ranges = getattr(batch, name)
         if ranges[0] != 0 or np.any(np.diff(ranges) < 0):
@@ -69,9 +70,7 @@ def check_batch(fabric: Fabric, router: str, batch: PathBatch, health: HealthSna
     blame = _Blame(fabric, router, batch)
     links = batch.links
     blame.hop((links < 0) | (links >= fabric.n_links), "the fabric has no such link")
-    blame.path(
-        np.diff(batch.hop_start) == 0, "a path without links; a pair that is cut off has no path at all"
-    )
+    blame.path(np.diff(batch.hop_start) == 0, "a path without links; an unreachable pair has no path at all")
     begin, end = batch.hop_start[:-1], batch.hop_start[1:] - 1
     source, target = batch.src[batch.path_pair], batch.dst[batch.path_pair]
     blame.at(begin, fabric.link_src[links[begin]] != source, "the first link does not leave the source")
@@ -79,6 +78,7 @@ def check_batch(fabric: Fabric, router: str, batch: PathBatch, health: HealthSna
     apart = fabric.link_src[links[inner + 1]] != fabric.link_dst[links[inner]]
     blame.at(inner + 1, apart, "the link does not begin where the one before it ends")
     blame.at(end, fabric.link_dst[links[end]] != target, "the last link does not reach the destination")
+    blame.hop(~fabric.usable[links], "the link is one direction of a one-way cable and carries nothing")
     blame.hop(health.down[links], "the link is down")
     blame.hop(_met_before(fabric, batch), "the link returns to a node the path has met: a loop")
     blame.path(~(batch.weight > 0), "its weight is not positive")
@@ -88,16 +88,11 @@ def check_batch(fabric: Fabric, router: str, batch: PathBatch, health: HealthSna
     if off.size:
         pair = pair_name(fabric, batch, int(off[0]))
         raise RouteError(f"router {router}: the weights of {pair} sum to {total[off[0]]:g}, not to 1.")
-    return np.flatnonzero(~has)
 
 
-def cut_pairs(table: RouteTable, pairs: tuple[Int64, Int64] | None = None) -> Int64:
+def unreachable_pairs(table: RouteTable, pairs: tuple[Int64, Int64] | None = None) -> Int64:
     """(M, 2): the pairs [src, dst] that have no path."""
-    cut = [np.empty((0, 2), np.int64)]
-    for batch in batches(table, pairs):
-        none = np.diff(batch.pair_start) == 0
-        cut.append(np.stack((batch.src[none], batch.dst[none]), axis=1))
-    return np.concatenate(cut)
+    return np.concatenate([unreachable(batch) for batch in batches(table, pairs)])
 
 
 def pair_name(fabric: Fabric, batch: PathBatch, pair: int) -> str:
@@ -125,7 +120,7 @@ def _met_before(fabric: Fabric, batch: PathBatch) -> Bool:
 
 
 class _Blame:
-    """Raises the RouteError that names router, pair and link of the first hop or path found wrong."""
+    """Raises the RouteError that names router, pair and link of the first wrong hop or path."""
 
     def __init__(self, fabric: Fabric, router: str, batch: PathBatch) -> None:
         self._fabric, self._router, self._batch = fabric, router, batch

@@ -1,8 +1,8 @@
 """From a function on packet fields to a short list of prioritised rules.
 
-Per switch many orders of the fields are tried, each solved at its best by a trie, also after one value of a field
-was split off into a list of its own above the others (what a switch does with packets for its own domain, say,
-often has nothing in common with what it does with the rest). The shortest list is kept.
+Per switch many orders of the fields are tried, each solved at its best by a trie, also after one value of a
+field was split off into a list of its own above the others (what a switch does with packets for its own
+domain often has nothing in common with what it does with the rest). The shortest list is kept.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ NEAREST = 6
 
 
 def compress(keys: Keys, orders: Sequence[tuple[int, ...]], extra: Sequence[int] = ()) -> RuleList:
-    """The shortest rule list found per switch, by switch and from the highest level down.
+    """The shortest rule list per switch, by switch and from the highest level down.
 
-    `orders`: the orders of fields to try. On switches where none of them tells all keys apart, the fields `extra`
-    are added before or behind the orders that came nearest, so that they appear only where they are needed.
-    Raises RouteError where that is not enough either.
+    `orders`: the orders of fields to try. On switches where none of them distinguishes all keys, the fields
+    `extra` are added before or behind the orders that came nearest, so that they appear only where they are
+    needed. Raises RouteError where that is not enough either.
     """
     whole = _Search(keys, orders, extra)
     unsolved = np.flatnonzero(whole.present & (whole.cost >= NEVER))
     if unsolved.size:
         raise RouteError(
-            f"switch {unsolved[0]}: two packets with equal addresses, port and entropy must leave by different "
+            f"switch {unsolved[0]}: two packets with equal addresses, port and entropy must leave by "
+            f"different "
             "ports. A path meets a node twice, or two paths of a pair share an entropy."
         )
     cost, best = whole.cost.copy(), np.zeros(len(whole.cost), np.int64)
@@ -43,12 +44,12 @@ def compress(keys: Keys, orders: Sequence[tuple[int, ...]], extra: Sequence[int]
         at = np.flatnonzero(value[keys.switch] != ANY)
         some = keys.at(at)
         odd = some.fields[field] == value[some.switch]
-        # Keys split off must all be matched there: below stand rules made without them.
+        # Keys split off must all be matched there: the rules below are made without them.
         halves = replace(some, switch=2 * some.switch + odd, free=some.free & ~odd)
         search = _Search(halves, orders, extra)
-        found = np.zeros(2 * len(cost), np.int64)
-        found[: len(search.cost)] = np.where(search.present, search.cost, 0)
-        total = found[0::2] + found[1::2]
+        halves_cost = np.zeros(2 * len(cost), np.int64)
+        halves_cost[: len(search.cost)] = np.where(search.present, search.cost, 0)
+        total = halves_cost[0::2] + halves_cost[1::2]
         better = (total < cost) & (value != ANY)
         splits.append((at, field, odd, search))
         cost[better], best[better] = total[better], len(splits)
@@ -60,8 +61,8 @@ def compress(keys: Keys, orders: Sequence[tuple[int, ...]], extra: Sequence[int]
 
 
 def _odd_values(keys: Keys, field: int, others: Sequence[int]) -> Int64:
-    """(n_switches,): the value of a field with the most keys that disagree with what most keys do that differ from
-    them in this field alone; ANY where all agree."""
+    """(n_switches,): the value of a field with the most keys that disagree with what most keys do that differ
+    from them in this field alone; ANY where all agree."""
     n_switches = int(keys.switch.max(initial=-1)) + 1
     context = pack([keys.switch, *(keys.fields[f] for f in others), keys.entropy])
     _, context = np.unique(context, return_inverse=True)
@@ -77,7 +78,8 @@ def _odd_values(keys: Keys, field: int, others: Sequence[int]) -> Int64:
 
 
 def _rejoined(search: _Search, field: int, odd: Bool, wanted: Bool) -> RuleList:
-    """The rules of split switches `wanted`: those of the keys split off match their value and stand above."""
+    """The rules of split switches `wanted`: those of the keys split off match their value and have higher
+    levels."""
     part = search.rules(wanted)
     above = part.switch % 2 == 1
     value = np.full(len(wanted) // 2, ANY)
@@ -89,7 +91,8 @@ def _rejoined(search: _Search, field: int, odd: Bool, wanted: Bool) -> RuleList:
 
 
 def _merged(n_keys: int, parts: Sequence[tuple[Int64, RuleList]]) -> RuleList:
-    """The rules of all parts by switch and from the highest level down; `parts`: which keys, and their rules."""
+    """The rules of all parts by switch and from the highest level down; `parts`: which keys, and their
+    rules."""
     key_rule = np.full(n_keys, ANY)
     before = 0
     for at, part in parts:
@@ -111,7 +114,7 @@ def _merged(n_keys: int, parts: Sequence[tuple[Int64, RuleList]]) -> RuleList:
 
 @dataclass(frozen=True, eq=False)
 class _Reduced:
-    """Distinct keys, with some fields only; `inverse` tells which of them each key of `of` is."""
+    """Distinct keys, with some fields only; `inverse` says which of them each key of `of` is."""
 
     keys: Keys
     of: Int64
@@ -119,8 +122,9 @@ class _Reduced:
 
 
 class _Search:
-    """The cheapest order for every switch. `cost`, `bound` (n_switches,): its rules, and how many it needs at the
-    least, one for each action; `present`: whether it has keys. `near`: the keys without the extra fields."""
+    """The cheapest order for every switch. `cost`, `bound` (n_switches,): its rules, and how many it needs at
+    the least, one for each action; `present`: whether it has keys. `near`: the keys without the extra
+    fields."""
 
     def __init__(self, keys: Keys, orders: Sequence[tuple[int, ...]], extra: Sequence[int]) -> None:
         n_switches = int(keys.switch.max(initial=-1)) + 1
@@ -142,8 +146,8 @@ class _Search:
                 for size in {len(o) for o in orders}
                 for o in [r for r in ranked if len(r) == size][:NEAREST]
             ]
-            ways = sorted({tuple(extra), tuple(reversed(extra))})
-            wider = [order for n in near for e in ways for order in ((*n, *e), (*e, *n))]
+            both_orders = sorted({tuple(extra), tuple(reversed(extra))})
+            wider = [order for n in near for e in both_orders for order in ((*n, *e), (*e, *n))]
             self._run(self._reduce(pending[keys.switch], wider), wider)
 
     def _run(self, reduced: _Reduced, orders: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -154,10 +158,10 @@ class _Search:
             total = NEVER
             for place in ("last", "first") if keys.entropy.any() else ("none",):
                 trie = Trie(keys, order, place)
-                found = trie.costs(len(self.cost))
+                costs = trie.costs(len(self.cost))
                 total = min(total, trie.total())
-                better = found < self.cost
-                self.cost[better], self._best[better] = found[better], len(self._tried)
+                better = costs < self.cost
+                self.cost[better], self._best[better] = costs[better], len(self._tried)
                 self._tried.append((reduced, order, place))
             ranking.append((total, order))
             unsettled = (self.cost > self.bound)[keys.switch]

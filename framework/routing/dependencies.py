@@ -18,10 +18,10 @@ def channel_cycle(
     b. On a lossless fabric, routing is free of deadlock if this graph has no cycle. Source: Dally and Seitz,
     "Deadlock-free message routing in multiprocessor interconnection networks", theorem 1.
     """
-    found: list[Int64] = [np.empty((0, 2), np.int64)]
+    edges: list[Int64] = [np.empty((0, 2), np.int64)]
     for batch in batches(table, pairs):
-        found.append(dependency_edges(fabric, batch))
-    cycle = find_cycle(np.unique(np.concatenate(found), axis=0))
+        edges.append(dependency_edges(fabric, batch))
+    cycle = find_cycle(np.unique(np.concatenate(edges), axis=0))
     if cycle is None:
         return None
     return tuple(
@@ -42,10 +42,10 @@ def dependency_edges(fabric: Fabric, batch: PathBatch) -> Int64:
 
 
 def find_cycle(edges: Int64) -> list[int] | None:
-    """The nodes of one directed cycle of a graph given as (E, 2) edges [from, to], or None.
+    """The nodes of one directed cycle of a graph of (E, 2) edges [from, to], or None.
 
-    Kahn's elimination, whole layers at a time: what no one waits for is taken out until nothing changes. Where
-    something is left each node has a predecessor left, so going back from any must come round.
+    Kahn's elimination, whole layers at a time: nodes that none waits for are taken out until nothing changes.
+    Every node that remains has a predecessor that remains, so going back from any leads to a cycle.
     """
     names, flat = np.unique(edges, return_inverse=True)
     tail, head = flat.reshape(-1, 2)[:, 0], flat.reshape(-1, 2)[:, 1]

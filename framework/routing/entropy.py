@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from railweave.framework.addressing import ENTROPY_BASE
 from railweave.framework.errors import RouteError
 from railweave.framework.model import EntropyTable, Fabric, PathBatch
+from railweave.framework.model.addressing import ENTROPY_BASE
 from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.routing.batches import spread, starts
 
@@ -14,16 +14,16 @@ CLASSES = (1 << 16) - ENTROPY_BASE
 """UDP source ports from ENTROPY_BASE on; path classes are counted from it."""
 
 SLOTS = 32
-"""Uneven weights are given as repeats among at most this many entropies."""
+"""Uneven weights become repeats among at most this many entropies."""
 
 
 def path_classes(fabric: Fabric, batch: PathBatch) -> Int64:
     """(Q,): the entropy class of every path: the sender reaches it by UDP source port ENTROPY_BASE + class.
 
     One path of a pair has class 0, and rules take every port that is no class of their own for it; so a pair
-    with one path needs no look at the port. The others are named by the branch they take: the number of the
-    switch crossed, in the first group of switches (the last built first: spines, rails, domains) that tells all
-    paths of all pairs apart. Where none does, by their position in the pair.
+    with one path needs no match on the port. The others are named by the branch they take: the number of the
+    switch crossed, in the first group of switches (the last built first: spines, rails, domains) that
+    distinguishes all paths of all pairs. Where none does, by their position in the pair.
     """
     count = np.diff(batch.pair_start)
     single = np.repeat(count == 1, count)
@@ -89,7 +89,8 @@ def _checked(classes: Int64) -> Int64:
 
 
 def _slots(batch: PathBatch) -> Int64:
-    """(Q,): how many entropies of its pair each path gets, so that counts are to each other as the weights."""
+    """(Q,): how many entropies of its pair each path gets, so that counts are in proportion to the
+    weights."""
     pair = batch.path_pair
     slots = np.ones(len(batch.weight), np.int64)
     share = batch.weight * np.diff(batch.pair_start)[pair]
@@ -98,10 +99,10 @@ def _slots(batch: PathBatch) -> Int64:
     for total in range(2, SLOTS + 1):
         if not uneven.any():
             break
-        asked = batch.weight * total
-        count = np.maximum(1, np.rint(asked)).astype(np.int64)
+        exact = batch.weight * total
+        count = np.maximum(1, np.rint(exact)).astype(np.int64)
         off = np.zeros(len(batch.src), bool)
-        off[pair[np.abs(asked - count) > 1e-6]] = True
+        off[pair[np.abs(exact - count) > 1e-6]] = True
         chosen = uneven[pair] & (~off[pair] | (total == SLOTS))
         slots[chosen] = count[chosen]
         uneven &= off

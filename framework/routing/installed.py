@@ -1,4 +1,4 @@
-"""What stands on the switches, and for whom: the state that one update leaves to the next."""
+"""Which rules the switches hold, and for which pairs: the state that one update leaves to the next."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from railweave.framework.model import Fabric, PathBatch, Rule, all_pairs
-from railweave.framework.model.arrays import Bool, Int64, equal_by_value, readonly
+from railweave.framework.model import Fabric, PathBatch, Rule
+from railweave.framework.model.arrays import ArrayNoun, Bool, Int64
+from railweave.framework.routing.batches import unreachable
 from railweave.framework.routing.compiler import INGRESS_PRIORITY, base_rules
 
 NO_TAG = -1
 
 
 @dataclass(frozen=True, eq=False)
-class Installed:
+class Installed(ArrayNoun):
     """The rules in place once the last update is retired, and which ordered pair uses which of them.
 
-    P pairs in the order of `all_pairs`. `tag` (P,): version tag of each, NO_TAG without a path. `batch`: their
+    P pairs, those of `batch`. `tag` (P,): version tag of each, NO_TAG without a path. `batch`: their
     paths; `classes` (Q,): the entropy class of each path. `rules`: the GPUs' base rules first. `use_rule`,
     `use_pair` (U,): rule use_rule[i] serves pair use_pair[i]. `top` (n_gpus,): the highest priority that an
-    ingress rule ever had there. `last_tag`: the tag given last.
+    ingress rule ever had there. `last_tag`: the tag assigned last.
+    `fresh`: how many rules the last compile of all pairs at once came to.
     """
 
     version: int
@@ -32,21 +34,12 @@ class Installed:
     use_pair: Int64
     top: Int64
     last_tag: int
-
-    def __post_init__(self) -> None:
-        for name in ("tag", "classes", "use_rule", "use_pair", "top"):
-            object.__setattr__(self, name, readonly(getattr(self, name), np.int64))
-
-    def __eq__(self, other: object) -> bool:
-        return equal_by_value(self, other)
-
-    __hash__ = None  # type: ignore[assignment]
+    fresh: int
 
     @property
-    def cut_pairs(self) -> Int64:
+    def unreachable(self) -> Int64:
         """(M, 2): the pairs [src, dst] that have no path; their packets are dropped where they enter."""
-        cut = np.flatnonzero(np.diff(self.batch.pair_start) == 0)
-        return np.stack((self.batch.src[cut], self.batch.dst[cut]), axis=1)
+        return unreachable(self.batch)
 
     @property
     def is_ingress(self) -> Bool:
@@ -54,9 +47,8 @@ class Installed:
         return np.array([rule.priority >= INGRESS_PRIORITY for rule in self.rules], bool)
 
 
-def nothing_installed(fabric: Fabric) -> Installed:
-    """Every pair cut off: only the base rules, which drop what hosts send."""
-    src, dst = all_pairs(fabric.n_gpus)
+def nothing_installed(fabric: Fabric, src: Int64, dst: Int64) -> Installed:
+    """Every one of these pairs unreachable: only the base rules, which drop what hosts send."""
     none = np.empty(0, np.int64)
     zeros, links = np.zeros(len(src) + 1, np.int64), np.empty(0, np.int32)
     batch = PathBatch(src, dst, zeros, np.empty(0), zeros[:1], links)
@@ -70,4 +62,5 @@ def nothing_installed(fabric: Fabric) -> Installed:
         np.arange(len(src)),
         np.full(fabric.n_gpus, INGRESS_PRIORITY),
         NO_TAG,
+        fabric.n_gpus,
     )

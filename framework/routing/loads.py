@@ -15,52 +15,45 @@ from railweave.framework.routing.batches import CHUNK, pair_chunks
 
 @dataclass(frozen=True, eq=False)
 class LinkLoads:
-    """`load` (n_links,): in the demand's unit; `cut` (M, 2): pairs [src, dst] that want something and have no
-    path; `unroutable`: how much they want together."""
+    """`load` (n_links,): in the demand's unit; `unreachable` (M, 2): pairs [src, dst] with a demand and no
+    path; `unroutable`: their demand together."""
 
     load: Float
-    cut: Int64
+    unreachable: Int64
     unroutable: float
 
 
 def link_loads(
     fabric: Fabric, table: RouteTable, src: Int64, dst: Int64, amount: Float, *, chunk: int = CHUNK
 ) -> LinkLoads:
-    """Loads of a demand given as pairs: `amount[i]` goes from src[i] to dst[i], split by the paths' weights.
+    """Loads of a demand between pairs: `amount[i]` goes from src[i] to dst[i], split by the paths' weights.
 
     Pairs with src = dst never enter the fabric. Chunks of pairs keep the memory bounded.
     """
     if not (len(src) == len(dst) == len(amount)):
         raise RouteError(f"demand of {len(src)} sources, {len(dst)} destinations and {len(amount)} amounts.")
     outside = np.flatnonzero(src != dst)
-
-    def parts() -> Iterator[tuple[PathBatch, Float]]:
-        for first in range(0, len(outside), chunk):
-            some = outside[first : first + chunk]
-            yield table.paths(src[some], dst[some]), np.asarray(amount[some], np.float64)
-
-    return _sum(fabric, parts())
+    chunks = (outside[first : first + chunk] for first in range(0, len(outside), chunk))
+    return _sum(
+        fabric, ((table.paths(src[at], dst[at]), np.asarray(amount[at], np.float64)) for at in chunks)
+    )
 
 
 def all_to_all_loads(
     fabric: Fabric, table: RouteTable, amount: float = 1.0, *, chunk: int = CHUNK
 ) -> LinkLoads:
     """Loads when every ordered pair exchanges `amount`."""
-
-    def parts() -> Iterator[tuple[PathBatch, Float]]:
-        for src, dst in pair_chunks(table.n_gpus, chunk):
-            yield table.paths(src, dst), np.full(len(src), float(amount))
-
-    return _sum(fabric, parts())
+    chunks = pair_chunks(table.n_gpus, chunk)
+    return _sum(fabric, ((table.paths(src, dst), np.full(len(src), float(amount))) for src, dst in chunks))
 
 
 def _sum(fabric: Fabric, parts: Iterator[tuple[PathBatch, Float]]) -> LinkLoads:
     load, lost = np.zeros(fabric.n_links), 0.0
-    cut = [np.empty((0, 2), np.int64)]
+    lost_pairs = [np.empty((0, 2), np.int64)]
     for batch, amount in parts:
         share = np.repeat(amount, np.diff(batch.pair_start)) * batch.weight
         load += np.bincount(batch.links, np.repeat(share, np.diff(batch.hop_start)), fabric.n_links)
         none = (np.diff(batch.pair_start) == 0) & (amount > 0)
         lost += float(amount[none].sum())
-        cut.append(np.stack((batch.src[none], batch.dst[none]), axis=1))
-    return LinkLoads(load, np.concatenate(cut), lost)
+        lost_pairs.append(np.stack((batch.src[none], batch.dst[none]), axis=1))
+    return LinkLoads(load, np.concatenate(lost_pairs), lost)

@@ -1,4 +1,4 @@
-"""Moving some pairs to new paths under a tag that no packet carries yet, the others left as they are."""
+"""Moves some pairs to new paths under a tag that no packet carries yet, and leaves the others as they are."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from railweave.framework.routing.installed import NO_TAG, Installed
 from railweave.framework.routing.trie import ANY
 
 PRIORITY_LIMIT = 60000
-"""New ingress rules stand above all before them; from here on a NIC's are written anew further down."""
+"""New ingress rules have priorities above all earlier ones; beyond this limit a NIC's rules are rewritten
+below."""
 
 
 def migrate(
@@ -40,10 +41,10 @@ def migrate(
     The others have the same paths in `batch` as before. Packets of a moved pair with an entropy that only its
     old paths had take its new first path until the update is retired, so that a sender may learn late.
     """
-    plan = _Plan(fabric, old, batch, moved, tag)
+    move = _Move(fabric, old, batch, moved, tag)
     positions = np.flatnonzero(moved)
     part = take(batch, positions)
-    fresh, stale = Flows.of(plan.classes[moved[batch.path_pair]]), plan.stale
+    fresh, stale = Flows.of(move.classes[moved[batch.path_pair]]), move.stale
     local = np.full(len(moved), ANY)
     local[positions] = np.arange(len(positions))
     late = Flows(
@@ -54,9 +55,9 @@ def migrate(
     transit_lasting = transit.key_flow < len(fresh.path)
     transit_pair = positions[part.path_pair[flows.path[transit.key_flow]]]
 
-    keys, lasting = plan.ingress()
+    keys, lasting = move.ingress()
     tight = old.top > priority_limit
-    keys = replace(keys, free=keys.free & (~tight[keys.nic] | plan.at_base[keys.pair]))
+    keys = replace(keys, free=keys.free & (~tight[keys.nic] | move.at_base[keys.pair]))
     ingress = ingress_rules(fabric, keys, old.top)
     rules, detour = _lowered(old, ingress.rules, tight)
 
@@ -67,11 +68,13 @@ def migrate(
     keep = ~np.where(old.is_ingress[old.use_rule], rebound[old.use_pair], moved[old.use_pair])
     n_old, n_transit = len(old.rules), len(transit.rules)
     served = lasting & (ingress.key_rule != ANY)
-    use_rule = np.concatenate((
-        old.use_rule[keep],
-        n_old + transit.key_rule[transit_lasting],
-        n_old + n_transit + ingress.key_rule[served],
-    ))  # fmt: skip
+    use_rule = np.concatenate(
+        (
+            old.use_rule[keep],
+            n_old + transit.key_rule[transit_lasting],
+            n_old + n_transit + ingress.key_rule[served],
+        )
+    )
     use_pair = np.concatenate((old.use_pair[keep], transit_pair[transit_lasting], keys.pair[served]))
     everything = (*old.rules, *transit.rules, *rules)
     stays = np.zeros(len(everything), bool)
@@ -87,14 +90,15 @@ def migrate(
         top[rule.switch] = max(top[rule.switch], rule.priority)
     state = Installed(
         version,
-        plan.tags,
+        move.tags,
         batch,
-        plan.classes,
+        move.classes,
         tuple(rule for rule, stay in zip(everything, stays, strict=True) if stay),
         number[use_rule],
         use_pair,
         top,
         tag,
+        old.fresh,
     )
     gone = tuple(rule for rule, stay in zip(everything, stays, strict=True) if not stay)
     return state, RuleUpdate(version, transit.rules, (*detour, *rules), (*gone, *reversed(detour)))
@@ -102,15 +106,15 @@ def migrate(
 
 @dataclass(frozen=True, eq=False)
 class _Stale:
-    """Entropy classes of moved pairs that only their old paths had: `pair` (S,), `entropy` (S,); `routed` (S,):
-    whether the pair has a path now."""
+    """Entropy classes of moved pairs that only their old paths had: `pair` (S,), `entropy` (S,); `routed`
+    (S,): whether the pair has a path now."""
 
     pair: Int64
     entropy: Int64
     routed: Bool
 
 
-class _Plan:
+class _Move:
     """What each pair has after the move."""
 
     def __init__(self, fabric: Fabric, old: Installed, batch: PathBatch, moved: Bool, tag: int) -> None:
@@ -124,7 +128,7 @@ class _Plan:
         before = old.batch.path_pair[old_path] * CLASSES + old.classes[old_path]
         after = batch.path_pair[new_path] * CLASSES + self.classes[new_path]
         pair, entropy = np.divmod(np.setdiff1d(before, after), CLASSES)
-        some = has[pair] | (entropy > 0)  # class 0 of a pair cut off has its key anyway
+        some = has[pair] | (entropy > 0)  # class 0 of an unreachable pair has its key anyway
         self.stale = _Stale(pair[some], entropy[some], has[pair[some]])
         self.at_base = np.zeros(len(moved), bool)
         self.at_base[old.use_pair[old.use_rule < fabric.n_gpus]] = True
@@ -173,11 +177,12 @@ def _first_paths(batch: PathBatch, classes: Int64) -> Int64:
 def _lowered(
     old: Installed, rules: tuple[Rule, ...], tight: Bool
 ) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
-    """The ingress rules to keep, and copies that go before them and are removed at the end, from the top down.
+    """The ingress rules to keep, and copies that go before them and are removed at the end, from the top
+    down.
 
-    Where a NIC's priorities run out its new rules serve every packet of its host, so that they may stand in any
-    gap further down as long as the copies above all others are there: the copies take over one by one, the old
-    rules go, and then the copies from the lowest up, each leaving its packets to its twin below.
+    Where a NIC's priorities run out its new rules serve every packet of its host, so that they fit in any gap
+    further down as long as the copies above all others are installed: the copies take over one by one, the
+    old rules are removed, and then the copies from the lowest up, each leaving its packets to its twin below.
     """
     detour = tuple(rule for rule in rules if tight[rule.switch])
     if not detour:

@@ -1,9 +1,9 @@
 """The shortest rule list for packet fields in a given order.
 
-The keys become a trie, in which a rule is a node: the fields down to it must match, those below are any, and the
-deeper rule counts. The shortest list is found as for routing tables (Draves, King, Venkatachary and Zill,
-"Constructing optimal IP routing tables", INFOCOM 1999), with fan-out by value, keys that never occur left out, and
-keys that need no rule. All switches are worked on at once, each a root of its own.
+The keys become a trie, in which a rule is a node: the fields down to it must match, those below are any, and
+the deeper rule counts. The shortest list is computed as for routing tables (Draves, King, Venkatachary and
+Zill, "Constructing optimal IP routing tables", INFOCOM 1999), with fan-out by value, keys that never occur
+left out, and keys that need no rule. All switches are worked on at once, each a root of its own.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from numpy.typing import NDArray
 from railweave.framework.model.arrays import Bool, Int64
 
 ANY = -1
-"""In a rule: this field is not looked at. Among costs and rule numbers: none."""
+"""In a rule: this field is not matched. Among costs and rule numbers: none."""
 
 NEVER = 1 << 40
 
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """What must come out: K keys of K switches' packets.
+    """The required forwarding: K keys of K switches' packets.
 
-    `fields`: F arrays (K,), values of the fields that rules may match. `entropy` (K,): a class of the UDP source port;
-    class 0 is every port without a class of its own, so rules reach it only by not looking. `action` (K,).
-    `free` (K,): keys that rules of lower priority already serve rightly; a new rule need not match them.
+    `fields`: F arrays (K,), values of the fields that rules may match. `entropy` (K,): a class of the UDP
+    source port; class 0 is every port without a class of its own, so rules reach it only by not matching the
+    port. `action` (K,). `free` (K,): keys that rules of lower priority already serve rightly; a new rule need
+    not match them.
     """
 
     switch: Int64
@@ -45,9 +46,9 @@ class Keys:
 
 @dataclass(frozen=True, eq=False)
 class RuleList:
-    """R rules: `fields` (R, F) and `entropy` (R,) hold a value or ANY; of the rules that match, the one of the
-    highest `level` counts. Rules of one level on one switch never overlap. `key_rule` (K,): the rule that serves
-    each key, or ANY for free keys left to what lies below."""
+    """R rules: `fields` (R, F) and `entropy` (R,) hold a value or ANY; of the rules that match, the one of
+    the highest `level` counts. Rules of one level on one switch never overlap. `key_rule` (K,): the rule that
+    serves each key, or ANY for free keys left to what lies below."""
 
     switch: Int64
     level: Int64
@@ -73,9 +74,10 @@ def pack(columns: Sequence[NDArray[np.generic]]) -> Int64:
 
 @dataclass(eq=False)
 class _Level:
-    """The nodes of one depth. `first`: a key of each; `parent`: its node one depth up; `silent`: whether the node
-    does best without a default where nothing above it has one; `good`: its best defaults, as node * n_actions +
-    action, ascending; `open_cost`, `own_cost`: rules of its subtree without and with a default of its own."""
+    """The nodes of one depth. `first`: a key of each; `parent`: its node one depth up; `silent`: whether the
+    node does best without a default where nothing above it has one; `good`: its best defaults, as node *
+    n_actions + action, ascending; `open_cost`, `own_cost`: rules of its subtree without and with a default of
+    its own."""
 
     first: Int64
     parent: Int64
@@ -109,7 +111,8 @@ class Trie:
         self._count(np.flatnonzero(begins))
 
     def _count(self, first: Int64) -> None:
-        """The costs of all nodes, from the leaves up. `first`: where each leaf begins among the sorted keys."""
+        """The costs of all nodes, from the leaves up. `first`: where each leaf begins among the sorted
+        keys."""
         keys, leaves = self.keys, self.levels[-1]
         action = keys.action[leaves.first]
         clash = action[self.leaf] != keys.action[self.sorted]
@@ -126,7 +129,8 @@ class Trie:
             self._fold(self.levels[depth], self.levels[depth - 1], by_entropy=last)
 
     def _fold(self, below: _Level, above: _Level, *, by_entropy: bool) -> None:
-        """Costs of the nodes one depth up. A default saves one rule in each child whose best defaults hold it."""
+        """Costs of the nodes one depth up. A default saves one rule in each child whose best defaults hold
+        it."""
         n = len(above.first)
         node, action = np.divmod(below.good, self.n_actions)
         good = below.parent[node] * self.n_actions + action
@@ -154,8 +158,8 @@ class Trie:
         above.open_cost = np.where(above.silent, open_sum, above.own_cost)
 
     def costs(self, n_switches: int) -> Int64:
-        """(n_switches,): rules each switch needs in this order; NEVER where it cannot tell the keys apart, or has
-        no keys here."""
+        """(n_switches,): rules each switch needs in this order; NEVER where it cannot distinguish the keys,
+        or has no keys here."""
         root = self.levels[0]
         switch = self.keys.switch[root.first]
         total = np.bincount(switch, root.open_cost, n_switches).astype(np.int64)
@@ -164,28 +168,28 @@ class Trie:
         return total
 
     def total(self) -> int:
-        """Rules of all switches together, as if no keys had to be told apart further."""
+        """Rules of all switches together, as if no keys had to be distinguished further."""
         return int(self.levels[0].open_cost.sum())
 
     def rules(self) -> RuleList:
         """The rules, from the root down; a node takes a default of its own unless the one above will do."""
         rule = np.full(1, ANY)
-        held = np.full(1, ANY)
+        inherited = np.full(1, ANY)
         parts: list[tuple[Int64, Int64, Int64, Int64, Int64]] = []
         n_rules = 0
         for depth, level in enumerate(self.levels):
-            rule, held = rule[level.parent], held[level.parent]
-            at = np.searchsorted(level.good, np.arange(len(held)) * self.n_actions + held)
+            rule, inherited = rule[level.parent], inherited[level.parent]
+            at = np.searchsorted(level.good, np.arange(len(inherited)) * self.n_actions + inherited)
             fits = (
                 level.good[np.minimum(at, len(level.good) - 1)]
-                == np.arange(len(held)) * self.n_actions + held
+                == np.arange(len(inherited)) * self.n_actions + inherited
             )
-            own = np.flatnonzero(np.where(held == ANY, ~level.silent, ~fits))
+            own = np.flatnonzero(np.where(inherited == ANY, ~level.silent, ~fits))
             begin = np.searchsorted(level.good, own * self.n_actions)
-            held[own] = level.good[begin] % self.n_actions
+            inherited[own] = level.good[begin] % self.n_actions
             rule[own] = n_rules + np.arange(len(own))
             n_rules += len(own)
-            parts.append(self._emit(depth, level.first[own], held[own]))
+            parts.append(self._emit(depth, level.first[own], inherited[own]))
         key_rule = np.empty(len(self.leaf), np.int64)
         key_rule[self.sorted] = rule[self.leaf]
         switch, depth_, fields, entropy, action = (np.concatenate(c) for c in zip(*parts, strict=True))

@@ -1,10 +1,10 @@
-"""From one route table to the next without losing a packet or mixing two tables on its way.
+"""From one route table to the next without losing a packet or sending one by two tables.
 
 Per-packet consistency by version tags in two phases (Reitblatt, Foster, Rexford, Schlesinger and Walker,
 "Abstractions for network update", SIGCOMM 2012), but for the changed pairs only: their transit rules are
-installed under a tag that no packet carries, then their ingress rules switch them over, and what no pair uses
-any more goes once the packets under way have drained. Updates are to be retired in their order, each at the
-latest GUARD updates on.
+installed under a tag that no packet carries, then their ingress rules switch them over, and rules that no
+pair uses any more are removed once the packets in flight have drained. Updates are retired in order, each at
+the latest GUARD updates on.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from railweave.framework.model import EntropyTable, Fabric, RouteTable, Rule, RuleUpdate
-from railweave.framework.model.arrays import Int64
-from railweave.framework.routing.batches import all_paths, same_paths
+from railweave.framework.model import EntropyTable, Fabric, PathBatch, RuleUpdate
+from railweave.framework.model.arrays import Bool
 from railweave.framework.routing.compiler import compile_batch
 from railweave.framework.routing.entropy import entropy_table
 from railweave.framework.routing.installed import Installed, nothing_installed
 from railweave.framework.routing.migrate import migrate
 
 TAGS = 62
-"""Version tags 1..62 are given in turn. 0 is that of the first table, 63 that of probe trains."""
+"""Version tags 1..62 are assigned in turn. 0 is that of the first table, 63 that of probe trains."""
 
 GUARD = 8
 """How many of the next tags are kept free of pairs, so that the rules of as many updates may linger."""
@@ -31,37 +30,39 @@ BLOAT = 1.5
 """How many times the rules of a fresh compile may be in place before all pairs are compiled afresh."""
 
 
-def initial(fabric: Fabric, table: RouteTable) -> tuple[Installed, tuple[Rule, ...], EntropyTable]:
-    """The first state, all its rules, and what senders need; every pair has tag 0."""
-    batch = all_paths(table)
+def initial(fabric: Fabric, batch: PathBatch, version: int = 0) -> tuple[Installed, EntropyTable]:
+    """The first state, with all its rules, for the pairs of `batch`, and what senders need; every pair has
+    tag 0."""
     everyone = np.ones(len(batch.src), bool)
-    state, _ = migrate(fabric, nothing_installed(fabric), batch, everyone, 0, table.version)
-    return state, state.rules, entropy_table(fabric, table.version, batch, state.classes)
+    state, _ = migrate(fabric, nothing_installed(fabric, batch.src, batch.dst), batch, everyone, 0, version)
+    return replace(state, fresh=len(state.rules)), entropy_table(fabric, version, batch, state.classes)
 
 
 def plan(
-    fabric: Fabric, installed: Installed, table: RouteTable
-) -> tuple[Installed, RuleUpdate, EntropyTable, Int64]:
-    """The state after the update to `table`, the update, what senders need once it is applied, and (M, 2) the
-    pairs [src, dst] whose paths change. Pairs without a path are in the state's `cut_pairs`.
+    fabric: Fabric, installed: Installed, batch: PathBatch, changed: Bool, version: int
+) -> tuple[Installed, RuleUpdate, EntropyTable]:
+    """The state after the update to the paths of `batch`, the update, and what senders need once it is
+    applied.
 
-    Unchanged pairs keep their rules, but for two cases: those whose tag is next in turn but GUARD move along to
-    the new tag; and if the rules came to more than BLOAT times those of a fresh compile, all pairs do.
+    `changed` (P,): the pairs whose paths differ from the installed ones; pairs without a path are in the
+    state's `unreachable`. Unchanged pairs keep their rules, but for two cases: those whose tag is next in
+    turn but GUARD move along to the new tag; and if the rules came to more than BLOAT times those of a fresh
+    compile, all pairs do. A fresh compile takes long, so it is only made once the rules exceed the last one's
+    count by as much.
     """
-    batch = all_paths(table)
-    changed = ~same_paths(installed.batch, batch)
     if not changed.any():
-        state = replace(installed, version=table.version, batch=batch)
-        update = RuleUpdate(table.version, (), (), ())
-    else:
-        tag = _after(installed.last_tag, 1)
-        moved = changed | (installed.tag == _after(tag, GUARD))
-        state, update = migrate(fabric, installed, batch, moved, tag, table.version)
-        if not moved.all() and len(state.rules) > BLOAT * len(compile_batch(fabric, batch)):
+        state, update = replace(installed, version=version, batch=batch), RuleUpdate(version, (), (), ())
+        return state, update, entropy_table(fabric, version, batch, state.classes)
+    tag = _after(installed.last_tag, 1)
+    moved = changed | (installed.tag == _after(tag, GUARD))
+    state, update = migrate(fabric, installed, batch, moved, tag, version)
+    if len(state.rules) > BLOAT * state.fresh:
+        state = replace(state, fresh=len(compile_batch(fabric, batch)))
+        if len(state.rules) > BLOAT * state.fresh and not moved.all():
             everyone = np.ones(len(moved), bool)
-            state, update = migrate(fabric, installed, batch, everyone, tag, table.version)
-    pairs = np.stack((batch.src[changed], batch.dst[changed]), axis=1)
-    return state, update, entropy_table(fabric, table.version, batch, state.classes), pairs
+            state, update = migrate(fabric, installed, batch, everyone, tag, version)
+            state = replace(state, fresh=len(state.rules))
+    return state, update, entropy_table(fabric, version, batch, state.classes)
 
 
 def _after(tag: int, steps: int) -> int:

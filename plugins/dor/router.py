@@ -2,48 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from railweave.framework.errors import HealthError
-from railweave.framework.hookspecs import Configurable, Explanation, NodeName
+from railweave.framework.hookspecs import Explanation, NodeName, Router
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
 from railweave.framework.model.arrays import Int64
-from railweave.framework.parameters import Value
 from railweave.framework.routing.batches import whole_sources
-from railweave.plugins.dor.decision import Decision, explained, signed
-from railweave.plugins.dor.displacement import Displacements
-from railweave.plugins.dor.lattice import SERVES, Lattice
-from railweave.plugins.dor.paths import batch_from, batch_of, dimension_ways, marked_before
+from railweave.framework.routing.torus.displacement import Displacements, signed_text, ties
+from railweave.framework.routing.torus.lattice import REQUIRES, Lattice, letters
+from railweave.framework.routing.torus.legs import (
+    batch_from,
+    batch_of,
+    dimension_legs,
+    dimension_order,
+    marked_before,
+)
 
 
-class DimensionOrder(Configurable):
-    """One static path per pair: axis by axis, the longest first, each the shorter way round its ring.
+class DimensionOrder(Router):
+    """One static path per pair: axis by axis, the longest first, each in the shorter direction of its ring.
 
-    Axes of equal length go in the order x, y, z. Two virtual channels with a dateline on every ring keep it free
-    of deadlock. Scores do not matter; a pair whose path crosses a link that is down is cut off (wfr goes around).
-    Source: Zu et al., "Resiliency at Scale", NSDI'24.
+    Axes of equal length go in the order x, y, z. Two virtual channels with a dateline on every ring keep it
+    free of deadlock. Scores do not matter; a pair whose path crosses a link that is down becomes unreachable
+    (wfr avoids such links). Source: Zu et al., "Resiliency at Scale", NSDI'24.
     """
 
-    summary = "dimension order on tori: longest axis first, shorter way round, ties by parity; two channels"
-    serves: tuple[str, ...] = SERVES
-    damped: bool = False
-
-    def configured(self, options: Mapping[str, Value]) -> DimensionOrder:
-        return self
+    summary = "dimension order on tori: longest axis first, shorter direction, ties by parity; two channels"
+    requires = REQUIRES
 
     def promises(self, fabric: Fabric) -> tuple[str, ...]:
         """Two channels with a dateline keep it free of deadlock; a broken path is not replaced."""
         return ("deadlock-free",)
 
     def routes(self, fabric: Fabric, health: HealthSnapshot) -> RouteTable:
-        """A table that computes the paths of the pairs it is asked about.
+        """A table that computes the paths of the pairs requested.
 
         Raises UnsupportedFabricError for other fabrics, HealthError for a snapshot of another fabric.
         """
-        lattice = Lattice.of(fabric, "dor")
-        check_health(fabric, health)
+        lattice = Lattice.of(fabric, health, "dor")
         displacements, order = Displacements(lattice), dimension_order(lattice.shape)
         dead = marked_before(lattice.rings, health.down) if health.down.any() else None
 
@@ -51,40 +47,35 @@ class DimensionOrder(Configurable):
             sources = whole_sources(fabric.n_gpus, src, dst) if dead is None and lattice.is_plain else None
             if sources is not None:
                 return batch_from(lattice, displacements, order, src, dst, sources)
-            ways = dimension_ways(lattice, displacements, order, src, dst)
-            reachable = None if dead is None else ~ways.crosses(dead)
+            legs = dimension_legs(lattice, displacements, order, src, dst)
+            reachable = None if dead is None else ~legs.crosses(dead)
             if (src == dst).any():
                 reachable = (src != dst) if reachable is None else reachable & (src != dst)
-            return batch_of(lattice.rings, src, dst, ways, reachable)
+            return batch_of(lattice.rings, src, dst, legs, reachable)
 
         return RouteTable("dor", health.version, fabric.n_gpus, resolve)
-
-    def decide(self, fabric: Fabric, health: HealthSnapshot, src: int, dst: int) -> Decision:
-        """What `routes` answers for one pair, with its reasons. Raises RouteError for a GPU that is not there."""
-        lattice = Lattice.of(fabric, "dor")
-        table = self.routes(fabric, health)
-        return explained(fabric, health, lattice, dimension_order(lattice.shape), table, src, dst)
 
     def explain(
         self, fabric: Fabric, health: HealthSnapshot, src: int, dst: int, name: NodeName
     ) -> Explanation:
-        """The order of the axes, the way round each, and what decided ties. Raises as `decide` does."""
-        found = self.decide(fabric, health, src, dst)
-        return Explanation(
-            found.why,
-            {"order": found.order, "displacement": signed(found.displacement), "ties": found.ties,
-             "blocked": found.blocked},
-        )  # fmt: skip
-
-
-def dimension_order(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The axes from the longest to the shortest; equal ones in the order x, y, z."""
-    return tuple(int(axis) for axis in np.argsort([-length for length in shape], kind="stable"))
-
-
-def check_health(fabric: Fabric, health: HealthSnapshot) -> None:
-    """Raises HealthError for a snapshot of another fabric."""
-    if len(health.down) != fabric.n_links:
-        raise HealthError(
-            f"health of {len(health.down)} links does not belong to this {fabric.kind} of {fabric.n_links}."
-        )
+        """The order of the axes, the direction on each, what decided ties, and the links of the path by rule
+        that are down. Raises RouteError for a GPU that is not there, otherwise as `routes` does."""
+        fabric.check_gpus(src, dst)
+        lattice = Lattice.of(fabric, health, "dor")
+        displacements, order = Displacements(lattice), dimension_order(lattice.shape)
+        a, b = np.array([src]), np.array([dst])
+        by_rule = batch_of(lattice.rings, a, b, dimension_legs(lattice, displacements, order, a, b)).links
+        blocked = [fabric.link_name(int(link)) for link in by_rule[health.down[by_rule]]]
+        if src == dst:
+            why = "same GPU"
+        elif blocked:
+            why = f"unreachable: the path by rule crosses {', '.join(blocked)}, which is down"
+        else:
+            why = f"{letters(order)}: the longest axis first, the shorter direction of each"
+        facts = {
+            "order": letters(order),
+            "displacement": signed_text(displacements.of(a, b)),
+            "ties": ties(lattice, displacements, src, dst),
+            "blocked": blocked,
+        }
+        return Explanation(why, facts)

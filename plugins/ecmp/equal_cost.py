@@ -12,17 +12,15 @@ from railweave.framework.model.arrays import Bool, Int64
 from railweave.framework.routing.batches import spread, starts
 
 CELLS = 1 << 21
-"""Destinations x links looked at in one go; bounds the memory."""
+"""Destinations x links worked on at a time; bounds the memory."""
 
 FAR = np.iinfo(np.int64).max // 4
-
-UNUSED = "unused"
-"""Kind of links that exist because a cable has two ends, but carry nothing."""
 
 
 @dataclass(frozen=True)
 class NextHops:
-    """State = position of a destination x n_nodes + node; it may take `link[start[state] : start[state + 1]]`."""
+    """State = position of a destination x n_nodes + node; it may take `link[start[state] : start[state +
+    1]]`."""
 
     n_nodes: int
     start: Int64
@@ -32,14 +30,14 @@ class NextHops:
 class EqualCost:
     """Searches backwards from destinations over the links that are up.
 
-    The cost of a path: first the GPUs it passes through, then its hops. So no server forwards where switches can
-    do it (rail-optimised: across rails by the spines), yet dr and rd stay where nothing else is there (rail-only).
+    The cost of a path: first the GPUs it passes through, then its hops. So no server forwards where switches
+    can do it (rail-optimised: across rails by the spines), yet dr and rd stay where nothing else is there
+    (rail-only).
     """
 
     def __init__(self, fabric: Fabric, down: Bool) -> None:
         n = self._n = fabric.n_nodes
-        idle = fabric.kinds.index(UNUSED) if UNUSED in fabric.kinds else -1
-        up = np.flatnonzero(~down & (fabric.link_kind != idle))
+        up = np.flatnonzero(~down & fabric.usable)
         through_gpu = (fabric.link_src[up] < fabric.n_gpus) & (len(fabric.groups) > 1)
         cost = 1 + np.where(through_gpu, n, 0)
         src, dst = fabric.link_src[up].astype(np.int64), fabric.link_dst[up].astype(np.int64)
@@ -49,13 +47,13 @@ class EqualCost:
         self._into_start = np.searchsorted(dst[arriving], np.arange(n + 1))
 
     def towards(self, dst: Int64) -> Iterator[tuple[Int64, Int64, NextHops]]:
-        """In blocks of destinations: (rows, states, next hops), rows the positions in `dst` that belong to it and
-        states (rows,) the states of their destinations x node 0."""
+        """In blocks of destinations: (rows, states, next hops), rows the positions in `dst` that belong to it
+        and states (rows,) the states of their destinations x node 0."""
         ends, which = np.unique(dst, return_inverse=True)
         block = max(1, CELLS // max(1, len(self._out[0])))
         by_end = np.argsort(which, kind="stable")
-        cuts = np.searchsorted(which[by_end], np.arange(0, len(ends) + block, block))
-        for first, low, high in zip(range(0, len(ends), block), cuts, cuts[1:], strict=False):
+        bounds = np.searchsorted(which[by_end], np.arange(0, len(ends) + block, block))
+        for first, low, high in zip(range(0, len(ends), block), bounds, bounds[1:], strict=False):
             rows = by_end[low:high]
             hops = self._next_hops(ends[first : first + block])
             yield rows, (which[rows] - first) * self._n, hops
@@ -80,8 +78,8 @@ class EqualCost:
             count = self._into_start[node + 1] - self._into_start[node]
             link = spread(self._into_start[node], count)
             state = np.repeat(changed - node, count) + into_src[link]
-            found = np.repeat(left[changed], count) + into_cost[link]
-            better = found < left[state]
-            np.minimum.at(left, state[better], found[better])
+            cost = np.repeat(left[changed], count) + into_cost[link]
+            better = cost < left[state]
+            np.minimum.at(left, state[better], cost[better])
             changed = np.unique(state[better])
         return left.reshape(len(ends), n)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from railweave.framework.addressing import ENTROPY_BASE, ROCE_PORT, ipv4
 from railweave.framework.model import Fabric
+from railweave.framework.model.addressing import ENTROPY_BASE, ROCE_PORT, ipv4
 from railweave.framework.model.arrays import Int64
 
 UInt64 = NDArray[np.uint64]
@@ -15,10 +15,12 @@ PORTS = ENTROPY_BASE << 16 | ROCE_PORT
 
 
 class FlowHash:
-    """Hashes the five-tuple of each pair's one flow (addresses, UDP, port ENTROPY_BASE to 4791) at each switch.
+    """Hashes the five-tuple of each pair's one flow (addresses, UDP, port ENTROPY_BASE to 4791) at each
+    switch.
 
     `seed` is the operator's; with `salted` every switch mixes its own number in, without it all switches pick
-    alike, and a flow that took the first of two at one switch takes the first of two at the next: polarisation.
+    alike, and a flow that took the first of two at one switch takes the first of two at the next:
+    polarisation.
     """
 
     def __init__(self, fabric: Fabric, seed: int, salted: bool) -> None:
@@ -38,8 +40,8 @@ class FlowHash:
 
 
 def _mixed(x: UInt64) -> UInt64:
-    """A bijection of 64 bits in which every bit moves every other. Source: Steele, Lea and Flood, "Fast splittable
-    pseudorandom number generators", OOPSLA 2014 (its mix64, variant 13)."""
+    """A bijection of 64 bits in which every bit moves every other. Source: Steele, Lea and Flood, "Fast
+    splittable pseudorandom number generators", OOPSLA 2014 (its mix64, variant 13)."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

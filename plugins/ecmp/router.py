@@ -3,46 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
-from railweave.framework.errors import HealthError, RouteError
-from railweave.framework.hookspecs import Explanation, NodeName
-from railweave.framework.model import Fabric, HealthSnapshot, Path, PathBatch, RouteTable
+from railweave.framework.hookspecs import Explanation, NodeName, Router
+from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
 from railweave.framework.model.arrays import Bool, Int32, Int64
 from railweave.framework.parameters import Parameter, Value
 from railweave.plugins.ecmp.equal_cost import EqualCost, NextHops
 from railweave.plugins.ecmp.hashing import FlowHash
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What one switch had to choose from, as link names, and which it took."""
-
-    node: str
-    options: tuple[str, ...]
-    taken: str
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """The choice for one pair: what every switch on the way picked; `path` None when cut off."""
-
-    src: int
-    dst: int
-    choices: tuple[Choice, ...]
-    why: str
-    path: Path | None
-
-
-class Ecmp:
+class Ecmp(Router):
     """One path per pair: at every switch a hash of the flow picks among the equal-cost next hops that are up.
 
-    The cost is the GPUs passed through, then the hops. Two flows may be hashed onto one link while another stands
-    idle: that is the point of this baseline. On rail-optimised fabrics it is the leaf's choice of a spine.
-    Sources: RFC 2992 (hash over next hops); Zhang et al., "Hashing linearity enables relative path control in
-    data centers", ATC 2021 (polarisation).
+    The cost is the GPUs passed through, then the hops. Two flows may be hashed onto one link while another
+    stands idle: that is the point of this baseline. On rail-optimised fabrics it is the leaf's choice of a
+    spine. Sources: RFC 2992 (hash over next hops); Zhang et al., "Hashing linearity enables relative path
+    control in data centers", ATC 2021 (polarisation).
     """
 
     summary = "equal-cost paths, one per pair by a hash as in switches: collisions and all"
@@ -50,8 +28,6 @@ class Ecmp:
         Parameter("seed", 1, "count", "seed of the hash", minimum=0, maximum=2**63 - 1),
         Parameter("salted", True, "bool", "every switch hashes differently; false: all alike (polarisation)"),
     )
-    serves: tuple[str, ...] = ("*",)
-    damped: bool = False
 
     def __init__(self, seed: int = 1, salted: bool = True) -> None:
         self._seed, self._salted = seed, salted
@@ -60,18 +36,15 @@ class Ecmp:
         return Ecmp(int(options["seed"]), bool(options["salted"]))
 
     def promises(self, fabric: Fabric) -> tuple[str, ...]:
-        """Whoever the fabric still joins is reached. It knows no virtual channels."""
+        """Every pair that the fabric still joins is reached. It knows no virtual channels."""
         return ("reroutes",)
 
     def routes(self, fabric: Fabric, health: HealthSnapshot) -> RouteTable:
-        """A table that searches from the destinations it is asked about.
+        """A table that searches from the destinations of the pairs requested.
 
         Raises HealthError for a snapshot of another fabric.
         """
-        if len(health.down) != fabric.n_links:
-            raise HealthError(
-                f"health of {len(health.down)} links does not belong to this {fabric.kind} of {fabric.n_links}."
-            )
+        health.check_fits(fabric)
         search, flow_hash = EqualCost(fabric, health.down), FlowHash(fabric, self._seed, self._salted)
 
         def resolve(src: Int64, dst: Int64) -> PathBatch:
@@ -91,43 +64,32 @@ class Ecmp:
 
         return RouteTable("ecmp", health.version, fabric.n_gpus, resolve)
 
-    def decide(self, fabric: Fabric, health: HealthSnapshot, src: int, dst: int) -> Decision:
-        """What `routes` answers for one pair, with its reasons. Raises RouteError for a GPU that is not there."""
-        for gpu in (src, dst):
-            if not 0 <= gpu < fabric.n_gpus:
-                raise RouteError(f"there is no GPU {gpu}; this {fabric.kind} has 0..{fabric.n_gpus - 1}.")
-        if src == dst:
-            return Decision(src, dst, (), "same GPU", None)
-        paths = self.routes(fabric, health).path(src, dst)
-        if not paths:
-            return Decision(src, dst, (), "cut off: no path over links that are up", None)
-        *_, (_, _, hops) = EqualCost(fabric, health.down).towards(np.array([dst]))
-        choices = []
-        for link in paths[0].links:
-            node = int(fabric.link_src[link])
-            options = hops.link[hops.start[node] : hops.start[node + 1]]
-            names = tuple(fabric.link_name(int(option)) for option in options)
-            choices.append(Choice(fabric.node_name(node), names, fabric.link_name(link)))
-        ways = int(np.prod([len(choice.options) for choice in choices]))
-        why = "the only path of least cost" if ways == 1 else (
-            f"hash of the flow at every switch with a choice (seed {self._seed}, "
-            f"{'salted by switch' if self._salted else 'all switches alike'})"
-        )  # fmt: skip
-        return Decision(src, dst, tuple(choices), why, paths[0])
-
     def explain(
         self, fabric: Fabric, health: HealthSnapshot, src: int, dst: int, name: NodeName
     ) -> Explanation:
-        """What each switch had to choose from and which it took. Raises as `decide` does."""
-        found = self.decide(fabric, health, src, dst)
-        choices = [
-            f"{name(fabric.node_ids[one.node])}: {one.taken}, of {', '.join(one.options)}"
-            for one in found.choices
-            if len(one.options) > 1
-        ]
-        return Explanation(
-            found.why, {"seed": self._seed, "salted": str(self._salted).lower(), "choices": choices}
-        )
+        """What each switch had to choose from and which it took. Raises RouteError for a GPU that is not
+        there, otherwise as `routes` does."""
+        fabric.check_gpus(src, dst)
+        table = self.routes(fabric, health)
+        paths = table.path(src, dst) if src != dst else ()
+        choices: list[str] = []
+        if paths:
+            *_, (_, _, hops) = EqualCost(fabric, health.down).towards(np.array([dst]))
+            for link in paths[0].links:
+                node = int(fabric.link_src[link])
+                options = hops.link[hops.start[node] : hops.start[node + 1]]
+                if len(options) > 1:
+                    names = ", ".join(fabric.link_name(int(option)) for option in options)
+                    choices.append(f"{name(node)}: {fabric.link_name(link)}, of {names}")
+        salt = "salted by switch" if self._salted else "all switches alike"
+        why = f"hash of the flow at every switch with a choice (seed {self._seed}, {salt})"
+        if src == dst:
+            why = "same GPU"
+        elif not paths:
+            why = "unreachable: no path over links that are up"
+        elif not choices:
+            why = "the only path of least cost"
+        return Explanation(why, {"seed": self._seed, "salted": str(self._salted).lower(), "choices": choices})
 
 
 def _walk(

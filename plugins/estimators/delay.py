@@ -15,12 +15,14 @@ from railweave.framework.parameters import Parameter, Value
 class Delay:
     """h = (1 - loss) T0 / T with T0 = L/C + l and T = (Q + L)/C' + l; 0 for a link that is down.
 
-    L wire bytes of a full packet, C and l the link's rate and latency, Q its smoothed queue, C' the rate it was
-    last seen to serve while backlogged (C before any evidence). C' is what keeps an emptied slow link low.
+    L wire bytes of a full packet, C and l the link's rate and latency, Q its smoothed queue, C' the rate it
+    was last seen to serve while backlogged (C before any evidence). C' is what keeps an emptied slow link
+    low.
 
-    Busy is not sick: senders keep their own windows waiting on healthy links too, and a rail that carries the
-    traffic of two would score below a slow one that carries none. So of Q only what exceeds the windows counts:
-    `allowance` full packets or `allowance_time` at line rate, whichever is more. 0 and 0 give the plain formula.
+    A busy link is not a degraded one: senders keep their windows queued on healthy links too, and a rail that
+    carries the traffic of two would score below a slow one that carries none. So of Q only what exceeds the
+    windows counts: `allowance` full packets or `allowance_time` at line rate, whichever is more. 0 and 0 give
+    the plain formula.
     """
 
     summary = "delay at line rate over delay now: queue beyond the senders' windows, and service rate"

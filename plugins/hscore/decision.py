@@ -1,4 +1,4 @@
-"""Why one pair goes the way it does."""
+"""Why one pair takes the path it does."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy as np
 
 from railweave.framework.model import Path
 from railweave.framework.model.health import EQUAL_WITHIN
-from railweave.plugins.hscore.choose import direct, score_of
-from railweave.plugins.hscore.links import DR, DRD, KINDS, NONE, RD, RDR, D, R, RailLinks, whole
-from railweave.plugins.hscore.scores import Scores
+from railweave.framework.routing.rails.choice import direct, score_of
+from railweave.framework.routing.rails.links import DR, DRD, KINDS, NONE, RD, RDR, D, R, RailLinks, whole
+from railweave.framework.routing.rails.scores import Scores
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """The choice for one pair and what it was made of.
 
-    `kind` one of none, d, r, rd, dr, drd, rdr; `rail` the remote rail of a drd-path; `score` the product of the
-    element scores crossed, 0 when cut off. `gamma_src`, `gamma_dst` the h-ratios; `m` the threshold of the
-    Remote Rail Theorem (+inf where no remote rail is asked for), `bar` = m x margin; `routable` the rails
-    above the bar, worst first; `direct_scores` what the pair's paths without a remote rail score; `why` the
-    rule that decided; `path` the links, None when cut off.
+    `kind` one of none, d, r, rd, dr, drd, rdr; `rail` the remote rail of a drd-path; `score` the product of
+    the element scores crossed, 0 when unreachable. `gamma_src`, `gamma_dst` the h-ratios; `m` the threshold
+    of the Remote Rail Theorem (+inf where no remote rail is considered), `bar` = m x margin; `routable` the
+    rails above the bar, worst first; `direct_scores` what the pair's paths without a remote rail score; `why`
+    the rule that decided; `path` the links, None when unreachable.
     """
 
     src: int
@@ -48,7 +48,8 @@ def explained(
     detour: bool,
     rail_name: Callable[[int], str] = "rail {}".format,
 ) -> Decision:
-    """The decision behind `chosen` = (kind, via) for `pair` = (src, dst); `rail_name` is how `why` calls a rail."""
+    """The decision behind `chosen` = (kind, via) for `pair` = (src, dst); `rail_name` is how `why` calls a
+    rail."""
     src, dst = np.array([pair[0]]), np.array([pair[1]])
     kind, via = np.array([chosen[0]]), np.array([chosen[1]])
     m = float(scores.thresholds(src, dst, detour)[0])
@@ -62,12 +63,20 @@ def explained(
     hops = links.hops(src, dst, kind, via)[0]
     path = Path(tuple(int(link) for link in hops if link >= 0)) if chosen[0] != NONE else None
     return Decision(
-        src=pair[0], dst=pair[1], kind=KINDS[chosen[0]], rail=chosen[1] if chosen[0] == DRD else None,
+        src=pair[0],
+        dst=pair[1],
+        kind=KINDS[chosen[0]],
+        rail=chosen[1] if chosen[0] == DRD else None,
         score=float(score_of(scores, src, dst, kind, via)[0]),
-        gamma_src=float(scores.gamma[pair[0]]), gamma_dst=float(scores.gamma[pair[1]]),
-        m=m, bar=bar, routable=routable, direct_scores=direct_scores,
-        why=_why(links, scores, pair, chosen, routable, rule, rail_name), path=path,
-    )  # fmt: skip
+        gamma_src=float(scores.gamma[pair[0]]),
+        gamma_dst=float(scores.gamma[pair[1]]),
+        m=m,
+        bar=bar,
+        routable=routable,
+        direct_scores=direct_scores,
+        why=_why(links, scores, pair, chosen, routable, rule, rail_name),
+        path=path,
+    )
 
 
 def _why(
@@ -82,7 +91,11 @@ def _why(
     kind, via = chosen
     src, dst = np.array([pair[0]]), np.array([pair[1]])
     if kind == NONE:
-        return "same GPU" if pair[0] == pair[1] else "cut off: every path crosses a dead link or a score of 0"
+        return (
+            "same GPU"
+            if pair[0] == pair[1]
+            else "unreachable: every path crosses a dead link or a score of 0"
+        )
     if kind == DRD and via in routable:
         skipped = routable[: routable.index(via)]
         return f"best fit: the lowest usable rail above the bar, {rail_name(via)}" + (

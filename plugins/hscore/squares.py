@@ -1,4 +1,5 @@
-"""All pairs of whole sources: a square of domains x rails for each instead of a list, so that rows share look-ups."""
+"""All pairs of whole sources: a square of domains x rails for each instead of a list, so that rows share
+look-ups."""
 
 from __future__ import annotations
 
@@ -8,14 +9,15 @@ from railweave.framework.model import PathBatch
 from railweave.framework.model.arrays import Int64
 from railweave.framework.model.health import EQUAL_WITHIN
 from railweave.framework.routing.batches import starts
-from railweave.plugins.hscore.links import RailLinks
-from railweave.plugins.hscore.scores import Scores, ratio
+from railweave.framework.routing.rails.links import RailLinks
+from railweave.framework.routing.rails.scores import Scores, ratio
 
 
 def batch_from(
     links: RailLinks, scores: Scores, src: Int64, dst: Int64, sources: Int64, detour: bool
 ) -> PathBatch:
-    """What `by_rule` and `RailLinks.batch` make of src, dst, which are all pairs of `sources`; no link is dead.
+    """What `by_rule` and `RailLinks.batch` make of src, dst, which are all pairs of `sources`; no link is
+    dead.
 
     A path is laid out as crossings of switches: two links in one number of 8 bytes.
     """
@@ -50,7 +52,7 @@ def batch_from(
 
 
 def _levels(scores: Scores, sources: Int64, detour: bool) -> Int64:
-    """(S, D, K): how many rails are at or below the bar of each pair; all, K, where no remote rail is asked for."""
+    """(S, D, K): rails at or below the bar of each pair; K where no remote rail is considered."""
     domains, rails = len(scores.domain), len(scores.rail)
     row, (domain, rail) = np.arange(len(sources)), np.divmod(sources, rails)
     at = np.maximum(scores.level.take(sources)[:, None], scores.level).reshape(-1, domains, rails)

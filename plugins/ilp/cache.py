@@ -1,4 +1,4 @@
-"""Solutions on disk, by topology and fault; whatever cannot be read is as if it were not there."""
+"""Solutions on disk, by topology and fault; a file that cannot be read is treated as absent."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from railweave.plugins.dor.lattice import Lattice
+from railweave.framework.routing.torus.lattice import Lattice
+from railweave.framework.routing.torus.sequences import Sequence
 from railweave.plugins.ilp.solution import Solution
 from railweave.plugins.ilp.symmetry import Symmetry
-from railweave.plugins.wfr.sequences import Sequence
 
 VERSION = 1
 """Raise it when candidates, their numbering or the canonical place of a fault change."""
@@ -36,7 +36,8 @@ def problem_key(lattice: Lattice, sequence: Sequence, symmetry: Symmetry) -> str
         bool((lattice.steps[2 * a] == lattice.steps[2 * a + 1]).any()) for a in range(len(lattice.shape))
     ]
     return (
-        f"railweave ilp {VERSION}; shape {lattice.shape}; twist {lattice.twist.tolist()}; single cable {single}; "
+        f"railweave ilp {VERSION}; shape {lattice.shape}; twist {lattice.twist.tolist()}; single cable "
+        f"{single}; "
         f"sequence {sequence}; down {symmetry.fault.tolist()}"
     )
 
@@ -65,7 +66,8 @@ class Cache:
         return Solution(int(value), bound, seconds, cpu_seconds, limit_s, wild, vector)
 
     def store(self, key: str, solution: Solution) -> None:
-        """Written beside and moved into place, so that no reader sees half a file. Raises OSError."""
+        """Written to a temporary file and moved into place, so that no reader sees half a file. Raises
+        OSError."""
         self.folder.mkdir(parents=True, exist_ok=True)
         figures = np.array(
             [solution.value, solution.bound, solution.seconds, solution.cpu_seconds, solution.limit_s]
@@ -74,9 +76,12 @@ class Cache:
         try:
             with os.fdopen(handle, "wb") as file:
                 np.savez_compressed(
-                    file, key=np.array(key), figures=figures,
-                    wild=solution.wild.astype(np.int32), vector=solution.vector.astype(np.int32),
-                )  # fmt: skip
+                    file,
+                    key=np.array(key),
+                    figures=figures,
+                    wild=solution.wild.astype(np.int32),
+                    vector=solution.vector.astype(np.int32),
+                )
             Path(name).replace(self.path(key))
         except BaseException:
             with suppress(FileNotFoundError):

@@ -8,22 +8,23 @@ import numpy as np
 
 from railweave.framework.model.arrays import Bool, Float, Int32, Int64
 from railweave.framework.routing.batches import spread, starts
-from railweave.plugins.dor.displacement import Displacements, shortest_vectors
-from railweave.plugins.dor.lattice import Lattice
-from railweave.plugins.dor.paths import Ways, marked_before
-from railweave.plugins.ilp.symmetry import Symmetry, offset
-from railweave.plugins.ilp.ways import after_wild, signs_of, ways_of
-from railweave.plugins.wfr.search import WildFirst
-from railweave.plugins.wfr.sequences import Sequence
+from railweave.framework.routing.torus.displacement import Displacements, shortest_vectors
+from railweave.framework.routing.torus.lattice import Lattice
+from railweave.framework.routing.torus.legs import Legs, marked_before
+from railweave.framework.routing.torus.sequences import Sequence
+from railweave.framework.routing.torus.wild_first import WildFirst, choices, vector_legs, wild_legs
+from railweave.plugins.ilp.symmetry import Symmetry
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """Candidates grouped by pair; a pair is (row of its source, offset of its destination), flat: row * n + offset.
+    """Candidates grouped by pair; a pair is (row of its source, offset of its destination), flat: row * n +
+    offset.
 
-    `pair` (P,): the pairs that have any; `start` (P + 1,): their candidates. Per candidate: `wild` the number of
-    its choice of wild hops, `vector` (axes, C) its displacement after them, `hop_start` (C + 1,) its hops in
-    `link_class` (H,). Crossing a class c times puts c units on every link of it, because all sources do alike.
+    `pair` (P,): the pairs that have any; `start` (P + 1,): their candidates. Per candidate: `wild` the number
+    of its choice of wild hops, `vector` (axes, C) its displacement after them, `hop_start` (C + 1,) its hops
+    in `link_class` (H,). Crossing a class c times puts c units on every link of it, because all sources do
+    alike.
     """
 
     pair: Int64
@@ -62,32 +63,32 @@ class Candidates:
 def candidates(lattice: Lattice, sequence: Sequence, symmetry: Symmetry, n_links: int) -> Candidates:
     """The shortest paths among wild-first ones that live, of every pair, each tied displacement on its own.
 
-    With nothing down the wild hops are left out: all sources do alike, so the order of the axes does not matter.
-    Of paths of one pair that load the same classes the one with the fewest wild hops stays.
+    With nothing down the wild hops are left out: all sources do alike, so the order of the axes does not
+    matter. Of paths of one pair that load the same classes the one with the fewest wild hops stays.
     """
     src, dst, pair = _pairs(lattice, symmetry)
     down = symmetry.down(lattice, n_links)
-    signs = signs_of(sequence) if down.any() else signs_of(sequence)[:1]
+    signs = np.array(choices(sequence) if down.any() else choices(sequence)[:1], np.int64)
     search = WildFirst(lattice, Displacements(lattice), sequence, marked_before(lattice.rings, down))
     start, vectors = shortest_vectors(lattice)
-    found: list[tuple[Int64, Int64, Int64]] = []
-    ways: list[Ways] = []
+    live_paths: list[tuple[Int64, Int64, Int64]] = []
+    legs: list[Legs] = []
     for number in np.argsort(np.abs(signs).sum(axis=1), kind="stable"):
         hops = np.tile(signs[number], (len(src), 1))
-        place = offset(lattice, after_wild(lattice, sequence, hops, src), dst)
+        place = lattice.offset(wild_legs(lattice, sequence, hops, src).end(lattice.rings, src), dst)
         ties = start[place + 1] - start[place]
         for tie in range(int(ties.max())):
             some = np.flatnonzero(ties > tie)
             vector = vectors[:, start[place[some]] + tie]
-            way = ways_of(lattice, sequence, hops[some], vector, src[some])
-            live, whole = search.fits(tuple(int(s) for s in signs[number]), way)
+            path = vector_legs(lattice, sequence, hops[some], vector, src[some])
+            live, whole = search.fits(tuple(int(s) for s in signs[number]), path)
             kept = np.flatnonzero(live & whole)
-            found.append((some[kept], np.full(len(kept), number), vector[:, kept]))
-            ways.append(way.at(kept))
-    owner, wild = (np.concatenate([part[i] for part in found]) for i in range(2))
-    vector = np.concatenate([part[2] for part in found], axis=1)
-    first = np.concatenate([np.stack(way.first, axis=1) for way in ways])
-    hops = np.concatenate([np.stack(way.hops, axis=1) for way in ways])
+            live_paths.append((some[kept], np.full(len(kept), number), vector[:, kept]))
+            legs.append(path.at(kept))
+    owner, wild = (np.concatenate([part[i] for part in live_paths]) for i in range(2))
+    vector = np.concatenate([part[2] for part in live_paths], axis=1)
+    first = np.concatenate([np.stack(path.first, axis=1) for path in legs])
+    hops = np.concatenate([np.stack(path.hops, axis=1) for path in legs])
     length = hops.sum(axis=1)
     least = np.full(len(src), np.iinfo(np.int64).max)
     np.minimum.at(least, owner, length)
@@ -100,29 +101,35 @@ def candidates(lattice: Lattice, sequence: Sequence, symmetry: Symmetry, n_links
     hop_class = _hop_classes(lattice, classes, first[order], hops[order])
     has, count = np.unique(owner[order], return_counts=True)
     return Candidates(
-        pair[has], starts(count), wild[order], vector[:, order], starts(length[order]), hop_class,
+        pair[has],
+        starts(count),
+        wild[order],
+        vector[:, order],
+        starts(length[order]),
+        hop_class,
         int(classes.max()) + 1,
-    )  # fmt: skip
+    )
 
 
 def _pairs(lattice: Lattice, symmetry: Symmetry) -> tuple[Int64, Int64, Int64]:
     """(src, dst, pair): every GPU from each representative, in the canonical place, by row and offset."""
     n, rows = lattice.n_gpus, len(symmetry.representatives)
     src, dst = np.repeat(symmetry.representatives, n), np.tile(np.arange(n), rows)
-    pair = np.repeat(np.arange(rows), n) * n + offset(lattice, src, dst)
+    pair = np.repeat(np.arange(rows), n) * n + lattice.offset(src, dst)
     order = np.argsort(pair, kind="stable")
     order = order[pair[order] % n != 0]
     return src[order], dst[order], pair[order]
 
 
 def _hop_classes(lattice: Lattice, classes: Int32, first: Int64, hops: Int64) -> Int64:
-    """The class of every hop of ways given as (C, legs) ranges on the rings."""
+    """The class of every hop of paths that are (C, legs) ranges on the rings."""
     position = spread(first.ravel(), hops.ravel())
     return classes[lattice.rings.link[position]].astype(np.int64)
 
 
 def _distinct(owner: Int64, hop_start: Int64, hop_class: Int64) -> Bool:
-    """(C,): whether it is the first of its pair to load its classes, told apart by sums of random marks."""
+    """(C,): whether it is the first of its pair to load its classes, distinguished by sums of random
+    marks."""
     marks = np.random.default_rng(0).integers(0, 1 << 62, int(hop_class.max(initial=0)) + 1, np.uint64)
     total = np.concatenate((np.zeros(1, np.uint64), np.cumsum(marks[hop_class], dtype=np.uint64)))
     mark = total[hop_start[1:]] - total[hop_start[:-1]]

@@ -30,8 +30,8 @@ def solver() -> ModuleType:
 
 
 SHAKE = 1e-5
-"""Upper end of the random costs that make the best split unique. Without them the interior point spreads every
-pair over all its ties; with crossover instead, HiGHS 1.15 fails on some shapes."""
+"""Upper end of the random costs that make the best split unique. Without them the interior point spreads
+every pair over all its ties; with crossover instead, HiGHS 1.15 fails on some shapes."""
 
 NODES = 20_000
 """Branch-and-bound nodes at most: with it, and time to spare, equal problems give equal answers."""
@@ -39,8 +39,8 @@ NODES = 20_000
 
 @dataclass(frozen=True)
 class Answer:
-    """`bound`: no choice loads its busiest link with less; `share` (C,): how much of each candidate is used, or
-    None if the time was over before."""
+    """`bound`: no choice loads its busiest link with less; `share` (C,): how much of each candidate is used,
+    or None if the time was over before."""
 
     bound: float
     share: Float | None
@@ -49,8 +49,8 @@ class Answer:
 def relaxed(some: Candidates, limit_s: float) -> Answer:
     """The least maximum load when pairs may split over their candidates: a certificate for every choice.
 
-    The bound is not taken from the solver but proved from its prices of links, so that neither its tolerance nor
-    the random costs can make it too high; they cost it some 1e-5 of its value.
+    The bound is not taken from the solver but proved from its prices of links, so that neither its tolerance
+    nor the random costs can make it too high; they cost it some 1e-5 of its value.
     """
     core = solver()
     highs, n = _program(some, limit_s), len(some.wild)
@@ -61,9 +61,9 @@ def relaxed(some: Candidates, limit_s: float) -> Answer:
     highs.run()
     if highs.getModelStatus() != core.HighsModelStatus.kOptimal:
         return Answer(some.bound(np.ones(some.n_classes)), None)
-    found = highs.getSolution()
-    price = np.maximum(-np.array(found.row_dual)[len(some.pair) :], 0.0)
-    return Answer(some.bound(price), np.array(found.col_value)[:n])
+    solution = highs.getSolution()
+    price = np.maximum(-np.array(solution.row_dual)[len(some.pair) :], 0.0)
+    return Answer(some.bound(price), np.array(solution.col_value)[:n])
 
 
 def exact(some: Candidates, chosen: Int64, limit_s: float) -> Answer:
@@ -93,8 +93,8 @@ def exact(some: Candidates, chosen: Int64, limit_s: float) -> Answer:
 def _program(some: Candidates, limit_s: float) -> Any:
     """The solver with the relaxed program.
 
-    Columns: one per candidate, then the maximum load. Rows: the shares of each pair sum to 1; the shares over each
-    class of links stay below the maximum load.
+    Columns: one per candidate, then the maximum load. Rows: the shares of each pair sum to 1; the shares over
+    each class of links stay below the maximum load.
     """
     core = solver()
     n, pairs, classes = len(some.wild), len(some.pair), some.n_classes

@@ -22,7 +22,8 @@ KICKS = 8
 
 
 def rounded(some: Candidates, share: Float | None) -> Int64:
-    """(P,): the candidate with the largest share of each pair, the first of equals; without shares the first."""
+    """(P,): the candidate with the largest share of each pair, the first of equals; without shares the
+    first."""
     if share is None:
         return some.start[:-1].copy()
     owner = some.owner
@@ -33,9 +34,9 @@ def rounded(some: Candidates, share: Float | None) -> Int64:
 def improved(some: Candidates, chosen: Int64, goal: int, *, rounds: int = ROUNDS) -> Int64:
     """(P,): a choice whose busiest link carries less, down to `goal` at best.
 
-    Links have prices that grow steeply with their load; pairs move to cheaper candidates, the best gains first,
-    each checked against the loads as they are by then. Where no move helps, some pairs over the busiest links are
-    moved at random (from a fixed seed: equal problems give equal answers).
+    Links have prices that grow steeply with their load; pairs move to cheaper candidates, the best gains
+    first, each checked against the loads as they are by then. Where no move helps, some pairs over the
+    busiest links are moved at random (from a fixed seed: equal problems give equal answers).
     """
     rng = np.random.default_rng(0)
     chosen, loads = chosen.copy(), some.loads(chosen)
@@ -70,7 +71,7 @@ def _classes(some: Candidates, candidate: int) -> Int64:
 
 
 def _moved(some: Candidates, chosen: Int64, loads: Int64, candidate: int, pair: int, goal: int) -> bool:
-    """Moves the pair if that lowers the sum of prices; says whether it did."""
+    """Moves the pair if that lowers the sum of prices; returns whether it did."""
     old, new = _classes(some, int(chosen[pair])), _classes(some, candidate)
     touched = np.unique(np.concatenate((old, new)))
     before = _price(loads[touched], goal).sum()

@@ -1,23 +1,21 @@
-"""What the optimiser found: the paths by source row and offset, and how good they are proved to be."""
+"""The optimiser's solution: the paths by source row and offset, and how good they are proved to be."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
 
-import numpy as np
-
-from railweave.framework.model.arrays import Int64, equal_by_value, readonly
+from railweave.framework.model.arrays import ArrayNoun, Int64
 from railweave.plugins.ilp.program import BELOW
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(ArrayNoun):
     """`value`: units on the busiest link when every ordered pair sends one; `bound`: no choice among these
     candidates has less (LP). `seconds`, `cpu_seconds`: what solving took; `limit_s`: what it was allowed.
 
-    `wild` (R, n): per source row and offset the number of the choice of wild hops, -1 for pairs without a path;
-    `vector` (axes, R, n): the displacement after them.
+    `wild` (R, n): per source row and offset the number of the choice of wild hops, -1 for pairs without a
+    path; `vector` (axes, R, n): the displacement after them.
     """
 
     value: int
@@ -27,15 +25,6 @@ class Solution:
     limit_s: float
     wild: Int64
     vector: Int64
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "wild", readonly(self.wild, np.int64))
-        object.__setattr__(self, "vector", readonly(self.vector, np.int64))
-
-    def __eq__(self, other: object) -> bool:
-        return equal_by_value(self, other)
-
-    __hash__ = None  # type: ignore[assignment]
 
     @property
     def gap(self) -> float:
@@ -48,7 +37,7 @@ class Solution:
         return self.value <= ceil(self.bound - BELOW)
 
     @property
-    def cut(self) -> int:
+    def unreachable(self) -> int:
         """Pairs of one source row without a path, over all rows (the offset 0 is the source itself)."""
         return int((self.wild[:, 1:] < 0).sum())
 

@@ -1,9 +1,9 @@
-"""From a torus and its dead links to one path per pair: relax, round, search, and exactly where a gap is left.
+"""From a torus and its dead links to one path per pair: relax, round, search, and solve exactly what remains.
 
-Measured on 2 cores: 8x8x8 with one OCS down takes some 7 s of CPU and ends at 547, which the LP bound of 546.13
-(15/16 of the healthy throughput) proves optimal. To see it:
+Measured on 2 cores: 8x8x8 with one OCS down takes some 7 s of CPU and ends at 547, which the LP bound of
+546.13 (15/16 of the healthy throughput) proves optimal. To see it:
 
-    python -m railweave.plugins.ilp.bench 8x8x8 X:0,0
+    railweave explain 0,0,0 1,0,0 --topology torus --shape 8x8x8 --router ilp --fault "down ocs:X:0,0"
 """
 
 from __future__ import annotations
@@ -15,25 +15,27 @@ import numpy as np
 
 from railweave.framework.errors import UnsupportedFabricError
 from railweave.framework.model.arrays import Int64
-from railweave.plugins.dor.lattice import Lattice
+from railweave.framework.routing.torus.lattice import Lattice
+from railweave.framework.routing.torus.sequences import Sequence, default_sequence
 from railweave.plugins.ilp.candidates import Candidates, candidates
 from railweave.plugins.ilp.program import BELOW, exact, relaxed
 from railweave.plugins.ilp.search import improved, rounded
 from railweave.plugins.ilp.solution import Solution
 from railweave.plugins.ilp.symmetry import Symmetry
-from railweave.plugins.wfr.sequences import Sequence, default_sequence
 
 LIMIT_S = 60.0
 MOST_PAIRS = 1 << 16
 """Sources that differ x destinations: what a linear program of a minute can hold."""
 
 MOST_EXACT = 30_000
-"""Candidates up to which Boolean programs are tried: 4x4x4 has 23,000; with twice that a minute brought nothing."""
+"""Candidates up to which Boolean programs are tried: 4x4x4 has 23,000; with twice that a minute brought
+nothing."""
 
 
 def sequence_around(healthy: tuple[int, ...], dead_links: list[int]) -> Sequence:
-    """The axis with the most dead links first in dimension order, the others as when all is well; wild hops along
-    all but the first. Every other axis is then hopped before and after the one that lost most (sandwich rule)."""
+    """The axis with the most dead links first in dimension order, the others as when all is well; wild hops
+    along all but the first. Every other axis is then hopped before and after the one that lost most (sandwich
+    rule)."""
     order = sorted(healthy, key=lambda axis: (-dead_links[axis], healthy.index(axis)))
     return default_sequence(order)
 
@@ -41,18 +43,21 @@ def sequence_around(healthy: tuple[int, ...], dead_links: list[int]) -> Sequence
 def solve(
     lattice: Lattice, sequence: Sequence, symmetry: Symmetry, n_links: int, limit_s: float = LIMIT_S
 ) -> Solution:
-    """The paths with the least maximum load found for all-to-all, in the canonical place of the fault.
+    """The paths with the least maximum load for all-to-all that the search reaches, in the canonical place of
+    the fault.
 
-    Maximum concurrent flow with Boolean paths: throughput is capacity over the maximum load. Source: Zu et al.,
-    NSDI'24 (offline optimiser). Within `limit_s` equal problems give equal answers.
+    Maximum concurrent flow with Boolean paths: throughput is capacity over the maximum load. Source: Zu et
+    al., NSDI'24 (offline optimiser). Within `limit_s` equal problems give equal answers.
 
     Raises UnsupportedFabricError where the fault leaves too little symmetry for a program of this size.
     """
     n, rows = lattice.n_gpus, len(symmetry.representatives)
     if rows * (n - 1) > MOST_PAIRS:
         raise UnsupportedFabricError(
-            f"router ilp: with {len(symmetry.fault)} links of this torus of {n} GPUs down, {rows} sources differ, so "
-            f"{rows * (n - 1)} pairs would have to be chosen and {MOST_PAIRS} is the most. Faults that repeat, such as "
+            f"router ilp: with {len(symmetry.fault)} links of this torus of {n} GPUs down, {rows} sources "
+            f"differ, so "
+            f"{rows * (n - 1)} pairs would have to be chosen and {MOST_PAIRS} is the most. Faults that "
+            f"repeat, such as "
             "an OCS down, leave fewer. Use `--router wfr` here."
         )
     began, began_cpu = time.perf_counter(), time.process_time()
@@ -62,14 +67,19 @@ def solve(
     vector = np.zeros((len(lattice.shape), rows * n), np.int64)
     wild[some.pair], vector[:, some.pair] = some.wild[chosen], some.vector[:, chosen]
     return Solution(
-        int(some.loads(chosen).max(initial=0)), bound, time.perf_counter() - began,
-        time.process_time() - began_cpu, limit_s, wild.reshape(rows, n),
+        int(some.loads(chosen).max(initial=0)),
+        bound,
+        time.perf_counter() - began,
+        time.process_time() - began_cpu,
+        limit_s,
+        wild.reshape(rows, n),
         vector.reshape(len(lattice.shape), rows, n),
-    )  # fmt: skip
+    )
 
 
 def _chosen(some: Candidates, until: float) -> tuple[Int64, float]:
-    """(candidate of each pair, bound). The solvers share the time that is left; the search is bounded by rounds."""
+    """(candidate of each pair, bound). The solvers share the time that is left; the search is bounded by
+    rounds."""
     if not len(some.pair):
         return np.empty(0, np.int64), 0.0
     answer = relaxed(some, _left(until))

@@ -1,4 +1,5 @@
-"""Breadth-first searches from many destinations at once: a bit each while they spread, then a link per node."""
+"""Breadth-first searches from many destinations at once: a bit each while they spread, then a link per
+node."""
 
 from __future__ import annotations
 
@@ -9,24 +10,30 @@ from numpy.typing import NDArray
 
 from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Bool, Int32, Int64
-from railweave.framework.routing.batches import starts
+from railweave.framework.routing.batches import spread, starts
 
 STATES = 1 << 21
-"""Destinations x nodes searched in one go: their bits stay in the processor's cache, and the memory is bounded."""
+"""Destinations x nodes searched in one go: their bits stay in the processor's cache, and the memory is
+bounded."""
 FAR = np.iinfo(np.uint16).max - 1
 """Hops to where no path leads; one more is still no number of hops."""
+
+KEPT = 1 << 28
+"""Bytes of searches kept: all of them up to some 9,000 nodes, and the most recent ones beyond."""
 
 Bits = NDArray[np.uint8]
 Unsigned = NDArray[np.unsignedinteger[Any]]
 
 
 class Search:
-    """Fewest hops over the links that are up. A destination is searched for when first asked for, then kept.
+    """Fewest hops over the links that are up. A destination is searched for when a pair first needs it, then
+    kept.
 
-    Keeps 3 bytes for every pair of a node and a GPU, 4 where a node has over 255 links.
+    Keeps 3 bytes for every node and destination in use (4 where a node has over 255 links), of at most `kept`
+    destinations at a time: as many as fit KEPT bytes.
     """
 
-    def __init__(self, fabric: Fabric, down: Bool) -> None:
+    def __init__(self, fabric: Fabric, down: Bool, *, kept: int | None = None) -> None:
         self._n_nodes, self._n_gpus = fabric.n_nodes, fabric.n_gpus
         up = np.flatnonzero(~down)
         by_node = up[np.argsort(fabric.link_src[up], kind="stable")]  # a node's own by id
@@ -39,19 +46,42 @@ class Search:
         for links in np.unique(degree[degree > 0]):
             nodes = np.flatnonzero(degree == links)
             self._alike.append((nodes, self._ahead[self._start[nodes][:, None] + np.arange(links)]))
-        self._known = np.zeros(fabric.n_gpus, bool)
-        self._hops = np.zeros((fabric.n_gpus, fabric.n_gpus), np.uint16)
-        self._which: Unsigned = np.zeros(
-            (fabric.n_nodes, fabric.n_gpus), np.min_scalar_type(int(degree.max()))
-        )
+        self._kept = min(fabric.n_gpus, kept or max(1, KEPT // (3 * fabric.n_nodes)))
+        self._column = np.full(fabric.n_gpus, -1)  # of each destination in the arrays below
+        self._used = 0
+        self._hops: Unsigned = np.zeros((fabric.n_gpus, 0), np.uint16)
+        self._which: Unsigned = np.zeros((fabric.n_nodes, 0), np.min_scalar_type(int(degree.max(initial=0))))
 
     def paths(self, src: Int64, dst: Int64) -> tuple[Int64, Int32]:
         """(hop_start (P+1,), links (H,)). No hops to where no path leads, nor from a GPU to itself."""
-        self._learn(dst)
-        left = self._hops.ravel().take(src * self._n_gpus + dst).astype(np.int64)
+        wanted = np.zeros(self._n_gpus, bool)
+        wanted[dst] = True
+        ends = np.flatnonzero(wanted)
+        if len(ends) <= self._kept:
+            return self._paths(src, dst, ends)
+        parts: list[tuple[Int64, Int64, Int32]] = []
+        for first in range(0, len(ends), self._kept):
+            some = ends[first : first + self._kept]
+            rows = np.flatnonzero((dst >= some[0]) & (dst <= some[-1]))
+            hop_start, links = self._paths(src[rows], dst[rows], some)
+            parts.append((rows, np.diff(hop_start), links))
+        length = np.zeros(len(src), np.int64)
+        for rows, hops, _ in parts:
+            length[rows] = hops
+        hop_start = starts(length)
+        links = np.empty(int(hop_start[-1]), np.int32)
+        for rows, hops, part in parts:
+            links[spread(hop_start[rows], hops)] = part
+        return hop_start, links
+
+    def _paths(self, src: Int64, dst: Int64, ends: Int64) -> tuple[Int64, Int32]:
+        self._learn(ends)
+        end = self._column.take(dst)
+        room = self._which.shape[1]
+        left = self._hops.ravel().take(src * room + end).astype(np.int64)
         hop_start = starts(left)
         links = np.empty(int(hop_start[-1]), np.int32)
-        place, node, end = hop_start[:-1], src, dst
+        place, node = hop_start[:-1], src
         which = self._which.ravel()
         while True:
             going = left > 0
@@ -59,28 +89,34 @@ class Search:
                 place, node, end, left = place[going], node[going], end[going], left[going]
             if not len(left):
                 return hop_start, links
-            out = self._start.take(node) + which.take(node * self._n_gpus + end)
+            out = self._start.take(node) + which.take(node * room + end)
             links[place] = self._link.take(out)
             node = self._ahead.take(out)
             place, left = place + 1, left - 1
 
     def _learn(self, ends: Int64) -> None:
-        new = np.zeros(self._n_gpus, bool)
-        new[ends] = True
-        new &= ~self._known
-        missing = np.flatnonzero(new)
+        missing = ends[self._column[ends] < 0]
+        if self._used + len(missing) > self._kept:
+            self._column[:], self._used, missing = -1, 0, ends
+        room = self._which.shape[1]
+        if self._used + len(missing) > room:
+            room = min(self._kept, max(2 * room, self._used + len(missing)))
+            self._hops, self._which = (_grown(array, room) for array in (self._hops, self._which))
         block = max(1, STATES // self._n_nodes)
         for first in range(0, len(missing), block):
             some = missing[first : first + block]
+            columns = slice(self._used, self._used + len(some))
             hops = self._distances(some)
-            self._which[:, some] = self._lowest(hops)
-            self._hops[:, some] = np.where(hops < FAR, hops, 0)[: self._n_gpus]
-            self._known[some] = True
+            self._which[:, columns] = self._lowest(hops)
+            self._hops[:, columns] = np.where(hops < FAR, hops, 0)[: self._n_gpus]
+            self._column[some] = np.arange(self._used, self._used + len(some))
+            self._used += len(some)
 
     def _distances(self, ends: Int64) -> NDArray[np.uint16]:
         """(nodes, ends): hops from each node to each end, FAR where no path leads.
 
-        Every node holds a bit per end, set when that end is in reach; a step takes the bits of the nodes ahead.
+        Every node holds a bit per end, set when that end is in reach; a step takes the bits of the nodes
+        ahead.
         """
         number = np.arange(len(ends))
         reached: Bits = np.zeros((self._n_nodes, (len(ends) + 7) // 8), np.uint8)
@@ -100,13 +136,14 @@ class Search:
             for place, digit in enumerate(digits):
                 if hops >> place & 1:
                     digit |= fresh
-        found = np.where(_unpacked(reached, len(ends)), 0, FAR).astype(np.uint16)
+        distance = np.where(_unpacked(reached, len(ends)), 0, FAR).astype(np.uint16)
         for place, digit in enumerate(digits):
-            found |= _unpacked(digit, len(ends)).astype(np.uint16) << place
-        return found
+            distance |= _unpacked(digit, len(ends)).astype(np.uint16) << place
+        return distance
 
     def _lowest(self, hops: NDArray[np.uint16]) -> Unsigned:
-        """(nodes, ends): which of its links each node takes, the first that comes closer; 0 where none does."""
+        """(nodes, ends): which of its links each node takes, the first that comes closer; 0 where none
+        does."""
         which = np.zeros(hops.shape, self._which.dtype)
         for nodes, ahead in self._alike:
             mine, first = hops[nodes], np.zeros((len(nodes), hops.shape[1]), which.dtype)
@@ -114,6 +151,12 @@ class Search:
                 np.copyto(first, link, where=hops[ahead[:, link]] + 1 == mine, casting="unsafe")
             which[nodes] = first
         return which
+
+
+def _grown(array: Unsigned, columns: int) -> Unsigned:
+    larger = np.zeros((len(array), columns), array.dtype)
+    larger[:, : array.shape[1]] = array
+    return larger
 
 
 def _unpacked(bits: Bits, count: int) -> Bits:

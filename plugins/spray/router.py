@@ -8,27 +8,24 @@ from typing import cast
 
 import numpy as np
 
-from railweave.framework.errors import RouteError, UnsupportedFabricError
-from railweave.framework.health.registry import Window
-from railweave.framework.hookspecs import Explanation, Fact, NodeName
+from railweave.framework.hookspecs import Explanation, Fact, NodeName, Router
 from railweave.framework.model import Fabric, HealthSnapshot, Path, PathBatch, RouteTable
 from railweave.framework.model.arrays import Bool, Int32, Int64
 from railweave.framework.parameters import Parameter, Value
 from railweave.framework.routing.batches import spread, starts
-from railweave.plugins.hscore.choose import around_damage, by_rule, score_of
-from railweave.plugins.hscore.explanation import NOT_ASKED, rail_names
-from railweave.plugins.hscore.links import DRD, KINDS, NONE, SERVES, RailLinks, whole
-from railweave.plugins.hscore.router import HScore
-from railweave.plugins.hscore.scores import Scores
-from railweave.plugins.spray.window import SprayWindow, sprayed
+from railweave.framework.routing.rails.choice import NO_BAR, choose, rail_names, reroutes, score_of
+from railweave.framework.routing.rails.links import DRD, KINDS, NONE, REQUIRES, RailLinks, whole
+from railweave.framework.routing.rails.scores import Scores
+from railweave.plugins.spray.window import SprayWindow, Window, sprayed
 
 BLOCK = 1 << 19
-"""Paths whose hops are laid out in one go; bounds the memory."""
+"""Paths whose hops are laid out at a time; bounds the memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sprayed:
-    """One path of a pair: `kind` d, r, rd, dr or drd, `rail` the remote rail of a drd-path, its score and share."""
+    """One path of a pair: `kind` d, r, rd, dr or drd, `rail` the remote rail of a drd-path, its score and
+    share."""
 
     kind: str
     rail: int | None
@@ -38,8 +35,8 @@ class Sprayed:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The choice for one pair: the threshold m (+inf where no remote rail is asked for), the rails in the window,
-    worst first, and the paths taken, empty when cut off."""
+    """The choice for one pair: the threshold m (+inf where no remote rail is considered), the rails in the
+    window, worst first, and the paths taken, empty when unreachable."""
 
     src: int
     dst: int
@@ -49,25 +46,29 @@ class Decision:
     why: str
 
 
-class Spray:
-    """Spreads the packets of a pair evenly over every rail in its window; one path by h-scores where it is empty.
+class Spray(Router):
+    """Spreads the packets of a pair evenly over every rail in its window; one path by h-scores where it is
+    empty.
 
-    Source: "LLM inference optimization ... rail-only connections, Part 2" (Cisco Outshift, 2024), packet spray.
-    Ours: the strict window, same-rail pairs (the bar is H(g) / (H(d1) H(d2))), and delta, which the source leaves
-    open: 1 takes every better rail.
+    Source: "LLM inference optimization ... rail-only connections, Part 2" (Cisco Outshift, 2024), packet
+    spray. Ours: the strict window, same-rail pairs (the bar is H(g) / (H(d1) H(d2))), and delta, which the
+    source leaves open: 1 takes every better rail.
     """
 
     summary = "packets evenly over all better rails by h-scores"
     parameters: tuple[Parameter, ...] = (
         Parameter("delta", 1.0, "factor", "how far above m a rail may score", minimum=0),
         Parameter(
-            "window", "strict", "text", "strict: H in (m, m + delta]; blog: H in [m - delta, m + delta]",
+            "window",
+            "strict",
+            "text",
+            "strict: H in (m, m + delta]; blog: H in [m - delta, m + delta]",
             choices=("strict", "blog"),
         ),
         Parameter("same_rail_detour", True, "bool", "spray the packets of same-rail pairs too"),
-    )  # fmt: skip
-    serves: tuple[str, ...] = SERVES
-    damped: bool = True
+    )
+    requires = REQUIRES
+    damped = True
 
     def __init__(
         self, delta: float = 1.0, window: Window = "strict", *, same_rail_detour: bool = True
@@ -76,16 +77,17 @@ class Spray:
 
     def configured(self, options: Mapping[str, Value]) -> Spray:
         return Spray(
-            float(options["delta"]), cast(Window, options["window"]),
+            float(options["delta"]),
+            cast(Window, options["window"]),
             same_rail_detour=bool(options["same_rail_detour"]),
-        )  # fmt: skip
+        )
 
     def promises(self, fabric: Fabric) -> tuple[str, ...]:
-        """Equal shares; what it gives up is what `hscore` gives up."""
-        return ("equal-split", *HScore().promises(fabric))
+        """Equal shares; it reroutes where `hscore` does."""
+        return ("equal-split", *reroutes(fabric))
 
     def routes(self, fabric: Fabric, health: HealthSnapshot) -> RouteTable:
-        """A table that decides for the pairs it is asked about; the paths of a pair have equal weights.
+        """A table that decides for the pairs requested; the paths of a pair have equal weights.
 
         Raises UnsupportedFabricError for other fabrics, HealthError for a snapshot of another fabric.
         """
@@ -100,10 +102,9 @@ class Spray:
         return RouteTable("spray", health.version, fabric.n_gpus, resolve)
 
     def decide(self, fabric: Fabric, health: HealthSnapshot, src: int, dst: int) -> Decision:
-        """What `routes` answers for one pair, with its reasons. Raises RouteError for a GPU that is not there."""
-        for gpu in (src, dst):
-            if not 0 <= gpu < fabric.n_gpus:
-                raise RouteError(f"there is no GPU {gpu}; this {fabric.kind} has 0..{fabric.n_gpus - 1}.")
+        """What `routes` answers for one pair, with its reasons. Raises RouteError for a GPU that is not
+        there."""
+        fabric.check_gpus(src, dst)
         links, scores = self._read(fabric, health)
         a, b = np.array([src]), np.array([dst])
         first, count = self._window.ranges(scores, a, b, self._detour)
@@ -127,7 +128,7 @@ class Spray:
         facts: dict[str, Fact] = {
             "gamma_src": float(gamma[src]),
             "gamma_dst": float(gamma[dst]),
-            "m": NOT_ASKED if np.isinf(decision.m) else decision.m,
+            "m": NO_BAR if np.isinf(decision.m) else decision.m,
             "window": [rail(r) for r in decision.window],
             "paths": [
                 f"{one.kind}{'' if one.rail is None else ' via ' + rail(one.rail)}: score {one.score:.4g}"
@@ -140,7 +141,7 @@ class Spray:
         if same:
             return "same GPU"
         if not taken:
-            return "cut off: every path crosses a dead link or a score of 0"
+            return "unreachable: every path crosses a dead link or a score of 0"
         rails = f"{self._window.mode} window, delta {self._window.delta:g}"
         if not window:
             return f"no rail in the {rails}: the {taken[0].kind}-path by h-scores"
@@ -149,27 +150,17 @@ class Spray:
         return f"{rails}: evenly over {len(taken)} rails" if len(taken) > 1 else f"{rails}: one rail"
 
     def _read(self, fabric: Fabric, health: HealthSnapshot) -> tuple[RailLinks, Scores]:
-        if fabric.kind not in SERVES:
-            raise UnsupportedFabricError(
-                f"router spray does not serve {fabric.kind}: it serves {', '.join(SERVES)}. "
-                "Use `--router shortest`, which serves every fabric."
-            )
-        return RailLinks.of(fabric), Scores.of(fabric, health)
+        return RailLinks.of(fabric, "spray"), Scores.of(fabric, health)
 
     def _choose(self, links: RailLinks, scores: Scores, src: Int64, dst: Int64) -> tuple[Int64, Int64, Int64]:
-        """(pair, kind, via) of every path, by pair; a pair that is cut off has none."""
+        """(pair, kind, via) of every path, by pair; an unreachable pair has none."""
         first, count = self._window.ranges(scores, src, dst, self._detour)
         pair, kind, via = sprayed(scores, src, dst, first, count)
         if scores.dead.any():
             live = _live(links, scores, src[pair], dst[pair], kind, via)
             pair, kind, via = pair[live], kind[live], via[live]
         bare = np.flatnonzero(np.bincount(pair, minlength=len(src)) == 0)
-        one_kind, one_via = by_rule(scores, src[bare], dst[bare], self._detour)
-        if scores.dead.any():
-            broken = np.flatnonzero(~_live(links, scores, src[bare], dst[bare], one_kind, one_via))
-            one_kind[broken], one_via[broken] = around_damage(
-                links, scores, src[bare][broken], dst[bare][broken], self._detour
-            )
+        one_kind, one_via = choose(links, scores, src[bare], dst[bare], self._detour)
         has = one_kind != NONE
         pair = np.concatenate((pair, bare[has]))
         order = np.argsort(pair, kind="stable")

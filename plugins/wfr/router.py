@@ -8,39 +8,43 @@ from dataclasses import replace
 import numpy as np
 
 from railweave.framework.errors import ExperimentError
-from railweave.framework.hookspecs import Explanation, NodeName
+from railweave.framework.hookspecs import Explanation, Fact, NodeName, Router
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
 from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Parameter, Value
-from railweave.plugins.dor.decision import signed
-from railweave.plugins.dor.displacement import Displacements
-from railweave.plugins.dor.lattice import SERVES, Lattice
-from railweave.plugins.dor.paths import Ways, batch_of, marked_before
-from railweave.plugins.dor.router import check_health, dimension_order
-from railweave.plugins.wfr.decision import Decision, explained
-from railweave.plugins.wfr.search import WildFirst
-from railweave.plugins.wfr.sequences import Sequence, default_sequence, order_around, parse_sequence
+from railweave.framework.routing.torus.displacement import Displacements, signed_text, ties
+from railweave.framework.routing.torus.lattice import REQUIRES, Lattice
+from railweave.framework.routing.torus.legs import Legs, batch_of, dimension_order, marked_before
+from railweave.framework.routing.torus.sequences import (
+    Sequence,
+    default_sequence,
+    order_around,
+    parse_sequence,
+)
+from railweave.framework.routing.torus.wild_first import WildFirst, choices, wild_text
 
 AUTO = "auto"
 
 
-class WildFirstRouting:
-    """Pairs whose dimension-order path lives keep it; the others take the best wild-first path, if there is one.
+class WildFirstRouting(Router):
+    """Pairs whose dimension-order path lives keep it; the others take the best wild-first path, if there is
+    one.
 
-    With nothing down its table is that of `dor`. With `sequence` auto, a fault on the last axis of the order puts
-    another axis last, for all pairs, because one order must hold for all to stay free of deadlock. Wild hops have
-    a virtual channel of their own. Source: Zu et al., "Resiliency at Scale", NSDI'24.
+    With nothing down its table is that of `dor`. With `sequence` auto, a fault on the last axis of the order
+    puts another axis last, for all pairs, because one order must hold for all to stay free of deadlock. Wild
+    hops have a virtual channel of their own. Source: Zu et al., "Resiliency at Scale", NSDI'24.
     """
 
     summary = "dimension order on tori, and wild-first paths around dead links and optical switches"
     parameters: tuple[Parameter, ...] = (
         Parameter(
-            "sequence", AUTO, "text",
+            "sequence",
+            AUTO,
+            "text",
             "wild hops in lower case, then the dimension order, such as zyXYZ; auto fits it to the fault",
         ),
-    )  # fmt: skip
-    serves: tuple[str, ...] = SERVES
-    damped: bool = False
+    )
+    requires = REQUIRES
 
     def __init__(self, sequence: Sequence | None = None) -> None:
         self._sequence = sequence
@@ -54,17 +58,19 @@ class WildFirstRouting:
         if not sequence.is_ordered:
             right = replace(sequence, wild=tuple(a for a in reversed(sequence.order) if a in sequence.wild))
             raise ExperimentError(
-                f"sequence {sequence}: wild hops must come in the reverse of the dimension order, or packets may wait "
-                f"for each other in a circle. Use {right}."
+                f"sequence {sequence}: wild hops must come in the reverse of the dimension order, or "
+                f"packets may "
+                f"wait for each other in a cycle. Use {right}."
             )
         return WildFirstRouting(sequence)
 
     def promises(self, fabric: Fabric) -> tuple[str, ...]:
-        """Free of deadlock; and one failure cuts off nobody the fabric joins, unless one axis is all there is."""
+        """Free of deadlock; with several axes, one failure makes no pair unreachable that the fabric still
+        joins."""
         return ("deadlock-free", "reroutes") if len(fabric.groups[0].shape) > 1 else ("deadlock-free",)
 
     def routes(self, fabric: Fabric, health: HealthSnapshot) -> RouteTable:
-        """A table that computes the paths of the pairs it is asked about.
+        """A table that computes the paths of the pairs requested.
 
         Raises UnsupportedFabricError for other fabrics, HealthError for a snapshot of another fabric,
         ExperimentError for a sequence that does not name this fabric's axes.
@@ -73,59 +79,88 @@ class WildFirstRouting:
         rings, damaged = search.lattice.rings, bool(health.down.any())
 
         def resolve(src: Int64, dst: Int64) -> PathBatch:
-            ways = search.dimension_order(src, dst)
+            legs = search.dimension_order(src, dst)
             reachable = src != dst
             if damaged:
-                broken = np.flatnonzero(ways.crosses(search.dead_before))
+                broken = np.flatnonzero(legs.crosses(search.dead_before))
                 choice, around = search.best(src[broken], dst[broken])
-                ways = _merged(ways, broken, around)
+                legs = _merged(legs, broken, around)
                 reachable[broken[choice < 0]] = False
-            return batch_of(rings, src, dst, ways, None if reachable.all() else reachable)
+            return batch_of(rings, src, dst, legs, None if reachable.all() else reachable)
 
         return RouteTable("wfr", health.version, fabric.n_gpus, resolve)
-
-    def decide(self, fabric: Fabric, health: HealthSnapshot, src: int, dst: int) -> Decision:
-        """What `routes` answers for one pair, with its reasons. Raises RouteError for a GPU that is not there."""
-        return explained(fabric, health, self._search(fabric, health), self.routes(fabric, health), src, dst)
 
     def explain(
         self, fabric: Fabric, health: HealthSnapshot, src: int, dst: int, name: NodeName
     ) -> Explanation:
-        """The sequence, wild hops, ties, links in the way and the candidates compared. Raises as `decide` does."""
-        found = self.decide(fabric, health, src, dst)
-        tried = [f"{one.wild}: {one.hops} hops, {one.verdict}" for one in found.candidates]
-        return Explanation(
-            found.why,
-            {"sequence": found.sequence, "displacement": signed(found.displacement), "wild_hops": found.wild,
-             "ties": found.ties, "blocked": found.blocked, "candidates": tried},
-        )  # fmt: skip
+        """The sequence, wild hops, ties, blocked links and the candidates compared; none where the
+        dimension-order path lives. Raises RouteError for a GPU that is not there, otherwise as `routes`
+        does."""
+        fabric.check_gpus(src, dst)
+        search = self._search(fabric, health)
+        a, b, sequence = np.array([src]), np.array([dst]), search.sequence
 
-    def sequence_for(self, fabric: Fabric, health: HealthSnapshot) -> Sequence:
-        """The sequence that `routes` uses under these faults."""
-        return self._search(fabric, health).sequence
+        def dead(legs: Legs) -> list[str]:
+            links = batch_of(search.lattice.rings, a, b, legs).links
+            return [fabric.link_name(int(link)) for link in links[health.down[links]]]
+
+        def verdict(signs: tuple[int, ...], legs: Legs) -> str:
+            live, whole = search.fits(signs, legs)
+            if not live[0]:
+                return f"crosses {', '.join(dead(legs))}, which is down"
+            return "live" if whole[0] else "comes back to a node it has left"
+
+        blocked = dead(search.dimension_order(a, b))
+        wild, candidates = "none", list[str]()
+        why = "same GPU" if src == dst else f"the dimension-order path of {sequence} lives"
+        if blocked:
+            for signs in choices(sequence):
+                legs = search.candidate(signs, a, b)
+                candidates.append(
+                    f"{wild_text(sequence, signs)}: {legs.length()[0]} hops, {verdict(signs, legs)}"
+                )
+            choice, down = int(search.best(a, b)[0][0]), ", ".join(blocked)
+            if choice < 0:
+                why = f"unreachable: {down} down, and no path by {sequence} avoids it"
+            else:
+                wild = wild_text(sequence, choices(sequence)[choice])
+                live = sum(text.endswith(", live") for text in candidates)
+                why = (
+                    f"{down} down: of {live} live paths by {sequence} the one with the fewest hops, then "
+                    f"wild hops, "
+                    "then signs in the order none, +, -"
+                )
+        facts: dict[str, Fact] = {
+            "sequence": str(sequence),
+            "displacement": signed_text(search.displacements.of(a, b)),
+            "wild_hops": wild,
+            "ties": ties(search.lattice, search.displacements, src, dst),
+            "blocked": blocked,
+            "candidates": candidates,
+        }
+        return Explanation(why, facts)
 
     def _search(self, fabric: Fabric, health: HealthSnapshot) -> WildFirst:
-        lattice = Lattice.of(fabric, "wfr")
-        check_health(fabric, health)
-        axes = len(lattice.shape)
-        sequence = self._sequence
+        lattice = Lattice.of(fabric, health, "wfr")
+        axes, sequence = len(lattice.shape), self._sequence
         if sequence is None:
-            down = [int(health.down[np.unique(lattice.steps[2 * a : 2 * a + 2])].sum()) for a in range(axes)]
-            sequence = default_sequence(order_around(dimension_order(lattice.shape), down))
+            order = order_around(dimension_order(lattice.shape), lattice.links_down(health.down))
+            sequence = default_sequence(order)
         elif set(sequence.order) != set(range(axes)):
             raise ExperimentError(
-                f"sequence {sequence}: this {fabric.kind} has {axes} axes, and each must stand in upper case once."
+                f"sequence {sequence}: this {fabric.kind} has {axes} axes, and each must stand in upper "
+                f"case once."
             )
         dead = marked_before(lattice.rings, health.down)
         return WildFirst(lattice, Displacements(lattice), sequence, dead)
 
 
-def _merged(ways: Ways, rows: Int64, around: Ways) -> Ways:
-    """The dimension-order ways with some rows replaced; the others get wild legs of no hops."""
-    n_wild = len(around.first) - len(ways.first)
-    size = len(ways.first[0])
-    first = [np.zeros(size, np.int64) for _ in range(n_wild)] + ways.first
-    hops = [np.zeros(size, np.int64) for _ in range(n_wild)] + ways.hops
+def _merged(legs: Legs, rows: Int64, around: Legs) -> Legs:
+    """The dimension-order legs with some rows replaced; the others get wild legs of no hops."""
+    n_wild = len(around.first) - len(legs.first)
+    size = len(legs.first[0])
+    first = [np.zeros(size, np.int64) for _ in range(n_wild)] + legs.first
+    hops = [np.zeros(size, np.int64) for _ in range(n_wild)] + legs.hops
     for leg in range(len(first)):
         first[leg][rows], hops[leg][rows] = around.first[leg], around.hops[leg]
-    return Ways(first, hops, around.channel)
+    return Legs(first, hops, around.channel)

@@ -18,15 +18,18 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from railweave.controllers.client import ControllerProcess
-from railweave.controllers.switches import PORT, PrivateSwitches
-from railweave.controllers.words import flow_text
-from railweave.framework.addressing import TRAIN_SEEN
-from railweave.framework.hookspecs import Event
+from railweave.controllers.ofctl_text import flow_text
+from railweave.controllers.private_ovs import PORT, PrivateSwitches
 from railweave.framework.model import CONTROLLER_PORT, Match, Output, Rule, RuleUpdate, SetDscp
+from railweave.framework.model.addressing import TRAIN_SEEN
+from railweave.framework.model.events import ControllerEvent, ProcessDied
+from railweave.framework.processes.namespaces import silence_ipv6
+from railweave.framework.processes.programs import run, tool
 
 PATIENCE_S = 30.0
 CLONE_NEWNET = 0x40000000
@@ -49,8 +52,8 @@ class Lab:
         self.listener = socket.create_server(("127.0.0.1", PORT), backlog=64)
         self.controller = ControllerProcess(library, "")
         self.log = self.directory / "controller.log"
-        self.seen: list[Event] = []
-        self._waiting: deque[Event] = deque()
+        self.seen: list[ControllerEvent] = []
+        self._waiting: deque[ControllerEvent] = deque()
         self.listeners = [self.listener]
         if start:
             self.start()
@@ -66,14 +69,14 @@ class Lab:
             self.wait("switch_up")
 
     def wait(self, kind: str) -> dict[str, Any]:
-        """The data of the next event of this kind."""
+        """The fields of the next event of this kind."""
         while True:
             event = self._next()
             self.seen.append(event)
             if event.kind == kind:
-                return event.data
-            if event.kind == "died":
-                raise SystemExit(f"the controller died while waiting for {kind}: {event.data['why']}")
+                return asdict(event)
+            if isinstance(event, ProcessDied):
+                raise SystemExit(f"the controller died while waiting for {kind}: {event.why}")
 
     def install(self, rules: Iterable[Rule]) -> dict[str, Any]:
         self.controller.set_rules(list(rules))
@@ -96,7 +99,7 @@ class Lab:
     def kinds(self) -> list[str]:
         return [event.kind for event in self.seen]
 
-    def _next(self) -> Event:
+    def _next(self) -> ControllerEvent:
         while not self._waiting:
             if not select.select([self.controller], [], [], PATIENCE_S)[0]:
                 raise SystemExit(f"nothing came; so far {self.seen}; log:\n{self.log.read_text()}")
@@ -105,7 +108,7 @@ class Lab:
 
 
 class Shard:
-    """A second Open vSwitch in a network namespace of its own, whose listening socket the lab's controller serves."""
+    """A second Open vSwitch in its own network namespace, with a listening socket for the same controller."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
@@ -131,7 +134,7 @@ class Shard:
 
     def restart(self) -> None:
         LIBC.setns(self._namespace, CLONE_NEWNET)
-        self.switches.start_switching()
+        self.switches.start_switch()
         LIBC.setns(self._home, CLONE_NEWNET)
 
 
@@ -152,7 +155,7 @@ def install(library: str) -> dict[str, Any]:
     lab.switches.add_bridges((10, 11))
     for node in (0, 1):
         own = [found for found in every if found.switch == node]
-        lab.switches.ofctl("add-flows", f"b{node + 10}", "-", given=_text(own))
+        lab.switches.ofctl("add-flows", f"b{node + 10}", "-", stdin=_text(own))
     by_controller = [lab.flows(node) for node in (0, 1)]
     by_ofctl = [lab.flows(node) for node in (10, 11)]
     lab.controller.stop()
@@ -240,7 +243,7 @@ def killed(library: str) -> dict[str, Any]:
     untouched = lab.flows(0)
     told = lab.install(rules)
     result = {
-        "died": [[event.kind, event.data["why"]] for event in died],
+        "died": [[event.kind, event.why] for event in died],
         "same_descriptor": lab.controller.fileno() == descriptor,
         "tampered": tampered,
         "untouched": untouched,
@@ -258,7 +261,7 @@ def train(library: str) -> dict[str, Any]:
     """A train out of a port, counted at the far end of its cable; then the cable's other end goes down."""
     lab = Lab(library)
     for command in ("link add near type veth peer name far", "link set near up", "link set far up"):
-        lab.switches.run(["ip", *command.split()])
+        run([tool("ip"), *command.split()])
     lab.bridges(0)
     lab.switches.add_port(0, "near", 1)
     lab.until(lambda: "1(near)" in lab.switches.ofctl("show", "b0"))
@@ -270,7 +273,7 @@ def train(library: str) -> dict[str, Any]:
         frames = [tap.recv(65536) for _ in range(60)]
         lab.controller.send_train(0, 1, 1, 60)
         last = tap.recv(65536)
-    lab.switches.run(["ip", "link", "set", "far", "down"])
+    run([tool("ip"), "link", "set", "far", "down"])
     while (port := lab.wait("port"))["up"]:
         continue
     lab.controller.stop()
@@ -279,13 +282,14 @@ def train(library: str) -> dict[str, Any]:
 
 def reports(library: str) -> dict[str, Any]:
     """A timed train over a cable between two bridges, and the counters of all ports afterwards."""
+    silence_ipv6()
     lab = Lab(library)
     for command in (
         "link add near mtu 9000 type veth peer name far mtu 9000",
         "link set near up",
         "link set far up",
     ):
-        lab.switches.run(["ip", *command.split()])
+        run([tool("ip"), *command.split()])
     lab.bridges(0, 1)
     lab.switches.add_port(0, "near", 3)
     lab.switches.add_port(1, "far", 5)
@@ -321,7 +325,7 @@ def refused(library: str) -> dict[str, Any]:
 
 
 def patient(library: str) -> dict[str, Any]:
-    """A large intent given to a process that does not read yet; a switch that probes every second meanwhile."""
+    """Many rules for a process that does not read yet; a switch that probes every second meanwhile."""
     lab = Lab(library, start=False)
     lab.controller.start([lab.listener.fileno()], str(lab.log))
     os.kill(lab.controller.pid(), signal.SIGSTOP)
@@ -334,7 +338,7 @@ def patient(library: str) -> dict[str, Any]:
     lab.wait("ready")
     lab.switches.add_bridges((0,))
     lab.switches.connect((0,))
-    lab.switches.run(["ovs-vsctl", "set", "controller", "b0", "inactivity_probe=1000"])
+    lab.switches.vsctl(["set", "controller", "b0", "inactivity_probe=1000"])
     told = lab.wait("installed")
     result = {"told": told, "kinds": lab.kinds(), "held": lab.switches.flow_count(0)}
     lab.controller.stop()

@@ -1,4 +1,5 @@
-"""Writes flow-mods with one library and reads them back: `python message_worker.py LIBRARY`, a JSON line per rule.
+"""Writes flow-mods with one library and reads them back: `python message_worker.py LIBRARY`, a JSON line per
+rule.
 
 Apart from the tests' own process, because Ryu's import changes the process it is in.
 """
@@ -14,14 +15,17 @@ from typing import Any
 os.environ["RAILWEAVE_OPENFLOW_LIBRARY"] = sys.argv[1]
 
 from railweave.controllers import library, messages, wire
-from railweave.framework.addressing import ipv4_text
+from railweave.controllers.packages import PACKAGES
 from railweave.framework.model import Rule, SetDscp
+from railweave.framework.model.addressing import ipv4_text
 
-PACKAGE = library.PACKAGES[library.NAME]
 ofproto, parser = library.ofproto, library.parser
-read = importlib.import_module(f"{PACKAGE}.ofproto.ofproto_parser").msg
-datapath = importlib.import_module(f"{PACKAGE}.ofproto.ofproto_protocol").ProtocolDesc(ofproto.OFP_VERSION)
-parts = messages.Parts()
+if library.NAME == "c65of":
+    reader, datapath = parser, None
+else:
+    package = f"{PACKAGES[library.NAME]}.ofproto"
+    reader = importlib.import_module(f"{package}.ofproto_parser")
+    datapath = importlib.import_module(f"{package}.ofproto_protocol").ProtocolDesc(ofproto.OFP_VERSION)
 
 
 def written(message: Any) -> bytes:
@@ -58,8 +62,8 @@ def by_library(rule: Rule) -> Any:
 
 
 def parsed(data: bytes) -> dict[str, Any]:
-    (version, kind, length, xid) = importlib.import_module(f"{PACKAGE}.ofproto.ofproto_parser").header(data)
-    message = read(datapath, version, kind, length, xid, data)
+    (version, kind, length, xid) = reader.header(data)
+    message = reader.msg(datapath, version, kind, length, xid, data)
     actions = []
     for instruction in message.instructions:
         for action in instruction.actions:
@@ -79,9 +83,9 @@ def parsed(data: bytes) -> dict[str, Any]:
 
 for line in sys.stdin:
     [rule] = wire.rules([json.loads(line)])
-    data = written(messages.flow_mod(datapath, rule, parts))
-    twice = written(messages.flow_mod(datapath, rule, parts))
-    deletion = written(messages.removal(datapath, rule.cookie, parts))
+    data = written(messages.flow_mod(datapath, rule))
+    twice = written(messages.flow_mod(datapath, rule))
+    deletion = written(messages.removal(datapath, rule.cookie))
     answer = {
         "same_as_library": data == written(by_library(rule)),
         "same_again": data == twice,

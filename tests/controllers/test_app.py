@@ -1,4 +1,4 @@
-"""The controller against real switches, with both libraries. What the switches hold is read with ovs-ofctl."""
+"""The controller against real switches, with every library. ovs-ofctl reads what the switches hold."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 InLab = Callable[[str, str], dict[str, Any]]
 
-pytestmark = [pytest.mark.lab, pytest.mark.parametrize("library", ["ryu", "os-ken"])]
+pytestmark = [pytest.mark.lab, pytest.mark.parametrize("library", ["ryu", "os-ken", "c65of"])]
 
 
 def flow(last_byte: int, port: int) -> str:

@@ -10,8 +10,9 @@ import pytest
 
 from railweave.controllers.client import ControllerProcess, PatientSocket
 from railweave.framework.errors import ControllerError
+from railweave.framework.model.events import ProcessDied
 
-LIBRARIES = ["ryu", "os-ken"]
+LIBRARIES = ["ryu", "os-ken", "c65of"]
 InLab = Callable[[str, str], dict[str, Any]]
 
 
@@ -49,9 +50,9 @@ def test_a_process_that_cannot_start_is_a_death_with_its_reason(tmp_path: Any) -
     while not (events := controller.events()):
         pass
     controller.set_rules([])  # dropped: nobody is there
-    assert [event.kind for event in events] == ["died"]
-    assert "status 2" in events[0].data["why"]
-    assert "no-such-library" in events[0].data["why"]
+    assert [type(event) for event in events] == [ProcessDied]
+    assert "status 2" in events[0].why
+    assert "no-such-library" in events[0].why
     assert controller.events() == []
     controller.stop()
 
@@ -81,7 +82,7 @@ def test_each_run_configures_a_controller_of_its_own() -> None:
 def test_a_patient_socket_keeps_what_the_kernel_does_not_take() -> None:
     ours, theirs = socket.socketpair()
     data = bytes(range(256)) * 40_000  # far more than any default buffer
-    with PatientSocket(ours.detach()) as patient, theirs:
+    with PatientSocket(ours) as patient, theirs:
         patient.sendall(data)
         assert patient.flush()
         received = bytearray()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from railweave.controllers.intent import Intent
-from railweave.framework.addressing import dpid
 from railweave.framework.model import Match, Output, Rule
+from railweave.framework.model.addressing import dpid
 
 A, B = dpid(0), dpid(1)
 
@@ -35,7 +35,7 @@ def test_rules_leave_only_when_retired() -> None:
     intent = Intent()
     going, staying = rule(0, 1, 2), rule(1, 1, 2)
     intent.replace([going, staying])
-    intent.leave(3, [going])
+    intent.retire_later(3, [going])
     assert intent.compare(A, set()) == ([going], [])
     assert intent.retire(3) == {A: [going.cookie]}
     assert intent.compare(A, set()) == ([], [])
@@ -47,7 +47,7 @@ def test_what_was_replaced_is_not_deleted_again() -> None:
     old, new = rule(0, 1, 2), rule(0, 1, 3)
     intent.replace([old])
     intent.add([new])
-    intent.leave(1, [old])
+    intent.retire_later(1, [old])
     assert intent.retire(1) == {}
     assert intent.compare(A, set()) == ([new], [])
 
@@ -58,9 +58,9 @@ def test_a_leaving_rule_that_is_wanted_again_stays() -> None:
     there, detour = rule(0, 1, 2), rule(0, 2, 3)
     intent.replace([there])
     intent.add([detour])
-    intent.leave(1, [there])
+    intent.retire_later(1, [there])
     intent.add([there])
-    intent.leave(2, [detour])
+    intent.retire_later(2, [detour])
     assert intent.retire(1) == {}
     assert intent.retire(2) == {A: [detour.cookie]}
     assert intent.compare(A, set()) == ([there], [])
@@ -70,7 +70,7 @@ def test_a_new_whole_intent_forgets_what_was_leaving() -> None:
     intent = Intent()
     going = rule(0, 1, 2)
     intent.replace([going])
-    intent.leave(1, [going])
+    intent.retire_later(1, [going])
     intent.replace([going])
     assert intent.retire(1) == {}
 
@@ -79,6 +79,6 @@ def test_a_cookie_finds_its_rule() -> None:
     intent = Intent()
     one = rule(0, 1, 2)
     intent.add([one])
-    assert intent.find(A, one.cookie) == one
-    assert intent.find(A, 1) is None
-    assert intent.find(B, one.cookie) is None
+    assert intent.rule(A, one.cookie) == one
+    assert intent.rule(A, 1) is None
+    assert intent.rule(B, one.cookie) is None

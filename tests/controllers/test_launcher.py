@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-import os
+import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import pytest
 
 LAUNCHER = [sys.executable, "-W", "ignore", "-m", "railweave.controllers.launcher"]
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*LAUNCHER, *arguments], capture_output=True, text=True, timeout=60, check=False)
+def run(*arguments: str, pass_fds: Sequence[int] = ()) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*LAUNCHER, *arguments], capture_output=True, text=True, timeout=60, check=False, pass_fds=pass_fds
+    )
 
 
-def test_a_process_whose_starter_is_gone_ends_before_it_does_anything() -> None:
-    done = run("--library", "ryu", "--channel", "99", "--listeners", "--parent", str(os.getppid()))
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+@pytest.mark.parametrize("library", ["ryu", "os-ken", "c65of"])
+def test_a_process_whose_channel_is_closed_ends(library: str) -> None:
+    ours, theirs = socket.socketpair()
+    ours.close()
+    with theirs:
+        done = run(str(theirs.fileno()), library, pass_fds=[theirs.fileno()])
+    assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("missing", ["--library", "--channel", "--listeners", "--parent"])
-def test_nothing_is_guessed(missing: str) -> None:
-    given = {"--library": ["ryu"], "--channel": ["3"], "--listeners": [], "--parent": ["1"]}
-    words = [word for name, value in given.items() if name != missing for word in (name, *value)]
+@pytest.mark.parametrize(
+    ("words", "named"), [(["3"], "library"), (["3", "pox"], "pox"), (["x", "ryu"], "channel")]
+)
+def test_wrong_arguments_are_refused(words: list[str], named: str) -> None:
     done = run(*words)
     assert done.returncode == 2
-    assert missing in done.stderr
+    assert named in done.stderr

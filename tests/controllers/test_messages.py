@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railweave.controllers import wire
-from railweave.framework.addressing import ipv4_text
 from railweave.framework.model import Match, Output, Rule, SetDscp
+from railweave.framework.model.addressing import ipv4_text
 
 WORKER = Path(__file__).with_name("message_worker.py")
 OFPP_IN_PORT = 0xFFFFFFF8  # OpenFlow 1.3.5, 7.2.1
@@ -38,7 +38,7 @@ rules = st.builds(Rule, st.integers(0, 10**6), st.integers(0, 65535), matches, a
 Ask = Callable[[Rule], dict[str, Any]]
 
 
-@pytest.fixture(scope="module", params=["ryu", "os-ken"])
+@pytest.fixture(scope="module", params=["ryu", "os-ken", "c65of"])
 def ask(request: pytest.FixtureRequest) -> Iterator[Ask]:
     command = [sys.executable, "-W", "ignore", str(WORKER), request.param]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker:

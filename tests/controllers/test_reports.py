@@ -6,11 +6,12 @@ from typing import Any
 
 from railweave.controllers.frames import FIRST, LAST
 from railweave.controllers.reports import PortRounds, TimedTrains
+from railweave.framework.model.events import Event, PortCounts, TrainTimed
 
 
-class Heard(list[tuple[str, dict[str, Any]]]):
-    def __call__(self, kind: str, **data: Any) -> None:
-        self.append((kind, data))
+class Heard(list[Any]):
+    def __call__(self, event: Event) -> None:
+        self.append(event)
 
 
 def row(dpid: int, port: int) -> tuple[int, ...]:
@@ -25,9 +26,9 @@ def test_a_round_is_told_when_every_switch_has_answered_whole() -> None:
     rounds.answer(2, 200, [row(2, 1)], more=False)
     assert heard == []
     rounds.answer(1, 100, [row(1, 2)], more=False)
-    ((kind, data),) = heard
-    assert (kind, data["number"]) == ("ports", 7)
-    assert sorted(map(tuple, data["rows"].tolist())) == [row(1, 1), row(1, 2), row(2, 1)]
+    (counts,) = heard
+    assert (type(counts), counts.number) == (PortCounts, 7)
+    assert sorted(map(tuple, counts.rows.tolist())) == [row(1, 1), row(1, 2), row(2, 1)]
 
 
 def test_answers_to_an_earlier_round_do_not_count() -> None:
@@ -38,7 +39,7 @@ def test_answers_to_an_earlier_round_do_not_count() -> None:
     rounds.answer(1, 100, [row(1, 1)], more=False)
     assert heard == []
     rounds.answer(1, 101, [row(1, 2)], more=False)
-    assert heard[0][1]["rows"].tolist() == [list(row(1, 2))]
+    assert heard[0].rows.tolist() == [list(row(1, 2))]
 
 
 def test_a_switch_that_is_gone_holds_nobody_up() -> None:
@@ -53,7 +54,7 @@ def test_a_switch_that_is_gone_holds_nobody_up() -> None:
 def test_without_switches_a_round_is_empty() -> None:
     heard = Heard()
     PortRounds(heard).begin(1, {})
-    assert heard[0][1]["rows"].shape == (0, 6)
+    assert heard[0].rows.shape == (0, 6)
 
 
 def test_a_train_is_told_with_its_three_times() -> None:
@@ -63,7 +64,7 @@ def test_a_train_is_told_with_its_three_times() -> None:
     trains.arrived(9, FIRST, 1.1)
     trains.arrived(9, LAST, 1.4)
     trains.arrived(9, LAST, 1.5)
-    assert heard == [("timed", {"number": 9, "sent_s": 1.0, "first_s": 1.1, "last_s": 1.4})]
+    assert heard == [TrainTimed(9, 1.0, 1.1, 1.4)]
 
 
 def test_a_train_that_lost_an_end_is_not_told() -> None:
@@ -76,4 +77,4 @@ def test_a_train_that_lost_an_end_is_not_told() -> None:
     trains.sent(9, 2.0)  # the number comes round again
     trains.arrived(9, FIRST, 2.1)
     trains.arrived(9, LAST, 2.4)
-    assert heard[0][1]["sent_s"] == 2.0
+    assert heard[0].sent_s == 2.0

@@ -36,9 +36,8 @@ def test_rules_come_back_equal_with_equal_cookies(given_rules: list[Rule]) -> No
 
 def test_an_update_keeps_its_phases() -> None:
     first, second, third = (Rule(0, 1, Match(), (Output(port),)) for port in (1, 2, 3))
-    update = wire.update_of(
-        msgpack.unpackb(msgpack.packb(wire.apply(RuleUpdate(4, (first,), (second,), (third,)))))
-    )
+    phases = wire.phases(RuleUpdate(4, (first,), (second,), (third,)))
+    update = wire.update(4, msgpack.unpackb(msgpack.packb(phases)))
     assert update.version == 4
-    phases = (update.install, update.switch_over, update.remove)
-    assert [list(map(plain, phase)) for phase in phases] == [[first], [second], [third]]
+    received = (update.install, update.switch_over, update.remove)
+    assert [list(map(plain, phase)) for phase in received] == [[first], [second], [third]]

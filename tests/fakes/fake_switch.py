@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from railweave.framework.addressing import ipv4
 from railweave.framework.model import Fabric, Match, Output, Rule, SetDscp
+from railweave.framework.model.addressing import ipv4
 
 HOST_PORT = 1
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 from railweave.framework.model import Fabric, Path, RouteTable
-from tests.fakes.small_fabrics import rail_only, ring, table_of, torus
+from tests.fakes.small_fabrics import rail_only, ring, table_of, torus, unequal
 
 FABRICS: dict[str, Callable[[], Fabric]] = {
     "rail-only 2x3": lambda: rail_only(2, 3),
@@ -14,6 +14,7 @@ FABRICS: dict[str, Callable[[], Fabric]] = {
     "ring 5": lambda: ring(5),
     "ring 4 with 2 wavelengths": lambda: ring(4, 2),
     "torus 3x3": lambda: torus(3, 3),
+    "domains of 3, 1 and 2": lambda: unequal(3, 1, 2),
 }
 
 
@@ -47,8 +48,8 @@ def random_table(
     several: float = 0.3,
     version: int = 0,
 ) -> RouteTable:
-    """A table in which a share `change` of the pairs differs from `old`, a share `cut` of these has no path and a
-    share `several` more than one."""
+    """A table in which a share `change` of the pairs differs from `old`, a share `cut` of these has no path
+    and a share `several` more than one."""
 
     def paths(src: int, dst: int) -> list[Path]:
         if old is not None and rng.random() >= change:

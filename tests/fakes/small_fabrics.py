@@ -1,4 +1,4 @@
-"""Fabrics and route tables small enough to check every packet, built without the plugins under test elsewhere."""
+"""Fabrics and route tables small enough to check every packet, built without the project's plugins."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from railweave.framework.model import Fabric, FabricBuilder, NodeGroup, Path, PathBatch, RouteTable, all_pairs
-from railweave.framework.routing.stability import table_from_batch
+from railweave.framework.routing.batches import table_from_batch
 
 GBPS = 1e9
 
@@ -25,6 +25,22 @@ def rail_only(domains: int, rails: int) -> Fabric:
     d, r = np.divmod(np.arange(n), rails)
     builder.cables(np.arange(n), n + d, "d", 3600 * GBPS, element=n + d)
     builder.cables(np.arange(n), n + domains + r, "r", 400 * GBPS, element=n + domains + r)
+    return builder.build()
+
+
+def unequal(*sizes: int) -> Fabric:
+    """HB domains of these sizes; GPU (d, r) on domain d and rail r."""
+    places = [(d, r) for d, size in enumerate(sizes) for r in range(size)]
+    n, rails = len(places), max(sizes)
+    groups = [
+        NodeGroup.at("gpu", 0, places, "g"),
+        NodeGroup("domain", n, (len(sizes),), "d"),
+        NodeGroup("rail", n + len(sizes), (rails,), "r"),
+    ]
+    builder = FabricBuilder("file", groups, {})
+    domain, rail = np.array(places).T
+    builder.cables(np.arange(n), n + domain, "d", 3600 * GBPS, element=n + domain)
+    builder.cables(np.arange(n), n + len(sizes) + rail, "r", 400 * GBPS, element=n + len(sizes) + rail)
     return builder.build()
 
 
@@ -88,7 +104,7 @@ def through(fabric: Fabric, *nodes: int) -> Path:
 
 
 def rail_path(fabric: Fabric, src: int, dst: int, by: str | int = "dr") -> Path:
-    """The path on a rail-only fabric: `d` or `r` where one hop does; else `dr`, `rd`, or drd over rail `by`."""
+    """The path on a rail-only fabric: `d` or `r` for one hop; else `dr`, `rd`, or drd over rail `by`."""
     domains = fabric.groups[1].size
     (d1, g1), (d2, g2) = fabric.coordinates(src), fabric.coordinates(dst)
     n, rails = fabric.n_gpus, fabric.groups[2].size
@@ -105,7 +121,8 @@ def rail_path(fabric: Fabric, src: int, dst: int, by: str | int = "dr") -> Path:
 
 
 def dimension_order(fabric: Fabric, src: int, dst: int, order: Sequence[int] | None = None) -> Path:
-    """The path on a torus, one axis after the other, the shorter way round; ties by parity of the source there."""
+    """The path on a torus, one axis after the other, the shorter way round; ties by parity of the source
+    there."""
     shape = fabric.groups[0].shape
     here, there = list(fabric.coordinates(src)), fabric.coordinates(dst)
     nodes = [src]

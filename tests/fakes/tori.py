@@ -33,7 +33,8 @@ def ocs_down(fabric: Fabric, name: str) -> HealthSnapshot:
 
 
 def walk(fabric: Fabric, node: int, steps: Sequence[tuple[int, int]]) -> list[int]:
-    """The links of single steps (axis, +1 or -1) from a node, found by their kind; parallel ones: the lowest."""
+    """The links of single steps (axis, +1 or -1) from a node, found by their kind; parallel ones: the
+    lowest."""
     links = []
     for axis, sign in steps:
         kinds = {f"{'xyz'[axis]}{'+' if sign > 0 else '-'}"}

@@ -1,4 +1,5 @@
-"""Registers of real plugins, filled up with small ones where the real ones need a machine; and a whole result."""
+"""Registers of real plugins, filled up with small ones where the real ones need a machine;
+and a whole result."""
 
 from __future__ import annotations
 
@@ -7,29 +8,39 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from railweave.framework.figures import Lap, iteration_groups, iteration_rows
-from railweave.framework.hookspecs import Configurable
+from railweave.framework.hookspecs import (
+    Collective,
+    Configurable,
+    Controller,
+    Engine,
+    Router,
+    Topology,
+    Transport,
+    hookimpl,
+)
 from railweave.framework.model import Fabric, FabricBuilder, IterationResult, NodeGroup, RouteTable, Schedule
 from railweave.framework.parameters import Parameter, Value
 from railweave.framework.registry import Registers
-from railweave.framework.results import (
+from railweave.framework.results.fidelity import Fidelity
+from railweave.framework.results.result import (
     ControllerFigures,
     FabricFigures,
     FaultFigures,
-    Fidelity,
     HealthPoint,
     LinkFigures,
     RerouteFigures,
     RunResult,
     Timing,
 )
+from railweave.framework.results.rows import TimedIteration, iteration_groups, iteration_rows
 from railweave.plugins.estimators import plugin as estimators
 from railweave.plugins.hscore import plugin as hscore
 from railweave.topologies import plugin as topologies
 
 
-class Loop:
+class Loop(Topology):
     """A ring whose cables run over optical switches, two wavelengths each: what rail-only does not have."""
 
     summary = "a ring with ocs"
@@ -44,7 +55,7 @@ class Loop:
         return builder.build()
 
 
-class Nowhere(Configurable):
+class Nowhere(Router):
     """A router of another kind of fabric; never asked for routes here."""
 
     summary = "torus alone"
@@ -55,7 +66,7 @@ class Nowhere(Configurable):
         raise AssertionError("a router that does not serve a fabric is not asked")
 
 
-class AllReduce(Configurable):
+class AllReduce(Collective):
     """The shape of an all-reduce without its transfers."""
 
     summary = "an all-reduce of nothing"
@@ -71,6 +82,12 @@ class AllReduce(Configurable):
             none, none, none, none, none, none, none, np.zeros(1, np.int64), none,
         )  # fmt: skip
 
+    def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
+        return [np.zeros(schedule.size_bytes, np.uint8)] * schedule.n_ranks
+
+    def expected(self, schedule: Schedule, inputs: Sequence[NDArray[Any]], rank: int) -> NDArray[Any]:
+        return inputs[rank]
+
 
 class Training(AllReduce):
     """The shape of a workload with options."""
@@ -85,28 +102,40 @@ class Training(AllReduce):
 
 class Anything(Configurable):
     summary = "stands for a process"
-    parameters = (Parameter("window", 1 << 16, "bytes", "bytes on the way", minimum=1),)
+    parameters = (Parameter("window", 1 << 16, "bytes", "bytes in flight", minimum=1),)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in (*vars(Controller), *vars(Transport), *vars(Engine)):
+            return self.configured
+        raise AttributeError(name)
 
 
 class Others:
+    @hookimpl
     def register_topologies(self, register: Callable[[str, Any], None]) -> None:
         register("loop", Loop())
 
+    @hookimpl
     def register_routers(self, register: Callable[[str, Any], None]) -> None:
         register("nowhere", Nowhere())
 
+    @hookimpl
     def register_collectives(self, register: Callable[[str, Any], None]) -> None:
         register("all-reduce", AllReduce())
 
+    @hookimpl
     def register_workloads(self, register: Callable[[str, Any], None]) -> None:
         register("ptdp", Training())
 
+    @hookimpl
     def register_controllers(self, register: Callable[[str, Any], None]) -> None:
         register("ryu", Anything())
 
+    @hookimpl
     def register_transports(self, register: Callable[[str, Any], None]) -> None:
         register("rocev2", Anything())
 
+    @hookimpl
     def register_engines(self, register: Callable[[str, Any], None]) -> None:
         register("emulation", Anything())
 
@@ -146,8 +175,10 @@ def result() -> RunResult:
     found = [
         IterationResult(i, s, 0, 1000, 2, 1, 1 << 22, (s / 2, s / 2), 0.1, 0.0) for i, s in enumerate(seconds)
     ]
-    laps = [Lap(f, schedule, start, 0.6, 0.9, 3e6) for f, start in zip(found, starts, strict=True)]
-    rows = iteration_rows(laps, rate_scale=1e-5, busbw_factor=2 * 15 / 16)
+    iterations = [
+        TimedIteration(f, schedule, start, 0.6, 0.9, 3e6) for f, start in zip(found, starts, strict=True)
+    ]
+    rows = iteration_rows(iterations, rate_scale=1e-5, busbw_factor=2 * 15 / 16)
     faults = (FaultFigures("at=iter:2 degrade rail:1 to=20%", "degrade", "rail:1", 2.0, 32),)
     reroutes = (RerouteFigures(4.5, 3, 24, "rail:1 1.00 -> 0.20"),)
     return RunResult(

@@ -35,7 +35,8 @@ def torus() -> Callable[[int, int], Fabric]:
 
 @pytest.fixture(scope="session")
 def health() -> MakeHealth:
-    """A snapshot of a rail-only fabric: scores of domains and rails by id, links that are down by id or name."""
+    """A snapshot of a rail-only fabric: scores of domains and rails by id,
+    links that are down by id or name."""
 
     def make(
         fabric: Fabric,

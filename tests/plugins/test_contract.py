@@ -15,6 +15,7 @@ import pytest
 import railweave.plugins
 from railweave.framework.hookspecs import Router
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, all_pairs
+from railweave.framework.model.capabilities import MEANINGS, why_unserved
 from railweave.framework.parameters import resolve
 from railweave.framework.registry import Registers
 from railweave.framework.routing.checks import check_table
@@ -32,7 +33,7 @@ def routers() -> Iterator[tuple[str, Router]]:
     ]
     modules = [(name, import_module(name)) for name in names if util.find_spec(name)]
     for offer in Registers(modules)["router"].offers():
-        yield offer.name, offer.thing.configured(resolve(offer.name, offer.thing.parameters, {}))
+        yield offer.name, offer.registered.configured(resolve(offer.name, offer.registered.parameters, {}))
 
 
 ROUTERS = dict(routers())
@@ -46,7 +47,7 @@ def served(router: Router, rail_only: Build, torus: Build) -> list[Fabric]:
         Torus().build({"shape": "4x3x2"}), Torus().build({"shape": "6"}),
         RailOptimised().build({"domains": 2, "rails": 3}), Ring().build({"nodes": 7, "wavelengths": 2}),
     ]  # fmt: skip
-    return [f for f in fabrics if "*" in router.serves or f.kind in router.serves]
+    return [f for f in fabrics if not why_unserved(router, f)]
 
 
 def snapshots(fabric: Fabric, make: Make) -> Iterator[HealthSnapshot]:
@@ -86,17 +87,19 @@ def test_paths_are_whole_live_and_loop_free(name: str, rail_only: Build, torus: 
             table = router.routes(fabric, snapshot)
             assert (table.router, table.version, table.n_gpus) == (name, snapshot.version, fabric.n_gpus)
             check(fabric, snapshot, table.paths(*all_pairs(fabric.n_gpus)))
-            check_table(fabric, table, snapshot, allow_cut=bool(snapshot.down.any()))
+            check_table(fabric, table, snapshot, allow_unreachable=bool(snapshot.down.any()))
 
 
-@pytest.mark.parametrize("name", [n for n, r in ROUTERS.items() if {"*", "twisted-torus"} & set(r.serves)])
+TWISTED = TwistedTorus().build({"shape": "4x4x8"})
+
+
+@pytest.mark.parametrize("name", [n for n, router in ROUTERS.items() if not why_unserved(router, TWISTED)])
 def test_paths_on_a_twisted_torus(name: str, health: Make) -> None:
     """Too many pairs for the plain check of every path; the vectorised one alone."""
-    fabric = TwistedTorus().build({"shape": "4x4x8"})
     router = ROUTERS[name]
-    for snapshot in snapshots(fabric, health):
-        table = router.routes(fabric, snapshot)
-        report = check_table(fabric, table, snapshot, allow_cut=bool(snapshot.down.any()))
+    for snapshot in snapshots(TWISTED, health):
+        table = router.routes(TWISTED, snapshot)
+        report = check_table(TWISTED, table, snapshot, allow_unreachable=bool(snapshot.down.any()))
         assert report.pairs == 128 * 127
 
 
@@ -129,4 +132,4 @@ def test_an_answer_does_not_depend_on_what_else_is_asked(
 
 @pytest.mark.parametrize("name", ROUTERS)
 def test_it_says_what_it_is(name: str) -> None:
-    assert ROUTERS[name].summary and ROUTERS[name].serves
+    assert ROUTERS[name].summary and set(ROUTERS[name].requires) <= set(MEANINGS)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railweave.framework.errors import FabricError
-from railweave.framework.faults import parse, resolve
+from railweave.framework.errors import ExperimentError, FabricError
+from railweave.framework.experiment.faults import parse, resolve
 from railweave.framework.model import Fabric
 from railweave.framework.parameters import resolve as resolve_options
 from railweave.framework.registry import Registers
@@ -158,12 +158,12 @@ def test_shapes_that_cannot_exist_are_refused(shape: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"link_rate": 0.0}, "link_rate 0.0 bit/s is not a positive rate"),
-        ({"link_rate": float("nan")}, "link_rate nan bit/s is not a positive rate"),
-        ({"link_latency": -1.0}, "link_latency -1.0 s is not a latency"),
+        ({"link_rate": 0.0}, "link_rate: 0.0 is too small"),
+        ({"link_rate": float("nan")}, "link_rate: nan is not a rate"),
+        ({"link_latency": -1.0}, "link_latency: -1.0 is too small"),
     ],
 )
 def test_rates_that_cannot_exist_are_refused(options: dict[str, float], message: str) -> None:
-    with pytest.raises(FabricError) as refusal:
+    with pytest.raises(ExperimentError) as refusal:
         build("4x4", **options)
     assert message in str(refusal.value)

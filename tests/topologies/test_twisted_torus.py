@@ -1,4 +1,5 @@
-"""Twisted tori: wiring by hand, distances by networkx against lattice arithmetic, ties as counted in the source."""
+"""Twisted tori: wiring by hand, distances by networkx against lattice arithmetic,
+ties as counted in the source."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def names(fabric: Fabric, node: str) -> dict[str, str]:
 
 
 def minimal(shape: tuple[int, ...], there: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Every displacement of least 1-norm from the origin to `there`, over multiples of the lattice's vectors."""
+    """Every displacement of least 1-norm from the origin to `there`,
+    over multiples of the lattice's vectors."""
     twist = twist_of(shape)
     basis = [tuple((shape[a] if a == b else 0) - twist[a][b] for b in range(3)) for a in range(3)]
     vectors = {
@@ -71,7 +73,8 @@ def test_the_short_axis_of_k_2k_2k_shifts_y_and_z() -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_it_is_vertex_symmetric(shape: tuple[int, ...]) -> None:
-    """A step along any axis maps links to links of the same kind, and such steps lead from any GPU to any other."""
+    """A step along any axis maps links to links of the same kind,
+    and such steps lead from any GPU to any other."""
     fabric = build(shape)
     step = np.full((6, fabric.n_nodes), -1)
     step[fabric.link_kind, fabric.link_src] = fabric.link_dst

@@ -1,7 +1,8 @@
-"""A fabric in memory for the transport's engine: virtual time, and whatever harm a test asks for.
+"""A fabric in memory for the transport's executor: virtual time, and whatever harm a test asks for.
 
-The engine, its ports, rings and batches are the real ones; only sendmmsg and the kernel's side of the receive ring
-are replaced. Every ordered pair of ranks has a link of its own per UDP source port, first in, first out.
+The executor, its ports, rings and batches are the real ones; only sendmmsg and the kernel's side of the
+receive ring are replaced. Every ordered pair of ranks has a link of its own per UDP source port, first in,
+first out.
 """
 
 from __future__ import annotations
@@ -9,15 +10,20 @@ from __future__ import annotations
 import heapq
 import itertools
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from numpy.typing import NDArray
+
+from railweave.framework.experiment.plugin_calls import CheckedData
+from railweave.framework.hookspecs import Collective
 from railweave.framework.model import Endpoint, PacketFormat, Schedule
 from railweave.traffic.rocev2.batch import Batch
 from railweave.traffic.rocev2.buffers import Buffers
-from railweave.traffic.rocev2.engine import Engine
+from railweave.traffic.rocev2.executor import Executor
 from railweave.traffic.rocev2.port import Port
-from railweave.traffic.rocev2.ring import Ring, RingShape
+from railweave.traffic.rocev2.receive_ring import ReceiveRing, RingShape
 from railweave.traffic.rocev2.tuning import Tuning
 
 TICK_S = 0.005
@@ -25,9 +31,18 @@ FRAME_AT = 66
 RATE_BPS = 4e6
 
 
+def count_wrong(collective: Collective, buffers: Buffers, inputs: Sequence[NDArray[Any]]) -> int:
+    """Elements of all ranks that are not what the collective's arithmetic says; some must have been
+    compared."""
+    comparison = buffers.compare(CheckedData("mine", collective, buffers.schedule).results(inputs))
+    assert comparison.compared or not buffers.schedule.size.any()
+    return comparison.wrong
+
+
 @dataclass
 class Harm:
-    """Probabilities per packet of being lost, doubled, damaged in one bit, and held back for up to `late_s`."""
+    """Probabilities per packet of being lost, doubled, damaged in one bit, and held back for up to
+    `late_s`."""
 
     loss: float = 0.0
     double: float = 0.0
@@ -73,10 +88,10 @@ class MemoryFabric:
         self.rank_of = {bytes.fromhex(e.mac.replace(":", "")): i for i, e in enumerate(ends)}
         self._writes_at = [0] * n
         self.ports = [
-            Port(Ring(bytearray(shape.total_bytes), shape), Batch(self._send_from(i), dirty))
+            Port(ReceiveRing(bytearray(shape.total_bytes), shape), Batch(self._send_from(i), dirty))
             for i in range(n)
         ]
-        self.engine = Engine(ends, self.ports, dirty, tuning or Tuning(), self.packet)
+        self.executor = Executor(ends, self.ports, dirty, tuning or Tuning(), self.packet)
 
     def _send_from(self, rank: int) -> Callable[[Batch, int, int], int]:
         def send(batch: Batch, first: int, count: int) -> int:
@@ -120,12 +135,12 @@ class MemoryFabric:
 
         Raises TimeoutError after `within_s` of virtual time.
         """
-        self.engine.prepare(schedule, buffers)
-        self.engine.begin(self.now)
-        progress = self.engine.progress
+        self.executor.prepare(schedule, buffers)
+        self.executor.begin(self.now)
+        progress = self.executor.progress
         assert progress is not None
         end = self.now + within_s
-        self.advance(lambda: self.now >= end or (progress.complete and self.engine.drained))
+        self.advance(lambda: self.now >= end or (progress.complete and self.executor.drained))
         if not progress.complete:
             raise TimeoutError(f"{progress.done} of {progress.total} transfers after {within_s} s")
         return progress.last_at - progress.started_at
@@ -141,8 +156,8 @@ class MemoryFabric:
                     _, _, rank, frame = heapq.heappop(self._events)
                     self._deliver(rank, frame)
                     ready.add(rank)
-                self.engine.step([self.ports[rank] for rank in sorted(ready)], self.now)
+                self.executor.step([self.ports[rank] for rank in sorted(ready)], self.now)
             else:
                 self.now = next_tick
                 next_tick += TICK_S
-                self.engine.tick(self.now)
+                self.executor.tick(self.now)

@@ -1,6 +1,7 @@
 """What happens inside the namespaces of a test: `python scenes.py NAME [ARGUMENTS]`, JSON on the last line.
 
-Ranks are namespaces with one veth each; the other ends meet in this namespace, on a Linux bridge or in our hands.
+Ranks are namespaces with one veth each; the other ends meet in this namespace, on a Linux bridge or in our
+hands.
 """
 
 from __future__ import annotations
@@ -15,19 +16,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from railweave.framework.addressing import ENTROPY_BASE
-from railweave.framework.hookspecs import Event
-from railweave.framework.lab.namespaces import NetNamespace, mount, silence_ipv6
 from railweave.framework.model import Endpoint, EntropyTable, PacketFormat, Schedule
+from railweave.framework.model.addressing import ENTROPY_BASE
 from railweave.framework.parameters import resolve
+from railweave.framework.processes.namespaces import NetNamespace, mount, silence_ipv6
 from railweave.topologies.rail_only import RailOnly
-from railweave.traffic.capture import Capture
-from railweave.traffic.collectives.ring import RingAllReduce
+from railweave.traffic.collectives.rings import RingAllReduce
 from railweave.traffic.proxy import RoceV2
 
 LOG = "/run/transport.log"
@@ -104,9 +104,9 @@ class Drive:
         self.transport = RoceV2().configured(resolve("rocev2", RoceV2.parameters, options))
         self.transport.start([endpoint(i) for i in range(n)], PacketFormat(path_mtu), LOG)
         self.meanwhile: Callable[[], None] = lambda: None
-        self.all: list[Event] = []
+        self.all: list[Any] = []
 
-    def until(self, *kinds: str, within_s: float = 60.0) -> Event:
+    def until(self, *kinds: str, within_s: float = 60.0) -> Any:
         end = time.monotonic() + within_s
         while time.monotonic() < end:
             select.select([self.transport], [], [], 0.005)
@@ -117,7 +117,7 @@ class Drive:
                     return event
         raise TimeoutError(f"no {kinds} within {within_s} s; {self.all[-3:]}")
 
-    def iterate(self, plan: Schedule, iteration: int, *ends: str) -> Event:
+    def iterate(self, plan: Schedule, iteration: int, *ends: str) -> Any:
         self.transport.begin("ring-all-reduce", {}, plan, iteration, 7 + iteration)
         return self.until(*(ends or ("finished", "failed", "died")))
 
@@ -127,7 +127,7 @@ class Drive:
             event = self.iterate(plan, i)
             if event.kind != "finished":
                 raise RuntimeError(f"{event}")
-            found.append(event.data["result"])
+            found.append(asdict(event.result))
         self.transport.stop()
         return found
 
@@ -231,7 +231,7 @@ def interface_down() -> object:
     run("ip", "-n", "rank1", "link", "set", "eth0", "up")
     again = drive.iterate(schedule(3, 1 << 16), 1)
     drive.transport.stop()
-    return {"kind": failed.kind, **failed.data, "again": again.kind, "wrong": again.data["result"]["wrong"]}
+    return {"kind": failed.kind, **asdict(failed), "again": again.kind, "wrong": again.result.wrong}
 
 
 def built_late() -> object:
@@ -254,7 +254,7 @@ def no_namespace() -> object:
     event = drive.until("died", "ready")
     pid = drive.transport.pid()
     drive.transport.stop()
-    return {"kind": event.kind, "why": event.data["why"], "left": Path(f"/proc/{pid}").exists()}
+    return {"kind": event.kind, "why": event.why, "left": Path(f"/proc/{pid}").exists()}
 
 
 def bad_orders() -> object:
@@ -266,7 +266,7 @@ def bad_orders() -> object:
     plan = schedule(2, 4096)
     drive.transport.begin("all-to-none", {}, plan, 0, 1)
     failed = drive.until("failed")
-    return {"why": failed.data["why"], "results": drive.results(plan, 1)}
+    return {"why": failed.why, "results": drive.results(plan, 1)}
 
 
 def killed_parent() -> object:
@@ -295,10 +295,8 @@ def captured(path: str) -> object:
     drive = Drive(2)
     drive.until("ready")
     with Path(path).open("wb") as file:
-        capture = Capture(
-            [("/proc/self/ns/net", f"s{i}", f"g{i}->switch") for i in range(2)], file.fileno(), LOG
-        )
-        capture.wait_ready(10)
+        links = [("/proc/self/ns/net", f"s{i}", f"g{i}->switch") for i in range(2)]
+        capture = drive.transport.capture(links, file.fileno(), LOG)
         results = drive.results(schedule(2, 1 << 16), 1)
         dropped = capture.stop()
     return {"results": results, "dropped": dropped}

@@ -20,7 +20,7 @@ START_NS = 1_700_000_000_123_456_789
 @given(frames=st.lists(st.tuples(st.integers(0, 1), st.binary(min_size=14, max_size=70)), max_size=8))
 def test_scapy_reads_what_was_written(frames: list[tuple[int, bytes]]) -> None:
     file = io.BytesIO()
-    writer = PcapngWriter(file, ["g0.0->d0", "r1->g0.1"], comment="a run")
+    writer = PcapngWriter(file, ["g0.0->d0", "r1->g0.1"])
     for i, (interface, frame) in enumerate(frames):
         writer.write(interface, START_NS + i, frame, OUTBOUND)
     file.seek(0)

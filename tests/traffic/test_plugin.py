@@ -16,12 +16,17 @@ def test_it_offers_its_collectives_and_its_transport() -> None:
     assert "rocev2" in registers["transport"]
     for register in ("collective", "transport"):
         for offer in registers[register].offers():
-            assert offer.thing.summary
-            assert offer.thing.configured(resolve(offer.name, offer.thing.parameters, {})) is not None
+            assert offer.registered.summary
+            assert (
+                offer.registered.configured(resolve(offer.name, offer.registered.parameters, {})) is not None
+            )
     assert registers["collective"]["all-reduce"].kind == "all-reduce"
 
 
 def test_loading_it_imports_nothing_heavy() -> None:
-    code = "import sys, railweave.traffic.plugin; print([m for m in ('scapy', 'mininet', 'ryu', 'isal') if m in sys.modules])"
+    code = (
+        "import sys, railweave.traffic.plugin; "
+        "print([name for name in ('scapy', 'mininet', 'ryu', 'isal') if name in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

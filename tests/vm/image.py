@@ -1,7 +1,8 @@
-"""A disk image to boot: Debian with a stock kernel and little else, as a fresh box has it. Kept by what it is made of.
+"""A disk image to boot: Debian with a stock kernel and little else, as a fresh box has it. Kept by what it is
+made of.
 
-Built by mmdebstrap and `mke2fs -d`: no loop device, no mount, no partition table. Whatever the project needs beyond this,
-its own `provision.sh` has to bring.
+Built by mmdebstrap and `mke2fs -d`: no loop device, no mount, no partition table. Whatever the project needs
+beyond this, its own `provision.sh` has to bring.
 """
 
 from __future__ import annotations
@@ -23,14 +24,28 @@ HOME = Path(os.environ.get("RAILWEAVE_VM_DIR", "/var/tmp/railweave-vm"))
 """Where images and boxes are kept; safe to delete."""
 
 SUITE = os.environ.get("RAILWEAVE_VM_SUITE", "bookworm")
-"""The Debian in the machine: bookworm (12) as in the Vagrantfile, or trixie (13), whose kernel restricts user namespaces
-by AppArmor where it is told to, as Ubuntu's does."""
+"""The Debian in the machine: bookworm (12) as in the Vagrantfile, or trixie (13), whose kernel restricts user
+namespaces by AppArmor where it is told to, as Ubuntu's does."""
 
 DISK_BYTES = 8 << 30
 PACKAGES = (
-    "systemd", "systemd-sysv", "systemd-resolved", "udev", "dbus", "kmod", "linux-image-cloud-amd64",
-    "initramfs-tools", "openssh-server", "sudo", "rsync", "ca-certificates", "iproute2", "procps", "python3", "apparmor",
-)  # fmt: skip
+    "systemd",
+    "systemd-sysv",
+    "systemd-resolved",
+    "udev",
+    "dbus",
+    "kmod",
+    "linux-image-cloud-amd64",
+    "initramfs-tools",
+    "openssh-server",
+    "sudo",
+    "rsync",
+    "ca-certificates",
+    "iproute2",
+    "procps",
+    "python3",
+    "apparmor",
+)
 """A bare box; no make, no pip, no Open vSwitch."""
 
 CERTIFICATES = Path("/usr/local/share/ca-certificates")
@@ -47,21 +62,24 @@ chmod 440 "$root/etc/sudoers.d/vagrant"
 install -d -m 700 "$root/root/.ssh" "$root/home/vagrant/.ssh"
 for home in root home/vagrant; do cp "$files/authorized_keys" "$root/$home/.ssh/authorized_keys"; done
 chroot "$root" chown -R vagrant:vagrant /home/vagrant
-printf '[Match]\\nName=en* eth*\\n[Network]\\nDHCP=ipv4\\nLinkLocalAddressing=no\\n' > "$root/etc/systemd/network/10.network"
+printf '%s\\n' '[Match]' 'Name=en* eth*' '[Network]' DHCP=ipv4 LinkLocalAddressing=no \
+    > "$root/etc/systemd/network/10.network"
 ln -sf /run/systemd/resolve/resolv.conf "$root/etc/resolv.conf"
 echo 'UseDNS no' >> "$root/etc/ssh/sshd_config"
 # a machine behind a proxy of its own has a certificate for it; pip in the guest needs it as well
-cp "$files"/ca/*.crt "$root/usr/local/share/ca-certificates/" 2>/dev/null && chroot "$root" update-ca-certificates
+cp "$files"/ca/*.crt "$root/usr/local/share/ca-certificates/" 2>/dev/null &&
+    chroot "$root" update-ca-certificates
 chroot "$root" systemctl -q enable systemd-networkd systemd-resolved ssh
-chroot "$root" systemctl -q mask systemd-networkd-wait-online.service apt-daily.timer apt-daily-upgrade.timer \
-    fstrim.timer e2scrub_all.timer dpkg-db-backup.timer getty@tty1.service
+chroot "$root" systemctl -q mask systemd-networkd-wait-online.service apt-daily.timer \
+    apt-daily-upgrade.timer fstrim.timer e2scrub_all.timer dpkg-db-backup.timer getty@tty1.service
 cp "$root/vmlinuz" "$root/initrd.img" "$files/"
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A folder with `disk.raw`, `vmlinuz`, `initrd.img` and the key `id` that opens root and vagrant by ssh."""
+    """A folder with `disk.raw`, `vmlinuz`, `initrd.img` and the key `id` that opens root and vagrant by
+    ssh."""
 
     folder: Path
 
@@ -100,8 +118,8 @@ def build() -> Image:
 
 @contextmanager
 def in_use() -> Iterator[None]:
-    """To be held while images and machines are used. Whoever comes when nobody else does clears up: what a killed run
-    left, and of everything that is kept by its contents all but the newest."""
+    """To be held while images and machines are used. Whoever comes when nobody else does clears up: what a
+    killed run left, and of everything that is kept by its contents all but the newest."""
     HOME.mkdir(parents=True, exist_ok=True)
     with (HOME / "in-use").open("w") as file:
         try:
@@ -150,14 +168,23 @@ def _make(image: Image) -> None:
     hook.write_text(f"#!/bin/sh\nset -u\n{CUSTOMISE}")
     hook.chmod(0o755)
     words = [
-        "mmdebstrap", "--variant=minbase", "--mode=root", "--format=directory", f"--include={','.join(PACKAGES)}",
-        "--aptopt=APT::Install-Recommends false", "--aptopt=Acquire::Languages none",
-        "--aptopt=Acquire::Check-Valid-Until false", "--aptopt=Acquire::Retries 3",
-        "--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*",
+        "mmdebstrap",
+        "--variant=minbase",
+        "--mode=root",
+        "--format=directory",
+        f"--include={','.join(PACKAGES)}",
+        "--aptopt=APT::Install-Recommends false",
+        "--aptopt=Acquire::Languages none",
+        "--aptopt=Acquire::Check-Valid-Until false",
+        "--aptopt=Acquire::Retries 3",
+        "--dpkgopt=path-exclude=/usr/share/doc/*",
+        "--dpkgopt=path-exclude=/usr/share/man/*",
         "--dpkgopt=path-exclude=/usr/share/locale/*",
-        f"--customize-hook={hook} \"$1\" {folder}",
-        SUITE, str(image.root), *_sources(folder),
-    ]  # fmt: skip
+        f'--customize-hook={hook} "$1" {folder}',
+        SUITE,
+        str(image.root),
+        *_sources(folder),
+    ]
     with (folder / "mmdebstrap.log").open("w") as log:
         done = subprocess.run(words, stdout=log, stderr=subprocess.STDOUT, check=False)
     if done.returncode:

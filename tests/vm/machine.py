@@ -15,7 +15,8 @@ from typing import Self
 from tests.vm.image import HOME, Image
 
 CPU = "Nehalem"
-"""The least that numpy's wheels run on. Emulated: /dev/kvm being there does not mean that a stock kernel boots on it."""
+"""The least that numpy's wheels run on. Emulated: /dev/kvm being there does not mean that a stock kernel
+boots on it."""
 MEMORY_MIB = 3072
 BOOT_WITHIN_S = 300
 KERNEL_WORDS = (
@@ -57,8 +58,10 @@ class Machine:
         )
         self._control = folder / "ssh"
         base, kind = (layer, "qcow2") if layer else (image.disk, "raw")
-        subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", str(base), "-F", kind, str(self._disk)],
-                       check=True)  # fmt: skip
+        subprocess.run(
+            ["qemu-img", "create", "-q", "-f", "qcow2", "-b", str(base), "-F", kind, str(self._disk)],
+            check=True,
+        )
         self._port = _free_port()
         accelerate = ["-accel", "tcg,thread=multi,tb-size=512", "-cpu", CPU]
         if os.environ.get("RAILWEAVE_VM_ACCEL") == "kvm":

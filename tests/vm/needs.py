@@ -1,4 +1,4 @@
-"""What the virtual machines need of this one: `python -m tests.vm.needs qemu|vagrant`. Exits with 77 where it is missing."""
+"""The programs that virtual machines need: `python -m tests.vm.needs qemu|vagrant` exits with 77 without."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NEEDS = {"qemu": QEMU, "vagrant": VAGRANT}
 
 
 def missing(programs: Mapping[str, str]) -> str:
-    """Why the tests cannot run here and what mends it, or nothing."""
+    """Why the tests cannot run here and what fixes it, or nothing."""
     if os.geteuid() != 0:
         return "needs root, to make the guest's file system with its owners. Run it with sudo."
     path = f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin"

@@ -1,4 +1,5 @@
-"""The lab where its users have it: a machine with Open vSwitch in its kernel, and netem. `make test-vm`; docs/vm.md."""
+"""The lab where its users have it: a machine with Open vSwitch in its kernel, and netem. `make test-vm`;
+docs/vm.md."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ pytestmark = [
 ]
 
 PROJECT = Path(__file__).parents[2]
-PROVISIONED_BY = (".ci/provision.sh", ".ci/build-constraints.txt", "pyproject.toml")
+PROVISIONED_BY = (".ci/provision.sh", ".ci/links.sh", ".ci/build-constraints.txt", "pyproject.toml")
 LEAVE_OUT = (".git", ".venv", ".vagrant", "runs", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis")
 STRANGER = "stranger"
 PROVISION = "railweave/.ci/provision.sh vm"
@@ -31,7 +32,7 @@ SLOW = ("--rate-scale", "3e-6")
 
 @pytest.fixture(scope="module")
 def guest() -> Iterator[Machine]:
-    """A machine provisioned by the project's own script; what it installs is kept for the next run by its contents."""
+    """A machine provisioned by the project's own script; its disk is kept until the inputs change."""
     bare = image.build()
     layer = (
         bare.folder
@@ -133,12 +134,30 @@ def test_every_link_carries_what_the_table_says(guest: Machine, fabric: tuple[st
 
 
 def test_a_declared_latency_is_the_time_on_the_way(guest: Machine) -> None:
-    """50 ms a link, four links on the longest way of a neighbour: its one packet of 4 KiB arrives after 200 ms, for an
-    idle link's token bucket lets it go at once. A slow machine makes that longer, never shorter: the quickest tells."""
+    """50 ms a link, four links on the longest way of a neighbour: its one packet of 4 KiB arrives after 200
+    ms, for an idle link's token bucket lets it go at once. A slow machine makes that longer, never shorter:
+    the quickest tells."""
     declared_us = 0.05 * 3e-6 * 1e6
-    found = run(guest, "--domains", "2", "--rails", "2", "--collective", "send-recv", "--size", "4096", "--iterations",
-                "8", "--domain-latency", f"{declared_us}us", "--rail-latency", f"{declared_us}us", "--fault", "none",
-                *SLOW)  # fmt: skip
+    found = run(
+        guest,
+        "--domains",
+        "2",
+        "--rails",
+        "2",
+        "--collective",
+        "send-recv",
+        "--size",
+        "4096",
+        "--iterations",
+        "8",
+        "--domain-latency",
+        f"{declared_us}us",
+        "--rail-latency",
+        f"{declared_us}us",
+        "--fault",
+        "none",
+        *SLOW,
+    )
     quickest_s = min(row["time_us"] for row in found["rows"] if row["iteration"] is not None) / 1e6
     assert quickest_s == pytest.approx(4 * 0.05, rel=0.1)
 
@@ -153,13 +172,38 @@ def test_what_netem_loses_is_sent_again(guest: Machine) -> None:
 
 
 def test_the_same_fault_ends_in_the_same_choice_of_rail(guest: Machine, tmp_path: Path) -> None:
-    """The rail that carried most is the one that took what rail 1 was relieved of: here, and in this machine's own lab."""
-    words = ("run", "--domains", "2", "--rails", "4", "--size", "256K", "--iterations", "6", "--rate-scale", "1.5e-6",
-             "--fault", "at=iter:1 degrade rail:1 to=20%", "--json", "-")  # fmt: skip
+    """The busiest rail is the one that took over traffic of rail 1: in the guest, and in the host's lab."""
+    words = (
+        "run",
+        "--domains",
+        "2",
+        "--rails",
+        "4",
+        "--size",
+        "256K",
+        "--iterations",
+        "6",
+        "--rate-scale",
+        "1.5e-6",
+        "--fault",
+        "at=iter:1 degrade rail:1 to=20%",
+        "--json",
+        "-",
+    )
     here = subprocess.run(
-        [Path(sys.executable).with_name("railweave"), *words, "--datapath", "userspace", "--out", str(tmp_path / "run")],
-        capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
+        [
+            Path(sys.executable).with_name("railweave"),
+            *words,
+            "--datapath",
+            "userspace",
+            "--out",
+            str(tmp_path / "run"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
     there = railweave(guest, *words).check()
     for datapath, text in (("userspace", here.stdout), ("kernel", there)):
         found = json.loads(text)
@@ -220,9 +264,10 @@ RESTRICT = """
 set -e
 grep -q userns_create /sys/kernel/security/apparmor/features/namespaces/mask || exit 77
 profile=/etc/apparmor.d/no-userns
-printf 'abi <abi/4.0>,\\nprofile no-userns /usr/bin/unshare flags=(attach_disconnected) {\\n  allow all,\\n  deny userns,\\n}\\n' >$profile
+printf '%s\\n' 'abi <abi/4.0>,' 'profile no-userns /usr/bin/unshare flags=(attach_disconnected) {' \
+    '  allow all,' '  deny userns,' '}' >$profile
 apparmor_parser -r $profile
-# Ubuntu's kernel says that it restricts; this one cannot be made to say so, hence a copy of its folder that does
+# Ubuntu's kernel says that it restricts; this one cannot be made to, so a copy of its folder says so
 cp -r /proc/sys/kernel /run/kernel 2>/dev/null || true
 echo 1 >/run/kernel/apparmor_restrict_unprivileged_userns
 mount --bind /run/kernel /proc/sys/kernel
@@ -231,7 +276,9 @@ SAY_NO_MORE = "umount /proc/sys/kernel"
 """With something mounted in it a /proc is no pattern for a namespace's own: the kernel would refuse that."""
 RELEASE = f"""
 {SAY_NO_MORE}
-for profile in /etc/apparmor.d/no-userns /etc/apparmor.d/railweave-*; do apparmor_parser -R $profile; rm $profile; done
+for profile in /etc/apparmor.d/no-userns /etc/apparmor.d/railweave-*; do
+    apparmor_parser -R $profile; rm $profile
+done
 rm -r /run/kernel ~vagrant/railweave/.venv/bin/railweave-unshare
 """
 
@@ -246,8 +293,8 @@ pgrep -u vagrant -x 'ovs-vswitchd|ovsdb-server|unshare|railweave-unsha' || echo 
 
 
 def test_apparmor_restricts_namespaces_and_a_profile_opens_them(guest: Machine) -> None:
-    """As Ubuntu 24.04 does, by a profile that denies user namespaces to `unshare`: AppArmor's own refusal, and the
-    profile that `provision.sh` brings against it. Debian 12's kernel is too old for it."""
+    """As Ubuntu 24.04 does, by a profile that denies user namespaces to `unshare`: AppArmor's own refusal,
+    and the profile that `provision.sh` brings against it. Debian 12's kernel is too old for it."""
     restricted = guest.run(RESTRICT, user="root")
     if restricted.code == 77:
         pytest.skip(

@@ -1,4 +1,4 @@
-"""`vagrant up` to `vagrant destroy` with the project's own Vagrantfile, and a machine that does not notice."""
+"""`vagrant up` to `vagrant destroy` with the project's own Vagrantfile, and a host that stays as it was."""
 
 from __future__ import annotations
 

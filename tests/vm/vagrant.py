@@ -1,9 +1,10 @@
-"""Vagrant and libvirt in a cell: what they make of a machine (users, networks, rules, guests) is made of the cell alone.
+"""Vagrant and libvirt in a cell: what they make of a machine (users, networks, rules, guests) is made of the
+cell alone.
 
-The cell has networks, mounts and processes of its own, and they end with its first process, however that ends. It sees
-the machine's files; what is written below /etc, /run and the parts of /var that libvirt uses stays in the cell's memory,
-and home and temporary folders are there too. libvirt's addresses are translated by the cell; the way out of it is
-slirp4netns, which needs nothing of the machine but a user's sockets.
+The cell has networks, mounts and processes of its own, and they end with its first process, however that
+ends. It sees the machine's files; what is written below /etc, /run and the parts of /var that libvirt uses
+stays in the cell's memory, and home and temporary folders are there too. libvirt's addresses are translated
+by the cell; the way out of it is slirp4netns, which needs nothing of the machine but a user's sockets.
 """
 
 from __future__ import annotations
@@ -130,16 +131,34 @@ class Cell:
         with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as complained:
             began = time.monotonic()
             done = subprocess.run(
-                ["nsenter", f"--target={self.pid}", "--net", "--mount", "--pid", "--",
-                 "env", "--ignore-environment", f"--chdir={folder}", *environment,
-                 "timeout", "--kill-after=5", f"{timeout_s}", *words],
-                stdin=subprocess.DEVNULL, stdout=printed, stderr=complained, timeout=timeout_s + 10, check=False,
-            )  # fmt: skip
+                [
+                    "nsenter",
+                    f"--target={self.pid}",
+                    "--net",
+                    "--mount",
+                    "--pid",
+                    "--",
+                    "env",
+                    "--ignore-environment",
+                    f"--chdir={folder}",
+                    *environment,
+                    "timeout",
+                    "--kill-after=5",
+                    f"{timeout_s}",
+                    *words,
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=complained,
+                timeout=timeout_s + 10,
+                check=False,
+            )
             took_s = time.monotonic() - began
             said = _content(printed)
             if done.returncode:
                 raise CellError(
-                    f"`{shlex.join(words)}` ended with {done.returncode} after {took_s:.0f} of {timeout_s:.0f} s\n"
+                    f"`{shlex.join(words)}` ended with {done.returncode} after {took_s:.0f} of "
+                    f"{timeout_s:.0f} s\n"
                     + self._last_words({"stdout": said, "stderr": _content(complained)})
                 )
         return said
@@ -152,16 +171,21 @@ class Cell:
 
 @contextmanager
 def cell() -> Iterator[Cell]:
-    """A new cell, with a way out to the internet. At the end nothing of it is left, nor when we are killed."""
+    """A new cell, connected to the internet. It leaves nothing behind, even if this process is killed."""
     bound = ["setpriv", "--pdeathsig", "KILL"]
     apart = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child=KILL"]
     with ExitStack() as stack:
         log = stack.enter_context(tempfile.TemporaryFile())
         # its first process ends with its stdin, which leaving this `with` closes; that ends all others
         world = stack.enter_context(
-            subprocess.Popen([*bound, *apart, "sh", "-c", CELL], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                             stderr=log, start_new_session=True)
-        )  # fmt: skip
+            subprocess.Popen(
+                [*bound, *apart, "sh", "-c", CELL],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+            )
+        )
         assert world.stdout is not None
         pid = int(_first(world, world.stdout, log))
 

@@ -1,58 +1,119 @@
-"""What every all-to-all shares: slices, inputs, result and bus bandwidth."""
+"""All-to-all: one message for every pair of ranks, or in two levels inside the HB domains and along the
+rails."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
+from railweave.framework.errors import ExperimentError
+from railweave.framework.model import Fabric, PacketFormat, Schedule
+from railweave.framework.parameters import Parameter
+from railweave.traffic.collectives.hierarchical import OnRails
+from railweave.traffic.collectives.operations import AllToAll
+from railweave.traffic.collectives.schedule_builder import ScheduleBuilder
 
-from railweave.framework.model import Schedule
-from railweave.framework.parameters import Parameter, Value
-from railweave.traffic.collectives.arithmetic import dtype_of, exact_input
+PHASES = ("all-to-all domain", "all-to-all rail")
+MOST_WAITS = 1 << 22
+"""The most dependencies of a schedule; unpipelined, every message of a rail waits for all messages of its
+sender."""
 
 
-class AllToAll:
-    """Base of the all-to-all algorithms; a subclass plans the transfers.
+class DirectAllToAll(AllToAll):
+    """Every rank sends every other rank its slice at once, beginning with the rank after it; the routes do
+    the rest.
 
-    The size of an all-to-all is what one rank sends, its slice for itself counted (nccl-tests); slices are
-    rounded down as shards are. Every rank's buffer has `regions` of that size: first what it receives, in the
-    order of senders, then what it sends, in the order of receivers, then what it passes on, if it does. A rank's
-    slice for itself stands in its place from the start, since it crosses no link. `redop` is of no concern.
+    Source: NCCL's all-to-all, one group of sends and receives.
     """
 
-    summary = ""
-    kind = "all-to-all"
-    parameters: tuple[Parameter, ...] = ()
-    serves: tuple[str, ...] = ()
-    same_result_everywhere = False
+    summary = "one message for every pair of ranks, all at once; any fabric"
+    name = "direct-all-to-all"
 
-    def configured(self, options: Mapping[str, Value]) -> Self:
-        return self
+    def add_transfers(
+        self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
+    ) -> None:
+        n, one = len(ranks), count // len(ranks)
+        builder.phase("all-to-all")
+        for distance in range(1, n):
+            for src in range(n):
+                dst = (src + distance) % n
+                first = (n + dst) * one
+                builder.transfer(src, dst, (first, first + one), to=src * one, reduce=False, after=[])
 
-    def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
-        """(2 count,) per rank: 0 but for its own slice, then what it sends, without a 0."""
-        kind, n = dtype_of(schedule.dtype), schedule.n_ranks
-        count = schedule.size_bytes // kind.itemsize
-        slice_count = count // n
-        buffers = []
-        for rank in range(n):
-            sent = exact_input(schedule.dtype, "max", n, rank, count, seed)
-            sent[sent == 0] = 1
-            received = np.zeros(count, kind)
-            own = slice(rank * slice_count, (rank + 1) * slice_count)
-            received[own] = sent[own]
-            buffers.append(np.concatenate([received, sent]))
-        return buffers
 
-    def expected(self, schedule: Schedule, inputs: Sequence[NDArray[Any]], rank: int) -> NDArray[Any]:
-        """(count,): the slice for `rank` of every sender, in their order."""
-        count = len(inputs[0]) // 2
-        one = count // schedule.n_ranks
-        at = count + rank * one
-        return np.concatenate([held[at : at + one] for held in inputs])
+class HierarchicalAllToAll(OnRails, AllToAll):
+    """Every rank gives each GPU of its domain the slices for that GPU's whole rail (D slices), then each GPU
+    sends along its rail what it holds for every other domain (K slices each, its own among them).
 
-    def busbw_factor(self, n_ranks: int) -> float:
-        """(n - 1) / n. Source: nccl-tests doc/PERFORMANCE.md, "AlltoAll"."""
-        return (n_ranks - 1) / n_ranks
+    A message is one slice. A rank enters the second phase when its part of the first is complete; pipelined,
+    each slice is passed on as soon as it has arrived. Source: rail-only paper, appendix D and equation 21
+    (the text's first shard of xD is yD).
+    """
+
+    summary = (
+        "all-to-all in the domains, then along the rails, without the spines (rail-only paper, equation 21)"
+    )
+    name, alternative = "all-to-all", "direct-all-to-all"
+    regions = 3
+    parameters: tuple[Parameter, ...] = (
+        Parameter("pipelined", False, "bool", "pass each slice on as soon as it has arrived"),
+    )
+
+    def __init__(self, pipelined: bool = False) -> None:
+        self._pipelined = pipelined
+
+    def add_transfers(
+        self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
+    ) -> None:
+        grid = self.grid(fabric, ranks)
+        (domains, rails), n, one = grid.shape, len(ranks), count // len(ranks)
+        self._check_waits(domains, rails)
+        rank_at: list[list[int]] = grid.tolist()
+        arrival: dict[tuple[int, int, int], int] = {}
+        part: list[list[int]] = [[] for _ in ranks]
+        if rails > 1:
+            builder.phase(PHASES[0])
+        for distance in range(1, rails):
+            for d in range(domains):
+                for k in range(rails):
+                    via = (k + distance) % rails
+                    src, dst = rank_at[d][k], rank_at[d][via]
+                    for away in range(domains):
+                        to = (d + away) % domains
+                        first = (n + rank_at[to][via]) * one
+                        place = 2 * n + to * rails + k if to != d else src
+                        sent = builder.transfer(
+                            src, dst, (first, first + one), to=place * one, reduce=False, after=[]
+                        )
+                        arrival[dst, to, k] = sent
+                        part[src].append(sent)
+                        part[dst].append(sent)
+        if domains > 1:
+            builder.phase(PHASES[1])
+        for away in range(1, domains):
+            for d in range(domains):
+                to = (d + away) % domains
+                for k in range(rails):
+                    src, dst = rank_at[d][k], rank_at[to][k]
+                    for origin in range(rails):
+                        place = 2 * n + to * rails + origin if origin != k else n + dst
+                        after = part[src]
+                        if self._pipelined:
+                            after = [arrival[src, to, origin]] if origin != k else []
+                        span = place * one, (place + 1) * one
+                        builder.transfer(
+                            src, dst, span, to=rank_at[d][origin] * one, reduce=False, after=after
+                        )
+
+    def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
+        """Equation 21: D (K - 1) slices at the slowest d link, then K (D - 1) at the slowest r link; None if
+        pipelined."""
+        return None if self._pipelined else super().closed_form_s(fabric, schedule, packet)
+
+    def _check_waits(self, domains: int, rails: int) -> None:
+        waits = domains * rails * (domains - 1) * rails * 2 * domains * (rails - 1)
+        if waits > MOST_WAITS and not self._pipelined:
+            raise ExperimentError(
+                f"all-to-all over {domains} domains of {rails}: the barrier between its phases makes {waits} "
+                f"dependencies, more than {MOST_WAITS}. Use fewer GPUs, pipelined=true, or "
+                "`direct-all-to-all`."
+            )

@@ -1,4 +1,4 @@
-"""What collectives compute with: element types, reductions, and inputs whose results are exact in any order."""
+"""Element types, reductions, and inputs whose reduction is exact in any order."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from railweave.framework.errors import ExperimentError
+from railweave.framework.model import Schedule
 
 DTYPES: Mapping[str, np.dtype[Any]] = MappingProxyType(
     {name: np.dtype(name) for name in ("float32", "float16", "int32", "int8")}
@@ -20,30 +21,30 @@ REDOPS: Mapping[str, np.ufunc] = MappingProxyType(
 EXACT = {"float32": 1 << 24, "float16": 1 << 11}
 """Whole numbers up to here are exact in each floating type (its significand)."""
 BLOCK = 4099
-"""Inputs repeat after this many elements: prime, so that no chunk boundary falls in with the period."""
+"""Inputs repeat after this many elements: a prime, so that no chunk length is a multiple of the period."""
 DOUBLING_RANKS = 6
-"""A product has factors of 2 from this many ranks at most; all others give 1 or -1."""
+"""At most this many ranks contribute factors of 2 to a product; all others contribute 1 or -1."""
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
-    """The element type; ExperimentError lists those there are."""
+    """The element type; ExperimentError lists the known ones."""
     if name not in DTYPES:
         raise ExperimentError(f"dtype {name!r} is not known; it takes one of {', '.join(DTYPES)}.")
     return DTYPES[name]
 
 
 def redop_of(name: str) -> np.ufunc:
-    """The reduction as a numpy ufunc; ExperimentError lists those there are."""
+    """The reduction as a numpy ufunc; ExperimentError lists the known ones."""
     if name not in REDOPS:
         raise ExperimentError(f"redop {name!r} is not known; it takes one of {', '.join(REDOPS)}.")
     return REDOPS[name]
 
 
 def exact_input(dtype: str, redop: str, n_ranks: int, rank: int, count: int, seed: int) -> NDArray[Any]:
-    """(count,): what `rank` of `n_ranks` contributes; reducing all of them is exact in any order.
+    """(count,): what `rank` of `n_ranks` contributes; reducing all contributions is exact in any order.
 
-    Integers wrap around, which is exact, so they use their whole range. Floating sums stay below the
-    significand; products are powers of two that float16 still holds.
+    Integers use their whole range: they wrap around, which is exact. Floating-point sums stay below the
+    significand; products are powers of two within float16's range.
     """
     kind = dtype_of(dtype)
     redop_of(redop)
@@ -64,10 +65,24 @@ def exact_input(dtype: str, redop: str, n_ranks: int, rank: int, count: int, see
     return np.resize(block.astype(kind), count)
 
 
+def exact_inputs(schedule: Schedule, count: int, seed: int) -> list[NDArray[Any]]:
+    """(count,) per rank, in rank order: the inputs of a reduction over all ranks of a schedule."""
+    n = schedule.n_ranks
+    return [exact_input(schedule.dtype, schedule.redop, n, rank, count, seed) for rank in range(n)]
+
+
+def nonzero_input(dtype: str, n_ranks: int, rank: int, count: int, seed: int) -> NDArray[Any]:
+    """(count,): data of `rank` that is only moved, never reduced; without a 0, so that what is missing
+    shows."""
+    data = exact_input(dtype, "max", n_ranks, rank, count, seed)
+    data[data == 0] = 1
+    return data
+
+
 def _factors(
     kind: np.dtype[Any], n_ranks: int, rank: int, seed: int, rng: np.random.Generator, length: int
 ) -> NDArray[np.int64]:
-    if kind.kind == "i":  # odd numbers: their products, cut to the type's width, never fade to 0
+    if kind.kind == "i":  # odd numbers: their products, cut to the type's width, never become 0
         return rng.integers(-50, 50, length) * 2 + 1
     doubling = np.random.default_rng(seed).permutation(n_ranks)[:DOUBLING_RANKS]
     return rng.choice([-2, -1, 1, 2] if rank in doubling else [-1, 1], length)

@@ -2,100 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from railweave.framework.errors import ExperimentError
 from railweave.framework.model import Fabric, PacketFormat, Schedule
-from railweave.framework.parameters import Parameter, Value
-from railweave.traffic.collectives.all_reduce import check_ranks, element_count
-from railweave.traffic.collectives.arithmetic import dtype_of, exact_input
-from railweave.traffic.collectives.plan import Plan, chunk_bounds
+from railweave.framework.parameters import Parameter
+from railweave.traffic.collectives import closed_forms
+from railweave.traffic.collectives.arithmetic import dtype_of, nonzero_input
+from railweave.traffic.collectives.operations import Operation, check_ranks
+from railweave.traffic.collectives.schedule_builder import ScheduleBuilder, chunk_spans
 from railweave.traffic.collectives.trees import binomial_parent, depths_of
 
 CHAIN, TREE = "chain", "tree"
 CHUNKS = 8
 
 
-class Broadcast:
-    """One rank's buffer to all: `chain` passes it from rank to rank in their order, beginning after the root and
-    going round (NCCL's ring); `tree` is the binomial tree over the same order. Chunks follow one another.
+class Broadcast(Operation):
+    """One rank's buffer to all: `chain` passes it from rank to rank in the cycle of ranks, beginning at the
+    root (NCCL's ring); `tree` is the binomial tree over the same order. Chunks follow one another.
 
-    The size is one rank's buffer, rounded down to whole elements (nccl-tests). `redop` is of no concern.
+    The size is one rank's buffer, rounded down to whole elements (nccl-tests). `redop` does not matter.
     """
 
     summary = "one rank's buffer to all, along a chain or down a binomial tree; any fabric"
-    kind = "broadcast"
-    serves: tuple[str, ...] = ()
+    kind = name = "broadcast"
     same_result_everywhere = True
-    """Lets the transport compute `expected` once for all ranks."""
     parameters: tuple[Parameter, ...] = (
-        Parameter("root", 0, "count", "the rank whose buffer it is", minimum=0),
-        Parameter("shape", CHAIN, "text", "the way it takes", choices=(CHAIN, TREE)),
-        Parameter("chunks", CHUNKS, "count", "parts of the buffer that follow one another", minimum=1, maximum=4096),
-    )  # fmt: skip
+        Parameter("root", 0, "count", "the rank whose buffer is sent", minimum=0),
+        Parameter("shape", CHAIN, "text", "the shape of its path", choices=(CHAIN, TREE)),
+        Parameter("chunks", CHUNKS, "count", "parts of the buffer that follow one another", 1, 4096),
+    )
 
     def __init__(self, root: int = 0, shape: str = CHAIN, chunks: int = CHUNKS) -> None:
         self._root, self._shape, self._chunks = root, shape, chunks
 
-    def configured(self, options: Mapping[str, Value]) -> Self:
-        return type(self)(int(options["root"]), str(options["shape"]), int(options["chunks"]))
-
-    def schedule(
-        self, fabric: Fabric, ranks: Sequence[int], size_bytes: int, dtype: str, redop: str
-    ) -> Schedule:
+    def check(self, fabric: Fabric, ranks: Sequence[int]) -> None:
         check_ranks(fabric, ranks)
-        count, n = element_count(size_bytes, dtype, redop), len(ranks)
-        if self._root >= n:
-            raise ExperimentError(f"broadcast has no rank {self._root} to start from; root is 0 to {n - 1}.")
-        plan = Plan(n, dtype_of(dtype).itemsize)
-        if count and n > 1:
-            plan.phase("broadcast")
-            parents = [(place - 1 if self._shape == CHAIN else binomial_parent(place)) for place in range(n)]
-            depths = depths_of(parents)
-            order = sorted(range(1, n), key=depths.__getitem__)
-            rank = [(self._root + place) % n for place in range(n)]
-            chunks = chunk_bounds(0, count, min(self._chunks, count))
-            for chunk, (first, last) in enumerate(pairwise(chunks)):
-                came: dict[int, int] = {}
-                for place in order:
-                    plan.at(chunk + depths[place])
-                    above = parents[place]
-                    after = [came[above]] if above in came else []
-                    came[place] = plan.add(
-                        rank[above], rank[place], first, last, reduce=False, after=after
-                    )  # fmt: skip
-        return plan.schedule("broadcast", count, dtype, redop)
+        if self._root >= len(ranks):
+            raise ExperimentError(
+                f"broadcast has no rank {self._root} to start from; root is 0 to {len(ranks) - 1}."
+            )
+
+    def add_transfers(
+        self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
+    ) -> None:
+        builder.phase("broadcast")
+        n = len(ranks)
+        parents = [(place - 1 if self._shape == CHAIN else binomial_parent(place)) for place in range(n)]
+        depths = depths_of(parents)
+        by_depth = sorted(range(1, n), key=depths.__getitem__)
+        rank_at = [(self._root + place) % n for place in range(n)]
+        for chunk, span in enumerate(chunk_spans(0, count, min(self._chunks, count))):
+            arrival: dict[int, int] = {}
+            for place in by_depth:
+                builder.slot(chunk + depths[place])
+                parent = parents[place]
+                after = [arrival[parent]] if parent in arrival else []
+                arrival[place] = builder.transfer(
+                    rank_at[parent], rank_at[place], span, reduce=False, after=after
+                )
 
     def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
         """(count,) per rank: numbers without a 0 at the root, 0 at all others."""
-        kind = dtype_of(schedule.dtype)
+        kind, n = dtype_of(schedule.dtype), schedule.n_ranks
         count = schedule.size_bytes // kind.itemsize
-        buffers = [np.zeros(count, kind) for _ in range(schedule.n_ranks)]
-        buffers[self._root] = exact_input(schedule.dtype, "max", schedule.n_ranks, self._root, count, seed)
-        buffers[self._root][buffers[self._root] == 0] = 1
-        return buffers
+        buffers = np.zeros((n, count), kind)
+        buffers[self._root] = nonzero_input(schedule.dtype, n, self._root, count, seed)
+        return list(buffers)
 
     def expected(self, schedule: Schedule, inputs: Sequence[NDArray[Any]], rank: int) -> NDArray[Any]:
         """(count,): what the root holds, the same for every rank."""
         return inputs[self._root]
 
-    def busbw_factor(self, n_ranks: int) -> float:
-        """1. Source: nccl-tests doc/PERFORMANCE.md, "Broadcast"."""
-        return 1.0
-
     def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
-        """Chain on a ring of all its GPUs: (n - 2 + chunks) x (a chunk at the slowest link) + (n - 1) x latency;
-        None elsewhere."""
-        if fabric.kind != "ring" or self._shape != CHAIN or schedule.n_ranks != fabric.n_gpus:
-            return None
-        if schedule.n_transfers == 0:
-            return 0.0
-        n = schedule.n_ranks
-        chunks = schedule.n_transfers // (n - 1)
-        step_s = packet.wire_bytes(int(schedule.size.max())) * 8 / float(fabric.capacity_bps.min())
-        return (n - 2 + chunks) * step_s + (n - 1) * float(fabric.latency_s.max())
+        """That of the chain, on rings; None for the tree."""
+        return closed_forms.chain_s(fabric, schedule, packet) if self._shape == CHAIN else None

@@ -1,15 +1,15 @@
-"""What an MSCCL algorithm moves from where to where, and what each move must wait for.
+"""The messages of an MSCCL algorithm, and what each of them must wait for.
 
-The steps are played once, with channels that hold any number of messages. Only the flow of data is kept: a move
-waits for those that bring what it sends, and for those that must have read or written the chunk it lands in. The
-order of a thread block's steps beyond that is how a GPU copes with few blocks, and is left aside.
+The steps are executed once, with channels that hold any number of messages. Only the flow of data is kept: a
+move waits for those that bring what it sends, and for those that must have read or written the chunk it lands
+in. Beyond that the order of steps in a thread block reflects how many blocks a GPU has, and is ignored.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 
 from railweave.traffic.collectives.msccl_file import RECEIVES, REDUCES, SENDS, Algorithm, Block, Place, Step
 from railweave.traffic.collectives.msccl_memory import Memory
@@ -30,7 +30,7 @@ class Move:
 
 @dataclass(slots=True)
 class _Chunk:
-    """Moves that touched a chunk: brought it (`base`), were reduced into it, and read it since it was brought."""
+    """The moves that wrote a chunk (`base`), were reduced into it since, and have read it since."""
 
     base: set[int] = field(default_factory=set)
     reduced: set[int] = field(default_factory=set)
@@ -38,9 +38,10 @@ class _Chunk:
 
 
 def moves_of(algorithm: Algorithm, memory: Memory) -> list[Move]:
-    """All moves, each after those it waits for. Raises ExperimentError with the line of a step that cannot be."""
+    """All moves, each after those it waits for. Raises ExperimentError with the line of a step that cannot be
+    executed."""
     flow = _Flow(algorithm, memory)
-    flow.play()
+    flow.execute()
     return flow.sorted()
 
 
@@ -52,7 +53,7 @@ class _Flow:
         self._channels: dict[tuple[int, int, int], deque[int]] = {}
         self._done: dict[tuple[int, int], int] = {}
 
-    def play(self) -> None:
+    def execute(self) -> None:
         blocks = [
             (rank, number, block)
             for rank, gpu in sorted(self._algorithm.gpus.items())
@@ -88,9 +89,11 @@ class _Flow:
     def _do(self, rank: int, block: Block, step: Step) -> None:
         if step.type == "cpy" and self._places(rank, step, step.src) != self._places(rank, step, step.dst):
             raise self._refuse(
-                step, "step type cpy is not supported but between places that are one when run in place. Send "
-                "from the source, or let the receiver write to both.",
-            )  # fmt: skip
+                step,
+                "step type cpy is supported only between places that are the same when run in place. Send "
+                "from the "
+                "source, or let the receiver write to both.",
+            )
         if step.type in RECEIVES:
             self._receive(rank, block, step)
         if step.type in SENDS:
@@ -133,50 +136,43 @@ class _Flow:
         length = self._memory.length(rank, buffer)
         if first < 0 or first + step.count > length:
             raise self._refuse(
-                step, f"chunks {first} to {first + step.count - 1} of buffer {buffer} of GPU {rank}, which has "
+                step,
+                f"chunks {first} to {first + step.count - 1} of buffer {buffer} of GPU {rank}, which has "
                 f"{length}.",
-            )  # fmt: skip
+            )
         return [self._memory.chunk(rank, (buffer, first + i)) for i in range(step.count)]
 
     def sorted(self) -> list[Move]:
-        """In an order that respects what they wait for; as they were sent, otherwise."""
+        """All moves, each after those it waits for; otherwise in the order of their sends."""
+        sorter = TopologicalSorter({i: move.after for i, move in enumerate(self._moves)})
+        try:
+            sorter.prepare()
+        except CycleError as error:
+            lines = sorted({self._moves[i].line for i in error.args[1]})
+            shown = ", ".join(map(str, lines))
+            raise self._algorithm.refuse(
+                lines[0],
+                f"messages swap chunks that each must read before the other writes (lines {shown}). Receive "
+                "into "
+                "scratch chunks.",
+            ) from None
         order: list[int] = []
-        place: dict[int, int] = {}
-        left = dict.fromkeys(range(len(self._moves)))
-        while left:
-            ready = [i for i in left if all(j in place for j in self._moves[i].after)]
-            if not ready:
-                lines = sorted({self._moves[i].line for i in self._circle(next(iter(left)), place)})
-                raise self._algorithm.refuse(
-                    lines[0], "messages swap chunks that each must read before the other writes (lines "
-                    f"{', '.join(map(str, lines))}). Receive into scratch chunks.",
-                )  # fmt: skip
-            for i in ready:
-                place[i] = len(order)
-                order.append(i)
-                del left[i]
+        while sorter.is_active():
+            ready = sorted(sorter.get_ready())
+            order += ready
+            sorter.done(*ready)
+        place = {i: at for at, i in enumerate(order)}
         for move in self._moves:
             move.after = {place[j] for j in move.after}
         return [self._moves[i] for i in order]
 
-    def _circle(self, start: int, placed: dict[int, int]) -> Iterator[int]:
-        """Moves that wait for one another, found by going on to what one waits for until it comes again."""
-        seen: list[int] = []
-        at = start
-        while at not in seen:
-            seen.append(at)
-            at = next(j for j in self._moves[at].after if j not in placed)
-        return iter(seen[seen.index(at) :])
-
     def _refuse_stuck(self, waiting: deque[tuple[int, int, Block]]) -> None:
         rank, number, block = waiting[0]
         step = block.steps[self._done.get((rank, number), 0)]
-        what = (
-            f"step {step.needs[1]} of tb {step.needs[0]}"
-            if step.needs
-            else f"a message from GPU {block.recv}"
-        )
-        raise self._refuse(step, f"step type {step.type} of GPU {rank} waits for ever, for {what}.")
+        missing = f"a message from GPU {block.recv}"
+        if step.needs:
+            missing = f"step {step.needs[1]} of tb {step.needs[0]}"
+        raise self._refuse(step, f"step type {step.type} of GPU {rank} waits for ever, for {missing}.")
 
     def _refuse_unreceived(self) -> None:
         for (src, dst, channel), left in self._channels.items():

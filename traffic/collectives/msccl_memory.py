@@ -1,13 +1,14 @@
-"""Where the chunks of an MSCCL algorithm lie in a rank's memory, and what a right algorithm makes of them.
+"""Where the chunks of an MSCCL algorithm lie in a rank's memory, and what a correct algorithm leaves in them.
 
-All runs are in place: input and output share what they have in common, as NCCL lets callers do. So every rank has
+All runs are in place: input and output share the memory that they have in common, as NCCL allows. So every
+rank has
 
     all-reduce      its buffer, which is input and output
     all-gather      the output; its input is its own shard in it
     reduce-scatter  the input, its own shard first and the others round in order; its output is that shard
     all-to-all      the output, then the input; its slice for itself is one chunk of both
 
-and scratch chunks behind.
+and scratch chunks behind them.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Memory:
         return self.shard if buffer == small else self._chunks
 
     def chunk(self, rank: int, place: Place) -> int:
-        """The chunk of the rank's memory where a place is; it must be inside its buffer."""
+        """The chunk of the rank's memory for a place, which must lie inside its buffer."""
         buffer, offset = place
         if buffer == "s":
             return self._behind + offset
@@ -59,23 +60,24 @@ class Memory:
                 return offset
 
     def start(self) -> NDArray[np.uint64]:
-        """(ranks, size): a number for what each chunk holds at first; sums of them tell what was reduced."""
-        held = np.zeros((self._n, self.size), np.uint64)
+        """(ranks, size): a random number for each chunk's content; a sum of them identifies what was
+        reduced."""
+        content = np.zeros((self._n, self.size), np.uint64)
         for rank in range(self._n):
             for i in range(self.length(rank, "i")):
-                held[rank, self.chunk(rank, ("i", i))] = self._names[rank, i]
-        return held
+                content[rank, self.chunk(rank, ("i", i))] = self._names[rank, i]
+        return content
 
-    def right(self, rank: int) -> NDArray[np.uint64]:
+    def expected(self, rank: int) -> NDArray[np.uint64]:
         """(result,): what the first chunks of a rank must hold in the end, in the numbers of `start`."""
-        names, mine = self._names, slice(rank * self.shard, (rank + 1) * self.shard)
+        names, own = self._names, slice(rank * self.shard, (rank + 1) * self.shard)
         match self._kind:
             case "all-reduce":
-                found = names.sum(axis=0, dtype=np.uint64)
+                result = names.sum(axis=0, dtype=np.uint64)
             case "reduce-scatter":
-                found = names[:, mine].sum(axis=0, dtype=np.uint64)
+                result = names[:, own].sum(axis=0, dtype=np.uint64)
             case "all-gather":
-                found = names[:, : self.shard].ravel()
+                result = names[:, : self.shard].ravel()
             case _:
-                found = names[:, mine].ravel()
-        return np.asarray(found, np.uint64)
+                result = names[:, own].ravel()
+        return np.asarray(result, np.uint64)

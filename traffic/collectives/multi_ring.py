@@ -9,59 +9,38 @@ from numpy.typing import NDArray
 
 from railweave.framework.errors import ExperimentError, UnsupportedFabricError
 from railweave.framework.model import Fabric, PacketFormat, Schedule
-from railweave.traffic.collectives.all_reduce import AllReduce, check_ranks, element_count
-from railweave.traffic.collectives.arithmetic import dtype_of
-from railweave.traffic.collectives.plan import Plan, chunk_bounds, ring_all_gather, ring_reduce_scatter
-
-AXES = "xyz"
-ONE_WAY = "unused"
-"""Kind of the links of a one-way ring that carry nothing."""
+from railweave.traffic.collectives import closed_forms
+from railweave.traffic.collectives.operations import AllReduce, check_ranks
+from railweave.traffic.collectives.schedule_builder import (
+    Ready,
+    ScheduleBuilder,
+    add_rings,
+    chunk_spans,
+    ring_all_gather,
+    ring_reduce_scatter,
+)
 
 
 class MultiRingAllReduce(AllReduce):
     """2d rings for each GPU of a torus of d axes: the buffer has 2d parts, one for each axis and direction.
 
-    Which rings: the part of axis a and direction s is reduce-scattered over the lines of axis a in direction s,
-    then over those of axis a + 1, and so on round the axes (x, y, z, x, ...), each time what is left of it; then
-    it is gathered over the same lines in the opposite order. In phase i the part of axis a is on axis a + i, so no
-    two parts ever want the same link in one phase. If all axes have one length, all links work all the time and
-    the time is the physical limit S (n - 1) / (d n B). A ring has one axis, and a one-way ring one direction.
+    The part of axis a and direction s is reduce-scattered over the lines of axis a in direction s, then over
+    those of axis a + 1, and so on in the cycle of axes (x, y, z, x, ...), each time what is left of it; then
+    it is gathered over the same lines in the opposite order. In phase i the part of axis a is on axis a + i,
+    so no two parts ever use the same link in one phase. If all axes have one length, all links work all the
+    time and the time is the physical limit S (n - 1) / (d n B). A ring has one axis, and a one-way ring one
+    direction.
 
     Source: the multiport "bucket" algorithm: Jain and Sabharwal, "Optimal bucket algorithms for large MPI
     collectives on torus interconnects", 2010.
     """
 
     summary = "2d concurrent rings on a torus of d axes: every axis, both directions (bucket algorithm)"
+    name = "multi-ring-all-reduce"
     serves: tuple[str, ...] = ("torus", "ring")
 
-    def schedule(
-        self, fabric: Fabric, ranks: Sequence[int], size_bytes: int, dtype: str, redop: str
-    ) -> Schedule:
+    def check(self, fabric: Fabric, ranks: Sequence[int]) -> None:
         check_ranks(fabric, ranks)
-        self._check(fabric, ranks)
-        count = element_count(size_bytes, dtype, redop)
-        plan = Plan(len(ranks), dtype_of(dtype).itemsize)
-        if count:
-            shape = fabric.groups[0].shape
-            where = np.empty(len(ranks), np.int64)
-            where[np.asarray(ranks)] = np.arange(len(ranks))
-            _plan(plan, where.reshape(shape), count, 1 if ONE_WAY in fabric.kinds else 2)
-        return plan.schedule("multi-ring-all-reduce", count, dtype, redop)
-
-    def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
-        """Per phase, k - 1 steps of its longest message with its headers at the slowest link, and its latency; for
-        axes of one length k > 2, since parts run into each other elsewhere (None)."""
-        if fabric.kind not in self.serves:
-            return None
-        lengths = set(fabric.groups[0].shape)
-        if len(lengths) > 1 or min(lengths) < 3:
-            return None
-        steps = min(lengths) - 1
-        rate, latency = float(fabric.capacity_bps.min()), float(fabric.latency_s.max())
-        longest = [int(schedule.size[schedule.phase == p].max()) for p in range(len(schedule.phase_names))]
-        return sum(steps * (packet.wire_bytes(size) * 8 / rate + latency) for size in longest)
-
-    def _check(self, fabric: Fabric, ranks: Sequence[int]) -> None:
         if fabric.kind not in self.serves:
             raise UnsupportedFabricError(
                 f"multi-ring-all-reduce needs the straight lines of a {' or '.join(self.serves)}, not "
@@ -69,44 +48,47 @@ class MultiRingAllReduce(AllReduce):
             )
         if len(ranks) != fabric.n_gpus:
             raise ExperimentError(
-                f"multi-ring-all-reduce runs round whole lines of the {fabric.kind}, so it needs all of its "
+                f"multi-ring-all-reduce uses whole lines of the {fabric.kind}, so it needs all of its "
                 f"{fabric.n_gpus} GPUs, not {len(ranks)}. Use `ring-all-reduce` for a part."
             )
 
+    def add_transfers(
+        self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
+    ) -> None:
+        rank_of = np.empty(len(ranks), np.int64)
+        rank_of[np.asarray(ranks)] = np.arange(len(ranks))
+        torus = rank_of.reshape(fabric.groups[0].shape)
+        axes, directions = torus.ndim, 2 if fabric.usable.all() else 1
+        parts = [(axis, direction) for axis in range(axes) for direction in range(directions)]
+        spans = chunk_spans(0, count, len(parts))
+        held = [{rank: span for rank in range(len(ranks))} for span in spans]
+        before: list[list[dict[int, tuple[int, int]]]] = []
+        ready: list[Ready] = [{rank: [] for rank in range(len(ranks))} for _ in parts]
+        for phase in range(axes):
+            before.append([dict(of_part) for of_part in held])
+            for part, (axis, direction) in enumerate(parts):
+                for line in _lines(torus, (axis + phase) % axes, direction):
+                    first, last = held[part][line[0]]
+                    shards = chunk_spans(first, last - first, len(line))
+                    held[part].update(zip(line, shards, strict=True))
+                    rings = [(line, [[shard] for shard in shards])]
+                    add_rings(builder, f"reduce-scatter {phase + 1}", ring_reduce_scatter, rings, ready[part])
+        for phase in reversed(range(axes)):
+            for part, (axis, direction) in enumerate(parts):
+                for line in _lines(torus, (axis + phase) % axes, direction):
+                    chunks = [[held[part][rank]] for rank in line]
+                    add_rings(
+                        builder, f"all-gather {axes - phase}", ring_all_gather, [(line, chunks)], ready[part]
+                    )
+            held = before.pop()
 
-def _plan(plan: Plan, where: NDArray[np.int64], count: int, directions: int) -> None:
-    """`where`: the rank at each place of the torus."""
-    axes, n = where.ndim, where.size
-    parts = [(axis, direction) for axis in range(axes) for direction in range(directions)]
-    cuts = chunk_bounds(0, count, len(parts))
-    held = [[(cuts[part], cuts[part + 1])] * n for part in range(len(parts))]
-    whole: list[list[list[tuple[int, int]]]] = []
-    ready: list[list[list[int]]] = [[[] for _ in range(n)] for _ in parts]
-    for phase in range(axes):
-        plan.phase(f"reduce-scatter {phase + 1}")
-        whole.append([list(spans) for spans in held])
-        for part, (first_axis, direction) in enumerate(parts):
-            for line in _lines(where, (first_axis + phase) % axes, direction):
-                start, end = held[part][line[0]]
-                bounds = chunk_bounds(start, end - start, len(line))
-                done = ring_reduce_scatter(plan, line, bounds, [ready[part][rank] for rank in line])
-                for i, rank in enumerate(line):
-                    ready[part][rank] = done[i]
-                    held[part][rank] = bounds[i], bounds[i + 1]
-    for phase in reversed(range(axes)):
-        plan.phase(f"all-gather {axes - phase}")
-        before = whole.pop()
-        for part, (first_axis, direction) in enumerate(parts):
-            for line in _lines(where, (first_axis + phase) % axes, direction):
-                start, end = before[part][line[0]]
-                bounds = chunk_bounds(start, end - start, len(line))
-                done = ring_all_gather(plan, line, bounds, [ready[part][rank] for rank in line])
-                for i, rank in enumerate(line):
-                    ready[part][rank] = done[i]
-        held = before
+    def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
+        """The bucket algorithm's, for axes of one length."""
+        return closed_forms.buckets_s(fabric, schedule, packet)
 
 
-def _lines(where: NDArray[np.int64], axis: int, direction: int) -> list[list[int]]:
-    """The ranks along every line of an axis, in the + (0) or - (1) direction."""
-    lines = np.moveaxis(where, axis, -1).reshape(-1, where.shape[axis])
-    return [[int(rank) for rank in (line[::-1] if direction else line)] for line in lines]
+def _lines(torus: NDArray[np.int64], axis: int, direction: int) -> list[list[int]]:
+    """The ranks along every line of an axis, in the + (0) or - (1) direction; `torus`: the rank at each
+    place."""
+    lines = np.moveaxis(torus, axis, -1).reshape(-1, torus.shape[axis])
+    return [line[::-1] if direction else line for line in lines.tolist()]

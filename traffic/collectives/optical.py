@@ -1,9 +1,8 @@
-"""All-gathers planned as lightpaths on an optical ring: transfers in steps, and what the steps take."""
+"""All-gathers planned as lightpaths on an optical ring: transfers in steps."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Self
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,22 +11,25 @@ from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.framework.model.arrays import Int64
 from railweave.framework.optical.algorithms import plan_of
 from railweave.framework.optical.plan import LightpathPlan
-from railweave.framework.parameters import Parameter, Value
+from railweave.framework.parameters import Parameter
 from railweave.framework.routing.batches import spread, starts
-from railweave.traffic.collectives.all_gather import AllGather, shard_bytes
-from railweave.traffic.collectives.all_reduce import check_ranks
+from railweave.traffic.collectives import closed_forms
+from railweave.traffic.collectives.operations import AllGather, check_ranks, check_size, shard_bytes
 
 STEP, RANK = "step", "rank"
 BARRIER = Parameter(
-    "barrier", STEP, "text",
-    "who waits between steps: step, everyone for everyone; rank, each for its own transfers", choices=(STEP, RANK),
-)  # fmt: skip
+    "barrier",
+    STEP,
+    "text",
+    "who waits between steps: step, all ranks for all; rank, each for its own transfers",
+    choices=(STEP, RANK),
+)
 MOST_WAITS = 1 << 22
-"""Dependencies of a schedule at most; a barrier has one for every two transfers of neighbouring steps."""
+"""The most dependencies of a schedule; a barrier has one for every two transfers of neighbouring steps."""
 
 
 class OpticalAllGather(AllGather):
-    """Base of the all-gathers on optical rings; a subclass names its algorithm.
+    """Base of the all-gathers on optical rings; `name` is that of the lightpath plan.
 
     A step is a barrier, as in the source: no transfer starts before all of the step before have landed. It
     needs the lightpaths that `--router optree` installs for the same algorithm.
@@ -35,65 +37,68 @@ class OpticalAllGather(AllGather):
 
     serves: tuple[str, ...] = ("ring",)
     parameters: tuple[Parameter, ...] = (BARRIER,)
-    algorithm = ""
 
     def __init__(self, barrier: str = STEP) -> None:
         self._barrier = barrier
 
-    def configured(self, options: Mapping[str, Value]) -> Self:
-        return type(self)(str(options["barrier"]))
-
     def plan(self, fabric: Fabric) -> LightpathPlan:
         """The lightpaths on this ring. Raises UnsupportedFabricError for other fabrics."""
-        return plan_of(self.algorithm, fabric.n_gpus, self._wavelengths(fabric))
+        return plan_of(self.name, fabric.n_gpus, self._wavelengths(fabric))
+
+    def check(self, fabric: Fabric, ranks: Sequence[int]) -> None:
+        check_ranks(fabric, ranks)
+        if list(ranks) != list(range(fabric.n_gpus)):
+            raise ExperimentError(
+                f"{self.name} gathers from all {fabric.n_gpus} GPUs of the ring in the order of their "
+                "positions; this "
+                f"list has {len(ranks)} of {fabric.n_gpus} ranks, or they are in another order. Use "
+                "`ring-all-gather` for other lists."
+            )
 
     def schedule(
         self, fabric: Fabric, ranks: Sequence[int], size_bytes: int, dtype: str, redop: str
     ) -> Schedule:
-        """Item i, rank i's shard, hop by hop; phases are the plan's stages."""
-        check_ranks(fabric, ranks)
-        if list(ranks) != list(range(fabric.n_gpus)):
-            raise ExperimentError(
-                f"{self.algorithm} gathers from every GPU of the ring in the order of its positions; {len(ranks)} "
-                f"of {fabric.n_gpus} ranks were given, or in another order. Use `ring-all-gather` for a part."
-            )
-        plan, shard = self.plan(fabric), shard_bytes(size_bytes, dtype, fabric.n_gpus)
+        """Item i, rank i's shard, hop by hop; phases are the stages of the plan."""
+        self.check(fabric, ranks)
+        check_size(size_bytes, dtype, redop)
+        plan, shard = self.plan(fabric), shard_bytes(size_bytes, fabric.n_gpus)
         rows = len(plan.step) if shard else 0
         counts, after = self._waits(plan) if shard else (np.empty(0, np.int64), np.empty(0, np.int64))
         offset = plan.item[:rows].astype(np.int64) * shard
         return Schedule(
-            self.algorithm, fabric.n_gpus, shard * fabric.n_gpus, dtype, redop, shard * fabric.n_gpus,
-            plan.src[:rows], plan.dst[:rows], offset, offset, np.full(rows, shard), np.zeros(rows, np.int32),
-            plan.stage[:rows].astype(np.int32), starts(counts), after,
+            self.name,
+            fabric.n_gpus,
+            shard * fabric.n_gpus,
+            dtype,
+            redop,
+            shard * fabric.n_gpus,
+            plan.src[:rows],
+            plan.dst[:rows],
+            offset,
+            offset,
+            np.full(rows, shard),
+            np.zeros(rows, np.int32),
+            plan.stage[:rows].astype(np.int32),
+            starts(counts),
+            after,
             phase_names=plan.stage_names if shard else (),
-        )  # fmt: skip
-
-    def item_times(self, fabric: Fabric) -> int:
-        """How many shards have to be waited for one after another (optree.md, 2.2: not the number of steps)."""
-        return self.plan(fabric).item_times
+        )
 
     def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
-        """Item-times x a shard with its headers at the slowest link, and per step the latency of its longest
-        lightpath. Source: equation 3, without reconfiguration, which the emulation does not have."""
+        """Equation 3 for the plan's item times."""
         if fabric.kind not in self.serves:
             return None
-        if schedule.n_transfers == 0:
-            return 0.0
-        plan = self.plan(fabric)
-        longest = np.zeros(plan.n_steps, np.int64)
-        np.maximum.at(longest, plan.step, plan.hops)
-        item_s = packet.wire_bytes(int(schedule.size.max())) * 8 / float(fabric.capacity_bps.min())
-        return plan.item_times * item_s + int(longest.sum()) * float(fabric.latency_s.max())
+        return closed_forms.lightpaths_s(fabric, schedule, packet, self.plan(fabric))
 
     def _wavelengths(self, fabric: Fabric) -> int:
         if fabric.kind not in self.serves:
             raise UnsupportedFabricError(
-                f"{self.algorithm} is an all-gather on {', '.join(self.serves)} fabrics, not {fabric.kind}. Use "
+                f"{self.name} is an all-gather on {', '.join(self.serves)} fabrics, not {fabric.kind}. Use "
                 "`--collective ring-all-gather`, which runs on all."
             )
-        if "unused" in fabric.kinds:
+        if not fabric.usable.all():
             raise UnsupportedFabricError(
-                f"{self.algorithm} needs a ring of 2 directions and this one has 1. Use `--directions 2`, or "
+                f"{self.name} needs a ring of 2 directions and this one has 1. Use `--directions 2`, or "
                 "`--collective ring-all-gather`."
             )
         return len(np.unique(fabric.wavelength))
@@ -107,12 +112,65 @@ class OpticalAllGather(AllGather):
         total = int(size[1:] @ size[:-1])
         if total > MOST_WAITS:
             raise ExperimentError(
-                f"{self.algorithm} over {plan.nodes} GPUs: barriers between its {plan.n_steps} steps make {total} "
+                f"{self.name} over {plan.nodes} GPUs: barriers between its {plan.n_steps} steps make {total} "
                 f"dependencies, more than {MOST_WAITS}. Use fewer GPUs, or barrier=rank."
             )
         before = np.maximum(plan.step.astype(np.int64) - 1, 0)
         counts = np.where(plan.step > 0, size[before], 0)
         return counts, spread(first[before], counts)
+
+
+class NeighborExchange(OpticalAllGather):
+    """N / 2 steps on one wavelength: one item in the first, two in each later one. Even N only.
+
+    Source: Table I of arXiv 2211.15119.
+    """
+
+    summary = "neighbours on a ring swap what they received last, in n/2 steps; even n"
+    name = "neighbor-exchange"
+
+
+class OneStage(OpticalAllGather):
+    """Every rank sends its item to every other on a lightpath of its own: ceil(N^2 / 8w) steps for even N.
+
+    Source: Lemma 1 and Table I of arXiv 2211.15119.
+    """
+
+    summary = "every pair of a ring has a lightpath of its own, in as few steps as wavelengths allow"
+    name = "one-stage"
+
+
+class Wrht(OpticalAllGather):
+    """Groups of 2w + 1 neighbours gather at their middle, the middles exchange, and the result is spread in
+    the groups.
+
+    Spreading brings every item to every member one by one, so its steps exceed the formula of Table I, which
+    counts them like those of gathering; framework/optical/wrht.py says what is the source's and what is ours.
+    """
+
+    summary = "groups of 2w+1 on a ring gather at their middle node, exchange, and spread"
+    name = "wrht"
+
+
+class OpTree(OpticalAllGather):
+    """An m-ary tree of stages: subsets exchange over the whole ring, then inside ever smaller segments.
+
+    Source: Dai et al., arXiv 2211.15119.
+    """
+
+    summary = "stages of subsets on a ring, each pair on a wavelength that no other pair shares"
+    name = "optree"
+    parameters: tuple[Parameter, ...] = (
+        Parameter("depth", 0, "count", "stages of the tree; 0 takes the depth of fewest steps", minimum=0),
+        BARRIER,
+    )
+
+    def __init__(self, barrier: str = STEP, depth: int = 0) -> None:
+        super().__init__(barrier)
+        self._depth = depth
+
+    def plan(self, fabric: Fabric) -> LightpathPlan:
+        return plan_of(self.name, fabric.n_gpus, self._wavelengths(fabric), self._depth)
 
 
 def _own_waits(plan: LightpathPlan) -> tuple[Int64, Int64]:

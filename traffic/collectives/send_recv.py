@@ -2,78 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from railweave.framework.errors import ExperimentError
 from railweave.framework.model import Fabric, PacketFormat, Schedule
-from railweave.framework.parameters import Parameter, Value
-from railweave.traffic.collectives.all_reduce import check_ranks, element_count
-from railweave.traffic.collectives.arithmetic import dtype_of, exact_input
-from railweave.traffic.collectives.plan import Plan
+from railweave.traffic.collectives import closed_forms
+from railweave.traffic.collectives.arithmetic import dtype_of, nonzero_input
+from railweave.traffic.collectives.operations import Operation, check_ranks
+from railweave.traffic.collectives.schedule_builder import ScheduleBuilder
 
 
-class SendRecv:
-    """Every rank sends its buffer to the next one and receives the one before it, round the list of ranks.
+class SendRecv(Operation):
+    """Every rank sends its buffer to the next one and receives that of the one before it, in the cycle of
+    ranks.
 
-    The size is one rank's buffer, rounded down to whole elements (nccl-tests, sendrecv). Every rank's memory has
-    two of them: what it receives, then what it sends. `redop` is of no concern.
+    The size is one rank's buffer, rounded down to whole elements (nccl-tests, sendrecv). Every rank's memory
+    has two of them: what it receives, then what it sends. `redop` does not matter.
     """
 
     summary = "every rank to the next and from the one before, at once; any fabric"
-    kind = "send-recv"
-    parameters: tuple[Parameter, ...] = ()
-    serves: tuple[str, ...] = ()
-    same_result_everywhere = False
+    kind = name = "send-recv"
+    regions = 2
 
-    def configured(self, options: Mapping[str, Value]) -> Self:
-        return self
-
-    def schedule(
-        self, fabric: Fabric, ranks: Sequence[int], size_bytes: int, dtype: str, redop: str
-    ) -> Schedule:
+    def check(self, fabric: Fabric, ranks: Sequence[int]) -> None:
         check_ranks(fabric, ranks)
-        count, n = element_count(size_bytes, dtype, redop), len(ranks)
-        if n == 1:
+        if len(ranks) == 1:
             raise ExperimentError(
                 "send-recv of 1 rank: it needs 2 or more, a sender and a receiver. Add a rank."
             )
-        plan = Plan(n, dtype_of(dtype).itemsize)
-        if count:
-            plan.phase("send-recv")
-            for rank in range(n):
-                plan.add(rank, (rank + 1) % n, count, 2 * count, to=0, reduce=False, after=[])
-        return plan.schedule("send-recv", count, dtype, redop, buffer_count=2 * count)
+
+    def add_transfers(
+        self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
+    ) -> None:
+        builder.phase("send-recv")
+        for rank in range(len(ranks)):
+            builder.transfer(rank, (rank + 1) % len(ranks), (count, 2 * count), to=0, reduce=False, after=[])
 
     def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
-        """(2 count,) per rank: 0, then what it sends, without a 0."""
+        """(2 count,) per rank: 0, then what it sends, without a 0 in it."""
         kind, n = dtype_of(schedule.dtype), schedule.n_ranks
         count = schedule.size_bytes // kind.itemsize
-        buffers = []
+        buffers = np.zeros((n, 2 * count), kind)
         for rank in range(n):
-            sent = exact_input(schedule.dtype, "max", n, rank, count, seed)
-            sent[sent == 0] = 1
-            buffers.append(np.concatenate([np.zeros(count, kind), sent]))
-        return buffers
+            buffers[rank, count:] = nonzero_input(schedule.dtype, n, rank, count, seed)
+        return list(buffers)
 
     def expected(self, schedule: Schedule, inputs: Sequence[NDArray[Any]], rank: int) -> NDArray[Any]:
         """(count,): what the rank before sent."""
-        before = inputs[(rank - 1) % schedule.n_ranks]
-        return before[len(before) // 2 :]
-
-    def busbw_factor(self, n_ranks: int) -> float:
-        """1. Source: nccl-tests doc/PERFORMANCE.md, "SendRecv" among the point-to-point operations."""
-        return 1.0
+        buffer = inputs[(rank - 1) % schedule.n_ranks]
+        return buffer[len(buffer) // 2 :]
 
     def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
-        """A buffer with its headers at the slowest link and its latency, on a ring of all its GPUs; None
-        elsewhere."""
-        if fabric.kind != "ring" or schedule.n_ranks != fabric.n_gpus:
-            return None
-        if schedule.n_transfers == 0:
-            return 0.0
-        wire_s = packet.wire_bytes(int(schedule.size.max())) * 8 / float(fabric.capacity_bps.min())
-        return wire_s + float(fabric.latency_s.max())
+        """One step, on rings."""
+        return closed_forms.ring_s(fabric, schedule, packet, 1)

@@ -1,14 +1,17 @@
-"""Trees over ranks: NCCL's binary trees and the binomial tree, as the parent of every rank (-1 at the root)."""
+"""Trees over ranks: NCCL's binary trees and the binomial tree, as the parent of every rank (-1 at the
+root)."""
 
 from __future__ import annotations
 
 
 def double_binary_tree(n: int) -> tuple[list[int], list[int]]:
-    """Parents in NCCL's two trees over n ranks. A rank with children in one is a leaf in the other, as far as
-    that can be: the second is the first mirrored (n even) or moved on by one rank (n odd).
+    """Parents in NCCL's two trees over n ranks: a rank with children in one is a leaf in the other, where
+    possible.
 
-    Source: Sanders, Speck and Traff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009;
-    the shape is that of NCCL's src/graph/trees.cc.
+    The second tree is the first one mirrored (n even) or shifted by one rank (n odd).
+
+    Source: Sanders, Speck and Traff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan",
+    2009; the shape is that of NCCL's src/graph/trees.cc.
     """
     first = [binary_parent(rank, n) for rank in range(n)]
     if n % 2:
@@ -19,8 +22,8 @@ def double_binary_tree(n: int) -> tuple[list[int], list[int]]:
 
 
 def binary_parent(rank: int, n: int) -> int:
-    """A rank's parent in the tree whose root is 0 and where odd ranks are leaves: its lowest set bit moves up by
-    one place or, where that leads out of the n ranks, goes away."""
+    """A rank's parent in the tree whose root is 0 and where odd ranks are leaves: its lowest set bit moves up
+    by one place or, where that leads beyond the n ranks, is cleared."""
     if rank == 0:
         return -1
     low = rank & -rank
@@ -45,9 +48,9 @@ def children_of(parents: list[int]) -> list[list[int]]:
 def depths_of(parents: list[int]) -> list[int]:
     """How many steps every rank is below its root."""
     depths = []
-    for rank in range(len(parents)):
-        depth, at = 0, parents[rank]
-        while at >= 0:
-            depth, at = depth + 1, parents[at]
+    for parent in parents:
+        depth, ancestor = 0, parent
+        while ancestor >= 0:
+            depth, ancestor = depth + 1, parents[ancestor]
         depths.append(depth)
     return depths

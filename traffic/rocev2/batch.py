@@ -1,4 +1,4 @@
-"""Packets gathered from header slots and the ranks' own buffers, handed to the kernel by one sendmmsg."""
+"""Packets gathered from header slots and the buffers of the ranks, and sent by one sendmmsg."""
 
 from __future__ import annotations
 
@@ -6,34 +6,15 @@ import ctypes
 import errno
 from collections.abc import Callable
 
+from railweave.framework.processes.packet_socket import IoVec, MMsgHdr
+
 SLOTS = 64
 _HEAD_BYTES, _TAIL_AT, _SLOT_BYTES = 112, 112, 128
 _SKIPPED = frozenset({errno.ENETDOWN, errno.ENOBUFS, errno.EAGAIN, errno.ENXIO, errno.ENODEV, errno.EINTR})
-"""What a packet may fail with and count as lost: the interface is down or gone, or a queue is full."""
+"""Errors after which a packet counts as lost: the interface is down or gone, or a queue is full."""
 
-_libc = ctypes.PyDLL(
-    None, use_errno=True
-)  # keeps the interpreter lock: there is one thread, and it is dearer
-
-
-class _IoVec(ctypes.Structure):
-    _fields_ = (("base", ctypes.c_size_t), ("length", ctypes.c_size_t))
-
-
-class _MsgHdr(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_size_t),
-        ("name_length", ctypes.c_uint),
-        ("iov", ctypes.c_size_t),
-        ("iov_count", ctypes.c_size_t),
-        ("control", ctypes.c_size_t),
-        ("control_length", ctypes.c_size_t),
-        ("flags", ctypes.c_int),
-    )
-
-
-class _MMsgHdr(ctypes.Structure):
-    _fields_ = (("header", _MsgHdr), ("length", ctypes.c_uint))
+# PyDLL keeps the interpreter lock: there is one thread, and releasing the lock would cost more than it gains.
+_libc = ctypes.PyDLL(None, use_errno=True)
 
 
 Send = Callable[["Batch", int, int], int]
@@ -41,11 +22,11 @@ Send = Callable[["Batch", int, int], int]
 
 
 def kernel_send(fd: int) -> Send:
-    """Sends through the socket `fd` without waiting."""
+    """A `Send` through the socket `fd`; never waits."""
     sendmmsg, descriptor = _libc.sendmmsg, ctypes.c_int(fd)
     counts = [ctypes.c_uint(n) for n in range(SLOTS + 1)]
     dont_wait = ctypes.c_int(0x40)
-    size = ctypes.sizeof(_MMsgHdr)
+    size = ctypes.sizeof(MMsgHdr)
 
     def send(batch: Batch, first: int, count: int) -> int:
         at = batch.messages if first == 0 else ctypes.c_void_p(batch.messages_at + first * size)
@@ -56,10 +37,11 @@ def kernel_send(fd: int) -> Send:
 
 
 class Batch:
-    """Up to SLOTS packets of one rank that leave together. A full batch leaves by itself.
+    """Up to SLOTS packets of one rank, sent together by `flush`, or as soon as there are SLOTS of them.
 
-    Each packet is three pieces: a head (copied here), a payload (an address, not copied: it must stay until
-    `flush`), a tail (padding and ICRC, copied here). `dirty` receives the batch when its first packet enters.
+    Each packet has three parts: a head (copied), a payload (an address, not copied: its memory must stay
+    unchanged until `flush`), a tail (padding and ICRC, copied). `dirty` receives the batch when its first
+    packet is added.
     """
 
     def __init__(self, send: Send, dirty: list[Batch]) -> None:
@@ -69,13 +51,13 @@ class Batch:
         self.lost = 0
         self.last_error = 0
         self._room = ctypes.create_string_buffer(SLOTS * _SLOT_BYTES)
-        self._vectors = (_IoVec * (3 * SLOTS))()
-        self._headers = (_MMsgHdr * SLOTS)()
+        self._vectors = (IoVec * (3 * SLOTS))()
+        self._headers = (MMsgHdr * SLOTS)()
         room, vectors = ctypes.addressof(self._room), ctypes.addressof(self._vectors)
         for slot in range(SLOTS):
             self._vectors[3 * slot].base = room + slot * _SLOT_BYTES
             self._vectors[3 * slot + 2].base = room + slot * _SLOT_BYTES + _TAIL_AT
-            self._headers[slot].header.iov = vectors + 3 * slot * ctypes.sizeof(_IoVec)
+            self._headers[slot].header.iov = vectors + 3 * slot * ctypes.sizeof(IoVec)
             self._headers[slot].header.iov_count = 3
         self.messages_at = ctypes.addressof(self._headers)
         self.messages = ctypes.c_void_p(self.messages_at)
@@ -102,7 +84,7 @@ class Batch:
         self.count = slot + 1
 
     def flush(self) -> None:
-        """Hand everything to the kernel. Packets it refuses are lost, as on a wire."""
+        """Send everything. Packets that the kernel refuses are lost, as on a wire."""
         count, done = self.count, 0
         self.count = 0
         while done < count:
@@ -117,10 +99,10 @@ class Batch:
             done += 1
 
     def packets(self, first: int, count: int) -> list[bytes]:
-        """The gathered bytes of packets that wait here, for senders other than the kernel."""
+        """The bytes of gathered packets, for a `Send` other than the kernel's."""
         words = self._words
-        found = []
+        frames = []
         for slot in range(first, first + count):
             pieces = [(words[i], words[i + 1]) for i in range(slot * 6, slot * 6 + 6, 2)]
-            found.append(b"".join(ctypes.string_at(base, length) for base, length in pieces if length))
-        return found
+            frames.append(b"".join(ctypes.string_at(base, length) for base, length in pieces if length))
+        return frames

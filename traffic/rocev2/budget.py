@@ -1,4 +1,4 @@
-"""A bound on what all ranks together have in flight."""
+"""A limit on what all ranks together have in flight."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Budget:
-    """Packets that may still be sent by all ranks together, and the senders that wait for that to rise."""
+    """Packets that all ranks together may still send, and the senders that wait for room."""
 
     __slots__ = ("left", "waiting")
 
@@ -19,5 +19,5 @@ class Budget:
 
     @classmethod
     def of_bytes(cls, limit_bytes: int, packet_bytes: int) -> Budget:
-        """0 bytes is no bound; at least one packet is always allowed."""
+        """A limit in bytes; 0 is none. At least one packet is always allowed."""
         return cls(max(limit_bytes // packet_bytes, 1) if limit_bytes else None)

@@ -1,23 +1,29 @@
-"""What the ranks hold: filled before an iteration, compared with the arithmetic after it."""
+"""The memory of the ranks: filled with inputs before an iteration, written by transfers during it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from railweave.framework.hookspecs import Collective
 from railweave.framework.model import Schedule
 from railweave.traffic.collectives.arithmetic import dtype_of
 
 DATA, OUTPUT, SCRATCH = 0, 1, 2
 
 
+class Comparison(NamedTuple):
+    """Elements compared over all ranks, and how many of them were wrong."""
+
+    compared: int
+    wrong: int
+
+
 class Buffers:
-    """Every rank's data buffer, and output and scratch buffers where the schedule uses them. Buffers of one size
-    are used again in the next iteration."""
+    """Every rank's data buffer, and output and scratch buffers where the schedule uses them; `result`: which
+    of them holds the result. One set serves all iterations over the schedule."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
@@ -36,7 +42,7 @@ class Buffers:
                 filled = 0
                 if which == DATA:
                     filled = inputs[rank].nbytes
-                    buffer[:filled] = inputs[rank].view(np.uint8)
+                    buffer[:filled] = np.ascontiguousarray(inputs[rank]).view(np.uint8)
                 buffer[filled:] = 0
 
     def slice(self, rank: int, which: int, offset: int, size: int) -> NDArray[Any]:
@@ -48,14 +54,11 @@ class Buffers:
         buffer = self._bytes[which][rank]
         return buffer.data[offset : offset + size], int(buffer.ctypes.data) + offset
 
-    def count_wrong(self, collective: Collective, inputs: Sequence[NDArray[Any]]) -> int:
-        """Elements, over all ranks, that differ from what the arithmetic says."""
-        wrong = 0
-        everywhere = getattr(collective, "same_result_everywhere", False)
-        expected: NDArray[Any] | None = None
-        for rank in range(self.schedule.n_ranks):
-            if expected is None or not everywhere:
-                expected = collective.expected(self.schedule, inputs, rank)
-            held = self.slice(rank, self.result, 0, expected.nbytes)
-            wrong += int(np.count_nonzero(held != expected))
-        return wrong
+    def compare(self, expected: Iterable[NDArray[Any]]) -> Comparison:
+        """Compare what every rank holds with the results expected of them, in rank order."""
+        compared = wrong = 0
+        for rank, result in enumerate(expected):
+            held = self.slice(rank, self.result, 0, result.nbytes)
+            compared += len(result)
+            wrong += int(np.count_nonzero(held != result))
+        return Comparison(compared, wrong)

@@ -1,15 +1,16 @@
-"""What the transport has counted since it started, summed over pairs."""
+"""What the transport has counted since it started, summed over all pairs."""
 
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
 
-from railweave.traffic.rocev2.engine import Engine
+from railweave.traffic.rocev2.executor import Executor
 
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """Data packets and their wire bytes, first sendings and repetitions together; acknowledgements not counted."""
+    """Data packets and their wire bytes, first transmissions and retransmissions; without
+    acknowledgements."""
 
     packets_sent: int
     retransmitted: int
@@ -17,9 +18,9 @@ class Counters:
     bytes_sent: int
 
     @classmethod
-    def of(cls, engine: Engine) -> Counters:
+    def of(cls, executor: Executor) -> Counters:
         """All counts until now."""
-        pairs = engine.pairs.values()
+        pairs = executor.pairs.values()
         return cls(
             sum(pair.sender.transmissions for pair in pairs),
             sum(pair.sender.retransmitted for pair in pairs),

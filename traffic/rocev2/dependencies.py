@@ -8,7 +8,7 @@ from railweave.framework.model import Schedule
 
 
 class Dependencies:
-    """Counts down what every transfer still waits for."""
+    """Counts how many transfers every transfer still waits for."""
 
     def __init__(self, schedule: Schedule) -> None:
         n = schedule.n_transfers
@@ -20,7 +20,7 @@ class Dependencies:
 
     @property
     def ready(self) -> list[int]:
-        """Transfers that wait for nothing (any more)."""
+        """Transfers that wait for no other."""
         return [transfer for transfer, waits in enumerate(self._waits) if waits == 0]
 
     def complete(self, transfer: int) -> list[int]:

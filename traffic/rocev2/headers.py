@@ -1,17 +1,17 @@
-"""Reading the constant part of an arriving packet's headers, and writing that of a departing one."""
+"""The constant part of packet headers: parsed once when packets arrive, built once when they are sent."""
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
 
-from railweave.framework.addressing import ROCE_PORT
+from railweave.framework.model.addressing import ROCE_PORT
 from railweave.traffic.icrc import header_crc
 from railweave.traffic.packets import BODY_AT, PSN_AT, WITH_RETH, Addresses, Opcode, header
 
 KEY_AT = 12
-"""Bytes KEY_AT..PSN_AT of a frame (EtherType to destination QP) are the same in many packets: they are read
-once, and the result is kept under the bytes themselves."""
+"""Bytes KEY_AT..PSN_AT of a frame (EtherType to destination QP) are the same in many packets: they are parsed
+once, and the result is cached under the bytes themselves."""
 _FIELDS = struct.Struct("!HBxHHHxB2x8x2xHH2xBBHxBH")
 _MORE_OR_OFFSET = 0x3FFF
 _RETH_BYTES, _AETH_BYTES = 16, 4
@@ -22,7 +22,8 @@ _OPCODES = frozenset(int(opcode) for opcode in Opcode)
 class Shape:
     """What the constant part of a header says. Offsets count from the start of the frame.
 
-    `repetition` is 0 in what is sent for the first time; `crc` is the ICRC so far; `body_at`..`body_end` the payload without padding; `icrc_at` its ICRC.
+    `repetition` is 0 in a first transmission; `crc` is the ICRC so far; `body_at`..`body_end` the payload
+    without padding; `icrc_at` its ICRC.
     """
 
     opcode: int
@@ -35,25 +36,12 @@ class Shape:
 
 
 def read_shape(key: bytes) -> Shape | None:
-    """The shape behind 38 header bytes, or None if they are not a RoCEv2 packet of a kind that we know.
+    """The shape that 38 header bytes describe, or None if they are not a RoCEv2 packet of a known kind.
 
-    The bytes are not yet trusted: the ICRC covers them, and is checked packet by packet.
+    The bytes are not trusted yet: the ICRC covers them, and is checked for every packet.
     """
-    (
-        ethertype,
-        version,
-        length,
-        repetition,
-        fragment,
-        protocol,
-        port,
-        udp_length,
-        opcode,
-        flags,
-        pkey,
-        high,
-        low,
-    ) = _FIELDS.unpack(key)
+    ethertype, version, length, repetition, fragment, protocol, *transport = _FIELDS.unpack(key)
+    port, udp_length, opcode, flags, pkey, qp_high, qp_low = transport
     if ethertype != 0x0800 or version != 0x45 or protocol != 17 or port != ROCE_PORT:
         return None
     if fragment & _MORE_OR_OFFSET or udp_length != length - 20:
@@ -66,11 +54,11 @@ def read_shape(key: bytes) -> Shape | None:
     body_end = icrc_at - (flags >> 4 & 3)
     if body_end < body_at:
         return None
-    return Shape(opcode, repetition, high << 16 | low, header_crc(key), body_at, body_end, icrc_at)
+    return Shape(opcode, repetition, qp_high << 16 | qp_low, header_crc(key), body_at, body_end, icrc_at)
 
 
 class Heads(dict[int, tuple[bytes, int]]):
-    """Ready headers of one direction of a pair on one entropy, made when first asked for.
+    """Headers of one direction of a pair on one entropy, built at their first use.
 
     Key: repetition << 24 | opcode << 16 | payload bytes. Value: the first 50 bytes, and the ICRC so far.
     """
@@ -83,7 +71,7 @@ class Heads(dict[int, tuple[bytes, int]]):
     def __missing__(self, key: int) -> tuple[bytes, int]:
         repetition = key >> 24
         head = header(key >> 16 & 0xFF, self._to, self._udp_src, key & 0xFFFF, repetition)
-        made = (head, header_crc(head[KEY_AT:PSN_AT]))
-        if repetition == 0:  # each other number is used once in a long while
-            self[key] = made
-        return made
+        entry = (head, header_crc(head[KEY_AT:PSN_AT]))
+        if repetition == 0:  # any other number is used once in 65535 retransmissions
+            self[key] = entry
+        return entry

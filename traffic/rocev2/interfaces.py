@@ -1,19 +1,16 @@
-"""Interfaces of other network namespaces: entered, measured, and waited for."""
+"""Waits for interfaces in other network namespaces."""
 
 from __future__ import annotations
 
 import fcntl
-import os
 import select
 import socket
 import struct
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Protocol
 
 from railweave.framework.errors import ChannelClosedError, TransportError
-from railweave.framework.lab.namespaces import NetNamespace
+from railweave.framework.processes.namespaces import inside
 
 _SIOCGIFMTU = 0x8921
 _RTMGRP_LINK = 1
@@ -23,24 +20,8 @@ class HasFileno(Protocol):
     def fileno(self) -> int: ...
 
 
-@contextmanager
-def inside(namespace: str) -> Iterator[None]:
-    """Run the block in the network namespace at path `namespace`; this thread comes back afterwards."""
-    try:
-        fd = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise TransportError(
-            f"network namespace {namespace} cannot be opened: {error.strerror}. Is the lab up?"
-        ) from error
-    try:
-        with NetNamespace("", fd).entered():
-            yield
-    finally:
-        os.close(fd)
-
-
 def interface_mtu(interface: str) -> int | None:
-    """The MTU of an interface of the current namespace; None if it is not there."""
+    """The MTU of an interface of the current namespace; None if it does not exist."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         try:
             answer = fcntl.ioctl(sock.fileno(), _SIOCGIFMTU, struct.pack("16s16x", interface.encode()))
@@ -50,10 +31,11 @@ def interface_mtu(interface: str) -> int | None:
 
 
 def await_interface(namespace: str, interface: str, mtu: int, within_s: float, parent: HasFileno) -> None:
-    """Return once `interface` is there and carries IP packets of `mtu` bytes.
+    """Return once `interface` exists and carries IP packets of `mtu` bytes.
 
-    The transport is started while the lab is still being built. Waits for the kernel's notices of links, and
-    raises TransportError after `within_s`, ChannelClosedError when the other end of `parent` goes away.
+    The transport is started while the lab is still being built. Waits for the kernel's link notifications;
+    raises TransportError after `within_s`, and ChannelClosedError when the process at the other end of
+    `parent` ends.
     """
     end = time.monotonic() + within_s
     with inside(namespace):
@@ -62,21 +44,24 @@ def await_interface(namespace: str, interface: str, mtu: int, within_s: float, p
             notices.bind((0, _RTMGRP_LINK))
             poll = select.poll()
             poll.register(notices, select.POLLIN)
-            poll.register(parent.fileno(), 0)  # tells of a hang-up only
-            while (found := interface_mtu(interface)) is None or found < mtu:
+            poll.register(parent.fileno(), 0)  # reports a hang-up only
+            while (current := interface_mtu(interface)) is None or current < mtu:
                 left = end - time.monotonic()
                 if left <= 0:
-                    raise TransportError(_missing(namespace, interface, mtu, found))
+                    raise TransportError(_missing(namespace, interface, mtu, current))
                 for fd, _ in poll.poll(left * 1000):
                     if fd != notices.fileno():
-                        raise ChannelClosedError("the lab went away while its interfaces were awaited")
+                        raise ChannelClosedError(
+                            "the lab ended while the transport waited for its interfaces"
+                        )
                     notices.recv(1 << 16)
 
 
-def _missing(namespace: str, interface: str, mtu: int, found: int | None) -> str:
-    if found is None:
-        return f"there is no interface {interface} in {namespace}. Check the endpoint that the lab gave."
+def _missing(namespace: str, interface: str, mtu: int, current: int | None) -> str:
+    if current is None:
+        return f"there is no interface {interface} in {namespace}. Check the endpoint."
     return (
-        f"{interface} in {namespace} has MTU {found}, and RoCEv2 packets of this path MTU need {mtu}. Raise it with "
+        f"{interface} in {namespace} has MTU {current}, and RoCEv2 packets of this path MTU need {mtu}. "
+        "Raise it with "
         "`ip link set mtu`, or lower the path MTU."
     )

@@ -1,4 +1,4 @@
-"""One transfer of a schedule, as the half that sends it and the half that receives it see it."""
+"""One transfer of a schedule as a message: the sending side and the receiving side."""
 
 from __future__ import annotations
 
@@ -29,16 +29,25 @@ def opcode_at(index: int, packets: int) -> int:
 
 
 class Outgoing:
-    """A message to send. Packet i carries number `first` + i (unwrapped PSN) and bytes i * mtu onwards.
+    """A message to send. Packet i carries number `first` + i (unwrapped PSN) and the bytes from i * mtu on.
 
-    `view` and `address` are the same memory; `key(i)` is the packet's key into `Heads`; `ready` once the
-    schedule allows it to start.
+    `view` and `address` are the same memory; `first_key`, `middle_key` and `last_key` are keys into `Heads`;
+    `ready`: whether the schedule allows it to start.
     """
 
     __slots__ = (
-        "address", "first", "first_key", "last_key", "middle_key", "packets", "ready", "reth", "size", "transfer",
+        "address",
+        "first",
+        "first_key",
+        "last_key",
+        "middle_key",
+        "packets",
+        "ready",
+        "reth",
+        "size",
+        "transfer",
         "view",
-    )  # fmt: skip
+    )
 
     def __init__(
         self, transfer: int, first: int, mtu: int, view: memoryview, address: int, remote: bytes
@@ -58,9 +67,10 @@ class Outgoing:
 
 
 class Incoming:
-    """A message to receive into `target`: the destination itself, or a stage if it has yet to be reduced.
+    """A message to receive into `target`: the destination itself, or a staging buffer if it has yet to be
+    reduced.
 
-    `missing` packets are still to come; `reth` is what its first packet must announce.
+    `missing` packets have not arrived; `reth` is what its first packet must announce.
     """
 
     __slots__ = ("destination", "first", "missing", "packets", "reduce", "reth", "size", "target", "transfer")
@@ -78,7 +88,7 @@ class Incoming:
         self.target: memoryview | None = None
 
     def open(self) -> memoryview:
-        """Where its bytes go; a stage is taken when the first packet arrives, not before."""
+        """Where its bytes are written; a staging buffer is allocated when the first packet arrives."""
         if self.target is not None:
             return self.target
         if self.size == 0:

@@ -1,4 +1,4 @@
-"""One rank's place on the network: its ring, its batch, and what arrives for its queue pairs."""
+"""One rank's port: its receive ring, its send batch, and the queue pairs whose packets arrive here."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from railweave.traffic.icrc import icrc
 from railweave.traffic.packets import PSN_AT, Opcode
 from railweave.traffic.rocev2.batch import Batch
 from railweave.traffic.rocev2.headers import KEY_AT, Shape, read_shape
-from railweave.traffic.rocev2.receiver import Receiver
-from railweave.traffic.rocev2.ring import (
+from railweave.traffic.rocev2.receive_ring import (
     LENGTH_WORD,
     MAC_HALF,
     NANOSECONDS_WORD,
     SECONDS_WORD,
     STATUS_USER,
-    Ring,
+    ReceiveRing,
 )
+from railweave.traffic.rocev2.receiver import Receiver
 from railweave.traffic.rocev2.sender import Sender
 
 SHAPES_KEPT = 4096
@@ -28,9 +28,10 @@ Handler = Callable[[int, int, memoryview, int, int, float], None]
 
 
 class Port:
-    """`receivers` and `senders` by QP number: those whose packets may arrive here. Everything else is noise."""
+    """`receivers` and `senders` by QP number: those whose packets may arrive here. All other packets are
+    noise."""
 
-    def __init__(self, ring: Ring, batch: Batch) -> None:
+    def __init__(self, ring: ReceiveRing, batch: Batch) -> None:
         self.ring = ring
         self.batch = batch
         self.receivers: dict[int, Receiver] = {}
@@ -48,7 +49,7 @@ class Port:
         return ring.words[word + SECONDS_WORD] + ring.words[word + NANOSECONDS_WORD] * 1e-9
 
     def receive(self, now: float) -> None:
-        """Take everything that has arrived, hand it to its queue pairs, and give the slots back."""
+        """Pass everything that has arrived to its queue pairs, and return the slots to the kernel."""
         ring = self.ring
         view, words, halves, slots = ring.bytes, ring.words, ring.halves, ring.slots
         known, at, end = self._known, ring.at, len(slots)
@@ -56,11 +57,11 @@ class Port:
         while words[slot >> 2] & STATUS_USER:
             frame = slot + halves[(slot >> 1) + MAC_HALF]
             key, word = _HEADER(view, frame + KEY_AT)
-            found = known.get(key) or self._learn(key)
-            if found is None or words[(slot >> 2) + LENGTH_WORD] < found[1] + 4:
+            entry = known.get(key) or self._learn(key)
+            if entry is None or words[(slot >> 2) + LENGTH_WORD] < entry[1] + 4:
                 self.noise += 1
             else:
-                crc, icrc_at, handler, kind, body_at, body_end = found
+                crc, icrc_at, handler, kind, body_at, body_end = entry
                 icrc_at += frame
                 if icrc(view[frame + PSN_AT : icrc_at], crc) == _LITTLE(view, icrc_at)[0]:
                     handler(word, kind, view, frame + body_at, frame + body_end, now)
@@ -79,10 +80,10 @@ class Port:
         if len(self._known) >= SHAPES_KEPT:
             self._known.clear()
         kind = shape.repetition << 8 | shape.opcode
-        found = (shape.crc, shape.icrc_at, handler, kind, shape.body_at, shape.body_end)
+        entry = (shape.crc, shape.icrc_at, handler, kind, shape.body_at, shape.body_end)
         if shape.repetition == 0:
-            self._known[key] = found
-        return found
+            self._known[key] = entry
+        return entry
 
     def _handler(self, shape: Shape) -> Handler | None:
         if shape.opcode == Opcode.ACKNOWLEDGE:

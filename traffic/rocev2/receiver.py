@@ -1,4 +1,4 @@
-"""The responding half of a queue pair: takes packets in any order, once each, and says which it has."""
+"""The responder of a queue pair: accepts packets in any order, once each, and acknowledges them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Landed = Callable[[Incoming], None]
 
 
 class Receiver:
-    """`expected` is the first number not yet here (a PSN that does not wrap); bit i of `_above` says that number
-    expected + i is. `owing` collects the receivers that have an acknowledgement to send."""
+    """`expected` is the first number that has not arrived (a PSN that does not wrap); bit i of `_above` says
+    that number expected + i has. `owing` collects the receivers that have an acknowledgement to send."""
 
     def __init__(self, batch: Batch, mtu: int, landed: Landed, owing: list[Receiver]) -> None:
         self._batch = batch
@@ -37,7 +37,7 @@ class Receiver:
         self.reset(0)
 
     def reset(self, number: int) -> None:
-        """Forget everything under way; the next message starts at `number`."""
+        """Forget everything in flight; the next message starts at `number`."""
         self.expected = number
         self._above = 0
         self._echo = 0
@@ -54,8 +54,8 @@ class Receiver:
         self._current = 0
 
     def accept(self, word: int, kind: int, view: memoryview, start: int, end: int, now: float) -> None:
-        """Handle a packet whose payload is view[start:end] and whose ICRC is right; `kind` holds its opcode, and
-        above that the number of a repetition."""
+        """Handle a packet with a correct ICRC whose payload is view[start:end]; `kind` holds its opcode and,
+        above the lowest byte, the number of a repetition."""
         if kind > 0xFF:
             self._echo = kind >> 8
         ahead = ((word & PSN_MASK) - self.expected) & PSN_MASK
@@ -78,17 +78,17 @@ class Receiver:
             self._owing.append(self)
 
     def _place(self, number: int, opcode: int, view: memoryview, start: int, end: int) -> bool:
-        """Copy the payload to where packet `number` belongs; False if it is not what that packet must be."""
+        """Copy the payload of packet `number` to its place; False if it does not fit the message there."""
         messages = self._messages
         if self._current >= len(messages):
             return False
         message = messages[self._current]
         index = number - message.first
         if not 0 <= index < message.packets:
-            found = holding(messages, number)
-            if found is None:
+            other = holding(messages, number)
+            if other is None:
                 return False
-            message, index = found, number - found.first
+            message, index = other, number - other.first
         low = index * self._mtu
         if 0 < index < message.packets - 1:
             fits = opcode == _MIDDLE and end - start == self._mtu
@@ -109,8 +109,8 @@ class Receiver:
         return True
 
     def acknowledge(self) -> None:
-        """Send what we have: the last number in order, a count of duplicates, the latest repetition that arrived,
-        and a bitmap of what lies beyond."""
+        """Send an acknowledgement: the last number in order, a count of duplicates, the latest repetition
+        that arrived, and a bitmap of the numbers beyond."""
         self._owed = False
         assert self._heads is not None
         bitmap_bytes = -(-self._above.bit_length() // 32) * 4

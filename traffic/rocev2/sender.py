@@ -1,4 +1,4 @@
-"""The requesting half of a queue pair: windowed, reliable, over one or several paths."""
+"""The requester of a queue pair: windowed, reliable, over one or several paths."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ _NEVER = float("inf")
 
 
 class Path:
-    """One way to the other end. `newest`: the latest transmission known to have arrived over it; `round_trip`: its
-    time. Packets of one path stay in order unless its route changes under them."""
+    """One path to the other end. `newest`: the latest transmission known to have arrived over it;
+    `round_trip`: its time. Packets of one path stay in order unless its route changes while they are in
+    flight."""
 
     __slots__ = ("heads", "newest", "round_trip")
 
@@ -37,8 +38,14 @@ class Sender:
     order of transmission; a packet leaves it when acknowledged or declared lost."""
 
     def __init__(
-        self, to: Addresses, batch: Batch, tuning: Tuning, packet: PacketFormat, budget: Budget, pending: list[Sender]
-    ) -> None:  # fmt: skip
+        self,
+        to: Addresses,
+        batch: Batch,
+        tuning: Tuning,
+        packet: PacketFormat,
+        budget: Budget,
+        pending: list[Sender],
+    ) -> None:
         self._to = to
         self._batch = batch
         self._tuning = tuning
@@ -59,7 +66,7 @@ class Sender:
         self.reset(0)
 
     def reset(self, number: int) -> None:
-        """Forget everything under way; the next message starts at `number`."""
+        """Forget everything in flight; the next message starts at `number`."""
         self.una = self.next = number
         self._sacked = 0
         self.outstanding: dict[int, tuple[float, int, Path, bool]] = {}
@@ -74,13 +81,18 @@ class Sender:
 
     # -- paths -----------------------------------------------------------------------------------------
     def use_paths(
-        self, udp_src: Sequence[int], rates_bps: Sequence[float], depths: Sequence[float],
-        latencies_s: Sequence[float], now: float,
-    ) -> None:  # fmt: skip
+        self,
+        udp_src: Sequence[int],
+        rates_bps: Sequence[float],
+        depths: Sequence[float],
+        latencies_s: Sequence[float],
+        now: float,
+    ) -> None:
         """Send from now on over these entropies, in turn; `rates_bps` are those of their paths, 0 if unknown,
-        `depths` how many packets they hold, and `latencies_s` the time along them.
+        `depths` the packets that they hold, and `latencies_s` the latencies along them.
 
-        The turn goes on where it was if the entropies stay, so that their counts differ by one at most.
+        If the entropies are the same as before, the turn continues, so that their counts differ by one at
+        most.
         """
         for entropy in udp_src:
             if entropy not in self._heads:
@@ -95,7 +107,7 @@ class Sender:
         slowest = min(rates_bps)
         drain = self.window * full * 8 / slowest if slowest > 0 else 0.0
         self.timing.expect(drain, travel=2 * max(latencies_s))
-        if self.timing.probes:  # it was cut off: try the new paths at once
+        if self.timing.probes:  # the other end was unreachable: probe the new paths at once
             self.timing.probes = 0
             self._active_at = now - self.timing.wait
 
@@ -108,7 +120,7 @@ class Sender:
 
     @property
     def waiting_for(self) -> Outgoing | None:
-        """The message whose packets go next, ready or not."""
+        """The message whose packets are sent next, ready or not."""
         return self.messages[self._current] if self._current < len(self.messages) else None
 
     @property
@@ -138,7 +150,7 @@ class Sender:
                 self.wire_bytes += self._packet.wire_bytes(message.size)
 
     def _send(self, message: Outgoing, first: int, count: int, now: float, *, repetition: int = 0) -> None:
-        """Send packets first..first + count - 1 of one message, each over the path whose turn it is."""
+        """Send packets first..first + count - 1 of one message, over all paths in turn."""
         mtu, paths, stride = self._mtu, self._paths, self._stride
         view, address, message_first, last = message.view, message.address, message.first, message.packets - 1
         add, outstanding, transmission = self._batch.add, self.outstanding, self.transmissions
@@ -204,7 +216,7 @@ class Sender:
         view[start:end]."""
         ahead = ((word & PSN_MASK) + 1 - self.una) & PSN_MASK
         if ahead > self.next - self.una or end - start < 4:
-            return  # an old one that was overtaken, or nonsense
+            return  # old and overtaken, or for numbers that were never sent
         before = len(self.outstanding) + len(self.lost)
         upto = self.una + ahead
         if ahead:
@@ -235,8 +247,8 @@ class Sender:
             self._detect(now)
 
     def _arrived(self, numbers: Iterable[int], now: float) -> None:
-        """Take packets off the books, and learn from those that were sent once. Of one that was repeated, nobody
-        can say which copy came; the echo of its repetition does."""
+        """Remove packets that arrived, and learn from those that were sent once. Which copy of a repeated
+        packet arrived is unknown until its repetition number is echoed."""
         take, before = self.outstanding.pop, len(self.outstanding)
         latest: tuple[float, int, Path, bool] | None = None
         for number in numbers:
@@ -262,33 +274,34 @@ class Sender:
 
     # -- loss ------------------------------------------------------------------------------------------
     def _detect(self, now: float) -> None:
-        """Declare lost what a later packet on the same path overtook by the reordering window, or what was sent a
-        whole timeout before something that arrived. Source: RFC 8985, section 6.2, per path."""
+        """Declare lost the packets that a later one on the same path overtook by more than the reordering
+        window, and those sent a whole timeout before one that arrived. Source: RFC 8985, section 6.2, per
+        path."""
         self._suspect_at = _NEVER
         expired = self._newest_sent_at - self.timing.timeout
-        gone = []
+        lost = []
         for number, (sent_at, transmission, path, _) in self.outstanding.items():
             if transmission > self._newest:
                 break
             if transmission < path.newest:
                 due = sent_at + path.round_trip + self.timing.reorder
                 if due <= now:
-                    gone.append(number)
+                    lost.append(number)
                 elif due < self._suspect_at:
                     self._suspect_at = due
             elif sent_at < expired:
-                gone.append(number)
-        for number in gone:
+                lost.append(number)
+        for number in lost:
             del self.outstanding[number]
             self.lost[number] = None
-        if gone:
-            self._budget.left += len(gone)
+        if lost:
+            self._budget.left += len(lost)
             if not self.queued:
                 self.queued = True
                 self._pending.append(self)
 
     def check(self, now: float) -> None:
-        """Act on the clock: packets that stay overtaken, and silence."""
+        """Act on the clock: declare overtaken packets lost, and probe after silence."""
         if now >= self._suspect_at:
             self._detect(now)
         if self.outstanding and now >= self._active_at + self.timing.wait:

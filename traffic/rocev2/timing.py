@@ -1,4 +1,4 @@
-"""How long a pair waits before it believes that a packet is lost."""
+"""How long a pair waits before it considers a packet lost."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ PROBE_SLACK_S = 0.02
 REORDER_FLOOR_S = 0.002
 TIMEOUT_FLOOR_S = 0.2
 TIMEOUT_CEILING_S = 0.5
-"""Silent pairs are probed at least so often (or once a timeout): a path that comes back is found soon."""
+"""Silent pairs are probed at least this often (or once per timeout), so that a recovered path is found
+soon."""
 
 SLOWDOWN = 6
-"""A full window may take this many times longer than at the declared rate before the timeout speaks: a link
+"""A full window may take this many times longer than at the declared rate before the timeout expires: a link
 degraded to a fifth must not cause retransmissions."""
 
 
@@ -27,11 +28,12 @@ class Timing:
         self.probes = 0
 
     def expect(self, drain: float, travel: float) -> None:
-        """Tell how long a full window takes at the declared rate, and a packet and its answer on idle links."""
+        """Set the time of a full window at the declared rate, and of a packet and its answer on idle
+        links."""
         self._drain, self._travel = drain, travel
 
     def sample(self, round_trip: float) -> None:
-        """A packet took so long to be acknowledged."""
+        """Learn from the round trip of one packet and its acknowledgement."""
         if self._smoothed == 0.0:
             self._smoothed, self._variation = round_trip, round_trip / 2
         error = round_trip - self._smoothed
@@ -39,7 +41,7 @@ class Timing:
         self._variation += (abs(error) - self._variation) / 4
 
     def spurious(self) -> None:
-        """A packet that was declared lost had only been overtaken: be more patient with reordering."""
+        """Widen the reordering window: a packet that was declared lost had only been overtaken."""
         self.reorder = min(self.reorder * 2, max(self._smoothed, REORDER_FLOOR_S))
 
     @property
@@ -48,13 +50,14 @@ class Timing:
         floor = max(TIMEOUT_FLOOR_S, SLOWDOWN * self._drain) + self._travel
         return max(floor, self._smoothed + 4 * self._variation)
 
-    def hopeless(self, dead_after: float) -> float:
-        """Silence after which a pair is given up: `dead_after`, or longer where the links are that slow."""
+    def give_up_after(self, dead_after: float) -> float:
+        """Silence after which a pair is given up: `dead_after`, or four timeouts if that is longer."""
         return max(dead_after, 4 * self.timeout)
 
     @property
     def wait(self) -> float:
-        """Silence after which to probe: first the tail probe, then the timeout, doubled each time."""
+        """Silence after which to probe: first that of the tail probe, then the timeout, doubled for every
+        probe."""
         if self.probes == 0:
             return min(2 * max(self._smoothed, self._drain + self._travel) + PROBE_SLACK_S, self.timeout)
         return min(self.timeout * 2.0 ** (self.probes - 1), max(TIMEOUT_CEILING_S, self.timeout))

@@ -1,14 +1,15 @@
 """Reads Chakra execution traces: one file for each rank, `<prefix>.<rank>.et`.
 
-A file is a sequence of messages, each behind its length: GlobalMetadata, then the Nodes. Field numbers and enums
-are those of MLCommons Chakra's schema/protobuf/et_def.proto (schema 0.0.4 and the storage nodes added since).
-Of a node we read what traffic depends on; its durations, shapes and other attributes are passed over.
+A file is a sequence of messages, each behind its length: GlobalMetadata, then the Nodes. Field numbers and
+enums are those of MLCommons Chakra's schema/protobuf/et_def.proto (schema 0.0.4 and the storage nodes added
+since). Of a node only what traffic depends on is read; its durations, shapes and other attributes are
+skipped.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,35 +23,67 @@ from railweave.traffic.workloads.chakra_wire import (
     WireError,
     fields,
     signed,
+    signed32,
     varint,
     varints,
     zigzag,
 )
 
 NODE_TYPES = (
-    "INVALID_NODE", "METADATA_NODE", "MEM_LOAD_NODE", "MEM_STORE_NODE", "COMP_NODE", "COMM_SEND_NODE",
-    "COMM_RECV_NODE", "COMM_COLL_NODE", "STORAGE_NODE", "BATCH_NODE", "CHECKPOINT_NODE",
-)  # fmt: skip
+    "INVALID_NODE",
+    "METADATA_NODE",
+    "MEM_LOAD_NODE",
+    "MEM_STORE_NODE",
+    "COMP_NODE",
+    "COMM_SEND_NODE",
+    "COMM_RECV_NODE",
+    "COMM_COLL_NODE",
+    "STORAGE_NODE",
+    "BATCH_NODE",
+    "CHECKPOINT_NODE",
+)
 METADATA, COMP, SEND, RECV, COLL = 1, 4, 5, 6, 7
 SUPPORTED = frozenset({METADATA, COMP, SEND, RECV, COLL})
 COMMUNICATES = frozenset({SEND, RECV, COLL})
 COLLECTIVES = (
-    "ALL_REDUCE", "REDUCE", "ALL_GATHER", "GATHER", "SCATTER", "BROADCAST", "ALL_TO_ALL", "REDUCE_SCATTER",
-    "REDUCE_SCATTER_BLOCK", "BARRIER",
-)  # fmt: skip
+    "ALL_REDUCE",
+    "REDUCE",
+    "ALL_GATHER",
+    "GATHER",
+    "SCATTER",
+    "BROADCAST",
+    "ALL_TO_ALL",
+    "REDUCE_SCATTER",
+    "REDUCE_SCATTER_BLOCK",
+    "BARRIER",
+)
 LARGEST_FILE = 64 << 20
 LARGEST_MESSAGE = 1 << 50
-"""Bytes; a comm_size above is taken for a mistake."""
+"""Bytes; a larger comm_size is taken for a mistake."""
 GZIP = b"\x1f\x8b"
 
+INTEGERS: dict[int, tuple[int, Callable[[int], int]]] = {
+    7: (VARINT, signed),
+    9: (VARINT, signed),
+    11: (VARINT, int),
+    13: (VARINT, int),
+    15: (VARINT, zigzag),
+    17: (VARINT, zigzag),
+    19: (FIXED32, int),
+    21: (FIXED64, int),
+    23: (FIXED32, signed32),
+    25: (FIXED64, signed),
+}
+"""Wire type and decoder of AttributeProto's integer fields, by number."""
+
 Attribute = int | str | None
-"""A whole number, a text, or None for a value of another kind."""
+"""An integer, a text, or None for a value of another type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node of a rank's trace. `deps`: ids of control and data dependencies; `values`: IOInfo's of its inputs,
-    read for metadata nodes alone; `attributes`: read for communication alone."""
+    """One node of a rank's trace. `deps`: ids of control and data dependencies; `values`: those of its
+    inputs' IOInfo, read for metadata nodes only; `attributes`: read for communication nodes only."""
 
     file: str
     id: int
@@ -68,69 +101,68 @@ class Node:
         return ExperimentError(f"{self.file}, {self.called}: {why}")
 
     def whole(self, name: str, default: int | None = None) -> int:
-        """An attribute that is a whole number of 0 or more, of whatever integer type."""
+        """An attribute that is an integer, 0 or more, of any integer type."""
         if name not in self.attributes:
             if default is None:
                 raise self.refuse(f"{NODE_TYPES[self.type]} lacks the attribute {name}. Add it to the trace.")
             return default
         value = self.attributes[name]
         if not isinstance(value, int) or value < 0:
-            given = "of another type" if value is None else repr(value)
-            raise self.refuse(
-                f"the attribute {name} is a whole number, 0 or more, not {given}. Mend the trace."
-            )
+            shown = "of another type" if value is None else repr(value)
+            raise self.refuse(f"the attribute {name} is an integer, 0 or more, not {shown}. Fix the trace.")
         return value
 
     def bytes(self, default: int | None = None) -> int:
         """Its comm_size."""
         size = self.whole("comm_size", default)
         if size > LARGEST_MESSAGE:
-            raise self.refuse(f"comm_size {size} is more than {LARGEST_MESSAGE} bytes. Mend the trace.")
+            raise self.refuse(f"comm_size {size} is more than {LARGEST_MESSAGE} bytes. Fix the trace.")
         return size
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The nodes of every rank, in the order of their files."""
+    """The nodes of every rank, in file order."""
 
     path: str
     ranks: tuple[tuple[Node, ...], ...]
 
 
 def read(path: str) -> Trace:
-    """The trace in a directory, or of a prefix `DIR/<prefix>`. Raises ExperimentError with the mend."""
+    """The trace in a directory, or of a prefix `DIR/<prefix>`. Raises ExperimentError with the fix."""
     return Trace(path, tuple(_nodes_of(file) for file in _files(path)))
 
 
 def _files(path: str) -> list[str]:
     """One file for each rank, in their order."""
-    given = Path(path)
+    location = Path(path)
     try:
-        directory, wanted = (given, None) if given.is_dir() else (given.parent, given.name)
+        directory, wanted = (location, None) if location.is_dir() else (location.parent, location.name)
         names = sorted(entry.name for entry in directory.iterdir())
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise ExperimentError(f"{path} cannot be read: {why}. Give the directory: chakra:DIR.") from None
-    found: dict[str, dict[int, str]] = {}
+    traces: dict[str, dict[int, str]] = {}
     for name in names:
         parts = re.fullmatch(r"(.+)\.([0-9]{1,9})\.et", name)
         if parts and wanted in (None, parts[1]):
-            of = found.setdefault(parts[1], {})
-            if int(parts[2]) in of:
+            ranks, rank = traces.setdefault(parts[1], {}), int(parts[2])
+            if rank in ranks:
                 raise ExperimentError(
-                    f"{path} has {of[int(parts[2])]} and {name}: both are rank {int(parts[2])}. Remove one."
+                    f"{path} has {ranks[rank]} and {name}: both are rank {rank}. Remove one."
                 )
-            of[int(parts[2])] = name
-    if not found:
+            ranks[rank] = name
+    if not traces:
         raise ExperimentError(
             f"{path} has no Chakra trace: one file <prefix>.<rank>.et for each rank is expected. Give the "
             "directory that holds them: chakra:DIR."
         )
-    if len(found) > 1:
+    if len(traces) > 1:
         raise ExperimentError(
-            f"{path} has the traces {', '.join(found)}. Give one of them: chakra:{given / next(iter(found))}."
+            f"{path} has the traces {', '.join(traces)}. Give one of them: "
+            f"chakra:{location / next(iter(traces))}."
         )
-    ((prefix, ranks),) = found.items()
+    ((prefix, ranks),) = traces.items()
     missing = sorted(set(range(len(ranks))) - set(ranks))
     if missing:
         raise ExperimentError(
@@ -145,7 +177,7 @@ def _nodes_of(file: str) -> tuple[Node, ...]:
         with Path(file).open("rb") as opened:
             data = opened.read(LARGEST_FILE + 1)
     except OSError as error:
-        raise ExperimentError(f"{file} cannot be read: {error.strerror}. Mend its permissions.") from None
+        raise ExperimentError(f"{file} cannot be read: {error.strerror}. Fix its permissions.") from None
     return parse(data, file)
 
 
@@ -168,24 +200,26 @@ def parse(data: bytes, file: str) -> tuple[Node, ...]:
             else:
                 node = _node(data, at, at + length, file)
                 if node.id in nodes:
-                    raise node.refuse(f"{nodes[node.id].called} has the same id. Mend the trace.")
+                    raise node.refuse(f"{nodes[node.id].called} has the same id. Fix the trace.")
                 nodes[node.id] = node
             at, first = at + length, False
     except WireError as error:
         raise ExperimentError(
-            f"{file}, byte {error.at}: this is no whole Chakra trace: {error}. Trace again, or copy the file again."
+            f"{file}, byte {error.at}: this is not a complete Chakra trace: {error}. Trace again, or copy "
+            "the file again."
         ) from None
     if first:
         raise ExperimentError(f"{file} is empty. Trace again, or copy the file again.")
     for node in nodes.values():
         unknown = [dep for dep in node.deps if dep not in nodes]
         if unknown:
-            raise node.refuse(f"it depends on node {unknown[0]}, which is not in the file. Mend the trace.")
+            raise node.refuse(f"it depends on node {unknown[0]}, which is not in the file. Fix the trace.")
     return tuple(nodes.values())
 
 
 def _check_metadata(data: bytes, at: int, end: int) -> None:
-    """GlobalMetadata has texts and messages alone (which ones, differs between versions); a node has a type."""
+    """GlobalMetadata has texts and messages only (different ones in different versions); a node has a
+    type."""
     for field in fields(data, at, end):
         if field.wire == VARINT and field.number in (1, 3):
             raise WireError(at, "the first message is a node, not GlobalMetadata")
@@ -233,27 +267,18 @@ def _attribute(data: bytes, at: int, end: int) -> tuple[str, Attribute]:
     name = ""
     value: Attribute = None
     for field in fields(data, at, end):
-        match field.number:
-            case 1:
-                name = _text(data, field)
-            case 2:  # its documentation
-                pass
-            case 7 | 9:
-                value = signed(_expect(field, VARINT).value)
-            case 11 | 13:
-                value = _expect(field, VARINT).value
-            case 15 | 17:
-                value = zigzag(_expect(field, VARINT).value)
-            case 19 | 23:
-                at4 = _expect(field, FIXED32)
-                value = int.from_bytes(data[at4.start : at4.end], "little", signed=field.number == 23)
-            case 21 | 25:
-                at8 = _expect(field, FIXED64)
-                value = int.from_bytes(data[at8.start : at8.end], "little", signed=field.number == 25)
-            case 29:
-                value = _text(data, field)
-            case _:
-                value = None
+        if field.number == 1:
+            name = _text(data, field)
+        elif field.number == 29:
+            value = _text(data, field)
+        elif field.number in INTEGERS:
+            wire, decode = INTEGERS[field.number]
+            _expect(field, wire)
+            value = decode(
+                field.value if wire == VARINT else int.from_bytes(data[field.start : field.end], "little")
+            )
+        elif field.number != 2:  # which is its documentation
+            value = None
     return name, value
 
 
@@ -272,5 +297,5 @@ def _text(data: bytes, field: Field) -> str:
 
 
 def _shown(name: str) -> str:
-    """A name fit for one line of a message."""
+    """A name made fit for one line of a message."""
     return "".join(c if c.isprintable() else "?" for c in name)[:120]

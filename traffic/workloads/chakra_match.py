@@ -1,7 +1,7 @@
-"""Which nodes of different ranks belong together: a send and its receive, and the members of a collective.
+"""Matches nodes of different ranks: a send with its receive, and the members of a collective.
 
-Sends and receives match by (source, destination, tag), collectives by their process group, each in the order in
-which their ranks issue them: ascending ids, dependencies first.
+Sends and receives match by (source, destination, tag), collectives by their process group, each in the order
+in which their ranks issue them: ascending ids, dependencies first.
 """
 
 from __future__ import annotations
@@ -15,9 +15,13 @@ from railweave.traffic.workloads.chakra_file import COLL, COLLECTIVES, METADATA,
 
 SEND_RECV, BROADCAST, BARRIER = "send-recv", "broadcast", "barrier"
 KINDS = {
-    "ALL_REDUCE": "all-reduce", "ALL_GATHER": "all-gather", "REDUCE_SCATTER": "reduce-scatter",
-    "ALL_TO_ALL": "all-to-all", "BROADCAST": BROADCAST, "BARRIER": BARRIER,
-}  # fmt: skip
+    "ALL_REDUCE": "all-reduce",
+    "ALL_GATHER": "all-gather",
+    "REDUCE_SCATTER": "reduce-scatter",
+    "ALL_TO_ALL": "all-to-all",
+    "BROADCAST": BROADCAST,
+    "BARRIER": BARRIER,
+}
 EVERY_RANK = ("", "0")
 """Names of the default group, unless the trace defines a group 0."""
 
@@ -25,9 +29,9 @@ Members = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
-    """A message or a collective. `members`: ranks, of a message source and destination; `root`: a position among
-    them; `size`: bytes as comm_size has them; `nodes`: each member's."""
+class TraceOperation:
+    """A message or a collective. `members`: its ranks, for a message source and destination; `root`: an index
+    into them; `size`: bytes as in comm_size; `nodes`: that of each member."""
 
     kind: str
     members: Members
@@ -36,65 +40,71 @@ class Operation:
     nodes: tuple[Node, ...]
 
     @property
-    def carries(self) -> bool:
-        """Whether anything is sent for it."""
+    def sends(self) -> bool:
+        """Whether it sends anything."""
         return self.kind == SEND_RECV or (len(self.members) > 1 and (self.size > 0 or self.kind == BARRIER))
 
-    def holds_up(self, member: int) -> bool:
-        """Whether the member certainly sends something for it, which it does not before it gets there."""
+    def blocks(self, member: int) -> bool:
+        """Whether the member certainly sends something in it, and so cannot be past it before it has
+        begun."""
         return member == self.root or self.kind not in (BROADCAST, SEND_RECV)
 
 
-def match(ranks: Sequence[Sequence[Node]]) -> list[Operation]:
-    """All operations of the ranks, whose nodes are in the order of issue. ExperimentError for what has no match."""
+def match(ranks: Sequence[Sequence[Node]]) -> list[TraceOperation]:
+    """All operations of the ranks, whose nodes are in issue order. Raises ExperimentError for nodes without a
+    match."""
     return [*_messages(ranks), *_collectives(ranks)]
 
 
-def _messages(ranks: Sequence[Sequence[Node]]) -> list[Operation]:
+def _messages(ranks: Sequence[Sequence[Node]]) -> list[TraceOperation]:
     sends: dict[tuple[int, int, int], list[Node]] = {}
     receives: dict[tuple[int, int, int], list[Node]] = {}
     for rank, nodes in enumerate(ranks):
         for node in nodes:
             if node.type in (SEND, RECV):
-                sent = node.type == SEND
-                mine, other = ("comm_src", "comm_dst") if sent else ("comm_dst", "comm_src")
+                is_send = node.type == SEND
+                mine, other = ("comm_src", "comm_dst") if is_send else ("comm_dst", "comm_src")
                 if node.whole(mine, rank) != rank:
                     raise node.refuse(
-                        f"{mine} is {node.whole(mine)} in the trace of rank {rank}. Mend the trace."
+                        f"{mine} is {node.whole(mine)} in the trace of rank {rank}. Fix the trace."
                     )
                 peer = node.whole(other)
                 if peer >= len(ranks) or peer == rank:
                     raise node.refuse(f"{other} {peer} is no other rank; there are 0 to {len(ranks) - 1}.")
-                ends = (rank, peer) if sent else (peer, rank)
-                (sends if sent else receives).setdefault((*ends, node.whole("comm_tag", 0)), []).append(node)
-    found = []
+                ends = (rank, peer) if is_send else (peer, rank)
+                (sends if is_send else receives).setdefault((*ends, node.whole("comm_tag", 0)), []).append(
+                    node
+                )
+    messages = []
     for key in dict.fromkeys([*sends, *receives]):
         src, dst, tag = key
-        given, taken = sends.get(key, []), receives.get(key, [])
-        if len(given) != len(taken):
-            more, verb = (given, "received") if len(given) > len(taken) else (taken, "sent")
-            raise more[min(len(given), len(taken))].refuse(
-                f"this message is never {verb}: rank {src} sends {len(given)} to rank {dst} with comm_tag {tag}, and "
-                f"{len(taken)} are received there. Mend the trace."
+        sent, received = sends.get(key, []), receives.get(key, [])
+        if len(sent) != len(received):
+            more, verb = (sent, "received") if len(sent) > len(received) else (received, "sent")
+            raise more[min(len(sent), len(received))].refuse(
+                f"this message is never {verb}: rank {src} sends {len(sent)} to rank {dst} with comm_tag "
+                f"{tag}, and "
+                f"{len(received)} are received there. Fix the trace."
             )
-        for send, receive in zip(given, taken, strict=True):
+        for send, receive in zip(sent, received, strict=True):
             size = send.bytes()
             if receive.bytes(size) != size:
                 raise receive.refuse(
-                    f"it receives {receive.bytes()} bytes where {send.file}, {send.called} sends {size}. Mend the trace."
+                    f"it receives {receive.bytes()} bytes where {send.file}, {send.called} sends {size}. Fix "
+                    "the trace."
                 )
-            found.append(Operation(SEND_RECV, (src, dst), 0, size, (send, receive)))
-    return found
+            messages.append(TraceOperation(SEND_RECV, (src, dst), 0, size, (send, receive)))
+    return messages
 
 
-def _collectives(ranks: Sequence[Sequence[Node]]) -> list[Operation]:
+def _collectives(ranks: Sequence[Sequence[Node]]) -> list[TraceOperation]:
     users: dict[str, set[int]] = {}
-    mine = [[node for node in nodes if node.type == COLL] for nodes in ranks]
-    for rank, nodes in enumerate(mine):
+    collectives = [[node for node in nodes if node.type == COLL] for nodes in ranks]
+    for rank, nodes in enumerate(collectives):
         for node in nodes:
             users.setdefault(_group(node), set()).add(rank)
     issued: dict[tuple[str, Members], dict[int, list[Node]]] = {}
-    for rank, nodes in enumerate(mine):
+    for rank, nodes in enumerate(collectives):
         defined = _defined(ranks[rank], len(ranks)) if nodes else {}
         for node in nodes:
             name = _group(node)
@@ -106,7 +116,7 @@ def _collectives(ranks: Sequence[Sequence[Node]]) -> list[Operation]:
                 members = tuple(sorted(users[name]))
             if rank not in members:
                 raise node.refuse(
-                    f"rank {rank} is not in group {name!r} of ranks {_listed(members)}. Mend the trace."
+                    f"rank {rank} is not in group {name!r} of ranks {_listed(members)}. Fix the trace."
                 )
             issued.setdefault((name, members), {}).setdefault(rank, []).append(node)
     return [
@@ -116,8 +126,10 @@ def _collectives(ranks: Sequence[Sequence[Node]]) -> list[Operation]:
     ]
 
 
-def _collective(name: str, members: Members, place: int, issued: Mapping[int, Sequence[Node]]) -> Operation:
-    """The collective number `place` that a group issues."""
+def _collective(
+    name: str, members: Members, place: int, issued: Mapping[int, Sequence[Node]]
+) -> TraceOperation:
+    """Collective number `place` of those that a group issues."""
     called = f"group {name!r}" if name else "the group of all"
     nodes = [issued[rank][place] for rank in members if place < len(issued.get(rank, ()))]
     first = nodes[0]
@@ -125,7 +137,7 @@ def _collective(name: str, members: Members, place: int, issued: Mapping[int, Se
         absent = next(rank for rank in members if place >= len(issued.get(rank, ())))
         raise first.refuse(
             f"it is collective {place + 1} of {called} (ranks {_listed(members)}), and rank {absent} has "
-            f"{len(issued.get(absent, ()))} of them. Mend the trace."
+            f"{len(issued.get(absent, ()))} of them. Fix the trace."
         )
     kinds = [_kind(node) for node in nodes]
     sizes = [node.bytes(0 if kind == BARRIER else None) for node, kind in zip(nodes, kinds, strict=True)]
@@ -134,14 +146,15 @@ def _collective(name: str, members: Members, place: int, issued: Mapping[int, Se
         for node, value in zip(nodes, values, strict=True):
             if value != values[0]:
                 raise node.refuse(
-                    f"its {what} is {value} and that of {first.file}, {first.called} is {values[0]}, but both are "
-                    f"collective {place + 1} of {called}. Mend the trace."
+                    f"its {what} is {value} and that of {first.file}, {first.called} is {values[0]}, but "
+                    "both are "
+                    f"collective {place + 1} of {called}. Fix the trace."
                 )
     if roots[0] not in members:
         raise first.refuse(
-            f"comm_src {roots[0]}, its root, is not in {called} of ranks {_listed(members)}. Mend it."
+            f"comm_src {roots[0]}, its root, is not in {called} of ranks {_listed(members)}. Fix it."
         )
-    return Operation(kinds[0], members, members.index(roots[0]), sizes[0], tuple(nodes))
+    return TraceOperation(kinds[0], members, members.index(roots[0]), sizes[0], tuple(nodes))
 
 
 def _kind(node: Node) -> str:
@@ -158,13 +171,14 @@ def _group(node: Node) -> str:
     """Its pg_name; empty without one."""
     name = node.attributes.get("pg_name", "")
     if name is None:
-        raise node.refuse("the attribute pg_name is neither a text nor a whole number. Mend the trace.")
+        raise node.refuse("the attribute pg_name is neither a text nor a whole number. Fix the trace.")
     return str(name)
 
 
 def _defined(nodes: Sequence[Node], n_ranks: int) -> dict[str, Members]:
-    """Groups that the metadata of one rank defines, as PyTorch does: a list of {pg_name, ranks}, all ranks if empty."""
-    found: dict[str, Members] = {}
+    """The groups that the metadata of one rank defines, as PyTorch does: a list of {pg_name, ranks}, where an
+    empty list of ranks means all."""
+    groups: dict[str, Members] = {}
     for node in nodes:
         if node.type != METADATA or '"pg_name"' not in node.values:
             continue
@@ -172,19 +186,20 @@ def _defined(nodes: Sequence[Node], n_ranks: int) -> dict[str, Members]:
         try:
             for group in json.loads(text):
                 members = tuple(map(_rank, group["ranks"])) or tuple(range(n_ranks))
-                found[str(group["pg_name"])] = members
+                groups[str(group["pg_name"])] = members
                 if len(set(members)) < len(members) or not set(members) <= set(range(n_ranks)):
                     raise node.refuse(
-                        f"group {group['pg_name']!r} has ranks {_listed(members)}; each is one of 0 to {n_ranks - 1}, "
-                        "once. Mend the trace."
+                        f"group {group['pg_name']!r} has ranks {_listed(members)}; each is one of 0 to "
+                        f"{n_ranks - 1}, "
+                        "once. Fix the trace."
                     )
         except ExperimentError:
             raise
         except (ValueError, TypeError, KeyError, RecursionError):
             raise node.refuse(
-                "its process groups are not a JSON list of {pg_name, ranks}. Mend the trace."
+                "its process groups are not a JSON list of {pg_name, ranks}. Fix the trace."
             ) from None
-    return found
+    return groups
 
 
 def _rank(value: object) -> int:

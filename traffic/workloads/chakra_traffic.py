@@ -1,4 +1,4 @@
-"""The transfers of a trace: every operation by the collective that serves its group, in places of its own."""
+"""The transfers of a trace: every operation is carried out by a collective, in buffer space of its own."""
 
 from __future__ import annotations
 
@@ -8,36 +8,39 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from railweave.framework.errors import ExperimentError
-from railweave.framework.hookspecs import Collective
+from railweave.framework.errors import ExperimentError, UnsupportedFabricError
 from railweave.framework.model import Fabric, Schedule
-from railweave.traffic.collectives.all_gather import SHARD_STEP
+from railweave.traffic.collectives.all_to_all import DirectAllToAll, HierarchicalAllToAll
 from railweave.traffic.collectives.arithmetic import dtype_of
 from railweave.traffic.collectives.broadcast import Broadcast
-from railweave.traffic.collectives.direct_all_to_all import DirectAllToAll
-from railweave.traffic.collectives.hierarchical import HierarchicalAllReduce
-from railweave.traffic.collectives.hierarchical_all_gather import HierarchicalAllGather
-from railweave.traffic.collectives.hierarchical_all_to_all import HierarchicalAllToAll
-from railweave.traffic.collectives.hierarchical_reduce_scatter import HierarchicalReduceScatter
-from railweave.traffic.collectives.levels import RAIL_FABRICS, grid_of
-from railweave.traffic.collectives.plan import Plan
-from railweave.traffic.collectives.ring import RingAllReduce
-from railweave.traffic.collectives.ring_all_gather import RingAllGather
-from railweave.traffic.collectives.ring_reduce_scatter import RingReduceScatter
-from railweave.traffic.workloads.chakra_match import BARRIER, BROADCAST, SEND_RECV, Operation
+from railweave.traffic.collectives.hierarchical import (
+    HierarchicalAllGather,
+    HierarchicalAllReduce,
+    HierarchicalReduceScatter,
+)
+from railweave.traffic.collectives.operations import SHARD_STEP, Operation
+from railweave.traffic.collectives.rail_grid import grid_of
+from railweave.traffic.collectives.rings import RingAllGather, RingAllReduce, RingReduceScatter
+from railweave.traffic.collectives.schedule_builder import ScheduleBuilder
+from railweave.traffic.workloads.chakra_match import BARRIER, BROADCAST, SEND_RECV, TraceOperation
 from railweave.traffic.workloads.chakra_order import Ordered
 
-FLAT: dict[str, Collective] = {
-    "all-reduce": RingAllReduce(), BARRIER: RingAllReduce(), "all-gather": RingAllGather(),
-    "reduce-scatter": RingReduceScatter(), "all-to-all": DirectAllToAll(),
-}  # fmt: skip
-TWO_LEVELS: dict[str, Collective] = {
-    "all-reduce": HierarchicalAllReduce(), BARRIER: HierarchicalAllReduce(),
-    "all-gather": HierarchicalAllGather(), "reduce-scatter": HierarchicalReduceScatter(),
+FLAT: dict[str, Operation] = {
+    "all-reduce": RingAllReduce(),
+    BARRIER: RingAllReduce(),
+    "all-gather": RingAllGather(),
+    "reduce-scatter": RingReduceScatter(),
+    "all-to-all": DirectAllToAll(),
+}
+TWO_LEVELS: dict[str, Operation] = {
+    "all-reduce": HierarchicalAllReduce(),
+    BARRIER: HierarchicalAllReduce(),
+    "all-gather": HierarchicalAllGather(),
+    "reduce-scatter": HierarchicalReduceScatter(),
     "all-to-all": HierarchicalAllToAll(pipelined=True),
-}  # fmt: skip
+}
 MOST_WAITS = 1 << 23
-"""Transfers and dependencies of a schedule at most, together."""
+"""The most transfers and dependencies of a schedule, together."""
 
 Key = tuple[str, tuple[int, ...], int, int]
 """Kind, members, root and bytes of an operation."""
@@ -45,8 +48,8 @@ Key = tuple[str, tuple[int, ...], int, int]
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """The schedule of one operation among its members. `step`: transfers one after another before each; `part`:
-    for each member, transfers that, complete, make its part complete."""
+    """The schedule of one operation among its members. `step`: for each transfer, the length of the longest
+    chain before it; `part`: for each member, the transfers whose completion completes its part."""
 
     schedule: Schedule
     step: tuple[int, ...]
@@ -55,30 +58,30 @@ class Pattern:
     @classmethod
     def of(cls, schedule: Schedule) -> Pattern:
         step: list[int] = []
-        mine: list[set[int]] = [set() for _ in range(schedule.n_ranks)]
+        parts: list[set[int]] = [set() for _ in range(schedule.n_ranks)]
         for i in range(schedule.n_transfers):
             transfer = schedule.transfer(i)
             step.append(max((step[before] + 1 for before in transfer.after), default=0))
             for member in {transfer.src, transfer.dst}:
-                mine[member].difference_update(transfer.after)
-                mine[member].add(i)
-        return cls(schedule, tuple(step), tuple(tuple(sorted(part)) for part in mine))
+                parts[member].difference_update(transfer.after)
+                parts[member].add(i)
+        return cls(schedule, tuple(step), tuple(tuple(sorted(part)) for part in parts))
 
 
 class Traffic:
-    """Plans operations over the GPUs `ranks`. `two_levels`: groups that fill domains and rails communicate inside
-    the domains and along the rails; all others, and all otherwise, around rings and pair by pair."""
+    """Plans operations over the GPUs `ranks`. With `two_levels`, groups that fill domains and rails
+    communicate inside the domains and along the rails; all others use rings, or send pair by pair."""
 
     def __init__(
         self, fabric: Fabric, ranks: Sequence[int], dtype: str, redop: str, *, two_levels: bool
     ) -> None:
         self._fabric, self._ranks, self._dtype, self._redop = fabric, ranks, dtype, redop
-        self._width = dtype_of(dtype).itemsize
+        self._itemsize = dtype_of(dtype).itemsize
         self._two_levels = two_levels
         self._known: dict[Key, Pattern] = {}
 
-    def sent(self, operations: Sequence[Operation]) -> NDArray[np.float64]:
-        """(n_ranks,): bytes that each rank sends when sizes are those of the trace; barriers count for nothing."""
+    def sent(self, operations: Sequence[TraceOperation]) -> NDArray[np.float64]:
+        """(n_ranks,): bytes that each rank sends when sizes are those of the trace, without barriers."""
         total = np.zeros(len(self._ranks))
         known: dict[Key, NDArray[np.float64]] = {}
         for operation in operations:
@@ -97,14 +100,14 @@ class Traffic:
         """All operations, sizes scaled so that the busiest rank sends about `size_bytes`."""
         most = float(self.sent([one.operation for one in ordered]).max())
         scale = size_bytes / most if most else 0.0
-        plan = Plan(len(self._ranks), self._width)
+        builder = ScheduleBuilder(len(self._ranks), self._itemsize)
         used = [0] * len(self._ranks)
         if size_bytes:
-            plan.phase("trace")  # operations overlap, so they are one phase
+            builder.phase("trace")  # operations overlap, so they are one phase
             self._check_waits(ordered, scale)
-            self._fill(plan, ordered, scale, used)
-        return plan.schedule(
-            "chakra", size_bytes // self._width, self._dtype, self._redop, buffer_count=max(used)
+            self._fill(builder, ordered, scale, used)
+        return builder.build(
+            "chakra", size_bytes // self._itemsize, self._dtype, self._redop, buffer_count=max(used)
         )
 
     def _check_waits(self, ordered: Sequence[Ordered], scale: float) -> None:
@@ -119,12 +122,15 @@ class Traffic:
             parts.append({rank: len(part) for rank, part in zip(members, pattern.part, strict=True)})
         if total > MOST_WAITS:
             raise ExperimentError(
-                f"the trace makes {total} transfers and dependencies, more than {MOST_WAITS}. Trace fewer iterations, or "
+                f"the trace makes {total} transfers and dependencies, more than {MOST_WAITS}. Trace fewer "
+                "iterations, or "
                 "fewer ranks."
             )
 
-    def _fill(self, plan: Plan, ordered: Sequence[Ordered], scale: float, used: list[int]) -> None:
-        """Add every operation in its time slot. Every one has a place of its own in its members' buffers."""
+    def _fill(
+        self, builder: ScheduleBuilder, ordered: Sequence[Ordered], scale: float, used: list[int]
+    ) -> None:
+        """Add every operation in its time slot, with space of its own in the buffers of its members."""
         parts: list[dict[int, list[int]]] = []
         for one in ordered:
             members = one.operation.members
@@ -135,67 +141,72 @@ class Traffic:
                 for rank, befores in zip(members, one.after, strict=True)
             ]
             base = [used[rank] for rank in members]
-            plan.at(one.level)
+            builder.slot(one.level)
             numbers: list[int] = []
             for i in range(schedule.n_transfers):
                 t = schedule.transfer(i)
-                first = base[t.src] + t.src_offset // self._width
+                first = base[t.src] + t.src_offset // self._itemsize
                 numbers.append(
-                    plan.add(
-                        members[t.src], members[t.dst], first, first + t.size // self._width,
-                        to=base[t.dst] + t.dst_offset // self._width, reduce=t.reduce,
-                        after=[*entry[t.src], *(numbers[before] for before in t.after)], step=pattern.step[i],
+                    builder.transfer(
+                        members[t.src],
+                        members[t.dst],
+                        (first, first + t.size // self._itemsize),
+                        to=base[t.dst] + t.dst_offset // self._itemsize,
+                        reduce=t.reduce,
+                        after=[*entry[t.src], *(numbers[before] for before in t.after)],
+                        step=pattern.step[i],
                     )
-                )  # fmt: skip
+                )
             for rank in members:
-                used[rank] += schedule.buffer_bytes // self._width
+                used[rank] += schedule.buffer_bytes // self._itemsize
             parts.append(
                 {rank: [numbers[i] for i in part] for rank, part in zip(members, pattern.part, strict=True)}
             )
 
     # -- one operation ---------------------------------------------------------------------------------
-    def _pattern(self, operation: Operation, scale: float) -> Pattern:
+    def _pattern(self, operation: TraceOperation, scale: float) -> Pattern:
         size = self._scaled(operation, scale)
         key = operation.kind, operation.members, operation.root, size
         if key not in self._known:
             self._known[key] = Pattern.of(self._planned(operation, size))
         return self._known[key]
 
-    def _scaled(self, operation: Operation, scale: float) -> int:
-        """Bytes in nccl-tests' meaning, in whole shares of every member, one or more if there are any at all."""
+    def _scaled(self, operation: TraceOperation, scale: float) -> int:
+        """Bytes as nccl-tests counts them, in whole shares of every member; at least one share unless the
+        size is 0."""
         n, size = len(operation.members), operation.size
         match operation.kind:
             case "send-recv" | "broadcast":
-                unit = self._width
+                unit = self._itemsize
             case "all-reduce" | "barrier":
-                unit = self._width * n
+                unit = self._itemsize * n
             case _:
                 unit = SHARD_STEP * n
         if operation.kind == BARRIER:
             return unit
-        if operation.kind == "all-gather":  # the trace has what each member gives
+        if operation.kind == "all-gather":  # the trace has what each member contributes
             size *= n
         return max(1, round(size * scale / unit)) * unit if size else 0
 
-    def _planned(self, operation: Operation, size_bytes: int) -> Schedule:
+    def _planned(self, operation: TraceOperation, size_bytes: int) -> Schedule:
         gpus = [self._ranks[rank] for rank in operation.members]
         if operation.kind == SEND_RECV:
-            plan, count = Plan(2, self._width), size_bytes // self._width
-            plan.phase(SEND_RECV)
-            plan.add(0, 1, 0, count, reduce=False, after=[])
-            return plan.schedule(SEND_RECV, count, self._dtype, self._redop)
+            builder, count = ScheduleBuilder(2, self._itemsize), size_bytes // self._itemsize
+            builder.phase(SEND_RECV)
+            builder.transfer(0, 1, (0, count), reduce=False, after=[])
+            return builder.build(SEND_RECV, count, self._dtype, self._redop)
         if operation.kind == BROADCAST:
-            how: Collective = Broadcast(root=operation.root)
+            algorithm: Operation = Broadcast(root=operation.root)
         else:
-            how = (TWO_LEVELS if self._is_grid(gpus) else FLAT)[operation.kind]
-        return how.schedule(self._fabric, gpus, size_bytes, self._dtype, self._redop)
+            algorithm = (TWO_LEVELS if self._is_grid(gpus) else FLAT)[operation.kind]
+        return algorithm.schedule(self._fabric, gpus, size_bytes, self._dtype, self._redop)
 
     def _is_grid(self, gpus: Sequence[int]) -> bool:
         """Whether the GPUs are every GPU of some domains on some rails."""
-        if not self._two_levels or self._fabric.kind not in RAIL_FABRICS:
+        if not self._two_levels:
             return False
         try:
             grid_of(self._fabric, gpus, "trace", "ring")
-        except ExperimentError:
+        except (ExperimentError, UnsupportedFabricError):
             return False
         return True

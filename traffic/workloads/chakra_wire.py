@@ -1,8 +1,8 @@
 """Reads protobuf's wire format: varints, and the fields of a message.
 
-Of protobuf a trace needs no more than this, and every oddity of a file is to be refused with its place; the
-protobuf package would be a dependency with compiled parts and generated code, and says only that parsing failed.
-Source: protobuf.dev, "Encoding".
+A trace needs no more of protobuf than this, and every error in a file is reported with its position; the
+protobuf package would be a dependency with compiled parts and generated code, and reports only that parsing
+failed. Source: protobuf.dev, "Encoding".
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ALL_BITS = (1 << 64) - 1
 
 
 class WireError(ValueError):
-    """Bytes that are not protobuf; `at` is where they stand in the file."""
+    """Bytes that are not protobuf; `at` is their position in the file."""
 
     def __init__(self, at: int, why: str) -> None:
         super().__init__(why)
@@ -35,7 +35,7 @@ class Field(NamedTuple):
 
 
 def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """The unsigned 64-bit number at `at`, and where it ends."""
+    """The unsigned 64-bit number at `at`, and the position after it."""
     value = shift = 0
     for here in range(at, min(at + MOST_VARINT_BYTES, end)):
         byte = data[here]
@@ -49,14 +49,14 @@ def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def varints(data: bytes, at: int, end: int) -> Iterator[int]:
-    """Numbers one after another, as a packed repeated field has them."""
+    """The numbers of a packed repeated field."""
     while at < end:
         value, at = varint(data, at, end)
         yield value
 
 
 def fields(data: bytes, at: int, end: int) -> Iterator[Field]:
-    """The fields of the message data[at:end], in their order, unknown ones too."""
+    """The fields of the message data[at:end] in order, unknown ones included."""
     while at < end:
         began = at
         tag, at = varint(data, at, end)
@@ -80,10 +80,15 @@ def fields(data: bytes, at: int, end: int) -> Iterator[Field]:
 
 
 def signed(value: int) -> int:
-    """A varint as int32 and int64 mean it: two's complement in 64 bits."""
+    """Two's complement in 64 bits, as also int32 has it in a varint."""
     return value - (1 << 64) if value >> 63 else value
 
 
+def signed32(value: int) -> int:
+    """Two's complement in 32 bits."""
+    return value - (1 << 32) if value >> 31 else value
+
+
 def zigzag(value: int) -> int:
-    """A varint as sint32 and sint64 mean it."""
+    """A varint as sint32 or sint64."""
     return value >> 1 ^ -(value & 1)

@@ -1,21 +1,21 @@
-"""Where in a rank's buffer each message of a training iteration lies, and how large it is."""
+"""Offsets and sizes of the messages of a training iteration in the buffers of the ranks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from railweave.framework.llm.placement import Placement
-from railweave.framework.llm.traffic_matrix import reduced_bytes, traffic
-from railweave.framework.llm.volumes import Job, volumes
+from railweave.framework.training.placement import Placement
+from railweave.framework.training.traffic_matrix import reduced_bytes, traffic
+from railweave.framework.training.volumes import Job, volumes
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Lengths in elements: `chunk` of a tensor group's array per rank, `edge` between stages, `gradients`.
 
-    A buffer holds, for every (direction, microbatch, chunk of the model), a place of its own: the activations that
-    came from the stage before, the array that the tensor group gathers, and the one that it reduces. Behind these
-    lie the gradients. So no message ever overwrites what another still reads.
+    A buffer has space of its own for every (direction, microbatch, chunk of the model): the activations from
+    the stage before, the array that the tensor group gathers, and the one that it reduces. The gradients
+    follow. So no message overwrites data that another one has yet to read.
     """
 
     m: int
@@ -38,7 +38,7 @@ class Layout:
         return self.first_gradient + self.gradients
 
     def edge_at(self, forward: bool, microbatch: int, chunk: int) -> int:
-        """First element of what the stage before sends (backward: the stage behind)."""
+        """First element of what the stage before sends (backward: the stage after)."""
         return (((0 if forward else 1) * self.m + microbatch) * self.v + chunk) * self.place
 
     def gathered_at(self, forward: bool, microbatch: int, chunk: int) -> int:
@@ -51,7 +51,7 @@ class Layout:
 
 
 def emulated_microbatches(m: int, p: int, v: int, most: int) -> int:
-    """At most `most` of the job's m, each standing for several; whole rounds of p where stages interleave."""
+    """At most `most` of the job's m, each representing several; whole rounds of p where stages interleave."""
     few = min(m, most)
     return few if v == 1 else max(p, few // p * p)
 
@@ -59,7 +59,7 @@ def emulated_microbatches(m: int, p: int, v: int, most: int) -> int:
 def layout(job: Job, placed: Placement, busiest: int, microbatches: int) -> Layout:
     """Sizes with which the busiest GPU sends about `busiest` elements in all.
 
-    Every message that exists in the job has an element or more, so that small kinds do not vanish.
+    Every message of the job has at least one element, so that small kinds do not vanish.
     """
     sent = traffic(job, placed).sent
     scale = busiest / float(sent.max()) if sent.size and sent.max() > 0 else 0.0

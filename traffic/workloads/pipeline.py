@@ -1,4 +1,4 @@
-"""In which order a pipeline stage works through its microbatches: 1F1B, plain and interleaved."""
+"""The order in which a pipeline stage processes its microbatches: 1F1B, plain and interleaved."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Pass:
 def one_forward_one_backward(stage: int, p: int, m: int, v: int = 1) -> list[Pass]:
     """The passes of `stage` of p, for m microbatches and v chunks per stage: 2 m v of them.
 
-    First as many forward passes as fill the pipeline, then one forward and one backward in turn, then the backward
-    passes that are left. Interleaved (v > 1), microbatches go through the chunks p at a time, so p must divide m.
-    Source: Narayanan et al., SC '21, section 2.2.
+    First the forward passes that fill the pipeline, then one forward and one backward pass in turn, then the
+    remaining backward passes. Interleaved (v > 1), microbatches pass the chunks p at a time, so p must divide
+    m. Source: Narayanan et al., SC '21, section 2.2.
     """
     if v > 1 and m % p:
         raise ExperimentError(f"interleaved stages need microbatches in multiples of {p} stages, not {m}.")
@@ -30,8 +30,8 @@ def one_forward_one_backward(stage: int, p: int, m: int, v: int = 1) -> list[Pas
     ahead = min(ahead, total)
     forward = [_pass(i, p, v, forward=True) for i in range(total)]
     backward = [_pass(i, p, v, forward=False) for i in range(total)]
-    turns = [one for pair in zip(forward[ahead:], backward, strict=False) for one in pair]
-    return [*forward[:ahead], *turns, *backward[total - ahead :]]
+    alternating = [item for pair in zip(forward[ahead:], backward, strict=False) for item in pair]
+    return [*forward[:ahead], *alternating, *backward[total - ahead :]]
 
 
 def _pass(i: int, p: int, v: int, *, forward: bool) -> Pass:

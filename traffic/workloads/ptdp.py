@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from railweave.framework.errors import ExperimentError
-from railweave.framework.llm.models import MODELS, model_named
-from railweave.framework.llm.placement import SERVES, place, scaled_degrees
-from railweave.framework.llm.traffic_matrix import Traffic, traffic
-from railweave.framework.llm.volumes import Job, job_of_batch
-from railweave.framework.model import Fabric, PacketFormat, Schedule
+from railweave.framework.model import Fabric, Schedule
 from railweave.framework.parameters import Parameter, Value, resolve
-from railweave.traffic.collectives.all_reduce import check_ranks, element_count
+from railweave.framework.training.models import MODELS, model_named
+from railweave.framework.training.placement import REQUIRES, place, scaled_degrees
+from railweave.framework.training.traffic_matrix import Traffic, traffic
+from railweave.framework.training.volumes import Job, job_of_batch
 from railweave.traffic.collectives.arithmetic import dtype_of
-from railweave.traffic.collectives.plan import Plan
+from railweave.traffic.collectives.operations import check_ranks, check_size
+from railweave.traffic.collectives.schedule_builder import ScheduleBuilder
 from railweave.traffic.workloads.layout import emulated_microbatches, layout
-from railweave.traffic.workloads.replay import Replayed
+from railweave.traffic.workloads.replay import Workload
 from railweave.traffic.workloads.training import Iteration
 
 
-class Ptdp(Replayed):
-    """One iteration of a GPT's training: 1F1B (interleaved), sequence parallelism, gradients synchronised at the end.
+class Ptdp(Workload):
+    """One iteration of a GPT's training: 1F1B (interleaved), sequence parallelism, gradients synchronised at
+    the end.
 
-    Tensor groups lie in an HB domain; pipeline and data parallelism join equal ranks. On a fabric of fewer GPUs
-    than tp x pp x dp the groups are smaller, and each GPU still sends what a GPU of the whole job sends. Bytes are
-    scaled so that the busiest GPU sends `size`. Computation takes no time here.
-    Source: rail-only paper, sections 3.1 and 4.1; Narayanan et al., SC '21; Korthikanti et al.
+    Tensor groups lie in an HB domain; pipeline and data parallelism connect equal ranks of domains. On a
+    fabric of fewer GPUs than tp x pp x dp the groups are smaller, and each GPU still sends what a GPU of the
+    whole job sends. Bytes are scaled so that the busiest GPU sends `size`. Computation takes no time. Source:
+    rail-only paper, sections 3.1 and 4.1; Narayanan et al., SC '21; Korthikanti et al.
     """
 
     summary = "one training iteration of a GPT with pipeline, tensor and data parallelism (rail-only paper)"
     kind = "training-iteration"
-    serves: tuple[str, ...] = SERVES
+    serves: tuple[str, ...] = ()
+    requires: tuple[str, ...] = REQUIRES
     parameters: tuple[Parameter, ...] = (
         Parameter("model", "gpt-1t", "text", "the model that is trained", choices=tuple(MODELS)),
         Parameter("tp", 8, "count", "tensor parallelism", minimum=1),
@@ -42,19 +44,12 @@ class Ptdp(Replayed):
         Parameter("microbatch", 1, "count", "samples in a microbatch", minimum=1),
         Parameter("batch", 512, "count", "samples in an iteration", minimum=1),
         Parameter(
-            "microbatches",
-            4,
-            "count",
-            "microbatches that are emulated, each for several; 0 for all",
-            minimum=0,
+            "microbatches", 4, "count", "microbatches that are emulated, each representing several; 0: all", 0
         ),
     )
 
-    def __init__(self, options: Mapping[str, Value] | None = None) -> None:
-        self._options = dict(options) if options else resolve("ptdp", self.parameters, {})
-
-    def configured(self, options: Mapping[str, Value]) -> Ptdp:
-        return Ptdp(options)
+    def __init__(self, **options: Value) -> None:
+        self._options = resolve("ptdp", self.parameters, options)
 
     @property
     def job(self) -> Job:
@@ -72,13 +67,14 @@ class Ptdp(Replayed):
     def schedule(
         self, fabric: Fabric, ranks: Sequence[int], size_bytes: int, dtype: str, redop: str
     ) -> Schedule:
-        """The messages of one iteration; `size_bytes` is what the busiest GPU sends. Takes all GPUs of the fabric.
+        """The messages of one iteration; `size_bytes` is what the busiest GPU sends. Takes all GPUs of the
+        fabric.
 
-        Messages of one kind are equal: each is rounded to whole elements and has at least one, so small sizes send
-        a little more than was asked for.
+        Messages of one kind are equal: each is rounded to whole elements and has at least one, so that with
+        small sizes a little more is sent.
         """
         check_ranks(fabric, ranks)
-        busiest = element_count(size_bytes, dtype, redop)
+        check_size(size_bytes, dtype, redop)
         if len(ranks) != fabric.n_gpus:
             raise ExperimentError(
                 f"a training iteration takes all {fabric.n_gpus} GPUs of the fabric, not {len(ranks)}."
@@ -86,18 +82,12 @@ class Ptdp(Replayed):
         job = self.job
         placed = place(fabric, *scaled_degrees(fabric, job.t, job.p, job.d), job.v)
         most = int(self._options["microbatches"]) or job.m
+        itemsize = dtype_of(dtype).itemsize
+        busiest = size_bytes // itemsize
         sizes = layout(job, placed, busiest, emulated_microbatches(job.m, placed.p, job.v, most))
-        plan = Plan(len(ranks), dtype_of(dtype).itemsize)
+        builder = ScheduleBuilder(len(ranks), itemsize)
         if sizes.count:
             rank_of = np.empty(fabric.n_gpus, np.int64)
             rank_of[np.asarray(ranks)] = np.arange(len(ranks))
-            Iteration(plan, placed, sizes, rank_of[placed.gpu]).fill()
-        return plan.schedule("ptdp", busiest, dtype, redop, buffer_count=sizes.count)
-
-    def busbw_factor(self, n_ranks: int) -> float:
-        """1: the size is what the busiest GPU sends, so size over time is the rate at which it sends."""
-        return 1.0
-
-    def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
-        """None: passes of different stages overlap, and no formula says how far."""
-        return None
+            Iteration(builder, placed, sizes, rank_of[placed.gpu]).add_all()
+        return builder.build("ptdp", busiest, dtype, redop, buffer_count=sizes.count)

@@ -10,20 +10,20 @@ import pytest
 from click.testing import CliRunner, Result
 
 from railweave.framework.cli import main
-from railweave.framework.hookspecs import Configurable
+from railweave.framework.hookspecs import Router, hookimpl
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
 from railweave.framework.model.arrays import Int64
-from railweave.framework.registry import Registers, load
+from railweave.framework.registry import Registers, load_plugins
 
 Call = Callable[..., Result]
 
 SETUP_A = "domains: {1: 1.0, 2: 0.8}\nrails: {1: 0.4, 2: 0.5, 3: 0.7, 4: 0.9, 5: 0.64}\n"
-"""hscore.md 1.3; the source counts from 1."""
+"""The example of Cisco Outshift, h-score routing, part 2; the source counts from 1."""
 
 
 @pytest.fixture(scope="module")
 def registers() -> Registers:
-    return load()
+    return load_plugins()
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_setup_a_takes_the_lowest_routable_rail(call: Call, setup_a: Path) -> No
     )
     assert shown.exit_code == 0, shown.output
     document = json.loads(shown.output)
-    assert document["schema"] == {"name": "railweave.explain", "version": 1}
+    assert document["schema"] == {"name": "railweave.explain", "version": 2}
     assert document["counts_from"] == 1
     assert document["src"] == {"name": "g0.0", "coordinates": [1, 1]}
     facts = document["facts"]
@@ -119,7 +119,7 @@ def test_wild_hops_around_a_lost_ocs(call: Call) -> None:
     assert "none: 1 hops, crosses g3.0.0->g0.0.0, which is down" in facts["candidates"]
     cut = call(*words, "--router", "dor")
     assert cut.exit_code == 0
-    assert "no path: the pair is cut off" in cut.output and "why: cut off" in cut.output
+    assert "no path: the pair is cut off" in cut.output and "why: unreachable" in cut.output
 
 
 def test_ecmp_shows_the_switches_with_a_choice(call: Call) -> None:
@@ -141,10 +141,13 @@ def test_a_gpu_to_itself_needs_no_path(call: Call) -> None:
         (("0,0", "9,1"), "DST 9,1: there is no such gpu; there are 0..3,0..3 (domain,rail)"),
         (("0", "1,1"), "SRC 0: a gpu has 2 coordinates here, not 1"),
         (("a,b", "1,1"), "SRC a,b: there is no such gpu"),
-        (("0,0", "1,1", "--topology", "torus"), "router hscore does not serve torus"),
+        (
+            ("0,0", "1,1", "--topology", "torus", "--router", "hscore"),
+            "router hscore does not serve this torus",
+        ),
         (("0,0", "1,1", "--fault", "down rail:99"), "there is no rail:99"),
         (("0,0", "1,1", "--fault", "kill controller"), "changes no route"),
-        (("0,0", "1,1", "--set", "size=4"), "size changes no route"),
+        (("0,0", "1,1", "--set", "size=4"), "--set size: changes no route"),
         (("0,0", "1,1", "--scores", "nowhere.yaml"), "nowhere.yaml: there is no such file"),
         (("0,0,0", "1,1,1", "--topology", "torus", "--router", "dor", "--shape", "4x4"), "has 2 coordinates"),
     ],
@@ -154,7 +157,7 @@ def test_what_cannot_be_explained_is_refused(call: Call, words: tuple[str, ...],
     assert refused.exit_code == 2 and message in refused.output
 
 
-class Broken(Configurable):
+class Broken(Router):
     """A stranger's router that fails in a way of its choice."""
 
     summary = "broken"
@@ -176,8 +179,12 @@ class Broken(Configurable):
 @pytest.mark.parametrize(
     ("how", "words", "message"),
     [
-        ("raises", (), "router broken failed with KeyError: 'rails'"),
-        ("nothing", (), "router broken returned NoneType instead of a RouteTable"),
+        ("raises", (), "router broken: routes() of a rail-only fabric fails with KeyError: 'rails' ("),
+        (
+            "nothing",
+            (),
+            "router broken: routes() of a rail-only fabric returns nothing instead of a RouteTable",
+        ),
         ("missing", (), "router broken gave a path over link 1000000"),
         (
             "dead",
@@ -191,6 +198,7 @@ def test_a_broken_plugin_is_named(how: str, words: tuple[str, ...], message: str
     from railweave.topologies import plugin as topologies
 
     class Stranger:
+        @hookimpl
         def register_routers(self, register: Callable[[str, object], None]) -> None:
             register("broken", Broken(how))
 
@@ -202,4 +210,4 @@ def test_a_broken_plugin_is_named(how: str, words: tuple[str, ...], message: str
 def test_a_router_without_reasons_gets_its_path_shown(call: Call) -> None:
     shown = call("0,0", "1,1", "--router", "shortest")
     assert shown.exit_code == 0
-    assert "path: 4 hops" in shown.output and "this router gives no reasons" in shown.output
+    assert "path: 4 hops" in shown.output and "the router gives no reasons" in shown.output

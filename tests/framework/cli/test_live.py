@@ -7,54 +7,64 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from railweave.framework.cli.live import Live, describe
-from railweave.framework.cli.report import report
-from railweave.framework.results import RerouteFigures, RunResult
+from railweave.framework.cli._live import Live, describe
+from railweave.framework.cli._summary import report
+from railweave.framework.model.events import (
+    FaultInjected,
+    HealthPublished,
+    IterationEnded,
+    Note,
+    PhaseStarted,
+    Progress,
+    RoutesChanged,
+    RunEvent,
+)
+from railweave.framework.results.result import RerouteFigures, RunResult
 
 
 @pytest.mark.parametrize(
     ("event", "line"),
     [
-        ({"kind": "phase", "name": "bring-up", "text": "16 GPUs"}, "bring-up  16 GPUs"),
-        ({"kind": "phase", "name": "up", "seconds": 5.123}, "up        (5.12 s)"),
-        ({"kind": "iteration", "iteration": 3, "seconds": 1.0214, "wrong": 0}, "iteration  4/12  1.021 s"),
+        (PhaseStarted("bring-up", "16 GPUs"), "bring-up  16 GPUs"),
+        (PhaseStarted("up", seconds=5.123), "up        (5.12 s)"),
+        (IterationEnded(3, 1.0214, 0), "iteration  4/12  1.021 s"),
         (
-            {"kind": "iteration", "iteration": 11, "seconds": 1.0, "wrong": 5},
+            IterationEnded(11, 1.0, 5),
             "iteration 12/12  1.000 s  5 WRONG",
         ),
         (
-            {"kind": "fault", "t_s": 4.25, "text": "at=iter:4 down rail:1"},
+            FaultInjected(4.25, "at=iter:4 down rail:1"),
             "4.25 s  fault     at=iter:4 down rail:1",
         ),
         (
-            {"kind": "health", "t_s": 4.5, "version": 3, "changes": {"rail:1": [0.85, 0.1]}},
+            HealthPublished(4.5, 3, {"rail:1": (0.85, 0.1)}),
             "4.50 s  health    rail:1 0.85 -> 0.10  (version 3)",
         ),
         (
-            {"kind": "reroute", "t_s": 4.8, "version": 3, "pairs_changed": 24, "why": "rail:1 0.85 -> 0.10"},
+            RoutesChanged(4.8, 3, 24, "rail:1 0.85 -> 0.10"),
             "4.80 s  reroute   24 pairs, because rail:1 0.85 -> 0.10  (version 3)",
         ),
-        ({"kind": "note", "text": "as it is"}, "note      as it is"),
+        (Note("as it is"), "note      as it is"),
     ],
 )
-def test_events_in_words(event: dict[str, object], line: str) -> None:
+def test_events_in_words(event: RunEvent, line: str) -> None:
     found = describe(event, 12)
     assert found is not None
     assert found.strip() == line
 
 
 def test_what_says_little_waits_for_verbose() -> None:
-    assert describe({"kind": "progress", "iteration": 1, "done": 1, "total": 2}, 12) is None
-    for event in ({"kind": "novel", "x": 1}, {"kind": "health", "t_s": 1.0, "version": 2, "changes": {}}):
-        assert describe(event, 12) is None
-        assert describe(event, 12, verbose=True) is not None
+    assert describe(Progress(1, 1, 2), 12) is None
+    event = HealthPublished(1.0, 2, {})
+    assert describe(event, 12) is None
+    assert describe(event, 12, verbose=True) is not None
 
 
-EVENTS: list[dict[str, object]] = [
-    {"kind": "phase", "name": "run"},
-    {"kind": "progress", "iteration": 0, "done": 5, "total": 10},
-    {"kind": "iteration", "iteration": 0, "seconds": 1.0, "wrong": 0},
-    {"kind": "note", "text": "[bold]no markup[/bold] 100%"},
+EVENTS: list[RunEvent] = [
+    PhaseStarted("run"),
+    Progress(0, 5, 10),
+    IterationEnded(0, 1.0, 0),
+    Note("[bold]no markup[/bold] 100%"),
 ]
 
 
@@ -92,7 +102,7 @@ def test_scores_that_creep_are_shown_when_they_have_come_far() -> None:
         console = Console(file=out, highlight=False, soft_wrap=True, width=80)
         with Live(2, quiet=False, verbose=verbose, console=console) as live:
             for version, step in enumerate(steps):
-                live.emit({"kind": "health", "t_s": 1.0, "version": version, "changes": {"rail:1": step}})
+                live.emit(HealthPublished(1.0, version, {"rail:1": step}))
         found = [line.split("health")[1].split("(")[0].strip() for line in out.getvalue().splitlines()]
         assert found == (expected or [f"rail:1 {old:.2f} -> {new:.2f}" for old, new in steps])
 
@@ -114,10 +124,12 @@ def test_quiet_says_nothing() -> None:
 def test_a_report_without_fault_scores_or_limits(result: RunResult) -> None:
     rows = tuple(replace(r, ratio_to_bound=None, ratio_to_model=None) for r in result.rows)
     whole = replace(
-        result.iterations, before=replace(result.iterations.before, iterations=(0, 1, 2, 3)),
-        during=replace(result.iterations.after, iterations=()), after=replace(result.iterations.after, iterations=()),
+        result.iterations,
+        before=replace(result.iterations.before, iterations=(0, 1, 2, 3)),
+        during=replace(result.iterations.after, iterations=()),
+        after=replace(result.iterations.after, iterations=()),
         speedup=None,
-    )  # fmt: skip
+    )
     plain = replace(
         result, rows=rows, iterations=whole, faults=(), reroutes=(), health=(), memory_peak_mb=None, cpu_s={}
     )

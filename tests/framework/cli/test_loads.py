@@ -12,14 +12,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from railweave.framework.cli import main
-from railweave.framework.registry import Registers, load
+from railweave.framework.registry import Registers, load_plugins
 
 Call = Callable[..., Result]
 
 
 @pytest.fixture(scope="module")
 def registers() -> Registers:
-    return load()
+    return load_plugins()
 
 
 @pytest.fixture
@@ -36,9 +36,10 @@ def document(call: Call, *words: object) -> Any:
 
 
 def test_dor_on_4x4x4_is_the_optimum(call: Call) -> None:
-    """tpuv4-ici.md 3.5: 32 on every directed link."""
+    """n k / 8 = 64 x 4 / 8 units of all-to-all a direction (half cut of the torus):
+    32 on every directed link."""
     found = document(call, "--topology", "torus", "--shape", "4x4x4", "--router", "dor")
-    assert found["schema"] == {"name": "railweave.loads", "version": 1}
+    assert found["schema"] == {"name": "railweave.loads", "version": 2}
     assert found["pairs"] == 64 * 63 and found["throughput_ratio"] == 1
     assert {(k["most"], k["least"], k["mean"], k["links"]) for k in found["kinds"]} == {(32, 32, 32, 64)}
 
@@ -47,16 +48,17 @@ def test_a_lost_ocs_cuts_dor_and_not_wfr(call: Call) -> None:
     """One cable of 4x4x4 (T-O3). It carried 32 units each way, one per pair: 64 pairs."""
     words = ("--topology", "torus", "--shape", "4x4x4", "--fault", "down ocs:X:0,0")
     cut = document(call, *words, "--router", "dor")
-    assert cut["unroutable"]["pairs"] == cut["unroutable"]["amount"] == 64
-    assert len(cut["unroutable"]["first"]) == 64 and ["g0.0.0", "g3.0.0"] in cut["unroutable"]["first"]
+    assert cut["unreachable"]["pairs"] == cut["unreachable"]["amount"] == 64
+    assert len(cut["unreachable"]["first"]) == 64 and ["g0.0.0", "g3.0.0"] in cut["unreachable"]["first"]
     assert cut["throughput_ratio"] == 0 and cut["throughput_ratio_of_routed"] == 1
     assert sum(k["down"] for k in cut["kinds"]) == 2
     around = document(call, *words, "--router", "wfr")
-    assert around["unroutable"]["pairs"] == 0 and 0.25 < around["throughput_ratio"] < 1
+    assert around["unreachable"]["pairs"] == 0 and 0.25 < around["throughput_ratio"] < 1
 
 
 def test_a_slow_rail_without_a_way_around(call: Call) -> None:
-    """2 domains: every GPU's traffic to its twin crosses its rail; at 20 %, a fifth. Shortest does not turn away."""
+    """2 domains: every GPU's traffic to its twin crosses its rail; at 20 %, a fifth.
+    Shortest does not turn away."""
     found = document(
         call, "--domains", 2, "--rails", 2, "--router", "shortest", "--fault", "degrade rail:1 to=20%"
     )
@@ -87,14 +89,14 @@ def test_the_text(call: Call) -> None:
     ).output
     assert "all-to-all on torus, router dor, 240 pairs; loads in units" in shown
     # a direction carries n k / 8 = 16 x 4 / 8, and a cable is two
-    assert "unroutable: 16 pairs, the first g0.0 -> g1.0; 16 units" in shown
-    assert "throughput beside healthy: 0 (pairs are cut off)" in shown
+    assert "unreachable: 16 pairs, the first g0.0 -> g1.0; 16 units" in shown
+    assert "throughput relative to the healthy fabric: 0 (pairs are unreachable)" in shown
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--router", "dor"), "router dor does not serve rail-only"),
+        (("--router", "dor"), "router dor does not serve this rail-only"),
         (("--pattern", "permutatio"), "Did you mean permutation"),
         (("--fault", "down ocs:X:0,0"), "no optical circuit switches"),
         (("--seed", "-1"), "--seed"),

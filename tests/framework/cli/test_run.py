@@ -1,4 +1,4 @@
-"""`railweave run` around the runner, whose place a function takes that gives a ready result: no lab is needed."""
+"""`railweave run` around a runner without an engine: events and result are given, and no lab is needed."""
 
 from __future__ import annotations
 
@@ -15,26 +15,39 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from railweave.framework import runner
 from railweave.framework.cli import main
-from railweave.framework.cli.options import SPECS
+from railweave.framework.cli._options import flag, key_options
+from railweave.framework.cli._summary import report
 from railweave.framework.cli.run import run as command
 from railweave.framework.errors import LabError
-from railweave.framework.experiment import Plan
-from railweave.framework.experiment_model import Experiment
+from railweave.framework.experiment.plan import Plan
+from railweave.framework.experiment.schema import Experiment
+from railweave.framework.model.events import (
+    FaultInjected,
+    HealthPublished,
+    IterationEnded,
+    PhaseStarted,
+    Progress,
+    RoutesChanged,
+    RunEvent,
+)
+from railweave.framework.model.findings import Findings
 from railweave.framework.registry import Registers
-from railweave.framework.results import Fidelity, RunResult, from_document
+from railweave.framework.results.result import Fidelity, RunResult, from_document
+from railweave.framework.runs import runner
+from tests.fakes.findings import findings
 
 Call = Callable[..., Result]
-Emit = Callable[[dict[str, Any]], None]
+Emit = Callable[[RunEvent], None]
 
+FILES = ["events.jsonl", "experiment.yaml", "health.npz", "result.json"]
 EVENTS = (
-    {"kind": "phase", "name": "bring-up", "text": "16 GPUs"},
-    {"kind": "progress", "iteration": 0, "done": 1, "total": 2},
-    {"kind": "iteration", "iteration": 0, "seconds": 1.02, "wrong": 0},
-    {"kind": "fault", "t_s": 2.0, "text": "at=iter:2 degrade rail:1 to=20%"},
-    {"kind": "health", "t_s": 2.4, "version": 2, "changes": {"rail:1": [1.0, 0.2]}},
-    {"kind": "reroute", "t_s": 2.5, "version": 2, "pairs_changed": 24, "why": "rail:1 1.00 -> 0.20"},
+    PhaseStarted("bring-up", "16 GPUs"),
+    Progress(0, 1, 2),
+    IterationEnded(0, 1.02, 0),
+    FaultInjected(2.0, "at=iter:2 degrade rail:1 to=20%"),
+    HealthPublished(2.4, 2, {"rail:1": (1.0, 0.2)}),
+    RoutesChanged(2.5, 2, 24, "rail:1 1.00 -> 0.20"),
 )
 
 
@@ -43,13 +56,14 @@ def plans(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, result: RunResult) ->
     """The plans that were run; each gives the fixture's result."""
     seen: list[Plan] = []
 
-    def instead(plan: Plan, out: object, emit: Emit) -> RunResult:
+    def carried_out(plan: Plan, directory: object, emit: Emit) -> tuple[Findings, float]:
         seen.append(plan)
         for event in EVENTS:
-            emit(dict(event))
-        return replace(result, experiment=plan.document())
+            emit(event)
+        return findings(plan.fabric), 0.5
 
-    monkeypatch.setattr(runner, "run", instead)
+    monkeypatch.setattr(runner, "_carried_out", carried_out)
+    monkeypatch.setattr(runner, "result", lambda plan, *_: replace(result, experiment=plan.document()))
     monkeypatch.chdir(tmp_path)
     yield seen
 
@@ -60,14 +74,26 @@ def call(registers: Registers, plans: list[Plan]) -> Call:
 
 
 def test_every_key_of_the_experiment_is_an_option_with_its_default() -> None:
-    default = Experiment()
-    flags = {o for p in command.params for o in p.opts}
-    for key in Experiment.model_fields:
-        if key not in ("health", "feedback", "oracle"):
-            assert next(s for s in SPECS if s.key == key).flag in flags
-    assert {s.key for s in SPECS} == set(Experiment.model_fields) - {"health", "feedback", "oracle"}
-    said = {s.key: s.default for s in SPECS if s.default}
-    assert Experiment.model_validate({**said, "faults": [said["faults"]]}) == default
+    options = {option.name: option for option in key_options(None)}
+    assert set(options) == set(Experiment.model_fields) - {"health", "reports"}
+    for name, option in options.items():
+        assert flag(name) in option.opts and option.help
+    assert "[default: 1M]" in (options["size"].help or "")
+    assert "[default: at=iter:4 degrade rail:1 to=20%]" in (options["faults"].help or "")
+    assert options["feedback"].secondary_opts == ["--no-feedback"] and not options["oracle"].secondary_opts
+    assert "One of 256, 512, 1024, 2048, 4096.  [default: 4096]" in (options["path_mtu"].help or "")
+
+
+@pytest.mark.parametrize(
+    ("command", "foreign"), [("explain", "--datapath"), ("loads", "--tp"), ("topo", "--tp")]
+)
+def test_commands_without_a_lab_list_only_options_that_apply(
+    command: str, foreign: str, registers: Registers
+) -> None:
+    words = [command, "show"] if command == "topo" else [command]
+    shown = CliRunner().invoke(main, [*words, "--help"], obj=registers)
+    assert "--domains" in shown.stdout
+    assert foreign not in shown.stdout and "--iterations" not in shown.stdout
 
 
 def test_the_main_job_needs_no_word(call: Call, plans: list[Plan]) -> None:
@@ -76,7 +102,7 @@ def test_the_main_job_needs_no_word(call: Call, plans: list[Plan]) -> None:
     assert len(plans) == 1
     (directory,) = Path("runs").iterdir()
     assert directory.name.endswith("-hscore-rail-only")
-    assert sorted(p.name for p in directory.iterdir()) == ["events.jsonl", "experiment.yaml", "result.json"]
+    assert sorted(p.name for p in directory.iterdir()) == FILES
     assert yaml.safe_load((directory / "experiment.yaml").read_text())["router"]["name"] == "hscore"
     kinds = [json.loads(line)["kind"] for line in (directory / "events.jsonl").read_text().splitlines()]
     assert kinds == ["phase", "iteration", "fault", "health", "reroute"]
@@ -97,18 +123,57 @@ def test_the_main_job_needs_no_word(call: Call, plans: list[Plan]) -> None:
     assert "rail:1 1.00 -> 0.20" in shown.stderr
 
 
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"visible": True}, "links; never seen"),
+        ({"visible": False}, "links"),
+        ({"visible": True, "detected_s": 0.5}, "links; seen after 0.50 s, not answered"),
+        ({"detected_s": 0.5, "recovered_s": 1.25}, "links; seen after 0.50 s, answered after 1.25 s"),
+    ],
+)
+def test_a_fault_that_was_never_seen_is_reported(
+    changes: dict[str, Any], line: str, result: RunResult
+) -> None:
+    faulty = replace(result, faults=(replace(result.faults[0], **changes),))
+    (shown,) = [x for x in report(faulty, Path("runs")).splitlines() if x.startswith("fault")]
+    assert shown == f"fault       2.00 s: degrade rail:1, 32 {line}"
+
+
 def test_options_reach_the_plan(call: Call, plans: list[Plan]) -> None:
     done = call(
-        "--domains", "2", "--rails", "3", "--size", "96K", "--iterations", "3", "--fault", "at=1s down rail:2",
-        "--fault", "at=iter:2 up rail:2", "--rate-scale", "1e-5", "--no-feedback", "--seed", "7", "--path-mtu", "1024",
-        "--set", "router.same_rail_detour=false", "--set", "health.dwell=1s", "--pcap", "g0.0->r0",
-    )  # fmt: skip
+        "--domains",
+        "2",
+        "--rails",
+        "3",
+        "--size",
+        "96K",
+        "--iterations",
+        "3",
+        "--fault",
+        "at=1s down rail:2",
+        "--fault",
+        "at=iter:2 up rail:2",
+        "--rate-scale",
+        "1e-5",
+        "--no-feedback",
+        "--seed",
+        "7",
+        "--path-mtu",
+        "1024",
+        "--set",
+        "router.same_rail_detour=false",
+        "--set",
+        "health.dwell=1s",
+        "--pcap",
+        "g0.0->r0",
+    )
     assert done.exit_code == 0, done.stderr
     (plan,) = plans
     asked = plan.experiment
     assert plan.fabric.n_gpus == 6
     assert (asked.size, asked.iterations, asked.rate_scale, asked.seed) == (96 * 1024, 3, 1e-5, 7)
-    assert (asked.feedback, asked.path_mtu, asked.health.dwell) == (False, 1024, 1.0)
+    assert (asked.feedback, asked.path_mtu, asked.health.dwell_s) == (False, 1024, 1.0)
     assert [f.verb for f in plan.faults] == ["down", "up"]
     assert asked.router.options["same_rail_detour"] is False
     assert len(plan.pcap_links) == 1
@@ -123,15 +188,15 @@ def test_a_file_is_read_and_options_win(call: Call, plans: list[Plan]) -> None:
 def test_the_written_experiment_gives_the_same_plan(call: Call, plans: list[Plan]) -> None:
     assert call("--rails", "2", "--out", "a").exit_code == 0
     assert call("a/experiment.yaml", "--out", "b").exit_code == 0
-    assert plans[0].document() == plans[1].document()
+    assert plans[0].at_scale(1e-5).document() == plans[1].document()
 
 
 @pytest.mark.parametrize(
     ("words", "text"),
     [
         (["--domains", "1", "--rails", "1"], "a fabric needs 2 or more"),
-        (["--rails", "0"], "--rails: expects a whole number, 1 or more (got '0')."),
-        (["--size", "-1"], "--size: expects a size"),
+        (["--rails", "0"], "--rails: '0' is too small; it takes a whole number, 1 or more."),
+        (["--size", "-1"], "--size: '-1' is too small"),
         (["--router", "hscor"], "--router: there is no router 'hscor'"),
         (["--fault", "at=1s down rail:9"], "--fault: 'at=1s down rail:9': there is no rail:9"),
         (["absent.yaml"], "absent.yaml: there is no such file"),
@@ -186,15 +251,11 @@ def test_notes_of_the_plan_are_told(call: Call) -> None:
     assert "no fault in this run; the default does not fit it" in shown.stderr
 
 
-def failing(error: BaseException) -> Callable[..., RunResult]:
-    def fails(plan: Plan, out: object, emit: Emit) -> RunResult:
-        raise error
-
-    return fails
-
-
 def test_a_failed_run_exits_with_1_and_writes_no_result(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "run", failing(LabError("ovs-vswitchd died: last words")))
+    def fails(*_: object) -> None:
+        raise LabError("ovs-vswitchd died: last words")
+
+    monkeypatch.setattr(runner, "_carried_out", fails)
     shown = call("--out", "d")
     assert shown.exit_code == 1
     assert shown.stderr == "railweave: ovs-vswitchd died: last words\n"
@@ -205,12 +266,13 @@ def test_a_failed_run_exits_with_1_and_writes_no_result(call: Call, monkeypatch:
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
+@pytest.mark.usefixtures("sigint_as_at_a_terminal")
 def test_signals_end_the_run_in_order(
     call: Call, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int
 ) -> None:
     took_down = []
 
-    def interrupted(plan: Plan, out: object, emit: Emit) -> RunResult:
+    def interrupted(*_: object) -> None:
         try:
             os.kill(os.getpid(), number)
             signal.sigtimedwait([], 10)
@@ -218,7 +280,7 @@ def test_signals_end_the_run_in_order(
             took_down.append(True)
         raise AssertionError("the signal was not raised")
 
-    monkeypatch.setattr(runner, "run", interrupted)
+    monkeypatch.setattr(runner, "_carried_out", interrupted)
     before = signal.getsignal(number)
     shown = call()
     assert shown.exit_code == code
@@ -231,12 +293,12 @@ def test_wrong_elements_and_an_invalid_emulation_fail_the_run(
     call: Call, monkeypatch: pytest.MonkeyPatch, result: RunResult
 ) -> None:
     invalid = replace(result, fidelity=Fidelity("invalid", ("faster than physics",)))
-    monkeypatch.setattr(runner, "run", lambda plan, out, emit: invalid)
-    shown = call("--out", "a")
+    monkeypatch.setattr(runner, "result", lambda *_: invalid)
+    shown = call("-q", "--out", "a")
     assert (shown.exit_code, shown.stderr) == (1, "railweave: the run is invalid: faster than physics\n")
     assert Path("a/result.json").exists()
     wrong = replace(result, rows=(*result.rows[:-1], replace(result.summary, wrong=3)))
-    monkeypatch.setattr(runner, "run", lambda plan, out, emit: wrong)
+    monkeypatch.setattr(runner, "result", lambda *_: wrong)
     assert call().stderr.endswith("railweave: 3 elements came out wrong; see the rows of the result.\n")
 
 
@@ -247,3 +309,24 @@ def test_topology_options_are_options_of_the_command(registers: Registers) -> No
     help_text = command.get_help(context)
     assert "Options of topologies:" in help_text and "Options of workloads:" in help_text
     assert help_text.index("--seed") < help_text.index("--rails COUNT")
+
+
+def test_quiet_does_not_hide_a_degraded_verdict(
+    call: Call, monkeypatch: pytest.MonkeyPatch, result: RunResult
+) -> None:
+    degraded = replace(result, fidelity=Fidelity("degraded", ("the machine was busy",)))
+    monkeypatch.setattr(runner, "result", lambda *_: degraded)
+    shown = call("-q", "--out", "a")
+    assert (shown.exit_code, shown.stderr) == (0, "fidelity degraded: the machine was busy\n")
+
+
+def test_an_interrupted_run_names_the_directory_of_its_events(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "run", interrupted)
+    shown = call("--out", "a")
+    assert shown.exit_code == 130
+    assert shown.stderr.endswith("railweave: interrupted. The events so far are in a.\n")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 
 import networkx as nx
 import pytest
 
 from railweave.framework.drawing import graphml, node_link
+from railweave.framework.errors import MachineError
 from railweave.framework.model import Fabric
 from railweave.topologies.rail_only import RailOnly
 from railweave.topologies.rail_optimised import RailOptimised
@@ -16,9 +18,13 @@ from railweave.topologies.ring import Ring
 from tests.fakes.tori import torus, twisted
 
 FABRICS = [
-    RailOnly().build({"domains": 2, "rails": 3}), RailOptimised().build({"domains": 2, "rails": 2}),
-    Ring().build({"nodes": 5, "wavelengths": 2}), torus(4, 4, 4), torus(2, 3), twisted(4, 4, 8),
-]  # fmt: skip
+    RailOnly().build({"domains": 2, "rails": 3}),
+    RailOptimised().build({"domains": 2, "rails": 2}),
+    Ring().build({"nodes": 5, "wavelengths": 2}),
+    torus(4, 4, 4),
+    torus(2, 3),
+    twisted(4, 4, 8),
+]
 
 
 def compare(fabric: Fabric, graph: nx.MultiDiGraph) -> None:
@@ -48,3 +54,9 @@ def test_networkx_reads_the_node_link_json(fabric: Fabric) -> None:
     graph = nx.node_link_graph(document, edges="edges")
     compare(fabric, graph)
     assert graph.graph["kind"] == fabric.kind
+
+
+def test_without_networkx_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "networkx", None)
+    with pytest.raises(MachineError, match=r"extra `graph` .*--format json"):
+        graphml(FABRICS[0])

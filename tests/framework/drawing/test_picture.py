@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import combinations
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from railweave.framework.drawing import svg
@@ -51,11 +53,17 @@ def words(picture: ElementTree.Element) -> list[str]:
 @pytest.mark.parametrize(
     "fabric",
     [
-        RailOnly().build({"domains": 3, "rails": 5}), RailOptimised().build({"domains": 2, "rails": 4, "spines": 3}),
-        Ring().build({"nodes": 9, "wavelengths": 2}), Ring().build({"nodes": 2}), torus(7), torus(5, 4),
-        torus(4, 4, 4), twisted(4, 4, 8), torus(2, 3, 2),
+        RailOnly().build({"domains": 3, "rails": 5}),
+        RailOptimised().build({"domains": 2, "rails": 4, "spines": 3}),
+        Ring().build({"nodes": 9, "wavelengths": 2}),
+        Ring().build({"nodes": 2}),
+        torus(7),
+        torus(5, 4),
+        torus(4, 4, 4),
+        twisted(4, 4, 8),
+        torus(2, 3, 2),
     ],
-)  # fmt: skip
+)
 def test_every_gpu_is_drawn_apart_from_the_others_and_inside_the_picture(fabric: Fabric) -> None:
     picture = parse(fabric)
     places = gpus(picture)
@@ -135,6 +143,58 @@ def test_what_no_picture_can_hold_is_refused() -> None:
         svg(Ring().build({"nodes": 513}))
     with pytest.raises(FabricError, match="torus of 4624 GPUs: a picture holds 4096 at most"):
         svg(torus(17, 16, 17))
+
+
+def dual_plane(domains: int = 4, rails: int = 4) -> Fabric:
+    """A stranger's fabric: two planes of rails, so 8 rail switches for domains of 4 GPUs."""
+    n = domains * rails
+    groups = [
+        NodeGroup("gpu", 0, (domains, rails), "g"),
+        NodeGroup("domain", n, (domains,), "d"),
+        NodeGroup("rail", n + domains, (2 * rails,), "r"),
+    ]
+    builder = FabricBuilder("dual-plane", groups, {})
+    gpus = np.arange(n)
+    builder.cables(gpus, n + gpus // rails, "d", 8e9)
+    for plane in (0, 1):
+        builder.cables(gpus, n + domains + plane * rails + gpus % rails, "r", 1e9)
+    return builder.build()
+
+
+def renamed_rails() -> Fabric:
+    return replace(RailOnly().build({"domains": 3, "rails": 4}), kind="our-own")
+
+
+@pytest.mark.parametrize(
+    "fabric",
+    [
+        dual_plane(),
+        dual_plane(8, 8),
+        renamed_rails(),
+        RailOnly().build({"domains": 2, "rails": 3}),
+        RailOptimised().build({"domains": 2, "rails": 4, "spines": 3}),
+        torus(4, 4),
+        torus(3, 2, 3),
+        torus(7),
+        Ring().build({"nodes": 5, "wavelengths": 3}),
+    ],
+)
+def test_every_node_and_every_cable_is_drawn(fabric: Fabric) -> None:
+    """A cable is one element: its id is its first link, its class the kind."""
+    picture = parse(fabric)
+    named = titles(picture)
+    for node in range(fabric.n_nodes):
+        assert any(re.search(rf"(^|[ -]){re.escape(fabric.node_name(node))}$", title) for title in named)
+    cables = {shape.attrib["id"]: shape.attrib["class"] for shape in picture if "id" in shape.attrib}
+    assert cables == {
+        f"link{link}": f"link {fabric.kinds[fabric.link_kind[link]]}" for link in range(0, fabric.n_links, 2)
+    }
+
+
+def test_a_fabric_of_another_name_is_laid_out_as_what_it_is() -> None:
+    own = gpus(parse(renamed_rails()))
+    assert own == gpus(parse(RailOnly().build({"domains": 3, "rails": 4})))
+    assert len({y for _, y in gpus(parse(dual_plane())).values()}) == 1  # tiers
 
 
 def test_any_other_fabric_is_drawn_in_tiers() -> None:

@@ -56,7 +56,8 @@ def test_what_is_published_lies_on_the_grid_and_within_a_step(raws: list[float])
 
 
 def test_noise_around_a_rounding_edge_does_not_toggle() -> None:
-    """0.875 is the edge between 0.85 and 0.9: noise of +-0.02 around it moves the published score once at most."""
+    """0.875 is the edge between 0.85 and 0.9:
+    noise of +-0.02 around it moves the published score once at most."""
     rng = np.random.default_rng(3)
     published, changes = np.array([1.0]), 0
     for raw in 0.875 + rng.uniform(-0.02, 0.02, 500):
@@ -154,7 +155,10 @@ def test_bad_scores_are_refused(fabric: Fabric) -> None:
 def test_options_are_checked() -> None:
     assert (OPTIONS.step, OPTIONS.smoothing_s, OPTIONS.margin, OPTIONS.dwell_s) == (0.05, 0.3, 1.25, 2.0)
     for bad in ({"step": 0.0}, {"margin": 0.9}, {"dwell_s": -1.0}, {"smoothing_s": float("nan")}):
-        with pytest.raises(ExperimentError, match=f"health {next(iter(bad))} .* must lie in"):
+        with pytest.raises(
+            ExperimentError,
+            match=f"health {next(iter(bad)).removesuffix('_s')}: .* (is too small; it takes|is not)",
+        ):
             HealthOptions(**bad)
     with pytest.raises(ExperimentError, match="one of mean, min"):
         HealthOptions(aggregate="median")  # type: ignore[arg-type]

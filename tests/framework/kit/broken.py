@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from railweave.framework.errors import UnsupportedFabricError
+from railweave.framework.hookspecs import Router
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
 from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Value
@@ -18,12 +19,13 @@ from railweave.plugins.shortest.router import Shortest
 Change = Callable[[Fabric, PathBatch], PathBatch]
 
 
-class Sound:
+class Sound(Router):
     """Fewest hops on the kinds it serves."""
 
     summary = "fewest hops"
     parameters = ()
     damped = False
+    name = "broken"
 
     def __init__(
         self, serves: tuple[str, ...] = ("rail-only",), promised: tuple[str, ...] | None = None
@@ -38,7 +40,7 @@ class Sound:
     def routes(self, fabric: Fabric, health: HealthSnapshot) -> RouteTable:
         if fabric.kind not in self.serves:
             raise UnsupportedFabricError(f"it serves {', '.join(self.serves)}, not {fabric.kind}.")
-        return replace(Shortest().routes(fabric, health), router="broken")
+        return replace(Shortest().routes(fabric, health), router=self.name)
 
 
 class Changed(Sound):
@@ -175,16 +177,16 @@ class ServesAnything(Sound):
     """Names one kind and routes them all."""
 
     def routes(self, fabric: Fabric, health: HealthSnapshot) -> RouteTable:
-        return replace(Shortest().routes(fabric, health), router="broken")
+        return replace(Shortest().routes(fabric, health), router=self.name)
+
+
+class OtherName(Sound):
+    """Its table carries the name of another router."""
+
+    def routes(self, fabric: Fabric, health: HealthSnapshot) -> RouteTable:
+        return replace(super().routes(fabric, health), router="other")
 
 
 class OldVersion(Sound):
     def routes(self, fabric: Fabric, health: HealthSnapshot) -> RouteTable:
         return replace(super().routes(fabric, health), version=-1)
-
-
-class Mute(Sound):
-    """Says nothing about itself."""
-
-    summary = ""
-    damped = None

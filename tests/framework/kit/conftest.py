@@ -1,4 +1,4 @@
-"""The fixture under test, and registers of the built-in fabrics with any routers beside them."""
+"""The fixture under test, and registers of the built-in fabrics with any routers added."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from railweave.framework.kit.pytest_fixtures import check_router
+from railweave.framework.hookspecs import hookimpl
+from railweave.framework.kit.pytest_fixtures import check_plugin
 from railweave.framework.registry import Registers
 from railweave.topologies import plugin as topologies
 
-__all__ = ["check_router"]
+__all__ = ["check_plugin"]
 
 WithRouters = Callable[..., Registers]
 
@@ -22,6 +23,7 @@ class Stranger:
     def __init__(self, routers: dict[str, Any]) -> None:
         self._routers = routers
 
+    @hookimpl
     def register_routers(self, register: Callable[[str, Any], None]) -> None:
         for name, router in self._routers.items():
             register(name, router)

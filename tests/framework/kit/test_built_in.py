@@ -7,27 +7,44 @@ from functools import cache
 
 import pytest
 
-from railweave.framework.kit.pytest_fixtures import CheckRouter
-from railweave.framework.kit.report import Report
-from railweave.framework.registry import Registers, load
+from railweave.framework.kit.pytest_fixtures import CheckPlugin
+from railweave.framework.kit.report import CheckReport
+from railweave.framework.registry import Registers, load_plugins
 
-OURS = sorted(offer.name for offer in load()["router"].offers() if offer.holder.endswith("(railweave)"))
+OURS = sorted(
+    offer.name for offer in load_plugins()["router"].offers() if offer.holder.endswith("(railweave)")
+)
 
 
 @pytest.fixture(scope="module")
 def installed() -> Registers:
-    return load()
+    return load_plugins()
 
 
 @pytest.fixture(scope="module")
-def report_of(installed: Registers, check_router: CheckRouter) -> Callable[[str], Report]:
+def report_of(installed: Registers, check_plugin: CheckPlugin) -> Callable[[str], CheckReport]:
     """Each router's report, made once."""
-    return cache(lambda name: check_router(name, installed, scale=False))
+    return cache(lambda name: check_plugin("router", name, installed, scale=False))
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_it_passes(name: str, report_of: Callable[[str], Report]) -> None:
+def test_it_passes(name: str, report_of: Callable[[str], CheckReport]) -> None:
     assert len(report_of(name).fabrics) >= 4
+
+
+OTHERS = [
+    (kind, offer.name)
+    for kind in ("topology", "collective", "workload", "estimator")
+    for offer in load_plugins()[kind].offers()
+    if not any(parameter.name == "file" for parameter in offer.registered.parameters)
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), OTHERS)
+def test_every_other_kind_passes(
+    kind: str, name: str, installed: Registers, check_plugin: CheckPlugin
+) -> None:
+    check_plugin(kind, name, installed)
 
 
 @pytest.mark.parametrize(
@@ -39,27 +56,27 @@ def test_it_passes(name: str, report_of: Callable[[str], Report]) -> None:
     ],
 )
 def test_it_passes_with_other_options(
-    name: str, options: dict[str, object], installed: Registers, check_router: CheckRouter
+    name: str, options: dict[str, object], installed: Registers, check_plugin: CheckPlugin
 ) -> None:
-    check_router(name, installed, options=options, scale=False)
+    check_plugin("router", name, installed, options=options, scale=False)
 
 
 def test_wild_first_routing_stays_free_of_deadlock_with_its_three_classes(
-    report_of: Callable[[str], Report],
+    report_of: Callable[[str], CheckReport],
 ) -> None:
-    """Two classes of the dateline and one of wild hops (Zu et al., NSDI'24; tpuv4-ici, 3.8)."""
+    """Two classes of the dateline and one of wild hops (Zu et al., NSDI'24)."""
     report = report_of("wfr")
     (single,) = [o for o in report.outcomes if o.check == "single failures"]
     assert single.detail.endswith("no deadlock with 3 virtual channels")
 
 
-def test_figures_at_1024_gpus(installed: Registers, check_router: CheckRouter) -> None:
-    report = check_router("hscore", installed)
+def test_figures_at_1024_gpus(installed: Registers, check_plugin: CheckPlugin) -> None:
+    report = check_plugin("router", "hscore", installed)
     (scale,) = [o for o in report.outcomes if o.check == "1,024 GPUs"]
     assert scale.detail.startswith("rail-only ") and " s, " in scale.detail and scale.detail.endswith(" MB")
 
 
 @pytest.mark.lab
-def test_it_runs_on_the_lab(installed: Registers, check_router: CheckRouter) -> None:
-    report = check_router("hscore", installed, scale=False, lab=True)
+def test_it_runs_on_the_lab(installed: Registers, check_plugin: CheckPlugin) -> None:
+    report = check_plugin("router", "hscore", installed, scale=False, lab=True)
     assert [o.status for o in report.outcomes if o.check == "on the lab"] == ["passed"]

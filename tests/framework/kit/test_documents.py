@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
 
 from railweave.framework import hookspecs
-from railweave.framework.kit.run import check_router as run_checks
+from railweave.framework.kit.run import check_plugin
 from railweave.framework.kit.subject import PROMISES
-from railweave.framework.kit.template import rendered
+from railweave.framework.kit.template import USES, files_of, module_of, rendered
 from railweave.framework.registry import Registers
 from railweave.topologies import plugin as topologies
 
 PAGE = Path(__file__).parents[3] / "docs" / "plugins.md"
 TEXT = PAGE.read_text()
 SOURCE = Path(hookspecs.__file__).read_text()
-VALUES = ("Event", "LinkState", "Explanation")
+VALUES = ("LinkState", "Explanation")
 """Classes of hookspecs that are no Protocols and are spoken of all the same."""
 
 
@@ -78,7 +78,6 @@ def test_what_they_exchange_stands_there_too(name: str) -> None:
 
 def test_nothing_stands_there_that_is_gone() -> None:
     known = {line for lines in CONTRACT.values() for line in lines}
-    known.add("def promises(self, fabric: Fabric) -> tuple[str, ...]")
     shown = {line for line in TEXT.splitlines() if line.startswith("def ") and not line.endswith(":")}
     assert shown <= known
 
@@ -88,37 +87,69 @@ def test_every_promise_is_explained() -> None:
         assert f"| `{word}` | {meaning} |" in TEXT
 
 
-def files_of_the_example() -> dict[str, str]:
-    """The code blocks of the complete example, by the file name above each."""
-    found = re.findall(
-        r"^`([\w./]+)`\n\n```\w+\n(.*?)^```$", section("A complete example"), re.MULTILINE | re.DOTALL
+EXAMPLES = {
+    "router": "first-live",
+    "topology": "leaf-spine",
+    "collective": "direct-gather",
+    "workload": "stages",
+    "estimator": "waiting",
+    "report": "rows",
+    "observer": "changes",
+}
+BLOCKS = dict(
+    re.findall(
+        r"^`([\w./]+)`\n\n```\w+\n(.*?)^```$",
+        TEXT.partition("\n## Examples\n")[2].partition("\n## ")[0],
+        re.MULTILINE | re.DOTALL,
     )
-    return dict(found)
+)
+"""The code of the examples by file name."""
 
 
-def test_the_example_passes_the_checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = files_of_the_example()
-    assert set(files) == {"first_live/router.py", "first_live/plugin.py", "pyproject.toml"}
-    for name, text in files.items():
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-    (tmp_path / "first_live" / "__init__.py").touch()
+def test_there_is_an_example_of_every_kind_that_plugin_new_writes() -> None:
+    assert EXAMPLES.keys() == USES.keys() and len(BLOCKS) == len(EXAMPLES) + 3
+
+
+@pytest.mark.parametrize("kind", EXAMPLES)
+def test_the_example_passes_the_checks(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = EXAMPLES[kind]
+    module = module_of(name)
+    (tmp_path / module).mkdir()
+    (tmp_path / module / "__init__.py").touch()
+    for target, source in files_of(kind).items():
+        if target.startswith("@MODULE@/"):
+            path = target.replace("@MODULE@", module)
+            (tmp_path / path).write_text(BLOCKS.get(path, rendered(source, kind, name)))
     monkeypatch.syspath_prepend(str(tmp_path))
-    declared = tomllib.loads(files["pyproject.toml"])["project"]["entry-points"]["railweave"]
     try:
-        __import__(declared["first-live"])
-        module = sys.modules[declared["first-live"]]
-        report = run_checks("first-live", Registers([("topologies", topologies), ("first-live", module)]))
+        loaded = importlib.import_module(f"{module}.plugin")
+        plugin = loaded.plugin if kind == "observer" else loaded
+        report = check_plugin(kind, name, Registers([("topologies", topologies), (name, plugin)]))
     finally:
-        for name in [name for name in sys.modules if name.partition(".")[0] == "first_live"]:
-            del sys.modules[name]
-    assert report.passed, report.text()
-    assert sum(outcome.status == "passed" for outcome in report.outcomes) >= 7
+        for loaded_name in [n for n in sys.modules if n.partition(".")[0] == module]:
+            del sys.modules[loaded_name]
+    assert report.passed and report.outcomes, report.text()
 
 
-@pytest.mark.parametrize("source", ["router.py", "plugin.py", "pyproject.toml"])
-def test_the_example_is_what_plugin_new_writes(source: str) -> None:
+@pytest.mark.parametrize("path", BLOCKS)
+def test_the_examples_are_what_plugin_new_writes(path: str) -> None:
     """One example to keep right, not two."""
-    (text,) = [text for name, text in files_of_the_example().items() if name.endswith(source)]
-    assert text == rendered(source, "first-live")
+    module, _, source = path.rpartition("/")
+    kind = next((k for k, name in EXAMPLES.items() if module_of(name) == module), "router")
+    if path == "changes/plugin.py":
+        source = "observer_plugin.py"
+    assert BLOCKS[path] == rendered(source, kind, EXAMPLES[kind])
+
+
+SNIPPET = re.compile(r"`railweave\.[a-z_.]+`")
+
+
+@pytest.mark.parametrize("name", sorted(set(SNIPPET.findall(TEXT))))
+def test_every_module_that_is_named_exists(name: str) -> None:
+    """`railweave.framework.model.health`, or something in it."""
+    dotted = name.strip("`")
+    try:
+        importlib.import_module(dotted)
+    except ModuleNotFoundError:
+        module, _, attribute = dotted.rpartition(".")
+        assert hasattr(importlib.import_module(module), attribute)

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railweave.framework.kit.failures import failures, scored, unusable, ways
+from railweave.framework.kit.failures import failures, scored, shortest_paths, unusable
 from railweave.framework.kit.soundness import cut_off
 from railweave.framework.model import HealthSnapshot
 from railweave.topologies.rail_only import RailOnly
@@ -29,7 +29,9 @@ def test_the_search_reaches_what_networkx_reaches_by_as_few_links(fabric, seed: 
     graph.add_edges_from((int(fabric.link_src[i]), int(fabric.link_dst[i])) for i in np.flatnonzero(~dead))
     for source in range(fabric.n_gpus):
         lengths = networkx.single_source_shortest_path_length(graph, source)
-        assert {node: len(path) for node, path in ways(fabric, dead, source).items()} == dict(lengths)
+        assert {node: len(path) for node, path in shortest_paths(fabric, dead, source).items()} == dict(
+            lengths
+        )
 
 
 def test_every_link_cable_and_switch_fails_once() -> None:
@@ -64,4 +66,4 @@ def test_what_carries_nothing_reaches_nobody() -> None:
     assert broken.name == "link g0->g1 down"
     cut = cut_off("ring", fabric, broken.health, np.array([[0, 2], [1, 0], [1, 4], [2, 1]]))
     assert (cut.pairs, cut.wrongly) == (4, 2)
-    assert cut.finding is not None and cut.finding.path == "g1 -> g2 -> g3 -> g4 -> g0"
+    assert cut.violation is not None and cut.violation.path == "g1 -> g2 -> g3 -> g4 -> g0"

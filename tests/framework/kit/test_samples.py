@@ -8,22 +8,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from railweave.framework.cli.options import plan_of
+from railweave.framework.cli._options import plan_of
 from railweave.framework.cli.run import run
-from railweave.framework.kit.labrun import SHAPES, command
-from railweave.framework.kit.run import check_router as run_checks
-from railweave.framework.kit.samples import LARGE, SMALL, built, large, small
+from railweave.framework.hookspecs import Topology, hookimpl
+from railweave.framework.kit.labrun import MOST_GPUS, command
+from railweave.framework.kit.run import check_plugin
+from railweave.framework.kit.samples import built, examples
 from railweave.framework.kit.subject import Subject
 from railweave.framework.model import Fabric, FabricBuilder, NodeGroup
 from railweave.framework.parameters import Parameter, Value
-from railweave.framework.registry import Registers, load
+from railweave.framework.registry import Registers, load_plugins
 from railweave.topologies import plugin as topologies
 from tests.framework.kit.broken import GivesUp, Sound
 
 BUILT_IN = Registers([("topologies", topologies)])
 
 
-class Star:
+class Star(Topology):
     """GPUs around one switch: a topology as a stranger adds it."""
 
     summary = "GPUs around one switch"
@@ -38,36 +39,33 @@ class Star:
 
 
 class StarWithExamples(Star):
-    examples = ({"gpus": 2}, {"gpus": 5})
+    examples: tuple[Mapping[str, object], ...] = ({"gpus": 2}, {"gpus": 5})
 
 
 class Strange:
     def __init__(self, topology: object, router: object) -> None:
         self._topology, self._router = topology, router
 
+    @hookimpl
     def register_topologies(self, register) -> None:  # type: ignore[no-untyped-def]
         register("star", self._topology)
 
+    @hookimpl
     def register_routers(self, register) -> None:  # type: ignore[no-untyped-def]
-        register("r", self._router)
+        register("broken", self._router)
 
 
-def test_every_built_in_topology_has_small_ones_and_a_large_one() -> None:
-    samples, wrong = small(BUILT_IN)
-    assert not wrong and set(SMALL) == set(LARGE) == set(BUILT_IN["topology"])
-    assert {s.fabric.kind for s in samples} == set(BUILT_IN["topology"])
-    assert all(s.fabric.n_gpus <= 128 for s in samples)
-
-
-@pytest.mark.parametrize("kind", LARGE)
-def test_the_large_ones_have_1024_gpus(kind: str) -> None:
-    (sample,) = large(BUILT_IN, {kind})
-    assert sample.fabric.n_gpus == 1024
+def test_every_built_in_topology_has_small_ones_one_for_the_lab_and_one_of_1024_gpus() -> None:
+    samples, wrong = examples(BUILT_IN)
+    assert not wrong and all(s.fabric.n_gpus <= 128 for s in samples if s.small)
+    for name in BUILT_IN["topology"]:
+        sizes = [s.fabric.n_gpus for s in samples if s.topology == name]
+        assert sizes[0] <= (128 if name == "twisted-torus" else MOST_GPUS) and sizes[-1] == 1024
 
 
 def test_a_strangers_topology_is_tried_on_its_own_examples() -> None:
     found = Registers([("strange", Strange(StarWithExamples(), Sound(serves=("star",))))])
-    report = run_checks("r", found)
+    report = check_plugin("router", "broken", found)
     assert report.passed, report.text()
     assert report.fabrics == ("star (gpus 2)", "star (gpus 5)")
     assert [o.status for o in report.outcomes if o.check == "1,024 GPUs"] == ["skipped"]
@@ -76,16 +74,20 @@ def test_a_strangers_topology_is_tried_on_its_own_examples() -> None:
 def test_without_examples_a_large_default_is_left_out_and_said() -> None:
     """A thousand GPUs are too many for every failure; the author is told what to add."""
     found = Registers([("strange", Strange(Star(), GivesUp(serves=("star",))))])
-    assert "no installed topology builds a small one (see `examples`" in run_checks("r", found).text()
+    assert (
+        "no installed topology builds a small one (see `examples`"
+        in check_plugin("router", "broken", found).text()
+    )
 
 
-@pytest.mark.parametrize("kind", SHAPES)
+@pytest.mark.parametrize("kind", ["rail-only", "rail-optimised", "ring", "torus"])
 def test_the_command_of_the_real_run_is_one_that_can_be_planned(kind: str) -> None:
     """Read by the command's own parser, up to the lab."""
-    installed = load()
-    subject = Subject.of("ecmp", installed, {"seed": 3})
-    words = command(subject, kind, Path("never"))
+    installed = load_plugins()
+    subject = Subject.of("router", "ecmp", installed, {"seed": 3})
+    sample = built(installed, kind, installed["topology"][kind].examples[0])
+    words = command(subject, sample, Path("never"))
     assert words[3] == "run"
     plan = plan_of(run.make_context("run", words[4:], obj=installed))
-    assert plan.fabric == built(installed, kind, SHAPES[kind]).fabric
+    assert plan.fabric == sample.fabric
     assert (plan.experiment.iterations, plan.experiment.router.options["seed"], plan.faults) == (2, 3, ())

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from railweave.framework.experiment import load
-from railweave.framework.lab.conductor import Conductor
-from railweave.framework.registry import load as registers
+from railweave.framework.experiment.plan import load_plan
+from railweave.framework.lab.emulated_run import lab_session
+from railweave.framework.registry import load_plugins as registers
 
 SLOW_RAIL = 1
 SETTLED_S = 2.0
@@ -21,17 +21,18 @@ def degraded(measure: str) -> dict[str, Any]:
     `ratios`: of each link of that rail, the service rates measured over the rate in force.
     """
     known = registers()
-    overrides = {"measure": measure, "topology.domains": 2, "rate_scale": 1e-5, "iterations": 4,
-                 "fault": f"at=iter:1 degrade rail:{SLOW_RAIL} to=20%"}  # fmt: skip
-    conductor = Conductor(load(None, overrides, known), known, lambda _: None)
-    try:
-        conductor.bring_up()
-        conductor.iterate()
-        in_force = conductor.lab.rates_bps
-    finally:
-        conductor.down()
-    fabric, samples = conductor.plan.fabric, conductor.notebook.samples()
-    after = samples["t_s"] > conductor.notebook.faults[0]["t_s"] + SETTLED_S
+    overrides = {
+        "measure": measure,
+        "topology.domains": 2,
+        "rate_scale": 1e-5,
+        "iterations": 4,
+        "fault": f"at=iter:1 degrade rail:{SLOW_RAIL} to=20%",
+    }
+    with lab_session(load_plan(None, overrides, known), known, lambda _: None) as session:
+        session.iterate()
+        in_force = session.engine.lab.rates_bps
+    fabric, samples = session.plan.fabric, session.recorder.samples().arrays()
+    after = samples["t_s"] > session.recorder.faults[0].t_s + SETTLED_S
     rails = fabric.group("rail")
     assert rails is not None
     ratios = {}
@@ -39,9 +40,9 @@ def degraded(measure: str) -> dict[str, Any]:
         rates = samples["service_bps"][after, link]
         if np.isfinite(rates).any():
             ratios[fabric.link_name(int(link))] = (rates[np.isfinite(rates)] / in_force[link]).tolist()
-    scores = conductor.monitor.snapshot.element_score[rails.first : rails.first + rails.size]
+    scores = session.monitor.snapshot.element_score[rails.first : rails.first + rails.size]
     a, b = (np.flatnonzero(fabric.gpu_coordinates[:, 1] == SLOW_RAIL)[i] for i in (0, 1))
-    path = conductor.control.table.paths(np.array([a, b]), np.array([b, a])).links
+    path = session.control.table.paths(np.array([a, b]), np.array([b, a])).links
     passed = fabric.link_dst[path] - rails.first
     return {
         "ratios": ratios,

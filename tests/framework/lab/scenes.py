@@ -1,4 +1,5 @@
-"""What happens inside the namespaces of a test: `python scenes.py NAME ARGS`, the result as JSON on the last line."""
+"""What happens inside the namespaces of a test: `python scenes.py NAME ARGS`, the result as JSON on the last
+line."""
 
 from __future__ import annotations
 
@@ -14,24 +15,28 @@ from typing import Any
 import numpy as np
 
 from railweave.framework.errors import LabError, MachineError
-from railweave.framework.faults import parse, resolve
-from railweave.framework.lab import shaping
-from railweave.framework.lab.children import Watch
-from railweave.framework.lab.emulation import Emulation
-from railweave.framework.lab.impairment import Impairment, script
-from railweave.framework.lab.injury import Injury
-from railweave.framework.lab.namespaces import NetNamespace, mount
-from railweave.framework.lab.ovs import SWITCH, run, tool
-from railweave.framework.lab.telemetry import ShardQueues, Telemetry
+from railweave.framework.experiment.faults import parse, resolve
+from railweave.framework.lab.faults.impairment import Impairment, script
+from railweave.framework.lab.faults.injector import Injector
+from railweave.framework.lab.measuring.queue_telemetry import QueueTelemetry, ShardQueues
+from railweave.framework.lab.switching import shaping
+from railweave.framework.lab.switching.emulation import Emulation
 from railweave.framework.model import Fabric, FabricBuilder, NodeGroup
+from railweave.framework.processes.event_loop import Watch
+from railweave.framework.processes.namespaces import NetNamespace, mount
+from railweave.framework.processes.openvswitch import SWITCH
+from railweave.framework.processes.programs import run, tool
 
 SOL_PACKET, PACKET_IGNORE_OUTGOING = 263, 23
 
 
 def rail_fabric(domains: int, rails: int, domain_bps: float, rail_bps: float) -> Fabric:
     n = domains * rails
-    groups = [NodeGroup("gpu", 0, (domains, rails), "g"), NodeGroup("domain", n, (domains,), "d"),
-              NodeGroup("rail", n + domains, (rails,), "r")]  # fmt: skip
+    groups = [
+        NodeGroup("gpu", 0, (domains, rails), "g"),
+        NodeGroup("domain", n, (domains,), "d"),
+        NodeGroup("rail", n + domains, (rails,), "r"),
+    ]
     builder = FabricBuilder("rail-only", groups, {})
     gpus = np.arange(n)
     builder.cables(gpus, n + gpus // rails, "d", domain_bps, element=n + gpus // rails)
@@ -42,10 +47,35 @@ def rail_fabric(domains: int, rails: int, domain_bps: float, rail_bps: float) ->
 def _cable() -> tuple[NetNamespace, socket.socket, socket.socket]:
     """A veth pair a-b between two namespaces: the sender's namespace, a socket on each end."""
     near, far = NetNamespace.create("near"), NetNamespace.create("far")
-    run([tool("ip"), "link", "add", "name", "a", "mtu", "9000", "netns", "near", "type", "veth", "peer", "name", "b",
-         "mtu", "9000", "netns", "far"])  # fmt: skip
+    return near, *_join(near, far, "a", "b")
+
+
+def _join(near: NetNamespace, far: NetNamespace, *ends: str) -> tuple[socket.socket, socket.socket]:
+    """A veth pair from `near` to `far`, called as `ends` say: a socket on each end."""
+    run(
+        [
+            tool("ip"),
+            "link",
+            "add",
+            "name",
+            ends[0],
+            "mtu",
+            "9000",
+            "netns",
+            near.name,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            ends[1],
+            "mtu",
+            "9000",
+            "netns",
+            far.name,
+        ]
+    )
     sockets = []
-    for space, end in ((near, "a"), (far, "b")):
+    for space, end in zip((near, far), ends, strict=True):
         run([tool("ip"), "-n", space.name, "link", "set", "dev", end, "up"])
         with space.entered():
             sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
@@ -53,7 +83,7 @@ def _cable() -> tuple[NetNamespace, socket.socket, socket.socket]:
             sock.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
             sock.bind((end, 0x88B5))  # the local experimental ethertype
         sockets.append(sock)
-    return near, sockets[0], sockets[1]
+    return sockets[0], sockets[1]
 
 
 def trains(packets: int, size: int, rate_bps: float, times: int) -> dict[str, Any]:
@@ -76,10 +106,11 @@ def trains(packets: int, size: int, rate_bps: float, times: int) -> dict[str, An
 
 
 def drains(packets: int, size: int, rate_bps: float, times: int) -> list[dict[str, Any]]:
-    """What telemetry says while each of `times` trains drains: first backlog, service rates, and once it is idle."""
+    """What telemetry says while each of `times` trains drains: first backlog, service rates, and once it is
+    idle."""
     near, sender, _receiver = _cable()
     shaping.shape(near, [("a", rate_bps, 0.0)])
-    telemetry = Telemetry([(ShardQueues(near, ["a"]), np.array([0]))], 1)
+    telemetry = QueueTelemetry([(ShardQueues(near, ["a"]), np.array([0]))], 1)
     frame = bytes.fromhex("ffffffffffff02000000000188b5") + bytes(size - 14)
     up = np.ones(1, bool)
     found = []
@@ -87,28 +118,60 @@ def drains(packets: int, size: int, rate_bps: float, times: int) -> list[dict[st
         began = time.monotonic()
         for _ in range(packets):
             sender.send(frame)
-        looks = [telemetry.measure(began, up)]
-        while looks[-1].queue_bytes[0] > 0:
+        samples = [telemetry.measure(began, up)]
+        while samples[-1].queue_bytes[0] > 0:
             time.sleep(0.02)
-            looks.append(telemetry.measure(began, up))
-        rates = [float(m.service_bps[0]) for m in looks if not np.isnan(m.service_bps[0])]
-        found.append({
-            "first_queue_packets": float(looks[0].queue_bytes[0]) / size,
-            "rates": rates,
-            "sent_packets": float(sum(m.sent_packets[0] for m in looks)),
-            "sent_bytes": float(sum(m.sent_bytes[0] for m in looks)),
-            "idle_has_rate": not np.isnan(telemetry.measure(began, up).service_bps[0]),
-        })  # fmt: skip
+            samples.append(telemetry.measure(began, up))
+        rates = [float(m.service_bps[0]) for m in samples if not np.isnan(m.service_bps[0])]
+        found.append(
+            {
+                "first_queue_packets": float(samples[0].queue_bytes[0]) / size,
+                "rates": rates,
+                "sent_packets": float(sum(m.sent_packets[0] for m in samples)),
+                "sent_bytes": float(sum(m.sent_bytes[0] for m in samples)),
+                "idle_has_rate": not np.isnan(telemetry.measure(began, up).service_bps[0]),
+            }
+        )
         time.sleep(2 * 8 * size / rate_bps)  # the bucket fills again
     return found
+
+
+def odd_rates_are_accepted() -> list[float]:
+    """Rates of many digits pass the verification; what tc prints of each."""
+    near, *_ = _cable()
+    shaping.shape(near, [("a", 1e6, 0.0)])
+    printed = []
+    for rate_bps in (1234.0, 4938243.0, 1234567891.0):
+        shaping.reshape(near, [("a", rate_bps)])
+        shaping.verify(near, [("a", rate_bps)])
+        printed.append(float(shaping.rates_in_force(near, ["a"])[0]))
+    return printed
 
 
 def unshaped_is_refused() -> dict[str, Any]:
     """A rate changed behind our back is found by the verification."""
     near, *_ = _cable()
     shaping.shape(near, [("a", 4e6, 0.0)])
-    run([tool("tc"), "-n", "near", "class", "change", "dev", "a", "parent", "1:", "classid", "1:1", "htb", "rate",
-         "5mbit", "burst", "100"])  # fmt: skip
+    run(
+        [
+            tool("tc"),
+            "-n",
+            "near",
+            "class",
+            "change",
+            "dev",
+            "a",
+            "parent",
+            "1:",
+            "classid",
+            "1:1",
+            "htb",
+            "rate",
+            "5mbit",
+            "burst",
+            "100",
+        ]
+    )
     try:
         shaping.verify(near, [("a", 4e6)])
     except LabError as error:
@@ -116,16 +179,36 @@ def unshaped_is_refused() -> dict[str, Any]:
     return {"error": ""}
 
 
+def short_packets_overtake(ports: int) -> dict[str, Any]:
+    """Five long packets and then a short one out of the first and the last of `ports` shaped ports of a
+    namespace: at which place the short one arrives."""
+    near, far = NetNamespace.create("near"), NetNamespace.create("far")
+    lines = [
+        f"link add name a{i} netns near type veth peer name b{i} netns far\n" for i in range(1, ports - 1)
+    ]
+    run([tool("ip"), "-batch", "-"], stdin="".join(lines))
+    cables = [_join(near, far, f"a{i}", f"b{i}") for i in (0, ports - 1)]
+    shaping.shape(near, [(f"a{i}", 1e6, 0.0) for i in range(ports)])
+    reason = shaping.short_first(near, [f"a{i}" for i in range(ports)])
+    head = bytes.fromhex("ffffffffffff02000000000188b5")
+    places = []
+    for sender, receiver in cables:
+        for number, size in enumerate([4000] * 5 + [100]):
+            sender.send(head + number.to_bytes(4, "big") + bytes(size - 18))
+        places.append(_numbers(receiver).index(5))
+    return {"reason": reason, "places": places}
+
+
 def impaired(kind: str, share: float, packets: int, size: int, rate_bps: float, burst: int) -> dict[str, Any]:
     """Numbered packets over an impaired cable, in bursts: what arrives, and what the shaper counted."""
-    # every processor has a backlog of its own, and one that is held up lets packets of another overtake
+    # every processor has a backlog of its own, and packets of a delayed one are overtaken
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     near, sender, receiver = _cable()
     shaping.shape(near, [("a", rate_bps, 0.0)])
     run([tool("ip"), "-n", "near", "link", "set", "dev", "lo", "up"])
     with near.entered():
-        run([tool("nft"), "-f", "-"], given=script("a", Impairment(**{kind: share})))
-    telemetry = Telemetry([(ShardQueues(near, ["a"]), np.array([0]))], 1)
+        run([tool("nft"), "-f", "-"], stdin=script("a", Impairment(**{kind: share})))
+    telemetry = QueueTelemetry([(ShardQueues(near, ["a"]), np.array([0]))], 1)
     head = bytes.fromhex("ffffffffffff02000000000188b5")
     began = time.monotonic()
     for first in range(0, packets, burst):
@@ -136,11 +219,16 @@ def impaired(kind: str, share: float, packets: int, size: int, rate_bps: float, 
     seconds = time.monotonic() - began
     arrived, totals = _numbers(receiver), telemetry.snapshot()
     with near.entered():
-        run([tool("nft"), "-f", "-"], given=script("a", Impairment()))
+        run([tool("nft"), "-f", "-"], stdin=script("a", Impairment()))
     for number in range(burst):
         sender.send(head + number.to_bytes(4, "big") + bytes(size - 18))
-    return {"arrived": arrived, "healed": _numbers(receiver), "sent_packets": int(totals.sent_packets[0]),
-            "sent_bytes": int(totals.sent_bytes[0]), "seconds": seconds}  # fmt: skip
+    return {
+        "arrived": arrived,
+        "healed": _numbers(receiver),
+        "sent_packets": int(totals.sent_packets[0]),
+        "sent_bytes": int(totals.sent_bytes[0]),
+        "seconds": seconds,
+    }
 
 
 def _numbers(receiver: socket.socket) -> list[int]:
@@ -155,10 +243,10 @@ def _numbers(receiver: socket.socket) -> list[int]:
 
 def loss_through_a_switch(share: float, packets: int, burst: int) -> dict[str, Any]:
     """Bursts from g0.0 to g1.0 through Open vSwitch, which sends in batches, with loss on the first cable."""
-    from railweave.framework.experiment import load
-    from railweave.framework.lab.conductor import Conductor
-    from railweave.framework.lab.verify import Marker
-    from railweave.framework.registry import load as registers
+    from railweave.framework.experiment.plan import load_plan
+    from railweave.framework.lab.emulated_run import lab_session
+    from railweave.framework.lab.tasks.verify import Marker
+    from railweave.framework.registry import load_plugins as registers
 
     known = registers()
     overrides = {
@@ -168,26 +256,22 @@ def loss_through_a_switch(share: float, packets: int, burst: int) -> dict[str, A
         "rate_scale": 1e-4,
         "router": "shortest",
     }
-    conductor = Conductor(load(None, overrides, known), known, lambda _: None)
-    try:
-        conductor.bring_up()
-        fabric = conductor.plan.fabric
+    with lab_session(load_plan(None, overrides, known), known, lambda _: None) as session:
+        fabric = session.plan.fabric
         link = next(i for i in range(fabric.n_links) if fabric.link_name(i) == "g0.0->r0")
-        conductor.injury.impair(np.array([link]), "loss", share)
-        entropy = int(conductor.control.entropies.udp_src[0])
-        with Marker(conductor) as marker:
+        session.engine.injector.impair(np.array([link]), "loss", share)
+        entropy = int(session.control.entropies.udp_src[0])
+        with Marker(session) as marker:
             sender, receiver = marker._sockets[0], marker._sockets[2]
             receiver.settimeout(0.05)
             frame, arrived = marker._frame(0, 2, entropy), []
-            shard = conductor.lab.shards[0]
+            shard = session.engine.lab.shards[0]
             for _ in range(0, packets, burst):
                 shard.halt()  # so that it finds the whole burst at once
                 for _ in range(burst):
                     sender.send(frame)
                 os.kill(shard.pids[SWITCH], signal.SIGCONT)
                 arrived.append(_drained(receiver, burst))
-    finally:
-        conductor.down()
     return {"arrived": arrived}
 
 
@@ -201,37 +285,42 @@ def _drained(receiver: socket.socket, most: int) -> int:
 
 
 def bring_up(domains: int, rails: int) -> dict[str, Any]:
-    """Build, shape, degrade, cut and look at a small fabric."""
+    """Build, shape, degrade, cut and inspect a small fabric."""
     lab = Emulation(rail_fabric(domains, rails, 36e6, 4e6), 4096)
     lab.open_namespaces()
     lab.build()
     lab.shape(lab.fabric)
     rail = domains * rails + domains
     links = lab.fabric.element_links(rail)
-    injury = Injury(lab, Watch(), lambda _shard, _name: lambda: None, print)
-    injury.set_rates(links, lab.fabric.capacity_bps[links] * 0.2)
+    injector = Injector(lab, Watch(), lambda: None, lambda _shard, _name: lambda: None, print)
+    injector.set_rates(links, lab.fabric.capacity_bps[links] * 0.2)
     rates = {}
     for (path, interface), asked in zip(lab.link_interfaces(), lab.rates_bps, strict=True):
         space = next(s.namespace for s in lab.shards if s.namespace.path == path)
         rates[interface] = [float(asked), float(shaping.rates_in_force(space, [interface])[0])]
     for kind in ("loss", "reorder", "duplicate"):
-        injury.impair(links[:2], kind, 0.5)
-    injury.heal(links)
-    injury.set_carrier(links[:2], up=False)
+        injector.impair(links[:2], kind, 0.5)
+    injector.heal(links)
+    injector.set_carrier(links[:2], up=False)
     ports = lab.shards[0].vsctl(["--format=json", "--columns=name,ofport", "list", "Interface"])
-    refused = _refused(injury, lab, int(links[0]))
+    refused = _refused(injector, lab, int(links[0]))
     lab.down()
-    return {"rates": rates, "ports": json.loads(ports)["data"], "send_buffer": lab.send_buffer_bytes,
-            "refused": refused}  # fmt: skip
+    return {
+        "rates": rates,
+        "ports": json.loads(ports)["data"],
+        "send_buffer": lab.send_buffer_bytes,
+        "refused": refused,
+    }
 
 
-def _refused(injury: Injury, lab: Emulation, link: int) -> str:
-    """What is said of a fault that the kernel does not take; here because it has no such interface any more."""
+def _refused(injector: Injector, lab: Emulation, link: int) -> str:
+    """What is said of a fault that the kernel does not take; here because it has no such interface any
+    more."""
     (shard, _), *_ = lab.by_shard(np.array([link]))
     run([tool("ip"), "-n", shard.namespace.name, "link", "del", "dev", lab.interface(link)])
     text = f"at=0s duplicate link:{lab.fabric.link_name(link)} rate=1%"
     try:
-        injury.inject(resolve(parse(text), lab.fabric), lab.fabric.capacity_bps, None)
+        injector.inject(resolve(parse(text), lab.fabric))
     except MachineError as error:
         return str(error)
     return ""
@@ -239,10 +328,10 @@ def _refused(injury: Injury, lab: Emulation, link: int) -> str:
 
 def sabotage() -> dict[str, Any]:
     """A sound lab, then one rule of one switch turned to the wrong port."""
-    from railweave.framework.experiment import load
-    from railweave.framework.lab.conductor import Conductor
-    from railweave.framework.lab.verify import verify
-    from railweave.framework.registry import load as registers
+    from railweave.framework.experiment.plan import load_plan
+    from railweave.framework.lab.emulated_run import lab_session
+    from railweave.framework.lab.tasks.verify import verify
+    from railweave.framework.registry import load_plugins as registers
 
     known = registers()
     overrides = {
@@ -252,16 +341,12 @@ def sabotage() -> dict[str, Any]:
         "rate_scale": 1e-5,
         "router": "shortest",
     }
-    conductor = Conductor(load(None, overrides, known), known, lambda _: None)
-    try:
-        conductor.bring_up()
-        before = verify(conductor)
-        shard = conductor.lab.shards[0]
+    with lab_session(load_plan(None, overrides, known), known, lambda _: None) as session:
+        before = verify(session)
+        shard = session.engine.lab.shards[0]
         # what comes from g0.0 and is to cross rail 0 is sent to where it came from instead
         shard.ofctl("mod-flows", "r0", "ip,actions=in_port")
-        after = verify(conductor)
-    finally:
-        conductor.down()
+        after = verify(session)
     assert after.difference is not None
     return {
         "before": [before.sound, before.pairs, before.hops],

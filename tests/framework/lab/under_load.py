@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from railweave.framework.addressing import ROCE_PORT, ipv4, ipv4_text
-from railweave.framework.experiment import load
-from railweave.framework.lab.conductor import Conductor
+from railweave.framework.experiment.plan import load_plan
+from railweave.framework.lab.emulated_run import EmulatedRun, lab_session
 from railweave.framework.lab.names import host_name, interface_name
 from railweave.framework.model import HealthSnapshot, all_pairs
-from railweave.framework.registry import load as registers
+from railweave.framework.model.addressing import ROCE_PORT, ipv4, ipv4_text
+from railweave.framework.registry import load_plugins as registers
+from railweave.framework.runs.session import Session
 
 FRAME_BYTES = 1400
 LOAD = 0.5
@@ -27,19 +28,19 @@ SOL_PACKET, PACKET_IGNORE_OUTGOING = 263, 23
 class Stream:
     """Round after round, one numbered packet for every pair, at half the rate of the busiest link."""
 
-    def __init__(self, conductor: Conductor) -> None:
-        self._fabric = conductor.plan.fabric
+    def __init__(self, session: Session[EmulatedRun]) -> None:
+        self._fabric = session.plan.fabric
         self._src, self._dst = all_pairs(self._fabric.n_gpus)
-        self._entropy = int(conductor.control.entropies.udp_src[0])
-        batch = conductor.control.table.paths(self._src, self._dst)
+        self._entropy = int(session.control.entropies.udp_src[0])
+        batch = session.control.table.paths(self._src, self._dst)
         busiest = np.bincount(batch.links, minlength=self._fabric.n_links)
-        seconds = busiest * FRAME_BYTES * 8 / conductor.scaled.capacity_bps
+        seconds = busiest * FRAME_BYTES * 8 / session.parts.fabric.capacity_bps
         # the detour doubles the load of the rail it takes
         self._round_s = 2 * float(seconds.max()) / LOAD
         self._sockets = []
         for gpu in range(self._fabric.n_gpus):
             name = host_name(self._fabric, gpu)
-            with conductor.lab.hosts[name].entered():
+            with session.engine.lab.hosts[name].entered():
                 sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
                 sock.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
@@ -100,35 +101,37 @@ def rerouted_under_load(kind: str, reroutes: int) -> dict[str, Any]:
     known = registers()
     chosen = {
         "rail-only": {"router": "hscore", "rate_scale": 1e-5},
-        "torus": {"topology": "torus", "topology.shape": "4x4", "router": "wfr", "collective": "ring-all-reduce",
-                  "rate_scale": 2e-5},
-    }[kind]  # fmt: skip
-    conductor = Conductor(
-        load(None, {"fault": "none", "health.dwell": 0, **chosen}, known), known, lambda _: None
-    )
-    try:
-        conductor.bring_up()
-        conductor.start_clock()
-        stream = Stream(conductor)
+        "torus": {
+            "topology": "torus",
+            "topology.shape": "4x4",
+            "router": "wfr",
+            "collective": "ring-all-reduce",
+            "rate_scale": 2e-5,
+        },
+    }[kind]
+    plan = load_plan(None, {"fault": "none", "health.dwell": 0, **chosen}, known)
+    with lab_session(plan, known, lambda _: None) as session:
+        session.start()
+        link, clock = session.engine.link, session.engine.clock
+        stream = Stream(session)
         stream.start()
         moved, rules = [], []
         for i in range(reroutes):
-            health = _health(conductor, kind, healthy=bool(i % 2), version=i + 1)
-            reroute = conductor.control.react(health, float(i))
+            health = _health(session, kind, healthy=bool(i % 2), version=i + 1)
+            reroute = session.control.react(health, float(i))
             assert reroute is not None
-            conductor.switchboard.reroute(reroute, conductor.control.rules)
-            conductor.until(lambda: conductor.switchboard.ready, "the reroute")
-            conductor.switchboard.retire(conductor.now_s())
+            link.reroute(reroute)
+            session.engine.until(lambda: link.ready, "the reroute")
+            for changed in link.advance(clock.now_s()):
+                session.parts.traffic.use_routes(changed)
             moved.append(reroute.pairs_changed)
-            rules.append(len(conductor.control.rules))
+            rules.append(len(session.control.rules))
         lost, twice = stream.stop()
-    finally:
-        conductor.down()
     return {"sent": stream.sent, "lost": lost, "twice": twice, "moved": moved, "rules": rules}
 
 
-def _health(conductor: Conductor, kind: str, *, healthy: bool, version: int) -> HealthSnapshot:
-    fabric = conductor.plan.fabric
+def _health(session: Session[EmulatedRun], kind: str, *, healthy: bool, version: int) -> HealthSnapshot:
+    fabric = session.plan.fabric
     now = HealthSnapshot.healthy(fabric, version=version)
     if healthy:
         return now

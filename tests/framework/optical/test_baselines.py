@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from railweave.framework.errors import FabricError
 from railweave.framework.optical.algorithms import plan_of
-from railweave.framework.optical.plan import LightpathPlan, check_all_gather, check_wavelengths
+from railweave.framework.optical.plan import LightpathPlan
 from railweave.framework.optical.wrht import levels, stage_needs
 from tests.framework.optical.oracle import gathered, item_times, shared
+from tests.framework.optical.plan_checks import check_all_gather, check_wavelengths, wavelengths_used
 
 
 def check(plan: LightpathPlan) -> None:
@@ -27,7 +28,7 @@ def check(plan: LightpathPlan) -> None:
 def test_ring(nodes: int, wavelengths: int) -> None:
     plan = plan_of("ring", nodes, wavelengths)
     check(plan)
-    assert (plan.n_steps, plan.item_times, plan.wavelengths_used) == (nodes - 1, nodes - 1, 1)
+    assert (plan.n_steps, plan.item_times, wavelengths_used(plan)) == (nodes - 1, nodes - 1, 1)
     assert plan.up.all() and (plan.hops == 1).all()
 
 
@@ -36,7 +37,7 @@ def test_neighbor_exchange(nodes: int) -> None:
     """N / 2 steps; one item in the first and two in each later one."""
     plan = plan_of("neighbor-exchange", nodes, 2)
     check(plan)
-    assert (plan.n_steps, plan.item_times, plan.wavelengths_used) == (nodes // 2, nodes - 1, 1)
+    assert (plan.n_steps, plan.item_times, wavelengths_used(plan)) == (nodes // 2, nodes - 1, 1)
     assert plan.step_items.tolist() == [1] + [2] * (nodes // 2 - 1)
     assert (plan.hops == 1).all()
 
@@ -54,7 +55,7 @@ def test_wrht_completes_for_any_numbers(nodes: int, wavelengths: int) -> None:
     needs = stage_needs(nodes, wavelengths)
     assert plan.stage_steps == tuple(count for _, count, _ in needs)
     assert plan.stage_names == tuple(name for name, _, _ in needs)
-    assert plan.wavelengths_used == max(need for _, _, need in needs) <= wavelengths
+    assert wavelengths_used(plan) == max(need for _, _, need in needs) <= wavelengths
 
 
 def test_wrht_on_sixteen_nodes_by_hand() -> None:
@@ -65,7 +66,7 @@ def test_wrht_on_sixteen_nodes_by_hand() -> None:
     assert plan.stage_steps == (1, 4, 15)
     tree, top = levels(16, 2)
     assert len(tree) == 1 and top.tolist() == [1, 5, 9, 13]
-    assert plan.wavelengths_used == 2
+    assert wavelengths_used(plan) == 2
 
 
 def test_wrht_groups_hold_2w_plus_1_neighbours_at_most() -> None:
@@ -92,5 +93,5 @@ def test_small_rings_exchange_at_once() -> None:
 @pytest.mark.parametrize("algorithm", ["ring", "neighbor-exchange", "wrht"])
 def test_nonsense_is_refused(algorithm: str) -> None:
     for nodes, wavelengths in ((1, 1), (4, 0)):
-        with pytest.raises(FabricError, match="2 and 1 or more"):
+        with pytest.raises(FabricError, match="2 nodes and 1 wavelength or more"):
             plan_of(algorithm, nodes, wavelengths)

@@ -9,8 +9,9 @@ import pytest
 
 from railweave.framework.errors import RouteError
 from railweave.framework.optical.algorithms import ALGORITHMS, plan_of
-from railweave.framework.optical.plan import LightpathPlan, check_all_gather, check_wavelengths, link_items
+from railweave.framework.optical.plan import LightpathPlan
 from tests.framework.optical.oracle import cables, rows, shared
+from tests.framework.optical.plan_checks import check_all_gather, check_wavelengths, link_items
 
 
 def small(*table: tuple[int, int, int, int, int, int]) -> LightpathPlan:

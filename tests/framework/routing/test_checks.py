@@ -11,9 +11,8 @@ import pytest
 
 from railweave.framework.errors import NoPathError, RouteError
 from railweave.framework.model import Fabric, HealthSnapshot, Path, PathBatch, RouteTable, all_pairs
-from railweave.framework.routing.batches import all_paths
-from railweave.framework.routing.checks import check_table, cut_pairs
-from railweave.framework.routing.stability import table_from_batch
+from railweave.framework.routing.batches import all_paths, table_from_batch
+from railweave.framework.routing.checks import check_table, unreachable_pairs
 from tests.fakes.random_routes import FABRICS, random_table
 from tests.fakes.small_fabrics import link_between, rail_only, rail_path, ring, table_of
 
@@ -43,7 +42,7 @@ def test_sound_tables_pass_and_are_counted(kind: str) -> None:
     n = fabric.n_gpus
     assert (report.pairs, report.paths, report.hops) == (n * (n - 1), len(batch.weight), len(batch.links))
     assert report.longest == max(len(p.links) for i in range(len(batch.src)) for p in batch.paths(i))
-    assert report.cut.shape == (0, 2)
+    assert report.unreachable.shape == (0, 2)
 
 
 def test_some_pairs_only(fabric: Fabric) -> None:
@@ -116,8 +115,8 @@ def test_a_cut_pair_is_named_with_the_links_down(fabric: Fabric) -> None:
     ):
         check_table(fabric, table, health)
     wanted = [[0, 1], [0, 3]]
-    assert check_table(fabric, table, health, allow_cut=True).cut.tolist() == wanted
-    assert cut_pairs(table).tolist() == wanted
+    assert check_table(fabric, table, health, allow_unreachable=True).unreachable.tolist() == wanted
+    assert unreachable_pairs(table).tolist() == wanted
 
 
 def test_ranges_that_fall_are_refused(fabric: Fabric) -> None:

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railweave.framework.addressing import ENTROPY_BASE
 from railweave.framework.errors import RouteError
-from railweave.framework.model import Fabric, Path, RouteTable
+from railweave.framework.model import Fabric, Path, RouteTable, Rule
+from railweave.framework.model.addressing import ENTROPY_BASE
 from railweave.framework.routing.batches import all_paths
-from railweave.framework.routing.compiler import compile_rules, rule_counts
+from railweave.framework.routing.compiler import compile_rules
 from railweave.framework.routing.entropy import entropy_table, path_classes
 from tests.fakes.fake_switch import FakeFabric
 from tests.fakes.random_routes import FABRICS, random_table
 from tests.fakes.small_fabrics import dimension_order, rail_only, rail_path, ring, table_of, torus
 
 
+def rule_counts(fabric: Fabric, rules: Sequence[Rule]) -> dict[str, tuple[float, int]]:
+    """Rules per switch: (mean, most) for each kind of node."""
+    count = np.bincount([rule.switch for rule in rules], minlength=fabric.n_nodes)
+    spans = ((g.kind, count[g.first : g.first + g.size]) for g in fabric.groups)
+    return {kind: (float(part.mean()), int(part.max())) for kind, part in spans}
+
+
 def assert_follows(fabric: Fabric, table: RouteTable, fake: FakeFabric) -> None:
-    """Each pair's every entropy takes one of its paths, each path is taken, and cut pairs are dropped at once."""
+    """Each pair's every entropy takes one of its paths, each path is taken,
+    and cut pairs are dropped at once."""
     batch = all_paths(table)
     entropies = entropy_table(fabric, 0, batch, path_classes(fabric, batch))
     for i, (src, dst) in enumerate(zip(batch.src.tolist(), batch.dst.tolist(), strict=True)):
@@ -51,8 +60,8 @@ def test_every_packet_takes_its_path(kind: str, seed: int, tag: int) -> None:
 
 @pytest.mark.parametrize("by", ["dr", "rd"])
 def test_rail_only_needs_few_rules(by: str) -> None:
-    """8x8: a NIC needs its way out (domain or rail), its way in and through: two each, and the base rule. A domain
-    or rail switch needs a rule per port."""
+    """8x8: a NIC needs its way out (domain or rail), its way in and through: two each, and the base rule. A
+    domain or rail switch needs a rule per port."""
     fabric = rail_only(8, 8)
     table = table_of(fabric, lambda src, dst: [rail_path(fabric, src, dst, by)])
     rules = compile_rules(fabric, table)
@@ -71,7 +80,8 @@ def test_torus_in_dimension_order_needs_few_rules() -> None:
 
 
 def test_spraying_merges_the_rules_of_a_rail() -> None:
-    """Over all rails of 4x4 evenly: a rail switch needs no look at the entropy, as its ports are the domains."""
+    """Over all rails of 4x4 evenly: a rail switch needs no look at the entropy,
+    as its ports are the domains."""
     fabric = rail_only(4, 4)
 
     def spray(src: int, dst: int) -> list[Path]:

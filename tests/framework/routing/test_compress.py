@@ -60,8 +60,8 @@ def test_every_key_meets_its_rule_first(keys: Keys) -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.dictionaries(st.tuples(st.integers(0, 2), st.integers(0, 2)), st.integers(0, 1), min_size=1))
 def test_no_list_for_an_order_is_shorter(function: dict[tuple[int, int], int]) -> None:
-    """All prefix lists of one order by enumeration: a default or none at the root and at each first value, and
-    then a rule for each key that these leave wrong."""
+    """All prefix lists of one order by enumeration: a default or none at the root and at each first value,
+    and then a rule for each key that these leave wrong."""
     pairs = np.array(sorted(function), np.int64)
     action = np.array([function[a, b] for a, b in sorted(function)])
     n = len(action)
@@ -93,9 +93,9 @@ def test_no_list_for_an_order_is_shorter(function: dict[tuple[int, int], int]) -
 
 
 def test_what_a_value_s_keys_share_with_no_other_is_split_off() -> None:
-    """A domain switch of 4x4 that sprays over all rails, by hand: for its own domain by rail (4), whatever the
-    entropy; for the others by entropy (class 0 and three more), whatever the destination: 8, where no order of the
-    fields alone does with less than 16."""
+    """A domain switch of 4x4 that sprays over all rails, by hand: for its own domain by rail (4), whatever
+    the entropy; for the others by entropy (class 0 and three more), whatever the destination: 8, where no
+    order of the fields alone does with less than 16."""
     rows = [(1, rail, entropy, rail) for rail in range(4) for entropy in range(4)]
     rows += [
         (domain, rail, entropy, entropy) for domain in (0, 2, 3) for rail in range(4) for entropy in range(4)

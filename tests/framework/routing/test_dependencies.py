@@ -45,8 +45,8 @@ def test_one_channel_round_a_ring_deadlocks_and_a_dateline_mends_it() -> None:
 
 @pytest.mark.parametrize(("length", "free"), [(3, True), (4, True), (5, False), (6, False)])
 def test_dimension_order_without_channels_on_tori(length: int, free: bool) -> None:
-    """A ring of 3 never takes two links in a row. On 4 a tie goes up from even places only, so that not every link
-    is followed by the next (tpuv4-ici.md: a 4-ring with parity ties never uses the second channel). From 5 on the
+    """A ring of 3 never takes two links in a row. On 4 a tie goes up from even places only, so that not every
+    link is followed by the next (a 4-ring with parity ties never uses the second channel). From 5 on the
     waits close round each ring."""
     fabric = torus(length, 3)
     table = table_of(fabric, lambda src, dst: [dimension_order(fabric, src, dst)])

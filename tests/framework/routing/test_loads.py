@@ -15,7 +15,7 @@ from tests.fakes.small_fabrics import dimension_order, rail_only, rail_path, tab
 
 
 def test_dimension_order_loads_every_link_of_4x4x4_alike() -> None:
-    """tpuv4-ici.md 3.5: 32 units on every directed link, the optimum: 64 nodes x 192 hops / 384 links."""
+    """By hand: 32 units on every directed link, the optimum: 64 nodes x 192 hops / 384 links."""
     fabric = torus(4, 4, 4)
     table = table_of(fabric, lambda src, dst: [dimension_order(fabric, src, dst)])
     found = all_to_all_loads(fabric, table)
@@ -24,8 +24,8 @@ def test_dimension_order_loads_every_link_of_4x4x4_alike() -> None:
 
 
 def test_rail_only_all_to_all_by_hand() -> None:
-    """dr on y domains of x: a NIC's d-link out carries all but its own rail, x(y-1)... to y domains and (x-1) ranks:
-    y(x-1); its rail link out what all x of its domain send to the y-1 others of its rail: x(y-1)."""
+    """dr on y domains of x: a NIC's d-link out carries all but its own rail, x(y-1)... to y domains and (x-1)
+    ranks: y(x-1); its rail link out what all x of its domain send to the y-1 others of its rail: x(y-1)."""
     x, y, amount = 4, 3, 2.5
     fabric = rail_only(y, x)
     table = table_of(fabric, lambda src, dst: [rail_path(fabric, src, dst)])
@@ -55,7 +55,7 @@ def test_against_adding_up_one_path_at_a_time(kind: str, chunk: int) -> None:
     found = link_loads(fabric, table, src, dst, amount, chunk=chunk)
     assert np.allclose(found.load, wanted)
     assert found.unroutable == lost
-    assert found.cut.tolist() == cut
+    assert found.unreachable.tolist() == cut
 
 
 def test_a_demand_of_unequal_lengths_is_refused() -> None:

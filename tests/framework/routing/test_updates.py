@@ -11,19 +11,35 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railweave.framework.addressing import ipv4
-from railweave.framework.model import EntropyTable, RouteTable, Rule, RuleUpdate
+from railweave.framework.model import EntropyTable, Fabric, RouteTable, Rule, RuleUpdate
+from railweave.framework.model.addressing import ipv4
+from railweave.framework.model.arrays import Int64
 from railweave.framework.routing import updates
-from railweave.framework.routing.batches import all_paths
+from railweave.framework.routing.batches import all_paths, same_paths, table_from_batch
 from railweave.framework.routing.compiler import compile_rules
 from railweave.framework.routing.installed import Installed
 from railweave.framework.routing.migrate import migrate
-from railweave.framework.routing.stability import table_from_batch
 from tests.fakes.fake_switch import FakeFabric, Packet, Trip
 from tests.fakes.random_routes import FABRICS, random_table
 from tests.fakes.small_fabrics import rail_only, rail_path, table_of
 
 Pair = tuple[int, int]
+
+
+def initial(fabric: Fabric, table: RouteTable) -> tuple[Installed, tuple[Rule, ...], EntropyTable]:
+    """The first state for every pair, its rules and what senders need."""
+    state, entropies = updates.initial(fabric, all_paths(table), table.version)
+    return state, state.rules, entropies
+
+
+def plan(
+    fabric: Fabric, state: Installed, table: RouteTable
+) -> tuple[Installed, RuleUpdate, EntropyTable, Int64]:
+    """As `updates.plan` for every pair, and (M, 2) the pairs that differ."""
+    batch = all_paths(table)
+    changed = ~same_paths(state.batch, batch)
+    pairs = np.stack((batch.src, batch.dst), axis=1)[changed]
+    return *updates.plan(fabric, state, batch, changed, table.version), pairs
 
 
 @dataclass
@@ -50,7 +66,8 @@ def side(installed: Installed, entropies: EntropyTable) -> Side:
 
 
 def assert_old_or_new(fake: FakeFabric, old: Side, new: Side, *, switched: bool) -> None:
-    """Packets with an old entropy (and, once all is switched, with a new one) take a whole old or new path."""
+    """Packets with an old entropy (and, once all is switched,
+    with a new one) take a whole old or new path."""
     for (src, dst), before in old.ways.items():
         after = new.ways[src, dst]
         for udp_src in sorted(before.keys() | (after.keys() if switched else set())):
@@ -127,18 +144,20 @@ def test_every_packet_takes_one_version_of_its_path(
 ) -> None:
     fabric, rng = FABRICS[kind](), random.Random(seed)
     table = random_table(fabric, rng, several=several)
-    state, rules, entropies = updates.initial(fabric, table)
+    state, rules, entropies = initial(fabric, table)
     fake = FakeFabric(fabric, rules)
     now = side(state, entropies)
     assert_old_or_new(fake, now, now, switched=True)
     for version, change in enumerate(changes, 1):
         new_table = random_table(fabric, rng, old=table, change=change, several=several, version=version)
-        after, update, entropies, pairs = updates.plan(fabric, state, new_table)
+        after, update, entropies, pairs = plan(fabric, state, new_table)
         new = side(after, entropies)
         assert {tuple(p) for p in pairs.tolist()} == {
             pair for pair in now.ways if table.path(*pair) != new_table.path(*pair)
         }
-        assert {tuple(p) for p in after.cut_pairs.tolist()} == {p for p, ways in new.ways.items() if not ways}
+        assert {tuple(p) for p in after.unreachable.tolist()} == {
+            p for p, ways in new.ways.items() if not ways
+        }
         walk(fake, update, now, new, rng)
         assert fake.contents() == set(after.rules)
         assert after.rules == tuple(dict.fromkeys(after.rules))
@@ -152,13 +171,13 @@ def test_a_nic_that_runs_out_of_priorities_is_written_anew_further_down(kind: st
     """With the limit just above the first rules, soon every update takes the detour over the copies."""
     fabric, rng = FABRICS[kind](), random.Random(seed)
     table = random_table(fabric, rng)
-    state, rules, _ = updates.initial(fabric, table)
+    state, rules, _ = initial(fabric, table)
     fake = FakeFabric(fabric, rules)
     detours = 0
     for version in range(1, 7):
         table = random_table(fabric, rng, old=table, change=0.5, version=version)
         batch = all_paths(table)
-        moved = ~updates.same_paths(state.batch, batch)
+        moved = ~same_paths(state.batch, batch)
         now = side(state, updates.entropy_table(fabric, 0, state.batch, state.classes))
         after, update = migrate(fabric, state, batch, moved, version, version, priority_limit=20003)
         new = side(after, updates.entropy_table(fabric, 0, batch, after.classes))
@@ -174,7 +193,7 @@ def test_a_nic_that_runs_out_of_priorities_is_written_anew_further_down(kind: st
 def test_the_first_rules_are_those_of_a_compile() -> None:
     fabric = rail_only(3, 3)
     table = table_of(fabric, lambda src, dst: [rail_path(fabric, src, dst)])
-    _, rules, entropies = updates.initial(fabric, table)
+    _, rules, entropies = initial(fabric, table)
     assert list(rules) == compile_rules(fabric, table)
     assert len(entropies.udp_src) == 72
 
@@ -193,8 +212,8 @@ def test_unchanged_pairs_and_their_rules_are_left_alone() -> None:
             version=version,
         )
 
-    state, rules, _ = updates.initial(fabric, table(0))
-    after, update, _, pairs = updates.plan(fabric, state, table(1))
+    state, rules, _ = initial(fabric, table(0))
+    after, update, _, pairs = plan(fabric, state, table(1))
     assert pairs.tolist() == [[0, 5]]
     assert len(update.install) == 4
     assert len(update.switch_over) == 1
@@ -204,16 +223,19 @@ def test_unchanged_pairs_and_their_rules_are_left_alone() -> None:
 
 
 def test_the_old_table_comes_back() -> None:
-    """There and back again: the same paths, and never more than BLOAT times the rules of a fresh compile."""
+    """There and back again: the same paths,
+    and never more than BLOAT times the rules of the last fresh compile."""
     fabric = rail_only(4, 4)
     ways = [
         table_of(fabric, lambda src, dst, by=by: [rail_path(fabric, src, dst, by)], version=i)
         for i, by in enumerate(["dr", "rd", 2, "dr"])
     ]
-    state, _, first = updates.initial(fabric, ways[0])
-    for table in ways[1:]:
-        state, _, last, _ = updates.plan(fabric, state, table)
-        assert len(state.rules) <= updates.BLOAT * len(compile_rules(fabric, table))
+    state, _, first = initial(fabric, ways[0])
+    counts = [len(compile_rules(fabric, table)) for table in ways]
+    for i, table in enumerate(ways[1:], 1):
+        state, _, last, _ = plan(fabric, state, table)
+        assert state.fresh in counts[: i + 1]
+        assert len(state.rules) <= updates.BLOAT * state.fresh
     assert state.batch == all_paths(ways[0])
     assert np.array_equal(last.udp_src, first.udp_src)
 
@@ -221,16 +243,16 @@ def test_the_old_table_comes_back() -> None:
 def test_no_change_takes_no_tag_and_no_rule() -> None:
     fabric = rail_only(2, 2)
     table = table_of(fabric, lambda src, dst: [rail_path(fabric, src, dst)])
-    state, rules, _ = updates.initial(fabric, table)
+    state, rules, _ = initial(fabric, table)
     again = table_of(fabric, lambda src, dst: [rail_path(fabric, src, dst)], version=7)
-    after, update, entropies, pairs = updates.plan(fabric, state, again)
+    after, update, entropies, pairs = plan(fabric, state, again)
     assert (after.version, update.version, entropies.version) == (7, 7, 7)
     assert (update.size, len(pairs), after.rules, after.last_tag) == (0, 0, rules, 0)
 
 
 def test_tags_go_round_and_the_next_ones_are_always_free() -> None:
-    """200 reroutes, of one pair but for two: tags 1..62 in turn, never 63; the next eight are used by no pair, so
-    that the pair that rests is moved along when its tag's turn comes."""
+    """200 reroutes, of one pair but for two: tags 1..62 in turn, never 63; the next eight are used by no
+    pair, so that the pair that rests is moved along when its tag's turn comes."""
     fabric = rail_only(2, 2)
     by: dict[Pair, str] = {}
 
@@ -239,13 +261,13 @@ def test_tags_go_round_and_the_next_ones_are_always_free() -> None:
             fabric, lambda src, dst: [rail_path(fabric, src, dst, by.get((src, dst), "dr"))], version=version
         )
 
-    state, rules, _ = updates.initial(fabric, table(0))
+    state, rules, _ = initial(fabric, table(0))
     fake = FakeFabric(fabric, rules)
     for version in range(1, 201):
         pair = (2, 1) if version in (5, 150) else (0, 3)
         by[pair] = "rd" if by.get(pair) != "rd" else "dr"
         new = table(version)
-        state, update, _, _ = updates.plan(fabric, state, new)
+        state, update, _, _ = plan(fabric, state, new)
         assert state.last_tag == (version - 1) % 62 + 1
         assert not {(state.last_tag + i - 1) % 62 + 1 for i in range(1, 9)} & set(state.tag.tolist())
         fake.add(update.install)
@@ -262,18 +284,18 @@ def test_a_pair_that_is_cut_off_is_dropped_where_it_enters_and_comes_back() -> N
     without = table_of(
         fabric, lambda src, dst: [] if (src, dst) == (0, 3) else [rail_path(fabric, src, dst)], version=1
     )
-    state, rules, _ = updates.initial(fabric, whole)
+    state, rules, _ = initial(fabric, whole)
     fake = FakeFabric(fabric, rules)
     for table, way in (
         (without, Trip((), None)),
         (replace(whole, version=2), Trip(whole.path(0, 3)[0].links, 3)),
     ):
-        state, update, entropies, pairs = updates.plan(fabric, state, table)
+        state, update, entropies, pairs = plan(fabric, state, table)
         fake.add(update.install)
         fake.add(update.switch_over)
         fake.remove(update.remove)
         assert pairs.tolist() == [[0, 3]]
-        assert state.cut_pairs.tolist() == ([[0, 3]] if way.delivered is None else [])
+        assert state.unreachable.tolist() == ([[0, 3]] if way.delivered is None else [])
         assert fake.send(0, 3) == way
         assert entropies.start[3] - entropies.start[2] == (way.delivered is not None)
 
@@ -284,12 +306,12 @@ def test_updates_may_be_retired_late(late: int) -> None:
     fabric = FABRICS["rail-only 3x3"]()
     rng = random.Random(late)
     table = random_table(fabric, rng)
-    state, rules, _ = updates.initial(fabric, table)
+    state, rules, _ = initial(fabric, table)
     fake = FakeFabric(fabric, rules)
     waiting: list[RuleUpdate] = []
     for version in range(1, 30):
         table = random_table(fabric, rng, old=table, change=0.1, cut=0.0, version=version)
-        state, update, entropies, _ = updates.plan(fabric, state, table)
+        state, update, entropies, _ = plan(fabric, state, table)
         fake.add(update.install)
         fake.add(update.switch_over)
         waiting.append(update)
@@ -307,8 +329,8 @@ def test_equal_arguments_give_equal_plans() -> None:
     tables = [random_table(fabric, random.Random(seed), version=seed) for seed in (0, 1)]
     copies = [table_from_batch("copy", t.version, t.n_gpus, all_paths(t)) for t in tables]
     for a, b in zip(
-        updates.plan(fabric, updates.initial(fabric, tables[0])[0], tables[1]),
-        updates.plan(fabric, updates.initial(fabric, copies[0])[0], copies[1]),
+        plan(fabric, initial(fabric, tables[0])[0], tables[1]),
+        plan(fabric, initial(fabric, copies[0])[0], copies[1]),
         strict=True,
     ):
         assert np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b

@@ -1,4 +1,5 @@
-"""Dimension order: the source's cases T-O1 and T-O5, plain walking, graph distance by networkx, channels by hand."""
+"""Dimension order: the source's cases T-O1 and T-O5, plain walking, graph distance by networkx,
+channels by hand."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from railweave.framework.model import Fabric, HealthSnapshot, all_pairs
 from railweave.framework.routing.batches import take
 from railweave.framework.routing.checks import check_table
-from railweave.plugins.dor.lattice import letters
+from railweave.framework.routing.torus.lattice import letters
 from railweave.plugins.dor.router import DimensionOrder, dimension_order
 from tests.fakes.tori import dimension_order_steps, torus, twisted, walk, with_down
 
@@ -92,10 +93,10 @@ def test_a_pair_whose_path_is_down_is_cut_off_and_the_others_stay() -> None:
     link = next(int(x) for x in fabric.out_links(ids["g0.0.0"]) if fabric.link_dst[x] == ids["g1.0.0"])
     damaged = with_down(fabric, [link])
     after = DimensionOrder().routes(fabric, damaged)
-    report = check_table(fabric, after, damaged, allow_cut=True)
+    report = check_table(fabric, after, damaged, allow_unreachable=True)
     whole, part = (t.paths(*all_pairs(64)) for t in (before, after))
     crossing = {int(p) for p in whole.path_pair[whole.hop_path[whole.links == link]]}
     assert {int(p) for p in np.flatnonzero(np.diff(part.pair_start) == 0)} == crossing
-    assert len(report.cut) == len(crossing) > 0
+    assert len(report.unreachable) == len(crossing) > 0
     assert all(part.paths(i) == whole.paths(i) for i in range(len(whole.src)) if i not in crossing)
     assert DimensionOrder().routes(fabric, healthy).paths(*all_pairs(64)) == whole

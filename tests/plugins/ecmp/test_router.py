@@ -1,4 +1,5 @@
-"""Equal-cost multi-path: paths among networkx's shortest, spread and collisions by the binomial distribution."""
+"""Equal-cost multi-path: paths among networkx's shortest,
+spread and collisions by the binomial distribution."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railweave.framework.errors import HealthError, RouteError
+from railweave.framework.hookspecs import Explanation
 from railweave.framework.model import Fabric, FabricBuilder, HealthSnapshot, NodeGroup, PathBatch, all_pairs
 from railweave.framework.parameters import resolve
 from railweave.framework.routing.loads import all_to_all_loads
@@ -100,9 +102,11 @@ def test_across_rails_it_chooses_a_spine_and_no_gpu_forwards() -> None:
 
 
 def test_spines_are_shared_as_a_fair_hash_would_and_flows_collide() -> None:
-    """64 GPUs, 4 spines: 64 x 7 x 7 = 3136 flows cross rails, each by two of 64 trunk directions, so 98 a direction.
+    """64 GPUs, 4 spines: 64 x 7 x 7 = 3136 flows cross rails, each by two of 64 trunk directions, so 98 a
+    direction.
 
-    Each spine gets a quarter within 5 sigma of the binomial; of 64 counts of mean 98 (sigma 10) some lie well apart.
+    Each spine gets a quarter within 5 sigma of the binomial; of 64 counts of mean 98 (sigma 10) some lie well
+    apart.
     """
     fabric = rail_optimised(8, 8, 4)
     batch = batch_of(fabric)
@@ -179,19 +183,25 @@ def test_a_decision_names_what_each_switch_could_pick() -> None:
     fabric = rail_optimised(2, 2, 3)
     ids = fabric.node_ids
     healthy = HealthSnapshot.healthy(fabric)
-    decision = Ecmp(5).decide(fabric, healthy, ids["g0.0"], ids["g1.1"])
-    assert [c.node for c in decision.choices][:2] == ["g0.0", "r0"]
-    assert decision.choices[1].options == ("r0->s0", "r0->s1", "r0->s2")
-    assert decision.choices[1].taken in decision.choices[1].options
-    assert decision.why == "hash of the flow at every switch with a choice (seed 5, salted by switch)"
-    assert Ecmp().decide(fabric, healthy, 0, 1).why == "the only path of least cost"
-    assert Ecmp().decide(fabric, healthy, 1, 1).why == "same GPU"
+
+    def explain(router: Ecmp, health: HealthSnapshot, src: int, dst: int) -> Explanation:
+        return router.explain(fabric, health, src, dst, fabric.node_name)
+
+    spread = explain(Ecmp(5), healthy, ids["g0.0"], ids["g1.1"])
+    taken = fabric.link_name(Ecmp(5).routes(fabric, healthy).path(ids["g0.0"], ids["g1.1"])[0].links[1])
+    assert spread.facts["choices"] == [f"r0: {taken}, of r0->s0, r0->s1, r0->s2"]
+    assert taken.startswith("r0->s")
+    assert spread.why == "hash of the flow at every switch with a choice (seed 5, salted by switch)"
+    assert explain(Ecmp(), healthy, 0, 1).why == "the only path of least cost"
+    assert explain(Ecmp(), healthy, 1, 1).why == "same GPU"
     down = with_down(fabric, range(fabric.n_links))
-    assert Ecmp().decide(fabric, down, 0, 1).why.startswith("cut off")
+    assert explain(Ecmp(), down, 0, 1).why.startswith("unreachable")
     with pytest.raises(RouteError, match="there is no GPU 4"):
-        Ecmp().decide(fabric, healthy, 0, 4)
+        explain(Ecmp(), healthy, 0, 4)
 
 
 def test_health_of_another_fabric_is_refused(rail_only: Build) -> None:
-    with pytest.raises(HealthError, match="health of 8 links does not belong to this rail-only of 16"):
+    with pytest.raises(
+        HealthError, match="health of 8 links and 5 nodes does not belong to this rail-only of 16"
+    ):
         Ecmp().routes(rail_only(2, 2), HealthSnapshot.healthy(rail_only(2, 1)))

@@ -1,6 +1,6 @@
 """Cases H-O1 to H-O7: the source's own numbers. It counts domains and rails from 1, we from 0.
 
-The spray windows H-O4 and H-O5 are the registry's: tests/framework/health/test_registry.py.
+The spray windows H-O4 and H-O5 are in tests/plugins/spray/test_router.py.
 """
 
 from __future__ import annotations

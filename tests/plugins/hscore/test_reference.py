@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railweave.framework.health import RailRegistry
 from railweave.framework.model import Fabric, HealthSnapshot, all_pairs
 from railweave.framework.routing.batches import take
-from railweave.plugins.hscore.choose import by_rule
-from railweave.plugins.hscore.links import DR, DRD, RD
+from railweave.framework.routing.rails.choice import by_rule
+from railweave.framework.routing.rails.links import DR, DRD, RD
+from railweave.framework.routing.rails.scores import Scores, ratio
 from railweave.plugins.hscore.router import HScore
-from railweave.plugins.hscore.scores import Scores, ratio
 
 Build = Callable[[int, int], Fabric]
 Make = Callable[..., HealthSnapshot]
@@ -123,12 +122,13 @@ def test_every_pair_goes_as_the_literal_rules_say(
 
 @given(st.lists(TWENTIETHS, min_size=2, max_size=8), TWENTIETHS, TWENTIETHS, st.sampled_from([1.0, 1.25]))
 @settings(deadline=None)
-def test_the_registry_and_the_router_find_the_same_best_fit(
+def test_the_best_fit_is_the_lowest_rail_above_the_bar(
     rail_only: Build, health: Make, h_r: list[float], h_d1: float, h_d2: float, margin: float
 ) -> None:
     fabric = rail_only(2, len(h_r))
     decision = HScore().decide(fabric, health(fabric, [h_d1, h_d2], h_r, margin=margin), 0, len(h_r) + 1)
-    fit = RailRegistry(h_r).best_fit(decision.m, margin)
+    above = [(h, rail) for rail, h in enumerate(h_r) if h > decision.m * margin + 1e-12]
+    fit = min(above)[1] if above else None
     if decision.kind == "drd":
         assert decision.rail == fit
     else:
@@ -173,5 +173,5 @@ def test_around_damage_in_blocks(rail_only: Build, health: Make, monkeypatch: py
     snapshot = health(fabric, down=range(0, fabric.n_links, 5))
     pairs = all_pairs(fabric.n_gpus)
     at_once = HScore().routes(fabric, snapshot).paths(*pairs)
-    monkeypatch.setattr("railweave.plugins.hscore.choose.DAMAGE_CELLS", 12)
+    monkeypatch.setattr("railweave.framework.routing.rails.choice.DAMAGE_CELLS", 12)
     assert HScore().routes(fabric, snapshot).paths(*pairs) == at_once

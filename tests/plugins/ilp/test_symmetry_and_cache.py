@@ -14,10 +14,10 @@ from railweave.framework.hookspecs import ExplainingRouter
 from railweave.framework.model import Fabric, HealthSnapshot, all_pairs
 from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Value, resolve
-from railweave.plugins.dor.lattice import Lattice
+from railweave.framework.routing.torus.lattice import Lattice
 from railweave.plugins.ilp.cache import Cache, default_folder
 from railweave.plugins.ilp.router import OptimisedRouting
-from railweave.plugins.ilp.symmetry import Symmetry, moved, offset
+from railweave.plugins.ilp.symmetry import Symmetry
 from tests.fakes.tori import ocs_down, torus, twisted, with_down
 
 
@@ -41,7 +41,7 @@ def paths(
 
 def test_an_ocs_has_the_period_of_a_cube_and_one_place() -> None:
     fabric = torus(4, 4, 8)
-    lattice = Lattice.of(fabric, "ilp")
+    lattice = Lattice.of(fabric, HealthSnapshot.healthy(fabric), "ilp")
     found = [Symmetry.of(lattice, ocs_down(fabric, f"X:{y},{z}").down) for y in range(4) for z in range(4)]
     assert {len(s.representatives) for s in found} == {64}
     assert all(np.array_equal(s.fault, found[0].fault) for s in found)
@@ -54,14 +54,14 @@ def test_an_ocs_has_the_period_of_a_cube_and_one_place() -> None:
 @pytest.mark.parametrize("fabric", [torus(4, 3, 2), twisted(4, 4, 8)])
 def test_translations_are_those_of_the_wires(fabric: Fabric) -> None:
     """Moving both ends of every link along any translation gives links again."""
-    lattice = Lattice.of(fabric, "ilp")
+    lattice = Lattice.of(fabric, HealthSnapshot.healthy(fabric), "ilp")
     everyone = np.arange(fabric.n_gpus)
     wires = set(zip(fabric.link_src.tolist(), fabric.link_dst.tolist(), strict=True))
     for by in range(0, fabric.n_gpus, 7):
-        shift: Int64 = moved(lattice, everyone, np.full(fabric.n_gpus, by))
+        shift: Int64 = lattice.translated(everyone, np.full(fabric.n_gpus, by))
         assert sorted(shift) == list(everyone)
         assert {(int(shift[a]), int(shift[b])) for a, b in wires} == wires
-        assert np.array_equal(offset(lattice, np.full(fabric.n_gpus, by), shift), everyone)
+        assert np.array_equal(lattice.offset(np.full(fabric.n_gpus, by), shift), everyone)
 
 
 def test_another_position_of_the_ocs_is_the_same_answer_moved(tmp_path: Path) -> None:

@@ -26,12 +26,13 @@ from tests.fakes.tori import ocs_down, torus, twisted, with_down
     ("fabric", "optimum"), [(torus(4, 4, 4), 32), (torus(4, 4, 8), 128), (torus(8, 8, 8), 512)]
 )
 def test_healthy_tori_reach_the_known_optimum(fabric: Fabric, optimum: int) -> None:
-    """n * sum of |d| over a ring / 2 per direction of the longest axis; Zu et al., NSDI'24, and an LP agree."""
+    """n * sum of |d| over a ring / 2 per direction of the longest axis; Zu et al., NSDI'24,
+    and an LP agree."""
     found = OptimisedRouting().solution(fabric, HealthSnapshot.healthy(fabric))
     assert (found.value, found.proven) == (optimum, True)
     assert found.bound == pytest.approx(optimum, rel=1e-4)
     loads = all_to_all_loads(fabric, OptimisedRouting().routes(fabric, HealthSnapshot.healthy(fabric)))
-    assert loads.load.max() == optimum and not len(loads.cut)
+    assert loads.load.max() == optimum and not len(loads.unreachable)
 
 
 @pytest.mark.parametrize("fabric", [twisted(4, 4, 8), twisted(4, 8, 8)])
@@ -52,10 +53,11 @@ def test_twisted_tori_are_within_a_hundredth_and_beat_plain_ones(fabric: Fabric)
     ],
 )
 def test_with_an_ocs_down_the_optimum_is_proven(fabric: Fabric, ocs: str, optimum: int, bound: float) -> None:
-    """34 and 128: three other solvers over six axis orders. 15/16: the lost axis is the bottleneck and 8 long."""
+    """34 and 128: three other solvers over six axis orders. 15/16:
+    the lost axis is the bottleneck and 8 long."""
     router, health = OptimisedRouting(), ocs_down(fabric, ocs)
     found = router.solution(fabric, health)
-    assert (found.value, found.proven, found.cut) == (optimum, True, 0)
+    assert (found.value, found.proven, found.unreachable) == (optimum, True, 0)
     assert found.bound == pytest.approx(bound, rel=1e-4)
     table = router.routes(fabric, health)
     check_table(fabric, table, health)
@@ -88,15 +90,16 @@ def damaged_tori(draw: st.DrawFn) -> tuple[Fabric, HealthSnapshot]:
 @given(damaged_tori())
 @settings(deadline=None, max_examples=12)
 def test_any_fault_gives_a_sound_table_as_good_as_it_says(case: tuple[Fabric, HealthSnapshot]) -> None:
-    """Pairs cut off are counted alike; the loads of the whole table, pair by pair, are those of the solution."""
+    """Pairs cut off are counted alike; the loads of the whole table, pair by pair,
+    are those of the solution."""
     fabric, health = case
     router = OptimisedRouting(limit_s=5)
     found, table = router.solution(fabric, health), router.routes(fabric, health)
-    check_table(fabric, table, health, allow_cut=True)
+    check_table(fabric, table, health, allow_unreachable=True)
     assert channel_cycle(fabric, table) is None
     loads = all_to_all_loads(fabric, table)
     assert loads.load.max() == found.value and found.bound <= found.value + 1e-6
-    assert bool(len(loads.cut)) == bool(found.cut)
+    assert bool(len(loads.unreachable)) == bool(found.unreachable)
 
 
 def test_twisted_with_cables_down_is_free_of_deadlock() -> None:

@@ -1,4 +1,5 @@
-"""All-gathers of an optical ring in real packets: the time their item-times take, and every item on its wire."""
+"""All-gathers of an optical ring in real packets: the time their item-times take,
+and every item on its wire."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import pytest
 
 from railweave.framework.model import PacketFormat
 from railweave.framework.optical.algorithms import plan_of
-from railweave.framework.optical.plan import link_items
+from tests.framework.optical.plan_checks import link_items
 
 NODES, WAVELENGTHS, SHARD = 16, 2, 256 << 10
 
@@ -20,15 +21,39 @@ NODES, WAVELENGTHS, SHARD = 16, 2, 256 << 10
 @pytest.mark.lab
 @pytest.mark.parametrize("algorithm", ["optree", "one-stage", "ring", "neighbor-exchange", "wrht"])
 def test_an_all_gather_takes_its_item_times_and_fills_its_links(algorithm: str, tmp_path: Path) -> None:
-    """16 GPUs, 2 wavelengths, 4 MiB: within 15 % of item-times x a shard's time at a link (OpTree, equation 3 without
-    reconfiguration). A link carries the items of the plan and acknowledgements, some percent of the others'."""
+    """16 GPUs, 2 wavelengths, 4 MiB: within 15 % of item-times x a shard's time at a link (OpTree, equation 3
+    without reconfiguration). A link carries the items of the plan and acknowledgements,
+    some percent of the others'."""
     collective = "ring-all-gather" if algorithm == "ring" else algorithm
     command = [
-        str(Path(sys.executable).with_name("railweave")), "run", "--topology", "ring", "--nodes", str(NODES),
-        "--set", f"topology.wavelengths={WAVELENGTHS}", "--router", "optree", "--set", f"router.algorithm={algorithm}",
-        "--collective", collective, "--size", str(NODES * SHARD), "--rate-scale", "1.2e-4", "--iterations", "2",
-        "--fault", "none", "--no-feedback", "--json", "-", "--out", str(tmp_path / "run"),
-    ]  # fmt: skip
+        str(Path(sys.executable).with_name("railweave")),
+        "run",
+        "--topology",
+        "ring",
+        "--nodes",
+        str(NODES),
+        "--set",
+        f"topology.wavelengths={WAVELENGTHS}",
+        "--router",
+        "optree",
+        "--set",
+        f"router.algorithm={algorithm}",
+        "--collective",
+        collective,
+        "--size",
+        str(NODES * SHARD),
+        "--rate-scale",
+        "1.2e-4",
+        "--iterations",
+        "2",
+        "--fault",
+        "none",
+        "--no-feedback",
+        "--json",
+        "-",
+        "--out",
+        str(tmp_path / "run"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)

@@ -1,4 +1,5 @@
-"""Routes of optical all-gathers: the plan's lightpaths, walked link by link, and what remains around damage."""
+"""Routes of optical all-gathers: the plan's lightpaths, walked link by link,
+and what remains around damage."""
 
 from __future__ import annotations
 
@@ -10,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railweave.framework.addressing import ENTROPY_BASE
 from railweave.framework.errors import ExperimentError, FabricError, HealthError, UnsupportedFabricError
 from railweave.framework.model import Fabric, HealthSnapshot, all_pairs
+from railweave.framework.model.addressing import ENTROPY_BASE
 from railweave.framework.optical.algorithms import ALGORITHMS, plan_of
 from railweave.framework.parameters import resolve
 from railweave.framework.registry import Registers
@@ -60,9 +61,13 @@ def test_each_pair_goes_its_lightpath(case: tuple[str, int, int, int]) -> None:
     plan = plan_of(algorithm, nodes, wavelengths, depth)
     wanted: dict[tuple[int, int], set[tuple[bool, int]]] = defaultdict(set)
     for src, dst, way, wavelength, spread in zip(
-        plan.src.tolist(), plan.dst.tolist(), plan.up.tolist(), plan.wavelength.tolist(), plan.spread.tolist(),
+        plan.src.tolist(),
+        plan.dst.tolist(),
+        plan.up.tolist(),
+        plan.wavelength.tolist(),
+        plan.spread.tolist(),
         strict=True,
-    ):  # fmt: skip
+    ):
         wanted[src, dst] |= {(way, v) for v in (range(wavelengths) if spread else [wavelength])}
     batch = table.paths(*all_pairs(nodes))
     for i, (src, dst) in enumerate(zip(batch.src.tolist(), batch.dst.tolist(), strict=True)):
@@ -116,7 +121,7 @@ def test_around_damage_a_pair_is_cut_only_if_no_way_is_left(
     down = data.draw(st.lists(st.integers(0, fabric.n_links - 1), max_size=3 * wavelengths, unique=True))
     health = hurt(fabric, down)
     table = OpTree(algorithm).routes(fabric, health)
-    report = check_table(fabric, table, health, allow_cut=True)
+    report = check_table(fabric, table, health, allow_unreachable=True)
     reachable = set()
     for way in (0, 1):
         graph = nx.DiGraph()
@@ -124,7 +129,7 @@ def test_around_damage_a_pair_is_cut_only_if_no_way_is_left(
         alive = [link for link in range(way, fabric.n_links, 2) if link not in down]
         graph.add_edges_from((int(fabric.link_src[k]), int(fabric.link_dst[k])) for k in alive)
         reachable |= {(a, b) for a in range(nodes) for b in nx.descendants(graph, a) if a != b}
-    cut = {(a, b) for a, b in report.cut.tolist()}
+    cut = {(a, b) for a, b in report.unreachable.tolist()}
     assert cut == {(a, b) for a in range(nodes) for b in range(nodes) if a != b} - reachable
 
 
@@ -216,14 +221,14 @@ def test_it_is_registered_with_its_options() -> None:
     assert router.configured(given).routes(fabric, health).paths(*pairs) == OpTree("one-stage").routes(
         fabric, health
     ).paths(*pairs)
-    assert router.serves == ("ring",) and router.summary
+    assert router.requires == ("ring", "wavelengths") and router.summary
     with pytest.raises(ExperimentError, match="algorithm: 'tree' is not one of optree"):
         resolve("optree", router.parameters, {"algorithm": "tree"})
 
 
 def test_what_it_cannot_route_is_refused() -> None:
     rails = RailOnly().build({"domains": 2, "rails": 2})
-    with pytest.raises(UnsupportedFabricError, match=r"does not serve rail-only: it serves ring"):
+    with pytest.raises(UnsupportedFabricError, match=r"does not serve this rail-only: .* lacks ring"):
         OpTree().routes(rails, HealthSnapshot.healthy(rails))
     odd = ring(7)
     with pytest.raises(FabricError, match="neighbor-exchange over 7 nodes"):

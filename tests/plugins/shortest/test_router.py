@@ -15,6 +15,8 @@ from railweave.framework.model import Fabric, FabricBuilder, HealthSnapshot, Nod
 from railweave.framework.routing.batches import take
 from railweave.plugins.shortest import search as module
 from railweave.plugins.shortest.router import Shortest
+from railweave.plugins.shortest.search import Search
+from railweave.topologies.torus import Torus
 
 Build = Callable[[int, int], Fabric]
 Make = Callable[..., HealthSnapshot]
@@ -97,7 +99,8 @@ def test_a_node_of_many_links(rail_only: Build) -> None:
 
 
 def test_ties_take_the_lowest_link(rail_only: Build) -> None:
-    """Other rail, other domain: by domain first and by rail first are both four hops; the domain's link is lower."""
+    """Other rail, other domain: by domain first and by rail first are both four hops;
+    the domain's link is lower."""
     fabric = rail_only(3, 3)
     (path,) = Shortest().routes(fabric, HealthSnapshot.healthy(fabric)).path(0, 4)
     assert [fabric.link_name(link) for link in path.links] == ["g0.0->d0", "d0->g0.1", "g0.1->r1", "r1->g1.1"]
@@ -131,5 +134,20 @@ def test_what_is_cut_off_has_no_path(rail_only: Build, health: Make) -> None:
 
 
 def test_health_of_another_fabric_is_refused(rail_only: Build) -> None:
-    with pytest.raises(HealthError, match="health of 8 links does not belong to this rail-only of 16"):
+    with pytest.raises(
+        HealthError, match=r"health of 8 links and \d+ nodes does not belong to this rail-only of 16"
+    ):
         Shortest().routes(rail_only(2, 2), HealthSnapshot.healthy(rail_only(2, 1)))
+
+
+@given(st.integers(1, 9), st.integers(0, 2**32))
+@settings(deadline=None, max_examples=25)
+def test_few_kept_searches_give_the_paths_of_all(kept: int, seed: int) -> None:
+    """Pairs asked in any portions, with room for some destinations only, against one search for all."""
+    fabric, rng = Torus().build({"shape": "3x3"}), np.random.default_rng(seed)
+    down = rng.random(fabric.n_links) < 0.2
+    whole, parts = Search(fabric, down), Search(fabric, down, kept=kept)
+    for _ in range(4):
+        src, dst = rng.integers(0, 9, (2, int(rng.integers(1, 40))))
+        for a, b in zip(whole.paths(src, dst), parts.paths(src, dst), strict=True):
+            assert np.array_equal(a, b)

@@ -19,12 +19,33 @@ THERE, BACK = bytes([10, 0, 1, 1, 10, 1, 1, 1]), bytes([10, 1, 1, 1, 10, 0, 1, 1
 def test_packets_of_a_flow_differ_by_at_most_one_between_its_rails(tmp_path: Path) -> None:
     """2 domains x 4 rails, rail 1 known to be slow, so that its pairs are sprayed over the three others.
 
-    All that leaves g0.1 for g1.1 is captured where it enters the domain; the first sendings (IP identification 0)
-    of each direction's flow are counted by UDP source port, which names the rail.
+    All that leaves g0.1 for g1.1 is captured where it enters the domain; the first sendings (IP
+    identification 0) of each direction's flow are counted by UDP source port, which names the rail.
     """
-    command = [str(Path(sys.executable).with_name("railweave")), "run", "--domains", "2", "--rails", "4", "--router",
-               "spray", "--size", "1M", "--iterations", "5", "--rate-scale", "1e-5", "--fault",
-               "at=iter:1 degrade rail:1 to=20%", "--pcap", "g0.1->d0", "--json", "-", "--out", str(tmp_path / "run")]  # fmt: skip
+    command = [
+        str(Path(sys.executable).with_name("railweave")),
+        "run",
+        "--domains",
+        "2",
+        "--rails",
+        "4",
+        "--router",
+        "spray",
+        "--size",
+        "1M",
+        "--iterations",
+        "5",
+        "--rate-scale",
+        "1e-5",
+        "--fault",
+        "at=iter:1 degrade rail:1 to=20%",
+        "--pcap",
+        "g0.1->d0",
+        "--json",
+        "-",
+        "--out",
+        str(tmp_path / "run"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
@@ -49,6 +70,7 @@ def test_packets_of_a_flow_differ_by_at_most_one_between_its_rails(tmp_path: Pat
 
 
 def start_of_turns(ports: list[int]) -> int:
-    """From where on any three packets in a row take three rails; those before it were sent over earlier paths."""
+    """From where on any three packets in a row take three rails;
+    those before it were sent over earlier paths."""
     broken = [i for i in range(len(ports) - 2) if len(set(ports[i : i + 3])) < 3]
     return broken[-1] + 1 if broken else 0

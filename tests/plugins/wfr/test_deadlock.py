@@ -8,12 +8,12 @@ import pytest
 from railweave.framework.model import Fabric, HealthSnapshot, all_pairs
 from railweave.framework.model.arrays import Int64
 from railweave.framework.routing.dependencies import channel_cycle, dependency_edges, find_cycle
-from railweave.plugins.dor.displacement import Displacements
-from railweave.plugins.dor.lattice import Lattice
-from railweave.plugins.dor.paths import Ways, batch_of, marked_before
+from railweave.framework.routing.torus.displacement import Displacements
+from railweave.framework.routing.torus.lattice import Lattice
+from railweave.framework.routing.torus.legs import Legs, batch_of, marked_before
+from railweave.framework.routing.torus.sequences import parse_sequence
+from railweave.framework.routing.torus.wild_first import WildFirst, choices
 from railweave.plugins.wfr.router import WildFirstRouting
-from railweave.plugins.wfr.search import WildFirst
-from railweave.plugins.wfr.sequences import parse_sequence
 from tests.fakes.tori import ocs_down, torus, twisted, with_down
 
 
@@ -31,15 +31,15 @@ def test_no_cycle_on_6x6x6_with_cables_down(links: list[int]) -> None:
 
 def all_candidates(fabric: Fabric, text: str, wild_channel: int) -> Int64:
     """The dependencies when any pair may take any choice of wild hops."""
-    lattice = Lattice.of(fabric, "wfr")
+    lattice = Lattice.of(fabric, HealthSnapshot.healthy(fabric), "wfr")
     dead = marked_before(lattice.rings, HealthSnapshot.healthy(fabric).down)
     search = WildFirst(lattice, Displacements(lattice), parse_sequence(text), dead)
     src, dst = all_pairs(fabric.n_gpus)
     edges = []
-    for signs in search.choices:
-        ways = search.candidate(signs, src, dst)
-        channels = [wild_channel] * len(signs) + ways.channel[len(signs) :]
-        batch = batch_of(lattice.rings, src, dst, Ways(ways.first, ways.hops, channels))
+    for signs in choices(search.sequence):
+        legs = search.candidate(signs, src, dst)
+        channels = [wild_channel] * len(signs) + legs.channel[len(signs) :]
+        batch = batch_of(lattice.rings, src, dst, Legs(legs.first, legs.hops, channels))
         edges.append(dependency_edges(fabric, batch))
     return np.unique(np.concatenate(edges), axis=0)
 

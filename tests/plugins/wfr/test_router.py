@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railweave.framework.errors import ExperimentError, HealthError, RouteError, UnsupportedFabricError
+from railweave.framework.hookspecs import Explanation
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, all_pairs
+from railweave.framework.routing.batches import all_paths, same_paths
 from railweave.framework.routing.checks import check_table
-from railweave.framework.routing.stability import diff
+from railweave.framework.routing.torus.sequences import Sequence, parse_sequence
 from railweave.plugins.dor.router import DimensionOrder
 from railweave.plugins.wfr.router import WildFirstRouting
-from railweave.plugins.wfr.sequences import Sequence
 from railweave.topologies.rail_only import RailOnly
 from tests.fakes.tori import dimension_order_steps, ocs_down, torus, twisted, walk, with_down
 
@@ -60,7 +61,7 @@ def damaged_tori(draw: st.DrawFn) -> tuple[Fabric, HealthSnapshot]:
 @settings(deadline=None, max_examples=40)
 def test_it_takes_what_plain_enumeration_takes(case: tuple[Fabric, HealthSnapshot]) -> None:
     fabric, health = case
-    sequence = WildFirstRouting().sequence_for(fabric, health)
+    sequence = parse_sequence(str(explain(fabric, health, 0, 1).facts["sequence"]))
     batch = batch_of(fabric, health)
     for i in range(0, len(batch.src), max(1, len(batch.src) // 300)):
         paths = batch.paths(i)
@@ -69,7 +70,8 @@ def test_it_takes_what_plain_enumeration_takes(case: tuple[Fabric, HealthSnapsho
 
 
 def test_the_path_around_an_ocs_by_hand() -> None:
-    """8x8x8, X:0,0 cuts 3-4 at y = z = 0. From x = 3 to 4: one hop up y, X, one back; the channels 2, 0, 0."""
+    """8x8x8, X:0,0 cuts 3-4 at y = z = 0. From x = 3 to 4: one hop up y, X, one back; the channels 2,
+    0, 0."""
     fabric = torus(8, 8, 8)
     ids = fabric.node_ids
     (path,) = WildFirstRouting().routes(fabric, ocs_down(fabric, "X:0,0")).path(ids["g3.0.0"], ids["g4.0.0"])
@@ -102,20 +104,19 @@ def test_only_broken_pairs_move_and_all_come_back(ocs: str) -> None:
     router = WildFirstRouting()
     before, after = router.routes(fabric, healthy), router.routes(fabric, damaged)
     batch = before.paths(*all_pairs(fabric.n_gpus))
-    crossing = np.zeros((fabric.n_gpus, fabric.n_gpus), bool)
-    path = batch.hop_path[damaged.down[batch.links]]
-    crossing[batch.src[path], batch.dst[path]] = True
-    assert np.array_equal(diff(before, after), crossing) and crossing.any()
+    crossing = np.zeros(len(batch.src), bool)
+    crossing[batch.path_pair[batch.hop_path[damaged.down[batch.links]]]] = True
+    assert np.array_equal(~same_paths(batch, all_paths(after)), crossing) and crossing.any()
     assert batch_of(fabric, replace(healthy, version=9, t_s=3.0)) == batch
 
 
 def test_a_fault_on_the_last_axis_puts_another_one_last() -> None:
     fabric = torus(4, 4, 4)
-    assert str(WildFirstRouting().sequence_for(fabric, ocs_down(fabric, "Z:0,0"))) == "yzXZY"
-    assert str(WildFirstRouting().sequence_for(fabric, ocs_down(fabric, "X:0,0"))) == "zyXYZ"
+    assert (explain(fabric, ocs_down(fabric, "Z:0,0"), 0, 1).facts["sequence"]) == "yzXZY"
+    assert (explain(fabric, ocs_down(fabric, "X:0,0"), 0, 1).facts["sequence"]) == "zyXYZ"
     flat = torus(4, 4, 8)
-    assert str(WildFirstRouting().sequence_for(flat, ocs_down(flat, "X:0,0"))) == "yxZXY"
-    assert str(WildFirstRouting().sequence_for(flat, ocs_down(flat, "Y:0,0"))) == "xyZYX"
+    assert (explain(flat, ocs_down(flat, "X:0,0"), 0, 1).facts["sequence"]) == "yxZXY"
+    assert (explain(flat, ocs_down(flat, "Y:0,0"), 0, 1).facts["sequence"]) == "xyZYX"
 
 
 def test_a_given_sequence_is_kept_and_its_last_axis_cannot_be_gone_around() -> None:
@@ -123,14 +124,15 @@ def test_a_given_sequence_is_kept_and_its_last_axis_cannot_be_gone_around() -> N
     router = WildFirstRouting().configured({"sequence": "xyZYX"})
     for ocs, whole in (("X:0,0", False), ("Y:0,0", True), ("Z:0,0", True)):
         health = ocs_down(fabric, ocs)
-        report = check_table(fabric, router.routes(fabric, health), health, allow_cut=True)
-        assert (len(report.cut) == 0) == whole
+        report = check_table(fabric, router.routes(fabric, health), health, allow_unreachable=True)
+        assert (len(report.unreachable) == 0) == whole
     with pytest.raises(ExperimentError, match="sequence xyZYX: this torus has 2 axes"):
         router.routes(torus(4, 4), HealthSnapshot.healthy(torus(4, 4)))
 
 
 def test_a_fault_moved_by_an_even_step_moves_the_table_with_it() -> None:
-    """Translation by (0, 2, 2) keeps parities: X:0,0 becomes X:2,2, and so do all its paths (datelines stay)."""
+    """Translation by (0, 2, 2) keeps parities: X:0,0 becomes X:2,2,
+    and so do all its paths (datelines stay)."""
     fabric = torus(4, 4, 8)
     places = fabric.gpu_coordinates + np.array([0, 2, 2])
     moved = np.ravel_multi_index(tuple(places.T % np.array([[4], [4], [8]])), (4, 4, 8))
@@ -145,43 +147,48 @@ def test_a_fault_moved_by_an_even_step_moves_the_table_with_it() -> None:
 @settings(deadline=None, max_examples=30)
 def test_whatever_is_down_paths_are_live_and_simple(case: tuple[Fabric, HealthSnapshot]) -> None:
     fabric, health = case
-    check_table(fabric, WildFirstRouting().routes(fabric, health), health, allow_cut=True)
+    check_table(fabric, WildFirstRouting().routes(fabric, health), health, allow_unreachable=True)
 
 
 def test_a_ring_has_no_way_around() -> None:
     fabric = torus(5)
     health = with_down(fabric, [0, 1])
-    report = check_table(fabric, WildFirstRouting().routes(fabric, health), health, allow_cut=True)
-    assert [0, 1] in report.cut.tolist() and len(report.cut) == 6
+    report = check_table(fabric, WildFirstRouting().routes(fabric, health), health, allow_unreachable=True)
+    assert [0, 1] in report.unreachable.tolist() and len(report.unreachable) == 6
+
+
+def explain(fabric: Fabric, health: HealthSnapshot, src: int, dst: int) -> Explanation:
+    return WildFirstRouting().explain(fabric, health, src, dst, fabric.node_name)
 
 
 def test_what_it_refuses() -> None:
     rails = RailOnly().build({"domains": 2, "rails": 2})
     with pytest.raises(
-        UnsupportedFabricError, match="router wfr does not serve rail-only: it serves torus, tw"
+        UnsupportedFabricError, match=r"router wfr does not serve this rail-only: .* lacks wrap"
     ):
         WildFirstRouting().routes(rails, HealthSnapshot.healthy(rails))
-    with pytest.raises(HealthError, match="health of 6 links does not belong to this torus of 8"):
+    with pytest.raises(HealthError, match="health of 6 links and 3 nodes does not belong to this torus of 8"):
         WildFirstRouting().routes(torus(4), HealthSnapshot.healthy(torus(3)))
     with pytest.raises(RouteError, match="there is no GPU 9"):
-        WildFirstRouting().decide(torus(4), HealthSnapshot.healthy(torus(4)), 0, 9)
+        explain(torus(4), HealthSnapshot.healthy(torus(4)), 0, 9)
 
 
 def test_a_decision_names_the_candidates() -> None:
     fabric = torus(4, 4, 4)
     ids, health = fabric.node_ids, ocs_down(fabric, "X:0,0")
-    decision = WildFirstRouting().decide(fabric, health, ids["g3.0.0"], ids["g0.0.0"])
-    assert (decision.sequence, decision.wild, decision.displacement) == ("zyXYZ", "y+", (1, 0, 0))
-    assert decision.blocked == ("g3.0.0->g0.0.0",)
-    verdicts = {c.wild: (c.hops, c.verdict) for c in decision.candidates}
-    assert len(verdicts) == 9
-    assert verdicts["none"] == (1, "crosses g3.0.0->g0.0.0, which is down")
-    assert verdicts["y+"] == verdicts["y-"] == verdicts["z-"] == (3, "live")
-    assert verdicts["z+ y+"] == (5, "live")
+    decision = explain(fabric, health, ids["g3.0.0"], ids["g0.0.0"])
+    assert decision.facts["sequence"] == "zyXYZ" and decision.facts["wild_hops"] == "y+"
+    assert decision.facts["displacement"] == "x +1, y 0, z 0"
+    assert decision.facts["blocked"] == ["g3.0.0->g0.0.0"]
+    candidates = decision.facts["candidates"]
+    assert isinstance(candidates, list) and len(candidates) == 9
+    assert candidates[0] == "none: 1 hops, crosses g3.0.0->g0.0.0, which is down"
+    assert {"y+: 3 hops, live", "y-: 3 hops, live", "z-: 3 hops, live", "z+ y+: 5 hops, live"} <= set(
+        candidates
+    )
     assert "of 8 live paths by zyXYZ" in decision.why
-    assert decision.path is not None and len(decision.path.links) == 3
-    whole = WildFirstRouting().decide(fabric, health, ids["g1.1.1"], ids["g2.1.1"])
-    assert whole.why == "the dimension-order path of zyXYZ lives" and whole.candidates == ()
+    whole = explain(fabric, health, ids["g1.1.1"], ids["g2.1.1"])
+    assert whole.why == "the dimension-order path of zyXYZ lives" and whole.facts["candidates"] == []
     ring = torus(5)
-    cut = WildFirstRouting().decide(ring, with_down(ring, [0]), 0, 1)
-    assert cut.path is None and cut.why == "cut off: g0->g1 down, and no path by X goes around"
+    cut = explain(ring, with_down(ring, [0]), 0, 1)
+    assert cut.why == "unreachable: g0->g1 down, and no path by X avoids it"

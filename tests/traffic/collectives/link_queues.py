@@ -1,8 +1,8 @@
 """What a schedule takes if every pair of ranks has a wire of its own: a second way to a closed form.
 
 Each pair sends its messages in the order of the schedule, one after another, each once what it waits for has
-landed; a message takes its wire bytes over the pair's rate. That is the fabric of collectives whose ranks send
-to one neighbour per link at a time.
+landed; a message takes its wire bytes over the pair's rate. That is the fabric of collectives whose ranks
+send to one neighbour per link at a time.
 """
 
 from __future__ import annotations

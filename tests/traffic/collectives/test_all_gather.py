@@ -16,13 +16,9 @@ from railweave.framework.parameters import resolve
 from railweave.topologies.rail_only import RailOnly
 from railweave.topologies.ring import Ring
 from railweave.traffic.collectives import optical
-from railweave.traffic.collectives.all_gather import AllGather, shard_bytes
-from railweave.traffic.collectives.neighbor_exchange import NeighborExchange
-from railweave.traffic.collectives.one_stage import OneStage
-from railweave.traffic.collectives.optical import OpticalAllGather
-from railweave.traffic.collectives.optree import OpTree
-from railweave.traffic.collectives.ring_all_gather import RingAllGather
-from railweave.traffic.collectives.wrht import Wrht
+from railweave.traffic.collectives.operations import AllGather, shard_bytes
+from railweave.traffic.collectives.optical import NeighborExchange, OneStage, OpticalAllGather, OpTree, Wrht
+from railweave.traffic.collectives.rings import RingAllGather
 from tests.traffic.random_execution import execute
 
 OPTICAL: tuple[OpticalAllGather, ...] = (OpTree(), OneStage(), NeighborExchange(), Wrht())
@@ -34,15 +30,19 @@ def ring(nodes: int, wavelengths: int = 1, **more: object) -> Fabric:
 
 
 def planned(algorithm: AllGather, fabric: Fabric, size: int, dtype: str = "int32") -> Schedule:
-    return algorithm.schedule(fabric, range(fabric.n_gpus), size, dtype, "sum")  # type: ignore[attr-defined, no-any-return]
+    return algorithm.schedule(fabric, range(fabric.n_gpus), size, dtype, "sum")
 
 
 @settings(max_examples=60, deadline=None)
 @given(
-    which=st.integers(0, len(EVERY) - 1), nodes=st.integers(2, 9), wavelengths=st.integers(1, 3),
-    size=st.integers(0, 900), dtype=st.sampled_from(["float32", "float16", "int32", "int8"]),
-    barrier=st.sampled_from(["step", "rank"]), seed=st.integers(0, 2**20),
-)  # fmt: skip
+    which=st.integers(0, len(EVERY) - 1),
+    nodes=st.integers(2, 9),
+    wavelengths=st.integers(1, 3),
+    size=st.integers(0, 900),
+    dtype=st.sampled_from(["float32", "float16", "int32", "int8"]),
+    barrier=st.sampled_from(["step", "rank"]),
+    seed=st.integers(0, 2**20),
+)
 def test_every_order_gathers_all_shards(
     which: int, nodes: int, wavelengths: int, size: int, dtype: str, barrier: str, seed: int
 ) -> None:
@@ -103,9 +103,10 @@ def test_options_reach_the_plan() -> None:
     ("algorithm", "items"), [(OpTree(), 12), (OneStage(), 16), (NeighborExchange(), 15), (Wrht(), 20)]
 )
 def test_item_times_of_sixteen_ranks_two_wavelengths(algorithm: OpticalAllGather, items: int) -> None:
-    """optree.md, 2.2: OpTree 12, one-stage 16, neighbor-exchange 15 (8 steps); Wrht 1 + 4 + 15."""
+    """After Dai et al., arXiv 2211.15119: OpTree 12, one-stage 16, neighbor-exchange 15 (8 steps);
+    Wrht 1 + 4 + 15."""
     fabric = ring(16, 2, rate=40e6)
-    assert algorithm.item_times(fabric) == items
+    assert algorithm.plan(fabric).item_times == items
     schedule = planned(algorithm, fabric, 16 << 18)
     item_s = (64 * (4096 + 58) + 16) * 8 / 40e6
     assert algorithm.closed_form_s(fabric, schedule, PacketFormat(4096)) == pytest.approx(items * item_s)
@@ -113,7 +114,6 @@ def test_item_times_of_sixteen_ranks_two_wavelengths(algorithm: OpticalAllGather
 
 def test_ring_takes_15_item_times() -> None:
     fabric = ring(16, 2, rate=40e6)
-    assert RingAllGather().item_times(fabric) == 15
     schedule = planned(RingAllGather(), fabric, 16 << 18)
     item_s = (64 * (4096 + 58) + 16) * 8 / 40e6
     assert RingAllGather().closed_form_s(fabric, schedule, PacketFormat(4096)) == pytest.approx(15 * item_s)
@@ -139,7 +139,7 @@ def test_nothing_to_gather_is_an_empty_schedule() -> None:
     for algorithm in EVERY:
         schedule = planned(algorithm, ring(4), 63)
         assert (schedule.n_transfers, schedule.size_bytes) == (0, 0)
-        assert algorithm.closed_form_s(ring(4), schedule, PacketFormat()) == 0.0  # type: ignore[attr-defined]
+        assert algorithm.closed_form_s(ring(4), schedule, PacketFormat()) == 0.0
 
 
 def test_ring_runs_on_any_fabric_and_over_some_ranks() -> None:
@@ -155,8 +155,8 @@ def test_ring_runs_on_any_fabric_and_over_some_ranks() -> None:
 
 def test_sizes_and_factor_are_those_of_nccl_tests() -> None:
     """doc/PERFORMANCE.md: the size is the whole array, shards of 16 bytes' multiples; busbw (n - 1) / n."""
-    assert shard_bytes(1 << 20, "float32", 16) == 1 << 16
-    assert shard_bytes(1000, "int8", 3) == 320
+    assert shard_bytes(1 << 20, 16) == 1 << 16
+    assert shard_bytes(1000, 3) == 320
     assert RingAllGather().busbw_factor(16) == 15 / 16
     assert {algorithm.kind for algorithm in EVERY} == {"all-gather"}
 
@@ -164,13 +164,18 @@ def test_sizes_and_factor_are_those_of_nccl_tests() -> None:
 @pytest.mark.parametrize(
     ("fabric", "ranks", "error", "says"),
     [
-        (RailOnly().build({"domains": 2, "rails": 2}), range(4), UnsupportedFabricError, "on ring fabrics, not rail-only"),
+        (
+            RailOnly().build({"domains": 2, "rails": 2}),
+            range(4),
+            UnsupportedFabricError,
+            "on ring fabrics, not rail-only",
+        ),
         (ring(4, directions=1), range(4), UnsupportedFabricError, "needs a ring of 2 directions"),
         (ring(4), [0, 1, 2], ExperimentError, "3 of 4 ranks"),
         (ring(4), [1, 0, 2, 3], ExperimentError, "in another order"),
         (ring(4), [], ExperimentError, "empty"),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("algorithm", OPTICAL)
 def test_what_cannot_be_planned_is_refused(
     algorithm: OpticalAllGather, fabric: Fabric, ranks: Sequence[int], error: type[Exception], says: str

@@ -1,4 +1,5 @@
-"""Imported algorithms: two files of our own, small ones made here, and everything that is refused, with its line."""
+"""Imported algorithms: two files of our own, small ones made here, and everything that is refused, with its
+line."""
 
 from __future__ import annotations
 
@@ -11,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railweave.framework.errors import ExperimentError
-from railweave.framework.experiment import from_document, load
+from railweave.framework.experiment.plan import from_document, load_plan
 from railweave.framework.model import Fabric, PacketFormat, Schedule
-from railweave.framework.registry import load as registers
+from railweave.framework.registry import load_plugins as registers
 from railweave.topologies.ring import Ring
 from railweave.traffic.collectives.msccl import Msccl
 from railweave.traffic.collectives.msccl_file import Algorithm, parse
 from railweave.traffic.collectives.msccl_flow import moves_of
 from railweave.traffic.collectives.msccl_memory import Memory
-from railweave.traffic.collectives.ring import RingAllReduce
+from railweave.traffic.collectives.rings import RingAllReduce
 from tests.traffic.collectives.link_queues import seconds
 from tests.traffic.random_execution import COMBINE, execute
 
@@ -36,7 +37,8 @@ def step(
     s: int, kind: str, src: str = "i0", dst: str = "i0", cnt: int = 1, needs: tuple[int, int] = (-1, -1)
 ) -> str:
     return (
-        f'<step s="{s}" type="{kind}" srcbuf="{src[0]}" srcoff="{src[1:]}" dstbuf="{dst[0]}" dstoff="{dst[1:]}" '
+        f'<step s="{s}" type="{kind}" srcbuf="{src[0]}" srcoff="{src[1:]}" '
+        f'dstbuf="{dst[0]}" dstoff="{dst[1:]}" '
         f'cnt="{cnt}" depid="{needs[0]}" deps="{needs[1]}"/>'
     )
 
@@ -46,7 +48,8 @@ def block(number: int, send: int, recv: int, *steps: str, chan: int = 0) -> list
 
 
 def algorithm(coll: str, chunks: int, *gpus: list[str], scratch: int = 0) -> str:
-    """The file, an element a line, of one GPU for each list of lines; line 1 is <algo>, line 2 the first <gpu>."""
+    """The file, an element a line, of one GPU for each list of lines; line 1 is <algo>, line 2 the first
+    <gpu>."""
     lines = [f'<algo name="small" coll="{coll}" nchunksperloop="{chunks}" ngpus="{len(gpus)}">']
     for number, inside in enumerate(gpus):
         lines += [f'<gpu id="{number}" s_chunks="{scratch}">', *inside, "</gpu>"]
@@ -61,7 +64,11 @@ def two(coll: str, chunks: int, steps: Callable[[int], list[str]], scratch: int 
 SWAP_BY_SCRATCH = two(
     "allreduce", 1, lambda r: [step(0, "s"), step(1, "r", dst="s0"), step(2, "nop")], scratch=1
 )
-SCATTER = two("reduce_scatter", 4, lambda r: [step(0, "s", f"i{2 - 2 * r}", cnt=2), step(1, "rrc", f"i{2 * r}", "o0", 2)])  # fmt: skip
+SCATTER = two(
+    "reduce_scatter",
+    4,
+    lambda r: [step(0, "s", f"i{2 - 2 * r}", cnt=2), step(1, "rrc", f"i{2 * r}", "o0", 2)],
+)
 TO_ALL = two("alltoall", 2, lambda r: [step(0, "s", f"i{1 - r}"), step(1, "r", dst=f"o{1 - r}")])
 
 
@@ -89,9 +96,12 @@ def carried_out(schedule: Schedule, what: Msccl, seed: int) -> bool:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    file=st.sampled_from([RING, DOUBLING]), dtype=st.sampled_from(sorted(WIDTH)),
-    redop=st.sampled_from(sorted(COMBINE)), size=st.integers(0, 700), seed=st.integers(0, 2**20),
-)  # fmt: skip
+    file=st.sampled_from([RING, DOUBLING]),
+    dtype=st.sampled_from(sorted(WIDTH)),
+    redop=st.sampled_from(sorted(COMBINE)),
+    size=st.integers(0, 700),
+    seed=st.integers(0, 2**20),
+)
 def test_every_order_of_our_files_gives_what_the_arithmetic_says(
     file: str, dtype: str, redop: str, size: int, seed: int
 ) -> None:
@@ -139,16 +149,18 @@ def test_the_other_kinds(written: Callable[[str], str], text: str, kind: str, si
 def all_pairs(n: int) -> str:
     """All-gather by everyone to everyone, a thread block for each peer."""
     return algorithm(
-        "allgather", n,
+        "allgather",
+        n,
         *(
             [
                 line
-                for peer in range(n) if peer != r
+                for peer in range(n)
+                if peer != r
                 for line in block(peer, peer, peer, step(0, "s", "i0"), step(1, "r", "i0", f"o{peer}"))
             ]
             for r in range(n)
         ),
-    )  # fmt: skip
+    )
 
 
 def test_blocks_need_no_order_among_them(written: Callable[[str], str]) -> None:
@@ -159,25 +171,40 @@ def test_blocks_need_no_order_among_them(written: Callable[[str], str]) -> None:
     assert carried_out(schedule, what, 3)
 
 
+@pytest.mark.parametrize("kind", ["allreduce", "reduce_scatter"])
+def test_scratch_chunks_are_no_part_of_the_array(written: Callable[[str], str], kind: str) -> None:
+    text = Path(RING).read_text().replace('s_chunks="0"', 's_chunks="3"') if kind == "allreduce" else SCATTER
+    what = Msccl(written(text.replace('s_chunks="0"', 's_chunks="3"')))
+    n = 8 if kind == "allreduce" else 2
+    schedule = what.schedule(ring(n), range(n), 640, "int32", "sum")
+    assert schedule.buffer_bytes > schedule.size_bytes
+    assert {len(array) * 4 for array in what.inputs(schedule, 1)} == {schedule.size_bytes}
+    assert carried_out(schedule, what, 1)
+
+
 def test_a_scratch_chunk_is_used_again_only_when_it_was_read(written: Callable[[str], str]) -> None:
     """All-to-all of 3 where 0 and 2 reach each other through one scratch chunk of 1, one after the other."""
     text = algorithm(
-        "alltoall", 3,
+        "alltoall",
+        3,
         [
-            *block(0, 1, -1, step(0, "s", "i2")), *block(1, 1, 1, step(0, "s", "i1"), step(1, "r", dst="o1"), chan=1),
+            *block(0, 1, -1, step(0, "s", "i2")),
+            *block(1, 1, 1, step(0, "s", "i1"), step(1, "r", dst="o1"), chan=1),
             *block(2, -1, 1, step(0, "r", dst="o2")),
         ],
         [
-            *block(0, 2, 0, step(0, "rcs", "s0", "s0")), *block(1, 0, 2, step(0, "rcs", "s0", "s0", needs=(0, 0))),
+            *block(0, 2, 0, step(0, "rcs", "s0", "s0")),
+            *block(1, 0, 2, step(0, "rcs", "s0", "s0", needs=(0, 0))),
             *block(2, 0, 0, step(0, "s", "i0"), step(1, "r", dst="o0"), chan=1),
             *block(3, 2, 2, step(0, "s", "i2"), step(1, "r", dst="o2"), chan=1),
         ],
         [
-            *block(0, -1, 1, step(0, "r", dst="o0")), *block(1, 1, -1, step(0, "s", "i0")),
+            *block(0, -1, 1, step(0, "r", dst="o0")),
+            *block(1, 1, -1, step(0, "s", "i0")),
             *block(2, 1, 1, step(0, "s", "i1"), step(1, "r", dst="o1"), chan=1),
         ],
         scratch=1,
-    )  # fmt: skip
+    )
     what = Msccl(written(text))
     schedule = what.schedule(ring(3), range(3), 48, "int8", "sum")
     assert schedule.n_transfers == 8
@@ -192,43 +219,58 @@ def test_ranks_need_not_be_in_the_order_of_gpus() -> None:
 
 REFUSED = {
     "step type 're' is not supported": (two("allreduce", 1, lambda r: [step(0, "s"), step(1, "re")]), 5),
-    "step type cpy is not supported but": (
-        algorithm("allreduce", 2, block(0, -1, -1, step(0, "cpy", "i0", "i1")), []), 4,
+    "step type cpy is supported only between": (
+        algorithm("allreduce", 2, block(0, -1, -1, step(0, "cpy", "i0", "i1")), []),
+        4,
     ),
     "srcbuf 'x' is no buffer": (two("allreduce", 1, lambda r: [step(0, "s", "x0")]), 4),
     "chunks 1 to 2 of buffer i of GPU 0, which has 2": (
-        two("allreduce", 2, lambda r: [step(0, "s", "i1", cnt=2)]), 4,
+        two("allreduce", 2, lambda r: [step(0, "s", "i1", cnt=2)]),
+        4,
     ),
     "coll 'broadcast' is not supported; there are allreduce": (algorithm("broadcast", 1, [], []), 1),
     "nchunksperloop 3 does not give each of 2": (algorithm("allgather", 3, [], []), 1),
-    "<gpu> id 1 is there twice": (algorithm("allreduce", 1, [], []).replace('id="0"', 'id="1"'), 4),
-    "has ngpus 2 but no <gpu> 1": ('<algo name="x" coll="allreduce" nchunksperloop="1" ngpus="2">\n<gpu id="0"/>\n</algo>', 3),
+    "<gpu> id 1 appears twice": (algorithm("allreduce", 1, [], []).replace('id="0"', 'id="1"'), 4),
+    "has ngpus 2 but no <gpu> 1": (
+        '<algo name="x" coll="allreduce" nchunksperloop="1" ngpus="2">\n<gpu id="0"/>\n</algo>',
+        3,
+    ),
     "<copy> is not supported": (algorithm("allreduce", 1, ["<copy/>"], []), 3),
     "<step> belongs in <tb>, not in <gpu>": (algorithm("allreduce", 1, [step(0, "nop")], []), 3),
     "<gpu> belongs in <algo>, not at the top": ('<gpu id="0"/>', 1),
     "this is not XML": ("<algo", 1),
-    "a document type has no place": ('<!DOCTYPE algo [<!ENTITY a "b">]>\n<algo/>', 1),
+    "a document type does not belong": ('<!DOCTYPE algo [<!ENTITY a "b">]>\n<algo/>', 1),
     "<algo> lacks coll": ('<algo name="x" nchunksperloop="1" ngpus="2"/>', 1),
-    "ngpus 'two' of <algo> is not a whole number": ('<algo coll="allreduce" nchunksperloop="1" ngpus="two"/>', 1),
+    "ngpus 'two' of <algo> is not a whole number": (
+        '<algo coll="allreduce" nchunksperloop="1" ngpus="two"/>',
+        1,
+    ),
     "step s 1 follows -1": (two("allreduce", 1, lambda r: [step(1, "s")]), 4),
-    "type s needs a peer, and the <tb> has send -1": (algorithm("allreduce", 1, block(0, -1, 1, step(0, "s")), []), 4),
+    "type s needs a peer, and the <tb> has send -1": (
+        algorithm("allreduce", 1, block(0, -1, 1, step(0, "s")), []),
+        4,
+    ),
     "send 2 is no other GPU": (algorithm("allreduce", 1, block(0, 2, -1), []), 3),
     "waits for ever, for a message from GPU 1": (two("allreduce", 1, lambda r: [step(0, "r")]), 4),
     "waits for ever, for step 0 of tb 0": (two("allreduce", 1, lambda r: [step(0, "s", needs=(0, 0))]), 4),
     "depid 7 deps 0 is no step of GPU 0": (two("allreduce", 1, lambda r: [step(0, "s", needs=(7, 0))]), 4),
     "GPU 1 never receives what GPU 0 sends on channel 0": (
-        algorithm("allreduce", 1, block(0, 1, -1, step(0, "s")), []), 4,
+        algorithm("allreduce", 1, block(0, 1, -1, step(0, "s")), []),
+        4,
     ),
     "it receives 1 chunks where line 4 sends 2": (
-        algorithm("allreduce", 2, block(0, 1, -1, step(0, "s", cnt=2)), block(0, -1, 0, step(0, "r"))), 9,
+        algorithm("allreduce", 2, block(0, 1, -1, step(0, "s", cnt=2)), block(0, -1, 0, step(0, "r"))),
+        9,
     ),
     "step type rrc is supported in place only": (
-        two("allreduce", 2, lambda r: [step(0, "s", "i0"), step(1, "rrc", "i0", "i1")]), 11,
+        two("allreduce", 2, lambda r: [step(0, "s", "i0"), step(1, "rrc", "i0", "i1")]),
+        11,
     ),
     "messages swap chunks that each must read before the other writes (lines 4, 10)": (
-        two("allreduce", 1, lambda r: [step(0, "s"), step(1, "rrc")]), 4,
+        two("allreduce", 1, lambda r: [step(0, "s"), step(1, "rrc")]),
+        4,
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("says", REFUSED)
@@ -243,7 +285,14 @@ def test_what_cannot_be_carried_out_is_refused_with_its_line(
     assert str(caught.value).startswith(f"{path}, line {line}: ")
 
 
-@pytest.mark.parametrize("text", [SWAP_BY_SCRATCH, algorithm("allreduce", 1, [], []), two("allgather", 2, lambda r: [step(0, "s"), step(1, "r", dst="o0")])])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        SWAP_BY_SCRATCH,
+        algorithm("allreduce", 1, [], []),
+        two("allgather", 2, lambda r: [step(0, "s"), step(1, "r", dst="o0")]),
+    ],
+)
 def test_an_algorithm_with_a_wrong_result_is_refused(written: Callable[[str], str], text: str) -> None:
     with pytest.raises(ExperimentError, match=r"chunk \d of the result of GPU \d is not what an all-"):
         Msccl(written(text)).schedule(ring(2), range(2), 64, "int8", "sum")
@@ -289,14 +338,14 @@ def test_a_name_with_a_colon_brings_the_file(tmp_path: Path) -> None:
     """`--collective msccl:FILE`, in a file too, and in the document that goes to the lab."""
     asked = {"topology": "ring", "topology.nodes": 8, "router": "shortest", "size": 8192, "fault": "none"}
     known = registers()
-    plan = load(None, {**asked, "collective": f"msccl:{RING}"}, known)
+    plan = load_plan(None, {**asked, "collective": f"msccl:{RING}"}, known)
     assert (plan.experiment.collective.name, plan.collective.kind) == ("msccl", "all-reduce")
     assert dict(plan.experiment.collective.options) == {"file": RING}
     assert plan.schedule.n_transfers == 112
     assert from_document(plan.document(), known).schedule == plan.schedule
     path = tmp_path / "experiment.yaml"
     path.write_text(f"collective: msccl:{RING}\n")
-    assert load(path, asked, known).schedule == plan.schedule
+    assert load_plan(path, asked, known).schedule == plan.schedule
 
 
 @pytest.mark.parametrize(
@@ -305,10 +354,13 @@ def test_a_name_with_a_colon_brings_the_file(tmp_path: Path) -> None:
         ({"collective": "msccl:none.xml"}, "none.xml cannot be read"),
         ({"collective": "msccl"}, "msccl needs a file"),
         ({"collective": "all-reduce:x"}, "all-reduce has no option 'file'"),
-        ({"collective": "msccl:a", "collective.file": "b"}, "names the file 'a' after the colon and 'b' as an option"),
+        (
+            {"collective": "msccl:a", "collective.file": "b"},
+            "names the file 'a' after the colon and 'b' as an option",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_name_with_a_colon_that_does_not_fit_is_refused(over: dict[str, object], says: str) -> None:
     with pytest.raises(ExperimentError) as caught:
-        load(None, over, registers())
+        load_plan(None, over, registers())
     assert says in str(caught.value)

@@ -49,7 +49,8 @@ def test_every_transfer_is_one_hop_and_parts_never_share_a_link_in_a_phase(shape
 
 @pytest.mark.parametrize("shape", ["4", "4x4", "3x3", "4x4x4"])
 def test_it_reaches_the_physical_limit_on_equal_axes(shape: str) -> None:
-    """S (n - 1)/(d n B), with one link for every neighbour; 64 KiB a message at least, so headers hardly differ."""
+    """S (n - 1)/(d n B), with one link for every neighbour; 64 KiB a message at least, so headers hardly
+    differ."""
     fabric = torus(shape)
     n, axes = fabric.n_gpus, len(fabric.groups[0].shape)
     size = 2 * axes * n * (1 << 12)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from railweave.framework.errors import ExperimentError, UnsupportedFabricError
 from railweave.framework.model import Fabric, FabricBuilder, NodeGroup, PacketFormat, Schedule
 from railweave.topologies.rail_only import RailOnly
+from railweave.traffic.collectives.all_to_all import HierarchicalAllToAll
 from railweave.traffic.collectives.hierarchical import HierarchicalAllReduce
-from railweave.traffic.collectives.hierarchical_all_to_all import HierarchicalAllToAll
-from railweave.traffic.collectives.ring import RingAllReduce
+from railweave.traffic.collectives.rings import RingAllReduce
 from tests.traffic.random_execution import execute
 
 HIERARCHICAL, RING = HierarchicalAllReduce(), RingAllReduce()
@@ -75,7 +75,8 @@ def test_rail_phases_stay_on_their_rail_and_domain_phases_in_their_domain(
 
 @pytest.mark.parametrize(("domains", "n_rails"), [(4, 4), (2, 8), (3, 5), (1, 4), (4, 1)])
 def test_bytes_per_gpu_follow_equation_1(domains: int, n_rails: int) -> None:
-    """Twice (K-1)/K of the buffer into the domain, twice (D-1)/(D K) onto the rail, for a size that divides."""
+    """Twice (K-1)/K of the buffer into the domain, twice (D-1)/(D K) onto the rail, for a size that
+    divides."""
     size = domains * n_rails * 16
     schedule = HIERARCHICAL.schedule(
         rails(domains, n_rails), range(domains * n_rails), size, "float32", "sum"
@@ -107,7 +108,8 @@ def test_ring_sends_twice_all_chunks_but_one(n: int, count: int) -> None:
 
 
 def phases_overlap_for_a_rank(schedule: Schedule) -> bool:
-    """Whether some rank may send in a phase before all that it sends and receives in earlier ones is complete."""
+    """Whether some rank may send in a phase before all that it sends and receives in earlier ones is
+    complete."""
     before: list[set[int]] = []
     for i in range(schedule.n_transfers):
         after = set(schedule.transfer(i).after)
@@ -161,8 +163,8 @@ def test_closed_form_is_equation_1_twice_with_headers() -> None:
 
 
 def test_latencies_count_once_for_every_step_of_a_ring() -> None:
-    """By hand: on 4 x 4, 3 steps in each of two phases a level, and two links a step; an all-to-all sends all it has
-    at once, one way a level."""
+    """By hand: on 4 x 4, 3 steps in each of two phases a level, and two links a step; an all-to-all sends all
+    it has at once, one way a level."""
     still = rails(4, 4).scaled(1e-5)
     far = replace(still, latency_s=np.where(still.link_kind == still.kinds.index("r"), 0.05, 0.001))
     for algorithm, by_hand in (

@@ -1,4 +1,5 @@
-"""Trees against the drawings in NCCL's source and the theorem of two trees; halving and doubling against its counts."""
+"""Trees against the drawings in NCCL's source and the theorem of two trees; halving and doubling against its
+counts."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from railweave.topologies.ring import Ring
 from railweave.traffic.collectives.broadcast import Broadcast
 from railweave.traffic.collectives.halving_doubling import HalvingDoublingAllReduce
 from railweave.traffic.collectives.send_recv import SendRecv
-from railweave.traffic.collectives.tree_all_reduce import TreeAllReduce
+from railweave.traffic.collectives.tree import TreeAllReduce
 from railweave.traffic.collectives.trees import binomial_parent, children_of, depths_of, double_binary_tree
 from tests.traffic.collectives.link_queues import seconds
 
@@ -43,8 +44,8 @@ def test_drawing_of_fourteen_ranks() -> None:
 
 
 def test_drawings_of_the_second_tree() -> None:
-    """The same file, above ncclGetDtree: mirrored for 12 ranks (11 - 3; 3: 1, 7; 7: 5, 9; leaves even), moved on by
-    one for 13 (1 - 9; 9: 5, 0; 5: 3, 7; 0: 11)."""
+    """The same file, above ncclGetDtree: mirrored for 12 ranks (11 - 3; 3: 1, 7; 7: 5, 9; leaves even), moved
+    on by one for 13 (1 - 9; 9: 5, 0; 5: 3, 7; 0: 11)."""
     _, mirrored = double_binary_tree(12)
     assert children_of(mirrored) == [[], [0, 2], [], [1, 7], [], [4, 6], [], [5, 9], [], [8, 10], [], [3]]
     _, moved = double_binary_tree(13)
@@ -53,8 +54,8 @@ def test_drawings_of_the_second_tree() -> None:
 
 @given(n=st.integers(2, 300))
 def test_two_trees_span_all_ranks_and_share_the_work(n: int) -> None:
-    """Sanders, Speck and Traff: nobody has more than two children in a tree; who has some in one has none in the
-    other, but for one rank if n is odd; depth is about log2 n."""
+    """Sanders, Speck and Traff: nobody has more than two children in a tree; who has some in one has none in
+    the other, but for one rank if n is odd; depth is about log2 n."""
     trees = double_binary_tree(n)
     busy = []
     for parents in trees:
@@ -73,8 +74,8 @@ def test_binomial_tree(n: int) -> None:
 
 @pytest.mark.parametrize("n", [2, 3, 8, 13])
 def test_tree_moves_the_buffer_up_and_down_once_a_rank(n: int) -> None:
-    """Each tree: n - 1 transfers up and n - 1 down of half the buffer; so 2 (n - 1) buffers in all, the least there
-    is (nccl-tests, doc/PERFORMANCE.md)."""
+    """Each tree: n - 1 transfers up and n - 1 down of half the buffer; so 2 (n - 1) buffers in all, the least
+    there is (nccl-tests, doc/PERFORMANCE.md)."""
     schedule = TreeAllReduce(4).schedule(Ring().build({"nodes": n}), range(n), n * 64, "int8", "sum")
     assert int(schedule.size.sum()) == 2 * (n - 1) * n * 64
     assert schedule.n_transfers == 2 * 4 * 2 * (n - 1)
@@ -87,8 +88,9 @@ def uniform_s(schedule: Schedule) -> float:
 
 
 def test_chunks_of_a_tree_follow_one_another() -> None:
-    """A wire for every pair, 16 ranks, C chunks: every tree is 4 deep, up and down 8 steps, so 8 + C - 1 chunk times
-    for a chunk no earlier than the pair's way in the other tree lets it; without chunks 8 times the half."""
+    """A wire for every pair, 16 ranks, C chunks: every tree is 4 deep, up and down 8 steps, so 8 + C - 1
+    chunk times for a chunk no earlier than the pair's way in the other tree lets it; without chunks 8 times
+    the half."""
     fabric = Ring().build({"nodes": 16})
     whole = 1 << 20
     times = [uniform_s(TreeAllReduce(c).schedule(fabric, range(16), whole, "int8", "sum")) for c in (1, 16)]
@@ -99,8 +101,8 @@ def test_chunks_of_a_tree_follow_one_another() -> None:
 
 @given(n=st.integers(2, 70), count=st.integers(1, 300))
 def test_halving_doubling_counts(n: int, count: int) -> None:
-    """Thakur et al.: 2 log2 p exchanges by all p ranks, and 2 messages for each rank that is folded in; a power of
-    two sends 2 (p - 1)/p of the buffer a rank."""
+    """Thakur et al.: 2 log2 p exchanges by all p ranks, and 2 messages for each rank that is folded in; a
+    power of two sends 2 (p - 1)/p of the buffer a rank."""
     power = 1 << n.bit_length() - 1
     schedule = HALVING.schedule(
         RailOnly().build({"domains": 1, "rails": n}), range(n), count * 4, "int32", "sum"
@@ -113,7 +115,8 @@ def test_halving_doubling_counts(n: int, count: int) -> None:
 
 
 def test_halving_doubling_closed_form_on_rails() -> None:
-    """4 x 4: 1 and 2 apart are in the domain (1/2, 1/4 of 1 MiB), 4 and 8 apart on the rail (1/8, 1/16); twice."""
+    """4 x 4: 1 and 2 apart are in the domain (1/2, 1/4 of 1 MiB), 4 and 8 apart on the rail (1/8, 1/16);
+    twice."""
     fabric = RailOnly().build({"domains": 4, "rails": 4}).scaled(1e-5)
     schedule = HALVING.schedule(fabric, range(16), 1 << 20, "float32", "sum")
     assert schedule.phase_names[:4] == tuple(f"halve, {x} apart" for x in (1, 2, 4, 8))

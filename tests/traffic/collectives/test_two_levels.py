@@ -1,7 +1,9 @@
-"""Hierarchical all-gather, reduce-scatter and all-to-all, and the pipelined all-reduce: the rail-only paper's figures,
-bytes per link against its equations, times against a simulation of every pair's wire."""
+"""Hierarchical all-gather, reduce-scatter and all-to-all, and the pipelined all-reduce: the rail-only paper's
+figures, bytes per link against its equations, times against a simulation of every pair's wire."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,13 +14,17 @@ from railweave.framework.errors import ExperimentError, UnsupportedFabricError
 from railweave.framework.hookspecs import Collective
 from railweave.framework.limits import cut_bound_s
 from railweave.framework.model import Fabric, PacketFormat, Schedule
+from railweave.framework.model.capabilities import why_unserved
 from railweave.topologies.rail_only import RailOnly
+from railweave.topologies.ring import Ring
 from railweave.topologies.torus import Torus
-from railweave.traffic.collectives import hierarchical_all_to_all
-from railweave.traffic.collectives.hierarchical_all_gather import HierarchicalAllGather
-from railweave.traffic.collectives.hierarchical_all_to_all import HierarchicalAllToAll
-from railweave.traffic.collectives.hierarchical_reduce_scatter import HierarchicalReduceScatter
-from railweave.traffic.collectives.pipelined import PipelinedAllReduce
+from railweave.traffic.collectives import all_to_all
+from railweave.traffic.collectives.all_to_all import HierarchicalAllToAll
+from railweave.traffic.collectives.hierarchical import (
+    HierarchicalAllGather,
+    HierarchicalReduceScatter,
+    PipelinedAllReduce,
+)
 from tests.traffic.collectives.link_queues import seconds
 
 PACKET = PacketFormat(4096)
@@ -47,9 +53,12 @@ def simulated_s(fabric: Fabric, schedule: Schedule) -> float:
 
 @settings(max_examples=50, deadline=None)
 @given(
-    which=st.integers(0, len(EVERY) - 1), domains=st.integers(1, 4), n_rails=st.integers(1, 4),
-    size=st.integers(0, 5000), data=st.data(),
-)  # fmt: skip
+    which=st.integers(0, len(EVERY) - 1),
+    domains=st.integers(1, 4),
+    n_rails=st.integers(1, 4),
+    size=st.integers(0, 5000),
+    data=st.data(),
+)
 def test_no_byte_leaves_its_rail_in_rail_phases_nor_its_domain_in_the_others(
     which: int, domains: int, n_rails: int, size: int, data: st.DataObject
 ) -> None:
@@ -98,10 +107,13 @@ def test_every_slice_is_delivered_once_and_passed_on_at_most_once() -> None:
 
 
 def test_cases_r_o2_and_r_o3_of_the_rail_only_paper() -> None:
-    """AGtime(1e9, 8, 4, 300e9, 25e9) = 0.00666667 s; all-to-all with D = 1e6 a pair = 0.00105333 s; whole packets
-    of 4096 with 58 bytes of headers, 16 once a message."""
+    """AGtime(1e9, 8, 4, 300e9, 25e9) = 0.00666667 s; all-to-all with D = 1e6 a pair = 0.00105333 s; whole
+    packets of 4096 with 58 bytes of headers, 16 once a message."""
     fabric = rails(4, 8, 300e9, 25e9)
-    for algorithm, size, expected in ((GATHER, 1 << 30, 0.00666667 * 1.073741824), (SCATTER, 1 << 30, 0.00666667 * 1.073741824)):  # fmt: skip
+    for algorithm, size, expected in (
+        (GATHER, 1 << 30, 0.00666667 * 1.073741824),
+        (SCATTER, 1 << 30, 0.00666667 * 1.073741824),
+    ):
         found = algorithm.closed_form_s(fabric, planned(algorithm, fabric, size), PACKET)
         assert found == pytest.approx(expected * (4096 + 58) / 4096, rel=1e-5)
     to_all = TO_ALL.closed_form_s(fabric, planned(TO_ALL, fabric, 32_000_000), PACKET)
@@ -122,8 +134,8 @@ def test_closed_forms_are_what_the_wires_take(algorithm: Collective, d: int, k: 
 @pytest.mark.parametrize("cf", [450e9, 100e9, 25e9])
 @pytest.mark.parametrize(("d", "k"), SHAPES)
 def test_pipelined_closed_form_is_what_the_wires_take(d: int, k: int, cf: float, chunks: int) -> None:
-    """Within 6 %: where both levels are about as busy they hold each other up a little; 2 chunks in busy domains may
-    hide more than the formula has it."""
+    """Within 6 %: where both levels are about as busy they hold each other up a little; 2 chunks in busy
+    domains may hide more than the formula has it."""
     fabric, algorithm = rails(d, k, cf), PipelinedAllReduce(chunks)
     schedule = planned(algorithm, fabric, 3 << 20)
     formula = algorithm.closed_form_s(fabric, schedule, PACKET)
@@ -172,7 +184,18 @@ def test_what_cannot_be_planned_is_refused_with_the_mend(algorithm: Collective) 
 
 
 def test_too_many_waits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hierarchical_all_to_all, "MOST_WAITS", 100)
+    monkeypatch.setattr(all_to_all, "MOST_WAITS", 100)
     with pytest.raises(ExperimentError, match=r"Use fewer GPUs, pipelined=true, or `direct-all-to-all`"):
         planned(TO_ALL, rails(4, 4), 16 * 16)
     assert planned(HierarchicalAllToAll(pipelined=True), rails(4, 4), 16 * 16).n_transfers == 384
+
+
+@pytest.mark.parametrize("algorithm", EVERY)
+def test_a_fabric_with_domains_and_rails_by_another_name_is_served(algorithm: Collective) -> None:
+    """The schedule is that of the same fabric as rail-only; formulas are known for our own kinds alone."""
+    fabric = rails(2, 3)
+    stranger = replace(fabric, kind="dual-plane")
+    assert not why_unserved(algorithm, stranger)
+    assert planned(algorithm, stranger, 1 << 12) == planned(algorithm, fabric, 1 << 12)
+    assert algorithm.closed_form_s(stranger, planned(algorithm, stranger, 1 << 12), PacketFormat()) is None
+    assert "lacks domains, rails" in why_unserved(algorithm, Ring().build({"nodes": 4}))

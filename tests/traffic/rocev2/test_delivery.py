@@ -1,4 +1,5 @@
-"""The engine over a fabric in memory, in virtual time: whatever the fabric does, numbers arrive right and once."""
+"""The executor over a fabric in memory, in virtual time: whatever the fabric does, data arrive once and
+intact."""
 
 from __future__ import annotations
 
@@ -10,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railweave.framework.addressing import ENTROPY_BASE
 from railweave.framework.model import EntropyTable, Schedule
+from railweave.framework.model.addressing import ENTROPY_BASE
 from railweave.topologies.rail_only import RailOnly
 from railweave.traffic.collectives.hierarchical import HierarchicalAllReduce
-from railweave.traffic.collectives.plan import Plan
-from railweave.traffic.collectives.ring import RingAllReduce
+from railweave.traffic.collectives.rings import RingAllReduce
+from railweave.traffic.collectives.schedule_builder import ScheduleBuilder
 from railweave.traffic.rocev2.buffers import Buffers
 from railweave.traffic.rocev2.counters import Counters
 from railweave.traffic.rocev2.tuning import Tuning
 from railweave.traffic.service import describe_stuck
-from tests.traffic.memory_fabric import RATE_BPS, Harm, MemoryFabric
+from tests.traffic.memory_fabric import RATE_BPS, Harm, MemoryFabric, count_wrong
 
 COLLECTIVE = RingAllReduce()
 FULL = 256 + 58
@@ -38,16 +39,16 @@ def wrong_after(fabric: MemoryFabric, schedule: Schedule, iterations: int = 1) -
         inputs = COLLECTIVE.inputs(schedule, iteration)
         buffers.fill(inputs)
         fabric.run(schedule, buffers)
-        wrong += buffers.count_wrong(COLLECTIVE, inputs)
+        wrong += count_wrong(COLLECTIVE, buffers, inputs)
     return wrong
 
 
 def one_message(size: int) -> Schedule:
     """Rank 0 sends everything to rank 1."""
-    plan = Plan(2, 4)
-    plan.phase("send")
-    plan.add(0, 1, 0, size // 4, reduce=False, after=())
-    return plan.schedule("send", size // 4, "int32", "sum")
+    builder = ScheduleBuilder(2, 4)
+    builder.phase("send")
+    builder.transfer(0, 1, (0, size // 4), reduce=False, after=())
+    return builder.build("send", size // 4, "int32", "sum")
 
 
 def table(
@@ -91,18 +92,18 @@ def test_any_harm_any_size_right_every_time(
     harm: Harm, n: int, size: int, dtype: str, redop: str, window: int, n_paths: int, seed: int
 ) -> None:
     fabric = MemoryFabric(n, harm=harm, seed=seed, tuning=Tuning(min_window=window, max_window=window))
-    fabric.engine.use_entropies(table(n, {(a, b): n_paths for a in range(n) for b in range(n)}), 0.0)
+    fabric.executor.use_entropies(table(n, {(a, b): n_paths for a in range(n) for b in range(n)}), 0.0)
     assert wrong_after(fabric, all_reduce(n, size, dtype, redop), iterations=2) == 0
 
 
 def test_numbers_wrap_after_24_bits() -> None:
     fabric = MemoryFabric(2, harm=Harm(loss=0.05), seed=2)
     for ends in ((0, 1), (1, 0)):
-        pair = fabric.engine.pair(*ends)
+        pair = fabric.executor.pair(*ends)
         pair.sender.reset((1 << 24) - 40)
         pair.receiver.reset((1 << 24) - 40)
     assert wrong_after(fabric, all_reduce(2, 50_000), iterations=2) == 0
-    assert fabric.engine.pair(0, 1).sender.next > 1 << 24
+    assert fabric.executor.pair(0, 1).sender.next > 1 << 24
 
 
 def test_a_healthy_fabric_sees_every_packet_once_and_few_acknowledgements() -> None:
@@ -111,7 +112,7 @@ def test_a_healthy_fabric_sees_every_packet_once_and_few_acknowledgements() -> N
     buffers = Buffers(schedule)
     buffers.fill([np.arange(200 * 64, dtype=np.int32), np.zeros(200 * 64, np.int32)])
     seconds = fabric.run(schedule, buffers)
-    counted = Counters.of(fabric.engine)
+    counted = Counters.of(fabric.executor)
     assert (counted.packets_sent, counted.retransmitted, counted.duplicates) == (200, 0, 0)
     assert counted.bytes_sent == fabric.packet.wire_bytes(200 * 256)
     assert sum(src == 1 for _, src, _, _ in fabric.seen) <= 200 / 4 + 1
@@ -125,25 +126,25 @@ def test_a_healthy_fabric_sees_every_packet_once_and_few_acknowledgements() -> N
 def test_windows_follow_the_rate(rate_bps: float, delay: float, window: int) -> None:
     """ceil(rate x delay / packet of 314 bytes), between 4 and 64, by hand."""
     fabric = MemoryFabric(2, tuning=Tuning(target_delay=delay, min_window=4))
-    fabric.engine.use_entropies(table(2, {}, rate_bps), 0.0)
+    fabric.executor.use_entropies(table(2, {}, rate_bps), 0.0)
     schedule = one_message(400 * 256)
-    fabric.engine.prepare(schedule, Buffers(schedule))
-    fabric.engine.begin(0.0)
-    assert len(fabric.seen) == fabric.engine.pair(0, 1).sender.window == window
+    fabric.executor.prepare(schedule, Buffers(schedule))
+    fabric.executor.begin(0.0)
+    assert len(fabric.seen) == fabric.executor.pair(0, 1).sender.window == window
 
 
 def test_first_transmissions_spread_evenly_over_the_paths_of_the_table_in_force() -> None:
     fabric = MemoryFabric(2)
-    fabric.engine.use_entropies(table(2, {(0, 1): 3}), 0.0)
+    fabric.executor.use_entropies(table(2, {(0, 1): 3}), 0.0)
     schedule = one_message(301 * 256)
     buffers = Buffers(schedule)
     buffers.fill([np.arange(301 * 64, dtype=np.int32)] * 2)
-    fabric.engine.prepare(schedule, buffers)
-    fabric.engine.begin(0.0)
+    fabric.executor.prepare(schedule, buffers)
+    fabric.executor.begin(0.0)
     fabric.advance(lambda: len(fabric.seen) > 120)
     before = len(fabric.seen)
-    fabric.engine.use_entropies(table(2, {(0, 1): 2}, version=2), fabric.now)
-    fabric.advance(lambda: fabric.engine.drained)
+    fabric.executor.use_entropies(table(2, {(0, 1): 2}, version=2), fabric.now)
+    fabric.advance(lambda: fabric.executor.drained)
     for part, paths in ((fabric.seen[:before], 3), (fabric.seen[before:], 2)):
         sent = Counter(int.from_bytes(frame[34:36], "big") for _, src, _, frame in part if src == 0)
         assert set(sent) == {ENTROPY_BASE + path for path in range(paths)}
@@ -155,35 +156,36 @@ def test_tables_that_leave_a_pair_as_it_is_do_not_start_its_turn_again() -> None
     schedule = one_message(301 * 256)
     buffers = Buffers(schedule)
     buffers.fill([np.arange(301 * 64, dtype=np.int32)] * 2)
-    fabric.engine.use_entropies(table(2, {(0, 1): 3}), 0.0)
-    fabric.engine.prepare(schedule, buffers)
-    fabric.engine.begin(0.0)
+    fabric.executor.use_entropies(table(2, {(0, 1): 3}), 0.0)
+    fabric.executor.prepare(schedule, buffers)
+    fabric.executor.begin(0.0)
     for version, sent in enumerate((40, 80, 121), start=2):
         fabric.advance(lambda sent=sent: len(fabric.seen) > sent)
-        fabric.engine.use_entropies(table(2, {(0, 1): 3}, version=version), fabric.now)
-    fabric.advance(lambda: fabric.engine.drained)
+        fabric.executor.use_entropies(table(2, {(0, 1): 3}, version=version), fabric.now)
+    fabric.advance(lambda: fabric.executor.drained)
     counts = Counter(int.from_bytes(frame[34:36], "big") for _, src, _, frame in fabric.seen if src == 0)
     assert sorted(counts.values()) == [100, 100, 101]
 
 
 def test_a_reroute_in_the_middle_loses_and_repeats_nothing() -> None:
-    """The old path is slow and still full when the new one takes over: packets overtake, none is sent again."""
+    """The old path is slow and still full when the new one takes over: packets overtake, none is sent
+    again."""
     fabric = MemoryFabric(2)
     slow = ENTROPY_BASE
     fabric.rate_bps = lambda src, dst, udp_src: RATE_BPS / 5 if udp_src == slow else RATE_BPS
-    fabric.engine.use_entropies(table(2, {}), 0.0)
+    fabric.executor.use_entropies(table(2, {}), 0.0)
     schedule = one_message(300 * 256)
     inputs = [np.arange(300 * 64, dtype=np.int32), np.zeros(300 * 64, np.int32)]
     buffers = Buffers(schedule)
     buffers.fill(inputs)
-    fabric.engine.prepare(schedule, buffers)
-    fabric.engine.begin(0.0)
+    fabric.executor.prepare(schedule, buffers)
+    fabric.executor.begin(0.0)
     fabric.advance(lambda: len(fabric.seen) > 100)
     moved = table(2, {}, version=2)
-    fabric.engine.use_entropies(replace(moved, udp_src=moved.udp_src + 1), fabric.now)
-    fabric.advance(lambda: fabric.engine.drained)
+    fabric.executor.use_entropies(replace(moved, udp_src=moved.udp_src + 1), fabric.now)
+    fabric.advance(lambda: fabric.executor.drained)
     assert np.array_equal(buffers.slice(1, 0, 0, 300 * 256), inputs[0])
-    assert Counters.of(fabric.engine).retransmitted == 0
+    assert Counters.of(fabric.executor).retransmitted == 0
 
 
 def test_five_reroutes_a_second_stay_right() -> None:
@@ -192,30 +194,30 @@ def test_five_reroutes_a_second_stay_right() -> None:
     inputs = COLLECTIVE.inputs(schedule, 0)
     buffers = Buffers(schedule)
     buffers.fill(inputs)
-    fabric.engine.prepare(schedule, buffers)
-    fabric.engine.begin(0.0)
-    progress = fabric.engine.progress
+    fabric.executor.prepare(schedule, buffers)
+    fabric.executor.begin(0.0)
+    progress = fabric.executor.progress
     assert progress is not None
     version = 1
     while not progress.complete:
         until = fabric.now + 0.2
         fabric.advance(lambda: progress.complete or fabric.now >= until)  # noqa: B023 - used within the loop
         version += 1
-        fabric.engine.use_entropies(
+        fabric.executor.use_entropies(
             table(4, {(a, b): 1 + version % 3 for a in range(4) for b in range(4)}, version=version),
             fabric.now,
         )
     assert version > 5
-    assert buffers.count_wrong(COLLECTIVE, inputs) == 0
+    assert count_wrong(COLLECTIVE, buffers, inputs) == 0
 
 
 def test_a_link_at_a_fifth_of_its_rate_causes_next_to_no_repetition() -> None:
     fabric = MemoryFabric(2)
-    fabric.engine.use_entropies(table(2, {}), 0.0)
+    fabric.executor.use_entropies(table(2, {}), 0.0)
     slow_from = 0.1
     fabric.rate_bps = lambda src, dst, udp_src: RATE_BPS / 5 if fabric.now > slow_from else RATE_BPS
     assert wrong_after(fabric, all_reduce(2, 500 * 256)) == 0
-    counted = Counters.of(fabric.engine)
+    counted = Counters.of(fabric.executor)
     assert counted.retransmitted <= 0.01 * counted.packets_sent
 
 
@@ -223,7 +225,7 @@ def test_one_percent_loss_keeps_70_percent_of_the_rate() -> None:
     times = []
     for loss in (0.0, 0.01):
         fabric = MemoryFabric(4, harm=Harm(loss=loss), seed=4)
-        fabric.engine.use_entropies(table(4, {}), 0.0)
+        fabric.executor.use_entropies(table(4, {}), 0.0)
         schedule = all_reduce(4, 1 << 19)
         buffers = Buffers(schedule)
         buffers.fill(COLLECTIVE.inputs(schedule, 0))
@@ -232,11 +234,12 @@ def test_one_percent_loss_keeps_70_percent_of_the_rate() -> None:
 
 
 def test_a_path_that_dies_for_a_while_costs_little_more_than_the_outage() -> None:
-    """Both ends of messages fall into the outage; recovery is one probe and one round trip, not one per packet."""
+    """Both ends of messages fall into the outage; recovery is one probe and one round trip, not one per
+    packet."""
     fabric = MemoryFabric(2)
-    fabric.engine.use_entropies(table(2, {}), 0.0)
+    fabric.executor.use_entropies(table(2, {}), 0.0)
     healthy = MemoryFabric(2)
-    healthy.engine.use_entropies(table(2, {}), 0.0)
+    healthy.executor.use_entropies(table(2, {}), 0.0)
     fabric.alive = lambda src, dst, udp_src: not 0.05 < fabric.now < 0.55
     times = []
     for each in (healthy, fabric):
@@ -245,23 +248,23 @@ def test_a_path_that_dies_for_a_while_costs_little_more_than_the_outage() -> Non
         inputs = COLLECTIVE.inputs(schedule, 0)
         buffers.fill(inputs)
         times.append(each.run(schedule, buffers))
-        assert buffers.count_wrong(COLLECTIVE, inputs) == 0
+        assert count_wrong(COLLECTIVE, buffers, inputs) == 0
     assert times[1] <= times[0] + 0.5 + 0.6
 
 
 def test_new_paths_end_the_backoff_at_once() -> None:
     fabric = MemoryFabric(2)
-    fabric.engine.use_entropies(table(2, {}), 0.0)
+    fabric.executor.use_entropies(table(2, {}), 0.0)
     fabric.alive = lambda src, dst, udp_src: udp_src != ENTROPY_BASE
     schedule = one_message(10 * 256)
     buffers = Buffers(schedule)
     buffers.fill([np.ones(640, np.int32)] * 2)
-    fabric.engine.prepare(schedule, buffers)
-    fabric.engine.begin(0.0)
+    fabric.executor.prepare(schedule, buffers)
+    fabric.executor.begin(0.0)
     fabric.advance(lambda: fabric.now > 5)
     moved = table(2, {}, version=2)
-    fabric.engine.use_entropies(replace(moved, udp_src=moved.udp_src + 1), fabric.now)
-    fabric.advance(lambda: fabric.engine.drained or fabric.now > 10)
+    fabric.executor.use_entropies(replace(moved, udp_src=moved.udp_src + 1), fabric.now)
+    fabric.advance(lambda: fabric.executor.drained or fabric.now > 10)
     assert fabric.now < 5.3
 
 
@@ -269,11 +272,11 @@ def test_silent_ranks_are_named() -> None:
     fabric = MemoryFabric(4, tuning=Tuning(dead_after=5))
     fabric.alive = lambda src, dst, udp_src: 2 not in (src, dst)
     schedule = all_reduce(4, 1 << 14)
-    fabric.engine.prepare(schedule, Buffers(schedule))
-    fabric.engine.begin(0.0)
-    fabric.advance(lambda: bool(fabric.engine.stuck(fabric.now)))
+    fabric.executor.prepare(schedule, Buffers(schedule))
+    fabric.executor.begin(0.0)
+    fabric.advance(lambda: bool(fabric.executor.stuck(fabric.now)))
     assert fabric.now == pytest.approx(5, abs=0.1)
-    why, ranks = describe_stuck(fabric.engine, fabric.engine.stuck(fabric.now))
+    why, ranks = describe_stuck(fabric.executor, fabric.executor.stuck(fabric.now))
     assert ranks == [2]
     assert "g1->g2" in why
     assert "g2->g3" in why
@@ -284,10 +287,10 @@ def test_after_a_failure_the_next_iteration_is_right() -> None:
     cut = True
     fabric.alive = lambda src, dst, udp_src: not cut
     schedule = all_reduce(3, 1 << 14)
-    fabric.engine.prepare(schedule, Buffers(schedule))
-    fabric.engine.begin(0.0)
+    fabric.executor.prepare(schedule, Buffers(schedule))
+    fabric.executor.begin(0.0)
     fabric.advance(lambda: fabric.now > 1)
-    fabric.engine.abandon()
+    fabric.executor.abandon()
     cut = False
     assert wrong_after(fabric, schedule) == 0
 
@@ -301,20 +304,20 @@ def test_the_send_budget_bounds_what_is_in_flight(budget_packets: int) -> None:
     inputs = COLLECTIVE.inputs(schedule, 0)
     buffers = Buffers(schedule)
     buffers.fill(inputs)
-    fabric.engine.prepare(schedule, buffers)
-    fabric.engine.begin(0.0)
-    progress = fabric.engine.progress
+    fabric.executor.prepare(schedule, buffers)
+    fabric.executor.begin(0.0)
+    progress = fabric.executor.progress
     assert progress is not None
     most = 0
 
     def done() -> bool:
         nonlocal most
-        most = max(most, sum(len(pair.sender.outstanding) for pair in fabric.engine.pairs.values()))
-        return progress.complete and fabric.engine.drained
+        most = max(most, sum(len(pair.sender.outstanding) for pair in fabric.executor.pairs.values()))
+        return progress.complete and fabric.executor.drained
 
     fabric.advance(done)
     assert most == budget_packets
-    assert buffers.count_wrong(COLLECTIVE, inputs) == 0
+    assert count_wrong(COLLECTIVE, buffers, inputs) == 0
 
 
 def test_a_small_receive_ring_only_costs_time() -> None:
@@ -324,25 +327,25 @@ def test_a_small_receive_ring_only_costs_time() -> None:
 
 
 def test_a_receiver_ten_times_slower_bounds_what_is_held() -> None:
-    """Data reaches rank 1 at a tenth of the rate that the sender believes in: it holds a window, whatever is left to send,
-    and the message takes ten times the link's time."""
+    """Data reaches rank 1 at a tenth of the rate that the sender believes in: it holds a window, whatever is
+    left to send, and the message takes ten times the link's time."""
     fabric = MemoryFabric(2)
-    fabric.engine.use_entropies(table(2, {}), 0.0)
+    fabric.executor.use_entropies(table(2, {}), 0.0)
     fabric.rate_bps = lambda src, dst, udp_src: RATE_BPS / 10 if dst == 1 else RATE_BPS
     packets = 2000
     schedule = one_message(packets * 256)
     inputs = [np.arange(packets * 64, dtype=np.int32), np.zeros(packets * 64, np.int32)]
     buffers = Buffers(schedule)
     buffers.fill(inputs)
-    fabric.engine.prepare(schedule, buffers)
-    fabric.engine.begin(0.0)
-    sender = fabric.engine.pair(0, 1).sender
+    fabric.executor.prepare(schedule, buffers)
+    fabric.executor.begin(0.0)
+    sender = fabric.executor.pair(0, 1).sender
     most = 0
 
     def done() -> bool:
         nonlocal most
         most = max(most, len(sender.outstanding) + len(sender.lost))
-        return fabric.engine.drained
+        return fabric.executor.drained
 
     fabric.advance(done)
     assert most == sender.window < packets / 10
@@ -359,7 +362,7 @@ def test_phases_of_a_hierarchical_run_add_up_and_meet_its_closed_form() -> None:
     buffers = Buffers(schedule)
     buffers.fill(algorithm.inputs(schedule, 0))
     seconds = fabric.run(schedule, buffers)
-    progress = fabric.engine.progress
+    progress = fabric.executor.progress
     assert progress is not None
     assert sum(progress.phase_seconds) == pytest.approx(seconds)
     assert len(progress.phase_seconds) == 4

@@ -1,4 +1,5 @@
-"""The packet parser against 10^5 hostile inputs: nothing raises, nothing with a bad ICRC reaches a queue pair."""
+"""The packet parser against 10^5 hostile inputs: nothing raises, nothing with a bad ICRC reaches a queue
+pair."""
 
 from __future__ import annotations
 
@@ -10,15 +11,15 @@ import pytest
 from railweave.traffic.packets import Addresses, Opcode, header, packet
 from railweave.traffic.rocev2.batch import Batch
 from railweave.traffic.rocev2.port import SHAPES_KEPT, Port
+from railweave.traffic.rocev2.receive_ring import ReceiveRing, RingShape
 from railweave.traffic.rocev2.receiver import Receiver
-from railweave.traffic.rocev2.ring import Ring, RingShape
-from tests.traffic.memory_fabric import FRAME_AT, MemoryFabric
+from tests.traffic.memory_fabric import FRAME_AT, MemoryFabric, count_wrong
 from tests.traffic.rocev2.test_delivery import COLLECTIVE, Buffers, all_reduce
 
 INPUTS = 100_000
 
 
-def put(ring: Ring, frame: bytes, length: int | None = None) -> None:
+def put(ring: ReceiveRing, frame: bytes, length: int | None = None) -> None:
     """As the kernel does: what does not fit into the slot is cut off."""
     slot = ring.slots[ring.at]
     frame = frame[: ring.slots[1] - ring.slots[0] - FRAME_AT]
@@ -68,7 +69,7 @@ def test_nothing_crashes_and_nothing_bad_is_accepted() -> None:
     assert all(icrc_is_right(frame) for frame in good)
     rng = random.Random(1)
     port = fabric.ports[1]
-    pair, back = fabric.engine.pairs[0, 1], fabric.engine.pairs[1, 0]
+    pair, back = fabric.executor.pairs[0, 1], fabric.executor.pairs[1, 0]
     reached: list[tuple[object, ...]] = []
     port._known.clear()  # it holds the methods that are wrapped here
     for half, name in ((pair.receiver, "accept"), (back.sender, "acknowledged")):
@@ -97,10 +98,10 @@ def test_a_right_icrc_over_nonsense_changes_nothing() -> None:
     buffers = Buffers(schedule)
     inputs = COLLECTIVE.inputs(schedule, 0)
     buffers.fill(inputs)
-    fabric.engine.prepare(schedule, buffers)
+    fabric.executor.prepare(schedule, buffers)
     rng = random.Random(2)
     to = Addresses("02:00:00:00:00:00", "02:00:00:00:00:01", "10.0.0.1", "10.0.1.1", 0x100 + 1)
-    port, receiver = fabric.ports[1], fabric.engine.pairs[0, 1].receiver
+    port, receiver = fabric.ports[1], fabric.executor.pairs[0, 1].receiver
     for _ in range(5000):
         opcode = rng.choice(list(Opcode)[:4])
         body = rng.randbytes(rng.randrange(16, 300))
@@ -112,16 +113,16 @@ def test_a_right_icrc_over_nonsense_changes_nothing() -> None:
             port.receive(0.0)
     assert receiver.refused > 0
     assert receiver.expected == 0
-    fabric.engine.begin(0.0)
-    progress = fabric.engine.progress
+    fabric.executor.begin(0.0)
+    progress = fabric.executor.progress
     assert progress is not None
-    fabric.advance(lambda: progress.complete and fabric.engine.drained)
-    assert buffers.count_wrong(COLLECTIVE, inputs) == 0
+    fabric.advance(lambda: progress.complete and fabric.executor.drained)
+    assert count_wrong(COLLECTIVE, buffers, inputs) == 0
 
 
 def test_a_frame_shorter_than_its_header_says_is_noise() -> None:
     shape = RingShape.of(400, 8, block_bytes=1 << 12)
-    port = Port(Ring(bytearray(shape.total_bytes), shape), Batch(lambda *_: 1, []))
+    port = Port(ReceiveRing(bytearray(shape.total_bytes), shape), Batch(lambda *_: 1, []))
     port.receivers[0x101] = Receiver(port.batch, 256, lambda _: None, [])
     to = Addresses("02:00:00:00:00:00", "02:00:00:00:00:01", "10.0.0.1", "10.0.1.1", 0x101)
     frame = packet(header(Opcode.WRITE_MIDDLE, to, 0xC000, 256), 0, bytes(256))
@@ -132,7 +133,7 @@ def test_a_frame_shorter_than_its_header_says_is_noise() -> None:
 
 def test_packets_for_another_rank_are_noise() -> None:
     fabric = MemoryFabric(3)
-    fabric.engine.pair(0, 1)
+    fabric.executor.pair(0, 1)
     to = Addresses("02:00:00:00:00:00", "02:00:00:00:00:01", "10.0.0.1", "10.0.1.1", 0x100 + 1)
     put(fabric.ports[2].ring, packet(header(Opcode.WRITE_MIDDLE, to, 0xC000, 256), 0, bytes(256)))
     fabric.ports[2].receive(0.0)
@@ -142,7 +143,7 @@ def test_packets_for_another_rank_are_noise() -> None:
 @pytest.mark.parametrize("bitmap", [b"", b"\xff" * 4, b"\xff" * 32, b"\x01"])
 def test_acknowledgements_of_what_was_never_sent_change_nothing(bitmap: bytes) -> None:
     fabric = MemoryFabric(2)
-    sender = fabric.engine.pair(0, 1).sender
+    sender = fabric.executor.pair(0, 1).sender
     view = memoryview(b"\0\0\0\0" + bitmap)
     for word in (0, 5, 0xFFFFFE, 0xFFFFFF):
         sender.acknowledged(word, int(Opcode.ACKNOWLEDGE), view, 0, len(view), 1.0)

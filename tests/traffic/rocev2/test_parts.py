@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 from railweave.framework.parameters import resolve
 from railweave.topologies.rail_only import RailOnly
 from railweave.traffic.collectives.hierarchical import HierarchicalAllReduce
-from railweave.traffic.collectives.ring import RingAllReduce
+from railweave.traffic.collectives.rings import RingAllReduce
 from railweave.traffic.rocev2.batch import SLOTS, Batch
 from railweave.traffic.rocev2.buffers import Buffers
 from railweave.traffic.rocev2.dependencies import Dependencies
 from railweave.traffic.rocev2.messages import Incoming, Outgoing, announcement, holding, packet_count
-from railweave.traffic.rocev2.ring import Ring, RingShape
+from railweave.traffic.rocev2.receive_ring import ReceiveRing, RingShape
 from railweave.traffic.rocev2.timing import Timing
 from railweave.traffic.rocev2.tuning import PARAMETERS, Tuning
+from tests.traffic.memory_fabric import count_wrong
 
 
 class Wire:
@@ -82,7 +83,7 @@ def test_ring_slots_hold_their_frames_and_never_cross_a_block(frame_bytes: int, 
     assert shape.slots >= slots
     assert shape.slot_bytes % 16 == 0
     assert shape.slot_bytes >= frame_bytes + 66
-    ring = Ring(bytearray(shape.total_bytes), shape)
+    ring = ReceiveRing(bytearray(shape.total_bytes), shape)
     assert len(ring.slots) == shape.slots
     starts = np.array(ring.slots)
     assert np.all(starts // shape.block_bytes == (starts + shape.slot_bytes - 1) // shape.block_bytes)
@@ -116,10 +117,10 @@ def test_wrong_elements_are_counted_each() -> None:
     buffers.fill(inputs)
     for rank in range(3):
         buffers.slice(rank, 0, 0, 4000)[:] = collective.expected(schedule, inputs, rank)
-    assert buffers.count_wrong(collective, inputs) == 0
+    assert count_wrong(collective, buffers, inputs) == 0
     buffers.slice(0, 0, 0, 4000)[17] += 1
     buffers.slice(2, 0, 40, 8)[:] ^= 1
-    assert buffers.count_wrong(collective, inputs) == 3
+    assert count_wrong(collective, buffers, inputs) == 3
 
 
 @given(sizes=st.lists(st.integers(0, 2000), min_size=1, max_size=8), mtu=st.sampled_from([256, 1024]))

@@ -42,9 +42,16 @@ def attribute(name: str, value: Value) -> bytes:
 
 
 def node(
-    number: int, kind: int, after: Sequence[int] = (), *, name: str = "", ctrl: Sequence[int] = (), micros: int = 0,
-    inputs: str = "", **attributes: Value,
-) -> bytes:  # fmt: skip
+    number: int,
+    kind: int,
+    after: Sequence[int] = (),
+    *,
+    name: str = "",
+    ctrl: Sequence[int] = (),
+    micros: int = 0,
+    inputs: str = "",
+    **attributes: Value,
+) -> bytes:
     """A Node; `after` are its data dependencies. As proto3 has it, a 0 or an empty text is left out."""
     parts = [field(1, number)] if number else []
     parts += [field(2, name)] if name else []
@@ -73,16 +80,14 @@ def written(directory: Path, ranks: Sequence[Sequence[bytes]], prefix: str = "tr
 
 
 def data_parallel(n: int, buckets: Sequence[int]) -> list[list[bytes]]:
-    """A training step: forward, then backward layer by layer, each layer's gradients reduced as soon as they are
-    there, then the optimizer."""
+    """A training step: forward, then backward layer by layer, each layer's gradients reduced as soon as they
+    are there, then the optimizer."""
     ranks = []
     for _ in range(n):
         nodes = [node(0, COMP, name="forward", micros=900)]
         for i, size in enumerate(buckets):
             backward, reduce = 1 + 2 * i, 2 + 2 * i
-            nodes.append(
-                node(backward, COMP, [max(0, backward - 2)], name=f"backward {i}", micros=300)
-            )  # fmt: skip
+            nodes.append(node(backward, COMP, [max(0, backward - 2)], name=f"backward {i}", micros=300))
             nodes.append(
                 node(reduce, COLL, [backward], name=f"gradients {i}", comm_type=ALL_REDUCE, comm_size=size)
             )

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from railweave.framework.errors import ExperimentError
-from railweave.framework.experiment import from_document, load
+from railweave.framework.experiment.plan import from_document, load_plan
 from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.registry import Registers
-from railweave.framework.registry import load as registers
+from railweave.framework.registry import load_plugins as registers
 from railweave.topologies.torus import Torus
 from railweave.traffic import plugin
 from railweave.traffic.rocev2.buffers import Buffers
 from railweave.traffic.workloads.chakra import Chakra
 from tests.traffic.collectives.link_queues import seconds
-from tests.traffic.memory_fabric import Harm, MemoryFabric
+from tests.traffic.memory_fabric import Harm, MemoryFabric, count_wrong
 from tests.traffic.random_execution import COMBINE, execute
 from tests.traffic.workloads import chakra_traces as make
 from tests.traffic.workloads.chakra_runs import Ranks, check, planned, rails, ring, sent
@@ -60,7 +60,8 @@ def test_a_data_parallel_step_reduces_every_gradient(
 
 
 def test_size_is_what_the_busiest_sends(trace: Callable[..., Chakra]) -> None:
-    """By the closed forms of a ring: all-reduce 2 (n - 1) / n, all-gather n - 1 of a shard, the others (n - 1) / n."""
+    """By the closed forms of a ring: all-reduce 2 (n - 1) / n, all-gather n - 1 of a shard, the others (n -
+    1) / n."""
     n, size = 4, 1 << 16
     kinds = (make.ALL_REDUCE, make.ALL_GATHER, make.REDUCE_SCATTER, make.ALL_TO_ALL)
     for kind, factor in zip(kinds, (1.5, 3, 0.75, 0.75), strict=True):
@@ -115,7 +116,8 @@ def test_a_pipeline_on_wires_of_its_own_takes_its_closed_form() -> None:
 
 
 def test_a_pipeline_moves_what_was_sent() -> None:
-    """Messages land where nothing else does, from where nothing lands; so they arrive as they were at the start."""
+    """Messages land where nothing else does, from where nothing lands; so they arrive as they were at the
+    start."""
     work = Chakra(PIPELINE)
     schedule = planned(work, rails(2, 4), 1 << 11)
     before = work.inputs(schedule, 2)
@@ -181,15 +183,15 @@ def test_a_group_is_named_or_defined_or_everyone(trace: Callable[..., Chakra], f
 
 @pytest.mark.parametrize("dtype", ["float16", "int8"])
 def test_over_the_transport_nothing_is_wrong(dtype: str) -> None:
-    """Its own engine, in memory and with lossy links; and it counts what is missing before."""
+    """Its own executor, in memory and with lossy links; and it counts what is missing before."""
     work = Chakra(PIPELINE)
     schedule = planned(work, rails(2, 4), 5000, dtype)
     buffers = Buffers(schedule)
     inputs = work.inputs(schedule, 1)
     buffers.fill(inputs)
-    assert buffers.count_wrong(work, inputs) > 0
+    assert count_wrong(work, buffers, inputs) > 0
     MemoryFabric(8, harm=Harm(loss=0.03, late=0.05), seed=1).run(schedule, buffers)
-    assert buffers.count_wrong(work, inputs) == 0
+    assert count_wrong(work, buffers, inputs) == 0
 
 
 def test_nothing_to_send_and_little_to_send() -> None:
@@ -225,11 +227,11 @@ def test_a_name_with_a_colon_brings_the_trace() -> None:
         "workload": f"chakra:{PIPELINE}",
     }  # fmt: skip
     known = registers()
-    plan = load(None, asked, known)
+    plan = load_plan(None, asked, known)
     assert plan.schedule == planned(Chakra(PIPELINE), ring(8), 8192, "float32")
     assert from_document(plan.document(), known).schedule == plan.schedule
     with pytest.raises(ExperimentError, match=r"none cannot be read|none has no Chakra trace"):
-        load(None, {**asked, "workload": "chakra:none"}, known)
+        load_plan(None, {**asked, "workload": "chakra:none"}, known)
 
 
 def test_other_refusals(trace: Callable[..., Chakra]) -> None:

@@ -1,4 +1,5 @@
-"""What belongs together in a trace, in which order, and everything without a match; all refused by file and node."""
+"""What belongs together in a trace, in which order, and everything without a match; all refused by file and
+node."""
 
 from __future__ import annotations
 
@@ -47,11 +48,17 @@ def defines(text: str) -> bytes:
 
 REFUSED: dict[str, Ranks] = {
     # messages
-    "t.0.et, node 1 (give): this message is never received: rank 0 sends 1 to rank 1 with comm_tag 0, and 0 are": [[send()], []],
+    "t.0.et, node 1 (give): this message is never received: rank 0 sends 1 to rank 1 with comm_tag 0": [
+        [send()],
+        [],
+    ],
     "t.0.et, node 2 (give): this message is never received: rank 0 sends 2": [[send(), send(2)], [receive()]],
     "t.1.et, node 1 (take): this message is never sent: rank 0 sends 0": [[], [receive()]],
     "with comm_tag 7, and 0 are received": [[send(comm_tag=7)], [receive(comm_tag=6)]],
-    "t.1.et, node 1 (take): it receives 32 bytes where t.0.et, node 1 (give) sends 64": [[send()], [receive(comm_size=32)]],
+    "t.1.et, node 1 (take): it receives 32 bytes where t.0.et, node 1 (give) sends 64": [
+        [send()],
+        [receive(comm_size=32)],
+    ],
     "t.0.et, node 1 (give): comm_src is 1 in the trace of rank 0": [[send(comm_src=1)], [receive()]],
     "t.1.et, node 1 (take): comm_dst is 0 in the trace of rank 1": [[send()], [receive(comm_dst=0)]],
     "t.0.et, node 1 (give): comm_dst 2 is no other rank; there are 0 to 1": [[send(dst=2)], []],
@@ -59,20 +66,40 @@ REFUSED: dict[str, Ranks] = {
     "COMM_SEND_NODE lacks the attribute comm_dst": [[node(1, SEND, comm_size=1)], []],
     "COMM_RECV_NODE lacks the attribute comm_src": [[node(1, RECV, comm_size=1)], []],
     "COMM_SEND_NODE lacks the attribute comm_size": [[node(1, SEND, comm_dst=1)], [receive()]],
-    "comm_size is a whole number, 0 or more, not -1": [[send(size=-1)], [receive()]],
-    "comm_dst is a whole number, 0 or more, not 'b'": [[node(1, SEND, comm_dst="b", comm_size=1)], []],
-    "comm_dst is a whole number, 0 or more, not of another type": [[node(1, SEND, comm_dst=True, comm_size=1)], []],
-    "comm_size 1125899906842625 is more than 1125899906842624 bytes": [[send(size=(1 << 50) + 1)], [receive()]],
-    # collectives
-    "t.0.et, node 1 (sum): it is collective 1 of the group of all (ranks 0, 1), and rank 1 has 0 of them": [[reduces()], []],
-    "t.1.et, node 2 (sum): it is collective 2 of group 'a' (ranks 0, 1), and rank 0 has 1": [
-        [reduces(pg_name="a")], [reduces(pg_name="a"), reduces(2, pg_name="a")],
+    "comm_size is an integer, 0 or more, not -1": [[send(size=-1)], [receive()]],
+    "comm_dst is an integer, 0 or more, not 'b'": [[node(1, SEND, comm_dst="b", comm_size=1)], []],
+    "comm_dst is an integer, 0 or more, not of another type": [
+        [node(1, SEND, comm_dst=True, comm_size=1)],
+        [],
     ],
-    "t.1.et, node 1 (sum): its comm_size is 32 and that of t.0.et, node 1 (sum) is 64": [[reduces()], [reduces(size=32)]],
-    "t.1.et, node 1 (sum): its kind is all-gather and that of t.0.et, node 1 (sum) is all-reduce": [[reduces()], [reduces(kind=2)]],
-    "its comm_src is 1 and that of t.0.et, node 1 (sum) is 0": [[reduces(kind=5)], [reduces(kind=5, comm_src=1)]],
+    "comm_size 1125899906842625 is more than 1125899906842624 bytes": [
+        [send(size=(1 << 50) + 1)],
+        [receive()],
+    ],
+    # collectives
+    "t.0.et, node 1 (sum): it is collective 1 of the group of all (ranks 0, 1), and rank 1 has 0 of them": [
+        [reduces()],
+        [],
+    ],
+    "t.1.et, node 2 (sum): it is collective 2 of group 'a' (ranks 0, 1), and rank 0 has 1": [
+        [reduces(pg_name="a")],
+        [reduces(pg_name="a"), reduces(2, pg_name="a")],
+    ],
+    "t.1.et, node 1 (sum): its comm_size is 32 and that of t.0.et, node 1 (sum) is 64": [
+        [reduces()],
+        [reduces(size=32)],
+    ],
+    "t.1.et, node 1 (sum): its kind is all-gather and that of t.0.et, node 1 (sum) is all-reduce": [
+        [reduces()],
+        [reduces(kind=2)],
+    ],
+    "its comm_src is 1 and that of t.0.et, node 1 (sum) is 0": [
+        [reduces(kind=5)],
+        [reduces(kind=5, comm_src=1)],
+    ],
     "comm_src 5, its root, is not in the group of all of ranks 0, 1": [[reduces(kind=5, comm_src=5)]] * 2,
-    "t.0.et, node 1 (sum): REDUCE is not supported; there are ALL_REDUCE, ALL_GATHER": [[reduces(kind=1)]] * 2,
+    "t.0.et, node 1 (sum): REDUCE is not supported; there are ALL_REDUCE, ALL_GATHER": [[reduces(kind=1)]]
+    * 2,
     "GATHER is not supported": [[reduces(kind=3)]] * 2,
     "SCATTER is not supported": [[reduces(kind=4)]] * 2,
     "REDUCE_SCATTER_BLOCK is not supported": [[reduces(kind=8)]] * 2,
@@ -81,22 +108,37 @@ REFUSED: dict[str, Ranks] = {
     "COMM_COLL_NODE lacks the attribute comm_size": [[node(1, COLL, comm_type=0)]] * 2,
     "pg_name is neither a text nor a whole number": [[reduces(pg_name=True)]] * 2,
     # groups
-    "t.1.et, node 1 (sum): rank 1 is not in group 'a' of ranks 0": [[reduces(pg_name="a"), defines(make.groups({"a": [0]}))],
-        [reduces(pg_name="a"), defines(make.groups({"a": [0]}))]],
-    "t.0.et, node 8 (init): group 'a' has ranks 0, 2; each is one of 0 to 1": [[reduces(), defines(make.groups({"a": [0, 2]}))]] * 2,
-    "group 'a' has ranks 1, 1; each is one of 0 to 1, once": [[reduces(), defines(make.groups({"a": [1, 1]}))]] * 2,
-    "t.0.et, node 8 (init): its process groups are not a JSON list": [[reduces(), defines('[{"pg_name": }]')]] * 2,
-    "are not a JSON list of {pg_name, ranks}. Mend": [[reduces(), defines('[{"pg_name": "a", "ranks": 3}]')]] * 2,
+    "t.1.et, node 1 (sum): rank 1 is not in group 'a' of ranks 0": [
+        [reduces(pg_name="a"), defines(make.groups({"a": [0]}))],
+        [reduces(pg_name="a"), defines(make.groups({"a": [0]}))],
+    ],
+    "t.0.et, node 8 (init): group 'a' has ranks 0, 2; each is one of 0 to 1": [
+        [reduces(), defines(make.groups({"a": [0, 2]}))]
+    ]
+    * 2,
+    "group 'a' has ranks 1, 1; each is one of 0 to 1, once": [
+        [reduces(), defines(make.groups({"a": [1, 1]}))]
+    ]
+    * 2,
+    "t.0.et, node 8 (init): its process groups are not a JSON list": [[reduces(), defines('[{"pg_name": }]')]]
+    * 2,
+    "are not a JSON list of {pg_name, ranks}. Fix": [[reduces(), defines('[{"pg_name": "a", "ranks": 3}]')]]
+    * 2,
     "not a JSON list of {pg_name, ranks}": [[reduces(), defines('[{"pg_name": "a", "ranks": [true]}]')]] * 2,
     # order
-    "t.0.et, node 1 (a): it waits for itself, in the circle of t.0.et, node 1 (a), t.0.et, node 2 (b). Mend": [
-        [node(1, COMP, [2], name="a"), node(2, COMP, [1], name="b")], [],
+    "t.0.et, node 1 (a): it waits for itself, in the cycle of t.0.et, node 1 (a), t.0.et, node 2 (b). Fix": [
+        [node(1, COMP, [2], name="a"), node(2, COMP, [1], name="b")],
+        [],
     ],
-    "t.1.et, node 3 (a): it waits for itself, in the circle of t.1.et, node 3 (a). Mend": [[], [node(3, COMP, ctrl=[3], name="a")]],
-    "t.0.et, node 2 (give): it waits for itself, in the circle of": [
-        [receive(1, src=1), send(2, after=[1])], [receive(1), send(2, dst=0, after=[1])],
+    "t.1.et, node 3 (a): it waits for itself, in the cycle of t.1.et, node 3 (a). Fix": [
+        [],
+        [node(3, COMP, ctrl=[3], name="a")],
     ],
-}  # fmt: skip
+    "t.0.et, node 2 (give): it waits for itself, in the cycle of": [
+        [receive(1, src=1), send(2, after=[1])],
+        [receive(1), send(2, dst=0, after=[1])],
+    ],
+}
 
 
 @pytest.mark.parametrize("says", REFUSED)
@@ -107,17 +149,19 @@ def test_what_does_not_fit_is_refused(says: str) -> None:
     assert re.match(r"t\.\d\.et, node \d+ \(\w+\): ", str(caught.value))
 
 
-def test_a_collective_that_two_ranks_need_in_turns_is_a_circle() -> None:
+def test_a_collective_that_two_ranks_need_in_turns_is_a_cycle() -> None:
     """Rank 0 has group a before b, rank 1 the other way round, both by their dependencies."""
-    ranks = [[reduces(1, pg_name=first), node(2, COLL, [1], comm_type=0, comm_size=64, pg_name=second)]
-             for first, second in (("a", "b"), ("b", "a"))]  # fmt: skip
-    with pytest.raises(ExperimentError, match="it waits for itself, in the circle of"):
+    ranks = [
+        [reduces(1, pg_name=first), node(2, COLL, [1], comm_type=0, comm_size=64, pg_name=second)]
+        for first, second in (("a", "b"), ("b", "a"))
+    ]
+    with pytest.raises(ExperimentError, match="it waits for itself, in the cycle of"):
         ordered(trace(ranks))
 
 
-def test_a_circle_of_many_names_six() -> None:
+def test_a_cycle_of_many_names_six() -> None:
     ring = [node(i, COMP, [(i + 1) % 9], name="x") for i in range(9)]
-    with pytest.raises(ExperimentError, match=r"node 5 \(x\) and 3 more\. Mend"):
+    with pytest.raises(ExperimentError, match=r"node 5 \(x\) and 3 more\. Fix"):
         ordered(trace([ring]))
 
 
@@ -149,9 +193,13 @@ def test_messages_match_by_tag_and_then_by_order() -> None:
 
 
 def test_what_is_implied_is_not_waited_for_again() -> None:
-    """A chain 1, 2, 3: operation 3 waits for 2 alone, though its node names 1 too; a receive holds nothing up, so
-    what stands before it is waited for beside it."""
-    chain = [reduces(1), node(2, COLL, [1], comm_type=0, comm_size=64), node(3, COLL, [1, 2], comm_type=0, comm_size=64)]  # fmt: skip
+    """A chain 1, 2, 3: operation 3 waits for 2 alone, though its node names 1 too; a receive holds nothing
+    up, so what stands before it is waited for beside it."""
+    chain = [
+        reduces(1),
+        node(2, COLL, [1], comm_type=0, comm_size=64),
+        node(3, COLL, [1, 2], comm_type=0, comm_size=64),
+    ]
     assert [one.after for one in ordered(trace([chain] * 2))] == [((), ()), ((0,), (0,)), ((1,), (1,))]
     ranks = [
         [send(1), send(2, after=[1])],
@@ -197,10 +245,15 @@ def test_damaged_traces_are_refused_or_carried_out(data: st.DataObject) -> None:
 
 DAMAGED_PIPELINE = make.pipeline(2, 2, 1, 256, 64)
 DAMAGED_GROUPS = [
-    [defines(make.groups({"0": [], "3": [2, 0]})), reduces(1), *([reduces(2, kind=2, pg_name="3")] if r != 1 else []),
-     node(4, COLL, [1], comm_type=5, comm_size=70, comm_src=1), node(5, COLL, comm_type=9)]
+    [
+        defines(make.groups({"0": [], "3": [2, 0]})),
+        reduces(1),
+        *([reduces(2, kind=2, pg_name="3")] if r != 1 else []),
+        node(4, COLL, [1], comm_type=5, comm_size=70, comm_src=1),
+        node(5, COLL, comm_type=9),
+    ]
     for r in range(3)
-]  # fmt: skip
+]
 
 
 @settings(max_examples=150, deadline=None)
@@ -211,15 +264,18 @@ DAMAGED_GROUPS = [
                 lambda number, kind, after, size, peer: node(
                     number, kind, after, comm_type=size % 10, comm_size=size, comm_src=peer, comm_dst=1 - peer
                 ),
-                st.integers(0, 5), st.sampled_from([COMP, SEND, RECV, COLL]), st.lists(st.integers(0, 5), max_size=2),
-                st.integers(0, 9), st.integers(0, 1),
+                st.integers(0, 5),
+                st.sampled_from([COMP, SEND, RECV, COLL]),
+                st.lists(st.integers(0, 5), max_size=2),
+                st.integers(0, 9),
+                st.integers(0, 1),
             ),
             max_size=4,
         ),
         min_size=2,
         max_size=2,
     )
-)  # fmt: skip
+)
 def test_wild_graphs_are_refused_or_ordered(ranks: list[list[bytes]]) -> None:
     try:
         found = ordered(trace(ranks))

@@ -61,13 +61,19 @@ def jobs(draw: st.DrawFn) -> tuple[int, Job]:
     return n, job
 
 
-CODES = {"all-reduce": make.ALL_REDUCE, "all-gather": make.ALL_GATHER, "all-to-all": make.ALL_TO_ALL, "broadcast": make.BROADCAST}  # fmt: skip
+CODES = {
+    "all-reduce": make.ALL_REDUCE,
+    "all-gather": make.ALL_GATHER,
+    "all-to-all": make.ALL_TO_ALL,
+    "broadcast": make.BROADCAST,
+}
 STEP = 480
 """A shard of any group of 2 to 4 ranks is a whole number of 16 bytes."""
 
 
 def nodes_of(n: int, job: Job) -> list[list[bytes]]:
-    """Operation i is node 10 (i + 1), of (i + 1) STEP bytes in every transfer, so that it is known by its size."""
+    """Operation i is node 10 (i + 1), of (i + 1) STEP bytes in every transfer, so that it is known by its
+    size."""
     ranks: list[list[bytes]] = [[] for _ in range(n)]
     for i, (kind, members, after, computes) in enumerate(job):
         size = STEP * (i + 1)
@@ -87,10 +93,14 @@ def nodes_of(n: int, job: Job) -> list[list[bytes]]:
                 whole = {"all-reduce": len(members), "all-to-all": len(members), "broadcast": 8}.get(kind, 1)
                 ranks[rank].append(
                     node(
-                        number, COLL, deps, comm_type=CODES[kind], comm_size=size * whole,
+                        number,
+                        COLL,
+                        deps,
+                        comm_type=CODES[kind],
+                        comm_size=size * whole,
                         pg_name="g" + "".join(map(str, members)),
                     )
-                )  # fmt: skip
+                )
     return ranks
 
 
@@ -116,8 +126,9 @@ def busiest(n: int, job: Job) -> int:
 def test_everything_waits_for_what_its_node_depends_on(
     trace: Callable[..., Chakra], made: tuple[int, Job], seed: int
 ) -> None:
-    """Brute force: whatever a rank sends for a node waits, directly or not, for all transfers that the rank takes
-    part in for every node before it; nothing waits for what it has no dependency on; every order gives the same."""
+    """Brute force: whatever a rank sends for a node waits, directly or not, for all transfers that the rank
+    takes part in for every node before it; nothing waits for what it has no dependency on; every order gives
+    the same."""
     n, job = made
     work = trace(nodes_of(n, job))
     size = busiest(n, job)

@@ -14,7 +14,8 @@ def words(passes: list[Pass]) -> str:
 
 
 def test_plain_order_is_figure_4() -> None:
-    """Four stages, eight microbatches: the first stage runs four ahead, the last alternates from the start."""
+    """Four stages, eight microbatches: the first stage runs four ahead, the last alternates from the
+    start."""
     assert words(one_forward_one_backward(0, 4, 8)) == (
         "F0a F1a F2a F3a B0a F4a B1a F5a B2a F6a B3a F7a B4a B5a B6a B7a"
     )
@@ -22,8 +23,9 @@ def test_plain_order_is_figure_4() -> None:
 
 
 def test_interleaved_order_is_figure_4() -> None:
-    """Two chunks (dark and light in the figure): p microbatches of the first, then of the second. Before the first
-    backward pass come 2 (p - stage - 1) + (v - 1) p forward passes and one, as in Megatron-LM's schedule."""
+    """Two chunks (dark and light in the figure): p microbatches of the first, then of the second. Before the
+    first backward pass come 2 (p - stage - 1) + (v - 1) p forward passes and one, as in Megatron-LM's
+    schedule."""
     assert words(one_forward_one_backward(3, 4, 8, 2)).startswith(
         "F0a F1a F2a F3a F0b B0b F1b B1b F2b B2b F3b B3b F4a B0a"
     )

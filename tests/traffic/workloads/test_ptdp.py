@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from railweave.framework.errors import ExperimentError, UnsupportedFabricError
-from railweave.framework.llm.placement import place, scaled_degrees
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.parameters import resolve
-from railweave.framework.registry import load
+from railweave.framework.registry import load_plugins
+from railweave.framework.training.placement import place, scaled_degrees
 from railweave.topologies.rail_only import RailOnly
 from railweave.topologies.rail_optimised import RailOptimised
 from railweave.topologies.ring import Ring
@@ -49,7 +49,8 @@ def sizes_of(work: Ptdp, fabric: Fabric, size: int, most: int = 4) -> Layout:
 def check_arithmetic(
     work: Ptdp, fabric: Fabric, before: list[NDArray[Any]], after: list[NDArray[Any]]
 ) -> None:
-    """By what the operations mean: gathered arrays, reduced shards, passed-on activations, summed gradients."""
+    """By what the operations mean: gathered arrays, reduced shards, passed-on activations, summed
+    gradients."""
     job = work.job
     placed = place(fabric, *scaled_degrees(fabric, job.t, job.p, job.d), job.v)
     sizes = sizes_of(work, fabric, SIZE)
@@ -75,8 +76,9 @@ def check_arithmetic(
                             if t > 1:
                                 assert np.array_equal(after[group[i]][parts[0].start : parts[-1].stop], whole)
                                 assert np.array_equal(
-                                    after[group[i]][mine], sum(before[g][mine].astype(np.int64) for g in group).astype(np.int32)
-                                )  # fmt: skip
+                                    after[group[i]][mine],
+                                    sum(before[g][mine].astype(np.int64) for g in group).astype(np.int32),
+                                )
                             if p > 1:
                                 assert np.array_equal(
                                     after[group[i]][at : at + sizes.edge],
@@ -151,9 +153,14 @@ def test_types_and_reductions_are_exact(dtype: str, redop: str) -> None:
 
 @settings(deadline=None, max_examples=25)
 @given(
-    st.sampled_from([(2, 2), (4, 2), (2, 4), (4, 4)]), st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 4, 8]),
-    st.sampled_from([1, 2, 4]), st.sampled_from([1, 2, 4]), st.integers(0, 5), st.integers(0, 1 << 14),
-)  # fmt: skip
+    st.sampled_from([(2, 2), (4, 2), (2, 4), (4, 4)]),
+    st.sampled_from([1, 2, 4, 8]),
+    st.sampled_from([1, 2, 4, 8]),
+    st.sampled_from([1, 2, 4]),
+    st.sampled_from([1, 2, 4]),
+    st.integers(0, 5),
+    st.integers(0, 1 << 14),
+)
 def test_every_job_that_fits_ends(
     shape: tuple[int, int], tp: int, pp: int, dp: int, v: int, most: int, size: int
 ) -> None:
@@ -187,8 +194,8 @@ def test_nothing_to_send() -> None:
 
 
 def test_it_is_a_workload_on_rails() -> None:
-    work = load()["workload"]["ptdp"]
-    assert work.serves == ("rail-only", "rail-optimised")
+    work = load_plugins()["workload"]["ptdp"]
+    assert work.requires == ("domains", "rails", "lattice")
     fabric = RailOptimised().build({"domains": 4, "rails": 4})
     assert planned(work, fabric) == planned(ptdp(), rails(4, 4))
     assert work.busbw_factor(16) == 1

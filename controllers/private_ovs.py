@@ -1,0 +1,61 @@
+"""Bridges on an Open vSwitch of their own, for the benchmark and the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from railweave.framework.model.addressing import dpid
+from railweave.framework.processes.openvswitch import OpenVSwitch
+from railweave.framework.processes.programs import run, tool
+
+PORT = 6653
+
+
+class PrivateSwitches(OpenVSwitch):
+    """Bridges named b0, b1, ...: b7 is the switch of node 7.
+
+    They are made in the caller's network namespace, which must be private, and need root there, mapped or
+    real.
+    """
+
+    def start(self) -> None:
+        run([tool("ip"), "link", "set", "lo", "up"])
+        super().start()
+
+    def add_bridges(self, nodes: Iterable[int]) -> None:
+        """In one transaction, without a controller."""
+        words: list[str] = []
+        for node in nodes:
+            words += ["--", "add-br", f"b{node}", "--", "set", "bridge", f"b{node}", "datapath_type=netdev"]
+            words += ["protocols=OpenFlow13", "fail-mode=secure", "other-config:disable-in-band=true"]
+            words += [f"other-config:datapath-id={dpid(node):016x}"]
+        self.vsctl(words)
+
+    def remove_bridges(self, nodes: Iterable[int]) -> None:
+        self.vsctl([word for node in nodes for word in ("--", "del-br", f"b{node}")])
+
+    def connect(self, nodes: Iterable[int]) -> None:
+        """Point the bridges at the controller. It retries every second at most, instead of every eight."""
+        words: list[str] = []
+        for node in nodes:
+            words += ["--", "set-controller", f"b{node}", f"tcp:127.0.0.1:{PORT}"]
+            words += ["--", "set", "controller", f"b{node}", "max_backoff=1000"]
+        self.vsctl(words)
+
+    def add_port(self, node: int, interface: str, number: int) -> None:
+        self.vsctl(
+            [
+                "add-port",
+                f"b{node}",
+                interface,
+                "--",
+                "set",
+                "interface",
+                interface,
+                f"ofport_request={number}",
+            ]
+        )
+
+    def flow_count(self, node: int) -> int:
+        words = self.ofctl("dump-aggregate", f"b{node}").split("flow_count=")
+        return int(words[1].split()[0])

@@ -1,0 +1,162 @@
+"""Makes switches hold the intended rules: complete sets, phased updates, resynchronisation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from railweave.controllers.intent import Intent
+from railweave.controllers.job_queue import Job, JobQueue, Token
+from railweave.framework.model import Rule, RuleUpdate
+from railweave.framework.model.events import (
+    Event,
+    RulesInstalled,
+    SwitchDown,
+    SwitchUp,
+    UpdateApplied,
+    UpdateRetired,
+)
+
+SYNC = -1
+"""In a token: the whole resynchronisation of a switch, instead of a single request."""
+
+
+class Switch(Protocol):
+    """A connected switch. No method waits; each returns the number that its answer will carry."""
+
+    def read_flows(self) -> int:
+        """Request all flows."""
+        ...
+
+    def change(self, add: Sequence[Rule], delete: Sequence[int]) -> int:
+        """Add rules, then delete the flows with these cookies, then request a barrier."""
+        ...
+
+
+@dataclass
+class _Sync:
+    """A resynchronisation in progress: first the flows are read, then a barrier confirms the changes."""
+
+    request: int
+    cookies: set[int] = field(default_factory=set)
+    barrier: int | None = None
+
+
+class RuleReconciler:
+    """Takes commands of the lab and answers of switches, and emits events through `report(event)`.
+
+    Until the first `set_rules` the intent is unknown and no switch is changed, so a restart of the controller
+    disturbs no traffic.
+    """
+
+    def __init__(self, report: Callable[[Event], None], clock: Callable[[], float]) -> None:
+        self._report = report
+        self._clock = clock
+        self._intent = Intent()
+        self._known = False
+        self._switches: dict[int, Switch] = {}
+        self._syncs: dict[int, _Sync] = {}
+        self._sync_began = 0.0
+        self._jobs = JobQueue()
+
+    def set_rules(self, rules: Sequence[Rule]) -> None:
+        self._jobs.put(self._set_rules(rules))
+
+    def apply(self, update: RuleUpdate) -> None:
+        self._jobs.put(self._apply(update))
+
+    def retire(self, version: int) -> None:
+        self._jobs.put(self._retire(version))
+
+    def up(self, dpid: int, switch: Switch) -> None:
+        """A switch has connected, perhaps again, before the end of its old connection was noticed."""
+        if dpid in self._switches:
+            self.down(dpid)
+        self._switches[dpid] = switch
+        self._report(SwitchUp(dpid))
+        if self._known:
+            self._sync(dpid)
+
+    def down(self, dpid: int) -> None:
+        """The connection to a switch has ended."""
+        del self._switches[dpid]
+        self._report(SwitchDown(dpid))
+        if self._syncs.pop(dpid, None) is not None:
+            self._report_installed()
+        self._jobs.gone(dpid)
+
+    def flows(self, dpid: int, request: int, cookies: Iterable[int], more: bool) -> None:
+        """A part of a switch's flows, the last one unless `more` follow."""
+        sync = self._syncs.get(dpid)
+        if sync is None or sync.request != request:
+            return
+        sync.cookies.update(cookies)
+        if not more:
+            sync.barrier = self._switches[dpid].change(*self._intent.compare(dpid, sync.cookies))
+
+    def barrier(self, dpid: int, request: int) -> None:
+        """A switch has confirmed everything up to this request."""
+        sync = self._syncs.get(dpid)
+        if sync is not None and sync.barrier == request:
+            del self._syncs[dpid]
+            self._report_installed()
+            self._jobs.answered((dpid, SYNC))
+        self._jobs.answered((dpid, request))
+
+    def rule(self, dpid: int, cookie: int) -> Rule | None:
+        return self._intent.rule(dpid, cookie)
+
+    def _set_rules(self, rules: Sequence[Rule]) -> Job:
+        self._intent.replace(rules)
+        self._known = True
+        self._syncs.clear()
+        self._sync_began = self._clock()
+        for dpid in self._switches:
+            self._sync(dpid)
+        if not self._intent.switches():
+            self._report_installed()
+        yield {(dpid, SYNC) for dpid in self._syncs}
+
+    def _apply(self, update: RuleUpdate) -> Job:
+        began = self._clock()
+        yield self._add(update.install)
+        yield self._add(update.switch_over)
+        self._intent.retire_later(update.version, update.remove)
+        rules = len(update.install) + len(update.switch_over)
+        self._report(UpdateApplied(update.version, rules, self._clock() - began))
+
+    def _retire(self, version: int) -> Job:
+        began = self._clock()
+        deleted = self._intent.retire(version)
+        yield {
+            (dpid, self._switches[dpid].change((), cookies))
+            for dpid, cookies in deleted.items()
+            if dpid in self._switches
+        }
+        count = sum(map(len, deleted.values()))
+        self._report(UpdateRetired(version, count, self._clock() - began))
+
+    def _add(self, rules: Sequence[Rule]) -> set[Token]:
+        """Send rules to the connected switches; the others get them when they connect."""
+        return {
+            (dpid, self._switches[dpid].change(placed, ()))
+            for dpid, placed in self._intent.add(rules).items()
+            if dpid in self._switches
+        }
+
+    def _sync(self, dpid: int) -> None:
+        if not self._syncs:
+            self._sync_began = self._clock()
+        self._syncs[dpid] = _Sync(self._switches[dpid].read_flows())
+
+    def _report_installed(self) -> None:
+        """If no resynchronisation is in progress: every connected switch holds its rules."""
+        if self._syncs:
+            return
+        intended = self._intent.switches()
+        connected = intended & self._switches.keys()
+        if intended and not connected:
+            return
+        rules, missing = sum(map(self._intent.count, connected)), tuple(sorted(intended - connected))
+        self._report(RulesInstalled(rules, self._clock() - self._sync_began, missing))

@@ -1,0 +1,206 @@
+"""What scripts, notebooks and the command call: `import railweave as rw`, then `rw.run(...)`.
+
+Keyword arguments are the keys of the experiment file (docs/experiment.md), and, flat as on the command line,
+the parameters of the chosen plugins: `rw.run(domains=8, size="4M", faults=["..."])`. No fault is injected and
+no directory written unless asked for. Bad input raises the error whose message the command prints; each is a
+`RailweaveError`.
+
+`registers` stands in for the installed plugins; front ends and tests pass it, scripts need not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from os import PathLike
+from pathlib import Path
+
+from railweave.framework.analysis.assumed_health import assumed_health
+from railweave.framework.analysis.demand import pattern as demand_pattern
+from railweave.framework.analysis.explain import ExplainedPair, explain_pair
+from railweave.framework.analysis.link_loads import LoadReport, report, tables_asked
+from railweave.framework.analysis.scores_file import AssumedScores, read_scores
+from railweave.framework.errors import InputError
+from railweave.framework.experiment.plan import Plan, Routed, build_fabric, plan_from_keys, routed_from_keys
+from railweave.framework.model import Fabric
+from railweave.framework.model.events import RunEvent
+from railweave.framework.registry import Registers, load_plugins
+from railweave.framework.results.comparison import Comparison, Variant, variants_of
+from railweave.framework.results.comparison import compare as compare_results
+from railweave.framework.results.directory import Run, RunDirectory
+from railweave.framework.results.result import RunResult
+from railweave.framework.runs import runner
+
+Source = Plan | Mapping[str, object] | str | PathLike[str] | None
+"""An experiment: a plan made by `load`, the content of a file, a file, or None for the defaults."""
+Place = str | PathLike[str]
+
+
+@cache
+def installed() -> Registers:
+    """The installed plugins, loaded once per process. Raises PluginError naming one that cannot be loaded."""
+    return load_plugins()
+
+
+def load(source: Source = None, /, *, registers: Registers | None = None, **keys: object) -> Plan:
+    """The checked plan of an experiment; nothing runs. Keys win over the source's.
+
+    Raises ExperimentError that lists everything wrong at once, InputError for a plan with keys.
+    """
+    if isinstance(source, Plan):
+        if keys:
+            raise InputError(
+                f"{', '.join(keys)}: a Plan is complete and takes no further keys. Give them to rw.load."
+            )
+        return source
+    base = source if source is None or isinstance(source, Mapping) else Path(source)
+    return plan_from_keys(keys, registers or installed(), base=base)
+
+
+def run(
+    source: Source = None,
+    /,
+    *,
+    out: Place | RunDirectory | None = None,
+    on_event: Callable[[RunEvent], None] = lambda event: None,
+    registers: Registers | None = None,
+    **keys: object,
+) -> RunResult:
+    """Run an experiment to its end; the result as docs/results.md describes it.
+
+    `out`: a new or empty directory for everything the run writes. `on_event` receives each event as it
+    happens, in the calling thread. Interrupting the call ends the lab.
+
+    Raises ExperimentError before anything starts, and LabError, TransportError, ControllerError or
+    MachineError when the run fails. Wrong elements and an invalid verdict are in the result and raise
+    nothing.
+    """
+    registers = registers or installed()
+    plan = load(source, registers=registers, **keys)
+    directory = out if isinstance(out, RunDirectory) or out is None else RunDirectory.create(Path(out), "")
+    return runner.run(plan, registers, directory, on_event)
+
+
+def compare(
+    source: Source = None,
+    /,
+    *,
+    router: str | Sequence[str] | None = None,
+    modes: str | Sequence[str] = "feedback",
+    repeat: int = 3,
+    out: Place | None = None,
+    on_event: Callable[[RunEvent], None] = lambda event: None,
+    registers: Registers | None = None,
+    **keys: object,
+) -> list[Comparison]:
+    """Run one experiment with every router in every mode, `repeat` times in turn; a row per router and mode.
+
+    `router`: one or several names, None for the fabric's default. `modes`: feedback, no-feedback, oracle (the
+    router is told the ground truth). `out`: a directory in which every run leaves its own. All are checked
+    before the first starts, and the rate scale of the first run holds for all.
+    """
+    registers = registers or installed()
+    if router is None:
+        router = load(source, registers=registers, **keys).experiment.router.name
+    variants = variants_of(*([names] if isinstance(names, str) else names for names in (router, modes)))
+    plans = {v: load(source, registers=registers, **{**keys, **v.keys}) for v in variants}
+
+    def directory(turn: int, variant: Variant) -> RunDirectory | None:
+        if out is None:
+            return None
+        return RunDirectory.create(Path(out) / f"{turn + 1}-{variant.router}-{variant.mode}", "")
+
+    results: dict[Variant, list[RunResult]] = {variant: [] for variant in variants}
+    for variant, result in compared_runs(plans, repeat, registers, directory, on_event):
+        results[variant].append(result)
+    return compare_results(list(results.items()))
+
+
+def compared_runs(
+    plans: Mapping[Variant, Plan],
+    repeat: int,
+    registers: Registers,
+    directory: Callable[[int, Variant], RunDirectory | None],
+    on_event: Callable[[RunEvent], None] = lambda event: None,
+) -> Iterator[tuple[Variant, RunResult]]:
+    """The results of all plans, `repeat` times in turn, at the rate scale of the first run."""
+    scale: float | None = None
+    for turn in range(repeat):
+        for variant, plan in plans.items():
+            pinned = plan if scale is None else plan.at_scale(scale)
+            result = runner.run(pinned, registers, directory(turn, variant), on_event)
+            scale = result.fabric.rate_scale
+            yield variant, result
+
+
+def explain(
+    src: str,
+    dst: str,
+    *,
+    routed: Routed | None = None,
+    scores: Place | AssumedScores | None = None,
+    registers: Registers | None = None,
+    **keys: object,
+) -> ExplainedPair:
+    """The paths from GPU `src` to GPU `dst` hop by hop, and why the router chose them. No lab.
+
+    GPUs by name (`g0.1`) or coordinates (`0,1`). `keys`: topology, router (names or objects), their
+    parameters, and `faults` that have already happened, such as `degrade rail:1 to=20%`. `scores`: a YAML
+    file of assumed h-scores. `routed` stands in for the keys.
+    """
+    fabric, name, router, faults = routed or routed_from_keys(keys, registers or installed())
+    if scores is None or isinstance(scores, AssumedScores):
+        assumed = scores or AssumedScores()
+    else:
+        assumed = read_scores(Path(scores), fabric)
+    pair = assumed.counting.gpu(fabric, src, "SRC"), assumed.counting.gpu(fabric, dst, "DST")
+    health = assumed_health(fabric, assumed, faults)
+    return explain_pair(name, router, fabric, health, pair, assumed.counting)
+
+
+def loads(
+    pattern: str = "all-to-all",
+    *,
+    routed: Routed | None = None,
+    seed: int = 1,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    registers: Registers | None = None,
+    **keys: object,
+) -> LoadReport:
+    """The load of every link under a traffic pattern, by the router's paths. No lab.
+
+    `pattern`: all-to-all, permutation (drawn with `seed`), or a file of bytes, GPUs x GPUs. `keys` as for
+    `explain`. `on_progress(done, total)` is called as pairs are routed.
+    """
+    fabric, name, router, faults = routed or routed_from_keys(keys, registers or installed())
+    demand = demand_pattern(pattern, fabric, seed)
+    health = assumed_health(fabric, None, faults)
+    pairs = fabric.n_gpus * (fabric.n_gpus - 1) if demand.uniform else len(demand.src)
+    done = 0
+
+    def routed_pairs(count: int) -> None:
+        nonlocal done
+        done += count
+        on_progress(done, pairs * tables_asked(health))
+
+    return report(name, router, fabric, health, demand, routed_pairs)
+
+
+def topology(
+    name: str = "rail-only", /, *, registers: Registers | None = None, **parameters: object
+) -> Fabric:
+    """A fabric with its declared rates: `rw.topology("torus", shape="4x4x4")`.
+
+    Raises ExperimentError that lists every parameter that is wrong.
+    """
+    labels = {"topology": "topology", **{f"topology.{key}": key for key in parameters}}
+    return build_fabric(name, parameters, labels, registers or installed())
+
+
+def read(run: Place, /) -> Run:
+    """What a run left in its directory: its result, events and health samples.
+
+    Raises InputError for a directory that is none of a run, or of a run that never finished, with what is
+    there.
+    """
+    return Run.read(Path(run))

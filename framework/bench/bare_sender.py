@@ -1,0 +1,223 @@
+"""A bare sender as baseline for the transport: prepared bytes, many packets per system call, nothing checked.
+
+`python -m railweave.framework.bench.bare_sender FD` serves the channel FD in a process of its own, so that
+the lab's health loop goes on meanwhile. Orders: open {flows}, run {mode, pps, seconds}; each is answered, the
+second with the fields of a Trial.
+
+Two modes. RECEIVED: the receiver reads every packet into memory and looks no further. COUNTED: the kernel
+counts the packets at the receiver, in a socket that is never read, which shows what the switches alone can
+carry.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from ipaddress import IPv4Address
+from typing import Any
+
+from railweave.framework.errors import ChannelClosedError, LabError
+from railweave.framework.model import Endpoint
+from railweave.framework.model.addressing import ROCE_PORT
+from railweave.framework.processes.channel import Channel
+from railweave.framework.processes.child import ChildProcess
+from railweave.framework.processes.namespaces import die_with_parent, inside
+from railweave.framework.processes.packet_socket import (
+    ETH_P_IP,
+    Instruction,
+    IoVec,
+    MMsgHdr,
+    packet_counts,
+    packet_socket,
+    set_buffer,
+)
+from railweave.framework.processes.udp_frame import UdpFrame
+
+RECEIVED, COUNTED = "received", "counted"
+PORTS = {RECEIVED: ROCE_PORT + 1, COUNTED: ROCE_PORT + 2}
+"""UDP ports of the bare packets. No rule matches on them, and every socket drops all other ports in the
+kernel, so the transport does not pay for bare packets."""
+
+BURST = 32
+"""Packets that leave a host together: as many as Open vSwitch takes from a port at once."""
+
+PASS_S = 0.0005
+"""Sleep between two bursts."""
+
+DRAIN_S = 0.15
+"""Time for packets still in the switches after the last one was sent; their arrival does not count."""
+
+_RECEIVE_BUFFER_BYTES = 8 << 20
+_libc = ctypes.CDLL(None)
+
+Wait = Callable[[Callable[[], bool], str], None]
+"""wait(done, what): returns once done() holds; the caller goes on with its own work meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Offered load (packets per second), packets sent and arrived, and the CPU seconds of both ends."""
+
+    pps: float
+    sent: int
+    arrived: int
+    seconds: float
+    cpu_s: float
+
+
+class End:
+    """One host's socket: sends its one prepared frame over and over, and counts the packets that arrive."""
+
+    def __init__(self, namespace: str, interface: str, frame: bytes, mode: str) -> None:
+        self._received = mode == RECEIVED
+        with inside(namespace):
+            self._socket = packet_socket(_only_udp_to(PORTS[mode]))
+            set_buffer(self._socket, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES if self._received else 1)
+            self._socket.bind((interface, ETH_P_IP))
+        self._out = _Messages([ctypes.create_string_buffer(frame, len(frame))] * BURST)
+        self._into = _Messages([ctypes.create_string_buffer(len(frame)) for _ in range(BURST)])
+
+    def send(self, packets: int) -> int:
+        """Send so many packets, at most BURST per system call; how many the kernel took."""
+        sent = 0
+        while sent < packets:
+            wanted = min(BURST, packets - sent)
+            taken = _libc.sendmmsg(self._socket.fileno(), self._out.headers, wanted, socket.MSG_DONTWAIT)
+            if taken <= 0:
+                break
+            sent += taken
+        return sent
+
+    def arrived(self) -> int:
+        """Packets since the last call."""
+        if not self._received:
+            # the kernel includes those that found the (tiny) receive buffer full
+            return packet_counts(self._socket)[0]
+        count, taken = 0, BURST
+        while taken == BURST:
+            taken = _libc.recvmmsg(
+                self._socket.fileno(), self._into.headers, BURST, socket.MSG_DONTWAIT, None
+            )
+            count += max(taken, 0)
+        return count
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class _Messages:
+    """An array of struct mmsghdr, one buffer each."""
+
+    def __init__(self, buffers: Sequence[ctypes.Array[ctypes.c_char]]) -> None:
+        self._buffers = buffers
+        self._vectors = (IoVec * len(buffers))(
+            *(IoVec(ctypes.addressof(each), len(each)) for each in buffers)
+        )
+        self.headers = (MMsgHdr * len(buffers))()
+        for i in range(len(buffers)):
+            self.headers[i].header.iov = ctypes.addressof(self._vectors) + i * ctypes.sizeof(IoVec)
+            self.headers[i].header.iov_count = 1
+
+
+def _only_udp_to(port: int) -> tuple[Instruction, ...]:
+    """A filter that lets in only UDP packets to this port, behind an IP header without options."""
+    return (0x28, 0, 0, 36), (0x15, 0, 1, port), (0x06, 0, 0, 0xFFFF), (0x06, 0, 0, 0)
+
+
+def offer(ends: Sequence[End], pps: float, seconds: float) -> Trial:
+    """Send `pps` packets per second, spread evenly over all ends, for `seconds`, and count those that
+    arrive."""
+    each, due, sent, arrived = pps / len(ends), 0, 0, 0
+    _count(ends)
+    cpu, began = time.process_time(), time.perf_counter()
+    while (now := time.perf_counter() - began) < seconds:
+        before, due = due, int(each * now / BURST) * BURST
+        if due > before:
+            sent += sum(end.send(due - before) for end in ends)
+        arrived += _count(ends)
+        select.select((), (), (), PASS_S)
+    trial = Trial(pps, sent, arrived, time.perf_counter() - began, time.process_time() - cpu)
+    select.select((), (), (), DRAIN_S)
+    return trial
+
+
+def _count(ends: Sequence[End]) -> int:
+    return sum(end.arrived() for end in ends)
+
+
+def frame(src: Endpoint, dst: Endpoint, size: int, mode: str) -> bytes:
+    """A UDP packet of `size` bytes, Ethernet header included, that the rules of the pair forward."""
+    src_ip, dst_ip = (int(IPv4Address(end.ip)) for end in (src, dst))
+    src_mac, dst_mac = (bytes.fromhex(end.mac.replace(":", "")) for end in (src, dst))
+    headers = UdpFrame(src_ip, dst_ip, dst_port=PORTS[mode], src_mac=src_mac, dst_mac=dst_mac)
+    return headers.packed(size)
+
+
+class BareSender:
+    """Drives the process from the lab's first process."""
+
+    def __init__(self, wait: Wait) -> None:
+        self._wait = wait
+        self._process = ChildProcess("the bare sender", __name__)
+        self.channel = self._process.channel
+        self._answers: list[dict[str, Any]] = []
+
+    def open(self, endpoints: Sequence[Endpoint], size: int) -> None:
+        """Open sockets: every endpoint sends packets of `size` bytes to the next, the last to the first."""
+        pairs = zip(endpoints, [*endpoints[1:], endpoints[0]], strict=True)
+        flows = [
+            (a.namespace, a.interface, frame(a, b, size, mode), mode) for a, b in pairs for mode in PORTS
+        ]
+        self._ask({"do": "open", "flows": flows})
+
+    def run(self, mode: str, pps: float, seconds: float) -> Trial:
+        """Offer `pps` packets per second, from all hosts together, for `seconds`."""
+        return Trial(**self._ask({"do": "run", "mode": mode, "pps": pps, "seconds": seconds}))
+
+    def hear(self) -> None:
+        """Read the answers of the process; to be called when `channel` is readable."""
+        try:
+            self._answers += self.channel.poll()
+        except ChannelClosedError:
+            raise LabError(self._process.obituary()) from None
+
+    def stop(self) -> None:
+        self._process.stop()
+
+    def _ask(self, order: dict[str, Any]) -> dict[str, Any]:
+        self.channel.send(order)
+        self._wait(lambda: bool(self._answers), "the bare sender")
+        return self._answers.pop()
+
+
+def serve(channel: Channel) -> None:
+    """Carry out orders until the channel closes."""
+    ends: dict[str, list[End]] = {mode: [] for mode in PORTS}
+    while True:
+        order = channel.receive()
+        if order["do"] == "open":
+            for namespace, interface, prepared, mode in order["flows"]:
+                ends[mode].append(End(namespace, interface, prepared, mode))
+            channel.send({})
+        else:
+            channel.send(asdict(offer(ends[order["mode"]], order["pps"], order["seconds"])))
+
+
+def main() -> None:
+    die_with_parent(signal.SIGKILL)
+    gc.disable()
+    try:
+        serve(Channel.from_fd(int(sys.argv[1])))
+    except ChannelClosedError:
+        return
+
+
+if __name__ == "__main__":
+    main()

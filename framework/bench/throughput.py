@@ -1,0 +1,280 @@
+"""Payload of the whole lab per second: the transport against bare senders, in turns, through the same
+switches.
+
+Every GPU sends to the next. Links are shaped to their declared rates (400 Gb/s and above), far above what
+this machine carries: the bottleneck is its switches, and the CPU that they share with the senders.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from railweave.framework.bench.bare_sender import PORTS, RECEIVED, BareSender, Trial
+from railweave.framework.bench.fabric import square_rail_only
+from railweave.framework.bench.iperf import Iperf
+from railweave.framework.errors import LabError
+from railweave.framework.experiment.plan import Plan, load_plan
+from railweave.framework.lab.plugin import in_lab
+from railweave.framework.lab.switching.host_addresses import address_hosts
+from railweave.framework.lab.tasks.run import LabSession, lab_task
+from railweave.framework.model.events import Note, PhaseStarted, RunEvent
+from railweave.framework.processes.programs import search_path
+from railweave.framework.registry import Registers
+
+GOAL = 0.85
+"""The share of the best bare sender's payload that the transport should reach."""
+
+WINDOW = 256
+"""Packets in flight per pair: more than the default for shaped links, 64, to fill the batches of the
+switches."""
+
+FIRST_PPS = 10_000.0
+COARSE, FINE = 1.5, 1.15
+LADDER_S = 0.3
+WORSE = 0.97
+WITHIN_S = 60.0
+LEAST_BYTES, MOST_BYTES = 1 << 20, 16 << 20
+"""Bounds of one rank's message. The buffers, inputs and outputs of all ranks together are four times as
+large."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Payload bytes that arrived within `seconds`; CPU seconds of the sender (both ends) and of the
+    switches."""
+
+    payload_bytes: float
+    seconds: float
+    cpu_s: float
+    switch_cpu_s: float
+
+    @property
+    def rate(self) -> float:
+        """Payload bytes per second."""
+        return self.payload_bytes / self.seconds
+
+
+@dataclass
+class Climber:
+    """Searches for the load at which most arrives: three loads per turn, the next turn around the best of
+    them."""
+
+    run: Callable[[float], Turn]
+    pps: float
+    turns: list[Turn] = field(default_factory=list)
+
+    def climb(self) -> float:
+        """Raise `pps` in coarse steps until less arrives twice in a row; returns the best rate."""
+        best, worse, pps = 0.0, 0, self.pps
+        while worse < 2:
+            rate = self.run(pps).rate
+            worse = worse + 1 if rate < WORSE * best or rate == 0 else 0
+            if rate > best:
+                best, self.pps = rate, pps
+            pps *= COARSE
+        return best
+
+    def turn(self) -> Turn:
+        """The best of three loads; the next turn starts from it."""
+        loads = (self.pps / FINE, self.pps, self.pps * FINE)
+        tried = [(self.run(pps), pps) for pps in loads]
+        best, pps = max(tried, key=lambda row: row[0].rate)
+        if best.rate > 0:  # a turn in which nothing arrived shows nothing
+            self.pps = pps
+            self.turns.append(best)
+        return best
+
+
+class Contest:
+    """One lab, and the senders that take turns in it."""
+
+    def __init__(self, session: LabSession, seconds: float) -> None:
+        self._session, self._seconds = session, seconds
+        self._payload, self._schedule = session.plan.packet.path_mtu, session.plan.schedule
+        self.transport: list[Turn] = []
+        self.bare_sender: BareSender | None = None
+        self.iperf: Iperf | None = None
+        self.climbers: dict[str, Climber] = {}
+
+    def warm_up(self) -> None:
+        """Open the queue pairs, and give messages a size that fills a turn."""
+        self._session.start()
+        self._iterate()  # opens the queue pairs
+        self._size(self._iterate().rate)
+        self._iterate()
+
+    def challenge(self, *, with_iperf: bool) -> None:
+        """Open the bare senders, and find the load at which most of each one's packets arrive."""
+        ends, packet = self._session.parts.endpoints, self._session.plan.packet
+        sender = self.bare_sender = BareSender(self._wait)
+        self._session.engine.watch.readable(sender.channel, sender.hear)
+        sender.open(ends, packet.full_packet_bytes)
+        for mode in PORTS:
+            self._session.recorder.note(f"searching the load at which most {mode} packets arrive")
+            climber = Climber(self._of(partial(sender.run, mode), LADDER_S), FIRST_PPS)
+            climber.climb()
+            climber.run = self._of(partial(sender.run, mode), self._seconds / 3)
+            self.climbers[mode] = climber
+        if with_iperf:
+            self._session.recorder.note("searching the load at which most of iperf3's packets arrive")
+            address_hosts(self._session.engine.lab)
+            self.iperf = Iperf(ends, self._payload, self._wait)
+            first_pps = self.climbers[RECEIVED].pps / COARSE**3
+            climber = Climber(self._of(self.iperf.run, self._seconds), first_pps)
+            if climber.climb() > 0:
+                self.climbers["iperf3"] = climber
+
+    def _size(self, rate: float) -> None:
+        """Make the collective's messages as large as arrive in a turn at `rate`."""
+        plan, experiment = self._session.plan, self._session.plan.experiment
+        n, mtu = plan.fabric.n_gpus, self._payload
+        size = int(min(max(rate * self._seconds / n, LEAST_BYTES), MOST_BYTES)) // mtu * mtu
+        self._schedule = plan.collective.schedule(
+            plan.fabric, range(n), size, experiment.dtype, experiment.redop
+        )
+
+    def turn(self) -> dict[str, float]:
+        """One turn of every sender: payload bytes per second."""
+        self.transport.append(self._iterate())
+        rates = {name: climber.turn().rate for name, climber in self.climbers.items()}
+        return {"transport": self.transport[-1].rate, **rates}
+
+    def _iterate(self) -> Turn:
+        iteration, before = len(self._session.recorder.iterations), self._switch_cpu_s()
+        result = self._session.iterate_once(iteration, self._schedule).result
+        used = self._switch_cpu_s() - before
+        return Turn(float(self._schedule.size.sum()), result.seconds, result.cpu_s, used)
+
+    def _of(self, send: Callable[[float, float], Trial], seconds: float) -> Callable[[float], Turn]:
+        def run(pps: float) -> Turn:
+            before = self._switch_cpu_s()
+            trial = send(pps, seconds)
+            used = self._switch_cpu_s() - before
+            return Turn(float(trial.arrived * self._payload), trial.seconds, trial.cpu_s, used)
+
+        return run
+
+    def _switch_cpu_s(self) -> float:
+        return self._session.engine.lab.switch_cpu_s()
+
+    def _wait(self, done: Callable[[], bool], what: str) -> None:
+        """Run the health loop until `done`: it goes on during bare senders as during the transport."""
+        end = time.monotonic() + WITHIN_S
+        while not done():
+            if time.monotonic() > end:
+                raise LabError(f"waited {WITHIN_S:.0f} s for {what}.")
+            self._session.step()
+
+    def figures(self) -> dict[str, Any]:
+        """The figures: medians over the turns."""
+        baselines = {
+            name: {**_medians(climber.turns), "offered_pps": climber.pps}
+            for name, climber in self.climbers.items()
+            if climber.turns
+        }
+        transport, iterations = (
+            _medians(self.transport),
+            [one.result for one in self._session.recorder.iterations],
+        )
+        rate = transport["payload_bytes_s"]
+        ratios = {f"to_{name}": rate / baseline["payload_bytes_s"] for name, baseline in baselines.items()}
+        return {
+            "gpus": self._session.plan.fabric.n_gpus,
+            "path_mtu": self._payload,
+            "turns": len(self.transport),
+            "datapath": self._session.engine.lab.datapath,
+            "bring_up_s": self._session.parts.bring_up_s,
+            "message_bytes": self._schedule.size_bytes,
+            "transport": {
+                **transport,
+                "packets_sent": sum(one.packets_sent for one in iterations),
+                "retransmitted": sum(one.retransmitted for one in iterations),
+                "wrong": sum(one.wrong for one in iterations),
+            },
+            **baselines,
+            **({"ratio": {**ratios, "to_best": min(ratios.values()), "goal": GOAL}} if ratios else {}),
+            "reroutes": len(self._session.recorder.reroutes),
+        }
+
+    def close(self) -> None:
+        if self.iperf is not None:
+            self.iperf.stop()
+        if self.bare_sender is not None:
+            self.bare_sender.stop()
+
+
+def _medians(turns: Sequence[Turn]) -> dict[str, float]:
+    """Rates in bytes/s; CPU seconds per gigabyte (10^9 bytes) of payload; `switch_cores`: CPUs used by
+    switching."""
+    middle = statistics.median
+    rates = [turn.rate for turn in turns]
+    return {
+        "payload_bytes_s": middle(rates),
+        "lowest": min(rates),
+        "highest": max(rates),
+        "cpu_s_per_gb": middle(turn.cpu_s / turn.payload_bytes * 1e9 for turn in turns),
+        "switch_cpu_s_per_gb": middle(turn.switch_cpu_s / turn.payload_bytes * 1e9 for turn in turns),
+        "switch_cores": middle(turn.switch_cpu_s / turn.seconds for turn in turns),
+    }
+
+
+def task(message: Mapping[str, Any], emit: Callable[[RunEvent], None]) -> dict[str, Any]:
+    """`message["turns"]` turns of about `message["seconds"]` each; `bare`, `iperf`: whether these senders run
+    too."""
+    with lab_task(message, emit) as session, closing(Contest(session, message["seconds"])) as contest:
+        contest.warm_up()
+        if message["bare"]:
+            contest.challenge(with_iperf=message["iperf"])
+        for _ in range(message["turns"]):
+            rates = contest.turn().items()
+            emit(Note(", ".join(f"{name} {rate / 1e6:.1f} MB/s" for name, rate in rates)))
+        return contest.figures()
+
+
+def planned(gpus: int, turns: int, registers: Registers, datapath: str = "auto") -> Plan:
+    """A send-recv around all GPUs of a nearly square rail-only fabric at its declared rates."""
+    keys = {
+        **square_rail_only(gpus), "router": "hscore", "collective": "send-recv", "size": LEAST_BYTES,
+        "iterations": turns + 3, "path_mtu": "4096", "rate_scale": 1.0, "transport.max_window": WINDOW,
+        "engine.datapath": datapath,
+    }  # fmt: skip
+    return load_plan(None, keys, registers)
+
+
+def throughput(
+    registers: Registers,
+    gpus: int,
+    seconds: float,
+    turns: int,
+    progress: Callable[[str], None],
+    *,
+    iperf: bool,
+) -> dict[str, Any]:
+    """Payload bytes per second of the transport and of bare senders between the same hosts, in turns, in one
+    lab.
+
+    `iperf`: also iperf3 where it is installed; it sends for whole seconds.
+    """
+    installed = shutil.which("iperf3", path=search_path()) is not None
+    document = planned(gpus, turns, registers).document()
+    message = {
+        "document": document,
+        "seconds": seconds,
+        "turns": turns,
+        "bare": True,
+        "iperf": iperf and installed,
+    }
+
+    def show(event: RunEvent) -> None:
+        if isinstance(event, Note | PhaseStarted) and event.text:
+            progress(event.text)
+
+    figures: dict[str, Any] = in_lab("throughput", message, show)
+    return figures

@@ -1,0 +1,100 @@
+"""What the commands share: the registers, `-v`, `--json`, plain tables."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from railweave.framework.cli import VERBOSE
+from railweave.framework.registry import PLURALS, Registers, load_plugins
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def registers(ctx: click.Context) -> Registers:
+    """The installed plugins, loaded once per command; tests pass their own as `obj`."""
+    root = ctx.find_root()
+    if not isinstance(root.obj, Registers):
+        root.obj = load_plugins()
+    return root.obj
+
+
+def _verbose(ctx: click.Context, _: click.Parameter, wanted: bool) -> bool:
+    if wanted:
+        ctx.meta[VERBOSE] = True
+    return wanted
+
+
+verbose_option: Decorator = click.option(
+    "-v", "--verbose", is_flag=True, is_eager=True, callback=_verbose, help="Say more; show tracebacks."
+)
+json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def example(*lines: str) -> str:
+    """An epilog that click does not re-wrap."""
+    return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def print_json(name: str, content: dict[str, object], version: int = 1) -> None:
+    """JSON on stdout, with schema name and version as in results."""
+    document = {"schema": {"name": f"railweave.{name}", "version": version}, **content}
+    click.echo(json.dumps(document, indent=1, allow_nan=False))
+
+
+def show_offers(ctx: click.Context, kind: str, *, serves: bool, as_json: bool) -> None:
+    """List every object of a kind with its options and their defaults; with `serves`, the fabrics it serves
+    too."""
+
+    rows, entries = [], []
+    for offer in registers(ctx)[kind].offers():
+        plugin = offer.registered
+        served = list(plugin.serves) or ["*"] if serves else []
+        requires = list(plugin.requires) if serves else []
+        options = ", ".join(f"{p.name}={_yaml(p.written(p.default))}" for p in plugin.parameters) or "-"
+        entries.append(
+            {
+                "name": offer.name,
+                **({"serves": served, "requires": requires} if serves else {}),
+                "options": {p.name: p.default for p in plugin.parameters},
+                "summary": plugin.summary,
+                "plugin": offer.holder,
+            }
+        )
+        fabrics = (
+            [", ".join(requires if requires and "*" in served else served).replace("*", "all")]
+            if serves
+            else []
+        )
+        rows.append((offer.name, *fabrics, options, plugin.summary))
+    if as_json:
+        print_json(PLURALS[kind], {PLURALS[kind]: entries})
+    else:
+        click.echo(table((kind, *(["fabrics"] if serves else []), "options", "summary"), rows))
+
+
+def _yaml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Columns of text to the left, of numbers to the right; on a terminal long cells wrap inside their
+    column."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
+    for i, title in enumerate(head):
+        numeric = bool(rows) and all(isinstance(row[i], int | float) for row in rows)
+        grid.add_column(title, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        grid.add_row(*(Text(str(cell)) for cell in row))
+    console = Console(width=None if sys.stdout.isatty() else 10_000, color_system=None, highlight=False)
+    with console.capture() as captured:
+        console.print(grid)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())

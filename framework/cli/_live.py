@@ -1,0 +1,156 @@
+"""The live view of a run: event lines and a progress bar, on stderr."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as ProgressBar
+
+from railweave.framework.model.events import (
+    FaultInjected,
+    HealthPublished,
+    IterationEnded,
+    Note,
+    PhaseStarted,
+    Progress,
+    RoutesChanged,
+    RunEvent,
+)
+
+NOTEWORTHY = 0.15
+"""Without -v a score is shown again once it has moved this far from what was last shown."""
+
+_STYLES: dict[type[RunEvent], str] = {
+    FaultInjected: "bold red",
+    RoutesChanged: "bold green",
+    HealthPublished: "yellow",
+    Note: "cyan",
+    PhaseStarted: "dim",
+}
+
+
+class Live:
+    """Shows the events of a run as they come: lines, and a progress bar on a terminal. Quiet shows nothing.
+
+    Use as a context manager; `emit` receives the events of `runner.run`. `lines=False` leaves the bar alone.
+    """
+
+    def __init__(
+        self,
+        iterations: int,
+        *,
+        quiet: bool,
+        verbose: bool,
+        lines: bool = True,
+        console: Console | None = None,
+    ) -> None:
+        self._console = console or Console(emoji=False, stderr=True, highlight=False, soft_wrap=True)
+        self._iterations, self._quiet, self._verbose, self._lines = iterations, quiet, verbose, lines
+        self._shown: dict[str, float] = {}
+        self._bar: ProgressBar | None = None
+        if not quiet and self._console.is_terminal:
+            self._bar = ProgressBar(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.fields[count]}"),
+                TimeElapsedColumn(),
+                console=self._console,
+                transient=True,
+                refresh_per_second=4,  # the emulation wants the processors
+            )
+            self._task = self._bar.add_task("starting", total=None, count="")
+
+    def __enter__(self) -> Self:
+        if self._bar:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def emit(self, event: RunEvent) -> None:
+        if self._quiet:
+            return
+        self._advance(event)
+        if not self._lines:
+            return
+        if isinstance(event, HealthPublished) and not self._verbose:
+            event = replace(event, changes=self._noteworthy(event.changes))
+        line = describe(event, self._iterations, verbose=self._verbose)
+        if line is None:
+            return
+        style = _STYLES.get(type(event))
+        if isinstance(event, IterationEnded) and event.wrong:
+            style = "bold red"
+        console = self._bar.console if self._bar else self._console
+        console.print(f"[{style}]{escape(line)}[/]" if style else escape(line))
+
+    def _noteworthy(self, changes: Mapping[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+        """The scores that are far from what was last shown of them, and from there to now."""
+        far = {}
+        for name, (old, new) in changes.items():
+            before = self._shown.setdefault(name, old)
+            if abs(new - before) >= NOTEWORTHY - 1e-9:
+                far[name] = (before, new)
+                self._shown[name] = new
+        return far
+
+    def _advance(self, event: RunEvent) -> None:
+        if not self._bar:
+            return
+        match event:
+            case PhaseStarted():
+                self._bar.update(self._task, description=escape(event.name))
+            case Progress():
+                self._show(event.iteration, event.done / max(event.total, 1))
+            case IterationEnded():
+                self._show(event.iteration + 1, 0.0)
+
+    def _show(self, done: int, share: float) -> None:
+        if self._bar:
+            self._bar.update(
+                self._task,
+                description="iterations",
+                total=self._iterations,
+                completed=done + share,
+                count=f"{min(done + (share > 0), self._iterations)}/{self._iterations}",
+            )
+
+
+def describe(event: RunEvent, iterations: int, *, verbose: bool = False) -> str | None:
+    """The line for an event; None for one that needs none."""
+    t_s = getattr(event, "t_s", None)
+    when = " " * 12 if t_s is None else f"{t_s:8.2f} s  "
+    match event:
+        case PhaseStarted():
+            text = f"  {event.text}" if event.text else ""
+            took = "" if event.seconds is None else f"  ({event.seconds:.2f} s)"
+            return f"{when}{event.name:<8}{text}{took}"
+        case IterationEnded():
+            number = f"{event.iteration + 1:>{len(str(iterations))}}/{iterations}"
+            wrong = f"  {event.wrong} WRONG" if event.wrong else ""
+            return f"{when}iteration {number}  {event.seconds:.3f} s{wrong}"
+        case FaultInjected():
+            return f"{when}fault     {event.text}"
+        case HealthPublished():
+            moved = ", ".join(f"{name} {old:.2f} -> {new:.2f}" for name, (old, new) in event.changes.items())
+            if not moved and not verbose:
+                return None
+            return f"{when}health    {moved or 'links only'}  (version {event.version})"
+        case RoutesChanged():
+            return (
+                f"{when}reroute   {event.pairs_changed} pairs, because {event.why}  (version {event.version})"
+            )
+        case Note():
+            return f"{when}note      {event.text}"
+        case _:
+            return None

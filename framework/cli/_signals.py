@@ -1,0 +1,40 @@
+"""SIGTERM and SIGHUP as an exception, so that a lab is taken down before the command ends."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class Terminated(BaseException):
+    """A signal asked the command to end. Not an Exception: nothing but the top may swallow it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+    @property
+    def name(self) -> str:
+        return signal.Signals(self.number).name
+
+
+def _raise(number: int, _: FrameType | None) -> None:
+    raise Terminated(number)
+
+
+@contextmanager
+def raised_signals() -> Iterator[None]:
+    """Within it, SIGTERM and SIGHUP raise Terminated in the main thread (Ctrl-C raises KeyboardInterrupt
+    anyway)."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, _raise) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

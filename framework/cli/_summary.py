@@ -1,0 +1,130 @@
+"""The end of a run, in words: times, scores, reroutes, the verdict, and where it all lies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import median
+
+from railweave.framework import units
+from railweave.framework.results.result import FaultFigures, Group, RunResult
+
+SHOWN_REROUTES = 8
+
+
+def report(result: RunResult, directory: Path) -> str:
+    """Everything below the nccl-tests table, ending in a newline. Times are emulated."""
+    lines = [
+        *_iterations(result),
+        *_limits(result),
+        *_scores(result),
+        *_happened(result),
+        _line(
+            "rules",
+            f"{result.controller.rules} by {result.controller.name} in {result.controller.install_s:.2f} s",
+        ),
+        _line("fidelity", result.fidelity.verdict),
+        *(_line("", f"- {reason}") for reason in result.fidelity.reasons),
+        _line("took", _timing(result)),
+        _line("written to", str(directory)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _line(name: str, text: str) -> str:
+    return f"{name:<11} {text}"
+
+
+def _iterations(result: RunResult) -> list[str]:
+    groups = result.iterations
+    faulty = bool(groups.during.iterations or groups.after.iterations)
+    lines = []
+    for name, group in (("before", groups.before), ("during", groups.during), ("after", groups.after)):
+        if group.iterations and group.median_us is not None:
+            label = f"{name} fault" if faulty else "iterations"
+            lines.append(_line(label if name != "during" else "in fault", _times(group)))
+    if faulty and groups.after.median_us and groups.before.median_us:
+        lines[-1] += f"; {groups.after.median_us / groups.before.median_us:.2f} times the healthy time"
+    return lines
+
+
+def _times(group: Group) -> str:
+    assert group.median_us is not None and group.min_us is not None and group.max_us is not None
+    n = len(group.iterations)
+    if n == 1:
+        return f"{units.time(group.median_us * 1e-6)} (iteration {group.iterations[0]})"
+    low, high = units.time(group.min_us * 1e-6), units.time(group.max_us * 1e-6)
+    return f"{units.time(group.median_us * 1e-6)} median of {n}, {low} to {high}"
+
+
+def _limits(result: RunResult) -> list[str]:
+    if len(result.summaries) > 1:  # the table has it by size
+        return []
+    healthy = [row for row in result.rows if row.iteration in result.iterations.before.iterations]
+    parts = []
+    for what, ratios in (
+        ("the physical limit", [r.ratio_to_bound for r in healthy if r.ratio_to_bound is not None]),
+        ("the algorithm's closed form", [r.ratio_to_model for r in healthy if r.ratio_to_model is not None]),
+    ):
+        if ratios:
+            parts.append(f"{median(ratios):.2f} of {what}")
+    return [_line("healthy", ", ".join(parts))] if parts else []
+
+
+def _scores(result: RunResult) -> list[str]:
+    if not result.health:
+        return []
+    by_kind: dict[str, list[str]] = {}
+    for name, score in result.health[-1].elements.items():
+        kind, _, which = name.partition(":")
+        by_kind.setdefault(kind, []).append(f"{which} {score:.2f}")
+    return [
+        _line(f"h {kind}s", _shortened(scores, "  "))
+        for kind, scores in sorted(by_kind.items(), reverse=True)
+    ]
+
+
+def _happened(result: RunResult) -> list[str]:
+    lines = []
+    for fault in result.faults:
+        when = f"{fault.t_s:.2f} s" if fault.t_s is not None else "never fired"
+        lines.append(
+            _line("fault", f"{when}: {fault.verb} {fault.target}, {fault.links} links{_response(fault)}")
+        )
+    shown = sorted(
+        sorted(result.reroutes, key=lambda r: -r.pairs_changed)[:SHOWN_REROUTES], key=lambda r: r.t_s
+    )
+    if len(shown) < len(result.reroutes):
+        lines.append(_line("reroutes", f"{len(result.reroutes)}, the largest were:"))
+    for reroute in shown:
+        lines.append(
+            _line("reroute", f"{reroute.t_s:.2f} s: {reroute.pairs_changed} pairs, because {reroute.why}")
+        )
+    return lines
+
+
+def _response(fault: FaultFigures) -> str:
+    """When a fault showed in the scores and when new routes answered it; or that it never did."""
+    if fault.t_s is None or fault.visible is False:
+        return ""
+    if fault.detected_s is None:
+        return "; never seen"
+    answer = "not answered" if fault.recovered_s is None else f"answered after {fault.recovered_s:.2f} s"
+    return f"; seen after {fault.detected_s:.2f} s, {answer}"
+
+
+def _timing(result: RunResult) -> str:
+    timing = result.timing
+    parts = [f"up {timing.bring_up_s:.1f} s", f"run {timing.run_s:.1f} s"]
+    if timing.tear_down_s is not None:
+        parts.append(f"down {timing.tear_down_s:.1f} s")
+    if result.memory_peak_mb is not None:
+        parts.append(f"{result.memory_peak_mb:.0f} MB at most")
+    if result.cpu_s:
+        parts.append("cpu " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in result.cpu_s.items()))
+    return "; ".join(parts)
+
+
+def _shortened(parts: list[str], between: str) -> str:
+    if len(parts) <= 16:
+        return between.join(parts)
+    return between.join(parts[:16]) + f"{between}and {len(parts) - 16} more"

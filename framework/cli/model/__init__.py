@@ -1,0 +1,99 @@
+"""`railweave model`: results of published formulas, without a lab."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from railweave.framework.cli._context import example, json_option, print_json, table, verbose_option
+from railweave.framework.cli.model._options import RATE, SIZE, TIME, value_option
+from railweave.framework.cli.model.rail_only import allgather, cost
+from railweave.framework.cli.model.training import iteration, traffic
+
+
+@click.group(
+    epilog=example("railweave model optree --nodes 1024 --wavelengths 64"),
+)
+def model() -> None:
+    """Evaluate the formulas of the papers that railweave implements: costs, bounds, iteration times, optical
+    schedules.
+
+    Nothing is brought up.
+    """
+
+
+@model.command(
+    "optree", epilog=example("railweave model optree --nodes 16 --wavelengths 2 --item 256K --json")
+)
+@value_option("--nodes", 16, int, "Nodes on the ring, 2 or more.")
+@value_option("--wavelengths", 2, int, "Wavelengths per direction.")
+@value_option("--item", "1M", SIZE, "Bytes that each node contributes.")
+@value_option("--rate", "40Gb/s", RATE, "Rate of one wavelength.")
+@value_option("--step-time", "25us", TIME, "Time of a step beyond its data: reconfiguration and conversion.")
+@json_option
+@verbose_option
+def optree(
+    nodes: int, wavelengths: int, item: int, rate: float, step_time: float, as_json: bool, verbose: bool
+) -> None:
+    """Compare OpTree at every depth with ring, neighbor-exchange, Wrht and one-stage all-gathers.
+
+    Steps by the formulas of the paper (Table I, Theorem 1) and their time (equation 3: one item a step), then
+    the schedule that `railweave run` carries out, in whole steps, with its item-times and the wavelengths in
+    use.
+    """
+    from railweave.framework import units
+    from railweave.framework.optical.closed_forms import optimal_depth
+    from railweave.framework.optical.comparison import compare
+    from railweave.framework.optical.optree import best_depth
+
+    rows = compare(nodes, wavelengths, item, rate, step_time)
+    best, scheduled = optimal_depth(nodes), best_depth(nodes, wavelengths)
+    if as_json:
+        ring = {
+            "nodes": nodes,
+            "wavelengths": wavelengths,
+            "item_bytes": item,
+            "rate_bps": rate,
+            "step_s": step_time,
+        }
+        depths = {"optimal_depth": best, "schedule_depth": scheduled}
+        print_json("model.optree", {**ring, **depths, "algorithms": [asdict(row) for row in rows]})
+        return
+    click.echo(
+        f"{nodes} nodes, {wavelengths} wavelengths per direction; items of {units.size(item)} at "
+        f"{units.rate(rate)}, {units.time(step_time)} a step\n"
+    )
+    head = (
+        "algorithm",
+        "depth",
+        "arity",
+        "steps",
+        "time",
+        "schedule",
+        "item-times",
+        "used",
+        "time of schedule",
+    )
+    cells = [
+        (
+            row.algorithm,
+            row.depth or "-",
+            row.arity or "-",
+            row.steps,
+            units.time(row.time_s),
+            row.schedule_steps,
+            row.item_times,
+            row.wavelengths,
+            units.time(row.schedule_s),
+        )
+        for row in rows
+    ]
+    click.echo(table(head, cells))
+    if nodes % 2:
+        click.echo("\nneighbor-exchange: needs an even number of nodes")
+    click.echo(f"\nbest depth by Theorem 2: {best}; depth of the schedule with the fewest steps: {scheduled}")
+
+
+for command in (iteration, cost, allgather, traffic):
+    model.add_command(command)

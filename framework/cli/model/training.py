@@ -1,0 +1,300 @@
+"""`railweave model iteration` and `railweave model traffic`: how long training a language model takes, what
+it sends."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from railweave.framework.cli._context import (
+    example,
+    json_option,
+    print_json,
+    registers,
+    table,
+    verbose_option,
+)
+from railweave.framework.cli.model._options import SIZE, gpu_options, refuse_others, value_option
+
+if TYPE_CHECKING:
+    from railweave.framework.training.iteration import Calibration
+
+model_option = value_option(
+    "--model name", "gpt-1t", str, "gpt-22b, gpt-175b, gpt-530b, gpt-1t, or megatron-18.4b to megatron-1008b."
+)
+FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command(
+    "iteration",
+    epilog=example(
+        "railweave model iteration --model gpt-1t --gpus 512 --domain 8 --batch 512 --gpu a100",
+        "railweave model iteration --published --gemm-factor 1.5 --attention 16 --domain-rate 600GB/s",
+    ),
+)
+@model_option
+@value_option("--gpus", 512, int, "N, GPUs in the cluster.")
+@value_option("--domain", 8, int, "K, GPUs in an HB domain.")
+@value_option("--batch", 512, int, "B, samples in an iteration.")
+@gpu_options("a100")
+@click.option("--tflops", type=float, help="Peak of a GPU in 10^12 operations a second. [that of --gpu]")
+@click.option("--memory", type=SIZE, help="Memory of a GPU; 0 is no limit. [that of --gpu]")
+@value_option("--state-bytes", 18.0, float, "Bytes of weights and optimiser state per parameter.")
+@click.option("--tp", type=int, help="Fix the degree of tensor parallelism.")
+@click.option("--pp", type=int, help="Fix the degree of pipeline parallelism.")
+@click.option("--dp", type=int, help="Fix the degree of data parallelism.")
+@click.option("--microbatch", type=int, help="Fix the number of samples in a microbatch.")
+@click.option("--interleave", type=int, help="Fix the number of model chunks per stage.")
+@value_option("--gemm-factor", 1.0, float, "Time of matrix products over their time at peak.")
+@value_option("--attention", 24.0, float, "Operations of attention over B l s^2 h; 16 without recomputation.")
+@value_option("--top", 5, click.IntRange(1), "How many strategies to show.")
+@click.option(
+    "--published",
+    is_flag=True,
+    help="Table 4 of the paper instead of a search; with --gemm-factor, --attention and --domain-rate.",
+)
+@json_option
+@verbose_option
+@click.pass_context
+def iteration(
+    ctx: click.Context,
+    name: str,
+    gpus: int,
+    domain: int,
+    batch: int,
+    gpu: str,
+    tflops: float | None,
+    domain_rate: float | None,
+    rail_rate: float | None,
+    memory: int | None,
+    state_bytes: float,
+    tp: int | None,
+    pp: int | None,
+    dp: int | None,
+    microbatch: int | None,
+    interleave: int | None,
+    gemm_factor: float,
+    attention: float,
+    top: int,
+    published: bool,
+    as_json: bool,
+    verbose: bool,
+) -> None:
+    """Find the fastest strategies to train a model on a cluster (equations 2 to 7 and 10).
+
+    Tries all degrees of tensor (t), pipeline (p) and data (d) parallelism, microbatches (b), chunks (v) and
+    shares of each degree inside the HB domain (th, ph, dh) that constraints 11 to 19 allow. Equal times:
+    smallest t, p, b.
+    """
+    from railweave.framework.training.clusters import Cluster, gpu_named
+    from railweave.framework.training.iteration import Calibration
+    from railweave.framework.training.models import hardware_utilisation, model_named
+    from railweave.framework.training.search import search
+    from railweave.framework.training.strategies import FixedDegrees
+    from railweave.framework.units import time
+
+    calibration = Calibration(gemm_factor, attention)
+    if published:
+        used = ("published", "gemm_factor", "attention", "domain_rate", "as_json", "verbose")
+        refuse_others(ctx, "--published", used)
+        _published(calibration, domain_rate, as_json)
+        return
+    preset = gpu_named(
+        gpu,
+        flops_per_s=None if tflops is None else tflops * 1e12,
+        domain_bps=domain_rate,
+        rail_bps=rail_rate,
+        memory_bytes=memory,
+    )
+    language_model, cluster = model_named(name), Cluster(gpus, domain, preset)
+    ranking = search(
+        language_model,
+        cluster,
+        batch,
+        fixed=FixedDegrees(tp, pp, dp, microbatch, interleave),
+        calibration=calibration,
+        state_bytes=state_bytes,
+        most=top,
+    )
+    rows = [
+        {
+            **asdict(one.strategy),
+            "microbatches": batch // (one.strategy.d * one.strategy.b),
+            **asdict(one.time),
+            "total_s": one.time.total_s,
+            "memory_bytes": one.memory_bytes,
+            "hardware_utilisation": hardware_utilisation(
+                language_model, batch, gpus, preset.flops_per_s, one.time.total_s
+            ),
+        }
+        for one in ranking.best
+    ]
+    if as_json:
+        document = {
+            "model": asdict(language_model) | {"parameters": language_model.parameters},
+            "cluster": asdict(cluster),
+            "batch": batch,
+            "calibration": asdict(calibration),
+            "tried": ranking.tried,
+            "fitting": ranking.fitting,
+            "strategies": rows,
+        }
+        print_json("model.iteration", document)
+        return
+    click.echo(
+        f"{name}: {language_model.parameters / 1e9:.4g} billion parameters on {gpus} {gpu} in HB domains of "
+        f"{domain}, batch {batch}\n{ranking.tried} strategies, {ranking.fitting} fit into memory; the "
+        "fastest:\n"
+    )
+    degrees = ("t", "p", "d", "b", "v", "th", "ph", "dh")
+    cells = [
+        (
+            *(row[degree] for degree in degrees),
+            time(row["total_s"]),
+            time(row["bubble_compute_s"] + row["bubble_network_s"]),
+            *(time(row[f"{term}_s"]) for term in ("steady_compute", "steady_network", "sync")),
+            f"{row['memory_bytes'] / 1e9:.1f} GB",
+            f"{100 * row['hardware_utilisation']:.1f} %",
+        )
+        for row in rows
+    ]
+    click.echo(table((*degrees, "time", "bubble", "compute", "network", "sync", "memory", "HFU"), cells))
+
+
+def _published(calibration: Calibration, domain_bps: float | None, as_json: bool) -> None:
+    """Table 4: measured elsewhere, computed in the paper, and computed here."""
+    from railweave.framework.training.clusters import gpu_named
+    from railweave.framework.training.models import MODELS, hardware_utilisation
+    from railweave.framework.training.published import TABLE_4
+
+    gpu = gpu_named("a100", domain_bps=domain_bps)
+    rows = [
+        {
+            **asdict(case),
+            "here_s": case.time(calibration, gpu).total_s,
+            "measured_hfu": hardware_utilisation(
+                MODELS[case.model], case.batch, case.gpus, gpu.flops_per_s, case.measured_s
+            ),
+        }
+        for case in TABLE_4
+    ]
+    if as_json:
+        print_json("model.iteration.published", {"calibration": asdict(calibration), "cases": rows})
+        return
+    columns = ("model", "gpus", "batch", "t", "p", "b", "v")
+    cells = [
+        (
+            *(row[column] for column in columns),
+            f"{row['measured_s']:.2f}",
+            f"{100 * row['measured_hfu']:.2f} %",
+            f"{row['computed_s']:.2f}",
+            f"{row['here_s']:.3f}",
+        )
+        for row in rows
+    ]
+    click.echo(table((*columns, "measured s", "HFU", "paper's s", "here s"), cells))
+
+
+@click.command(
+    "traffic",
+    epilog=example(
+        "railweave model traffic --model gpt-1t --tp 8 --pp 8 --dp 4 --domains 32 --svg traffic.svg"
+    ),
+)
+@model_option
+@value_option("--tp", 8, int, "Degree of tensor parallelism.")
+@value_option("--pp", 8, int, "Degree of pipeline parallelism.")
+@value_option("--dp", 4, int, "Degree of data parallelism.")
+@value_option("--microbatch", 1, int, "Samples in a microbatch.")
+@value_option("--interleave", 1, int, "Model chunks per pipeline stage.")
+@value_option("--batch", 512, int, "Samples in an iteration.")
+@value_option("--domains", 32, int, "HB domains of the fabric.")
+@value_option("--rails", 8, int, "Rails of the fabric, and GPUs in a domain.")
+@click.option("--svg", type=FILE, help="Write the heatmap to this file.")
+@click.option("--png", type=FILE, help="Write the heatmap to this file, without text.")
+@click.option("--matrix", type=FILE, help="Write the matrix of bytes to this file, as CSV.")
+@json_option
+@verbose_option
+@click.pass_context
+def traffic(
+    ctx: click.Context,
+    name: str,
+    tp: int,
+    pp: int,
+    dp: int,
+    microbatch: int,
+    interleave: int,
+    batch: int,
+    domains: int,
+    rails: int,
+    svg: Path | None,
+    png: Path | None,
+    matrix: Path | None,
+    as_json: bool,
+    verbose: bool,
+) -> None:
+    """Compute which GPU sends how much to which in one iteration of PTD-P training on a rail fabric.
+
+    Tensor parallelism stays inside an HB domain, pipeline and data parallelism join GPUs of equal rank. On a
+    fabric with fewer GPUs than the job has ranks, groups are smaller and each GPU still sends what it sends
+    in the whole job.
+    """
+    import numpy as np
+
+    from railweave.framework.errors import ExperimentError
+    from railweave.framework.experiment.plan import build_fabric
+    from railweave.framework.training.heatmap import heatmap_png, heatmap_svg
+    from railweave.framework.training.models import model_named
+    from railweave.framework.training.placement import place, scaled_degrees
+    from railweave.framework.training.traffic_matrix import traffic as traffic_of
+    from railweave.framework.training.volumes import job_of_batch
+
+    job = job_of_batch(model_named(name), tp, pp, dp, microbatch, interleave, batch)
+    fabric = build_fabric("rail-only", {"domains": domains, "rails": rails}, {}, registers(ctx))
+    placed = place(fabric, *scaled_degrees(fabric, tp, pp, dp), interleave)
+    sent = traffic_of(job, placed)
+    matrix_bytes = sent.matrix() if svg or png or matrix else np.zeros((1, 1))
+    caption = f"tensor {placed.t}, pipeline {placed.p}, data {placed.d}, {job.m} microbatches: " + ", ".join(
+        f"{kind} {100 * share:.3g} %" for kind, share in sent.shares.items()
+    )
+    try:
+        if svg:
+            svg.write_text(heatmap_svg(matrix_bytes, rails, f"PTD-P traffic of {name}", caption))
+        if png:
+            png.write_bytes(heatmap_png(matrix_bytes, rails))
+        if matrix:
+            np.savetxt(matrix, matrix_bytes, "%.0f", ",")
+    except OSError as error:
+        raise ExperimentError(f"{error.filename} cannot be written: {error.strerror}.") from error
+    busiest = float(sent.sent.max())
+    if as_json:
+        document = {
+            "model": name,
+            "asked": {"tp": tp, "pp": pp, "dp": dp},
+            "placed": {"tp": placed.t, "pp": placed.p, "dp": placed.d},
+            "microbatches": job.m,
+            "domains": domains,
+            "rails": rails,
+            "shares": dict(sent.shares),
+            "total_bytes": sent.total_bytes,
+            "busiest_gpu_bytes": busiest,
+            "silent_pairs": sent.silent_pairs,
+        }
+        print_json("model.traffic", document)
+        return
+    if (placed.t, placed.p, placed.d) != (tp, pp, dp):
+        click.echo(f"{tp * pp * dp} ranks on {fabric.n_gpus} GPUs: groups are made smaller")
+    click.echo(f"{name} on {domains} HB domains of {rails}: {caption}\n")
+    between = {"tp": "in a domain", "pp": "on a rail, or in a domain", "dp": "on a rail, or in a domain"}
+    rows = [
+        (kind, f"{share * sent.total_bytes:.4g}", f"{100 * share:.3f} %", between[kind])
+        for kind, share in sent.shares.items()
+    ]
+    click.echo(table(("kind", "bytes", "share", "between GPUs"), rows))
+    click.echo(
+        f"\nthe busiest GPU sends {busiest:.4g} bytes; {100 * sent.silent_pairs:.2f} % of all pairs exchange "
+        "nothing"
+    )

@@ -1,0 +1,40 @@
+"""`railweave schema`: JSON schemas of the files that a run reads and writes."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from railweave.framework.cli._context import example, registers, verbose_option
+
+
+@click.command(
+    short_help="Print the JSON schema of experiment files or results.",
+    epilog=example("railweave schema experiment > experiment.schema.json"),
+)
+@click.argument("document", type=click.Choice(["experiment", "result"]))
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "markdown"]),
+    default="json",
+    show_default=True,
+    help="markdown, of experiment alone: the page docs/experiment.md.",
+)
+@verbose_option
+@click.pass_context
+def schema(ctx: click.Context, document: str, form: str, verbose: bool) -> None:
+    """Print the JSON schema of experiment files, with the options of every installed plugin, or of
+    results."""
+    if document == "result":
+        from railweave.framework.results.result import json_schema
+
+        click.echo(json.dumps(json_schema(), indent=1))
+        return
+    from railweave.framework.experiment import reference
+
+    if form == "markdown":
+        click.echo(reference.markdown(), nl=False)
+    else:
+        click.echo(json.dumps(reference.json_schema(registers(ctx)), indent=1))

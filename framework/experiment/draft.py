@@ -1,0 +1,234 @@
+"""An experiment checked whole: every problem is collected, and a plan comes of it only when there is none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from railweave.framework.errors import FaultError, RailweaveError
+from railweave.framework.experiment.fault_targets import find_link
+from railweave.framework.experiment.faults import ResolvedFault, parse, resolve, steps
+from railweave.framework.experiment.plugin_calls import check_collective, configured, fabric_of, schedule_of
+from railweave.framework.experiment.reading import experiment, options_of
+from railweave.framework.experiment.run_plan import Plan
+from railweave.framework.experiment.schema import KEYS, KINDS, Choice
+from railweave.framework.experiment.settings import Key, Settings
+from railweave.framework.health.monitor import scores_of
+from railweave.framework.health.smoothing import LinkTracker
+from railweave.framework.hookspecs import Collective, Report, Router
+from railweave.framework.model import Fabric, PacketFormat, Schedule
+from railweave.framework.model.capabilities import why_unserved
+from railweave.framework.parameters import Value
+from railweave.framework.registry import Registers
+from railweave.framework.routing.reroute import first_routes
+
+PAIR_BYTES = 200
+"""Memory of a pair's first routes while they are made and checked; measured with 2,048 GPUs."""
+
+_T = TypeVar("_T")
+
+
+class Draft:
+    """An experiment while it is checked: everything wrong is reported in `settings`."""
+
+    def __init__(self, settings: Settings, registers: Registers) -> None:
+        self.settings, self._registers = settings, registers
+        self._unreadable = {p.key[0] for p in settings.problems if p.key}
+        self._request, self._broken = experiment(settings)
+        self._choices: dict[str, Choice] = {}
+
+    def routed_plan(self) -> Plan:
+        """The plan, once its router has given first routes that hold."""
+        plan = self.plan()
+        name, health = plan.experiment.router.name, plan.experiment.health
+        self._guarded(self._name_key("router"), lambda: first_routes(plan.fabric, plan.router, name, health))
+        traffic, schedule, seed = plan.experiment.traffic.name, plan.schedules[0], plan.experiment.seed
+        key: Key = ("workload" if plan.experiment.workload else "collective",)
+        self._guarded(
+            key, check_collective, traffic, plan.collective, plan.fabric, schedule, plan.packet, seed
+        )
+        links = LinkTracker.start(plan.fabric).links
+        self._guarded(("estimator",), scores_of, plan.estimator, plan.fabric, links, plan.packet)
+        self.settings.check()
+        return plan
+
+    def plan(self) -> Plan:
+        """The plan. Raises ExperimentError that lists everything wrong."""
+        request, settings = self._request, self.settings
+        traffic, other = ("workload", "collective") if request.workload else ("collective", "workload")
+        if request.oracle and not request.feedback:
+            settings.report(
+                ("oracle",), "gives the router scores that it ignores without feedback. Give one."
+            )
+        if request.workload and "collective" in settings.value:
+            settings.report(
+                ("workload",), "takes the place of a collective, and there is one too. Keep one of them."
+            )
+        topology, fabric = self.topology()
+        plugins = {kind: self.plugin(kind, fabric) for kind in KINDS if kind not in ("topology", other)}
+        width = np.dtype(request.dtype).itemsize
+        odd = next((size for size in request.sizes if size % width), None)
+        if odd is not None and not self._broken & {"size", "dtype"}:
+            settings.report(
+                ("size",), f"{odd} bytes are not whole elements of {request.dtype} ({width} bytes each)."
+            )
+        faults = self.faults(fabric, request.iterations * len(request.sizes))
+        pcap, reports = self._captured(fabric), self._reports()
+        schedules: list[Schedule | None] = []
+        if fabric is not None:
+            self._check_room(fabric)
+        if fabric is not None and not settings.problems:
+            schedules = [self._schedule(traffic, plugins[traffic], fabric, size) for size in request.sizes]
+        settings.check()
+        assert fabric is not None
+        return Plan(
+            experiment=request.model_copy(update={**self._choices, "faults": tuple(f.text for f in faults)}),
+            topology=topology,
+            topology_params=cast(Mapping[str, Value], self._choices["topology"].options),
+            fabric=fabric,
+            router=plugins["router"],
+            collective=plugins[traffic],
+            estimator=plugins["estimator"],
+            controller=plugins["controller"],
+            transport=plugins["transport"],
+            engine=plugins["engine"],
+            schedules=tuple(schedule for schedule in schedules if schedule is not None),
+            packet=PacketFormat(request.path_mtu),
+            faults=faults,
+            pcap_links=pcap,
+            reports=reports,
+            notes=tuple(settings.notes),
+        )
+
+    def _check_room(self, fabric: Fabric) -> None:
+        """Refuse a fabric whose routes of all pairs would not fit into this machine's memory."""
+        pairs = fabric.n_gpus * (fabric.n_gpus - 1)
+        needed, there = pairs * PAIR_BYTES, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if needed > there:
+            self.settings.report(
+                ("topology",),
+                f"{fabric.n_gpus} GPUs are {pairs:.3g} pairs, whose routes take about {needed / 1e9:.3g} GB; "
+                f"this machine has {there / 1e9:.3g} GB. Choose a smaller fabric.",
+            )
+
+    def topology(self) -> tuple[Any, Fabric | None]:
+        """The topology plugin and the fabric it builds."""
+        topology = self.plugin("topology", None)
+        if topology is None or "topology" in self._unreadable:
+            return topology, None
+        choice = self._choices["topology"]
+        return topology, self._guarded(("topology",), fabric_of, choice.name, topology, choice.options)
+
+    def plugin(self, kind: str, fabric: Fabric | None) -> Any:
+        """The chosen plugin with its options; a router or collective must serve the fabric."""
+        if kind in self._broken:
+            return None
+        choice = self._choice(kind, fabric)
+        try:
+            registered = self._registers[kind][choice.name]
+        except RailweaveError as error:
+            self.settings.report(self._name_key(kind), str(error))
+            return None
+        owner = f"{kind} {choice.name}"
+        options = options_of(self.settings, (kind,), owner, choice.options, registered.parameters)
+        if options is None:
+            return None
+        plugin = self._guarded((kind,), configured, kind, choice.name, registered, options)
+        if plugin is not None:
+            self._choices[kind] = Choice(name=choice.name, options=options)
+            if fabric is not None and kind in ("router", "collective", "workload"):
+                self.must_serve(kind, choice.name, cast(Router, plugin), fabric)
+        return plugin
+
+    def chosen(self, kind: str) -> str:
+        """The name of the plugin that `plugin` gave."""
+        return self._choices[kind].name if kind in self._choices else ""
+
+    def _choice(self, kind: str, fabric: Fabric | None) -> Choice:
+        """The choice of a plugin; where there is none, the first of the defaults that serves the fabric."""
+        choice: Choice = getattr(self._request, kind)
+        if fabric is None or kind in self.settings.value or not KEYS[kind].otherwise:
+            return choice
+        offered = self._registers[kind]
+        names = (choice.name, *KEYS[kind].otherwise)
+        served_by = [n for n in names if n in offered and not why_unserved(offered[n], fabric)]
+        return Choice(name=served_by[0]) if served_by else choice
+
+    def must_serve(self, kind: str, name: str, plugin: Router | Collective, fabric: Fabric) -> None:
+        """Report a router or collective that does not serve the fabric, with those that do."""
+        if why := why_unserved(plugin, fabric):
+            others = [n for n, p in self._registers[kind].items() if not why_unserved(p, fabric)]
+            self.settings.report(
+                self._name_key(kind),
+                f"{kind} {name} does not serve this {fabric.kind}: {why}. "
+                f"For {fabric.kind} there is: {', '.join(others) or 'none'}.",
+            )
+
+    def faults(self, fabric: Fabric | None, iterations: int) -> tuple[ResolvedFault, ...]:
+        """The faults of a run of `iterations`; without the default one where it does not fit."""
+        if fabric is None or "faults" in self._broken:
+            return ()
+        request, notes = self._request, self.settings.notes
+        named = "faults" in self.settings.value
+        if len(request.sizes) > 1 and not named:
+            notes.append("no fault in this run: it sweeps over sizes; give one with --fault if you want it")
+            return ()
+        resolved: list[ResolvedFault] = []
+        for i, text in enumerate(request.faults):
+            try:
+                fault = parse(text)
+                if (fault.at_iteration or 0) >= iterations and "iterations" not in self._broken:
+                    raise FaultError(
+                        f"{text!r}: iteration {fault.at_iteration} never comes; there are {iterations}, "
+                        f"0 to {iterations - 1}. Raise iterations or let it fire earlier."
+                    )
+                # a stored experiment holds the steps of a fault next to it
+                made = [s for s in steps(fault) if s is fault or s.text not in request.faults]
+                resolved += [resolve(step, fabric) for step in made]
+            except RailweaveError as error:
+                if named:
+                    self.settings.report(("faults", i), str(error))
+                else:
+                    notes.append(f"no fault in this run; the default does not fit it: {error}")
+        return tuple(resolved)
+
+    def _captured(self, fabric: Fabric | None) -> tuple[int, ...]:
+        """The links whose packets are captured."""
+        names = () if fabric is None or "pcap" in self._broken else self._request.pcap
+        links = [self._guarded(("pcap", i), find_link, fabric, name) for i, name in enumerate(names)]
+        return tuple(link for link in links if link is not None)
+
+    def _schedule(self, kind: str, plugin: Collective, fabric: Fabric, size: int) -> Schedule | None:
+        ranks, dtype, redop = range(fabric.n_gpus), self._request.dtype, self._request.redop
+        name = self.chosen(kind)
+        return self._guarded((kind,), schedule_of, name, plugin, fabric, ranks, size, dtype, redop)
+
+    def _reports(self) -> dict[str, Report]:
+        """Every registered report, with its options."""
+        made: dict[str, Report] = {}
+        chosen, registered = self._request.reports, self._registers["report"]
+        for name in (*registered, *(name for name in chosen if name not in registered)):
+            plugin = self._guarded(("reports", name), registered.__getitem__, name)
+            if plugin is None:
+                continue
+            options = options_of(
+                self.settings, ("reports", name), f"report {name}", chosen.get(name, {}), plugin.parameters
+            )
+            report = self._guarded(("reports", name), configured, "report", name, plugin, options or {})
+            if report is not None:
+                made[name] = report
+        return made
+
+    def _guarded(self, key: Key, make: Callable[..., _T], *arguments: Any) -> _T | None:
+        """What `make` gives, or None with its refusal reported."""
+        try:
+            return make(*arguments)
+        except RailweaveError as error:
+            self.settings.report(key, str(error), error)
+        return None
+
+    def _name_key(self, kind: str) -> Key:
+        return (kind, "name") if self.settings.is_set(kind, "name") else (kind,)

@@ -1,0 +1,173 @@
+"""Calls plugins before a run: what they raise or answer wrongly is refused with plugin, file and line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from railweave.framework.errors import FabricError, PluginError, blaming, defined_at
+from railweave.framework.hookspecs import Collective, Topology
+from railweave.framework.model import Fabric, PacketFormat, Schedule
+from railweave.framework.model.arrays import Bool, Int32, Int64
+from railweave.framework.parameters import Value
+
+DATA, OUTPUT = 0, 1
+MOST_BYTES = 1 << 28
+"""All ranks' inputs together, at most, of a collective that is tried before a run."""
+
+
+def configured(kind: str, name: str, registered: Any, options: Mapping[str, Value]) -> Any:
+    """The object to use with these options. Raises PluginError where `configured` fails or gives None."""
+    with blaming(f"{kind} {name}: configured"):
+        made = registered.configured(options)
+    if made is None:
+        raise PluginError(f"{kind} {name}: configured() at {defined_at(registered.configured)} returns None.")
+    return made
+
+
+def fabric_of(name: str, topology: Topology, params: Mapping[str, Value]) -> Fabric:
+    """The fabric of a topology, with its `axis_names` and, if `lossless`, that trait.
+
+    Raises PluginError where `build` fails or gives something else, and what `build` refuses on purpose.
+    """
+    with blaming(f"topology {name}: build"):
+        fabric = topology.build(params)
+    if not isinstance(fabric, Fabric):
+        raise PluginError(
+            f"topology {name}: build() at {defined_at(topology.build)} returns {_kind_of(fabric)}, not a "
+            "Fabric. FabricBuilder makes one."
+        )
+    axes = fabric.groups[0].shape
+    if topology.axis_names and len(topology.axis_names) < len(axes):
+        raise FabricError(f"topology {name}: {len(axes)} axes, but axis_names {topology.axis_names}.")
+    traits = {*fabric.traits, "lossless"} if topology.lossless else fabric.traits
+    return replace(fabric, axis_names=tuple(topology.axis_names)[: len(axes)], traits=tuple(sorted(traits)))
+
+
+def schedule_of(
+    name: str, collective: Collective, fabric: Fabric, ranks: Sequence[int], size: int, dtype: str, redop: str
+) -> Schedule:
+    """The schedule of a collective or workload. Raises PluginError where it fails or does not fit."""
+    with blaming(f"collective {name}: schedule"):
+        schedule = collective.schedule(fabric, ranks, size, dtype, redop)
+    place = f"collective {name}: schedule() at {defined_at(collective.schedule)}"
+    if not isinstance(schedule, Schedule):
+        raise PluginError(f"{place} returns {_kind_of(schedule)}, not a Schedule.")
+    if (schedule.n_ranks, schedule.dtype, schedule.redop) != (len(ranks), dtype, redop):
+        raise PluginError(
+            f"{place} returns a schedule of {schedule.n_ranks} ranks, {schedule.dtype}, {schedule.redop}; "
+            f"asked for {len(ranks)}, {dtype}, {redop}."
+        )
+    if (alone := np.flatnonzero(schedule.src == schedule.dst)).size:
+        raise PluginError(
+            f"{place}: transfer {alone[0]} goes from rank {schedule.src[alone[0]]} to itself. "
+            "Leave it out; a rank's own data needs no packet."
+        )
+    return schedule
+
+
+def check_collective(
+    name: str, collective: Collective, fabric: Fabric, schedule: Schedule, packet: PacketFormat, seed: int
+) -> None:
+    """Call every other method once. Raises PluginError for what fails, and for inputs or expected results so
+    short that wrong data would go unseen. Buffers above `MOST_BYTES` are not filled."""
+    for method, arguments in (
+        ("busbw_factor", (schedule.n_ranks,)),
+        ("closed_form_s", (fabric, schedule, packet)),
+    ):
+        with blaming(f"collective {name}: {method}"):
+            value = getattr(collective, method)(*arguments)
+        number = isinstance(value, int | float | np.number) and isfinite(value) and value >= 0
+        if not (number or (value is None and method == "closed_form_s")):
+            place = defined_at(getattr(collective, method))
+            raise PluginError(
+                f"collective {name}: {method}() at {place} returns {value!r}, not a number of 0 or more."
+            )
+    if schedule.n_transfers and schedule.n_ranks * schedule.buffer_bytes <= MOST_BYTES:
+        CheckedData(name, collective, schedule).inputs(seed)
+
+
+class CheckedData:
+    """The inputs and expected results of a collective over one schedule. All methods raise PluginError for
+    what the collective's own methods raise, and for arrays so short that wrong data would go unseen."""
+
+    def __init__(self, name: str, collective: Collective, schedule: Schedule) -> None:
+        self._name, self._collective, self._schedule = name, collective, schedule
+        self._results_checked = False
+        first = np.diff(schedule.after_start) == 0
+        into_data = (schedule.dst_buffer == DATA) & (schedule.reduce > 0)
+        self._used = np.maximum(
+            _ends(schedule, schedule.dst, schedule.dst_offset, into_data),
+            _ends(schedule, schedule.src, schedule.src_offset, (schedule.src_buffer == DATA) & first),
+        )
+        result = OUTPUT if (schedule.dst_buffer == OUTPUT).any() else DATA
+        sender = np.repeat(schedule.src, np.diff(schedule.after_start))
+        stays = np.ones(schedule.n_transfers, bool)
+        passed_on = schedule.after[sender == schedule.dst[schedule.after]]
+        stays[passed_on] = False  # it is no result yet
+        self._received = _ends(
+            schedule, schedule.dst, schedule.dst_offset, stays & (schedule.dst_buffer == result)
+        )
+        if collective.same_result_everywhere:
+            self._received[:] = self._received.max(initial=0)
+
+    def inputs(self, seed: int) -> list[NDArray[Any]]:
+        """What every rank holds before an iteration. The first time, the results expected are checked as
+        well."""
+        with blaming(f"collective {self._name}: inputs"):
+            inputs = self._collective.inputs(self._schedule, seed)
+        place = f"collective {self._name}: inputs() at {defined_at(self._collective.inputs)}"
+        if not isinstance(inputs, Sequence) or len(inputs) != self._schedule.n_ranks:
+            kind = f"{len(inputs)} arrays" if isinstance(inputs, Sequence) else _kind_of(inputs)
+            raise PluginError(f"{place} returns {kind}, not a list of {self._schedule.n_ranks} arrays.")
+        for rank, array in enumerate(inputs):
+            _check_array(place, rank, array, self._schedule, int(self._used[rank]), "sends or combines")
+        inputs = list(inputs)
+        if not self._results_checked:
+            for _ in self.results(inputs):
+                pass
+            self._results_checked = True
+        return inputs
+
+    def results(self, inputs: Sequence[NDArray[Any]]) -> Iterator[NDArray[Any]]:
+        """What every rank must hold after an iteration on `inputs`, in rank order; computed once if it is the
+        same for all."""
+        place = f"collective {self._name}: expected() at {defined_at(self._collective.expected)}"
+        for rank in range(self._schedule.n_ranks):
+            if rank == 0 or not self._collective.same_result_everywhere:
+                with blaming(f"collective {self._name}: expected of rank {rank}"):
+                    result = self._collective.expected(self._schedule, inputs, rank)
+                _check_array(place, rank, result, self._schedule, int(self._received[rank]), "receives")
+            yield result
+
+
+def _ends(schedule: Schedule, rank: Int32, offset: Int64, counted: Bool) -> Int64:
+    """(n_ranks,): how far into its buffer each rank's counted transfers reach, in bytes."""
+    reach = np.zeros(schedule.n_ranks, np.int64)
+    np.maximum.at(reach, rank[counted], (offset + schedule.size)[counted])
+    return reach
+
+
+def _check_array(place: str, rank: int, array: object, schedule: Schedule, least: int, why: str) -> None:
+    if not isinstance(array, np.ndarray) or array.dtype != np.dtype(schedule.dtype):
+        kind = f"an array of {array.dtype}" if isinstance(array, np.ndarray) else _kind_of(array)
+        raise PluginError(f"{place} returns {kind} for rank {rank}, not an array of {schedule.dtype}.")
+    if array.ndim != 1:
+        raise PluginError(
+            f"{place} returns an array {array.shape} for rank {rank}, not one of one dimension."
+        )
+    if not least <= array.nbytes <= schedule.buffer_bytes:
+        raise PluginError(
+            f"{place} returns {array.size} elements ({array.nbytes} bytes) for rank {rank}, which {why} "
+            f"{least} bytes of its buffer of {schedule.buffer_bytes}: wrong data would go unseen. "
+            "Cover all of them."
+        )
+
+
+def _kind_of(registered: object) -> str:
+    return "nothing" if registered is None else f"a {type(registered).__name__}"

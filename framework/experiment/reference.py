@@ -1,0 +1,185 @@
+"""What is declared of the experiment's keys, as docs/experiment.md and as a JSON schema for editors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from railweave.framework.experiment.faults import VERBS
+from railweave.framework.experiment.schema import DEFAULTS, KEYS, KINDS, Choice, Key
+from railweave.framework.experiment.sizes import spoken
+from railweave.framework.health.options import PARAMETERS as HEALTH_PARAMETERS
+from railweave.framework.parameters import Parameter, Unit
+from railweave.framework.registry import Registers
+
+_PATTERNS: dict[Unit, str] = {
+    "bytes": r"^\d+ *[KMGkmg]?$",
+    "rate": r"^[0-9.eE+-]+ *([kmgtKMGT]?[bB]/s|[kmgt]?bit)?$",
+    "time": r"^[0-9.eE+-]+ *(ns|us|ms|s|min)?$",
+    "ratio": r"^[0-9.eE+-]+ *%?$",
+    "factor": r"^[0-9.eE+-]+$",
+}
+_SWEEP = r"^\d+[KMGkmg]?:\d+[KMGkmg]?:(x\d+|\+\d+[KMGkmg]?)$"
+
+_INTRODUCTION = """# The experiment file
+
+<!-- Generated: railweave schema experiment --format markdown > docs/experiment.md -->
+
+`railweave run experiment.yaml` carries out what a file says. Every key is optional, and an empty file is the
+main job of `railweave run`. Every key is also an option of the command and a keyword of `railweave.run` in
+Python; an option wins over the file. Everything wrong is reported at once, with line and column, before
+anything starts.
+
+    # yaml-language-server: $schema=experiment.schema.json
+    topology: {name: torus, shape: 4x4, link_rate: 200Gb/s}
+    collective: ring-all-reduce
+    size: 64K:1M:x2
+    iterations: 6
+    faults:
+      - at=iter:2 degrade link:g0.0->g0.1 to=50%
+      - at=iter:4 restore link:g0.0->g0.1
+    health: {dwell: 1s}
+
+The first line makes editors complete and check the file, once `railweave schema experiment >
+experiment.schema.json` has written the schema of the plugins that are installed.
+
+Sizes are binary (64K, 1M, 2G); rates are 400Gb/s in bits or 50GB/s in bytes; times 25us, 1.5s, 2min; shares
+0.2 or 20%. A plugin is a name, or a mapping of `name` and its options; `railweave topo list` and `railweave
+plugins` list what there is. Times are emulated.
+"""
+_FAULTS = """
+A fault reads `at=TIME|iter:N[+TIME] VERB OBJECT [key=value ...]`: it fires at a time of the run, or before
+iteration N, or TIME after its beginning. Iterations, rails and everything else count from 0.
+"""
+_OBJECTS = """
+Objects: `gpu:1.2` (all its links), `nic:1.2` (its rail cable), `rail:1`, `domain:0`, `spine:0`, `switch:r1`
+(links of that node, or its process), `ocs:X:0,0`, `link:A->B` (that direction; a carrier is of both),
+`controller`. With `way`, out are the packets that leave the object. A killed controller is started again at
+once; a switch, with all of its shard, after `back`, or never, and then the run fails.
+"""
+
+
+def default_text(name: str) -> str:
+    """The default of a key as a person writes it; empty where there is none."""
+    default, otherwise = DEFAULTS[name], KEYS[name].otherwise
+    if isinstance(default, Choice):
+        names = ", ".join((default.name, *otherwise))
+        return f"the first of {names} that serves the fabric" if otherwise else default.name
+    if KEYS[name].shape == "size":
+        return str(spoken(default))
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, tuple):
+        return ", ".join(default)
+    return "" if default is None or KEYS[name].shape in ("section", "reports") else str(default)
+
+
+def markdown() -> str:
+    """docs/experiment.md: the keys, the numbers of the health loop, and faults."""
+    keys = [
+        (
+            f"`{name}`",
+            _expects(name, key),
+            f"`{default}`" if (default := default_text(name)) else "",
+            key.help,
+        )
+        for name, key in KEYS.items()
+    ]
+    verbs = [
+        (
+            f"`{verb}`",
+            ", ".join("`switch:NAME`" if o == "switch" else f"`{o}`" for o in entry.objects) or "links",
+            ", ".join(f"`{p.name}={p.written(p.default)}`" for p in (*entry.parameters, *entry.options)),
+            entry.summary,
+        )
+        for verb, entry in VERBS.items()
+    ]
+    parts = [_INTRODUCTION, "\n## Keys\n\n", _table(("key", "value", "default", "meaning"), keys)]
+    parts += ["\n## health\n\n", _parameters(HEALTH_PARAMETERS), "\n## faults\n", _FAULTS, "\n"]
+    parts += [_table(("verb", "objects", "options", "does"), verbs), _OBJECTS]
+    return "".join(parts)
+
+
+def json_schema(registers: Registers) -> dict[str, object]:
+    """JSON schema (draft 2020-12) of the experiment file with the plugins that are installed."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "railweave experiment",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            name: {"description": key.help, **_schema_of(name, key, registers)}
+            for name, key in (*KEYS.items(), ("fault", KEYS["faults"]))
+        },
+    }
+
+
+def _schema_of(name: str, key: Key, registers: Registers) -> dict[str, object]:
+    match key.shape:
+        case "plugin":
+            return {"anyOf": [{"type": "string"}, *_plugins(name, registers)]}
+        case "texts":
+            return {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+        case "section":
+            return _object(HEALTH_PARAMETERS)
+        case "reports":
+            offers = registers["report"].offers()
+            options = {offer.name: _object(offer.registered.parameters) for offer in offers}
+            return {"type": "object", "additionalProperties": False, "properties": options}
+    value = parameter_schema(key.parameter(name, DEFAULTS[name]))
+    return {"anyOf": [value, {"type": "string", "pattern": _SWEEP}]} if key.shape == "size" else value
+
+
+def _plugins(kind: str, registers: Registers) -> Iterable[dict[str, object]]:
+    for offer in registers[kind].offers():
+        schema = _object(
+            offer.registered.parameters,
+            {"name": {"const": offer.name, "description": offer.registered.summary}},
+        )
+        yield schema if offer.name == KINDS[kind] else {**schema, "required": ["name"]}
+
+
+def _object(parameters: Iterable[Parameter], more: dict[str, object] | None = None) -> dict[str, object]:
+    properties = {p.name: {"description": p.help, **parameter_schema(p)} for p in parameters}
+    return {"type": "object", "additionalProperties": False, "properties": {**(more or {}), **properties}}
+
+
+def parameter_schema(parameter: Parameter) -> dict[str, object]:
+    """What `Parameter.parse` takes, as JSON schema."""
+    if parameter.choices:
+        return {"enum": [*parameter.choices, *(int(c) for c in parameter.choices if c.isdecimal())]}
+    if parameter.unit == "bool":
+        return {"enum": [True, False, "yes", "no", "on", "off"]}
+    if parameter.unit == "text":
+        return {"type": "string"}
+    limits = {"minimum": parameter.minimum, "maximum": parameter.maximum}
+    number: dict[str, object] = {
+        "type": "integer" if parameter.unit in ("count", "bytes") else "number",
+        **{name: limit for name, limit in limits.items() if limit is not None},
+    }
+    either = [number]
+    if parameter.unit in _PATTERNS:
+        either.append({"type": "string", "pattern": _PATTERNS[parameter.unit]})
+    if parameter.word:
+        either.append({"const": parameter.word})
+    return {"anyOf": either} if len(either) > 1 else number
+
+
+def _expects(name: str, key: Key) -> str:
+    match key.shape:
+        case "plugin":
+            return "a name, or a mapping of name and options"
+        case "texts":
+            return "a text, or a list of texts" + (f"; or {key.word}" if key.word else "")
+        case "section" | "reports":
+            return "a mapping"
+    return key.parameter(name, DEFAULTS[name]).expects + ("; or a sweep" if key.shape == "size" else "")
+
+
+def _parameters(parameters: Iterable[Parameter]) -> str:
+    rows = [(f"`{p.name}`", p.expects, f"`{p.written(p.default)}`", p.help) for p in parameters]
+    return _table(("key", "value", "default", "meaning"), rows)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -1,0 +1,88 @@
+"""The plan of a run: everything that is decided before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import yaml
+
+from railweave.framework.experiment.faults import ResolvedFault
+from railweave.framework.experiment.schema import KINDS, Experiment
+from railweave.framework.experiment.sizes import spoken
+from railweave.framework.health.options import PARAMETERS as HEALTH_PARAMETERS
+from railweave.framework.hookspecs import (
+    Collective,
+    Controller,
+    Engine,
+    Estimator,
+    Report,
+    Router,
+    Topology,
+    Transport,
+)
+from railweave.framework.model import Fabric, PacketFormat, Schedule
+from railweave.framework.parameters import Parameter, Value
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything decided before a run starts. `fabric` has declared rates; plugins carry their options.
+
+    `collective`: what the GPUs do, also when it is a workload. `schedules`: one for each size, ascending.
+    """
+
+    experiment: Experiment
+    topology: Topology
+    topology_params: Mapping[str, Value]
+    fabric: Fabric
+    router: Router
+    collective: Collective
+    estimator: Estimator
+    controller: Controller
+    transport: Transport
+    engine: Engine
+    schedules: tuple[Schedule, ...]
+    packet: PacketFormat
+    faults: tuple[ResolvedFault, ...]
+    pcap_links: tuple[int, ...]
+    notes: tuple[str, ...] = ()
+    reports: Mapping[str, Report] = field(default_factory=dict)
+
+    @property
+    def schedule(self) -> Schedule:
+        """That of the largest size."""
+        return self.schedules[-1]
+
+    @property
+    def iterations(self) -> int:
+        """Of all sizes together."""
+        return self.experiment.iterations * len(self.schedules)
+
+    def schedule_of(self, iteration: int) -> Schedule:
+        """The schedule that iteration 0..iterations-1 carries out: one size after the other."""
+        return self.schedules[iteration // self.experiment.iterations]
+
+    def document(self) -> dict[str, object]:
+        """The resolved experiment as plain data in base units; `from_document` makes this plan of it."""
+        return self.experiment.document()
+
+    def yaml(self) -> str:
+        """The resolved experiment as a file a person reads, and `railweave run` runs again."""
+        document = self.document()
+        for kind in (kind for kind in KINDS if kind in document):
+            plugin = self.collective if kind == "workload" else getattr(self, kind)
+            document[kind] = _readable(document[kind], plugin.parameters)
+        document["health"] = _readable(document["health"], HEALTH_PARAMETERS)
+        document["size"] = spoken(self.experiment.size)
+        return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+
+    def at_scale(self, rate_scale: float) -> Plan:
+        """The same plan with the rate scale that another run chose, so that times can be compared."""
+        return replace(self, experiment=self.experiment.model_copy(update={"rate_scale": rate_scale}))
+
+
+def _readable(section: object, parameters: tuple[Parameter, ...]) -> dict[str, object]:
+    units = {p.name: p for p in parameters}
+    assert isinstance(section, dict)
+    return {k: units[k].written(v) if k in units else v for k, v in section.items()}

@@ -1,0 +1,201 @@
+"""The keys of the experiment file, each declared once: type, unit, default, limits, help.
+
+Options of the command (`cli/_options.py`), messages, docs/experiment.md and the JSON schema for editors
+(`reference.py`) are all read off `KEYS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from railweave.framework.experiment.sizes import SIZE, parse_sizes
+from railweave.framework.health.options import HealthOptions
+from railweave.framework.parameters import Parameter, Unit
+
+DEFAULT_FAULT = "at=iter:4 degrade rail:1 to=20%"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What is declared of a key besides name, type and default.
+
+    `shape`: one value of a unit; a size or a sweep of sizes; a plugin, by name or with its options; texts,
+    one or a list; the section of numbers `health`; the options of `reports`, by name. `otherwise`: plugins
+    taken in place of the default, the first that serves the fabric. `word`: accepted besides values of the
+    unit.
+    """
+
+    help: str
+    unit: Unit = "text"
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+    word: str = ""
+    metavar: str = ""
+    shape: Literal["value", "size", "plugin", "texts", "section", "reports"] = "value"
+    otherwise: tuple[str, ...] = ()
+
+    def parameter(self, name: str, default: Any) -> Parameter:
+        return Parameter(
+            name, default, self.unit, self.help, self.minimum, self.maximum, self.choices, self.word
+        )
+
+
+def _plugin(help_text: str, otherwise: tuple[str, ...] = ()) -> Key:
+    return Key(help_text, metavar="NAME", shape="plugin", otherwise=otherwise)
+
+
+class Choice(BaseModel):
+    """A plugin and its options; complete and parsed once a plan holds it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str
+    options: Mapping[str, object] = Field(default_factory=dict)
+
+
+class Experiment(BaseModel):
+    """Every key of the experiment file, in base units: bytes, seconds (emulated), shares 0..1.
+
+    `size`: bytes, or a sweep of sizes as text. `faults`: texts as framework/experiment/faults.py reads them.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    topology: Annotated[Choice, _plugin("Fabric; see `railweave topo list`.")] = Choice(name="rail-only")
+    router: Annotated[
+        Choice, _plugin("Decides the paths; see `railweave routers`.", otherwise=("dor", "shortest"))
+    ] = Choice(name="hscore")
+    collective: Annotated[
+        Choice,
+        _plugin(
+            "Operation that the GPUs carry out; see `railweave plugins`.",
+            otherwise=("multi-ring-all-reduce", "ring-all-reduce"),
+        ),
+    ] = Choice(name="all-reduce")
+    workload: Annotated[
+        Choice | None, _plugin("Messages of an application in place of a collective: ptdp, chakra:DIR.")
+    ] = None
+    size: Annotated[
+        int | str,
+        Key(SIZE.help, SIZE.unit, minimum=SIZE.minimum, shape="size"),
+    ] = int(SIZE.default)
+    dtype: Annotated[
+        str, Key("Type of the elements.", choices=("float32", "float16", "int32", "int8"), metavar="TYPE")
+    ] = "float32"
+    redop: Annotated[
+        str, Key("Operation of a reduction.", choices=("sum", "prod", "max", "min"), metavar="OP")
+    ] = "sum"
+    iterations: Annotated[
+        int,
+        Key("How often the collective runs, at each size.", "count", minimum=1, maximum=100_000, metavar="N"),
+    ] = 12
+    faults: Annotated[
+        tuple[str, ...],
+        Key(
+            "Fault to inject: at=TIME|iter:N VERB OBJECT [key=value ...], or none. May be given several "
+            "times.",
+            metavar="FAULT",
+            word="none",
+            shape="texts",
+        ),
+    ] = (DEFAULT_FAULT,)
+    feedback: Annotated[bool, Key("Measured health changes the routes.", "bool")] = True
+    oracle: Annotated[
+        bool, Key("The router gets the ground truth of the faults in place of measured health.", "bool")
+    ] = False
+    health: Annotated[HealthOptions, Key("Numbers of the health loop, below.", shape="section")] = (
+        HealthOptions()
+    )
+    estimator: Annotated[Choice, _plugin("Turns measurements into h-scores.")] = Choice(name="delay")
+    measure: Annotated[
+        str,
+        Key(
+            "Where the health of links is measured.", choices=("queue", "counters", "probe"), metavar="SOURCE"
+        ),
+    ] = "queue"
+    controller: Annotated[Choice, _plugin("OpenFlow controller.")] = Choice(name="ryu")
+    transport: Annotated[Choice, _plugin("Sends and acknowledges the packets.")] = Choice(name="rocev2")
+    engine: Annotated[Choice, _plugin("Carries the packets.")] = Choice(name="emulation")
+    rate_scale: Annotated[
+        float | Literal["auto"],
+        Key(
+            "Emulated rate over declared rate; auto: as much as this machine carries.",
+            "factor",
+            minimum=1e-12,
+            maximum=1000,
+            word="auto",
+            metavar="SCALE",
+        ),
+    ] = "auto"
+    path_mtu: Annotated[
+        int,
+        Key(
+            "Payload of a full packet, in bytes.",
+            choices=("256", "512", "1024", "2048", "4096"),
+            metavar="BYTES",
+        ),
+    ] = 4096
+    timeout: Annotated[
+        float | Literal["auto"],
+        Key("Longest time of one iteration.", "time", minimum=0.001, word="auto"),
+    ] = "auto"
+    pcap: Annotated[
+        tuple[str, ...],
+        Key(
+            "Link (FROM->TO) to capture as pcapng. May be given several times.", metavar="LINK", shape="texts"
+        ),
+    ] = ()
+    reports: Annotated[
+        Mapping[str, Mapping[str, object]],
+        Key("Options of reports, by the name of the report; every report is written.", shape="reports"),
+    ] = Field(default_factory=dict)
+    seed: Annotated[
+        int, Key("Seed of everything drawn at random.", "count", minimum=0, maximum=10**9, metavar="N")
+    ] = 1
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Every size that is run, `iterations` times each, ascending."""
+        return parse_sizes(self.size)
+
+    @property
+    def traffic(self) -> Choice:
+        """The workload if there is one, else the collective."""
+        return self.workload or self.collective
+
+    def document(self) -> dict[str, object]:
+        """Plain data that reads back as this experiment: base units, every option spelt out."""
+        document: dict[str, object] = {}
+        for key in KEYS:
+            value = getattr(self, key)
+            if key == ("collective" if self.workload else "workload"):
+                continue
+            if isinstance(value, Choice):
+                value = {"name": value.name, **value.options}
+            elif isinstance(value, HealthOptions):
+                value = value.document()
+            elif isinstance(value, Mapping):
+                value = {name: dict(options) for name, options in value.items()}
+            document[key] = list(value) if isinstance(value, tuple) else value
+        return document
+
+
+KEYS: Mapping[str, Key] = {
+    name: next(m for m in field.metadata if isinstance(m, Key))
+    for name, field in Experiment.model_fields.items()
+}
+"""Every key of the file, in its order."""
+DEFAULTS: Mapping[str, Any] = {
+    name: field.get_default(call_default_factory=True) for name, field in Experiment.model_fields.items()
+}
+PARAMETERS: Mapping[str, Parameter] = {
+    name: key.parameter(name, DEFAULTS[name]) for name, key in KEYS.items() if key.shape == "value"
+}
+KINDS: Mapping[str, str] = {
+    name: DEFAULTS[name].name if DEFAULTS[name] else "" for name, key in KEYS.items() if key.shape == "plugin"
+}
+"""Keys that choose a plugin, and the plugin chosen by default; a workload takes the collective's place."""

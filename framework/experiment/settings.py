@@ -1,0 +1,117 @@
+"""The settings of an experiment and where each came from, so that everything wrong is reported at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from railweave.framework.errors import ExperimentError
+
+Key = tuple[str | int, ...]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A place in a file; both count from 1."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An error at `key`; `mark` where the file itself is wrong there."""
+
+    key: Key
+    message: str
+    mark: Mark | None = None
+
+
+@dataclass(slots=True)
+class Settings:
+    """The mapping of a file with the command's options laid over it.
+
+    `marks`: the place of every key and list entry of the file. `labels` names the option that set a key;
+    `notes` tells what a person should know though nothing is wrong. What cannot be read is a problem and no
+    part of `value`, so that nothing else reports it.
+    """
+
+    source: str
+    value: dict[str, object] = field(default_factory=dict)
+    marks: dict[Key, Mark] = field(default_factory=dict)
+    labels: dict[Key, str] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    cause: BaseException | None = None
+
+    def report(self, key: Key, message: str, cause: BaseException | None = None) -> None:
+        self.problems.append(Problem(key, message))
+        self.cause = self.cause or cause
+
+    def is_set(self, *key: str | int) -> bool:
+        """Whether the file or an option sets this key."""
+        return key in self.marks or key in self.labels
+
+    def override(self, key: Key, value: object, label: str) -> None:
+        """Set one key; sections that the file lacks are made."""
+        section: dict[str, object] = self.value
+        for depth, name in enumerate(key[:-1], 1):
+            inner = section.setdefault(str(name), {})
+            if not isinstance(inner, dict):
+                self.labels[key] = label
+                self.report(key, f"{'.'.join(map(str, key[:depth]))} has no parts to set; it is {inner!r}.")
+                return
+            section = inner
+        self._forget(key)
+        section[str(key[-1])] = value
+        self.labels[key] = label
+
+    def drop(self, key: Key) -> None:
+        """Remove a key and everything reported about it."""
+        section: object = self.value
+        for name in key[:-1]:
+            section = section.get(str(name)) if isinstance(section, dict) else None
+        if isinstance(section, dict):
+            section.pop(str(key[-1]), None)
+        self._forget(key)
+
+    def _forget(self, key: Key) -> None:
+        self.problems = [p for p in self.problems if p.key[: len(key)] != key]
+        for places in (self.marks, self.labels):
+            for known in [k for k in places if k[: len(key)] == key]:
+                del places[known]
+
+    def check(self) -> None:
+        """Raise one ExperimentError that lists every problem, in the order of the file."""
+        if not self.problems:
+            return
+        lines = [self._line(p) for p in sorted(self.problems, key=self._order)]
+        unique = list(dict.fromkeys(lines))
+        if len(unique) == 1:
+            raise ExperimentError(unique[0]) from self.cause
+        raise ExperimentError("\n".join([f"{len(unique)} errors:", *unique])) from self.cause
+
+    def _order(self, problem: Problem) -> tuple[int, int]:
+        mark = self._mark(problem)
+        return (mark.line, mark.column) if mark else (0, 0)
+
+    def _line(self, problem: Problem) -> str:
+        label = self._nearest(self.labels, problem.key)
+        if label is not None and problem.mark is None:
+            return f"{label}: {problem.message}"
+        place = f"{self.source}:{mark.line}:{mark.column}: " if (mark := self._mark(problem)) else ""
+        name = ".".join(map(str, problem.key))
+        return f"{place}{name}: {problem.message}" if name else f"{place}{problem.message}"
+
+    def _mark(self, problem: Problem) -> Mark | None:
+        return problem.mark or self._nearest(self.marks, problem.key)
+
+    @staticmethod
+    def _nearest(places: Mapping[Key, _T], key: Key) -> _T | None:
+        while key:
+            if key in places:
+                return places[key]
+            key = key[:-1]
+        return None

@@ -1,0 +1,126 @@
+"""Where the keys of an experiment come from: a file, the options of a command, the keywords of a script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from pathlib import Path
+
+from railweave.framework.errors import did_you_mean
+from railweave.framework.experiment.schema import KEYS, KINDS
+from railweave.framework.experiment.settings import Key, Settings
+from railweave.framework.experiment.yaml_reader import read
+from railweave.framework.hookspecs import Configurable
+from railweave.framework.registry import Registers
+
+
+def from_file(
+    path: Path | None, overrides: Mapping[str, object] | None = None, labels: Mapping[str, str] | None = None
+) -> Settings:
+    """The file's mapping, or an empty one, with `overrides` (dotted keys) laid over it; see `lay_over`.
+
+    Raises ExperimentError when the file cannot be read at all.
+    """
+    settings = read(path) if path else Settings("the options", {})
+    _one_spelling(settings)
+    lay_over(settings, overrides or {}, labels or {})
+    return settings
+
+
+def from_mapping(document: Mapping[str, object], source: str) -> Settings:
+    """The settings of plain data, such as a plan's document."""
+    settings = Settings(source, deepcopy(dict(document)))
+    _one_spelling(settings)
+    return settings
+
+
+def lay_over(settings: Settings, overrides: Mapping[str, object], labels: Mapping[str, str]) -> None:
+    """Set dotted keys, sections before what is in them; `labels` names the options they came by,
+    for messages."""
+    for key in sorted(overrides, key=lambda k: k.count(".")):
+        path = ("faults",) if key == "fault" else tuple(key.split("."))
+        _override(settings, path, overrides[key], labels.get(key, f"--set {key}"))
+
+
+def lay_over_keys(settings: Settings, keys: Mapping[str, object], registers: Registers) -> dict[str, object]:
+    """Set the keys of a script; messages call each as it was written. Returns what stands for a plugin and is
+    no name: objects such as a Fabric.
+
+    `keys`: those of the experiment file, nested or dotted, and parameters of plugins by their own names; None
+    stands for a key that is not there. A parameter belongs to the chosen plugin that declares it (topology
+    first), else to the kind of plugin that has one which declares it; a key of that name goes first. A name
+    that nothing declares, and a key that is set twice, are reported.
+    """
+    objects = {kind: keys[kind] for kind in KINDS if not isinstance(keys.get(kind), str | Mapping | None)}
+    overrides: dict[str, object] = {}
+    labels: dict[str, str] = {}
+    for name, value in keys.items():
+        if value is None or name in objects:
+            continue
+        plain = "faults" if name == "fault" else name
+        if isinstance(value, Mapping) and (plain in KINDS or plain in ("health", "reports")):
+            parts = {plain if k == "name" else f"{plain}.{k}": v for k, v in value.items()}
+        elif plain in KEYS or "." in name:
+            parts = {plain: value}
+        elif kind := _kind_of(name, {**settings.value, **keys}, registers):
+            parts = {f"{kind}.{name}": value}
+        else:
+            known = [*KEYS, *(n for kind in KINDS for p in registers[kind].values() for n in _parameters(p))]
+            _report(settings, name, f"there is no such key or parameter.{did_you_mean(name, known)}")
+            continue
+        for key, part in parts.items():
+            if key in overrides:
+                _report(settings, key, f"is set twice, by {labels[key]} and {name}. Keep one of them.")
+            overrides[key], labels[key] = part, key if isinstance(value, Mapping) else name
+    lay_over(settings, overrides, labels)
+    return objects
+
+
+def _report(settings: Settings, name: str, message: str) -> None:
+    settings.labels[(name,)] = name
+    settings.report((name,), message)
+
+
+def _kind_of(name: str, keys: Mapping[str, object], registers: Registers) -> str:
+    """The kind of plugin whose parameter `name` is; empty where there is none."""
+    for kind, default in KINDS.items():
+        choice = keys.get(kind) or default
+        plugin = choice.get("name", default) if isinstance(choice, Mapping) else choice
+        plugin = str(plugin).partition(":")[0]
+        if plugin in registers[kind] and name in _parameters(registers[kind][plugin]):
+            return kind
+    offering = (k for k in KINDS if any(name in _parameters(p) for p in registers[k].values()))
+    return next(offering, "")
+
+
+def _parameters(plugin: Configurable) -> list[str]:
+    return [parameter.name for parameter in plugin.parameters]
+
+
+def _one_spelling(settings: Settings) -> None:
+    """`fault:` (as the option is called) is `faults:`, and a bare plugin name is a mapping."""
+    if "fault" in settings.value and "faults" not in settings.value:
+        settings.value["faults"] = settings.value.pop("fault")
+        moved = {k: mark for k, mark in settings.marks.items() if k[0] == "fault"}
+        settings.marks.update({("faults", *k[1:]): mark for k, mark in moved.items()})
+    for kind in KINDS:
+        if isinstance(settings.value.get(kind), str):
+            settings.value[kind] = {"name": settings.value[kind]}
+
+
+def _override(settings: Settings, key: Key, value: object, label: str) -> None:
+    """Set one key; another plugin drops the options that the file has for the one it replaces."""
+    if len(key) == 1 and key[0] in KINDS:
+        kind = str(key[0])
+        section = settings.value.get(kind)
+        if not isinstance(section, dict):
+            settings.drop(key)
+        else:
+            before = section.get("name", KINDS[kind])
+            if set(section) - {"name"} and before != value:
+                settings.notes.append(
+                    f"{label} {value}: options of {kind} {before} in {settings.source} are ignored."
+                )
+                settings.drop(key)
+        key = (kind, "name")
+    settings.override(key, value, label)

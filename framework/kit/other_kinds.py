@@ -1,0 +1,224 @@
+"""The checks of topologies, collectives and workloads, estimators, reports and observers."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from railweave.framework.errors import (
+    ExperimentError,
+    FabricError,
+    InputError,
+    PluginError,
+    RailweaveError,
+    UnsupportedFabricError,
+)
+from railweave.framework.experiment.plugin_calls import check_collective, schedule_of
+from railweave.framework.experiment.schema import Experiment
+from railweave.framework.health.monitor import scores_of
+from railweave.framework.hookspecs import Hooks, LinkState
+from railweave.framework.kit.execution import wrong_elements
+from railweave.framework.kit.failures import scored
+from railweave.framework.kit.report import Outcome, Violation
+from railweave.framework.kit.samples import Sample, built, examples, serves
+from railweave.framework.kit.subject import Subject
+from railweave.framework.model import (
+    Fabric,
+    IterationResult,
+    Measurement,
+    PacketFormat,
+    PathBatch,
+    RouteTable,
+)
+from railweave.framework.registry import Registers
+from railweave.framework.runs.observers import Observers, write_reports
+
+SIZES = (4096, (1 << 16) + 64)
+MOST_RANKS = 64
+MOST_TRANSFERS = 20_000
+SEEDS = (1, 2)
+
+
+def topology(
+    subject: Subject, registers: Registers, samples: list[Sample], unbuilt: list[Violation]
+) -> tuple[Outcome, ...]:
+    """Its examples can be built, are equal when built again, and leave no GPU without a link."""
+    own = [s for s in samples if s.topology == subject.name]
+    wrong = [v for v in unbuilt if v.fabric.split(" (")[0] == subject.name]
+    small = [s.name for s in own if s.small]
+    if not small and not wrong:
+        wrong.append(
+            Violation("", "no example has 256 GPUs or fewer, so no plugin can be tried on it: add one")
+        )
+    different = [
+        Violation(s.name, "built again it differs: build() must be pure")
+        for s in own
+        if built(registers, s.topology, s.options).fabric != s.fabric
+    ]
+    lonely = [
+        Violation(s.name, f"{s.fabric.node_name(gpu)} has no link")
+        for s in own
+        for gpu in np.setdiff1d(np.arange(s.fabric.n_gpus), s.fabric.link_src[s.fabric.usable]).tolist()[:1]
+    ]
+    return (
+        Outcome.of("examples", wrong, ", ".join(small)),
+        Outcome.of("pure", different, "equal when built again"),
+        Outcome.of("joined", lonely, "every GPU has a link"),
+    )
+
+
+def collective(subject: Subject, samples: list[Sample]) -> tuple[Outcome, ...]:
+    """Its schedules, inputs and results fit together, and carried out in memory give the expected results."""
+    wrong, different, tried = list[Violation](), list[Violation](), list[str]()
+    for sample in samples:
+        fabric, ranks = sample.fabric, range(sample.fabric.n_gpus)
+        if len(ranks) > MOST_RANKS or not serves(subject.registered, fabric):
+            continue
+        try:
+            for size in SIZES:
+                one = subject.made()
+                schedule = schedule_of(subject.name, one, fabric, ranks, size, "float32", "sum")
+                check_collective(subject.name, one, fabric, schedule, PacketFormat(), SEEDS[0])
+                if (
+                    schedule_of(subject.name, subject.made(), fabric, ranks, size, "float32", "sum")
+                    != schedule
+                ):
+                    different.append(
+                        Violation(sample.name, f"asked again for {size} bytes, its schedule differs")
+                    )
+                if schedule.n_transfers > MOST_TRANSFERS:
+                    continue
+                for seed in SEEDS:
+                    if count := wrong_elements(one, schedule, seed):
+                        why = (
+                            f"{count} elements wrong for {size} bytes, transfers in the order of seed {seed}"
+                        )
+                        wrong.append(Violation(sample.name, why))
+        except (UnsupportedFabricError, FabricError, ExperimentError):
+            continue  # refused on purpose: an odd number of GPUs, for instance
+        except RailweaveError as error:
+            wrong.append(Violation(sample.name, str(error)))
+            continue
+        tried.append(sample.name)
+    if not tried and not wrong:
+        wrong.append(Violation("", "it serves no example of any installed topology"))
+    return (
+        Outcome.of(
+            "schedules and results", wrong, f"every element right on {len(tried)} fabrics, in two orders"
+        ),
+        Outcome.of("pure", different, "equal when asked again"),
+    )
+
+
+def estimator(subject: Subject, samples: list[Sample]) -> tuple[Outcome, ...]:
+    """Scores of 0..1 for every link, also without evidence; equal for equal input; 1 for idle links."""
+    wrong, different = list[Violation](), list[Violation]()
+    small = [s for s in samples if s.small]
+    for sample in small:
+        for what, state in _states(sample.fabric):
+            where, before = f"{sample.name}, {what}", deepcopy(state)
+            try:
+                first = scores_of(subject.made(), sample.fabric, state, PacketFormat())
+                again = scores_of(subject.made(), sample.fabric, state, PacketFormat())
+            except RailweaveError as error:
+                wrong.append(Violation(where, str(error)))
+                break
+            if what == "idle" and (first < 1).any():
+                link = sample.fabric.link_name(int(np.argmin(first)))
+                wrong.append(
+                    Violation(where, f"link {link} scores {first.min():g}: an idle healthy link is 1")
+                )
+            same = all(
+                np.array_equal(a, b, equal_nan=True)
+                for a, b in zip(_arrays(state), _arrays(before), strict=True)
+            )
+            if not (same and np.array_equal(first, again)):
+                different.append(Violation(where, "asked again it differs, or it changes its input"))
+    return (
+        Outcome.of("scores", wrong, f"0..1 on {len(small)} fabrics, idle, busy and without evidence"),
+        Outcome.of("pure", different, "equal when asked again"),
+    )
+
+
+def _states(fabric: Fabric) -> list[tuple[str, LinkState]]:
+    n, rng = fabric.n_links, np.random.default_rng(SEEDS[0])
+    nothing, up = np.full(n, np.nan), np.ones(n, bool)
+    busy = LinkState(
+        rng.uniform(0, 1e6, n), rng.uniform(0, 1, n), fabric.capacity_bps * rng.uniform(0.01, 1.0, n),
+        rng.uniform(1e-6, 1.0, n), rng.random(n) > 0.1,
+    )  # fmt: skip
+    return [("idle", LinkState(np.zeros(n), np.zeros(n), nothing, nothing, up)), ("busy", busy)]
+
+
+def _arrays(state: LinkState) -> tuple[Any, ...]:
+    return (state.queue_bytes, state.loss, state.service_bps, state.probe_s, state.up)
+
+
+def report(subject: Subject, run: Path | None) -> tuple[Outcome, ...]:
+    """Writes from a finished run into an empty directory."""
+    if run is None:
+        return (Outcome("writes", "skipped", "give --run DIR, the directory of a finished run"),)
+    try:
+        result = json.loads((run / "result.json").read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"--run {run}: {error}. Give the directory of a finished run.") from error
+    notes = list[str]()
+    with tempfile.TemporaryDirectory(prefix="railweave-kit-") as directory:
+        write_reports({subject.name: subject.made()}, result, directory, notes.append)
+        files = sorted(p.name for p in Path(directory).iterdir())
+    wrong = [Violation("", note) for note in notes if note.startswith(f"report {subject.name} fails")]
+    return (Outcome.of("writes", wrong, ", ".join(files) or "nothing for this run"),)
+
+
+def observing(name: str, registers: Registers) -> str:
+    """The holder `mine (package)` of the plugin `mine` if it has on_* hooks; else empty."""
+    observers = (
+        plugin for hook in vars(Hooks) if hook.startswith("on_") for plugin, _ in registers.callers(hook)
+    )
+    return next((plugin for plugin in observers if name in (plugin, plugin.split(" (")[0])), "")
+
+
+def observer(name: str, registers: Registers) -> tuple[Outcome, ...]:
+    """Every hook of the plugin is called with what a small run would give it."""
+    holder = observing(name, registers)
+    if not holder:
+        raise PluginError(f"no plugin {name!r} has on_* hooks; see `railweave plugins`. Install it first.")
+    fabric = examples(registers)[0][0].fabric
+    n, health = fabric.n_links, scored(fabric, SEEDS[0])
+    zero, nothing, up = np.zeros(n), np.full(n, np.nan), np.ones(n, bool)
+    pairs, experiment = np.array([[0, 1]]), Experiment().document()
+
+    def unreachable(src: Any, dst: Any) -> PathBatch:
+        return PathBatch.single(src, dst, np.full((len(src), 1), -1), reachable=np.zeros(len(src), bool))
+
+    calls: dict[str, dict[str, Any]] = {
+        "on_run_start": {"experiment": experiment, "directory": None},
+        "on_fabric_up": {"fabric": fabric, "endpoints": ()},
+        "on_health": {
+            "health": health,
+            "measurement": Measurement(1.0, 0.025, zero, zero, zero, zero, nothing, nothing, up),
+        },
+        "on_reroute": {
+            "table": RouteTable("check", 1, fabric.n_gpus, unreachable), "pairs": pairs, "pairs_changed": 1,
+            "why": "rail:1 1.00 -> 0.20", "t_s": 1.0,
+        },
+        "on_iteration": {"result": IterationResult(0, 1.0, 0, 8, 0, 0, 4096, (1.0,), 0.1, 0.0), "t_s": 1.0},
+        "on_run_end": {"result": {"experiment": experiment, "rows": [], "iterations": []}, "directory": None},
+    }  # fmt: skip
+    outcomes = []
+    for hook, arguments in calls.items():
+        if holder not in [plugin for plugin, _ in registers.callers(hook)]:
+            continue
+        notes = list[str]()
+        observers, began = Observers(registers, notes.append, slow_s=np.inf), time.perf_counter()
+        observers.fire(hook, only=holder, **arguments)
+        took_ms = 1e3 * (time.perf_counter() - began)
+        wrong = [Violation("", note) for note in notes if note.startswith(f"observer {holder}")]
+        outcomes.append(Outcome.of(hook, wrong, f"{took_ms:.2f} ms"))
+    return tuple(outcomes)

@@ -1,0 +1,244 @@
+"""What the emulation supplies to a run (runs/parts.py): switches, shaped links, the wall clock."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from railweave.framework.errors import LabError, RailweaveError
+from railweave.framework.experiment.faults import ResolvedFault
+from railweave.framework.experiment.plan import Plan
+from railweave.framework.lab.faults.injector import Injector
+from railweave.framework.lab.measuring.measurements import LabMeasurements
+from railweave.framework.lab.measuring.queue_telemetry import open_telemetry
+from railweave.framework.lab.measuring.sources import open_source
+from railweave.framework.lab.memory import total_pss_bytes
+from railweave.framework.lab.switching.borrowed_sockets import closing_together
+from railweave.framework.lab.switching.calibration import (
+    Capacity,
+    auto_scale,
+    busiest_phase_hops,
+    calibrate,
+    trial,
+)
+from railweave.framework.lab.switching.controller_link import ControllerLink
+from railweave.framework.lab.switching.emulation import Emulation, cpu_seconds
+from railweave.framework.lab.transport_link import TransportLink
+from railweave.framework.lab.wall_clock import WallClock
+from railweave.framework.model import Fabric, Schedule
+from railweave.framework.model.events import RunEvent
+from railweave.framework.model.findings import EngineFacts
+from railweave.framework.processes.event_loop import Watch
+from railweave.framework.processes.programs import run, tool
+from railweave.framework.registry import Registers
+from railweave.framework.routing.reroute import RouteControl
+from railweave.framework.runs.parts import EngineParts
+from railweave.framework.runs.recorder import Recorder
+from railweave.framework.runs.session import Session
+
+BRING_UP_WITHIN_S = 60.0
+CAPTURE_LOG = "/run/railweave/capture.log"
+
+
+class EmulatedRun:
+    """Runs one plan on Mininet and Open vSwitch, in this process's namespaces (runs/parts.py: RunEngine).
+
+    `capacity`: what the switches can carry, None where the experiment gives the rate scale. All waiting is in
+    `watch`.
+    """
+
+    def __init__(
+        self, plan: Plan, registers: Registers, recorder: Recorder, watch: Watch, clock: WallClock
+    ) -> None:
+        self._plan, self._registers, self._recorder, self.clock = plan, registers, recorder, clock
+        self.watch = watch
+        self.lab = Emulation(
+            plan.fabric, plan.experiment.path_mtu, str(plan.experiment.engine.options["datapath"])
+        )
+        self.traffic = TransportLink(plan, watch, recorder.emit)
+        self.injector = Injector(self.lab, watch, self._controller_pid, self._daemon_ended, recorder.note)
+        self.capacity: Capacity | None = None
+        self.link: ControllerLink | None = None
+        self._rules, self._install_s, self._memory_peak_bytes = 0, 0.0, 0
+        self._cpu_before: dict[str, float] = {}
+
+    # -- bring-up --------------------------------------------------------------------------------------
+    def bring_up(self, control: RouteControl) -> EngineParts:
+        began, plan = time.monotonic(), self._plan
+        Path("/run/railweave").mkdir()
+        listeners = self.lab.open_namespaces()
+        # their imports take longest, so they start first and the fabric is built meanwhile
+        link = self.link = ControllerLink(
+            plan.fabric, plan.controller, self.watch, intent=lambda: control.rules,
+            drain_s=lambda: self.measurements.drain_s(), note=self._recorder.note,
+            agreement=self._recorder.agreement,
+        )  # fmt: skip
+        link.start(listeners)
+        self.traffic.start(self.lab.endpoints())
+        self.lab.build()
+        for shard in self.lab.shards:
+            for name, pid in shard.pids.items():
+                self.watch.ending(pid, self._daemon_ended(shard.index, name))
+        self.until(lambda: link.up, "the controller to start")
+        self.until(lambda: len(link.switches_up) == plan.fabric.n_nodes, "the switches to connect")
+        link.install()
+        self.until(lambda: link.install_s is not None, "the first rules to be installed")
+        self._rules, self._install_s = len(control.rules), link.install_s or 0.0
+        rate_scale = self._rate_scale(control)
+        scaled = plan.fabric.scaled(rate_scale)
+        self.lab.shape(scaled)
+        if self.lab.short_packets_wait:
+            self._recorder.note(f"acknowledgements wait behind data: {self.lab.short_packets_wait}")
+        self.until(lambda: self.traffic.up, "the transport to start")
+        self.traffic.use_entropies(control.entropies, rate_scale)
+        self.measurements = self._open_measurements(scaled, link)
+        self._note_memory()
+        return EngineParts(
+            scaled, rate_scale, self._summary(scaled, rate_scale), time.monotonic() - began,
+            tuple(self.lab.endpoints()), self.measurements, link, self.injector, self.traffic,
+        )  # fmt: skip
+
+    def _open_measurements(self, scaled: Fabric, link: ControllerLink) -> LabMeasurements:
+        experiment, telemetry = self._plan.experiment, open_telemetry(self.lab)
+        interval_s = experiment.health.interval_s
+        source = open_source(experiment.measure, scaled, self._plan.packet, interval_s, link)
+        return LabMeasurements(self.lab, telemetry, source, link, lambda: self.clock.start_s or 0.0)
+
+    def _rate_scale(self, control: RouteControl) -> float:
+        """As the experiment gives it, or from what this lab can carry."""
+        plan, scale = self._plan, self._plan.experiment.rate_scale
+        if scale != "auto":
+            return scale
+        if self.lab.kernel_datapath:
+            self.until(lambda: self.traffic.up, "the transport to start")
+            self.traffic.use_entropies(control.entropies)
+            self.capacity = trial(plan, self._registers, control.table, self._carry)
+        else:
+            self.capacity = calibrate(self.lab, control.table, plan.packet)
+        return auto_scale(self.capacity, busiest_phase_hops(plan, control.table))
+
+    def _carry(self, collective: str, schedule: Schedule) -> float:
+        """Let the transport carry a schedule before the links are shaped; the seconds it took."""
+        self.traffic.begin(0, schedule, collective)
+        self.until(lambda: self.traffic.finished() is not None, "the transport's trial")
+        result = self.traffic.finished()
+        assert result is not None
+        return result.seconds
+
+    def _summary(self, scaled: Fabric, rate_scale: float) -> str:
+        rates = ", ".join(
+            f"{kind} {scaled.capacity_bps[scaled.link_kind == i].min() / 1e6:.3g} Mb/s"
+            for i, kind in enumerate(scaled.kinds)
+        )
+        name = self._plan.experiment.controller.name
+        return f"{self._rules} rules by {name}; emulated rates: {rates} (scale {rate_scale:.2g})"
+
+    def until(self, done: Callable[[], bool], what: str) -> None:
+        """Wait for something without letting the health loop run; LabError if it takes too long."""
+        end = time.monotonic() + BRING_UP_WITHIN_S
+        while not done():
+            left = end - time.monotonic()
+            if left <= 0:
+                raise LabError(f"waited {BRING_UP_WITHIN_S:.0f} s for {what}; run `railweave doctor`.")
+            self.watch.wait(left)
+
+    @contextmanager
+    def captured(self, file: int | None) -> Iterator[None]:
+        """Capture the plan's links into `file` during the block."""
+        if file is None or not self._plan.pcap_links:
+            yield
+            return
+        name, interfaces = self._plan.fabric.link_name, self.lab.link_interfaces()
+        links = [(*interfaces[link], name(link)) for link in self._plan.pcap_links]
+        capture = self._plan.transport.capture(links, file, CAPTURE_LOG)
+        try:
+            yield
+        finally:
+            try:
+                missed = capture.stop()
+                if missed:
+                    self._recorder.note(f"the capture missed {missed} packets: memory was full")
+            except RailweaveError as error:  # the run, or its own error, matters more than its capture
+                self._recorder.note(f"the capture is incomplete: {error}")
+
+    # -- what a run asks for -----------------------------------------------------------------------------
+    def checkpoint(self) -> None:
+        self._cpu_before = self._cpu_before or self.cpu_s()
+        self._note_memory()
+
+    def facts(self) -> EngineFacts:
+        self._note_memory()
+        cores = len(os.sched_getaffinity(0))
+        version = run([tool("ovs-vswitchd"), "--version"]).split()[3]
+        return EngineFacts(
+            versions={"openvswitch": version, "datapath": self.lab.datapath},
+            cores=cores,
+            switch_cores=min(cores, len(self.lab.shards)),
+            # a restarted controller's counter begins anew
+            cpu_s={name: max(0.0, now - self._cpu_before[name]) for name, now in self.cpu_s().items()},
+            memory_peak_bytes=self._memory_peak_bytes,
+            rules=self._rules,
+            install_s=self._install_s,
+            send_buffer_bytes=self.lab.send_buffer_bytes,
+            # waiting packets count with the memory they hold, about twice their size at 4 KiB
+            send_buffer_used_bytes=2 * self.measurements.most_waiting_bytes,
+        )
+
+    def cpu_s(self) -> dict[str, float]:
+        """Processor seconds that each part of the lab has used so far."""
+        pid = self._controller_pid()
+        return {
+            "switches": self.lab.switch_cpu_s(),
+            "controller": cpu_seconds(pid) if pid else 0.0,
+            "transport": cpu_seconds(self.traffic.pid),
+            "control": cpu_seconds(os.getpid()),
+        }
+
+    def down(self) -> None:
+        """Stop what was started; the kernel removes the rest when this process ends."""
+        with closing_together([self.traffic.pid] if self.traffic.up else []):
+            self.traffic.stop()
+        if self.link is not None:
+            self.link.stop()
+        self.lab.down()
+
+    # -- supervision -------------------------------------------------------------------------------------
+    def _controller_pid(self) -> int | None:
+        return None if self.link is None else self.link.pid
+
+    def _note_memory(self) -> None:
+        self._memory_peak_bytes = max(self._memory_peak_bytes, total_pss_bytes())
+
+    def _daemon_ended(self, shard: int, name: str) -> Callable[[], None]:
+        def ended() -> None:
+            if self.injector.expected(shard, name):
+                return
+            nodes = np.flatnonzero(self.lab.placement == shard)
+            some = ", ".join(self._plan.fabric.node_name(int(node)) for node in nodes[:4])
+            raise LabError(
+                f"{name} of shard {shard} died, and with it {len(nodes)} switches ({some}, ...). "
+                f"The last lines of its log:\n{self.lab.shards[shard].log_tail()}"
+            )
+
+        return ended
+
+
+def lab_session(
+    plan: Plan,
+    registers: Registers,
+    emit: Callable[[RunEvent], None],
+    *,
+    faults: Sequence[ResolvedFault] | None = None,
+    probing: bool = True,
+) -> Session[EmulatedRun]:
+    """The session of a plan in this lab, to be entered; `faults` and `probing` as Session takes them."""
+    watch = Watch()
+    clock = WallClock(watch)
+    recorder = Recorder(plan.fabric, registers, emit, clock.now_s)
+    engine = EmulatedRun(plan, registers, recorder, watch, clock)
+    return Session(plan, engine, recorder, faults=faults, probing=probing)

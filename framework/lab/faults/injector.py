@@ -1,0 +1,163 @@
+"""Faults in a lab: what each verb does to links, switches and processes, and how it is undone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from railweave.framework.errors import LabError, MachineError
+from railweave.framework.experiment.faults import ResolvedFault
+from railweave.framework.lab.faults.impairment import Impairment, script
+from railweave.framework.lab.switching import shaping
+from railweave.framework.lab.switching.emulation import Emulation
+from railweave.framework.lab.switching.ovs import OvsShard
+from railweave.framework.model.arrays import Float, Int64
+from railweave.framework.processes.event_loop import Watch
+from railweave.framework.processes.openvswitch import SWITCH
+from railweave.framework.processes.programs import run, tool
+
+
+class Injector:
+    """Injects faults into the links and switches of one lab and keeps track of them (runs/parts.py:
+    FaultPlace).
+
+    `controller_pid()`: the controller's process, None while there is none. `ended(shard, daemon)` returns the
+    callback for the end of that daemon; `note(text)` receives what a user should read.
+    """
+
+    def __init__(
+        self,
+        lab: Emulation,
+        watch: Watch,
+        controller_pid: Callable[[], int | None],
+        ended: Callable[[int, str], Callable[[], None]],
+        note: Callable[[str], None],
+    ) -> None:
+        self._lab, self._watch, self._ended, self._note = lab, watch, ended, note
+        self._controller_pid = controller_pid
+        self._impaired: dict[int, Impairment] = {}
+        self._killed: Counter[int] = Counter()
+
+    @property
+    def rates_bps(self) -> Float:
+        """(n_links,): the present rate of every link."""
+        return self._lab.rates_bps
+
+    def inject(self, fault: ResolvedFault) -> None:
+        """Inject it. Raises MachineError where this kernel cannot."""
+        links, healthy_bps = np.asarray(fault.links), self._lab.healthy_bps
+        match fault.verb:
+            case "degrade":
+                self.set_rates(links, healthy_bps[links] * float(fault.options["to"]))
+            case "loss" | "reorder" | "duplicate" as kind:
+                try:
+                    self.impair(links, kind, float(fault.options["rate"]))
+                except LabError as error:
+                    raise MachineError(
+                        f"{fault.text!r}: this kernel cannot {kind} packets ({error}). It needs nftables at "
+                        "the egress of a device (Linux 5.16, CONFIG_NETFILTER_EGRESS, "
+                        "CONFIG_NFT_DUP_NETDEV, CONFIG_NFT_FWD_NETDEV). Leave the fault out, or run in the "
+                        "VM lab (`vagrant up`)."
+                    ) from None
+            case "down":
+                self.set_carrier(links, up=False)
+            case "up":
+                self.set_carrier(links, up=True)
+            case "restore":
+                self.set_rates(links, healthy_bps[links])
+                self.heal(links)
+                self.set_carrier(links, up=True)
+            case "kill" if fault.process == "controller":
+                pid = self._controller_pid()
+                if pid is not None:  # else it is being restarted already
+                    os.kill(pid, signal.SIGKILL)
+            case "kill":
+                self._kill(self._shard_of(fault), back="back" in fault.options)
+            case "start":
+                self._start(self._shard_of(fault))
+            case other:
+                raise LabError(f"{fault.text!r}: the emulation cannot {other}.")
+
+    # -- links -----------------------------------------------------------------------------------------
+    def set_rates(self, links: Int64, rates_bps: Float) -> None:
+        """Change the emulated rate of links (one rate per link); queued packets stay in their
+        queues."""
+        rates = self._lab.rates_bps.copy()
+        rates[links] = rates_bps
+        for shard, mine in self._lab.by_shard(links):
+            changes = [(self._lab.interface(link), float(rates[link])) for link in mine]
+            shaping.reshape(shard.namespace, changes)
+            shaping.verify(shard.namespace, changes)
+        self._lab.rates_bps = rates
+
+    def set_carrier(self, links: Int64, up: bool) -> None:
+        """Connect or disconnect cables, which affects both directions."""
+        state = "up" if up else "down"
+        for shard, mine in self._lab.by_shard(links):
+            lines = "".join(f"link set dev {self._lab.interface(link)} {state}\n" for link in mine)
+            run([tool("ip"), "-n", shard.namespace.name, "-batch", "-"], stdin=lines)
+
+    def impair(self, links: Int64, kind: str, share: float) -> None:
+        """Drop (`loss`), `duplicate` or `reorder` this share of the packets of each link, at random; 0 ends
+        it."""
+        for link in links.tolist():
+            self._impaired[link] = replace(self._impaired.get(link, Impairment()), **{kind: share})
+        self._put_in_force(links)
+
+    def heal(self, links: Int64) -> None:
+        """Undo `impair` on these links."""
+        impaired = np.array([link for link in links.tolist() if link in self._impaired], np.int64)
+        for link in impaired.tolist():
+            del self._impaired[link]
+        self._put_in_force(impaired)
+
+    def _put_in_force(self, links: Int64) -> None:
+        """On links with a latency netem drops and reorders packets in flight, on others nftables as they
+        leave."""
+        for shard, mine in self._lab.by_shard(links):
+            rules, delayed = "", []
+            for link in mine:
+                interface, late = self._lab.interface(link), float(self._lab.latency_s[link])
+                now = self._impaired.get(link, Impairment())
+                if late > 0:
+                    delayed.append((interface, late, now.loss, now.reorder))
+                    now = replace(now, loss=0.0)
+                rules += script(interface, now)
+            if delayed:
+                shaping.change_netem(shard.namespace, delayed)
+            with shard.namespace.entered():
+                run([tool("nft"), "-f", "-"], stdin=rules)
+
+    # -- switches --------------------------------------------------------------------------------------
+    def expected(self, shard: int, daemon: str) -> bool:
+        """Whether the end of a daemon was a kill that a start follows. To be called once for each end."""
+        if daemon != SWITCH or not self._killed[shard]:
+            return False
+        self._killed[shard] -= 1
+        return True
+
+    def _shard_of(self, fault: ResolvedFault) -> OvsShard:
+        return self._lab.shards[int(self._lab.placement[fault.node])]
+
+    def _kill(self, shard: OvsShard, back: bool) -> None:
+        if SWITCH in shard.pids:  # else a fault at another switch of the shard has killed it
+            self._killed[shard.index] += back
+            self._lab.kill(shard)
+
+    def _start(self, shard: OvsShard) -> None:
+        if SWITCH in shard.pids:
+            return
+        began = time.monotonic()
+        kept = self._lab.revive(shard)
+        self._watch.ending(shard.pids[SWITCH], self._ended(shard.index, SWITCH))
+        took = f"{(time.monotonic() - began) * 1e3:.0f} ms"
+        shapers = "its shapers are unchanged" if kept else "its shapers were lost and are set again"
+        self._note(
+            f"ovs-vswitchd of shard {shard.index} is back after {took}; {shapers}; its rules come next"
+        )

@@ -1,0 +1,61 @@
+"""The measurements of a lab: queue telemetry, and the source of health that the experiment selects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from railweave.framework.hookspecs import LinkState
+from railweave.framework.lab.measuring.queue_telemetry import QueueTelemetry
+from railweave.framework.lab.measuring.sources import Source
+from railweave.framework.lab.switching.controller_link import ControllerLink
+from railweave.framework.lab.switching.emulation import Emulation
+from railweave.framework.model import Measurement
+from railweave.framework.model.findings import LinkTotals
+
+DRAIN_S = 0.5
+DRAIN_QUEUES = 4
+"""A packet on a replaced path meets at most this many queues, none longer than the longest."""
+
+
+class LabMeasurements:
+    """A source of measurements (runs/parts.py). `start_s()`: time.monotonic() when the run's clock started.
+
+    `most_waiting_bytes`: the most bytes queued at once at the links of one shard.
+    """
+
+    def __init__(
+        self,
+        lab: Emulation,
+        telemetry: QueueTelemetry,
+        source: Source,
+        link: ControllerLink,
+        start_s: Callable[[], float],
+    ) -> None:
+        self._lab, self._telemetry, self._source, self._link = lab, telemetry, source, link
+        self._start_s = start_s
+        self._shard_of_link = lab.placement[lab.fabric.link_src]
+        self.most_waiting_bytes = 0
+
+    def measure(self) -> Measurement:
+        for report in self._link.take_reports():
+            self._source.receive(report)
+        up = np.ones(self._lab.fabric.n_links, bool)
+        up[list(self._link.down_links)] = False
+        telemetry = self._telemetry.measure(self._start_s(), up)
+        waiting = int(np.bincount(self._shard_of_link, telemetry.queue_bytes).max())
+        self.most_waiting_bytes = max(self.most_waiting_bytes, waiting)
+        return self._source.measure(telemetry)
+
+    def probe(self, now_s: float, links: LinkState) -> None:
+        self._link.send_trains(self._source.trains(now_s, links))
+
+    def totals(self) -> LinkTotals:
+        now = self._telemetry.snapshot()
+        return LinkTotals(now.sent_bytes, now.sent_packets, now.drops)
+
+    def drain_s(self) -> float:
+        """How long packets may still be on paths that were just replaced, at the present rates."""
+        waiting = self._telemetry.totals().queue_bytes * 8 / self._lab.rates_bps
+        return DRAIN_S + DRAIN_QUEUES * float(waiting.max())

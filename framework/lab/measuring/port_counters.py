@@ -1,0 +1,251 @@
+"""Queues and service rates from the byte counters of switch ports: arithmetic alone, without clocks or
+processes.
+
+A switch conserves bytes: those that its ports received less those that they sent are queued in it. How many
+were queued when counting began is unknown, and dropped bytes leave by no port; so queued bytes are counted
+from a base, the lowest balance of the last seconds, and counting starts again whenever the switch was idle.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from railweave.framework.lab.switching.train import Train
+from railweave.framework.model import Fabric, PacketFormat
+from railweave.framework.model.arrays import Bool, Float, Int64
+
+DPID, PORT, RX_BYTES, TX_BYTES, TX_PACKETS, AGE_MS = range(6)
+EVIDENT_PACKETS = 16
+"""A rate counts after this many packets, however many intervals they take."""
+
+STALE_S = 3.0
+"""Intervals are not accumulated over a longer time, because the rate may have changed."""
+
+TORN_S = 0.002
+"""Ports of a switch that were read this far apart say nothing about its queues. Ages of ports are whole
+milliseconds, so less is not visible; what a link sends in this time is the uncertainty of its queue."""
+
+LAG_S = 0.01
+"""Bytes may spend this long inside a busy switch without being queued at a port."""
+
+READINGS = 15
+REST_S, SILENT_S = 0.2, 0.5
+"""A switch whose counters all stood still for REST_S is empty; a link silent for SILENT_S holds no train of
+ours."""
+
+WINDOW_S = 1.0
+"""The base is the lowest balance of this window and the previous one."""
+
+LEAST_S = 0.04
+"""A rate over less time would err by several per cent, since ages are whole milliseconds."""
+
+TRAIN_LOST_S = 10.0
+TRAIN_ROUNDS = 3
+"""For how many rounds after the end of a train the balances of its switches are ignored."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Round:
+    """Result of one round of counters, as arrays of n_links; `service_bps` NaN where it is uncertain,
+    `queue_bytes` as of the previous round."""
+
+    sent_bytes: Float
+    sent_packets: Float
+    queue_bytes: Float
+    service_bps: Float
+
+
+class PortCounters:
+    """Takes rounds of counters in their order.
+
+    The bytes queued in a switch are attributed to the ports that sent them afterwards, so queues are known a
+    round late. A link was backlogged for a whole interval if its switch held more for it at the beginning
+    than it sent: then it was never idle, since queues are first in, first out. "For it" means beyond what the
+    other ports sent, and only if none of them sent data in this interval and the previous one. A link was
+    also backlogged if a train of ours is in its queue and it has sent less than the train. Bytes over time of
+    such intervals is the service rate, once they contain enough packets.
+    """
+
+    def __init__(self, fabric: Fabric, packet: PacketFormat) -> None:
+        self._fabric, self._full = fabric, packet.full_packet_bytes
+        n, nodes = fabric.n_links, fabric.n_nodes
+        ports = int(fabric.link_port.max(initial=1)) + 1
+        self._link_of = np.full((nodes, ports), -1)
+        self._link_of[fabric.link_src, fabric.link_port] = np.arange(n)
+        self._passing, self._passing_most = np.zeros(nodes), fabric.capacity_bps * LAG_S / 8
+        self._slack = self._full + fabric.capacity_bps * TORN_S / 8
+        self._tx, self._packets, self._rx, self._t = (np.zeros(n) for _ in range(4))
+        self._sum_bytes, self._sum_packets, self._sum_s, self._sum_since = (np.zeros(n) for _ in range(4))
+        self._share, self._only, self._moving = np.zeros(n), np.zeros(n, bool), np.zeros(n, bool)
+        self._balance, self._held = np.zeros(nodes), np.zeros(nodes)
+        self._low, self._low_before = np.full(nodes, np.inf), np.full(nodes, np.inf)
+        self._turned, self._known = np.zeros(nodes), np.zeros(nodes, bool)
+        self._offsets: deque[Float] = deque(maxlen=READINGS)
+        self._train, self._train_tx, self._train_at, self._train_end = (np.zeros(n) for _ in range(4))
+        self._queued = np.zeros(n, bool)
+        self._troubled, self._still, self._silent = np.zeros(nodes, int), np.zeros(nodes), np.zeros(n)
+
+    def sent_train(self, train: Train, now_s: float) -> None:
+        """The rounds from now on see a train of ours in the queue of its link: it entered its switch by no
+        port, and leaves the next one by none."""
+        link, size_bytes = self._link_of[train.switch, train.port], train.packets * train.size_bytes
+        self._train[link], self._train_tx[link], self._train_at[link] = size_bytes, self._tx[link], now_s
+        self._train_end[link] = np.inf
+
+    def forget(self) -> None:
+        """Start again: what happened since the last round is unknown."""
+        self._known[:] = False
+        self._train[:] = 0.0
+
+    def count(self, rows: Int64, now_s: float) -> Round:
+        """The interval since the previous round. `rows`: (n, 6) as in PortCounts; `now_s`: any clock.
+
+        Links of switches without an answer, or with their first one, show nothing.
+        """
+        fabric, source = self._fabric, self._fabric.link_src
+        node = rows[:, DPID] - 1
+        links, own = self._links_of(rows, node)
+        tx, packets, t, rx = self._tx.copy(), self._packets.copy(), self._t.copy(), self._rx.copy()
+        tx[links], packets[links], t[links] = own[TX_BYTES], own[TX_PACKETS], own[AGE_MS] / 1e3
+        rx[links ^ 1] = own[RX_BYTES]  # a port receives what the cable's other direction carries
+        answered, reborn = np.zeros(fabric.n_nodes, bool), np.zeros(fabric.n_nodes, bool)
+        answered[node] = True
+        reborn[source[t < self._t]] = True
+        known, self._known = answered & self._known & ~reborn, answered
+        mine = known[source]
+        sent = np.where(mine, tx - self._tx, 0.0)
+        came = np.where(known[fabric.link_dst], rx - self._rx, 0.0)
+        sent_packets = np.where(mine, packets - self._packets, 0.0)
+        elapsed = np.where(mine, t - self._t, 0.0)
+        queued = self._queued  # at the beginning of the interval
+        rest_of_train = self._trains(tx, elapsed, now_s)
+        sound = self._whole(rows, node, answered) & (self._troubled == 0)
+
+        entered = rows[:, RX_BYTES] - rows[:, TX_BYTES]
+        balance = np.bincount(node, entered, fabric.n_nodes).astype(np.float64)
+        balance = np.where(answered, balance, self._balance)
+        held = self._over_base(balance, known, answered, sound, sent, came, elapsed, now_s)
+        data = (sent > 0) & (sent >= sent_packets * self._full / 4)  # acknowledgements are short
+        others = np.bincount(source, sent, fabric.n_nodes)[source] - sent
+        alone, before = self._alone(data), self._only
+        spare = self._held[source] - self._passing[source] - self._slack - others
+        backlogged = alone & before & self._moving & (spare >= sent)
+        in_train = queued & (rest_of_train > self._full)
+        service = self._add_up(mine & (backlogged | in_train), sent, sent_packets, elapsed, now_s)
+        self._only, self._moving = alone, backlogged | (sent > 0)
+        queue = np.where(self._train > 0, rest_of_train, self._attribute(self._held, sent, data))
+        self._tx, self._packets, self._t, self._rx = tx, packets, t, rx
+        self._balance, self._held, self._queued = balance, held, self._train > 0
+        passing = np.minimum(came, self._passing_most)
+        self._passing = np.bincount(fabric.link_dst, passing, fabric.n_nodes).astype(np.float64)
+        return Round(sent, sent_packets, queue, service)
+
+    def _links_of(self, rows: Int64, node: Int64) -> tuple[Int64, Int64]:
+        """The links that leave by the ports of `rows`, and those rows' columns; a host's port has no link."""
+        known = rows[:, PORT] < self._link_of.shape[1]
+        links = np.full(len(rows), -1)
+        links[known] = self._link_of[node[known], rows[known, PORT]]
+        return links[links >= 0], rows[links >= 0].T
+
+    def _trains(self, tx: Float, elapsed: Float, now_s: float) -> Float:
+        """(n_links,): bytes that must still be in each link's queue since its train was queued. While a train
+        is under way, and shortly after, the balances of both its switches are invalid.
+
+        Bytes sent in the interval in which the train arrived may have preceded it: the train ends when the
+        link has sent as many bytes after that interval, or has fallen silent.
+        """
+        out = self._train > 0
+        left = np.where(out, self._train - (tx - self._train_tx), 0.0)
+        self._silent = np.where(self._queued & (tx == self._tx), self._silent + elapsed, 0.0)
+        self._train_end = np.where(out & np.isinf(self._train_end), tx + self._train, self._train_end)
+        ended = (self._silent >= SILENT_S) | (tx >= self._train_end) | (now_s - self._train_at > TRAIN_LOST_S)
+        self._troubled = np.maximum(self._troubled - 1, 0)
+        for end in (self._fabric.link_src, self._fabric.link_dst):
+            self._troubled[end[out]] = TRAIN_ROUNDS
+        self._train[ended] = 0.0
+        return np.maximum(left, 0.0)
+
+    def _whole(self, rows: Int64, node: Int64, answered: Bool) -> Bool:
+        """(n_nodes,): whether all ports of a switch were read together, so that their ages differ as
+        usual."""
+        fabric = self._fabric
+        ages = np.full((fabric.n_nodes, int(rows[:, PORT].max(initial=0)) + 1), np.nan)
+        ages[node, rows[:, PORT]] = rows[:, AGE_MS] / 1e3
+        first = np.full(fabric.n_nodes, np.inf)
+        np.minimum.at(first, node, rows[:, AGE_MS] / 1e3)
+        offsets = ages - first[:, None]
+        if self._offsets and self._offsets[0].shape != offsets.shape:
+            self._offsets.clear()
+        self._offsets.append(offsets)
+        usual = np.median(np.stack(self._offsets), axis=0)
+        apart = np.abs(offsets - usual) >= TORN_S
+        whole: Bool = answered & ~apart.any(axis=1)
+        return whole
+
+    def _over_base(
+        self,
+        balance: Float,
+        known: Bool,
+        answered: Bool,
+        sound: Bool,
+        sent: Float,
+        came: Float,
+        elapsed: Float,
+        now_s: float,
+    ) -> Float:
+        """(n_nodes,): bytes queued in each switch; 0 where unknown."""
+        fabric = self._fabric
+        moved = np.bincount(fabric.link_src, sent, fabric.n_nodes)
+        moved += np.bincount(fabric.link_dst, came, fabric.n_nodes)
+        shortest = np.full(fabric.n_nodes, np.inf)
+        np.minimum.at(shortest, fabric.link_src, elapsed)
+        stood = known & (moved == 0) & (balance == self._balance) & np.isfinite(shortest)
+        self._still = np.where(stood, self._still + np.where(stood, shortest, 0.0), 0.0)
+        rest = self._still >= REST_S
+        fresh = rest | ~answered | ~known | (self._troubled > 0)
+        self._low = np.where(fresh, balance, self._low)
+        self._low_before = np.where(fresh, np.inf, self._low_before)
+        self._turned = np.where(fresh, now_s, self._turned)
+        turn = sound & (now_s - self._turned > WINDOW_S)
+        self._low_before = np.where(turn, self._low, self._low_before)
+        lower = np.where(turn, balance, np.minimum(self._low, balance))
+        self._low = np.where(sound, lower, self._low)
+        self._turned = np.where(turn, now_s, self._turned)
+        held = balance - np.minimum(self._low, self._low_before)
+        return np.where(sound, np.maximum(held, 0.0), 0.0)
+
+    def _alone(self, data: Bool) -> Bool:
+        """(n_links,): the only link of its switch that sends data; while none does, the last one that did."""
+        fabric = self._fabric
+        senders = np.bincount(fabric.link_src, data, fabric.n_nodes)[fabric.link_src]
+        return np.where(senders == 0, self._only, data & (senders == 1))
+
+    def _add_up(self, busy: Bool, sent: Float, packets: Float, elapsed: Float, now_s: float) -> Float:
+        begin = busy & ((self._sum_packets == 0) | (now_s - self._sum_since > STALE_S))
+        self._sum_since = np.where(begin, now_s, self._sum_since)
+        kept = ~begin
+        self._sum_bytes = np.where(busy, self._sum_bytes * kept + sent, self._sum_bytes)
+        self._sum_packets = np.where(busy, self._sum_packets * kept + packets, self._sum_packets)
+        self._sum_s = np.where(busy, self._sum_s * kept + elapsed, self._sum_s)
+        evident = busy & (self._sum_packets >= EVIDENT_PACKETS) & (self._sum_s >= LEAST_S)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            rate = np.where(evident, self._sum_bytes * 8 / self._sum_s, np.nan)
+        self._sum_packets[evident] = 0
+        return rate
+
+    def _attribute(self, held: Float, sent: Float, data: Bool) -> Float:
+        """(n_links,): the bytes queued in each switch at the beginning of an interval, attributed to its
+        links: to each what it sent during the interval, and the rest in proportion to the time that takes at
+        line rate; to the links that sent last if none does."""
+        fabric, source = self._fabric, self._fabric.link_src
+        data_sent = np.where(data, sent, 0.0)
+        total = np.bincount(source, data_sent, fabric.n_nodes)
+        first = data_sent * np.minimum(1.0, held / np.maximum(total, 1.0))[source]
+        needed = data_sent / fabric.capacity_bps
+        of_node = np.bincount(source, needed, fabric.n_nodes)[source]
+        active = of_node > 0
+        self._share = np.where(active, needed / np.where(active, of_node, 1.0), self._share)
+        return first + np.maximum(0.0, held - total)[source] * self._share

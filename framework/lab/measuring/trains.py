@@ -1,0 +1,73 @@
+"""Short trains of back-to-back packets, which measure slow links again once traffic has left them.
+
+A single packet proves nothing: the bucket lets it through at full speed. A train waits in the queue.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from railweave.framework.hookspecs import LinkState
+from railweave.framework.lab.switching.train import Train
+from railweave.framework.model import Fabric, Measurement, PacketFormat
+from railweave.framework.model.arrays import Bool, Int64
+
+IDLE_S = 1.0
+PERIOD_S = 2.0
+SLOW = 0.9
+"""A link whose kept service rate is below this share of its rate is measured again."""
+
+SHORTEST = 12
+
+
+class Prober:
+    """Decides which links need a train, and removes the trains' own queues from the measurement.
+
+    `fill_s`: how long a train keeps a healthy link busy; `extra`: packets of a train in addition to those.
+    """
+
+    def __init__(self, fabric: Fabric, packet: PacketFormat, fill_s: float, extra: int = 0) -> None:
+        self._fabric = fabric
+        self._size = packet.full_packet_bytes
+        fill = fabric.capacity_bps * fill_s / (8 * self._size)
+        self._packets = np.maximum(SHORTEST, np.ceil(fill) + extra).astype(int)
+        self._busy_at = np.zeros(fabric.n_links)
+        self._sent_at = np.full(fabric.n_links, -np.inf)
+        self._out = np.zeros(fabric.n_links, bool)
+
+    def cleaned(self, measurement: Measurement) -> Measurement:
+        """The measurement without the queues of our own trains."""
+        now = measurement.t_s
+        self._out &= (measurement.queue_bytes > 0) | (now - self._sent_at < IDLE_S / 2)
+        traffic = (measurement.sent_packets > 0) & ~self._out
+        self._busy_at = np.where(traffic, now, self._busy_at)
+        return replace(measurement, queue_bytes=np.where(self._out, 0.0, measurement.queue_bytes))
+
+    def due(self, now: float, links: LinkState) -> Int64:
+        """The links that need a train now, each of which the caller sends. `now`: time of the last
+        measurement."""
+        due = (
+            self._suspect(links)
+            & links.up
+            & (now - self._busy_at > IDLE_S)
+            & (now - self._sent_at > PERIOD_S)
+            & ~self._out
+        )
+        self._sent_at = np.where(due, now, self._sent_at)
+        self._out |= due
+        return np.flatnonzero(due)
+
+    def train(self, link: int) -> Train:
+        return Train.over(self._fabric, link, int(self._packets[link]), self._size)
+
+    def _suspect(self, links: LinkState) -> Bool:
+        """(n_links,): slow when last busy, or part of a switch with such a link: a link fed by a slow link
+        builds no queue, so only a train shows its rate."""
+        slow = links.service_bps < SLOW * self._fabric.capacity_bps
+        element = self._fabric.link_element
+        tainted = np.zeros(self._fabric.n_nodes + 1, bool)
+        tainted[element[slow]] = True
+        tainted[-1] = False  # links of no switch
+        return slow | tainted[element]

@@ -1,0 +1,56 @@
+"""Addresses for the hosts of a lab, so that ordinary programs run in them."""
+
+from __future__ import annotations
+
+import fcntl
+import socket
+import struct
+from array import array
+
+from railweave.framework.lab.names import host_name
+from railweave.framework.lab.switching.emulation import Emulation
+from railweave.framework.model.addressing import ipv4, ipv4_text
+from railweave.framework.processes.packet_socket import packet_socket
+from railweave.framework.processes.programs import run, tool
+
+SIOCETHTOOL, ETHTOOL_STXCSUM = 0x8946, 0x17
+
+
+def address_hosts(lab: Emulation) -> None:
+    """Give hosts their addresses and, for there is no ARP, all others as permanent neighbours; Mininet learns
+    them too.
+
+    Runs never do this: the kernel of a host with an address would take part in the traffic. The MACs stay,
+    and are not those that the transport's packets are sent to, so a kernel still drops these.
+    """
+    net = lab.net
+    assert net is not None
+    interfaces = {}
+    for gpu in range(lab.fabric.n_gpus):
+        name = host_name(lab.fabric, gpu)
+        interface = interfaces[name] = net[name].defaultIntf()
+        with lab.hosts[name].entered():
+            interface.ip, interface.mac = ipv4_text(ipv4(lab.fabric, gpu)), _mac(interface.name)
+            _write_checksums_in_software(interface.name)
+    for name, own in interfaces.items():
+        lines = ["link set dev lo up", f"addr add {own.ip}/8 dev {own.name}"]
+        lines += [
+            f"neigh replace {other.ip} lladdr {other.mac} dev {own.name} nud permanent"
+            for other in interfaces.values()
+            if other is not own
+        ]
+        run([tool("ip"), "-n", name, "-batch", "-"], stdin="\n".join(lines) + "\n")
+
+
+def _mac(interface: str) -> str:
+    with packet_socket() as sock:
+        sock.bind((interface, 0))
+        return ":".join(f"{byte:02x}" for byte in sock.getsockname()[4])
+
+
+def _write_checksums_in_software(interface: str) -> None:
+    """Turn checksum offload off: the userspace datapath forwards packets as they are."""
+    order = array("I", (ETHTOOL_STXCSUM, 0))
+    request = struct.pack("16sP16x", interface.encode(), order.buffer_info()[0])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        fcntl.ioctl(sock, SIOCETHTOOL, request)

@@ -1,0 +1,158 @@
+"""Shaped links: HTB with a minimal bucket, read back from the kernel after it was set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from railweave.framework.errors import ExperimentError, LabError
+from railweave.framework.model.arrays import Float
+from railweave.framework.processes.namespaces import NetNamespace
+from railweave.framework.processes.programs import run, tool
+from railweave.framework.units import rate as rate_text
+
+BANDS = "pfifo_fast"
+"""The queue under a shaper: three bands, each first in, first out. The shaper serves the same bytes with or
+without it."""
+FIRST_BAND = "0:6"
+"""A priority that selects the first band; ordinary packets have priority 0 and take the second."""
+SHORT_BYTES = 256
+DEVICES_PER_CHAIN = 128
+"""The kernel refuses the 256th device of one nftables chain (NFT_NETDEVICE_MAX,
+net/netfilter/nf_tables_api.c)."""
+
+SHAPER_HANDLE = 1 << 16
+"""`1:`, as the kernel numbers it."""
+DELAY, DELAY_CLASS = "root handle 2:", "2:1"
+
+CATCH_UP_S = 50e-6
+"""The bucket: what a link may send at once to make up for a late timer. A larger one would add burst credit
+after every idle gap; any token bucket lets one packet go early."""
+
+LOWEST_BPS, HIGHEST_BPS = 8.0, 600e12
+"""Rates that HTB takes: whole bytes per second, and a bucket that fits into 32 bits."""
+
+
+def check_rate(link: str, rate_bps: float) -> None:
+    """ExperimentError for a rate that HTB cannot shape to, naming `link`."""
+    if not LOWEST_BPS <= rate_bps <= HIGHEST_BPS:
+        raise ExperimentError(
+            f"link {link} would be shaped to {rate_text(rate_bps)}; the kernel's shaper (HTB) takes "
+            f"{rate_text(LOWEST_BPS)} to {rate_text(HIGHEST_BPS)}. Change `rate_scale`, or leave it at auto."
+        )
+
+
+def class_words(interface: str, rate_bps: float, verb: str) -> str:
+    """One `tc -batch` line for the shaping class of an interface. Rates are whole bit/s."""
+    burst = max(1, int(rate_bps * CATCH_UP_S / 8))
+    return (
+        f"class {verb} dev {interface} parent 1: classid 1:1 htb rate {round(rate_bps)}bit "
+        f"ceil {round(rate_bps)}bit burst {burst} cburst {burst} quantum 10000\n"
+    )
+
+
+def shape(namespace: NetNamespace, links: Sequence[tuple[str, float, float]]) -> None:
+    """Shape interfaces of one namespace: (interface, rate in bit/s, latency in s; a latency needs netem)."""
+    lines = []
+    for interface, rate_bps, latency_s in links:
+        above = "root"
+        if latency_s > 0:
+            # above the shaper, so packets in flight are not counted as queued
+            lines.append(f"qdisc add dev {interface} {DELAY} {_delay(latency_s)}\n")
+            above = f"parent {DELAY_CLASS}"
+        lines.append(f"qdisc add dev {interface} {above} handle 1: htb default 1\n")
+        lines.append(class_words(interface, rate_bps, "add"))
+        lines.append(f"qdisc add dev {interface} parent 1:1 handle 10: {BANDS}\n")
+    tc_batch(namespace, lines)
+
+
+def short_first(namespace: NetNamespace, interfaces: Sequence[str]) -> str:
+    """Let short packets overtake queued ones at shaped interfaces; the reason where the kernel refuses, else
+    "".
+
+    Acknowledgements have a traffic class of their own on real fabrics. Queued behind the data of every link
+    on the return path, they slowed the long paths of an optical ring: steps took up to 1.5 times what their
+    links need (16 GPUs).
+    """
+    rule = f"meta length < {SHORT_BYTES} meta priority set {FIRST_BAND}"
+    chains = ""
+    for first in range(0, len(interfaces), DEVICES_PER_CHAIN):
+        devices = ", ".join(f'"{interface}"' for interface in interfaces[first : first + DEVICES_PER_CHAIN])
+        hook = f"type filter hook egress devices = {{ {devices} }} priority -10"
+        chains += f"chain out{first} {{\n{hook}\n{rule}\n}}\n"
+    with namespace.entered():
+        try:
+            run([tool("nft"), "-f", "-"], stdin=f"table netdev short {{\n{chains}}}\n")
+        except LabError as error:
+            if "Operation not supported" in str(error):
+                return "this kernel has no nftables at the egress of a device (CONFIG_NETFILTER_EGRESS)"
+            return str(error).rstrip(".")
+    return ""
+
+
+def _delay(latency_s: float) -> str:
+    return f"netem delay {latency_s * 1e6:.0f}us limit 10000"
+
+
+def change_netem(namespace: NetNamespace, links: Iterable[tuple[str, float, float, float]]) -> None:
+    """Set loss and reordering of interfaces that have a latency: (interface, latency in s, share of the
+    packets lost, share that skips the latency)."""
+    lines = []
+    for name, latency_s, lost, skips in links:
+        loss = f" loss {lost * 100:.6g}%" if lost > 0 else ""
+        reorder = f" reorder {skips * 100:.6g}%" if skips > 0 else ""
+        lines.append(f"qdisc change dev {name} {DELAY} {_delay(latency_s)}{loss}{reorder}\n")
+    tc_batch(namespace, lines)
+
+
+def reshape(namespace: NetNamespace, links: Iterable[tuple[str, float]]) -> None:
+    """Change the rates of shaped interfaces; queued packets stay in their queues."""
+    tc_batch(namespace, [class_words(interface, rate_bps, "change") for interface, rate_bps in links])
+
+
+def tc_batch(namespace: NetNamespace, lines: Iterable[str]) -> None:
+    with namespace.entered():
+        run([tool("tc"), "-batch", "-"], stdin="".join(lines))
+
+
+def rates_in_force(namespace: NetNamespace, interfaces: Sequence[str]) -> Float:
+    """bit/s to which the kernel shapes each interface, as tc prints it; NaN where there is no shaper."""
+    with namespace.entered():
+        listing = run([tool("tc"), "-batch", "-"], stdin="".join(f"class show dev {i}\n" for i in interfaces))
+    rates = np.full(len(interfaces), np.nan)
+    shaped = [line.split() for line in listing.splitlines() if line.startswith("class htb 1:1 ")]
+    if len(shaped) == len(interfaces):
+        for i, words in enumerate(shaped):
+            rates[i] = _bits(words[words.index("rate") + 1])
+    return rates
+
+
+def _bits(text: str) -> float:
+    for unit, factor in (("Tbit", 1e12), ("Gbit", 1e9), ("Mbit", 1e6), ("Kbit", 1e3), ("bit", 1.0)):
+        if text.endswith(unit):
+            return float(text.removesuffix(unit)) * factor
+    raise LabError(f"tc printed the rate {text!r}, which is in no known unit.")
+
+
+def verify(namespace: NetNamespace, links: Sequence[tuple[str, float]]) -> None:
+    """LabError naming the first interface whose rate in force differs from the rate asked for.
+
+    The kernel keeps whole bytes per second, and tc cuts rates to four digits or more when it prints them.
+    """
+    in_force = rates_in_force(namespace, [interface for interface, _ in links])
+    for (interface, wanted_bps), rate_bps in zip(links, in_force, strict=True):
+        if not abs(rate_bps - round(wanted_bps)) <= max(8.0, wanted_bps / 1000):
+            raise LabError(
+                f"{interface} is shaped to {rate_bps:g} bit/s instead of {wanted_bps:g}. "
+                "An unshaped link is never reported as shaped; run `railweave doctor`."
+            )
+
+
+def kernel_has_netem(namespace: NetNamespace) -> bool:
+    """Whether this kernel can delay packets; tried on the loopback of a private namespace."""
+    try:
+        tc_batch(namespace, ["qdisc add dev lo root netem delay 1us\n", "qdisc del dev lo root\n"])
+    except LabError:
+        return False
+    return True

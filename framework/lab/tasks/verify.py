@@ -1,0 +1,183 @@
+"""Proof that packets follow the route table: marked packets for every pair, and every link's counter
+compared."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from railweave.framework.errors import LabError
+from railweave.framework.lab.names import host_name, interface_name
+from railweave.framework.lab.tasks.run import LabSession, lab_task
+from railweave.framework.model import EntropyTable, all_pairs
+from railweave.framework.model.addressing import ipv4
+from railweave.framework.model.arrays import Int64
+from railweave.framework.model.events import Note, RunEvent
+from railweave.framework.processes.packet_socket import ETH_P_IP, packet_socket
+from railweave.framework.processes.udp_frame import UdpFrame
+
+MARKED_BYTES = 128
+FLIGHT = 32
+"""Marked packets in flight at once: few enough that no queue or buffer can overflow."""
+
+LOST_AFTER_S = 2.0
+SETTLE_S = 1.0
+SETTLED_WITHIN_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first link whose counter differs from the prediction."""
+
+    link: str
+    predicted: int
+    counted: int
+    pair: str
+    hop: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """`packets` sent for `pairs`; `hops` predicted over all links; `lost` that did not arrive; `counted`
+    (n_links,): what each link's counter says."""
+
+    pairs: int
+    packets: int
+    hops: int
+    lost: int
+    counted: Int64
+    difference: Difference | None
+
+    @property
+    def sound(self) -> bool:
+        return self.difference is None and self.lost == 0
+
+
+class Marker:
+    """Sends marked packets from host to host of a lab and counts what arrives and what crosses links."""
+
+    def __init__(self, session: LabSession) -> None:
+        self._session = session
+        self._fabric = session.plan.fabric
+        self._sockets = [self._socket(gpu) for gpu in range(self._fabric.n_gpus)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for sock in self._sockets:
+            sock.close()
+
+    def _socket(self, gpu: int) -> socket.socket:
+        name = host_name(self._fabric, gpu)
+        with self._session.engine.lab.hosts[name].entered():
+            sock = packet_socket()
+            sock.bind((interface_name(name, 0), ETH_P_IP))
+        sock.settimeout(LOST_AFTER_S)
+        return sock
+
+    def counters(self) -> Int64:
+        """(n_links,): packets that each link has sent so far."""
+        return self._session.parts.source.totals().sent_packets.astype(np.int64)
+
+    def send(self, src: Int64, dst: Int64, udp_src: Int64) -> int:
+        """Send one marked packet each and wait until it has arrived; how many did not."""
+        lost = 0
+        for begin in range(0, len(src), FLIGHT):
+            part = slice(begin, begin + FLIGHT)
+            for a, b, port in zip(src[part], dst[part], udp_src[part], strict=True):
+                self._sockets[a].send(self._frame(int(a), int(b), int(port)))
+            for b in dst[part]:
+                try:
+                    self._sockets[b].recv(64)
+                except TimeoutError:
+                    lost += 1
+        return lost
+
+    def _frame(self, src: int, dst: int, udp_src: int) -> bytes:
+        return UdpFrame(ipv4(self._fabric, src), ipv4(self._fabric, dst), udp_src).packed(MARKED_BYTES)
+
+
+def verify(session: LabSession) -> Verification:
+    """Send one marked packet for every entropy of every pair and compare all links with the table,
+    exactly."""
+    fabric, table = session.plan.fabric, session.control.table
+    entropies = session.control.entropies
+    batch = table.paths(*all_pairs(fabric.n_gpus))
+    slots = _slots_per_pair(entropies, batch.src, batch.dst, fabric.n_gpus)
+    per_path = np.rint(batch.weight * slots[batch.path_pair]).astype(np.int64)
+    predicted = np.bincount(batch.links, per_path[batch.hop_path], fabric.n_links).astype(np.int64)
+    src, dst = (np.repeat(x, np.diff(entropies.start)) for x in (entropies.src, entropies.dst))
+    with Marker(session) as marker:
+        quiet = marker.counters()
+        time.sleep(0.2)  # nothing may move in this time
+        before = marker.counters()
+        if np.any(before != quiet):
+            link = int(np.argmax(before != quiet))
+            raise LabError(
+                f"link {fabric.link_name(link)} carries packets of another sender; nothing can be verified."
+            )
+        lost = marker.send(src, dst, entropies.udp_src)
+        counted = marker.counters() - before
+        difference = None
+        if lost or np.any(counted != predicted):
+            difference = _first_difference(session, marker, counted, predicted)
+    return Verification(len(batch.src), len(src), int(predicted.sum()), lost, counted, difference)
+
+
+def _slots_per_pair(entropies: EntropyTable, src: Int64, dst: Int64, n: int) -> Int64:
+    """(P,): how many entropies the senders of each pair cycle through."""
+    key, wanted, counts = entropies.src * n + entropies.dst, src * n + dst, np.diff(entropies.start)
+    position = np.searchsorted(key, wanted)
+    known = (position < len(key)) & (key[np.minimum(position, len(key) - 1)] == wanted)
+    return np.where(known, counts[np.minimum(position, len(counts) - 1)], 0)
+
+
+def _first_difference(session: LabSession, marker: Marker, counted: Int64, predicted: Int64) -> Difference:
+    """Send pair by pair until one leaves its paths, and report the first hop that it misses."""
+    fabric, entropies = session.plan.fabric, session.control.entropies
+    link = int(np.argmax(counted != predicted))
+    pair, hop = "no pair alone", "the difference did not occur again"
+    for i in range(len(entropies.src)):
+        src, dst = int(entropies.src[i]), int(entropies.dst[i])
+        expected = [link for path in session.control.table.path(src, dst) for link in path.links]
+        ports = entropies.udp_src[entropies.start[i] : entropies.start[i + 1]]
+        before = marker.counters()
+        marker.send(np.full(len(ports), src), np.full(len(ports), dst), ports)
+        crossed = set(np.flatnonzero(marker.counters() - before).tolist())
+        if crossed != set(expected):
+            pair = f"{fabric.node_name(src)} -> {fabric.node_name(dst)}"
+            missed = next((fabric.link_name(x) for x in expected if x not in crossed), "no more link")
+            strays = ", ".join(fabric.link_name(x) for x in sorted(crossed - set(expected)))
+            hop = f"expected {missed}, took {strays or 'none'}"
+            break
+    return Difference(fabric.link_name(link), int(predicted[link]), int(counted[link]), pair, hop)
+
+
+def task(message: Mapping[str, Any], emit: Callable[[RunEvent], None]) -> list[dict[str, Any]]:
+    """Verify the fabric of `message["document"]` once it is up, and again after each fault of the
+    experiment."""
+    with lab_task(message, emit, faults=(), probing=False) as session:
+        rows = [_row(session, "bring-up", emit)]
+        for fault in session.plan.faults:
+            session.settle_after(fault, quiet_s=SETTLE_S, within_s=SETTLED_WITHIN_S)
+            rows.append(_row(session, fault.text, emit))
+        return rows
+
+
+def _row(session: LabSession, after: str, emit: Callable[[RunEvent], None]) -> dict[str, Any]:
+    result, name = verify(session), session.plan.fabric.link_name
+    emit(Note(f"{result.packets} marked packets sent after {after}"))
+    return {
+        "after": after,
+        "counted": {name(link): count for link, count in enumerate(result.counted.tolist())},
+        "sound": result.sound, "pairs": result.pairs, "packets": result.packets, "hops": result.hops,
+        "lost": result.lost, "rules": len(session.control.rules),
+        "unreachable": len(session.control.unreachable()),
+        "difference": None if result.difference is None else asdict(result.difference),
+    }  # fmt: skip

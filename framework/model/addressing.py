@@ -1,0 +1,57 @@
+"""Addresses as functions of coordinates, so that two runs give the same rules.
+
+IPv4 10.a.b.c holds a GPU's coordinates, one byte an axis: (domain, rail) is 10.domain.rail.0+1; rings split
+their one number over two bytes. A rule that matches an axis is then an address mask.
+"""
+
+from __future__ import annotations
+
+from railweave.framework.errors import FabricError
+from railweave.framework.model import Fabric
+
+NETWORK = 10 << 24
+ROCE_PORT = 4791
+TRAIN_SINK, TRAIN_SEEN = 0xC0000202, 0xC0000203
+"""Destinations of measuring trains (TEST-NET-1, RFC 5737: outside 10/8, so no route forwards them):
+a switch drops those to the first, and sends those to the second to its controller where a rule says so."""
+ENTROPY_BASE = 0xC000
+"""First UDP source port that RoCEv2 senders use for entropy; path i of a pair uses ENTROPY_BASE + i."""
+
+
+def axis_bytes(fabric: Fabric) -> tuple[tuple[int, int], ...]:
+    """For each GPU axis: (shift, mask) of its bits in the IPv4 address."""
+    shape = fabric.groups[0].shape
+    if len(shape) == 1:
+        if shape[0] > 1 << 16:
+            raise FabricError(f"{fabric.kind} of {shape[0]} GPUs: one axis can number 65536 at most.")
+        return ((8, 0xFFFF),)
+    if len(shape) > 3 or max(shape) > 256:
+        raise FabricError(f"{fabric.kind} of shape {shape}: addresses hold three axes of 256 at most.")
+    return tuple((16 - 8 * axis, 0xFF) for axis in range(len(shape)))
+
+
+def ipv4(fabric: Fabric, gpu: int) -> int:
+    """The GPU's address as a 32-bit integer."""
+    address = NETWORK
+    for (shift, _), coordinate in zip(axis_bytes(fabric), fabric.coordinates(gpu), strict=True):
+        address |= coordinate << shift
+    return address | host_byte(fabric)
+
+
+def host_byte(fabric: Fabric) -> int:
+    """The last byte of an address where no axis takes it."""
+    return 1 if len(fabric.groups[0].shape) < 3 else 0
+
+
+def ipv4_text(address: int) -> str:
+    return ".".join(str(address >> shift & 0xFF) for shift in (24, 16, 8, 0))
+
+
+def mac_text(gpu: int) -> str:
+    """A locally administered MAC that carries the GPU's id."""
+    return "02:00:" + ":".join(f"{gpu >> shift & 0xFF:02x}" for shift in (24, 16, 8, 0))
+
+
+def dpid(node: int) -> int:
+    """OpenFlow datapath id of a node's switch; 0 is not allowed, so ids are shifted by one."""
+    return node + 1

@@ -1,0 +1,108 @@
+"""What a fabric offers to the routers that run on it, in words that both sides use."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from railweave.framework.errors import UnsupportedFabricError
+
+if TYPE_CHECKING:
+    from railweave.framework.model.fabric import Fabric
+
+MEANINGS = {
+    "lattice": "the GPUs fill the grid of their coordinates; without it, groups are of unequal size",
+    "wrap": "GPUs alone, with links x+, x-, y+, ... both ways round every axis: a torus, twisted or not",
+    "ring": "GPUs alone, each joined with the next and the last with the first",
+    "two-way": "both directions of every cable carry traffic",
+    "domains": "a switch per HB domain; the first coordinate of a GPU is its domain",
+    "rails": "a switch per rail; the second coordinate of a GPU is its rail",
+    "isolated-rails": "rails that meet in GPUs and domains only, without spines",
+    "spines": "switches that join the rails",
+    "wavelengths": "parallel links told apart by wavelength",
+    "ocs": "links that pass optical circuit switches",
+    "lossless": "links that wait instead of dropping, so that routing must be free of deadlock; declared",
+}
+"""Every capability and its meaning. All are read from the fabric's nodes and links but those marked declared,
+which a topology adds as `Fabric.traits`; a plugin's topology may declare words of its own there."""
+
+
+def capabilities(fabric: Fabric) -> frozenset[str]:
+    """The capabilities of a fabric: those that its nodes and links show, and its traits."""
+    switches = {group.kind for group in fabric.groups[1:]}
+    shows = {
+        "lattice": fabric.groups[0].places is None,
+        "wrap": not switches and _wraps(fabric),
+        "ring": not switches and _is_ring(fabric),
+        "two-way": bool(fabric.usable.all()),
+        "domains": "domain" in switches,
+        "rails": "rail" in switches,
+        "isolated-rails": switches == {"domain", "rail"} and _only_gpu_cables(fabric),
+        "spines": "spine" in switches,
+        "wavelengths": bool((fabric.wavelength >= 0).any()),
+        "ocs": bool((fabric.ocs >= 0).any()),
+    }
+    return frozenset({word for word, shown in shows.items() if shown} | set(fabric.traits))
+
+
+class Serving(Protocol):
+    """A router, a collective or a workload."""
+
+    serves: tuple[str, ...]
+    requires: tuple[str, ...]
+
+
+def why_unserved(plugin: Serving, fabric: Fabric) -> str:
+    """Why a router or collective cannot run on a fabric, as words; empty if it can.
+
+    Its `serves` names kinds of fabric, where empty or "*" is all of them; its `requires`, capabilities.
+    """
+    serves, requires = plugin.serves, plugin.requires
+    if serves and "*" not in serves and fabric.kind not in serves:
+        return f"it serves {', '.join(serves)}"
+    return _why_lacking(fabric, requires)
+
+
+def require(fabric: Fabric, router: str, requires: Collection[str]) -> None:
+    """Raises UnsupportedFabricError unless the fabric has these capabilities."""
+    why = _why_lacking(fabric, requires)
+    if why:
+        raise UnsupportedFabricError(
+            f"router {router} does not serve this {fabric.kind}: {why}. "
+            "Use `--router shortest`, which serves every fabric."
+        )
+
+
+def _why_lacking(fabric: Fabric, requires: Collection[str]) -> str:
+    lacking = [word for word in requires if word not in fabric.capabilities]
+    if not lacking:
+        return ""
+    return f"it requires {', '.join(requires)}, and this fabric lacks {', '.join(lacking)}"
+
+
+def _wraps(fabric: Fabric) -> bool:
+    """Whether every GPU has a link in both directions of every axis; one cable serves both on an axis of
+    2."""
+    axes = fabric.groups[0].shape
+    names = [axis + sign for axis in "xyz"[: len(axes)] for sign in "+-"]
+    if len(axes) > 3 or set(fabric.kinds) != set(names):
+        return False
+    name_of_kind = np.array([names.index(kind) for kind in fabric.kinds])
+    leaves = np.zeros((len(names), fabric.n_gpus), bool)
+    leaves[name_of_kind[fabric.link_kind], fabric.link_src] = True
+    up, down = leaves[0::2], leaves[1::2]
+    two = np.array(axes)[:, None] == 2
+    return bool(np.where(two, up | down, up & down).all())
+
+
+def _is_ring(fabric: Fabric) -> bool:
+    n = fabric.n_gpus
+    step = (fabric.link_dst - fabric.link_src) % n
+    onward = np.unique(fabric.link_src[step == 1])
+    return len(fabric.groups[0].shape) == 1 and len(onward) == n and bool(np.isin(step, (1, n - 1)).all())
+
+
+def _only_gpu_cables(fabric: Fabric) -> bool:
+    return bool(np.all((fabric.link_src < fabric.n_gpus) | (fabric.link_dst < fabric.n_gpus)))

@@ -1,0 +1,51 @@
+"""Nodes by their coordinates, counted from 0, or from 1 as the sources do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from railweave.framework.errors import ExperimentError
+from railweave.framework.model import Fabric, NodeGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """Coordinates whose first index is `first`. Node and link names (g0.0, r4) count from 0 whatever this
+    is."""
+
+    first: int = 0
+
+    def place(self, fabric: Fabric, node: int) -> tuple[int, ...]:
+        return tuple(c + self.first for c in fabric.coordinates(node))
+
+    def name(self, fabric: Fabric, node: int) -> str:
+        """`rail 5`, `gpu 1,1`."""
+        return f"{fabric.node_kind(node)} {','.join(map(str, self.place(fabric, node)))}"
+
+    def node(self, group: NodeGroup, text: str, what: str, axes: str = "") -> int:
+        """The node of `group` at the coordinates in `text`, such as `1,0,0`.
+
+        `what` is what the message blames (`SRC 9,9`). Raises ExperimentError that says which coordinates
+        exist.
+        """
+        parts = [part.strip() for part in text.split(",")]
+        numbers = [int(p) if p.isascii() and p.isdecimal() and len(p) < 10 else None for p in parts]
+        size = len(group.shape)
+        ranges = ",".join(f"{self.first}..{length - 1 + self.first}" for length in group.shape)
+        meaning = f" ({axes})" if axes else ""
+        if len(parts) != size:
+            raise ExperimentError(
+                f"{what}: a {group.kind} has {size} coordinate{'s' * (size > 1)} here, not {len(parts)}. "
+                f"Write one of {ranges}{meaning}."
+            )
+        node = group.node_at([-1 if n is None else n - self.first for n in numbers])
+        if node is None:
+            raise ExperimentError(f"{what}: there is no such {group.kind}; there are {ranges}{meaning}.")
+        return node
+
+    def gpu(self, fabric: Fabric, text: str, what: str) -> int:
+        """The GPU at the coordinates in `text`, or of that name (`g1.1`)."""
+        node = fabric.node_ids.get(text.strip(), fabric.n_gpus)
+        if node < fabric.n_gpus:
+            return node
+        return self.node(fabric.groups[0], text, f"{what} {text}", ",".join(fabric.axis_names))

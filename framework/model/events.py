@@ -1,0 +1,279 @@
+"""What happens during a run: one frozen class per kind of event, carried by `processes/channel.py`.
+
+Run events are what an engine reports while it runs, and what `events.jsonl` and `on_event` receive.
+Controller and transport events are what `Controller.events()` and `Transport.events()` return.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from railweave.framework.model.arrays import ArrayNoun, Int64
+from railweave.framework.model.traffic import IterationResult
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """`kind`: the event's name in JSON, given as a class argument."""
+
+    kind: ClassVar[str] = ""
+
+    def __init_subclass__(cls, kind: str = "") -> None:
+        if kind:  # a dataclass with slots is made twice, the second time without class arguments
+            cls.kind = kind
+
+    def to_document(self) -> dict[str, Any]:
+        """`kind` and the fields in their order, without those that are None: a line of events.jsonl."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {"kind": self.kind, **{name: value for name, value in values.items() if value is not None}}
+
+
+# -- run events: what an engine reports live -------------------------------------------------------------
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEvent(Event):
+    """`t_s`, where an event has it: seconds on the run's clock, which starts with the first iteration.
+    `job`: which job of the experiment it belongs to."""
+
+    job: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseStarted(RunEvent, kind="phase"):
+    """bring-up, up, run or tear-down has begun; `seconds`: how long the phase before it took, if known."""
+
+    name: str
+    text: str | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress(RunEvent, kind="progress"):
+    """`done` of `total` transfers of an iteration are complete. Not written to events.jsonl."""
+
+    iteration: int
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class IterationEnded(RunEvent, kind="iteration"):
+    """An iteration took `seconds` (emulated); `wrong` elements of its result differ from the arithmetic."""
+
+    iteration: int
+    seconds: float
+    wrong: int
+
+
+@dataclass(frozen=True, slots=True)
+class FaultInjected(RunEvent, kind="fault"):
+    """`text`: the fault as written in the experiment."""
+
+    t_s: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class HealthPublished(RunEvent, kind="health"):
+    """New scores. `changes`: (old, new) by element (`rail:1`), by link where links belong to none."""
+
+    t_s: float
+    version: int
+    changes: Mapping[str, tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class RoutesChanged(RunEvent, kind="reroute"):
+    """Changed routes are in use. `why`: the scores that moved."""
+
+    t_s: float
+    version: int
+    pairs_changed: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note(RunEvent, kind="note"):
+    """Something that a user should read."""
+
+    text: str
+
+
+# -- how a task in a lab of its own ends -------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class TaskEnded(Event, kind="result"):
+    """The last message of a task; `result` is what it returns."""
+
+    result: Any
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFailed(Event, kind="error"):
+    """The last message of a task that raised. `error`: the name of a class in framework/errors.py."""
+
+    error: str
+    message: str
+
+
+# -- events of processes: controllers, transports, captures ------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class ProcessReady(Event, kind="ready"):
+    """The process takes commands from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessDied(Event, kind="died"):
+    """The process ended by itself; the last event of every process. `why` quotes the end of its log."""
+
+    why: str
+
+
+# -- controller events: a switch is named by its datapath id -----------------------------------------------
+@dataclass(frozen=True, slots=True)
+class SwitchUp(Event, kind="switch_up"):
+    """A switch has connected, perhaps again."""
+
+    dpid: int
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchDown(Event, kind="switch_down"):
+    """The connection to a switch has ended."""
+
+    dpid: int
+
+
+@dataclass(frozen=True, slots=True)
+class PortsDown(Event, kind="carriers"):
+    """Follows every SwitchUp: the switch's ports that have no carrier; all its others have one."""
+
+    dpid: int
+    ports: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PortChanged(Event, kind="port"):
+    """A port gained or lost its carrier."""
+
+    dpid: int
+    port: int
+    up: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RulesInstalled(Event, kind="installed"):
+    """After `set_rules`, and after a switch that came back was made to agree: the connected switches hold
+    exactly their rules, `rules` in all. `missing`: datapath ids of switches with rules that are not
+    connected."""
+
+    rules: int
+    seconds: float
+    missing: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateApplied(Event, kind="applied"):
+    """Both phases of the RuleUpdate `version` are confirmed by every connected switch."""
+
+    version: int
+    rules: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateRetired(Event, kind="retired"):
+    """What the RuleUpdate `version` had left behind is removed, `rules` rules in all."""
+
+    version: int
+    rules: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRefused(Event, kind="refused"):
+    """A switch refused a rule."""
+
+    dpid: int
+    why: str
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PortCounts(ArrayNoun, Event, kind="ports"):
+    """The answers of all switches to `poll_ports(number)`.
+
+    `rows`: (n, 6) of dpid, port, received bytes, sent bytes, sent packets, age of the port in ms.
+    """
+
+    number: int
+    rows: Int64
+
+
+@dataclass(frozen=True, slots=True)
+class TrainTimed(Event, kind="timed"):
+    """Both ends of timed train `number` arrived; time.monotonic() at sending and at both arrivals."""
+
+    number: int
+    sent_s: float
+    first_s: float
+    last_s: float
+
+
+# -- transport events: ProcessReady, Progress, ProcessDied, and these --------------------------------------
+@dataclass(frozen=True, slots=True)
+class IterationStarted(Event, kind="started"):
+    """The first packets of an iteration leave."""
+
+    iteration: int
+
+
+@dataclass(frozen=True, slots=True)
+class IterationFinished(Event, kind="finished"):
+    """An iteration ended and its result was compared."""
+
+    result: IterationResult
+
+
+@dataclass(frozen=True, slots=True)
+class IterationFailed(Event, kind="failed"):
+    """An iteration was given up; the transport takes the next. `ranks`: the ranks to blame, if known.
+    `error`: the name of a class in framework/errors.py."""
+
+    why: str
+    ranks: tuple[int, ...] = ()
+    error: str = "TransportError"
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureFinished(Event, kind="captured"):
+    """A capture wrote `packets` and missed `dropped` because its memory was full."""
+
+    packets: int
+    dropped: int
+
+
+EVENTS: tuple[type[Event], ...] = (
+    PhaseStarted, Progress, IterationEnded, FaultInjected, HealthPublished, RoutesChanged, Note,
+    TaskEnded, TaskFailed, ProcessReady, ProcessDied,
+    SwitchUp, SwitchDown, PortsDown, PortChanged, RulesInstalled, UpdateApplied, UpdateRetired, RuleRefused,
+    PortCounts, TrainTimed, IterationStarted, IterationFinished, IterationFailed, CaptureFinished,
+)  # fmt: skip
+"""Every kind of event, for the codec."""
+
+ControllerEvent = (
+    ProcessReady
+    | SwitchUp
+    | SwitchDown
+    | PortsDown
+    | PortChanged
+    | RulesInstalled
+    | UpdateApplied
+    | UpdateRetired
+    | RuleRefused
+    | PortCounts
+    | TrainTimed
+    | ProcessDied
+)
+TransportEvent = (
+    ProcessReady | IterationStarted | Progress | IterationFinished | IterationFailed | ProcessDied
+)

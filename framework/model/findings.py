@@ -1,0 +1,135 @@
+"""What an engine found in a run, typed: the only thing that `framework/runs/runner.py` makes a result of.
+
+Times `t_s`, `begin_s`, `end_s` are seconds on the run's clock, which starts with the first iteration. `job`:
+which job of the experiment something belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from railweave.framework.model.arrays import ArrayNoun, Float
+from railweave.framework.model.events import FaultInjected, Note, RoutesChanged
+from railweave.framework.model.health import HealthSnapshot
+from railweave.framework.model.traffic import IterationResult
+
+Float32 = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class IterationRecord(ArrayNoun):
+    """One iteration. `best_rates_bps`: (n_links,), the highest rate that each link had at any time during it;
+    `link_bytes`: wire bytes that all links together carried meanwhile."""
+
+    result: IterationResult
+    begin_s: float
+    end_s: float
+    best_rates_bps: Float
+    link_bytes: float
+    job: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HealthRecord:
+    """Scores as published: of every element by name (`rail:1`), and of the links whose score changed."""
+
+    t_s: float
+    version: int
+    elements: Mapping[str, float]
+    links: Mapping[str, float]
+    job: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RuleAgreement:
+    """From `t_s` on the controller and all switches hold the same rules (`agrees`), or no longer do."""
+
+    t_s: float
+    agrees: bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class HealthSamples(ArrayNoun):
+    """n samples of every link: what was measured, and the scores in force after it.
+
+    `t_s` (n,); `queue_bytes`, `service_bps` (NaN without evidence) and `link_score` (n, n_links);
+    `element_score` (n, n_nodes).
+    """
+
+    t_s: Float
+    queue_bytes: Float32
+    service_bps: Float32
+    link_score: Float32
+    element_score: Float32
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """By name, as in health.npz."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LinkTotals(ArrayNoun):
+    """(n_links,) each, since the fabric is up: wire bytes sent, packets sent, packets dropped at the
+    queue."""
+
+    sent_bytes: Float
+    sent_packets: Float
+    drops: Float
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """What only the engine that carried the run knows; the defaults where an engine has no such thing.
+
+    `versions`: of the programs it used, and its variant (`datapath`). `cores`: processor cores it could use,
+    and `switch_cores` those of them that its switches could; `cpu_s`: processor seconds of the run by
+    process; `memory_peak_bytes`: of all processes together. `rules` installed first, in `install_s`.
+    `send_buffer_bytes`: memory that all queues of a switch share (0: no such limit), `send_buffer_used_bytes`
+    the most that was used.
+    """
+
+    versions: Mapping[str, str] = field(default_factory=dict)
+    cores: int | None = None
+    switch_cores: int | None = None
+    cpu_s: Mapping[str, float] = field(default_factory=dict)
+    memory_peak_bytes: int | None = None
+    rules: int = 0
+    install_s: float = 0.0
+    send_buffer_bytes: int = 0
+    send_buffer_used_bytes: int = 0
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Findings(ArrayNoun):
+    """Everything a run found. `rate_scale`: emulated rate over declared rate; `bring_up_s` on the wall clock,
+    `run_s` on the run's.
+
+    `truth`: the scores as they should have been, one snapshot after each fault that was done to links.
+    `links`: totals at the end; `link_score` (n_links,) as last published.
+    """
+
+    rate_scale: float
+    bring_up_s: float
+    run_s: float
+    iterations: tuple[IterationRecord, ...]
+    health: tuple[HealthRecord, ...]
+    reroutes: tuple[RoutesChanged, ...]
+    faults: tuple[FaultInjected, ...]
+    notes: tuple[Note, ...]
+    truth: tuple[HealthSnapshot, ...]
+    agreements: tuple[RuleAgreement, ...]
+    samples: HealthSamples
+    links: LinkTotals
+    link_score: Float
+    facts: EngineFacts = field(default_factory=EngineFacts)
+
+
+FINDINGS: tuple[type[Any], ...] = (
+    IterationRecord, HealthRecord, RuleAgreement, HealthSamples, LinkTotals, EngineFacts, Findings,
+)  # fmt: skip
+"""Every class of this module, for the codec."""

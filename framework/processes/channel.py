@@ -1,0 +1,137 @@
+"""Messages between the processes of a run: msgpack over an inherited socket pair."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from dataclasses import fields
+from typing import Any
+
+import msgpack
+import numpy as np
+
+from railweave.framework.errors import ChannelClosedError
+from railweave.framework.model import (
+    Endpoint,
+    EntropyTable,
+    HealthSnapshot,
+    IterationResult,
+    PacketFormat,
+    Schedule,
+)
+from railweave.framework.model.events import EVENTS
+from railweave.framework.model.findings import FINDINGS
+
+_ARRAY, _NOUN = 1, 2
+_HEAD_BYTES = 256
+"""The element type and the shape of an array are shorter than this."""
+
+_NOUNS: dict[str, type[Any]] = {
+    noun.__name__: noun
+    for noun in (
+        *EVENTS,
+        *FINDINGS,
+        Endpoint,
+        EntropyTable,
+        HealthSnapshot,
+        IterationResult,
+        PacketFormat,
+        Schedule,
+    )
+}
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        head = msgpack.packb((value.dtype.str, value.shape))
+        return msgpack.ExtType(_ARRAY, head + np.ascontiguousarray(value).tobytes())
+    if isinstance(value, np.generic):
+        return value.item()
+    if (name := type(value).__name__) in _NOUNS:
+        values = [getattr(value, field.name) for field in fields(value)]
+        return msgpack.ExtType(_NOUN, msgpack.packb((name, values), default=_encode))
+    raise TypeError(f"{type(value).__name__} cannot travel on a channel")
+
+
+def _decode(code: int, data: bytes) -> Any:
+    if code == _NOUN:  # every sequence in a noun is a tuple
+        name, values = msgpack.unpackb(data, ext_hook=_decode, strict_map_key=False, use_list=False)
+        noun = _NOUNS[name]
+        return noun(**{field.name: value for field, value in zip(fields(noun), values, strict=True)})
+    if code != _ARRAY:
+        return msgpack.ExtType(code, data)
+    unpacker = msgpack.Unpacker()
+    unpacker.feed(data[:_HEAD_BYTES])
+    dtype, shape = unpacker.unpack()
+    return np.frombuffer(data, np.dtype(dtype), offset=unpacker.tell()).reshape(shape)
+
+
+class Channel:
+    """One end. `send` blocks until the message is handed to the kernel; `poll` never blocks; `receive` waits.
+
+    Messages are plain data (dicts, lists, numbers, strings, bytes, numpy arrays), and the nouns of `_NOUNS`,
+    among them all events; lists and dicts may hold nouns. A closed peer raises ChannelClosedError. Works on
+    plain and on eventlet's green sockets.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        # 0: as large as msgpack allows; findings of long runs take hundreds of megabytes
+        self._unpacker = msgpack.Unpacker(ext_hook=_decode, strict_map_key=False, max_buffer_size=0)
+        self._closed = False
+
+    @classmethod
+    def pair(cls) -> tuple[Channel, socket.socket]:
+        """Our end, and the socket for the child (inheritable; close it here once the child runs)."""
+        ours, theirs = socket.socketpair()
+        theirs.set_inheritable(True)
+        return cls(ours), theirs
+
+    @classmethod
+    def from_fd(cls, fd: int) -> Channel:
+        return cls(socket.socket(fileno=fd))
+
+    def fileno(self) -> int:
+        return self._sock.fileno()
+
+    def send(self, message: Any) -> None:
+        data = msgpack.packb(message, default=_encode)
+        try:
+            self._sock.sendall(data)
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise ChannelClosedError("the other end of the channel is gone") from error
+
+    def receive(self) -> Any:
+        """The next message; waits for it."""
+        while True:
+            for message in self._unpacker:
+                return message
+            self._read(0)
+
+    def poll(self) -> list[Any]:
+        """Every message that has arrived. Raises ChannelClosedError once all before the end were given
+        out."""
+        with contextlib.suppress(BlockingIOError):
+            while not self._closed:
+                self._read(socket.MSG_DONTWAIT)
+        messages = list(self._unpacker)
+        if self._closed and not messages:
+            raise ChannelClosedError("the other end of the channel is gone")
+        return messages
+
+    def close(self) -> None:
+        self._sock.close()
+
+    def _read(self, flags: int) -> None:
+        if self._closed:
+            raise ChannelClosedError("the other end of the channel is gone")
+        try:
+            data = self._sock.recv(1 << 20, flags)
+        except ConnectionResetError:
+            data = b""
+        if data:
+            self._unpacker.feed(data)
+            return
+        self._closed = True
+        if flags == 0:
+            raise ChannelClosedError("the other end of the channel is gone")

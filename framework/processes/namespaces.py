@@ -1,0 +1,113 @@
+"""Network namespaces, entered and left by the calling thread; mounts. Python 3.11 has no os.setns, 3.12
+has."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from railweave.framework.errors import LabError
+
+CLONE_NEWNET = 0x40000000
+MS_BIND = 0x1000
+PR_SET_PDEATHSIG = 1
+NETNS_DIR = Path("/run/netns")
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result: int, call: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise LabError(f"{call}: {os.strerror(number)}.")
+
+
+def mount(source: str, target: str, kind: str, flags: int = 0, data: str = "") -> None:
+    """mount(2), in this mount namespace."""
+    _check(
+        _libc.mount(source.encode(), target.encode(), kind.encode(), flags, data.encode()),
+        f"mount {kind or source} on {target}",
+    )
+
+
+def die_with_parent(signal_number: int) -> None:
+    """Ask the kernel to signal this process when its parent ends."""
+    _check(_libc.prctl(PR_SET_PDEATHSIG, signal_number, 0, 0, 0), "prctl(PR_SET_PDEATHSIG)")
+
+
+def _setns(fd: int) -> None:
+    _check(_libc.setns(fd, CLONE_NEWNET), "setns")
+
+
+class NetNamespace:
+    """A network namespace, bound to /run/netns/NAME where `ip -n NAME` and other processes of the lab find
+    it."""
+
+    def __init__(self, name: str, fd: int) -> None:
+        self.name = name
+        self.fd = fd
+
+    @property
+    def path(self) -> str:
+        return str(NETNS_DIR / self.name)
+
+    @classmethod
+    def current(cls) -> NetNamespace:
+        """The namespace of this process."""
+        return cls("", os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC))
+
+    @classmethod
+    def create(cls, name: str) -> NetNamespace:
+        """A new one, with IPv6 off for every interface to come (a veth end must stay silent)."""
+        NETNS_DIR.mkdir(parents=True, exist_ok=True)
+        home = cls.current()
+        try:
+            _check(_libc.unshare(CLONE_NEWNET), "unshare(CLONE_NEWNET)")
+            target = NETNS_DIR / name
+            target.touch()
+            mount("/proc/thread-self/ns/net", str(target), "", MS_BIND)
+            silence_ipv6()
+            fd = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
+        finally:
+            _setns(home.fd)
+            os.close(home.fd)
+        return cls(name, fd)
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Run the block, and the processes it starts, inside; this thread comes back afterwards."""
+        home = self.current()
+        _setns(self.fd)
+        try:
+            yield
+        finally:
+            _setns(home.fd)
+            os.close(home.fd)
+
+
+@contextmanager
+def inside(path: str) -> Iterator[None]:
+    """Run the block in the network namespace at `path`; this thread comes back afterwards. Raises LabError if
+    there is none."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise LabError(
+            f"network namespace {path} cannot be opened: {error.strerror}. Is the lab up?"
+        ) from error
+    try:
+        with NetNamespace("", fd).entered():
+            yield
+    finally:
+        os.close(fd)
+
+
+def silence_ipv6() -> None:
+    """Turn IPv6 off in the current namespace: no router solicitation and no MLD packet must be counted."""
+    for scope in ("default", "all"):
+        knob = Path(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6")
+        if knob.exists():  # not in a kernel without IPv6
+            knob.write_text("1")

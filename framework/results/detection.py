@@ -1,0 +1,113 @@
+"""How well measured scores matched the ground truth: what was reported degraded against what was, and how
+soon.
+
+An element is degraded if it scores below the best of its kind by more than the margin, which is what routes
+act on. Switches with a score are judged, and on fabrics without them the links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from railweave.framework.model import Fabric
+from railweave.framework.model.arrays import Bool, Float
+from railweave.framework.model.events import RoutesChanged
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """Over all samples and all that is judged: `precision`, the share of what was reported degraded that was;
+    `recall`, the share of what was degraded that was reported. None where nothing was reported, or nothing
+    degraded."""
+
+    precision: float | None
+    recall: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """`visible`: whether a fault changed what is degraded. Seconds from it, None where that never came:
+    `detected_s`, until that showed in the published scores; `recovered_s`, until new routes were in use that
+    answer it."""
+
+    visible: bool
+    detected_s: float | None
+    recovered_s: float | None
+
+
+class Judged:
+    """What of a fabric is judged by its score, in groups of one kind."""
+
+    def __init__(self, fabric: Fabric, margin: float) -> None:
+        self._fabric, self._margin = fabric, margin
+        scored = np.unique(fabric.link_element[fabric.link_element >= 0])
+        self.by_links = not scored.size
+        self.ids = np.arange(fabric.n_links) if self.by_links else scored
+        groups = np.searchsorted([group.first for group in fabric.groups], scored, side="right")
+        kinds = fabric.link_kind if self.by_links else groups
+        self._groups = [np.flatnonzero(kinds == kind) for kind in np.unique(kinds)]
+
+    def of(self, link_score: Float, element_score: Float) -> Float:
+        """(J,): the scores of what is judged, of (n_links,) and (n_nodes,)."""
+        return (link_score if self.by_links else element_score)[self.ids]
+
+    def degraded(self, scores: Float) -> Bool:
+        """(..., J) of scores (..., J)."""
+        below = np.zeros(scores.shape, bool)
+        for group in self._groups:
+            best = scores[..., group].max(axis=-1, keepdims=True)
+            below[..., group] = scores[..., group] * self._margin < best
+        return below
+
+    def names(self, which: Bool) -> set[str]:
+        """The names of what `which` (J,) selects, as reroutes give them as their reason."""
+        fabric, ids = self._fabric, [int(i) for i in self.ids[which]]
+        if self.by_links:
+            return {fabric.link_name(link) for link in ids}
+        return {f"{fabric.node_kind(node)}:{'.'.join(map(str, fabric.coordinates(node)))}" for node in ids}
+
+
+def truth_at(times: Float, changes: Sequence[tuple[float, Bool]], width: int) -> Bool:
+    """(n, J): what was degraded at each time, from (time, degraded (J,)) in order; nothing before the
+    first."""
+    truth = np.zeros((len(times), width), bool)
+    for t_s, degraded in changes:
+        truth[times >= t_s] = degraded
+    return truth
+
+
+def accuracy(reported: Bool, true: Bool) -> Accuracy:
+    """Of (n, J) against (n, J)."""
+    both, claims, facts = int((reported & true).sum()), int(reported.sum()), int(true.sum())
+    return Accuracy(both / claims if claims else None, both / facts if facts else None)
+
+
+def response(
+    judged: Judged,
+    times: Float,
+    reported: Bool,
+    before: Bool,
+    after: Bool,
+    reroutes: Sequence[RoutesChanged],
+    fault_s: float,
+) -> Response:
+    """How a fault at `fault_s` was seen and answered.
+
+    `reported` (n, J) at `times` (n,); `before`, `after` (J,): the ground truth just before the fault and from
+    then on. It is detected when the first of what it changed is reported as it is now, or when a reroute
+    names one as its reason, as scores may move routes before they reach the margin. The first reroute from
+    then on answers it.
+    """
+    changed = before != after
+    names = judged.names(changed)
+    agrees = (reported[:, changed] == after[changed]).any(axis=1) & (times >= fault_s)
+    seen = [float(times[np.argmax(agrees)])] if agrees.any() else []
+    later = [reroute for reroute in reroutes if reroute.t_s >= fault_s]
+    seen += [r.t_s for r in later if names & {part.rsplit(" ", 3)[0] for part in r.why.split(", ")}][:1]
+    if not seen:
+        return Response(bool(changed.any()), None, None)
+    answer = next((r.t_s - fault_s for r in later if r.t_s >= min(seen)), None)
+    return Response(True, min(seen) - fault_s, answer)

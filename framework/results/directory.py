@@ -1,0 +1,211 @@
+"""The run directory: written in whole files or none, even when the disk is full; and read back."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from io import BytesIO, FileIO
+from itertools import count
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from railweave.framework.errors import InputError, RunFailedError
+from railweave.framework.model.events import EVENTS, Event, RunEvent
+from railweave.framework.results.result import RunResult, from_document
+
+DEFAULT_PARENT = Path("runs")
+AUTO_SCALE = "\nrate_scale: auto\n"
+
+
+class RunDirectory:
+    """Where a run is written: experiment.yaml, events.jsonl, health.npz, result.json."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, out: Path | None, label: str) -> RunDirectory:
+        """Make the directory: `out`, which must be empty or absent, or runs/<date>-<time>-<label>.
+
+        Raises InputError when it holds something, is a file or cannot be made.
+        """
+        try:
+            if out is None:
+                return cls(_fresh(time.strftime("%Y%m%d-%H%M%S-") + label))
+            out.mkdir(parents=True, exist_ok=True)
+            if any(out.iterdir()):
+                raise InputError(f"{out} is not empty. Give a new directory as --out, or empty it.")
+            return cls(out)
+        except (FileExistsError, NotADirectoryError):
+            raise InputError(
+                f"{out or DEFAULT_PARENT} is in the way: not a directory. Choose another --out."
+            ) from None
+        except OSError as error:
+            raise InputError(
+                f"{out or DEFAULT_PARENT} cannot be made: {error.strerror}. Choose another --out."
+            ) from None
+
+    def discard(self) -> None:
+        """Take back what was written, for a run that was refused before it began."""
+        for name in ("experiment.yaml", "events.jsonl", "capture.pcapng"):
+            (self.path / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # an observer may have written something of its own
+            self.path.rmdir()
+
+    def write_experiment(self, text: str) -> None:
+        write_whole(self.path / "experiment.yaml", text.encode())
+
+    def write_result(self, result: RunResult) -> None:
+        """Write result.json; and into experiment.yaml the rate scale that was chosen where it said auto, so
+        that the same experiment again runs at the same scale."""
+        write_whole(self.path / "result.json", result_json(result).encode())
+        experiment = self.path / "experiment.yaml"
+        text = experiment.read_text(encoding="utf-8") if experiment.exists() else ""
+        if AUTO_SCALE in text:
+            chosen = (
+                f"\nrate_scale: {result.fabric.rate_scale!r}  # auto: chosen for the machine that ran this\n"
+            )
+            self.write_experiment(text.replace(AUTO_SCALE, chosen))
+
+    def write_samples(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """health.npz: what was measured and scored over time."""
+        buffer = BytesIO()
+        np.savez_compressed(buffer, **dict(arrays))  # type: ignore[arg-type]
+        write_whole(self.path / "health.npz", buffer.getvalue())
+
+    def append_event(self, event: Event) -> None:
+        """Add a line to events.jsonl; a line that does not fit is taken back."""
+        path = self.path / "events.jsonl"
+        line = (json.dumps(event.to_document(), default=_plain) + "\n").encode()
+        with _naming(path), path.open("ab", buffering=0) as file:
+            end = file.tell()
+            try:
+                _write_all(file, line)
+            except OSError:
+                file.truncate(end)
+                raise
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run read back from its directory. Events and samples are read when they are first asked for."""
+
+    path: Path
+    result: RunResult
+
+    @classmethod
+    def read(cls, path: Path) -> Run:
+        """The run in directory `path`. Raises InputError as `read_result` does."""
+        return cls(path, read_result(path))
+
+    @cached_property
+    def events(self) -> tuple[RunEvent, ...]:
+        """The events of events.jsonl, in the order they happened."""
+        from pydantic import TypeAdapter
+
+        kinds = {kind.kind: TypeAdapter(kind) for kind in EVENTS if issubclass(kind, RunEvent)}
+        with self._open("events.jsonl") as file:
+            documents = [json.loads(line) for line in file]
+        return tuple(kinds[document["kind"]].validate_python(document) for document in documents)
+
+    @cached_property
+    def samples(self) -> Mapping[str, NDArray[Any]]:
+        """The arrays of health.npz by name; see docs/results.md."""
+        with self._open("health.npz") as file, np.load(file, allow_pickle=False) as arrays:
+            return dict(arrays)
+
+    def _open(self, name: str) -> BinaryIO:
+        try:
+            return (self.path / name).open("rb")
+        except OSError as error:
+            raise InputError(f"{self.path / name} cannot be read: {error.strerror}.") from None
+
+
+def read_result(path: Path) -> RunResult:
+    """The result in a run directory, or in a file of its own; those of version 1 as well.
+
+    Raises InputError for a directory without a result (the run failed or was killed), saying what it holds,
+    and for what is no result.
+    """
+    file = path / "result.json" if path.is_dir() else path
+    try:
+        return from_document(json.loads(file.read_text()))
+    except FileNotFoundError:
+        if not path.is_dir():
+            raise InputError(f"{path}: there is no such run directory or file. Check the path.") from None
+        names = ", ".join(sorted(entry.name for entry in path.iterdir())) or "nothing"
+        raise InputError(
+            f"{path} holds no result.json, because that run failed, was killed, or still runs. "
+            f"It holds: {names}."
+        ) from None
+    except (ValueError, RunFailedError) as error:
+        raise InputError(f"{file}: {error}") from None
+
+
+def result_json(result: RunResult) -> str:
+    """The documented JSON, indented, ending in a newline."""
+    return json.dumps(result.document(), indent=1, allow_nan=False) + "\n"
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that readers see all of it or none.
+
+    Raises RunFailedError naming the file and the reason; nothing half-written is left then.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with _naming(path):
+            with part.open("wb", buffering=0) as file:
+                _write_all(file, data)
+                os.fsync(file.fileno())
+            part.rename(path)
+    finally:
+        with contextlib.suppress(OSError):  # renamed, if all went well
+            part.unlink()
+
+
+def _write_all(file: FileIO, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[file.write(view) :]
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Inside the block, an OSError becomes a RunFailedError that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise RunFailedError(
+            f"cannot write {path}: {error.strerror or error}. Make room there, or choose another "
+            "place with --out."
+        ) from error
+
+
+def _fresh(name: str) -> Path:
+    """A directory that was not there before; two runs of one second get different ones."""
+    for number in count(1):
+        path = DEFAULT_PARENT / (name if number == 1 else f"{name}-{number}")
+        try:
+            path.mkdir(parents=True)
+            return path
+        except FileExistsError:
+            if not path.is_dir():
+                raise
+    raise AssertionError("numbers never end")
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    return str(value)

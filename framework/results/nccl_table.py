@@ -1,0 +1,141 @@
+"""The table of nccl-tests for a railweave result, with two columns of our own; and a narrow one for
+terminals.
+
+Formats: nccl-tests src/util.cu (column widths, decimals that shrink to fit, footer). Collectives run in
+place; the columns of the out-of-place run stay blank, as nccl-tests leaves them when it replays one placement
+alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import nan
+from statistics import fmean
+
+from railweave.framework.results.result import Row, RunResult
+
+WIDTH = 140
+"""Columns that the wide table needs."""
+_OUT_OF_PLACE = " " * 33
+
+
+def nccl_table(result: RunResult, columns: int | None = None) -> str:
+    """Header, a row per size (the mean of its iterations) and footer, ending in a newline.
+
+    `columns`: of the terminal it is shown on; fewer than `WIDTH` give the narrow table. None: the wide one.
+    """
+    lines = _wide(result) if columns is None or columns >= WIDTH else _narrow(result)
+    return "\n".join(lines) + "\n"
+
+
+def _narrow(result: RunResult) -> list[str]:
+    first, scale = result.summary, result.fabric.rate_scale
+    redop = "" if first.redop == "none" else f" {first.redop}"
+    what = f"{_name(result.experiment)}, {result.fabric.gpus} GPUs, {first.type}{redop}"
+    heads = ("size", "time", "algbw", "busbw", "netbw", "limit", "#wrong")
+    units = ("(B)", "(us)", "(GB/s)", "(GB/s)", "(GB/s)", "", "")
+    return [
+        f"# {what}, mean of {_iterations(result)} iterations",
+        f"# declared times and rates; rate scale {scale:.6g}: {_slower(scale)}",
+        "#" + _cells(heads)[1:],
+        "#" + _cells(units)[1:].rstrip(),
+        *(_cells((f"{row.size_bytes}", fitted(row.declared_time_us, 7), *_rates(row), f"{row.wrong}"))
+          for row in result.summaries),
+        *_errors(result),
+    ]  # fmt: skip
+
+
+def _cells(cells: Sequence[str]) -> str:
+    widths = (14, 9, 9, 9, 9, 7, 8)
+    return "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+
+
+def _rates(row: Row) -> tuple[str, str, str, str]:
+    limit = "" if row.ratio_to_bound is None else f"{row.ratio_to_bound:6.2f}"
+    busbw = nan if row.busbw_gbs is None else row.busbw_gbs
+    return fitted(row.algbw_gbs, 6), fitted(busbw, 6), fitted(row.netbw_gbs, 6), limit
+
+
+def _wide(result: RunResult) -> list[str]:
+    sizes, scale = [row.size_bytes for row in result.summaries], result.fabric.rate_scale
+    settings = (
+        f"# nThread 1 nGpus {result.fabric.gpus} minBytes {sizes[0]} maxBytes {sizes[-1]} step: "
+        f"{_step(result.experiment)} warmup iters: 0 iters: {_iterations(result)} agg iters: 1 validation: 1 "
+        "graph: 0"
+    )
+    clock = (
+        f"# declared times and rates; the emulated fabric ran {_slower(scale)} (rate scale {scale:.6g}). "
+        "limit: share of what the fabric's links allow"
+    )
+    return [
+        settings,
+        "#",
+        clock,
+        "#",
+        f"#{'out-of-place':>74}{'in-place':>31}",
+        _header(
+            ("size", "count", "type", "redop", "root"),
+            ("time", "algbw", "busbw", "#wrong"),
+            ("netbw", "limit"),
+        ),
+        _header(("(B)", "(elements)", "", "", ""), ("(us)", "(GB/s)", "(GB/s)", ""), ("(GB/s)", "")).rstrip(),
+        *(_row(row) for row in result.summaries),
+        *_errors(result),
+        "#",
+        f"# Collective test concluded: {_name(result.experiment)}",
+    ]
+
+
+def _row(row: Row) -> str:
+    """nccl-tests' columns, then what the whole fabric carried and the ratio to its limit."""
+    algbw, busbw, netbw, limit = _rates(row)
+    figures = "  ".join(("", fitted(row.declared_time_us, 7), algbw, busbw, f"{row.wrong:6g}"))
+    head = f"{row.size_bytes:12d}  {row.count:12d}  {row.type:>8}  {row.redop:>6}  {row.root:6d}"
+    return f"{head}{_OUT_OF_PLACE}{figures}  {netbw}  {limit}".rstrip()
+
+
+def _errors(result: RunResult) -> list[str]:
+    errors = sum(row.wrong > 0 for row in result.rows if row.iteration is not None)
+    busbw = fmean(nan if row.busbw_gbs is None else row.busbw_gbs for row in result.summaries)
+    return [
+        f"# {'Out of bounds values':<20} : {errors} {'FAILED' if errors else 'OK'}",
+        f"# {'Avg bus bandwidth':<20} : {busbw:g} ",
+    ]
+
+
+def fitted(value: float, width: int) -> str:
+    """The number right-aligned with as many decimals, two at most, as its column holds."""
+    for decimals in (2, 1, 0):
+        text = f"{value:{width}.{decimals}f}"
+        if len(text) <= width:
+            return text
+    return f"{value:{width}.{1 if width >= 7 else 0}e}"
+
+
+def _header(names: tuple[str, ...], figures: tuple[str, ...], more: tuple[str, ...]) -> str:
+    widths = (10, 12, 8, 6, 6)
+    left = "  ".join(f"{name:>{width}}" for name, width in zip(names, widths, strict=True))
+    group = "  ".join(f"{name:>{width}}" for name, width in zip(figures, (7, 6, 6, 6), strict=True))
+    return f"# {left}  {group}  {group}  " + "  ".join(f"{name:>6}" for name in more)
+
+
+def _iterations(result: RunResult) -> int:
+    """Of each size."""
+    return len(result.rows) // len(result.summaries) - 1
+
+
+def _slower(scale: float) -> str:
+    return f"{1 / scale:.6g} times slower" if scale <= 1 else f"{scale:.6g} times faster"
+
+
+def _step(experiment: Mapping[str, object]) -> str:
+    """The step of a sweep in nccl-tests' words."""
+    step = str(experiment.get("size", "")).rpartition(":")[2]
+    if step.startswith("+"):
+        return f"{step[1:]}(bytes)"
+    return f"{step[1:] if step.startswith('x') else 1}(factor)"
+
+
+def _name(experiment: Mapping[str, object]) -> str:
+    traffic = experiment.get("workload") or experiment.get("collective")
+    return str(traffic["name"]) if isinstance(traffic, Mapping) else "railweave"

@@ -1,0 +1,275 @@
+"""The result of a run, as plain data: the documented JSON result (docs/results.md).
+
+Times that end in `_us` or `_s` are emulated unless their name says declared; GB/s are declared, 1e9 bytes
+each. `job`: which job of the experiment a figure belongs to; 0 is the only one today.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from railweave.framework.errors import RunFailedError
+from railweave.framework.model import Fabric
+from railweave.framework.results.detection import Accuracy
+from railweave.framework.results.fidelity import Fidelity
+from railweave.framework.results.notebook import result_html
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+SCHEMA = {"name": "railweave.run", "version": 2}
+READABLE = (1, 2)
+"""Versions of the schema that `from_document` reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class FabricFigures:
+    """`switches`: domains, rails, spines; `links`: directed; `rate_scale`: emulated rate over declared
+    rate."""
+
+    kind: str
+    gpus: int
+    switches: int
+    links: int
+    rate_scale: float
+
+    @classmethod
+    def of(cls, fabric: Fabric, rate_scale: float) -> FabricFigures:
+        return cls(fabric.kind, fabric.n_gpus, fabric.n_nodes - fabric.n_gpus, fabric.n_links, rate_scale)
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerFigures:
+    """`rules`: how many the first intent holds; `install_s`: until the last switch confirmed it."""
+
+    name: str
+    rules: int
+    install_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One iteration, or the summary of those of one size (`iteration` None): an nccl-tests row and what it is
+    judged by.
+
+    `t_s` its start on the run's clock. `redop` is none where nothing is reduced, `root` -1 where there is
+    none. `netbw_gbs`: what all links of the fabric carried, headers counted, over the declared time.
+    `bound_us`: the physical limit of the fabric as it was; `model_us`: the algorithm's closed form on the
+    healthy fabric; None where there is none. Ratios are limit over measured.
+    """
+
+    iteration: int | None
+    t_s: float
+    size_bytes: int
+    count: int
+    type: str
+    redop: str
+    time_us: float
+    declared_time_us: float
+    algbw_gbs: float
+    busbw_gbs: float | None
+    netbw_gbs: float
+    wrong: int
+    bound_us: float | None
+    ratio_to_bound: float | None
+    model_us: float | None
+    ratio_to_model: float | None
+    packets: int
+    retransmitted: int
+    duplicates: int
+    phase_us: tuple[float, ...]
+    root: int = -1
+    job: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Iterations of one part of the run; times are None when there is none, or when their sizes differ."""
+
+    iterations: tuple[int, ...]
+    median_us: float | None
+    min_us: float | None
+    max_us: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Iterations before the first fault, during it, and after the answer to it (a reroute or a repair).
+
+    `speedup`: median during over median after; None when either is empty.
+    """
+
+    before: Group
+    during: Group
+    after: Group
+    speedup: float | None
+    job: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFigures:
+    """One directed link over the whole run. `utilisation`: bytes sent over what its healthy rate allows."""
+
+    name: str
+    kind: str
+    bytes: int
+    drops: int
+    utilisation: float
+    h_score: float
+
+
+@dataclass(frozen=True, slots=True)
+class HealthPoint:
+    """Scores as published at `t_s`: every rail and domain by name, and the links whose score changed."""
+
+    t_s: float
+    version: int
+    elements: Mapping[str, float]
+    links: Mapping[str, float]
+    job: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FaultFigures:
+    """A fault as written, and when it fired (None: never); `links`: how many it touched.
+
+    Seconds after it, None where that did not come: `detected_s`, until the published scores showed it (for a
+    killed process: until its end was seen); `recovered_s`, until routes that answer it were in use (all rules
+    in place). `visible`: whether the ground truth of any judged score changed; None where that is not known.
+    """
+
+    text: str
+    verb: str
+    target: str
+    t_s: float | None
+    links: int
+    detected_s: float | None = None
+    recovered_s: float | None = None
+    visible: bool | None = None
+    job: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RerouteFigures:
+    """Changed routes; `t_s` is when the last switch had confirmed them."""
+
+    t_s: float
+    version: int
+    pairs_changed: int
+    why: str
+    job: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Wall-clock seconds; `tear_down_s` None while the lab still stands."""
+
+    bring_up_s: float
+    run_s: float
+    tear_down_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """The result of a run. `experiment` is `plan.document()`; `versions` program -> version.
+
+    `accuracy`: how well the scores matched the ground truth of the faults.
+    `memory_peak_mb`: highest sum of the whole process tree's PSS; `cpu_s`: processor seconds by process.
+    `notes`: what a user should read, in the order it happened, plugins that failed after the run included.
+    """
+
+    experiment: Mapping[str, object]
+    seed: int
+    versions: Mapping[str, str]
+    fabric: FabricFigures
+    controller: ControllerFigures
+    rows: tuple[Row, ...]
+    iterations: Groups
+    links: tuple[LinkFigures, ...]
+    health: tuple[HealthPoint, ...]
+    faults: tuple[FaultFigures, ...]
+    reroutes: tuple[RerouteFigures, ...]
+    fidelity: Fidelity
+    timing: Timing
+    accuracy: Accuracy = field(default_factory=lambda: Accuracy(None, None))
+    memory_peak_mb: float | None = None
+    cpu_s: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def summaries(self) -> tuple[Row, ...]:
+        """One for each size, ascending."""
+        return tuple(row for row in self.rows if row.iteration is None)
+
+    @property
+    def summary(self) -> Row:
+        """That of the largest size."""
+        return self.rows[-1]
+
+    @property
+    def wrong(self) -> int:
+        """Elements that came out wrong, over all sizes."""
+        return sum(row.wrong for row in self.summaries)
+
+    def __repr__(self) -> str:
+        fabric, busbw = self.fabric, self.summary.busbw_gbs
+        figure = "" if busbw is None else f", busbw {busbw:.4g} GB/s"
+        return f"<RunResult {self.fidelity.verdict}: {fabric.gpus} GPUs, {fabric.kind}{figure}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return result_html(self)
+
+    def document(self) -> dict[str, object]:
+        """The JSON result; schema name and version first."""
+        return {
+            "schema": dict(SCHEMA),
+            **_adapter().dump_python(self, mode="json", fallback=_number, warnings=False),
+        }
+
+
+@cache
+def _adapter() -> TypeAdapter[RunResult]:
+    from pydantic import TypeAdapter  # only documents need it
+
+    return TypeAdapter(RunResult)
+
+
+def from_document(document: Mapping[str, Any]) -> RunResult:
+    """The result that `document()` gave, now or at an earlier version of the schema.
+
+    Raises RunFailedError for another schema, a version that is not known, and a document with holes.
+    """
+    from pydantic import ValidationError
+
+    schema = document.get("schema") if isinstance(document, Mapping) else None
+    if not isinstance(schema, Mapping) or schema not in [{**SCHEMA, "version": v} for v in READABLE]:
+        versions = " or ".join(map(str, READABLE))
+        raise RunFailedError(
+            f"this is not a {SCHEMA['name']} result of version {versions} but {schema!r}. "
+            "Use the railweave that wrote it."
+        )
+    fields = {key: value for key, value in document.items() if key != "schema"}
+    if schema["version"] == 1 and isinstance(fields.get("experiment"), Mapping):
+        fields["experiment"] = {key: value for key, value in fields["experiment"].items() if key != "name"}
+    try:
+        return _adapter().validate_python(fields)
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
+        raise RunFailedError(f"the result is not whole: {wrong}. Run the experiment again.") from error
+
+
+def json_schema() -> dict[str, object]:
+    """JSON schema (draft 2020-12) of results as they are written."""
+    schema = _adapter().json_schema(mode="serialization")
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "railweave result"}
+    schema["properties"] = {"schema": {"const": SCHEMA}, **schema["properties"]}
+    return {**schema, **head, "required": list(schema["properties"])}
+
+
+def _number(value: Any) -> object:
+    """numpy's numbers as Python's."""
+    return value.item()

@@ -1,0 +1,178 @@
+"""The figures of a result from what was measured: rows, groups of iterations, links, scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean, median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from railweave.framework.errors import RunFailedError
+from railweave.framework.model import Fabric, IterationResult, Schedule
+from railweave.framework.results.result import (
+    FaultFigures,
+    Group,
+    Groups,
+    LinkFigures,
+    RerouteFigures,
+    Row,
+)
+
+NCCL_TYPES = {"float16": "half", "float32": "float", "float64": "double"}
+"""nccl-tests' names of types where they differ from numpy's."""
+REPAIRS = ("restore", "up", "start")
+
+
+@dataclass(frozen=True, slots=True)
+class TimedIteration:
+    """One iteration and the inputs of its row, in emulated seconds and bytes.
+
+    `start_s`: when it began on the run's clock; `bound_s`: its physical limit; `model_s`: its closed form;
+    None where there is none; `link_bytes`: what all links carried meanwhile.
+    """
+
+    result: IterationResult
+    schedule: Schedule
+    start_s: float
+    bound_s: float | None
+    model_s: float | None
+    link_bytes: float
+    job: int = 0
+
+
+def iteration_rows(
+    iterations: Sequence[TimedIteration], *, rate_scale: float, busbw_factor: float | None, root: int = -1
+) -> tuple[Row, ...]:
+    """A row per iteration and, last, a summary per size: mean times, summed counts. `root`: -1 where there is
+    none.
+
+    algbw = S / t and busbw = algbw x factor, in declared GB/s (nccl-tests, doc/PERFORMANCE.md).
+    """
+    if not iterations:
+        raise RunFailedError("no iteration ended, so there is no result. See the lab's log.")
+    sizes = sorted({timed.schedule.size_bytes for timed in iterations})
+    means = [_mean([timed for timed in iterations if timed.schedule.size_bytes == size]) for size in sizes]
+    rows = [_row(timed, rate_scale, busbw_factor, root) for timed in iterations]
+    summaries = [replace(_row(timed, rate_scale, busbw_factor, root), iteration=None) for timed in means]
+    return (*rows, *summaries)
+
+
+def _row(timed: TimedIteration, rate_scale: float, busbw_factor: float | None, root: int) -> Row:
+    result, schedule, seconds = timed.result, timed.schedule, timed.result.seconds
+    declared_s = seconds * rate_scale
+    per_s = 1 / declared_s / 1e9 if declared_s > 0 else 0.0
+    algbw = schedule.size_bytes * per_s
+    return Row(
+        iteration=result.iteration,
+        t_s=timed.start_s,
+        size_bytes=schedule.size_bytes,
+        count=schedule.size_bytes // np.dtype(schedule.dtype).itemsize,
+        type=NCCL_TYPES.get(schedule.dtype, schedule.dtype),
+        redop=schedule.redop if schedule.reduce.any() or not schedule.n_transfers else "none",
+        time_us=seconds * 1e6,
+        declared_time_us=declared_s * 1e6,
+        algbw_gbs=algbw,
+        busbw_gbs=_times(busbw_factor, algbw),
+        netbw_gbs=timed.link_bytes * per_s,
+        wrong=result.wrong,
+        bound_us=_times(timed.bound_s, 1e6),
+        ratio_to_bound=_times(timed.bound_s, 1 / seconds) if seconds > 0 else None,
+        model_us=_times(timed.model_s, 1e6),
+        ratio_to_model=_times(timed.model_s, 1 / seconds) if seconds > 0 else None,
+        packets=result.packets_sent,
+        retransmitted=result.retransmitted,
+        duplicates=result.duplicates,
+        phase_us=tuple(p * 1e6 for p in result.phase_seconds),
+        root=root,
+        job=timed.job,
+    )
+
+
+def _times(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+def _mean(iterations: Sequence[TimedIteration]) -> TimedIteration:
+    """Mean times and summed counts, as one iteration."""
+    results = [timed.result for timed in iterations]
+    mean = IterationResult(
+        iteration=-1,
+        seconds=fmean(i.seconds for i in results),
+        wrong=sum(i.wrong for i in results),
+        packets_sent=sum(i.packets_sent for i in results),
+        retransmitted=sum(i.retransmitted for i in results),
+        duplicates=sum(i.duplicates for i in results),
+        bytes_sent=sum(i.bytes_sent for i in results),
+        phase_seconds=tuple(fmean(p) for p in zip(*(i.phase_seconds for i in results), strict=False)),
+        cpu_s=sum(i.cpu_s for i in results),
+        send_lag_s=max(i.send_lag_s for i in results),
+        compared=sum(i.compared for i in results),
+    )
+    bounds = [timed.bound_s for timed in iterations if timed.bound_s is not None]
+    return TimedIteration(
+        mean,
+        iterations[0].schedule,
+        iterations[0].start_s,
+        fmean(bounds) if len(bounds) == len(iterations) else None,
+        iterations[0].model_s,
+        fmean(timed.link_bytes for timed in iterations),
+        iterations[0].job,
+    )
+
+
+def iteration_groups(
+    rows: Sequence[Row], faults: Sequence[FaultFigures], reroutes: Sequence[RerouteFigures]
+) -> Groups:
+    """The iterations (summary rows are skipped) grouped by the state of the fabric while they ran.
+
+    before: ended before the first fault fired. after: began once it was answered, by the first reroute after
+    it or a repair (restore, up, start). during: the others. Without a fault all are `before`.
+    """
+    breaks = [f.t_s for f in faults if f.t_s is not None and f.verb not in REPAIRS]
+    broken = min(breaks, default=float("inf"))
+    answers = [r.t_s for r in reroutes] + [f.t_s for f in faults if f.t_s is not None and f.verb in REPAIRS]
+    answered = min((t for t in answers if t >= broken), default=float("inf"))
+    parts: dict[str, list[Row]] = {"before": [], "during": [], "after": []}
+    for row in rows:
+        if row.iteration is None:
+            continue
+        if row.t_s + row.time_us * 1e-6 <= broken:
+            parts["before"].append(row)
+        else:
+            parts["after" if row.t_s >= answered else "during"].append(row)
+    before, during, after = (_group(members) for members in parts.values())
+    slow, fast = during.median_us, after.median_us
+    return Groups(before, during, after, slow / fast if slow and fast else None)
+
+
+def _group(rows: Sequence[Row]) -> Group:
+    times = [row.time_us for row in rows]
+    numbers = tuple(row.iteration for row in rows if row.iteration is not None)
+    if len({row.size_bytes for row in rows}) != 1:
+        return Group(numbers, None, None, None)
+    return Group(numbers, median(times), min(times), max(times))
+
+
+def link_figures(
+    fabric: Fabric, sent_bytes: NDArray[Any], drops: NDArray[Any], seconds: float, link_score: NDArray[Any]
+) -> tuple[LinkFigures, ...]:
+    """Every link's figures over a run of `seconds`. `fabric` has emulated rates; arrays are (n_links,)."""
+    used = (
+        np.asarray(sent_bytes, float) * 8 / (fabric.capacity_bps * seconds)
+        if seconds > 0
+        else sent_bytes * 0.0
+    )
+    return tuple(
+        LinkFigures(
+            fabric.link_name(i),
+            fabric.kinds[fabric.link_kind[i]],
+            int(sent_bytes[i]),
+            int(drops[i]),
+            float(used[i]),
+            float(link_score[i]),
+        )
+        for i in range(fabric.n_links)
+    )

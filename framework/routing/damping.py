@@ -1,0 +1,93 @@
+"""A route is left only for one better by a margin and after a dwell time; a broken one at once."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+
+from railweave.framework.errors import RouteError
+from railweave.framework.model import Fabric, HealthSnapshot, PathBatch
+from railweave.framework.model.arrays import Bool, Float
+from railweave.framework.model.health import EQUAL_WITHIN
+from railweave.framework.routing.batches import replaced, same_paths, take
+
+
+def path_scores(fabric: Fabric, batch: PathBatch, health: HealthSnapshot) -> Float:
+    """(Q,): the h-score of every path, 0..1; 0 if one of its links is down.
+
+    The product of the scores of the distinct elements crossed (the source's H(rd), H(dr), H(drd)) and of the
+    scores of the links that belong to no element.
+    """
+    element = fabric.link_element[batch.links].astype(np.int64)
+    of_element = element >= 0
+    factor = np.where(of_element, health.element_score[element], health.link_score[batch.links])
+    factor[health.down[batch.links]] = 0.0
+    path = batch.hop_path
+    order = np.argsort(path * (fabric.n_nodes + 1) + element, kind="stable")
+    again = np.zeros(len(path), bool)
+    again[order[1:]] = (np.diff(path[order]) == 0) & (np.diff(element[order]) == 0) & of_element[order[1:]]
+    # An element's second link adds no factor of its own, except 0 where that very link is down.
+    factor[again & (factor > 0)] = 1.0
+    score = np.ones(len(batch.weight))
+    np.multiply.at(score, path, factor)
+    return score
+
+
+def pair_scores(fabric: Fabric, batch: PathBatch, health: HealthSnapshot) -> Float:
+    """(P,): the weighted mean over each pair's paths; 0 for a pair without one."""
+    return np.bincount(
+        batch.path_pair, path_scores(fabric, batch, health) * batch.weight, len(batch.src)
+    ).astype(np.float64)
+
+
+def broken_pairs(batch: PathBatch, health: HealthSnapshot) -> Bool:
+    """(P,): whether a pair has a path over a link that is down, or no path."""
+    broken: Bool = np.diff(batch.pair_start) == 0
+    broken[batch.path_pair[batch.hop_path[health.down[batch.links]]]] = True
+    return broken
+
+
+def damped(
+    fabric: Fabric,
+    old: PathBatch,
+    new: PathBatch,
+    health: HealthSnapshot,
+    changed_at: Float,
+    now_s: float,
+    margin: float,
+    dwell_s: float,
+) -> tuple[PathBatch, Bool]:
+    """The paths to use, and (P,) which pairs leave their old paths for them. `old`, `new`: of the same pairs.
+
+    A pair takes its new paths if an old one is broken; else only if the new ones score at least `margin`
+    times the old, or nearly as much (to the square root of `margin`) over fewer links, since a detour whose
+    reason has gone only loads the rail it borrows; and it last changed `dwell_s` or longer ago. `changed_at`:
+    (P,) seconds, -inf for never. Pairs whose links agree take the new answer, whose weights may differ.
+
+    Raises RouteError for a margin below 1 and for arrays of other lengths.
+    """
+    if not margin >= 1:
+        raise RouteError(f"margin {margin}: it must be 1 or more, or routes would be left for worse ones.")
+    if changed_at.shape != (len(new.src),):
+        raise RouteError(
+            f"changed_at of shape {changed_at.shape}: it must be ({len(new.src)},), one per pair."
+        )
+    moved = np.zeros(len(new.src), bool)
+    different = np.flatnonzero(~same_paths(old, new))
+    if not different.size:
+        return new, moved
+    before, after = take(old, different), take(new, different)
+    had, would = pair_scores(fabric, before, health), pair_scores(fabric, after, health)
+    shorter = (mean_hops(after) < mean_hops(before) - EQUAL_WITHIN) & (np.diff(after.pair_start) > 0)
+    better = (would >= margin * had - EQUAL_WITHIN) | (shorter & (would * sqrt(margin) >= had - EQUAL_WITHIN))
+    rested = now_s - changed_at[different] >= dwell_s
+    leaves = broken_pairs(before, health) | (better & rested)
+    moved[different[leaves]] = True
+    return replaced(new, different[~leaves], take(before, np.flatnonzero(~leaves))), moved
+
+
+def mean_hops(batch: PathBatch) -> Float:
+    """(P,): links per path, the weighted mean over each pair's paths; 0 for a pair without one."""
+    hops = np.diff(batch.hop_start) * batch.weight
+    return np.bincount(batch.path_pair, hops, len(batch.src)).astype(np.float64)

@@ -1,0 +1,246 @@
+"""The health loop's decisions: measurements in, changed routes and rules out. No clock, no process, no
+packet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from railweave.framework.errors import NoPathError
+from railweave.framework.health.options import HealthOptions
+from railweave.framework.hookspecs import Router
+from railweave.framework.model import (
+    EntropyTable,
+    Fabric,
+    HealthSnapshot,
+    PathBatch,
+    RouteTable,
+    Rule,
+    RuleUpdate,
+)
+from railweave.framework.model.arrays import Bool, Int64
+from railweave.framework.routing.batches import (
+    CHUNK,
+    answer,
+    batches,
+    join,
+    same_paths,
+    table_from_batch,
+    unreachable,
+)
+from railweave.framework.routing.checks import check_batch
+from railweave.framework.routing.damping import damped
+from railweave.framework.routing.router_calls import ask
+from railweave.framework.routing.updates import initial, plan
+
+Pairs = tuple[Int64, Int64]
+"""(src, dst) of the pairs in use, (P,) each."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RouteChange:
+    """`paths` of all pairs in use; `moved` (P,): the pairs that leave their old paths; `why`: the scores that
+    moved."""
+
+    version: int
+    paths: PathBatch
+    moved: Bool
+    why: str
+
+
+class RoutesInUse:
+    """The routes of the pairs that carry traffic: requests them from the router, checks and damps its
+    answers.
+
+    `pairs`: all ordered pairs of GPUs by default. They are routed, checked and damped `block` pairs at a
+    time, and nothing has an entry for a pair that is not in use. Scores are ratios, so the fabric may have
+    declared or emulated rates.
+
+    Raises RouteError naming the router if it fails, answers with something else, or gives a path that no
+    packet could follow; NoPathError for pairs that it leaves without a path while everything is healthy.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        router: Router,
+        options: HealthOptions,
+        name: str = "",
+        pairs: Pairs | None = None,
+        *,
+        block: int = CHUNK,
+    ) -> None:
+        self.fabric, self.router, self.options = fabric, router, options
+        self.name = name or type(router).__name__
+        self.version = 0
+        self._routed = self._based_on = HealthSnapshot.healthy(fabric, margin=options.margin)
+        self._blocks = first_routes(fabric, router, self.name, options, pairs, block=block)
+        self._changed_at = [np.full(len(paths.src), -np.inf) for paths in self._blocks]
+
+    @property
+    def paths(self) -> PathBatch:
+        """The paths of all pairs in use."""
+        return join(*self._blocks)
+
+    def react(self, health: HealthSnapshot, now_s: float) -> RouteChange | None:
+        """The change that newly published scores ask for, or None; cheap when nothing is new."""
+        if health is self._routed:
+            return None
+        table = ask(self.router, self.name, self.fabric, health)
+        blocks: list[PathBatch] = []
+        moved: list[Bool] = []
+        for old, changed_at in zip(self._blocks, self._changed_at, strict=True):
+            new = answer(table, old.src, old.dst)
+            check_batch(self.fabric, self.name, new, health)
+            if self.router.damped:
+                margin, dwell_s = self.options.margin, self.options.dwell_s
+                new, leaves = damped(self.fabric, old, new, health, changed_at, now_s, margin, dwell_s)
+            else:
+                leaves = ~same_paths(old, new)
+            blocks.append(new)
+            moved.append(leaves)
+        if not any(leaves.any() for leaves in moved):
+            # What only the dwell time holds back is tried again at the next sample.
+            if not any((now_s - at < self.options.dwell_s).any() for at in self._changed_at):
+                self._routed = health
+            return None
+        why = self._why(self._based_on, health)
+        self._blocks, self._routed, self._based_on = blocks, health, health
+        self._changed_at = [
+            np.where(leaves, now_s, at) for leaves, at in zip(moved, self._changed_at, strict=True)
+        ]
+        self.version += (
+            1  # by change, not by snapshot: one may be acted on twice, before and after a dwell time
+        )
+        return RouteChange(self.version, self.paths, np.concatenate(moved), why)
+
+    def _why(self, before: HealthSnapshot, now: HealthSnapshot) -> str:
+        """The scores that moved since routes last changed, largest move first: `rail:1 0.70 -> 0.10`."""
+        moved = score_changes(self.fabric, before, now)
+        if not moved:
+            return "earlier scores, after the dwell time"
+        order = sorted(moved.items(), key=lambda item: -abs(item[1][1] - item[1][0]))
+        return ", ".join(f"{name} {old:.2f} -> {new:.2f}" for name, (old, new) in order[:3])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Reroute:
+    """Changed routes on their way to the switches.
+
+    `pairs`: (M, 2), the (src, dst) that moved. `unreachable`: names of the pairs that have no path any more.
+    """
+
+    update: RuleUpdate
+    entropies: EntropyTable
+    table: RouteTable
+    pairs: Int64
+    why: str
+    unreachable: tuple[str, ...]
+
+    @property
+    def pairs_changed(self) -> int:
+        return len(self.pairs)
+
+
+class RouteControl:
+    """The routes in use and the rules that make the switches follow them; the entropies carry the fabric's
+    rates.
+
+    Arguments and errors as of `RoutesInUse`.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        router: Router,
+        options: HealthOptions,
+        name: str = "",
+        pairs: Pairs | None = None,
+    ) -> None:
+        self.fabric = fabric
+        self._routes = RoutesInUse(fabric, router, options, name, pairs)
+        self.installed, self.entropies = initial(fabric, self._routes.paths)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Every rule that the switches should hold now."""
+        return self.installed.rules
+
+    @property
+    def table(self) -> RouteTable:
+        """The routes in use; RouteError for other pairs."""
+        installed = self.installed
+        return table_from_batch(self._routes.name, installed.version, self.fabric.n_gpus, installed.batch)
+
+    def react(self, health: HealthSnapshot, now_s: float) -> Reroute | None:
+        """The change of routes and rules that newly published scores ask for, or None."""
+        change = self._routes.react(health, now_s)
+        if change is None:
+            return None
+        self.installed, update, self.entropies = plan(
+            self.fabric, self.installed, change.paths, change.moved, change.version
+        )
+        pairs = np.stack((change.paths.src, change.paths.dst), axis=1)[change.moved]
+        return Reroute(update, self.entropies, self.table, pairs, change.why, tuple(self.unreachable()))
+
+    def unreachable(self) -> list[str]:
+        """The pairs that have no path now."""
+        return pair_names(self.fabric, self.installed.unreachable)
+
+
+def first_routes(
+    fabric: Fabric,
+    router: Router,
+    name: str,
+    options: HealthOptions,
+    pairs: Pairs | None = None,
+    *,
+    block: int = CHUNK,
+) -> list[PathBatch]:
+    """The paths of `pairs` (all by default) before anything was measured, in blocks, proved sound.
+
+    Raises as `RoutesInUse` does.
+    """
+    health = HealthSnapshot.healthy(fabric, margin=options.margin)
+    blocks = list(batches(ask(router, name, fabric, health), pairs, block))
+    lost = [np.empty((0, 2), np.int64)]
+    for paths in blocks:
+        check_batch(fabric, name, paths, health)
+        lost.append(unreachable(paths))
+    if any(map(len, lost)):
+        raise NoPathError(
+            f"router {name} gives no path for {_listed(pair_names(fabric, np.concatenate(lost)))}."
+        )
+    return blocks
+
+
+def element_name(fabric: Fabric, node: int) -> str:
+    """`rail:1`, `domain:0`: how users name a switch's score."""
+    return f"{fabric.node_kind(node)}:{'.'.join(map(str, fabric.coordinates(node)))}"
+
+
+def score_changes(
+    fabric: Fabric, before: HealthSnapshot, now: HealthSnapshot
+) -> dict[str, tuple[float, float]]:
+    """(old, new) of every rail, domain or spine whose score moved, else of links that belong to none."""
+    nodes = np.flatnonzero(before.element_score != now.element_score)
+    changes = {
+        element_name(fabric, int(n)): (float(before.element_score[n]), float(now.element_score[n]))
+        for n in nodes
+    }
+    alone = np.flatnonzero((before.link_score != now.link_score) & (fabric.link_element < 0))
+    changes |= {
+        fabric.link_name(int(link)): (float(before.link_score[link]), float(now.link_score[link]))
+        for link in alone
+    }
+    return changes
+
+
+def pair_names(fabric: Fabric, pairs: Int64) -> list[str]:
+    """`g0.0 -> g1.1` of each of (M, 2) pairs."""
+    return [f"{fabric.node_name(int(a))} -> {fabric.node_name(int(b))}" for a, b in pairs]
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more pairs" if len(names) > 5 else "")

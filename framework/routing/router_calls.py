@@ -1,0 +1,91 @@
+"""Calls a router, a stranger's as well: reports contract violations as errors that name it, with file and
+line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from railweave.framework.errors import PluginError, RailweaveError, RouteError, blaming
+from railweave.framework.hookspecs import Router
+from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
+from railweave.framework.model.arrays import Int64
+
+
+def ask(
+    router: Router,
+    name: str,
+    fabric: Fabric,
+    health: HealthSnapshot,
+    *,
+    error: type[RailweaveError] = RouteError,
+) -> RouteTable:
+    """The router's table under its registered name; its answers, which come late, are guarded in the same
+    way.
+
+    Raises `error`, naming the router and the place in its code, if it raises anything but an error of ours,
+    or does not answer with a RouteTable for this fabric. What it refuses on purpose (UnsupportedFabricError)
+    passes.
+    """
+    where = f"router {name}: routes() of a {fabric.kind} fabric"
+    with blaming(where, error):
+        table = router.routes(fabric, health)
+    if not isinstance(table, RouteTable):
+        raise error(f"{where} returns {_kind(table)} instead of a RouteTable.")
+    if table.n_gpus != fabric.n_gpus:
+        raise error(f"{where} returns a table of {table.n_gpus} GPUs for a fabric of {fabric.n_gpus}.")
+    resolve = table.resolve
+
+    def guarded(src: Int64, dst: Int64) -> PathBatch:
+        with blaming(f"{where}: its table", error):
+            batch = resolve(src, dst)
+        if not isinstance(batch, PathBatch):
+            raise error(f"{where}: its table answers with {_kind(batch)} instead of a PathBatch.")
+        return batch
+
+    return replace(table, router=name, resolve=guarded)
+
+
+def ask_for_live_links(
+    router: Router,
+    name: str,
+    fabric: Fabric,
+    health: HealthSnapshot,
+    answered: Callable[[int], None] = lambda pairs: None,
+) -> RouteTable:
+    """As `ask`, with PluginError, which paths over links that do not exist or are down raise too.
+
+    `answered` is called with the number of pairs, batch by batch. Whether the links join into paths is for
+    `checks.check_batch` to say.
+    """
+    table = ask(router, name, fabric, health, error=PluginError)
+
+    def resolve(src: Int64, dst: Int64) -> PathBatch:
+        try:
+            batch = table.paths(src, dst)
+        except RouteError as error:
+            raise PluginError(str(error)) from error
+        links = batch.links
+        outside = np.flatnonzero((links < 0) | (links >= fabric.n_links))
+        if outside.size:
+            raise PluginError(
+                f"router {name} gave a path over link {links[outside[0]]}; the fabric's links are "
+                f"0..{fabric.n_links - 1}."
+            )
+        dead = np.flatnonzero(health.down[links])
+        if dead.size:
+            path = int(np.searchsorted(batch.hop_start, dead[0], side="right")) - 1
+            pair = int(np.searchsorted(batch.pair_start, path, side="right")) - 1
+            ends = f"{fabric.node_name(int(src[pair]))} -> {fabric.node_name(int(dst[pair]))}"
+            link = fabric.link_name(int(links[dead[0]]))
+            raise PluginError(f"router {name} leads {ends} over {link}, which is down.")
+        answered(len(src))
+        return batch
+
+    return replace(table, resolve=resolve)
+
+
+def _kind(value: object) -> str:
+    return "nothing" if value is None else f"a {type(value).__name__}"

@@ -1,0 +1,182 @@
+"""Random scenarios of faults from a seed, how each should end, and whether it did.
+
+How a scenario should end follows from the ground truth alone: the links that its faults leave, and the routes
+that the router chooses over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from railweave.framework.analysis.assumed_health import assumed_health
+from railweave.framework.errors import FaultError
+from railweave.framework.experiment.faults import VERBS, ResolvedFault, parse, resolve, steps
+from railweave.framework.hookspecs import Router
+from railweave.framework.model import Fabric, HealthSnapshot, Schedule
+from railweave.framework.routing.checks import unreachable_pairs
+
+COMPLETES, FAILS = "completes", "fails"
+MOST_FAULTS = 3
+Draw = np.random.Generator
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """`faults` as `--fault` takes them; `expected`: completes, or fails with some of the `cut` GPUs named."""
+
+    number: int
+    faults: tuple[str, ...]
+    expected: str
+    cut: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a scenario's run ended: `error` None when it completed. `leftovers`:
+    what it left on the machine."""
+
+    error: str | None
+    wrong: int
+    verdict: str
+    seconds: float
+    leftovers: tuple[str, ...]
+
+
+def scenarios(
+    fabric: Fabric, router: Router, schedule: Schedule, *, runs: int, seed: int, iterations: int
+) -> list[Scenario]:
+    """`runs` scenarios of one to three faults each. Equal arguments give equal scenarios."""
+    drawn = []
+    for number in range(runs):
+        draw = np.random.default_rng((seed, number))
+        faults = tuple(_fault(fabric, draw, iterations) for _ in range(draw.integers(1, MOST_FAULTS + 1)))
+        faults = tuple(sorted(faults, key=_when))
+        cut = cut_for_good(fabric, router, schedule, faults)
+        drawn.append(Scenario(number, faults, FAILS if cut else COMPLETES, cut))
+    return drawn
+
+
+def cut_for_good(
+    fabric: Fabric, router: Router, schedule: Schedule, faults: Sequence[str]
+) -> tuple[str, ...]:
+    """The GPUs of pairs of the schedule that lose their last path and get none back before the next
+    iteration; empty if there are none. Faults of later iterations never fire then."""
+    injected: list[ResolvedFault] = []
+    by_iteration: dict[int, list[ResolvedFault]] = {}
+    for text in faults:
+        for step in steps(parse(text)):
+            fault = resolve(step, fabric)
+            if not VERBS[fault.verb].processes:
+                by_iteration.setdefault(step.at_iteration or 0, []).append(fault)
+    for _, due in sorted(by_iteration.items()):
+        injected += sorted(due, key=lambda fault: fault.fault.after_s)
+        cut = _cut(fabric, router, schedule, injected)
+        if cut:
+            return cut
+    return ()
+
+
+def judge(scenario: Scenario, ending: Ending) -> str | None:
+    """What differs from the expected ending, in words; None if nothing does."""
+    if ending.leftovers:
+        return f"left behind: {', '.join(ending.leftovers)}"
+    if scenario.expected == COMPLETES:
+        if ending.error is not None:
+            return f"failed: {ending.error}"
+        if ending.wrong:
+            return f"{ending.wrong} elements came out wrong"
+        return "beat the physical limit" if ending.verdict == "invalid" else None
+    if ending.error is None:
+        return "completed, though no path was left"
+    if not any(name in ending.error for name in scenario.cut):
+        return f"did not name the cut ranks {', '.join(scenario.cut)}: {ending.error}"
+    return None
+
+
+def _cut(
+    fabric: Fabric, router: Router, schedule: Schedule, injected: Sequence[ResolvedFault]
+) -> tuple[str, ...]:
+    health: HealthSnapshot = assumed_health(fabric, faults=injected)
+    lost = {(int(a), int(b)) for a, b in unreachable_pairs(router.routes(fabric, health))}
+    used = set(zip(schedule.src.tolist(), schedule.dst.tolist(), strict=True))
+    used |= {(b, a) for a, b in used}  # acknowledgements
+    return tuple(fabric.node_name(gpu) for gpu in sorted({gpu for pair in lost & used for gpu in pair}))
+
+
+def _when(text: str) -> tuple[int, float]:
+    fault = parse(text)
+    return fault.at_iteration or 0, fault.after_s
+
+
+# -- one random fault ----------------------------------------------------------------------------------
+def _fault(fabric: Fabric, draw: Draw, iterations: int) -> str:
+    kinds = [kind for kind in _KINDS if kind is not _ocs or fabric.ocs_names]
+    while True:
+        make = kinds[draw.integers(len(kinds))]
+        text = f"at=iter:{draw.integers(1, iterations)} {make(fabric, draw)}"
+        try:
+            resolve(parse(text), fabric)
+        except FaultError:  # a kind of object that this fabric does not have
+            continue
+        return text
+
+
+def _share(draw: Draw, low: float, high: float) -> str:
+    return f"{draw.uniform(low, high):.0%}"
+
+
+def _switch(fabric: Fabric, draw: Draw) -> str:
+    """A rail, domain or spine; a GPU where there are none."""
+    groups = fabric.groups[1:] or fabric.groups
+    group = groups[draw.integers(len(groups))]
+    place = group.coordinates(group.first + int(draw.integers(group.size)))
+    return f"{group.kind}:{'.'.join(map(str, place))}"
+
+
+def _gpu(fabric: Fabric, draw: Draw) -> str:
+    return ".".join(map(str, fabric.coordinates(int(draw.integers(fabric.n_gpus)))))
+
+
+def _link(fabric: Fabric, draw: Draw) -> str:
+    return f"link:{fabric.link_name(int(draw.integers(fabric.n_links)))}"
+
+
+def _slow(fabric: Fabric, draw: Draw) -> str:
+    way = draw.choice(["", " way=out", " way=in"])
+    return f"degrade {_switch(fabric, draw)} to={_share(draw, 0.1, 0.6)}{way}"
+
+
+def _flapping(fabric: Fabric, draw: Draw) -> str:
+    what = [_link, lambda f, d: f"nic:{_gpu(f, d)}", _switch][draw.integers(3)](fabric, draw)
+    return f"flap {what} period={draw.integers(4, 11) * 100}ms times={draw.integers(1, 4)}"
+
+
+def _ocs(fabric: Fabric, draw: Draw) -> str:
+    return f"down ocs:{fabric.ocs_names[draw.integers(len(fabric.ocs_names))]}"
+
+
+def _switch_killed(fabric: Fabric, draw: Draw) -> str:
+    node = int(draw.integers(fabric.n_nodes))
+    return f"kill switch:{fabric.node_name(node)} back={draw.integers(1, 11) * 100}ms"
+
+
+_KINDS: tuple[Callable[[Fabric, Draw], str], ...] = (
+    _slow,
+    _slow,
+    lambda fabric, draw: f"degrade {_link(fabric, draw)} to={_share(draw, 0.1, 0.6)}",
+    lambda fabric, draw: f"loss {_switch(fabric, draw)} rate={_share(draw, 0.01, 0.05)}",
+    lambda fabric, draw: f"reorder {_switch(fabric, draw)} rate={_share(draw, 0.02, 0.2)}",
+    lambda fabric, draw: f"duplicate {_switch(fabric, draw)} rate={_share(draw, 0.01, 0.1)}",
+    _flapping,
+    lambda fabric, draw: f"down {_link(fabric, draw)}",
+    lambda fabric, draw: f"down nic:{_gpu(fabric, draw)}",
+    lambda fabric, draw: f"down gpu:{_gpu(fabric, draw)}",
+    lambda fabric, draw: f"down {_switch(fabric, draw)}",
+    _ocs,
+    lambda fabric, draw: "kill controller",
+    _switch_killed,
+)
+"""Random faults, each as likely as the others."""

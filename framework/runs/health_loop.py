@@ -1,0 +1,70 @@
+"""The health loop: sample, score, route, install. It never looks into the traffic."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from railweave.framework.health.monitor import HealthMonitor
+from railweave.framework.model import HealthSnapshot
+from railweave.framework.routing.reroute import RouteControl
+from railweave.framework.runs.parts import Clock, EngineParts
+from railweave.framework.runs.recorder import Recorder
+
+
+class Scores(Protocol):
+    """Scores as they are known: measured ones, or the ground truth."""
+
+    @property
+    def snapshot(self) -> HealthSnapshot: ...
+
+
+class HealthLoop:
+    """Measures every `interval_s` and changes routes when scores say so.
+
+    `known`: the scores that routes follow, None where routes stay as they are. `probing`: whether measuring
+    traffic may be sent. `next_s`: when the next sample is due; `moved_s`: when changed routes last came into
+    use.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        parts: EngineParts,
+        monitor: HealthMonitor,
+        control: RouteControl,
+        recorder: Recorder,
+        *,
+        interval_s: float,
+        known: Scores | None,
+        probing: bool = True,
+    ) -> None:
+        self._clock, self._parts, self._monitor, self._control = clock, parts, monitor, control
+        self._recorder, self._interval_s, self._known, self._probing = recorder, interval_s, known, probing
+        self.next_s, self.moved_s = interval_s, 0.0  # a measurement needs time to cover
+
+    def advance(self) -> None:
+        """Do what is due by the clock; cheap when nothing is."""
+        now, rules = self._clock.now_s(), self._parts.rules
+        for reroute in rules.advance(now):
+            self.moved_s = now
+            self._parts.traffic.use_routes(reroute)
+            self._recorder.rerouted(reroute)
+        if now >= self.next_s:
+            self.next_s = max(self.next_s + self._interval_s, now)
+            self._sample()
+            if self._known is not None and rules.ready:
+                wanted = self._control.react(self._known.snapshot, now)
+                if wanted is not None:
+                    rules.reroute(wanted)
+
+    def _sample(self) -> None:
+        """Measure once, and publish scores that changed."""
+        source, monitor = self._parts.source, self._monitor
+        measurement = source.measure()
+        if self._probing:
+            source.probe(measurement.t_s, monitor.links)
+        before = monitor.snapshot
+        published = monitor.observe(measurement)
+        self._recorder.sample(measurement, monitor.snapshot)
+        if published is not None:
+            self._recorder.published(before, published, measurement)

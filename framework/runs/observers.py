@@ -1,0 +1,78 @@
+"""Calls the observers and reports of plugins; their mistakes never lose the run."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pluggy
+
+from railweave.framework.errors import describe, raised_at
+from railweave.framework.hookspecs import Report
+from railweave.framework.registry import Registers
+
+SLOW_S = 0.005
+"""A fifth of the default interval between two measurements of health."""
+
+
+class Observers:
+    """Calls each plugin's `on_*` hooks. `note` receives, as text, an exception (the first from each line of
+    code), a call slower than `slow_s` (the first of each hook), and every line that an observer prints."""
+
+    def __init__(self, registers: Registers, note: Callable[[str], None], slow_s: float = SLOW_S) -> None:
+        self._registers, self._note, self._slow_s = registers, note, slow_s
+        self._callers: dict[str, list[tuple[str, pluggy.HookCaller]]] = {}
+        self._noted: set[tuple[str, str]] = set()
+        self.seconds: dict[str, float] = {}
+        """Time spent in each plugin's observers so far."""
+
+    def fire(self, hook: str, /, *, only: str = "", **arguments: Any) -> None:
+        """Call `hook` of every plugin that has it, or of the plugin `only`; arguments as in the hookspec."""
+        if hook not in self._callers:
+            self._callers[hook] = self._registers.callers(hook)
+        for plugin, call in self._callers[hook]:
+            if only not in ("", plugin):
+                continue
+            began, subject = time.perf_counter(), f"observer {plugin}: {hook}"
+            try:
+                with _printing(plugin, self._note):
+                    call(**arguments)
+            except Exception as error:  # noqa: BLE001 - whatever an observer raises, the run goes on
+                self._once(subject, raised_at(error), f"{subject} fails with {describe(error)}")
+            took = time.perf_counter() - began
+            self.seconds[plugin] = self.seconds.get(plugin, 0.0) + took
+            if took > self._slow_s and hook not in ("on_run_start", "on_run_end"):
+                self._once(subject, "slow", f"{subject} took {1e3 * took:.0f} ms; it delays the health loop")
+
+    def _once(self, subject: str, which: str, text: str) -> None:
+        if (subject, which) not in self._noted:
+            self._noted.add((subject, which))
+            self._note(text)
+
+
+def write_reports(
+    reports: Mapping[str, Report], result: Mapping[str, Any], directory: str, note: Callable[[str], None]
+) -> None:
+    """Let every report write into the run directory; `note` receives what fails and what is printed."""
+    for name, report in reports.items():
+        try:
+            with _printing(name, note):
+                report.write(result, directory)
+        except Exception as error:  # noqa: BLE001 - whatever a report raises, the run has its result
+            note(f"report {name} fails with {describe(error)}")
+
+
+@contextlib.contextmanager
+def _printing(name: str, note: Callable[[str], None]) -> Iterator[None]:
+    """Pass on what is printed inside the block, line by line: the lab has no terminal, and `--json -` owns
+    stdout."""
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            yield
+    finally:
+        for line in printed.getvalue().splitlines():
+            note(f"{name}: {line}")

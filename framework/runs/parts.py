@@ -1,0 +1,141 @@
+"""What an engine supplies to a run; session, health loop, fault timetable and recorder know no more of it.
+
+The emulation supplies the wall clock, queues read over netlink, rules sent through a controller, and packets;
+a simulation would supply its own clock, queues of a model, a route table, and flows that complete.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from railweave.framework.experiment.faults import ResolvedFault
+from railweave.framework.hookspecs import LinkState
+from railweave.framework.model import Endpoint, Fabric, IterationResult, Measurement, Schedule
+from railweave.framework.model.arrays import Float
+from railweave.framework.model.findings import EngineFacts, LinkTotals
+from railweave.framework.routing.reroute import Reroute, RouteControl
+
+
+class Clock(Protocol):
+    """The run's clock. It stands at 0 until `start`."""
+
+    def start(self) -> None:
+        """Let it run, if it does not yet."""
+        ...
+
+    def now_s(self) -> float: ...
+
+    def wait(self, until_s: float) -> None:
+        """Return once something has happened, at `until_s` at the latest. What happens is handled meanwhile,
+        and may raise what ends the run (LabError, ControllerError, TransportError)."""
+        ...
+
+
+class MeasurementSource(Protocol):
+    """Where the health of links is measured."""
+
+    def measure(self) -> Measurement:
+        """What was seen of every link since the last call."""
+        ...
+
+    def probe(self, now_s: float, links: LinkState) -> None:
+        """Send measuring traffic over the links of which `links` says too little, if there are any."""
+        ...
+
+    def totals(self) -> LinkTotals:
+        """What every link has carried so far. Not a measurement: `measure` does not notice."""
+        ...
+
+
+class RulePlace(Protocol):
+    """Where changed routes go: switches behind a controller, or a table. One change is under way at a
+    time."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether a change can be given now."""
+        ...
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether no change is under way and nothing that a change replaced is left."""
+        ...
+
+    def reroute(self, reroute: Reroute) -> None:
+        """Put a change in; `advance` returns it once it is in use."""
+        ...
+
+    def advance(self, now_s: float) -> list[Reroute]:
+        """The changes that came into use since the last call. What they replaced goes once no packet needs
+        it."""
+        ...
+
+
+class FaultPlace(Protocol):
+    """What faults are done to."""
+
+    @property
+    def rates_bps(self) -> Float:
+        """(n_links,): the rate of every link as it is now."""
+        ...
+
+    def inject(self, fault: ResolvedFault) -> None:
+        """Do it. Raises MachineError or LabError where this engine cannot."""
+        ...
+
+
+class Traffic(Protocol):
+    """Iterations of one job, one at a time."""
+
+    def begin(self, iteration: int, schedule: Schedule) -> None: ...
+
+    def finished(self) -> IterationResult | None:
+        """The result of the iteration that was begun, once it has ended."""
+        ...
+
+    def use_routes(self, reroute: Reroute) -> None:
+        """Senders spread over paths as the changed routes say."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EngineParts:
+    """A fabric that is up. `fabric` has the rates in use, which are the declared ones times `rate_scale`.
+
+    `summary`: what a user should read about it, in a line; `bring_up_s`: wall-clock seconds it took.
+    """
+
+    fabric: Fabric
+    rate_scale: float
+    summary: str
+    bring_up_s: float
+    endpoints: tuple[Endpoint, ...]
+    source: MeasurementSource
+    rules: RulePlace
+    faults: FaultPlace
+    traffic: Traffic
+
+
+class RunEngine(Protocol):
+    """What brings a fabric up for one run, and takes it down."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    def bring_up(self, control: RouteControl) -> EngineParts:
+        """Bring the fabric up with the first routes of `control` installed; no traffic yet."""
+        ...
+
+    def checkpoint(self) -> None:
+        """Called before the clock starts and after every iteration: the time to read memory and
+        processors."""
+        ...
+
+    def facts(self) -> EngineFacts:
+        """What only this engine knows of the run so far."""
+        ...
+
+    def down(self) -> None:
+        """Take down whatever is up, also after `bring_up` failed halfway."""
+        ...

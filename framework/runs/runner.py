@@ -1,0 +1,322 @@
+"""One run as its caller sees it: start the engine, pass on events, make the result, call the plugins."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from typing import cast
+
+import numpy as np
+
+from railweave.framework.errors import InputError, describe
+from railweave.framework.experiment.faults import VERBS
+from railweave.framework.experiment.plan import Plan
+from railweave.framework.limits import COLLECTIVES
+from railweave.framework.limits.shaped import carriers, shaped_bound_s
+from railweave.framework.model import Fabric, Schedule
+from railweave.framework.model.arrays import Float
+from railweave.framework.model.events import Note, PhaseStarted, Progress, RunEvent
+from railweave.framework.model.findings import Findings, RuleAgreement
+from railweave.framework.registry import Registers
+from railweave.framework.results.detection import Accuracy, Judged, Response, accuracy, response, truth_at
+from railweave.framework.results.directory import RunDirectory
+from railweave.framework.results.fidelity import Evidence, Fidelity, judge
+from railweave.framework.results.result import (
+    ControllerFigures,
+    FabricFigures,
+    FaultFigures,
+    HealthPoint,
+    RerouteFigures,
+    RunResult,
+    Timing,
+)
+from railweave.framework.results.rows import TimedIteration, iteration_groups, iteration_rows, link_figures
+from railweave.framework.runs.observers import Observers, write_reports
+
+VERSIONED = ("railweave", "mininet", "ryu", "os-ken", "scapy", "pluggy", "numpy", "click")
+
+
+def run(
+    plan: Plan,
+    registers: Registers,
+    directory: RunDirectory | None = None,
+    on_event: Callable[[RunEvent], None] = lambda event: None,
+) -> RunResult:
+    """Carry the plan out and return its result; `on_event` receives the run's events live.
+
+    With a `directory`, everything is written there, `result.json` before any report or observer is called. A
+    plugin that fails once the run has ended becomes a note of the result and loses nothing.
+
+    Raises InputError when the run is refused before anything ran (an otherwise empty directory is removed
+    again); LabError, ControllerError, TransportError or MachineError when it failed. What the engine started
+    is gone then.
+    """
+    notes: list[str] = []
+
+    def emit(event: RunEvent) -> None:
+        if directory is not None and not isinstance(event, Progress):
+            directory.append_event(event)
+        on_event(event)
+
+    def note(text: str) -> None:
+        notes.append(text)
+        emit(Note(text))
+
+    if directory is not None:
+        directory.write_experiment(plan.yaml())
+    try:
+        for text in plan.notes:
+            emit(Note(text))
+        findings, tear_down_s = _carried_out(plan, directory, emit)
+    except InputError:
+        if directory is not None:
+            directory.discard()
+        raise
+    finished = result(plan, findings, tear_down_s, note)
+    known = tuple(item.text for item in findings.notes)
+    finished = replace(finished, notes=(*known, *notes))
+    path = None
+    if directory is not None:
+        path = str(directory.path.absolute())
+        directory.write_samples(findings.samples.arrays())
+        directory.write_result(finished)
+        write_reports(plan.reports, finished.document(), path, note)
+    Observers(registers, note).fire("on_run_end", result=finished.document(), directory=path)
+    if (all_notes := (*known, *notes)) != finished.notes:
+        finished = replace(finished, notes=all_notes)
+        if directory is not None:
+            directory.write_result(finished)
+    return finished
+
+
+def _carried_out(
+    plan: Plan, directory: RunDirectory | None, emit: Callable[[RunEvent], None]
+) -> tuple[Findings, float]:
+    """What the engine found, and the seconds that its tear-down took."""
+    began = time.monotonic()
+    tear_down_began: list[float] = []
+
+    def timed(event: RunEvent) -> None:
+        if isinstance(event, PhaseStarted) and event.name == "tear-down":
+            tear_down_began.append(time.monotonic())
+        emit(event)
+
+    with contextlib.ExitStack() as stack:
+        path = None if directory is None else str(directory.path.absolute())
+        pcap = None
+        if plan.pcap_links:
+            if directory is None:
+                raise InputError(
+                    "pcap: captured packets are written into the run directory, and this run keeps none. "
+                    "Give it a directory, or leave pcap out."
+                )
+            pcap = stack.enter_context((directory.path / "capture.pcapng").open("wb")).fileno()
+        findings = plan.engine.run(plan.document(), timed, path, pcap)
+    if not tear_down_began:
+        tear_down_began.append(began + findings.bring_up_s + findings.run_s)
+    return findings, max(0.0, time.monotonic() - tear_down_began[0])
+
+
+def result(plan: Plan, findings: Findings, tear_down_s: float, note: Callable[[str], None]) -> RunResult:
+    """The documented result of an engine's findings. Pure but for the versions of what is installed.
+
+    `note` receives, as text, what the collective's plugin failed with; the figures that depend on it are
+    None.
+    """
+    scaled, facts = plan.fabric.scaled(findings.rate_scale), findings.facts
+    iterations = _timed_iterations(plan, scaled, findings, note)
+    rows = iteration_rows(
+        iterations,
+        rate_scale=findings.rate_scale,
+        busbw_factor=_number(
+            plan, note, "busbw_factor", partial(plan.collective.busbw_factor, plan.schedule.n_ranks)
+        ),
+        root=_root(plan),
+    )
+    faults, score_accuracy = _faults(plan, findings)
+    links = findings.links
+    reroutes = tuple(
+        RerouteFigures(r.t_s, r.version, r.pairs_changed, r.why, r.job) for r in findings.reroutes
+    )
+    memory = facts.memory_peak_bytes
+    return RunResult(
+        experiment=plan.document(),
+        seed=plan.experiment.seed,
+        versions={**versions(), **facts.versions},
+        fabric=FabricFigures.of(plan.fabric, findings.rate_scale),
+        controller=ControllerFigures(plan.experiment.controller.name, facts.rules, facts.install_s),
+        rows=rows,
+        iterations=iteration_groups(rows, faults, reroutes),
+        links=link_figures(scaled, links.sent_bytes, links.drops, findings.run_s, findings.link_score),
+        health=tuple(HealthPoint(h.t_s, h.version, h.elements, h.links, h.job) for h in findings.health),
+        faults=faults,
+        reroutes=reroutes,
+        fidelity=_fidelity(findings, iterations, faults),
+        timing=Timing(findings.bring_up_s, findings.run_s, tear_down_s),
+        accuracy=score_accuracy,
+        memory_peak_mb=None if memory is None else memory / 1e6,
+        cpu_s=facts.cpu_s,
+    )
+
+
+def _number(
+    plan: Plan, note: Callable[[str], None], method: str, ask: Callable[[], float | None]
+) -> float | None:
+    """The finite number that a method of the collective returns; None where it fails, and `note` says why."""
+    subject = f"{plan.experiment.traffic.name}: {method}"
+    try:
+        value = ask()
+        if value is None or math.isfinite(value):
+            return None if value is None else float(value)
+        note(f"{subject} returns {value}, which is not a finite number")
+    except Exception as error:  # noqa: BLE001 - whatever the plugin raises, the run has its result
+        note(f"{subject} fails with {describe(error)}")
+    return None
+
+
+def _timed_iterations(
+    plan: Plan, scaled: Fabric, findings: Findings, note: Callable[[str], None]
+) -> list[TimedIteration]:
+    """Every iteration with its physical limit and its closed form, each computed once for all of one size."""
+    closed: dict[int, float | None] = {}
+    iterations = []
+    for record, bound_s in zip(findings.iterations, _bounds_s(plan, scaled, findings), strict=True):
+        schedule = plan.schedule_of(record.result.iteration)
+        if (size := schedule.size_bytes) not in closed:
+            ask = partial(plan.collective.closed_form_s, scaled, schedule, plan.packet)
+            closed[size] = _number(plan, note, "closed_form_s", ask)
+        iterations.append(
+            TimedIteration(
+                record.result, schedule, record.begin_s, bound_s, closed[size], record.link_bytes, record.job
+            )
+        )
+    return iterations
+
+
+def _bounds_s(plan: Plan, scaled: Fabric, findings: Findings) -> list[float | None]:
+    """The physical limit of each iteration, computed once for all of one size that saw the same fabric."""
+    by_text = {fault.text: fault for fault in plan.faults}
+    fired = [(fault.t_s, by_text[fault.text]) for fault in findings.faults if fault.text in by_text]
+    known: dict[tuple[bytes, int, int], float | None] = {}
+    bounds = []
+    for record in findings.iterations:
+        schedule = plan.schedule_of(record.result.iteration)
+        down, resets = carriers(scaled.n_links, fired, record.begin_s, record.end_s)
+        rates = np.where(down, 0.0, record.best_rates_bps)
+        key = (rates.tobytes(), resets, schedule.size_bytes)
+        if key not in known:
+            known[key] = _bound_s(plan, schedule, scaled, rates, resets)
+        bounds.append(known[key])
+    return bounds
+
+
+def _bound_s(plan: Plan, schedule: Schedule, scaled: Fabric, rates_bps: Float, resets: int) -> float | None:
+    """The physical limit at the best rates that the iteration saw, the token buckets' burst credit granted;
+    None where no limit is known, nothing is to be moved, or there is no path."""
+    kind = plan.collective.kind
+    if kind not in COLLECTIVES or schedule.size_bytes == 0 or schedule.n_transfers == 0:
+        return None
+    root = _root(plan)
+    bound = shaped_bound_s(
+        scaled,
+        kind,
+        schedule.size_bytes,
+        plan.packet,
+        capacity_bps=rates_bps,
+        resets=resets,
+        root=None if root < 0 else root,
+    )
+    return bound if 0 < bound < float("inf") else None
+
+
+def _root(plan: Plan) -> int:
+    """The root of a broadcast; -1 for the collectives that have none."""
+    root = plan.experiment.traffic.options.get("root") if plan.collective.kind == "broadcast" else None
+    return root if isinstance(root, int) else -1
+
+
+def _faults(plan: Plan, findings: Findings) -> tuple[tuple[FaultFigures, ...], Accuracy]:
+    """Every fault with the times until it was seen and answered; and how well the scores matched the ground
+    truth."""
+    samples, judged = findings.samples, Judged(plan.fabric, plan.experiment.health.margin)
+    scores = samples.link_score if judged.by_links else samples.element_score
+    reported = judged.degraded(cast(Float, scores[:, judged.ids]))
+    truth = [(t.t_s, judged.degraded(judged.of(t.link_score, t.element_score))) for t in findings.truth]
+    fired = {fault.text: fault.t_s for fault in reversed(findings.faults)}
+    jobs = {fault.text: fault.job for fault in findings.faults}
+    figures, changes, before = [], iter(truth), np.zeros(len(judged.ids), bool)
+    for fault in sorted(plan.faults, key=lambda fault: fired.get(fault.text, np.inf)):
+        t_s, answer = fired.get(fault.text), Response(False, None, None)
+        if t_s is not None and VERBS[fault.verb].processes:
+            answer = Response(True, *_process_times(findings.agreements, t_s))
+        elif t_s is not None:
+            _, after = next(changes)
+            answer = response(judged, samples.t_s, reported, before, after, findings.reroutes, t_s)
+            before = after
+        figures.append(
+            FaultFigures(
+                fault.text, fault.verb, fault.fault.target, t_s, len(fault.links),
+                answer.detected_s, answer.recovered_s, answer.visible, jobs.get(fault.text, 0),
+            )
+        )  # fmt: skip
+    return tuple(figures), accuracy(reported, truth_at(samples.t_s, truth, len(judged.ids)))
+
+
+def _process_times(agreements: Sequence[RuleAgreement], t_s: float) -> tuple[float | None, float | None]:
+    """Seconds from `t_s` until the end of a process was seen, and until all rules were in place again."""
+    lost = next((a.t_s for a in agreements if not a.agrees and a.t_s >= t_s), None)
+    if lost is None:
+        return None, None
+    back = next((a.t_s for a in agreements if a.agrees and a.t_s >= lost), None)
+    return lost - t_s, None if back is None else back - t_s
+
+
+def _fidelity(
+    findings: Findings, iterations: Sequence[TimedIteration], faults: Sequence[FaultFigures]
+) -> Fidelity:
+    first_fault = min((f.t_s for f in faults if f.t_s is not None), default=float("inf"))
+    results, facts, run_s = [timed.result for timed in iterations], findings.facts, findings.run_s
+    healthy = [
+        timed
+        for timed, record in zip(iterations, findings.iterations, strict=True)
+        if record.end_s <= first_fault and timed.model_s
+    ]
+    sent = sum(i.packets_sent for i in results)
+    return judge(
+        Evidence(
+            wrong=sum(i.wrong for i in results),
+            ratios_to_bound=[
+                timed.bound_s / timed.result.seconds for timed in iterations if timed.bound_s is not None
+            ],
+            healthy_ratios_to_model=[
+                timed.result.seconds / timed.model_s for timed in healthy if timed.model_s
+            ],
+            switch_share=_share(facts.cpu_s.get("switches", 0.0), run_s, facts.switch_cores),
+            machine_share=_share(sum(facts.cpu_s.values()), run_s, facts.cores),
+            send_lag_s=max(i.send_lag_s for i in results),
+            retransmitted=sum(i.retransmitted for i in results) / max(1, sent),
+            drops=int(findings.links.drops.sum()),
+            send_buffer_bytes=facts.send_buffer_bytes,
+            send_buffer_used_bytes=facts.send_buffer_used_bytes,
+        )
+    )
+
+
+def _share(cpu_s: float, run_s: float, cores: int | None) -> float:
+    """Part of these cores that was used; 0 where an engine's processors have no say in its figures."""
+    return 0.0 if cores is None or run_s <= 0 else cpu_s / run_s / cores
+
+
+def versions() -> dict[str, str]:
+    """What the run was made with."""
+    installed = {"python": platform.python_version(), "kernel": platform.release()}
+    for name in VERSIONED:
+        with contextlib.suppress(PackageNotFoundError):
+            installed[name] = version(name)
+    return installed

@@ -1,0 +1,152 @@
+"""One run from bring-up to tear-down, on any engine: iterations, faults and the health loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from railweave.framework.errors import LabError, TransportError
+from railweave.framework.experiment.faults import ResolvedFault
+from railweave.framework.experiment.plan import Plan
+from railweave.framework.health.monitor import HealthMonitor
+from railweave.framework.model import IterationResult, Schedule
+from railweave.framework.model.findings import Findings, IterationRecord
+from railweave.framework.routing.reroute import RouteControl
+from railweave.framework.runs.fault_timetable import FaultTimetable
+from railweave.framework.runs.ground_truth import GroundTruth
+from railweave.framework.runs.health_loop import HealthLoop
+from railweave.framework.runs.parts import RunEngine
+from railweave.framework.runs.recorder import Recorder
+
+EngineT = TypeVar("EngineT", bound=RunEngine)
+
+
+class Session(Generic[EngineT]):
+    """A fabric that is up for one run. Use as a context manager: entering brings it up, leaving takes it
+    down.
+
+    `faults`: in place of the plan's. `probing`: whether the health loop may send measuring traffic.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        engine: EngineT,
+        recorder: Recorder,
+        *,
+        faults: Sequence[ResolvedFault] | None = None,
+        probing: bool = True,
+    ) -> None:
+        self.plan, self.engine, self.recorder = plan, engine, recorder
+        self._options, self._probing = plan.experiment.health, probing
+        self._faults = plan.faults if faults is None else faults
+        self._clock, self._run_s = engine.clock, 0.0
+        self.control = RouteControl(plan.fabric, plan.router, self._options, plan.experiment.router.name)
+
+    def __enter__(self) -> Self:
+        fabric = self.plan.fabric
+        self.recorder.phase("bring-up", f"{fabric.n_gpus} GPUs, {fabric.n_links} links")
+        try:
+            self._open()
+        except BaseException:
+            self.engine.down()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.engine.down()
+
+    def _open(self) -> None:
+        plan, experiment = self.plan, self.plan.experiment
+        parts = self.parts = self.engine.bring_up(self.control)
+        truth = GroundTruth(plan.fabric, self._options)
+        monitor = self.monitor = HealthMonitor(parts.fabric, plan.estimator, plan.packet, self._options)
+        known = truth if experiment.oracle else monitor if experiment.feedback else None
+        self.health = HealthLoop(
+            self._clock, parts, monitor, self.control, self.recorder,
+            interval_s=experiment.health.interval_s, known=known, probing=self._probing,
+        )  # fmt: skip
+        self.faults = FaultTimetable(self._faults, self._clock, parts.faults, truth, self.recorder)
+        self.recorder.fabric_up(parts.fabric, parts.endpoints)
+        self.recorder.phase("up", parts.summary, parts.bring_up_s)
+
+    # -- iterations ------------------------------------------------------------------------------------
+    def start(self) -> None:
+        """Let the run's clock begin."""
+        self.engine.checkpoint()
+        self._clock.start()
+
+    def iterate(self) -> None:
+        """Carry out all iterations of the plan."""
+        self.recorder.phase("run", f"{self.plan.iterations} iterations")
+        self.start()
+        for iteration in range(self.plan.iterations):
+            self.iterate_once(iteration)
+        self._run_s = self._clock.now_s()
+
+    def iterate_once(self, iteration: int, schedule: Schedule | None = None) -> IterationRecord:
+        """Carry out one iteration, after the faults that are due before it; `schedule`: in place of the
+        plan's."""
+        parts = self.parts
+        self.faults.begin_iteration(iteration)
+        began, sent = self._clock.now_s(), parts.source.totals().sent_bytes.sum()
+        parts.traffic.begin(iteration, schedule or self.plan.schedule_of(iteration))
+        result = self._finished(iteration, began)
+        record = IterationRecord(
+            result,
+            began,
+            self._clock.now_s(),
+            self.faults.best_rates_bps,
+            float(parts.source.totals().sent_bytes.sum() - sent),
+            self.recorder.job,
+        )
+        self.engine.checkpoint()
+        self.recorder.iteration(record)
+        return record
+
+    def _finished(self, iteration: int, began: float) -> IterationResult:
+        timeout = self.plan.experiment.timeout
+        end = float("inf") if timeout == "auto" else began + timeout
+        while (result := self.parts.traffic.finished()) is None:
+            if self._clock.now_s() >= end:
+                raise TransportError(f"iteration {iteration} took longer than the timeout, {timeout:g} s.")
+            self.step(end)
+        return result
+
+    def step(self, until_s: float = float("inf")) -> None:
+        """Wait for what comes first (an event, the next sample or fault, `until_s`), then do what is due."""
+        self._clock.wait(min(until_s, self.health.next_s, self.faults.next_s))
+        self.faults.advance()
+        self.health.advance()
+
+    def settle_after(self, fault: ResolvedFault, *, quiet_s: float, within_s: float) -> None:
+        """Inject a fault without traffic and go on until routes have been still for `quiet_s` and old rules
+        are gone.
+
+        LabError when they have not come to rest within `within_s`.
+        """
+        self._clock.start()
+        self.faults.inject(fault)
+        began = self._clock.now_s()
+        while not self._still_since(max(began, self.health.moved_s) + quiet_s):
+            if self._clock.now_s() - began > within_s:
+                raise LabError(f"the routes were still moving {within_s:.0f} s after {fault.text!r}.")
+            self.step()
+
+    def _still_since(self, t_s: float) -> bool:
+        return self.parts.rules.at_rest and self._clock.now_s() > t_s
+
+    # -- findings --------------------------------------------------------------------------------------
+    def findings(self) -> Findings:
+        """Everything that the run found so far."""
+        return self.recorder.findings(
+            rate_scale=self.parts.rate_scale,
+            bring_up_s=self.parts.bring_up_s,
+            run_s=self._run_s,
+            links=self.parts.source.totals(),
+            link_score=self.monitor.snapshot.link_score,
+            facts=self.engine.facts(),
+        )

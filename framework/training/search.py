@@ -1,0 +1,89 @@
+"""The fastest strategies to train a model on a cluster, of all that the constraints allow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from railweave.framework.errors import ExperimentError
+from railweave.framework.model.arrays import Float, Int64
+from railweave.framework.training.clusters import Cluster
+from railweave.framework.training.iteration import Calibration, IterationTime, at, times
+from railweave.framework.training.memory import STATE_BYTES, memory_bytes
+from railweave.framework.training.models import LanguageModel
+from railweave.framework.training.strategies import Candidates, FixedDegrees, Strategy, candidates
+
+DIGITS = 12
+"""Times that agree in so many digits are equal; the order of summation may change the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankedStrategy:
+    """One strategy with its time and its memory per GPU."""
+
+    strategy: Strategy
+    time: IterationTime
+    memory_bytes: float
+
+
+@dataclass(frozen=True)
+class Search:
+    """The `best` strategies, fastest first; `tried` of them divide the job, `fitting` also fit into
+    memory."""
+
+    best: tuple[RankedStrategy, ...]
+    tried: int
+    fitting: int
+
+
+def search(
+    model: LanguageModel,
+    cluster: Cluster,
+    batch: int,
+    *,
+    fixed: FixedDegrees | None = None,
+    calibration: Calibration | None = None,
+    state_bytes: float = STATE_BYTES,
+    most: int = 1,
+) -> Search:
+    """Evaluate everything that constraints 11 to 19 allow and keep the `most` strategies of least T_iter.
+
+    Equal times: smallest t, then p, then b, then v, then the largest share inside the domain (th, ph, dh).
+    Raises ExperimentError when no strategy divides the job, or none fits into memory.
+    """
+    chosen = candidates(model, cluster, batch, fixed or FixedDegrees())
+    memory = memory_bytes(model, chosen, state_bytes).total
+    candidate_times = times(model, cluster, batch, chosen, calibration or Calibration())
+    fits = np.flatnonzero(memory <= cluster.memory_limit_bytes)
+    if not fits.size:
+        least = int(memory.argmin())
+        raise ExperimentError(
+            f"{model.name} does not fit on {cluster.gpus} GPUs of {cluster.memory_limit_bytes / 1e9:.4g} GB: "
+            f"the leanest of {len(chosen)} strategies takes {memory[least] / 1e9:.4g} GB (constraint 19). "
+            "Use more GPUs, or raise the limit (0 is none)."
+        )
+    best = _ranked(candidate_times.total_s[fits], fits, chosen)[: max(most, 0)]
+    return Search(
+        tuple(RankedStrategy(chosen.at(i), at(candidate_times, i), float(memory[i])) for i in best),
+        len(chosen),
+        len(fits),
+    )
+
+
+def _ranked(total: Float, fits: Int64, chosen: Candidates) -> list[int]:
+    """Candidates by time, then by the tie-break."""
+    magnitude = np.floor(np.log10(total))
+    rounded = np.round(total / 10.0**magnitude, DIGITS - 1)
+    keys = (
+        -chosen.dh[fits],
+        -chosen.ph[fits],
+        -chosen.th[fits],
+        chosen.v[fits],
+        chosen.b[fits],
+        chosen.p[fits],
+        chosen.t[fits],
+        rounded,
+        magnitude,
+    )
+    return [int(fits[i]) for i in np.lexsort(keys)]

@@ -1,0 +1,13 @@
+"""Registers the report `traffic`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from railweave.framework.hookspecs import Report, hookimpl
+from railweave.plugins.heatmap.report import TrafficHeatmap
+
+
+@hookimpl
+def register_reports(register: Callable[[str, Report], None]) -> None:
+    register("traffic", TrafficHeatmap())

@@ -1,0 +1,59 @@
+"""The keys of the experiment file. Defaults are those that issue 2 states for the main job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from railweave.framework.experiment.plan import load_plan
+from railweave.framework.health.options import HealthOptions
+from railweave.framework.registry import Registers
+from tests.framework.experiment.experiments import written
+
+
+def test_nothing_said_is_the_main_job(registers: Registers) -> None:
+    plan = load_plan(None, None, registers)
+    asked = plan.experiment
+    assert (plan.fabric.kind, plan.fabric.n_gpus) == ("rail-only", 16)
+    assert (asked.router.name, asked.collective.name, asked.controller.name) == (
+        "hscore",
+        "all-reduce",
+        "ryu",
+    )
+    assert (asked.size, asked.dtype, asked.redop, asked.iterations) == (1 << 20, "float32", "sum", 12)
+    assert (asked.path_mtu, asked.seed, asked.feedback, asked.rate_scale) == (4096, 1, True, "auto")
+    assert asked.faults == ("at=iter:4 degrade rail:1 to=20%",)
+    assert plan.schedule.n_ranks == 16
+    assert plan.packet.path_mtu == 4096
+    assert asked.health == HealthOptions()
+    rates = {
+        plan.fabric.kinds[k]: r for k, r in zip(plan.fabric.link_kind, plan.fabric.capacity_bps, strict=True)
+    }
+    assert rates == {"d": 450e9 * 8, "r": 400e9}
+
+
+def test_a_file_with_units_and_sections(registers: Registers, tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        """
+        topology: {domains: 2, rail_rate: 200Gb/s}
+        router: hscore
+        size: 64K
+        faults:
+          - at=1s down rail:0
+          - at=2s up rail:0
+        health: {dwell: 500ms, aggregate: min}
+        feedback: no
+        rate_scale: 1e-5
+        timeout: 30s
+        pcap: g0.0->r0
+        """,
+    )
+    plan = load_plan(path, None, registers)
+    assert plan.fabric.n_gpus == 8
+    assert plan.topology_params["rail_rate"] == 200e9
+    assert plan.experiment.size == 65536
+    assert [f.verb for f in plan.faults] == ["down", "up"]
+    assert (plan.experiment.health.dwell_s, plan.experiment.health.aggregate) == (0.5, "min")
+    assert plan.experiment.feedback is False
+    assert (plan.experiment.rate_scale, plan.experiment.timeout) == (1e-5, 30.0)
+    assert [plan.fabric.link_name(i) for i in plan.pcap_links] == ["g0.0->r0"]

@@ -1,0 +1,68 @@
+"""Which idle links are measured again by trains, and what a train leaves in the measurement."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from railweave.framework.hookspecs import LinkState
+from railweave.framework.lab.measuring.trains import IDLE_S, PERIOD_S, SHORTEST, Prober
+from railweave.framework.model import Fabric, Measurement, PacketFormat
+from tests.framework.lab.scenes import rail_fabric
+
+PACKET = PacketFormat(4096)
+FABRIC = rail_fabric(2, 2, 36e6, 4e6)
+RAIL = 6
+"""Rail switch r0: its four links (two cables) are one element."""
+
+
+def state(fabric: Fabric, slow: int | None) -> LinkState:
+    service = np.full(fabric.n_links, np.nan)
+    if slow is not None:
+        service[slow] = 0.2 * fabric.capacity_bps[slow]
+    zeros = np.zeros(fabric.n_links)
+    return LinkState(zeros, zeros, service, np.full(fabric.n_links, np.nan), np.ones(fabric.n_links, bool))
+
+
+def sample(t_s: float, busy: int | None = None, queued: int | None = None) -> Measurement:
+    n = FABRIC.n_links
+    packets, queue, nothing = np.zeros(n), np.zeros(n), np.zeros(n)
+    if busy is not None:
+        packets[busy] = 1
+    if queued is not None:
+        queue[queued] = 5000
+    unknown = np.full(n, np.nan)
+    return Measurement(
+        t_s, 0.025, packets * 4096, packets, nothing, queue, unknown, unknown, np.ones(n, bool)
+    )
+
+
+def test_idle_links_of_a_switch_with_a_slow_link_get_a_train_every_period() -> None:
+    links = FABRIC.element_links(RAIL).tolist()
+    prober, slow = Prober(FABRIC, PACKET, 0.125), state(FABRIC, links[0])
+    prober.cleaned(sample(0.0, busy=links[1]))
+    assert prober.due(IDLE_S / 2, slow).tolist() == []  # too soon after traffic
+    assert prober.due(IDLE_S + 0.1, slow).tolist() == links
+    assert prober.due(IDLE_S + 0.2, slow).tolist() == []  # under way
+    prober.cleaned(sample(2 * IDLE_S + 0.2))  # the trains are over
+    assert prober.due(IDLE_S + 0.1 + PERIOD_S + 0.1, slow).tolist() == links
+
+
+def test_a_healthy_fabric_needs_no_trains() -> None:
+    assert Prober(FABRIC, PACKET, 0.125).due(60.0, state(FABRIC, None)).tolist() == []
+
+
+def test_the_queue_of_a_train_is_left_out_and_that_of_traffic_is_not() -> None:
+    link, *_ = FABRIC.element_links(RAIL).tolist()
+    prober = Prober(FABRIC, PACKET, 0.125)
+    assert prober.cleaned(sample(0.0, queued=link)).queue_bytes[link] == 5000
+    assert link in prober.due(IDLE_S + 0.1, state(FABRIC, link))
+    assert prober.cleaned(sample(IDLE_S + 0.2, queued=link)).queue_bytes[link] == 0
+
+
+def test_a_train_keeps_its_link_busy_for_the_declared_time() -> None:
+    """0.5 s at 4 Mb/s are 60 packets of 4,182 bytes; a short one has the fewest that prove a rate."""
+    link, *_ = FABRIC.element_links(RAIL).tolist()
+    train = Prober(FABRIC, PACKET, 0.5).train(link)
+    assert train.packets == -(-int(0.5 * 4e6) // (8 * PACKET.full_packet_bytes))
+    assert (train.switch, train.port) == (FABRIC.link_src[link], FABRIC.link_port[link])
+    assert Prober(FABRIC, PACKET, 0.001).train(link).packets == SHORTEST

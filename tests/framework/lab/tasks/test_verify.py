@@ -1,0 +1,106 @@
+"""Packets go where the table says, on the real lab; and where they do not, it is seen."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from railweave.framework.kit.samples import built
+from railweave.framework.model.capabilities import why_unserved
+from railweave.framework.registry import load_plugins
+from tests.framework.lab.inside import inside
+
+pytestmark = pytest.mark.lab
+
+
+def verified(*words: str) -> list[dict[str, Any]]:
+    command = [str(Path(sys.executable).with_name("railweave")), "verify", *words, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows: list[dict[str, Any]] = json.loads(done.stdout)["rows"]
+    assert all(row["sound"] and row["lost"] == 0 for row in rows)
+    return rows
+
+
+@pytest.mark.parametrize(
+    "words, hops",
+    [
+        # 16 GPUs: 12 x 4 ordered pairs in a domain and 48 on a rail take 2 links, the other 144 take 4
+        (["--router", "hscore"], 96 * 2 + 144 * 4),
+        (["--router", "spray", "--domains", "2", "--rails", "4"], None),
+        (["--topology", "rail-optimised", "--router", "ecmp"], None),
+        # a ring of 8, the shorter way: distances 1, 2, 3 twice and 4 once from each of 8
+        (["--topology", "ring", "--set", "topology.nodes=8", "--router", "shortest", "--collective",
+          "ring-all-gather"], 8 * (2 * (1 + 2 + 3) + 4)),
+    ],
+)  # fmt: skip
+def test_every_pair_takes_its_path(words: list[str], hops: int | None) -> None:
+    (row,) = verified(*words)
+    if hops is not None:
+        assert row["hops"] == hops
+
+
+FABRICS: dict[str, list[str]] = {
+    "rail-only": ["--fault", "at=0s down rail:1"],
+    "rail-optimised": ["--fault", "at=0s down spine:0"],
+    "ring": ["--nodes", "16", "--collective", "ring-all-gather", "--fault", "at=0s down link:g0->g1"],
+    "torus": ["--shape", "4x4", "--collective", "ring-all-reduce", "--fault", "at=0s down link:g1.1->g2.1"],
+    "twisted-torus": ["--shape", "4x4x8", "--collective", "ring-all-reduce"],
+}
+"""What `verify` is asked on each fabric: 16 GPUs, or the smallest there is, and a fault."""
+
+GIVE_UP = ("dor", "optree")
+"""Routers that lose pairs to the fault, as they say."""
+
+
+def allowed() -> list[tuple[str, str]]:
+    """Every fabric and router of the registers that go together."""
+    registers = load_plugins()
+    return [
+        (fabric, router)
+        for fabric in FABRICS
+        for router in registers["router"]
+        if not why_unserved(registers["router"][router], built(registers, fabric, {}).fabric)
+    ]
+
+
+@pytest.mark.parametrize(("fabric", "router"), allowed())
+def test_every_router_on_every_fabric_it_serves(fabric: str, router: str) -> None:
+    """Packet by packet as the table says, healthy and, where a fault can be survived, after it."""
+    assert set(load_plugins()["topology"]) == set(FABRICS)
+    rows = verified("--topology", fabric, "--router", router, *FABRICS[fabric])
+    assert rows[0]["unreachable"] == 0 and rows[0]["packets"] >= rows[0]["pairs"] > 0
+    if router not in GIVE_UP:
+        assert rows[-1]["unreachable"] == 0
+
+
+def test_an_optical_switch_lost_and_restored() -> None:
+    """4x4x4, all-to-all: 64 x 63 pairs; dimension order takes 3 x 64 x 64 = 12,288 hops, 32 on each of 384
+    links (the optimum of the TPUv4 paper's torus). Losing X:0,0 takes one cable away."""
+    healthy, lost, restored = verified(
+        "--topology", "torus", "--router", "wfr", "--collective", "ring-all-reduce",
+        "--fault", "at=0s down ocs:X:0,0", "--fault", "at=0s up ocs:X:0,0",
+    )  # fmt: skip
+    assert healthy["pairs"] == 4032 and healthy["hops"] == restored["hops"] == 12288
+    assert set(healthy["counted"].values()) == set(restored["counted"].values()) == {32}
+    assert lost["hops"] >= 12288 and lost["unreachable"] == 0
+
+
+def test_a_dead_rail_is_left_by_every_pair() -> None:
+    before, after = verified("--fault", "at=0s down rail:1")
+    assert before["unreachable"] == after["unreachable"] == 0
+    assert after["hops"] > before["hops"]
+
+
+def test_a_broken_rule_is_found_and_named() -> None:
+    found = inside("sabotage")
+    assert found["before"] == [True, 12, 4 * 2 * 2 + 4 * 4]
+    assert not found["after"] and found["lost"] > 0
+    assert "r0" in found["link"] or "r0" in found["hop"]
+    assert found["pair"] == "g0.0 -> g1.0"
+    assert "expected r0->g1.0" in found["hop"]

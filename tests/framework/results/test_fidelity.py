@@ -1,0 +1,42 @@
+"""Each reason of the verdict alone, and none without a reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from railweave.framework.results.fidelity import Evidence, judge
+
+FINE = Evidence(
+    wrong=0, ratios_to_bound=(0.55, 0.6), healthy_ratios_to_model=(1.08, 1.1),
+    switch_share=0.7, machine_share=0.8,
+    send_lag_s=0.01, retransmitted=0.0, drops=0, send_buffer_bytes=1 << 20, send_buffer_used_bytes=1 << 18,
+)  # fmt: skip
+
+
+def test_a_clean_run_passes() -> None:
+    assert judge(FINE).verdict == "pass" and judge(FINE).reasons == ()
+
+
+@pytest.mark.parametrize(
+    "change, verdict, words",
+    [
+        ({"wrong": 3}, "invalid", "3 elements are wrong"),
+        ({"ratios_to_bound": (0.6, 1.01)}, "invalid", "0.990 of the physical limit"),
+        ({"switch_share": 0.95}, "degraded", "95% of their cores"),
+        ({"machine_share": 0.99}, "degraded", "99% of the machine"),
+        ({"send_lag_s": 0.2}, "degraded", "200 ms late"),
+        ({"drops": 5}, "degraded", "5 packets were dropped"),
+        ({"retransmitted": 0.02}, "degraded", "2.0% of the packets"),
+        ({"healthy_ratios_to_model": (1.1, 1.2, 1.3)}, "degraded", "1.20 times the algorithm's closed form"),
+        ({"send_buffer_used_bytes": 900 << 10}, "degraded", "900 of 1024 KiB"),
+    ],
+)
+def test_each_fault_has_its_verdict(change: dict[str, object], verdict: str, words: str) -> None:
+    found = judge(replace(FINE, **change))
+    assert found.verdict == verdict and len(found.reasons) == 1 and words in found.reasons[0]
+
+
+def test_the_kernel_datapath_has_no_such_buffer() -> None:
+    assert judge(replace(FINE, send_buffer_bytes=0, send_buffer_used_bytes=1 << 30)).verdict == "pass"

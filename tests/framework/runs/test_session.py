@@ -1,0 +1,323 @@
+"""A session without a machine: real routing, health and control,
+a fake controller and a clock moved by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from railweave.framework.errors import ControllerError, LabError, TransportError
+from railweave.framework.experiment.plan import load_plan
+from railweave.framework.hookspecs import hookimpl
+from railweave.framework.model.events import (
+    FaultInjected,
+    HealthPublished,
+    IterationEnded,
+    PhaseStarted,
+    RoutesChanged,
+    RunEvent,
+)
+from railweave.framework.processes.channel import Channel
+from railweave.framework.registry import Registers
+from railweave.framework.runs.recorder import Recorder
+from railweave.framework.runs.session import Session
+from tests.fakes.fake_engine import BYTES_A_SECOND, FakeEngine
+from tests.fakes.hand_clock import HandClock
+
+SLOW = "degrade rail:1 to=20%"
+Make = Callable[..., "Scene"]
+
+
+class Scene:
+    """A session, and all that a test may want to look at."""
+
+    def __init__(
+        self, registers: Registers, seconds: Callable[[int], float], changed: dict[str, Any]
+    ) -> None:
+        asked = {"topology.domains": 2, "topology.rails": 3, "iterations": 6, "fault": "none", **changed}
+        plan = load_plan(None, asked, registers)
+        self.events: list[RunEvent] = []
+        self.clock = HandClock()
+        self.recorder = Recorder(plan.fabric, registers, self.events.append, self.clock.now_s)
+        self.engine = FakeEngine(plan, self.recorder, self.clock, seconds)
+        self.session = Session(plan, self.engine, self.recorder)
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def notes(self) -> str:
+        return "\n".join(note.text for note in self.recorder.notes)
+
+    def agreements(self) -> list[bool]:
+        with_times = self.session.findings().agreements
+        assert list(with_times) == sorted(with_times, key=lambda one: one.t_s)
+        return [one.agrees for one in with_times]
+
+
+@pytest.fixture
+def make(registers: Registers) -> Make:
+    def scene(*faults: str, seconds: Callable[[int], float] = lambda _: 1.0, **changed: Any) -> Scene:
+        chosen = {"faults": list(faults)} if faults else {}
+        changed = {name.replace("__", "."): value for name, value in changed.items()}
+        if faults:
+            changed["fault"] = None
+        return Scene(registers, seconds, {**changed, **chosen})
+
+    return scene
+
+
+def test_a_healthy_run_changes_nothing_and_takes_everything_down(make: Make) -> None:
+    scene = make()
+    with scene.session as session:
+        session.iterate()
+        findings = session.findings()
+    assert [event.name for event in scene.of(PhaseStarted)] == ["bring-up", "up", "run"]
+    assert scene.of(PhaseStarted)[1] == PhaseStarted("up", "a fake fabric", 0.5)
+    assert [event.iteration for event in scene.of(IterationEnded)] == list(range(6))
+    assert scene.of(HealthPublished) == scene.of(RoutesChanged) == []
+    assert findings.run_s == pytest.approx(6.0, abs=0.1)
+    assert [record.link_bytes for record in findings.iterations] == pytest.approx(
+        [session.plan.fabric.n_links * BYTES_A_SECOND] * 6, rel=0.05
+    )
+    # a sample every 25 ms
+    assert np.diff(findings.samples.t_s) == pytest.approx(0.025)
+    assert len(findings.samples.t_s) == pytest.approx(240, abs=3)
+    assert scene.engine.calls == ["bring_up", "checkpoint", *["checkpoint"] * 6, "down"]
+
+
+def test_a_degraded_rail_is_seen_and_left_and_its_rules_are_removed(make: Make) -> None:
+    scene = make(f"at=iter:2 {SLOW}")
+    with scene.session as session:
+        session.iterate()
+        findings = session.findings()
+        assert scene.engine.arrives()
+        assert session.parts.rules.at_rest
+        # nothing of the old paths is left in the switches
+        assert scene.engine.controller.switches.contents() == set(session.control.rules)
+    (fault,) = scene.of(FaultInjected)
+    (health,) = scene.of(HealthPublished)
+    (reroute,) = scene.of(RoutesChanged)
+    assert health.changes["rail:1"] == pytest.approx((1.0, 0.2), abs=0.03)
+    # within a sample it is seen; two phases of 10 ms later the routes are in use
+    assert fault.t_s < health.t_s <= fault.t_s + 0.026
+    assert reroute.t_s == pytest.approx(health.t_s + 0.02, abs=0.006)
+    assert [used.table.version for used in scene.engine.traffic.used] == [reroute.version]
+    # what the iteration could have used is judged by the rates after the fault that came before it
+    slow, healthy = findings.iterations[2].best_rates_bps, findings.iterations[1].best_rates_bps
+    assert np.count_nonzero(slow < healthy) == 4
+    assert (findings.truth[0].element_score < 1).sum() == 1
+
+
+def test_without_feedback_health_is_published_and_routes_stay(make: Make) -> None:
+    scene = make(f"at=iter:2 {SLOW}", feedback=False)
+    with scene.session as session:
+        session.iterate()
+    assert scene.of(HealthPublished) and not scene.of(RoutesChanged)
+
+
+def test_an_oracle_is_told_of_what_no_measurement_shows(make: Make) -> None:
+    """The fake's links never show losses; the ground truth holds them."""
+    blind = make("at=iter:2 loss rail:1 rate=50%")
+    knowing = make("at=iter:2 loss rail:1 rate=50%", oracle=True)
+    for scene in (blind, knowing):
+        with scene.session as session:
+            session.iterate()
+    assert not blind.of(RoutesChanged)
+    (reroute,) = knowing.of(RoutesChanged)
+    assert "rail:1 1.00 -> 0.50" in reroute.why
+    assert not knowing.of(HealthPublished)
+
+
+def test_a_pair_keeps_its_path_for_the_dwell_time(make: Make) -> None:
+    """Rail 1 is slow for 0.4 s only: its pairs leave it at once and come back when 2 s have gone."""
+    times: list[float] = []
+    for dwell in (0.0, 2.0):
+        scene = make(f"at=iter:1 {SLOW}", "at=iter:1+400ms restore rail:1", health__dwell=dwell)
+        with scene.session as session:
+            session.iterate()
+        away, back = scene.of(RoutesChanged)
+        times.append(back.t_s - away.t_s)
+    assert times[0] == pytest.approx(0.4, abs=0.06)
+    assert times[1] == pytest.approx(2.0, abs=0.06)
+
+
+def test_a_killed_controller_comes_back_and_agrees(make: Make) -> None:
+    scene = make("at=iter:2 kill controller")
+    with scene.session as session:
+        session.iterate()
+        assert scene.engine.controller.switches.contents() == set(session.control.rules)
+        assert scene.agreements() == [True, False, True]
+    assert scene.engine.controller.starts == 2
+    assert "the controller died and is started again" in scene.notes()
+    assert f"{len(session.control.rules)} rules agree with the switches" in scene.notes()
+
+
+def test_a_reroute_that_the_controller_dies_with_is_put_in_place_by_the_resync(make: Make) -> None:
+    """The controller is killed between the two phases of the update."""
+    scene = make(f"at=iter:2 {SLOW}")
+    scene.engine.controller.delay_s = 0.1
+    with scene.session as session:
+        session.start()
+        session.faults.begin_iteration(2)
+        scene.clock.after(0.15, scene.engine.controller.kill)
+        while not scene.of(RoutesChanged):
+            assert session.parts.rules.at_rest is False or scene.clock.now_s() < 0.05
+            session.step(5.0)
+        assert scene.engine.controller.starts == 2
+        assert scene.engine.controller.switches.contents() == set(session.control.rules)
+        assert scene.engine.arrives()
+        session.step()
+        assert session.parts.rules.at_rest  # the resync left nothing to remove
+
+
+def test_a_fault_during_a_reroute_waits_for_its_end_and_is_answered_then(make: Make) -> None:
+    scene = make(f"at=100ms {SLOW}", "at=250ms degrade rail:2 to=10%", health__dwell=0)
+    scene.engine.controller.delay_s = 0.3  # 0.6 s for both phases
+    with scene.session as session:
+        session.iterate()
+        assert scene.engine.arrives()
+    first, second, *_ = scene.of(RoutesChanged)
+    seen = [event for event in scene.of(HealthPublished) if "rail:2" in event.changes]
+    assert seen[0].t_s < first.t_s  # seen at once, acted on when the first change is in use
+    assert second.t_s == pytest.approx(first.t_s + 0.6, abs=0.05)
+    assert "rail:2" in second.why
+
+
+def test_a_carrier_lost_while_no_controller_listens_is_reported_by_its_successor(make: Make) -> None:
+    scene = make("at=1s kill controller", "at=1100ms down rail:1")
+    with scene.session as session:
+        session.iterate()
+        assert scene.engine.arrives()
+        assert len(scene.engine.link.down_links) == 4
+    reroute = scene.of(RoutesChanged)[0]
+    assert reroute.t_s > 1.3  # the successor starts 0.3 s after the death
+    assert "rail:1 1.00 -> 0.00" in reroute.why
+
+
+def test_a_controller_that_dies_too_often_ends_the_run(make: Make) -> None:
+    scene = make(*(f"at={i}s kill controller" for i in range(1, 5)))
+    with pytest.raises(ControllerError, match=r"died 4 times\. killed"), scene.session as session:
+        session.iterate()
+    assert scene.engine.controller.starts == 4
+    assert scene.engine.calls[-1] == "down"
+
+
+def test_an_iteration_that_takes_too_long_fails_the_run(make: Make) -> None:
+    scene = make(seconds=lambda i: float("inf") if i == 3 else 0.5, timeout="2s")
+    with (
+        pytest.raises(TransportError, match="iteration 3 took longer than the timeout, 2 s"),
+        scene.session as session,
+    ):
+        session.iterate()
+    assert scene.clock.now_s() == pytest.approx(1.5 + 2.0, abs=0.1)
+    assert len(scene.of(IterationEnded)) == 3
+    assert scene.engine.calls[-1] == "down"
+
+
+def test_faults_count_from_an_iteration_or_from_the_start(make: Make) -> None:
+    texts = ("at=iter:2 degrade rail:0 to=90%", "at=1700ms degrade rail:1 to=90%",
+             "at=iter:2+300ms degrade rail:2 to=90%", "at=99s down rail:0")  # fmt: skip
+    scene = make(*texts, seconds=lambda _: 0.5)
+    with scene.session as session:
+        session.iterate()
+    assert {event.text: pytest.approx(event.t_s, abs=0.005) for event in scene.of(FaultInjected)} == {
+        texts[0]: 1.0, texts[1]: 1.7, texts[2]: 1.3,
+    }  # fmt: skip
+
+
+def test_an_iteration_is_judged_by_the_best_rates_that_it_saw(make: Make) -> None:
+    """Rail 1 is slow from the middle of iteration 1 to the middle of iteration 3."""
+    scene = make(f"at=iter:1+500ms {SLOW}", "at=iter:3+500ms restore rail:1", feedback=False)
+    with scene.session as session:
+        session.iterate()
+    slow = [
+        np.count_nonzero(i.best_rates_bps < session.plan.fabric.capacity_bps)
+        for i in session.recorder.iterations
+    ]
+    assert slow == [0, 0, 4, 0, 0, 0]
+
+
+def test_a_session_may_be_told_not_to_probe_and_to_leave_the_faults_to_its_owner(make: Make) -> None:
+    for quiet in (False, True):
+        scene = make(f"at=iter:1 {SLOW}")
+        session = Session(
+            scene.session.plan, scene.engine, scene.recorder, faults=() if quiet else None, probing=not quiet
+        )
+        with session:
+            session.iterate()
+        assert bool(scene.engine.source.probes) is not quiet
+        assert bool(scene.of(FaultInjected)) is not quiet
+
+
+def test_a_bring_up_that_fails_is_taken_down(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = make()
+
+    def fails(control: object) -> None:
+        raise LabError("no switch")
+
+    monkeypatch.setattr(scene.engine, "bring_up", fails)
+    with pytest.raises(LabError, match="no switch"), scene.session:
+        raise AssertionError("it is not up")
+    assert scene.engine.calls == ["down"]
+
+
+def test_settling_after_a_fault_waits_until_the_routes_are_still(make: Make) -> None:
+    scene = make()
+    scene.engine.controller.delay_s = 0.2  # so that the reroute comes well after the fault
+    fault = make(f"at=iter:0 {SLOW}").session.plan.faults[0]
+    with scene.session as session:
+        session.settle_after(fault, quiet_s=1.0, within_s=20.0)
+        (reroute,) = scene.of(RoutesChanged)
+        assert scene.clock.now_s() == pytest.approx(reroute.t_s + 1.0, abs=0.06)
+        scene.engine.controller.kill()
+        with pytest.raises(LabError, match="still moving 0 s after"):
+            session.settle_after(fault, quiet_s=5.0, within_s=0.2)
+
+
+def test_observers_see_the_run_as_it_goes(registers: Registers) -> None:
+    seen: list[str] = []
+
+    class Observer:
+        @hookimpl
+        def on_fabric_up(self, fabric: Any, endpoints: Any) -> None:
+            seen.append(f"up {fabric.n_gpus}")
+
+        @hookimpl
+        def on_health(self, health: Any, measurement: Any) -> None:
+            seen.append(f"health {health.version}")
+
+        @hookimpl
+        def on_reroute(self, table: Any, pairs_changed: int) -> None:
+            seen.append(f"reroute {table.version} {pairs_changed}")
+            raise ValueError("observers may fail")
+
+        @hookimpl
+        def on_iteration(self, result: Any, t_s: float) -> None:
+            seen.append(f"iteration {result.iteration}")
+
+    plugins = [*registers.manager.list_name_plugin(), ("watching", Observer())]
+    scene = Scene(
+        Registers(plugins), lambda _: 1.0, {"iterations": 2, "fault": None, "faults": [f"at=iter:1 {SLOW}"]}
+    )
+    with scene.session as session:
+        session.iterate()
+    moved = scene.of(RoutesChanged)[0].pairs_changed
+    assert seen == ["up 6", "iteration 0", "health 1", f"reroute 1 {moved}", "iteration 1"]
+    assert "observer watching: on_reroute fails with ValueError: observers may fail" in scene.notes()
+
+
+def test_findings_travel_through_a_channel_as_they_are(make: Make) -> None:
+    scene = make(f"at=iter:2 {SLOW}", "at=iter:3 kill controller")
+    with scene.session as session:
+        session.iterate()
+        findings = session.findings()
+    ours, theirs = Channel.pair()
+    other = Channel(theirs)
+    ours.send({"findings": findings})
+    assert other.receive()["findings"] == findings
+    assert findings.truth and findings.reroutes and findings.health and findings.notes
+    ours.close()
+    other.close()

@@ -1,0 +1,35 @@
+"""The heatmap of traffic: the first report, which enters by the same door as strangers'."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from railweave.framework.experiment.plan import load_plan
+from railweave.framework.registry import load_plugins
+
+INSTALLED = load_plugins()
+
+
+@pytest.mark.parametrize(
+    ("keys", "files"),
+    [
+        ({"workload": "ptdp", "workload.tp": 2, "workload.pp": 2, "workload.dp": 4}, 3),
+        ({}, 0),
+        ({"reports.traffic.when": "always"}, 3),
+        ({"workload": "ptdp", "reports.traffic.when": "never"}, 0),
+    ],
+)
+def test_it_is_written_for_workloads_and_when_asked_for(
+    keys: dict[str, object], files: int, tmp_path: Path
+) -> None:
+    plan = load_plan(None, keys, INSTALLED)
+    plan.reports["traffic"].write({"experiment": plan.document()}, str(tmp_path))
+    assert len(list(tmp_path.iterdir())) == files
+    if files:
+        table = np.loadtxt(tmp_path / "traffic.csv", delimiter=",")
+        assert table.shape == (16, 16) and np.array_equal(table, plan.schedule.matrix())
+        assert (tmp_path / "traffic.svg").read_text().startswith("<svg")
+        assert (tmp_path / "traffic.png").read_bytes().startswith(b"\x89PNG")

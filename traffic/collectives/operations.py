@@ -1,0 +1,223 @@
+"""The operations of collectives as nccl-tests defines them: sizes, inputs, results and bus bandwidth.
+
+An operation is the base class of the algorithms that carry it out. An algorithm names itself, adds its
+transfers and, where it has a formula, gives its closed form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from railweave.framework.errors import ExperimentError
+from railweave.framework.hookspecs import Collective
+from railweave.framework.model import Fabric, Schedule
+from railweave.framework.parameters import Value
+from railweave.traffic.collectives.arithmetic import dtype_of, exact_inputs, nonzero_input, redop_of, reduced
+from railweave.traffic.collectives.schedule_builder import ScheduleBuilder
+
+SHARD_STEP = 16
+"""Shards are multiples of this many bytes, as in nccl-tests, so that all shards are equal."""
+
+
+class Operation(Collective):
+    """Base of every collective. `name` is that on the command line and of its schedules; `requires`:
+    capabilities of the fabric (framework/model/capabilities.py); every rank's buffer has `regions` of the
+    size of the operation."""
+
+    summary = ""
+    name = ""
+    requires: tuple[str, ...] = ()
+    regions = 1
+
+    def configured(self, options: Mapping[str, Value]) -> Self:
+        """The algorithm with these options, which are named as the arguments of its constructor."""
+        return type(self)(**options)
+
+    def check(self, fabric: Fabric, ranks: Sequence[int]) -> None:
+        """Raise ExperimentError or UnsupportedFabricError for ranks on which the algorithm cannot run."""
+        check_ranks(fabric, ranks)
+
+    def element_count(self, size_bytes: int, itemsize: int, n_ranks: int) -> int:
+        """Elements of the operation's array: `size_bytes`, rounded down."""
+        return size_bytes // itemsize
+
+    def add_transfers(
+        self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
+    ) -> None:
+        """Add all transfers for `count` elements, 1 or more, over `ranks`, 2 or more."""
+        raise NotImplementedError
+
+    def schedule(
+        self, fabric: Fabric, ranks: Sequence[int], size_bytes: int, dtype: str, redop: str
+    ) -> Schedule:
+        """The transfers of one run; none for 0 elements or 1 rank. Raises as `check`, and ExperimentError for
+        a negative size or an unknown type or reduction."""
+        self.check(fabric, ranks)
+        check_size(size_bytes, dtype, redop)
+        itemsize, n = dtype_of(dtype).itemsize, len(ranks)
+        count = self.element_count(size_bytes, itemsize, n)
+        builder = ScheduleBuilder(n, itemsize)
+        if count and n > 1:
+            self.add_transfers(builder, fabric, ranks, count)
+        return builder.build(self.name, count, dtype, redop, buffer_count=self.regions * count)
+
+
+class AllReduce(Operation):
+    """The size is one rank's buffer, rounded down to whole elements (nccl-tests)."""
+
+    kind = "all-reduce"
+    same_result_everywhere = True
+
+    def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
+        """(count,) per rank, in rank order: numbers of its own, whose reduction over all ranks is exact."""
+        return exact_inputs(schedule, _count(schedule), seed)
+
+    def expected(self, schedule: Schedule, inputs: Sequence[NDArray[Any]], rank: int) -> NDArray[Any]:
+        """(count,): the reduction of all inputs, the same for every rank."""
+        return reduced(schedule.redop, inputs)
+
+    def busbw_factor(self, n_ranks: int) -> float:
+        """2 (n - 1) / n. Source: nccl-tests doc/PERFORMANCE.md, "AllReduce"."""
+        return 2 * (n_ranks - 1) / n_ranks
+
+
+class Sharded(Operation):
+    """Base of the operations on arrays of one shard (or slice) per rank, each a multiple of SHARD_STEP
+    bytes."""
+
+    def element_count(self, size_bytes: int, itemsize: int, n_ranks: int) -> int:
+        return shard_bytes(size_bytes, n_ranks) // itemsize * n_ranks
+
+    def busbw_factor(self, n_ranks: int) -> float:
+        """(n - 1) / n. Source: nccl-tests doc/PERFORMANCE.md, "AllGather", "ReduceScatter" and "AlltoAll"."""
+        return (n_ranks - 1) / n_ranks
+
+
+class AllGather(Sharded):
+    """The size is the whole array, one shard per rank (nccl-tests). It is gathered in place: rank r's shard
+    stands at r x shard in its own buffer from the start. `redop` does not matter."""
+
+    kind = "all-gather"
+    same_result_everywhere = True
+
+    def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
+        """(count,) per rank: its own shard, without a 0 in it, and 0 in the places of the others."""
+        n, count = schedule.n_ranks, _count(schedule)
+        buffers = np.zeros((n, n, count // n), dtype_of(schedule.dtype))
+        for rank in range(n):
+            buffers[rank, rank] = nonzero_input(schedule.dtype, n, rank, count // n, seed)
+        return list(buffers.reshape(n, count))
+
+    def expected(self, schedule: Schedule, inputs: Sequence[NDArray[Any]], rank: int) -> NDArray[Any]:
+        """(count,): all shards in the order of ranks, the same for every rank."""
+        count = len(inputs[0]) // schedule.n_ranks
+        return np.concatenate([buffer[r * count : (r + 1) * count] for r, buffer in enumerate(inputs)])
+
+
+class ReduceScatter(Sharded):
+    """The size is the whole array, of which every rank has its own version; each rank is left with one shard
+    of the reduction (nccl-tests). It is done in place: every rank's buffer begins with its own shard, where
+    the result will stand, and continues with those of the ranks after it, in a cycle. `redop` is applied to
+    all versions."""
+
+    kind = "reduce-scatter"
+
+    def schedule(
+        self, fabric: Fabric, ranks: Sequence[int], size_bytes: int, dtype: str, redop: str
+    ) -> Schedule:
+        """As of Operation; transfers are added for arrays in the order of ranks, and may not cross a
+        shard."""
+        in_rank_order = super().schedule(fabric, ranks, size_bytes, dtype, redop)
+        n = in_rank_order.n_ranks
+        shard = max(1, in_rank_order.size_bytes // n)
+
+        def own_shard_first(offset: NDArray[np.int64], rank: NDArray[np.int32]) -> NDArray[np.int64]:
+            return (offset // shard - rank) % n * shard + offset % shard
+
+        return replace(
+            in_rank_order,
+            src_offset=own_shard_first(in_rank_order.src_offset, in_rank_order.src),
+            dst_offset=own_shard_first(in_rank_order.dst_offset, in_rank_order.dst),
+        )
+
+    def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
+        """(count,) per rank: its version of the array, its own shard first."""
+        shard = _count(schedule) // schedule.n_ranks
+        return [
+            np.roll(version, -rank * shard)
+            for rank, version in enumerate(exact_inputs(schedule, _count(schedule), seed))
+        ]
+
+    def expected(self, schedule: Schedule, inputs: Sequence[NDArray[Any]], rank: int) -> NDArray[Any]:
+        """(count / n,): shard `rank` reduced over all versions."""
+        n = schedule.n_ranks
+        shard = len(inputs[0]) // n
+        starts = [(rank - other) % n * shard for other in range(n)]
+        versions = [buffer[start : start + shard] for buffer, start in zip(inputs, starts, strict=True)]
+        return reduced(schedule.redop, versions)
+
+
+class AllToAll(Sharded):
+    """The size is what one rank sends, its slice for itself included (nccl-tests). Every rank's buffer has
+    `regions` of that size: first what it receives, in the order of senders; then what it sends, in the order
+    of receivers; a third where it relays slices. A rank's slice for itself crosses no link and stands in its
+    place from the start. `redop` does not matter."""
+
+    kind = "all-to-all"
+    regions = 2
+
+    def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
+        """(2 count,) per rank: 0 but for its own slice, then what it sends, without a 0 in it."""
+        n, count = schedule.n_ranks, _count(schedule)
+        slice_count = count // n
+        buffers = np.zeros((n, 2 * count), dtype_of(schedule.dtype))
+        for rank in range(n):
+            own = slice(rank * slice_count, (rank + 1) * slice_count)
+            sent = nonzero_input(schedule.dtype, n, rank, count, seed)
+            buffers[rank, count:] = sent
+            buffers[rank, own] = sent[own]
+        return list(buffers)
+
+    def expected(self, schedule: Schedule, inputs: Sequence[NDArray[Any]], rank: int) -> NDArray[Any]:
+        """(count,): the slice for `rank` of every sender, in their order."""
+        count = len(inputs[0]) // 2
+        slice_count = count // schedule.n_ranks
+        start = count + rank * slice_count
+        return np.concatenate([buffer[start : start + slice_count] for buffer in inputs])
+
+
+def shard_bytes(size_bytes: int, n_ranks: int) -> int:
+    """Bytes of each rank's shard of an array of `size_bytes`, rounded down to SHARD_STEP."""
+    return size_bytes // n_ranks // SHARD_STEP * SHARD_STEP
+
+
+def check_size(size_bytes: int, dtype: str, redop: str) -> None:
+    """Raise ExperimentError for a negative size or an unknown type or reduction."""
+    dtype_of(dtype), redop_of(redop)
+    if size_bytes < 0:
+        raise ExperimentError(f"size {size_bytes} bytes: a collective moves 0 bytes or more.")
+
+
+def check_ranks(fabric: Fabric, ranks: Sequence[int]) -> None:
+    """Raise ExperimentError for an empty list, a GPU that does not exist, and one that is listed twice."""
+    if not ranks:
+        raise ExperimentError("a collective needs 1 rank or more; the list of ranks is empty.")
+    outside = [gpu for gpu in ranks if not 0 <= gpu < fabric.n_gpus]
+    if outside:
+        raise ExperimentError(f"there is no GPU {outside[0]}; {fabric.kind} has 0 to {fabric.n_gpus - 1}.")
+    if len(set(ranks)) != len(ranks):
+        counts = np.bincount(np.asarray(ranks))
+        raise ExperimentError(
+            f"GPU {fabric.node_name(int(counts.argmax()))} is in the list of ranks {counts.max()} times; "
+            "list "
+            "each GPU once."
+        )
+
+
+def _count(schedule: Schedule) -> int:
+    return schedule.size_bytes // dtype_of(schedule.dtype).itemsize
