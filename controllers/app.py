@@ -1,7 +1,5 @@
 """The application inside the OpenFlow library: decodes messages; the reconciler acts on them."""
 
-from __future__ import annotations
-
 import os
 import struct
 import time

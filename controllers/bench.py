@@ -3,8 +3,6 @@
 Runs as root in private namespaces, on an Open vSwitch of its own.
 """
 
-from __future__ import annotations
-
 import select
 import socket
 import statistics

@@ -1,7 +1,5 @@
 """One connected switch: encodes rules and trains, and hands them to the library's sender in large pieces."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import chain, count, islice, repeat
 from typing import Any

@@ -1,7 +1,5 @@
 """The frames of measuring trains. Only the rule that times them matches them."""
 
-from __future__ import annotations
-
 import struct
 
 from railweave.framework.model.addressing import ROCE_PORT, TRAIN_SEEN, TRAIN_SINK

@@ -1,7 +1,5 @@
 """The rules that every switch must hold. Pure bookkeeping: no library, no clock, no sending."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 

@@ -1,7 +1,5 @@
 """Jobs that wait for answers of switches, one after another, without a thread that blocks."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator
 

@@ -5,8 +5,6 @@ process that started it (`ControllerProcess`): by a signal when that process die
 closes.
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import logging

@@ -4,8 +4,6 @@ The environment variable RAILWEAVE_OPENFLOW_LIBRARY selects the library. It must
 first imported, because the application's classes derive from the library's.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import os

@@ -1,7 +1,5 @@
 """Accepts switches on listening sockets that the lab opened, one in each of its network namespaces."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

@@ -4,8 +4,6 @@ The library encodes every field and every instruction, but each distinct one onl
 cost in Python is the checking and packing of its match, and rules have most of their fields in common.
 """
 
-from __future__ import annotations
-
 import functools
 import struct
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Rules in the syntax of ovs-ofctl(8), for messages and for `ovs-ofctl add-flows`."""
 
-from __future__ import annotations
-
 from railweave.framework.model import CONTROLLER_PORT, Action, Rule, SetDscp
 from railweave.framework.model.addressing import ipv4_text
 

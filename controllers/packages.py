@@ -1,7 +1,5 @@
 """The packages of the OpenFlow libraries, and the extras of railweave that install them. Imports none."""
 
-from __future__ import annotations
-
 import sys
 from importlib.util import find_spec
 

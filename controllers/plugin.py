@@ -1,7 +1,5 @@
 """Registers the OpenFlow controllers `ryu`, `os-ken` and `c65of`. Imports none of the libraries."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Bridges on an Open vSwitch of their own, for the benchmark and the tests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from railweave.framework.model.addressing import dpid

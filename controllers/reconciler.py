@@ -1,7 +1,5 @@
 """Makes switches hold the intended rules: complete sets, phased updates, resynchronisation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Collects what the lab requests: the port counters of all switches, and the times of measuring trains."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Rules on the channel from the lab to the controller process, as plain rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -8,8 +8,6 @@ no directory written unless asked for. Bad input raises the error whose message 
 `registers` stands in for the installed plugins; front ends and tests pass it, scripts need not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from os import PathLike

@@ -4,8 +4,6 @@ The command prints the message and exits with `exit_code`: 2 for bad usage, inpu
 that failed. `blaming` turns what a plugin raises into one of these, naming plugin, file and line.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

@@ -6,8 +6,6 @@ command starts. A class that inherits the Protocol, as in `class Mine(Router)`, 
 that have a value or a body here.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

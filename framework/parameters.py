@@ -1,7 +1,5 @@
 """Options that plugins declare and users set: units, defaults, limits, and clear refusals."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite

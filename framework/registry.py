@@ -1,7 +1,5 @@
 """One register per kind of plugin, filled through pluggy from the entry-point group `railweave`."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Numbers with their units, as people write them: text to base units (bytes, bit/s, s) and back."""
 
-from __future__ import annotations
-
 import re
 
 BINARY = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}

@@ -1,7 +1,5 @@
 """Cables of a torus with any twist: every GPU joined with its neighbour along each axis."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from math import prod

@@ -1,7 +1,5 @@
 """Registers the built-in fabrics."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from railweave.framework.hookspecs import Topology, hookimpl

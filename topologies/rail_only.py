@@ -1,7 +1,5 @@
 """Rail-only clusters: HB domains joined by isolated rails, no spine."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

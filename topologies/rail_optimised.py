@@ -1,7 +1,5 @@
 """Rail-optimised clusters: the same HB domains and rails as rail-only, the rails joined by spines."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Optical rings: every wavelength between two neighbours is a cable of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tori of one to three axes, with the optical switches of a TPUv4 pod where cubes fit."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from railweave.framework.hookspecs import Topology

@@ -1,7 +1,5 @@
 """Twisted tori: the shapes k x k x 2k and k x 2k x 2k whose wraps also shift along the longer axes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from railweave.framework.errors import FabricError

@@ -9,8 +9,6 @@ payload, over a veth made in the caller's network namespace, which must be priva
 - scapy: `scapy.sendp` of packets that are built one by one, to nobody.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import select

@@ -5,8 +5,6 @@ list of links, reports ProcessReady once it sees their packets, and ends with Ca
 to stop or the channel closes.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import sys

@@ -1,7 +1,5 @@
 """The processes of this package: how the lab starts them, and what each of them runs in."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from collections.abc import Callable, Sequence

@@ -5,8 +5,6 @@ packet from the IP header on with TOS, TTL, IP checksum, UDP checksum and the BT
 BECN set to ones; sent with the least significant byte first.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable
 

@@ -5,8 +5,6 @@ Layout (RoCEv2 annex A17, InfiniBand volume 1 chapter 9): Ethernet 14, IPv4 20, 
 the first packet of a write, or AETH 4 in an acknowledgement; payload, padding to 4 bytes, ICRC 4.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping
 from enum import IntEnum

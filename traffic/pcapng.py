@@ -5,8 +5,6 @@ scapy 2.8's PcapNgWriter can name interfaces and directions, but only for Packet
 Source: IETF draft "PCAP Next Generation (pcapng) Capture File Format", sections 4.1 to 4.3.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from typing import BinaryIO

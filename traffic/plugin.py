@@ -1,7 +1,5 @@
 """Registers the collectives, the workloads, the transport and its benchmark."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from railweave.framework.hookspecs import Benchmark, Collective, Transport, Workload, hookimpl

@@ -1,7 +1,5 @@
 """Drives the transport process from the lab's control process."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 

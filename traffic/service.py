@@ -5,8 +5,6 @@ iteration, seed}. Messages out: TransportEvent (framework/model/events.py). The 
 closes.
 """
 
-from __future__ import annotations
-
 import gc
 import select
 import time

@@ -1,7 +1,5 @@
 """The health of a fabric under assumed scores and faults, without a lab and without measurement."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

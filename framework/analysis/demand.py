@@ -1,7 +1,5 @@
 """Traffic patterns: how much each GPU sends to each other."""
 
-from __future__ import annotations
-
 import warnings
 import zipfile
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One pair's paths hop by hop, and the router's reason for them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 """Link loads of a demand on a fabric in its present health, and its throughput relative to the healthy
 fabric."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

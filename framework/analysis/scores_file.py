@@ -1,7 +1,5 @@
 """Assumed h-scores from a YAML file, and whether that file counts from 0 or from 1."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isnan

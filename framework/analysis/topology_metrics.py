@@ -1,7 +1,5 @@
 """Figures of a fabric as built: distances between GPUs, the narrowest bisection, links by kind and by OCS."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

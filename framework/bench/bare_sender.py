@@ -9,8 +9,6 @@ counts the packets at the receiver, in a socket that is never read, which shows 
 carry.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import select

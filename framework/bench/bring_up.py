@@ -1,7 +1,5 @@
 """How fast a lab comes up and goes down, against stock Mininet in the same run."""
 
-from __future__ import annotations
-
 import socket
 import statistics
 import time

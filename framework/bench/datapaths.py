@@ -1,7 +1,5 @@
 """Open vSwitch in the kernel against Open vSwitch as a process: labs of both, in turns, on one machine."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from statistics import median
 from typing import Any

@@ -1,7 +1,5 @@
 """The rail-only fabric that benchmarks of a lab run on."""
 
-from __future__ import annotations
-
 import math
 
 from railweave.framework.errors import InputError

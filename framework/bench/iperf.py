@@ -1,7 +1,5 @@
 """iperf3's UDP between the hosts of a lab: kernel sockets on both ends, over the same switches and rules."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Offers the benchmarks of the framework itself; what measures is imported when it runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

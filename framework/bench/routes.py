@@ -1,7 +1,5 @@
 """How fast routes are decided, against networkx in the same run; and the figures of the routing core."""
 
-from __future__ import annotations
-
 import gc
 import statistics
 import time

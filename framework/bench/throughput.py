@@ -5,8 +5,6 @@ Every GPU sends to the next. Links are shaped to their declared rates (400 Gb/s 
 this machine carries: the bottleneck is its switches, and the CPU that they share with the senders.
 """
 
-from __future__ import annotations
-
 import shutil
 import statistics
 import time

@@ -5,8 +5,6 @@ The subcommands are a shell over `railweave.framework.api`: they turn options in
 text.
 """
 
-from __future__ import annotations
-
 import traceback
 from importlib import import_module
 from typing import Any

@@ -1,7 +1,5 @@
 """What the commands share: the registers, `-v`, `--json`, plain tables."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Sequence

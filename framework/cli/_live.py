@@ -1,7 +1,5 @@
 """The live view of a run: event lines and a progress bar, on stderr."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from types import TracebackType

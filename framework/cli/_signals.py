@@ -1,7 +1,5 @@
 """SIGTERM and SIGHUP as an exception, so that a lab is taken down before the command ends."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The end of a run, in words: times, scores, reroutes, the verdict, and where it all lies."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from statistics import median
 

@@ -1,7 +1,5 @@
 """`railweave bench`: lists and runs the registered benchmarks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

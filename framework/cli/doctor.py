@@ -1,7 +1,5 @@
 """`railweave doctor`: what this machine can do."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 import click

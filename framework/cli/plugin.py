@@ -1,7 +1,5 @@
 """`railweave plugin`: write a new plugin, and check one."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from pathlib import Path

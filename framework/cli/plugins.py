@@ -1,7 +1,5 @@
 """`railweave plugins`: everything that was registered, and by whom."""
 
-from __future__ import annotations
-
 import click
 
 from railweave.framework.cli._context import (

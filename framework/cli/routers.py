@@ -1,7 +1,5 @@
 """`railweave routers`: what decides paths, and on which fabrics."""
 
-from __future__ import annotations
-
 import click
 
 from railweave.framework.cli._context import example, json_option, show_offers, verbose_option

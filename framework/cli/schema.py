@@ -1,7 +1,5 @@
 """`railweave schema`: JSON schemas of the files that a run reads and writes."""
 
-from __future__ import annotations
-
 import json
 
 import click

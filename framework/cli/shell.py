@@ -1,7 +1,5 @@
 """`railweave shell`: the lab up, Mininet's prompt inside it."""
 
-from __future__ import annotations
-
 import click
 
 from railweave.framework.cli._context import example, verbose_option

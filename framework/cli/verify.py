@@ -1,7 +1,5 @@
 """`railweave verify`: packets follow the route table, counted on every link."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """`railweave watch`: an idle lab, and the lowest health that is published."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """Shapes collected into one SVG document that is as large as what was drawn."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import hypot
 from xml.etree import ElementTree

@@ -1,7 +1,5 @@
 """GraphML and node-link JSON: directed multigraphs whose nodes and links carry the fabric's attributes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from railweave.framework.errors import MachineError

@@ -1,7 +1,5 @@
 """What the lines of a picture mean."""
 
-from __future__ import annotations
-
 from railweave.framework import units
 from railweave.framework.errors import FabricError
 from railweave.framework.model import Fabric

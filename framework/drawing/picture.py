@@ -1,7 +1,5 @@
 """Which layout a fabric is drawn in, and the heading and legend that all pictures share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from railweave.framework.drawing.canvas import INK, PALE, Canvas

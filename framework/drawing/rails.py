@@ -1,8 +1,6 @@
 """Rail fabrics: a column for every HB domain, a row for every rail, spines to the left of the rail
 switches."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from railweave.framework.drawing.canvas import INK, PALE, Canvas, colour, of_link

@@ -1,7 +1,5 @@
 """Rings: GPUs on a circle, a line for every cable (wavelength) between neighbours."""
 
-from __future__ import annotations
-
 from math import cos, pi, sin
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Any other fabric: the GPUs in a row, each kind of switch in a row above."""
 
-from __future__ import annotations
-
 from railweave.framework.drawing.canvas import INK, PALE, Canvas, Point, colour, of_link
 from railweave.framework.drawing.legend import Legend, rate_words, shown
 from railweave.framework.model import Fabric

@@ -1,8 +1,6 @@
 """Tori along their axes: x to the right, y downwards (upwards with z), z into the depth; wraps as loops or
 stubs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """An experiment checked whole: every problem is collected, and a plan comes of it only when there is none."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast

@@ -1,7 +1,5 @@
 """The objects that faults act on: links and nodes of a fabric by their names."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from railweave.framework.errors import FaultError, did_you_mean

@@ -5,8 +5,6 @@ plain data; `from_document` makes the same plan of it in another process. Everyt
 once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, cast

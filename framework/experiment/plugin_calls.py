@@ -1,7 +1,5 @@
 """Calls plugins before a run: what they raise or answer wrongly is refused with plugin, file and line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite

@@ -1,7 +1,5 @@
 """The experiment of merged settings: each key read by its declaration, each error reported in its place."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from railweave.framework.errors import ExperimentError, did_you_mean

@@ -1,7 +1,5 @@
 """What is declared of the experiment's keys, as docs/experiment.md and as a JSON schema for editors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from railweave.framework.experiment.faults import VERBS

@@ -4,8 +4,6 @@ Options of the command (`cli/_options.py`), messages, docs/experiment.md and the
 (`reference.py`) are all read off `KEYS`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal

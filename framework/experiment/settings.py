@@ -1,7 +1,5 @@
 """The settings of an experiment and where each came from, so that everything wrong is reported at once."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar

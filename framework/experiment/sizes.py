@@ -1,7 +1,5 @@
 """One size, or a sweep of them as nccl-tests has it: `64K:4M:x2` or `64K:1M:+64K`."""
 
-from __future__ import annotations
-
 from railweave.framework.errors import ExperimentError
 from railweave.framework.parameters import Parameter
 from railweave.framework.units import parse_bytes, size

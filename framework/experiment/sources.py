@@ -1,7 +1,5 @@
 """Where the keys of an experiment come from: a file, the options of a command, the keywords of a script."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path

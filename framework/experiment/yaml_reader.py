@@ -5,8 +5,6 @@ to everyone else), duplicate keys, empty values, aliases and tags are refused, e
 fix.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One run's health: measurements in, snapshots out when something changed."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from railweave.framework.errors import PluginError, blaming, defined_at

@@ -1,7 +1,5 @@
 """Raw scores to published ones: steps, hysteresis, aggregation to switches, and a version per change."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from railweave.framework.errors import HealthError

@@ -1,7 +1,5 @@
 """The checks of a router's tables on small fabrics."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from copy import deepcopy

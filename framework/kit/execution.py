@@ -1,7 +1,5 @@
 """A schedule carried out in memory, transfer by transfer, and its results compared with the arithmetic."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Health to check a router with: random scores, single failures; and which pairs those leave unreachable."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass

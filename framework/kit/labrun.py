@@ -1,7 +1,5 @@
 """A short real run of a router, in a process of its own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """The checks of topologies, collectives and workloads, estimators, reports and observers."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 import time

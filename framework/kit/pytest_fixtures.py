@@ -1,7 +1,5 @@
 """The checks of plugins as a pytest fixture, `check_plugin`, to be imported into a conftest.py."""
 
-from __future__ import annotations
-
 from typing import Any, Protocol
 
 import pytest

@@ -1,7 +1,5 @@
 """All checks of one plugin, in order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Fabrics to check plugins on: the examples of every registered topology."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Time and memory of a router for all pairs of 1,024 GPUs."""
 
-from __future__ import annotations
-
 import time
 import tracemalloc
 from dataclasses import dataclass

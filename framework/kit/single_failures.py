@@ -1,7 +1,5 @@
 """A router under each single failure: sound paths, no connected pair without a path, no deadlock."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from railweave.framework.errors import RailweaveError

@@ -1,7 +1,5 @@
 """What is wrong with a route table, as violations that name pair and path."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

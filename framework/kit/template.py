@@ -1,7 +1,5 @@
 """A new plugin: an installable package with one that works, tests that use the kit, and a README."""
 
-from __future__ import annotations
-
 import keyword
 import re
 import sys

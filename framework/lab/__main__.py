@@ -1,7 +1,5 @@
 """The lab's first process: `python -m railweave.framework.lab FD TASK`, started by the sandbox."""
 
-from __future__ import annotations
-
 import os
 import select
 import signal

@@ -1,7 +1,5 @@
 """What the emulation supplies to a run (runs/parts.py): switches, shaped links, the wall clock."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Memory of processes: proportional set size, in which shared pages count once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

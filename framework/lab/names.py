@@ -1,7 +1,5 @@
 """Names of hosts and interfaces in the lab. Linux limits interface names to 15 characters."""
 
-from __future__ import annotations
-
 from railweave.framework.errors import FabricError
 from railweave.framework.model import Fabric
 

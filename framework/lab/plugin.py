@@ -1,7 +1,5 @@
 """Offers the engine `emulation`: Mininet on Open vSwitch, in private namespaces."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

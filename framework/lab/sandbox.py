@@ -1,7 +1,5 @@
 """The lab from outside: starts its first process in private namespaces, receives its messages, ends it."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence

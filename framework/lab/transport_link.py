@@ -1,7 +1,5 @@
 """Drives the transport process for a run: entropies in, iterations out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

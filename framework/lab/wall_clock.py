@@ -1,7 +1,5 @@
 """The run's clock in a lab: wall-clock time, and the event loop that waits for it."""
 
-from __future__ import annotations
-
 import time
 
 from railweave.framework.processes.event_loop import Watch

@@ -6,8 +6,6 @@ all-gather and reduce-scatter; nccl-tests doc/PERFORMANCE.md for the 2(n - 1) tr
 all-reduce. Valid without in-network reduction and multicast, which this emulation does not have.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

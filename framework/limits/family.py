@@ -1,7 +1,5 @@
 """A family of cuts that is quick to evaluate: single GPUs, the GPUs of each switch, and their complements."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

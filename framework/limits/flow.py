@@ -5,8 +5,6 @@ serve as each other's residual arc here, which halves the work. Bounds are compu
 flow yields, so rounding cannot make them too large.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -5,8 +5,6 @@ p - 1 others, and they must receive the sum (one-way gossip: Harary and Schwenk 
 link rate this is the well-known 2(n - 1)S/(nB)). So the links that leave the parts carry 2(p - 1)S together.
 """
 
-from __future__ import annotations
-
 from math import inf
 
 import numpy as np

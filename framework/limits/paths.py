@@ -6,8 +6,6 @@ least time of any routing: they are the dual of the maximum concurrent flow (Sha
 is the case in which its links cost 1 and all others 0.
 """
 
-from __future__ import annotations
-
 from math import inf
 from types import ModuleType
 

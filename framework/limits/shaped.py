@@ -12,8 +12,6 @@ Changing the rate changes none of this (tokens are time). Losing the carrier res
 which may then send one more packet in debt. A packet's cost is cut to whole nanoseconds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

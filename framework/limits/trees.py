@@ -6,8 +6,6 @@ single rank. Here the guess rises to the bound of the cut that refutes it (Dinke
 tested once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from math import inf
 

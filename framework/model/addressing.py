@@ -4,8 +4,6 @@ IPv4 10.a.b.c holds a GPU's coordinates, one byte an axis: (domain, rail) is 10.
 their one number over two bytes. A rule that matches an axis is then an address mask.
 """
 
-from __future__ import annotations
-
 from railweave.framework.errors import FabricError
 from railweave.framework.model import Fabric
 

@@ -1,7 +1,5 @@
 """Frozen nouns that hold arrays: the arrays are read-only and compared by value."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Nodes by their coordinates, counted from 0, or from 1 as the sources do."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from railweave.framework.errors import ExperimentError

@@ -4,8 +4,6 @@ Run events are what an engine reports while it runs, and what `events.jsonl` and
 Controller and transport events are what `Controller.events()` and `Transport.events()` return.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar

@@ -4,8 +4,6 @@ Times `t_s`, `begin_s`, `end_s` are seconds on the run's clock, which starts wit
 which job of the experiment something belongs to.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any

@@ -1,7 +1,5 @@
 """A collective as a DAG of transfers, and the outcome of one iteration of it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The five all-gathers by name."""
 
-from __future__ import annotations
-
 from railweave.framework.errors import FabricError
 from railweave.framework.optical.baselines import neighbor_exchange_plan, ring_plan
 from railweave.framework.optical.closed_forms import arity_for

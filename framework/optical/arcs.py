@@ -1,7 +1,5 @@
 """All-to-all exchanges on rings and lines, coloured: lightpaths of one colour and direction share no link."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from heapq import heappop, heappush
 

@@ -1,7 +1,5 @@
 """All-gathers between neighbours: ring, and neighbor-exchange. Source: Table I of arXiv 2211.15119."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from railweave.framework.optical.closed_forms import check_ring, neighbor_exchange_steps

@@ -5,8 +5,6 @@ exact number of wavelengths of a ring, Gu and Peng 2001 and Opatrny 2003. N node
 direction, tree arity m, depth k. An item is what one node contributes.
 """
 
-from __future__ import annotations
-
 from math import ceil, exp, log, sqrt
 
 from railweave.framework.errors import FabricError

@@ -1,7 +1,5 @@
 """Steps and times of all five all-gathers side by side, by formula and as complete schedules."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from railweave.framework.optical.closed_forms import (

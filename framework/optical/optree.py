@@ -6,8 +6,6 @@ node. So before each stage every group holds each item exactly once, and after t
 every item.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 """From colours to steps and wavelengths: as few steps as w wavelengths allow, a pair on one wavelength if
 possible."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from railweave.framework.model.arrays import Bool, Int64

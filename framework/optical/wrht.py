@@ -8,8 +8,6 @@ what it holds, one item a step on its wavelength; on the levels down it receives
 same manner.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A child process that runs a Python module, with a channel to it and a log."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """The lab's event loop: one selector over channels, dying processes and time."""
 
-from __future__ import annotations
-
 import os
 import selectors
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Private Open vSwitch: an ovsdb-server and an ovs-vswitchd that share nothing with the machine's own."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """AF_PACKET sockets: deaf until bound, filtered in the kernel, with buffers of any size."""
 
-from __future__ import annotations
-
 import ctypes
 import socket
 import struct

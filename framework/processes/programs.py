@@ -1,7 +1,5 @@
 """System programs: where they are, and running one to its end."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """UDP packets for measuring and marking, as Ethernet frames that the installed rules forward."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The same experiment under several routers and modes, compared: medians, spread, ratio."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median

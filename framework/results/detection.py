@@ -5,8 +5,6 @@ An element is degraded if it scores below the best of its kind by more than the 
 act on. Switches with a score are judged, and on fabrics without them the links.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

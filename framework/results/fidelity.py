@@ -1,7 +1,5 @@
 """Whether the figures of a run are those of the fabric: pass, degraded or invalid, with the reasons."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal

@@ -6,8 +6,6 @@ place; the columns of the out-of-place run stay blank, as nccl-tests leaves them
 alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from math import nan
 from statistics import fmean

@@ -1,7 +1,5 @@
 """The figures of a result from what was measured: rows, groups of iterations, links, scores."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median

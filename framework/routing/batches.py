@@ -1,7 +1,5 @@
 """Path batches split, joined and walked in chunks: the array work that every part of routing shares."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 

@@ -1,7 +1,5 @@
 """Whether packets could follow a route table: reachable, joined, loop-free, over live links."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

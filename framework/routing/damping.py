@@ -1,7 +1,5 @@
 """A route is left only for one better by a margin and after a dwell time; a broken one at once."""
 
-from __future__ import annotations
-
 from math import sqrt
 
 import numpy as np

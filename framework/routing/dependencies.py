@@ -1,7 +1,5 @@
 """Deadlock-freedom by the channel-dependency graph: no cycle, no deadlock (Dally and Seitz, 1987)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from railweave.framework.model import Fabric, PathBatch, RouteTable

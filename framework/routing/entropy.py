@@ -1,7 +1,5 @@
 """Which UDP source port takes which path of a pair, so that rules of one branch merge over destinations."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from railweave.framework.errors import RouteError

@@ -1,7 +1,5 @@
 """Which rules the switches hold, and for which pairs: the state that one update leaves to the next."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a demand puts on every link when it follows a route table."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Moves some pairs to new paths under a tag that no packet carries yet, and leaves the others as they are."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -1,8 +1,6 @@
 """The health loop's decisions: measurements in, changed routes and rules out. No clock, no process, no
 packet."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

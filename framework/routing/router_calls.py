@@ -1,8 +1,6 @@
 """Calls a router, a stranger's as well: reports contract violations as errors that name it, with file and
 line."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

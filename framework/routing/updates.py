@@ -7,8 +7,6 @@ pair uses any more are removed once the packets in flight have drained. Updates 
 the latest GUARD updates on.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

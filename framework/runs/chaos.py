@@ -4,8 +4,6 @@ How a scenario should end follows from the ground truth alone: the links that it
 that the router chooses over them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """When the faults of a run are due, and what is noted when they are injected."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

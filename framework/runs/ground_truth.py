@@ -1,7 +1,5 @@
 """What the faults of a run have done so far: measured scores are compared with it, and an oracle knows it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from railweave.framework.analysis.assumed_health import assumed_health

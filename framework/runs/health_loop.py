@@ -1,7 +1,5 @@
 """The health loop: sample, score, route, install. It never looks into the traffic."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from railweave.framework.health.monitor import HealthMonitor

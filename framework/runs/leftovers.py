@@ -1,7 +1,5 @@
 """What a lab could leave on the machine: processes, interfaces, namespaces, mounts."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

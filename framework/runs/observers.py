@@ -1,7 +1,5 @@
 """Calls the observers and reports of plugins; their mistakes never lose the run."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import time

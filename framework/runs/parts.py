@@ -4,8 +4,6 @@ The emulation supplies the wall clock, queues read over netlink, rules sent thro
 a simulation would supply its own clock, queues of a model, a route table, and flows that complete.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Protocol
 

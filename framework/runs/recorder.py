@@ -1,7 +1,5 @@
 """What happens in a run, written down once: kept for the findings, reported as events, shown to observers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One run as its caller sees it: start the engine, pass on events, make the result, call the plugins."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import platform

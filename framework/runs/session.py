@@ -1,7 +1,5 @@
 """One run from bring-up to tear-down, on any engine: iterations, faults and the health loop."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Generic, Self, TypeVar

@@ -1,7 +1,5 @@
 """Times of hierarchical all-gathers and all-to-alls, and lower bounds for any algorithm."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

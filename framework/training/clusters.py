@@ -1,7 +1,5 @@
 """The cluster that a model is trained on: GPUs, HB domains and their rates, with presets."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf

@@ -1,7 +1,5 @@
 """What a switched network costs: any-to-any Clos against isolated rails."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import inf
 

@@ -1,7 +1,5 @@
 """A traffic matrix as a picture: colours by the logarithm of bytes, lines between HB domains."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from math import ceil, floor, log10

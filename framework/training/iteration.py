@@ -1,7 +1,5 @@
 """The time of one training iteration, by its terms."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from typing import Generic, TypeVar
 

@@ -1,7 +1,5 @@
 """How much GPU memory a strategy needs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import inf
 

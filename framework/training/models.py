@@ -1,7 +1,5 @@
 """Language models by name: their shapes, parameters and floating-point operations."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType

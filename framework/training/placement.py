@@ -1,7 +1,5 @@
 """Which GPU of a rail fabric holds which part of a training job."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import log
 

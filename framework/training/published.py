@@ -5,8 +5,6 @@ own computed times come out within 0.012 s with a GEMM factor of 1.5, 16 operati
 as vendors quote it, both directions together (600 GB/s): values found by fitting.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from railweave.framework.training.clusters import GPUS, Cluster, Gpu

@@ -1,7 +1,5 @@
 """The fastest strategies to train a model on a cluster, of all that the constraints allow."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

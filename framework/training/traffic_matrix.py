@@ -1,7 +1,5 @@
 """The traffic matrix of one iteration of PTD-P training (pipeline, tensor and data parallelism)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Bytes that one training iteration moves, per GPU and kind of parallelism."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from railweave.framework.errors import ExperimentError

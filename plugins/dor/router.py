@@ -1,7 +1,5 @@
 """Dimension-order routing on tori."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from railweave.framework.hookspecs import Explanation, NodeName, Router

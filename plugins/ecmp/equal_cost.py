@@ -1,7 +1,5 @@
 """Equal-cost next hops of every switch towards many destinations at once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The hash by which a switch picks among equal next hops: one flow, one pick, whatever else is sent."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Registers the equal-cost multi-path router."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from railweave.framework.hookspecs import Router, hookimpl

@@ -1,7 +1,5 @@
 """Rate served over rate declared."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from railweave.framework.hookspecs import Configurable, LinkState

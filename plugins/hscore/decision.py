@@ -1,7 +1,5 @@
 """Why one pair takes the path it does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

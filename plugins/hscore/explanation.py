@@ -1,7 +1,5 @@
 """An h-score decision in the words of `railweave explain`."""
 
-from __future__ import annotations
-
 from math import isinf
 
 from railweave.framework.hookspecs import Explanation, Fact, NodeName

@@ -1,8 +1,6 @@
 """All pairs of whole sources: a square of domains x rails for each instead of a list, so that rows share
 look-ups."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from railweave.framework.model import PathBatch

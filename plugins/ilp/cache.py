@@ -1,7 +1,5 @@
 """Solutions on disk, by topology and fault; a file that cannot be read is treated as absent."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import tempfile

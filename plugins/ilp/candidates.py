@@ -1,7 +1,5 @@
 """Every path the optimiser may choose, for one source of each kind, and the classes of links it loads."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The linear program of the path choice, relaxed or with Boolean paths, by HiGHS."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any

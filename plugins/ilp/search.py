@@ -1,7 +1,5 @@
 """From a fractional answer to one path per pair, and from there downhill."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from railweave.framework.model.arrays import Float, Int64

@@ -1,7 +1,5 @@
 """The optimiser's solution: the paths by source row and offset, and how good they are proved to be."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import ceil
 

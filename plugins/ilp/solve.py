@@ -6,8 +6,6 @@ Measured on 2 cores: 8x8x8 with one OCS down takes some 7 s of CPU and ends at 5
     railweave explain 0,0,0 1,0,0 --topology torus --shape 8x8x8 --router ilp --fault "down ocs:X:0,0"
 """
 
-from __future__ import annotations
-
 import time
 from math import ceil
 

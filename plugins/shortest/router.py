@@ -1,7 +1,5 @@
 """Fewest hops on any fabric."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from railweave.framework.hookspecs import Router

@@ -1,8 +1,6 @@
 """Breadth-first searches from many destinations at once: a bit each while they spread, then a link per
 node."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The rails that each pair sprays over, for arrays of pairs: ranges of the rails sorted by h-score."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Registers the wild-first router."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from railweave.framework.hookspecs import Router, hookimpl

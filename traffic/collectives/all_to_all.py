@@ -1,8 +1,6 @@
 """All-to-all: one message for every pair of ranks, or in two levels inside the HB domains and along the
 rails."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from railweave.framework.errors import ExperimentError

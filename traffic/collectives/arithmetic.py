@@ -1,7 +1,5 @@
 """Element types, reductions, and inputs whose reduction is exact in any order."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any

@@ -1,7 +1,5 @@
 """Broadcast along a chain or down a binomial tree, in chunks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Each is None where the fabric gives no formula. Bandwidth terms are those of the
 latency, it counts once for every step that must wait for the one before.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

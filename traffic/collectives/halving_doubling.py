@@ -1,7 +1,5 @@
 """All-reduce by recursive halving and doubling."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from railweave.framework.model import Fabric, PacketFormat, Schedule

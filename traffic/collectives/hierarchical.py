@@ -5,8 +5,6 @@ leaves its rail in a rail phase. Source: rail-only paper, section 3.2 and equati
 all-gather in reverse).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from railweave.framework.model import Fabric, PacketFormat, Schedule

@@ -1,7 +1,5 @@
 """Collectives from MSCCL's XML files: `--collective msccl:FILE`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import lcm
 from typing import Any

@@ -9,8 +9,6 @@ A thread block (tb) executes its steps in order, sends to one GPU and receives f
 not needed.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat

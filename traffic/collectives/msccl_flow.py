@@ -5,8 +5,6 @@ move waits for those that bring what it sends, and for those that must have read
 in. Beyond that the order of steps in a thread block reflects how many blocks a GPU has, and is ignored.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter

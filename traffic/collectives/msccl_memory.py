@@ -11,8 +11,6 @@ rank has
 and scratch chunks behind them.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

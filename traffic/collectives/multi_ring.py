@@ -1,7 +1,5 @@
 """All-reduce over rings in all dimensions and directions of a torus at once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ An operation is the base class of the algorithms that carry it out. An algorithm
 transfers and, where it has a formula, gives its closed form.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self

@@ -1,7 +1,5 @@
 """All-gathers planned as lightpaths on an optical ring: transfers in steps."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

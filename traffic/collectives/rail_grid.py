@@ -1,7 +1,5 @@
 """Where ranks lie in the domains and rails of a rail fabric."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Collectives around one ring of all ranks, in their order; on any fabric."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from railweave.framework.model import Fabric, PacketFormat, Schedule

@@ -1,7 +1,5 @@
 """Builds schedules: chunks of a buffer, transfers one by one, and the two halves of a ring."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 

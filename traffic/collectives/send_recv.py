@@ -1,7 +1,5 @@
 """Send and receive between neighbours."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

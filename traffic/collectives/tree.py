@@ -1,7 +1,5 @@
 """All-reduce up and down two binary trees at once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from railweave.framework.model import Fabric

@@ -1,8 +1,6 @@
 """Trees over ranks: NCCL's binary trees and the binomial tree, as the parent of every rank (-1 at the
 root)."""
 
-from __future__ import annotations
-
 
 def double_binary_tree(n: int) -> tuple[list[int], list[int]]:
     """Parents in NCCL's two trees over n ranks: a rank with children in one is a leaf in the other, where

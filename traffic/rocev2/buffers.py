@@ -1,7 +1,5 @@
 """The memory of the ranks: filled with inputs before an iteration, written by transfers during it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Which transfers of a schedule may start, as others complete."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from railweave.framework.model import Schedule

@@ -1,8 +1,6 @@
 """Executes schedules over queue pairs: which transfer starts when, and what one pass of the event loop
 does."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The constant part of packet headers: parsed once when packets arrive, built once when they are sent."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass
 

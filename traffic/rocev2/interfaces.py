@@ -1,7 +1,5 @@
 """Waits for interfaces in other network namespaces."""
 
-from __future__ import annotations
-
 import fcntl
 import select
 import socket

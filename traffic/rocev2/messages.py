@@ -1,7 +1,5 @@
 """One transfer of a schedule as a message: the sending side and the receiving side."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from typing import Any, TypeVar
 

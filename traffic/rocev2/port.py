@@ -1,7 +1,5 @@
 """One rank's port: its receive ring, its send batch, and the queue pairs whose packets arrive here."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Raw sockets in the network namespaces of the ranks, with a receive ring and a filter."""
 
-from __future__ import annotations
-
 import mmap
 import socket
 import struct

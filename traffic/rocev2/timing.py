@@ -1,7 +1,5 @@
 """How long a pair waits before it considers a packet lost."""
 
-from __future__ import annotations
-
 PROBE_SLACK_S = 0.02
 REORDER_FLOOR_S = 0.002
 TIMEOUT_FLOOR_S = 0.2

@@ -1,7 +1,5 @@
 """A workload from Chakra execution traces: `--workload chakra:DIR`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from railweave.framework.errors import ExperimentError

@@ -6,8 +6,6 @@ since). Of a node only what traffic depends on is read; its durations, shapes an
 skipped.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

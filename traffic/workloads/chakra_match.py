@@ -4,8 +4,6 @@ Sends and receives match by (source, destination, tag), collectives by their pro
 in which their ranks issue them: ascending ids, dependencies first.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The order of a trace: which operations every operation waits for, and how many come before it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter

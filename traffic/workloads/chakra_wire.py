@@ -5,8 +5,6 @@ protobuf package would be a dependency with compiled parts and generated code, a
 failed. Source: protobuf.dev, "Encoding".
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Offsets and sizes of the messages of a training iteration in the buffers of the ranks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from railweave.framework.training.placement import Placement

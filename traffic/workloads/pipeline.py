@@ -1,7 +1,5 @@
 """The order in which a pipeline stage processes its microbatches: 1F1B, plain and interleaved."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from railweave.framework.errors import ExperimentError

@@ -1,7 +1,5 @@
 """The traffic of one training iteration with pipeline, tensor and data parallelism, as a schedule."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The results of workloads: what ranks hold after all transfers, carried out one after the other."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The messages of one training iteration, in an order that its pipeline allows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from railweave.framework.model.arrays import Int64

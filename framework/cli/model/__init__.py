@@ -1,7 +1,5 @@
 """`railweave model`: results of published formulas, without a lab."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 import click

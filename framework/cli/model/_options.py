@@ -1,8 +1,6 @@
 """Options that several `railweave model` commands share: quantities with units, the GPU, and what excludes
 what."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
 

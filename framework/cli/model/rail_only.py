@@ -1,8 +1,6 @@
 """`railweave model cost` and `railweave model allgather`: what rail-only networks cost and how fast they
 gather."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 import click

@@ -12,8 +12,6 @@ Three details:
   same bytes at the same rate, only their order changes. In an empty queue there is nothing to overtake.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from railweave.framework.lab.switching.shaping import FIRST_BAND

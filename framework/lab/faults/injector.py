@@ -1,7 +1,5 @@
 """Faults in a lab: what each verb does to links, switches and processes, and how it is undone."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """Health from OpenFlow port statistics alone, polled through the controller."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

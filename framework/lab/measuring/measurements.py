@@ -1,7 +1,5 @@
 """The measurements of a lab: queue telemetry, and the source of health that the experiment selects."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -6,8 +6,6 @@ were queued when counting began is unknown, and dropped bytes leave by no port; 
 from a base, the lowest balance of the last seconds, and counting starts again whenever the switch was idle.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Health from timed packets through the controller and the real queues of links."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

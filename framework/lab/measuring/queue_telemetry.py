@@ -4,8 +4,6 @@ The dump is parsed here rather than by a netlink library because the same cores 
 links it takes 0.2 ms, pyroute2 3.6 ms, `tc -s -j qdisc show` 2.6 ms and a fork (docs/dependencies.md).
 """
 
-from __future__ import annotations
-
 import socket
 import struct
 import time

@@ -1,7 +1,5 @@
 """Sources of link health: one of three, all in the terms of `Measurement`."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from railweave.framework.hookspecs import LinkState

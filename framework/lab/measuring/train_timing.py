@@ -1,8 +1,6 @@
 """Which link gets a timed train when, and what the arrival times of trains say about links. Pure of
 clocks."""
 
-from __future__ import annotations
-
 from collections import deque
 
 import numpy as np

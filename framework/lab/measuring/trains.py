@@ -3,8 +3,6 @@
 A single packet proves nothing: the bucket lets it through at full speed. A train waits in the queue.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

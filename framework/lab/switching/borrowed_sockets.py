@@ -1,7 +1,5 @@
 """Sockets of the lab's other processes, borrowed with pidfd_getfd(2)."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno

@@ -6,8 +6,6 @@ alone. The kernel datapath switches in the context of the sender and costs littl
 limit, and `trial` measures both together.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import time

@@ -1,7 +1,5 @@
 """Supervises the controller process: start, restart, rule updates, events."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from railweave.framework.errors import ControllerError

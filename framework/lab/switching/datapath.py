@@ -1,8 +1,6 @@
 """Which datapath of Open vSwitch a lab uses: the kernel's where this user may create one, else the userspace
 one."""
 
-from __future__ import annotations
-
 from railweave.framework.errors import LabError, MachineError
 from railweave.framework.processes.namespaces import NetNamespace
 from railweave.framework.processes.programs import run, tool

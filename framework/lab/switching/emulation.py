@@ -1,7 +1,5 @@
 """The emulated fabric, as the lab's first process builds it, shapes it, changes it and takes it down."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Addresses for the hosts of a lab, so that ordinary programs run in them."""
 
-from __future__ import annotations
-
 import fcntl
 import socket
 import struct

@@ -5,8 +5,6 @@ per switch. Here shells start on first use, one `ip -batch` creates all cables, 
 per shard creates its bridges.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Open vSwitch of one shard, in the shard's network namespace."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

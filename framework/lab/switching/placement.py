@@ -1,8 +1,6 @@
 """Which shard runs which switch: whole HB domains (or slabs) together, shared switches where most neighbours
 are."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

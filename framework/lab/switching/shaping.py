@@ -1,7 +1,5 @@
 """Shaped links: HTB with a minimal bucket, read back from the kernel after it was set."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Runs a registered benchmark where it wants to be run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What this machine can do for a lab: each finding with its fix."""
 
-from __future__ import annotations
-
 import os
 import select
 import subprocess

@@ -1,7 +1,5 @@
 """One run, in the lab's first process."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`railweave shell`: a lab with its routes installed, and Mininet's prompt in it."""
 
-from __future__ import annotations
-
 import re
 import signal
 from collections.abc import Callable, Mapping

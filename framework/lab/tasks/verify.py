@@ -1,8 +1,6 @@
 """Proof that packets follow the route table: marked packets for every pair, and every link's counter
 compared."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Callable, Mapping

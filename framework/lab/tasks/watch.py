@@ -1,7 +1,5 @@
 """Watches a lab without traffic: the scores that are published, and whether a route changes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any

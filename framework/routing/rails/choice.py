@@ -1,8 +1,6 @@
 """Which path each pair takes over rails, for arrays of pairs: the source's rules, then what is left around
 damage."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,8 +1,6 @@
 """How far and in which direction along each axis: the shortest displacement between two GPUs, ties by
 parity."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Wild-first sequences: which axes get a wild hop, in which order, and which faults that avoids."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence as Many
 from dataclasses import dataclass
 

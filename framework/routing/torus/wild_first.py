@@ -1,7 +1,5 @@
 """The wild hops of pairs whose dimension-order path is broken: every choice of signs, ranked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
