@@ -2,7 +2,7 @@
 
 from dataclasses import fields
 from functools import cache
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,11 +12,10 @@ Int64 = NDArray[np.int64]
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 
-DTYPES: dict[str, type[np.generic]] = {
-    "Int32": np.int32,
-    "Int64": np.int64,
-    "Float": np.float64,
-    "Bool": np.bool_,
+DTYPES: dict[Any, type[np.generic]] = {
+    noun: dtype
+    for dtype, array in ((np.int32, Int32), (np.int64, Int64), (np.float64, Float), (np.bool_, Bool))
+    for noun in (array, array | None)
 }
 """Element types by the annotation of a field."""
 
@@ -56,10 +55,9 @@ class ArrayNoun:
 
 @cache
 def _array_fields(noun: Any) -> tuple[tuple[str, type[np.generic]], ...]:
-    """The array fields of a dataclass and their types, from its (textual) annotations; many nouns are
-    made."""
-    kinds = ((field.name, str(field.type).removesuffix(" | None")) for field in fields(noun))
-    return tuple((name, DTYPES[kind]) for name, kind in kinds if kind in DTYPES)
+    """The array fields of a dataclass and their types; many nouns are made."""
+    hints = get_type_hints(noun)
+    return tuple((f.name, DTYPES[hints[f.name]]) for f in fields(noun) if hints[f.name] in DTYPES)
 
 
 def _same(x: Any, y: Any) -> bool:
