@@ -30,10 +30,8 @@ def axis_bytes(fabric: Fabric) -> tuple[tuple[int, int], ...]:
 
 def ipv4(fabric: Fabric, gpu: int) -> int:
     """The GPU's address as a 32-bit integer."""
-    address = NETWORK
-    for (shift, _), coordinate in zip(axis_bytes(fabric), fabric.coordinates(gpu), strict=True):
-        address |= coordinate << shift
-    return address | host_byte(fabric)
+    axes = zip(fabric.coordinates(gpu), axis_bytes(fabric), strict=True)
+    return NETWORK + sum(coordinate << shift for coordinate, (shift, _) in axes) + host_byte(fabric)
 
 
 def host_byte(fabric: Fabric) -> int:

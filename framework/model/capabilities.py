@@ -1,7 +1,5 @@
 """What a fabric offers to the routers that run on it, in words that both sides use."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Protocol
 
@@ -29,7 +27,7 @@ MEANINGS = {
 which a topology adds as `Fabric.traits`; a plugin's topology may declare words of its own there."""
 
 
-def capabilities(fabric: Fabric) -> frozenset[str]:
+def capabilities(fabric: "Fabric") -> frozenset[str]:
     """The capabilities of a fabric: those that its nodes and links show, and its traits."""
     switches = {group.kind for group in fabric.groups[1:]}
     shows = {
@@ -39,7 +37,8 @@ def capabilities(fabric: Fabric) -> frozenset[str]:
         "two-way": bool(fabric.usable.all()),
         "domains": "domain" in switches,
         "rails": "rail" in switches,
-        "isolated-rails": switches == {"domain", "rail"} and _only_gpu_cables(fabric),
+        "isolated-rails": switches == {"domain", "rail"}
+        and bool(np.all((fabric.link_src < fabric.n_gpus) | (fabric.link_dst < fabric.n_gpus))),
         "spines": "spine" in switches,
         "wavelengths": bool((fabric.wavelength >= 0).any()),
         "ocs": bool((fabric.ocs >= 0).any()),
@@ -54,35 +53,33 @@ class Serving(Protocol):
     requires: tuple[str, ...]
 
 
-def why_unserved(plugin: Serving, fabric: Fabric) -> str:
+def why_unserved(plugin: Serving, fabric: "Fabric") -> str:
     """Why a router or collective cannot run on a fabric, as words; empty if it can.
 
     Its `serves` names kinds of fabric, where empty or "*" is all of them; its `requires`, capabilities.
     """
-    serves, requires = plugin.serves, plugin.requires
-    if serves and "*" not in serves and fabric.kind not in serves:
-        return f"it serves {', '.join(serves)}"
-    return _why_lacking(fabric, requires)
+    if plugin.serves and not {"*", fabric.kind} & set(plugin.serves):
+        return f"it serves {', '.join(plugin.serves)}"
+    return _why_lacking(fabric, plugin.requires)
 
 
-def require(fabric: Fabric, router: str, requires: Collection[str]) -> None:
+def require(fabric: "Fabric", router: str, requires: Collection[str]) -> None:
     """Raises UnsupportedFabricError unless the fabric has these capabilities."""
-    why = _why_lacking(fabric, requires)
-    if why:
+    if why := _why_lacking(fabric, requires):
         raise UnsupportedFabricError(
             f"router {router} does not serve this {fabric.kind}: {why}. "
             "Use `--router shortest`, which serves every fabric."
         )
 
 
-def _why_lacking(fabric: Fabric, requires: Collection[str]) -> str:
+def _why_lacking(fabric: "Fabric", requires: Collection[str]) -> str:
     lacking = [word for word in requires if word not in fabric.capabilities]
     if not lacking:
         return ""
     return f"it requires {', '.join(requires)}, and this fabric lacks {', '.join(lacking)}"
 
 
-def _wraps(fabric: Fabric) -> bool:
+def _wraps(fabric: "Fabric") -> bool:
     """Whether every GPU has a link in both directions of every axis; one cable serves both on an axis of
     2."""
     axes = fabric.groups[0].shape
@@ -93,16 +90,11 @@ def _wraps(fabric: Fabric) -> bool:
     leaves = np.zeros((len(names), fabric.n_gpus), bool)
     leaves[name_of_kind[fabric.link_kind], fabric.link_src] = True
     up, down = leaves[0::2], leaves[1::2]
-    two = np.array(axes)[:, None] == 2
-    return bool(np.where(two, up | down, up & down).all())
+    return bool(np.where(np.array(axes)[:, None] == 2, up | down, up & down).all())
 
 
-def _is_ring(fabric: Fabric) -> bool:
+def _is_ring(fabric: "Fabric") -> bool:
     n = fabric.n_gpus
     step = (fabric.link_dst - fabric.link_src) % n
     onward = np.unique(fabric.link_src[step == 1])
     return len(fabric.groups[0].shape) == 1 and len(onward) == n and bool(np.isin(step, (1, n - 1)).all())
-
-
-def _only_gpu_cables(fabric: Fabric) -> bool:
-    return bool(np.all((fabric.link_src < fabric.n_gpus) | (fabric.link_dst < fabric.n_gpus)))

@@ -30,15 +30,15 @@ class Counting:
         numbers = [int(p) if p.isascii() and p.isdecimal() and len(p) < 10 else None for p in parts]
         size = len(group.shape)
         ranges = ",".join(f"{self.first}..{length - 1 + self.first}" for length in group.shape)
-        meaning = f" ({axes})" if axes else ""
+        ranges += f" ({axes})" if axes else ""
         if len(parts) != size:
             raise ExperimentError(
                 f"{what}: a {group.kind} has {size} coordinate{'s' * (size > 1)} here, not {len(parts)}. "
-                f"Write one of {ranges}{meaning}."
+                f"Write one of {ranges}."
             )
         node = group.node_at([-1 if n is None else n - self.first for n in numbers])
         if node is None:
-            raise ExperimentError(f"{what}: there is no such {group.kind}; there are {ranges}{meaning}.")
+            raise ExperimentError(f"{what}: there is no such {group.kind}; there are {ranges}.")
         return node
 
     def gpu(self, fabric: Fabric, text: str, what: str) -> int:

@@ -5,22 +5,23 @@ Controller and transport events are what `Controller.events()` and `Transport.ev
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, dataclass_transform
 
 from railweave.framework.model.arrays import ArrayNoun, Int64
 from railweave.framework.model.traffic import IterationResult
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+@dataclass(frozen=True)
 class Event:
-    """`kind`: the event's name in JSON, given as a class argument."""
+    """`kind`: the event's name in JSON, given as a class argument. Subclasses are frozen dataclasses."""
 
     kind: ClassVar[str] = ""
 
-    def __init_subclass__(cls, kind: str = "") -> None:
-        if kind:  # a dataclass with slots is made twice, the second time without class arguments
-            cls.kind = kind
+    def __init_subclass__(cls, *, kind: str = "", eq: bool = True) -> None:
+        cls.kind = kind
+        dataclass(frozen=True, eq=eq)(cls)
 
     def to_document(self) -> dict[str, Any]:
         """`kind` and the fields in their order, without those that are None: a line of events.jsonl."""
@@ -29,15 +30,13 @@ class Event:
 
 
 # -- run events: what an engine reports live -------------------------------------------------------------
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunEvent(Event):
     """`t_s`, where an event has it: seconds on the run's clock, which starts with the first iteration.
     `job`: which job of the experiment it belongs to."""
 
-    job: int = 0
+    job: int = field(default=0, kw_only=True)
 
 
-@dataclass(frozen=True, slots=True)
 class PhaseStarted(RunEvent, kind="phase"):
     """bring-up, up, run or tear-down has begun; `seconds`: how long the phase before it took, if known."""
 
@@ -46,7 +45,6 @@ class PhaseStarted(RunEvent, kind="phase"):
     seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class Progress(RunEvent, kind="progress"):
     """`done` of `total` transfers of an iteration are complete. Not written to events.jsonl."""
 
@@ -55,7 +53,6 @@ class Progress(RunEvent, kind="progress"):
     total: int
 
 
-@dataclass(frozen=True, slots=True)
 class IterationEnded(RunEvent, kind="iteration"):
     """An iteration took `seconds` (emulated); `wrong` elements of its result differ from the arithmetic."""
 
@@ -64,7 +61,6 @@ class IterationEnded(RunEvent, kind="iteration"):
     wrong: int
 
 
-@dataclass(frozen=True, slots=True)
 class FaultInjected(RunEvent, kind="fault"):
     """`text`: the fault as written in the experiment."""
 
@@ -72,7 +68,6 @@ class FaultInjected(RunEvent, kind="fault"):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
 class HealthPublished(RunEvent, kind="health"):
     """New scores. `changes`: (old, new) by element (`rail:1`), by link where links belong to none."""
 
@@ -81,7 +76,6 @@ class HealthPublished(RunEvent, kind="health"):
     changes: Mapping[str, tuple[float, float]]
 
 
-@dataclass(frozen=True, slots=True)
 class RoutesChanged(RunEvent, kind="reroute"):
     """Changed routes are in use. `why`: the scores that moved."""
 
@@ -91,7 +85,6 @@ class RoutesChanged(RunEvent, kind="reroute"):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
 class Note(RunEvent, kind="note"):
     """Something that a user should read."""
 
@@ -99,14 +92,12 @@ class Note(RunEvent, kind="note"):
 
 
 # -- how a task in a lab of its own ends -------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
 class TaskEnded(Event, kind="result"):
     """The last message of a task; `result` is what it returns."""
 
     result: Any
 
 
-@dataclass(frozen=True, slots=True)
 class TaskFailed(Event, kind="error"):
     """The last message of a task that raised. `error`: the name of a class in framework/errors.py."""
 
@@ -115,12 +106,10 @@ class TaskFailed(Event, kind="error"):
 
 
 # -- events of processes: controllers, transports, captures ------------------------------------------------
-@dataclass(frozen=True, slots=True)
 class ProcessReady(Event, kind="ready"):
     """The process takes commands from now on."""
 
 
-@dataclass(frozen=True, slots=True)
 class ProcessDied(Event, kind="died"):
     """The process ended by itself; the last event of every process. `why` quotes the end of its log."""
 
@@ -128,21 +117,18 @@ class ProcessDied(Event, kind="died"):
 
 
 # -- controller events: a switch is named by its datapath id -----------------------------------------------
-@dataclass(frozen=True, slots=True)
 class SwitchUp(Event, kind="switch_up"):
     """A switch has connected, perhaps again."""
 
     dpid: int
 
 
-@dataclass(frozen=True, slots=True)
 class SwitchDown(Event, kind="switch_down"):
     """The connection to a switch has ended."""
 
     dpid: int
 
 
-@dataclass(frozen=True, slots=True)
 class PortsDown(Event, kind="carriers"):
     """Follows every SwitchUp: the switch's ports that have no carrier; all its others have one."""
 
@@ -150,7 +136,6 @@ class PortsDown(Event, kind="carriers"):
     ports: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class PortChanged(Event, kind="port"):
     """A port gained or lost its carrier."""
 
@@ -159,7 +144,6 @@ class PortChanged(Event, kind="port"):
     up: bool
 
 
-@dataclass(frozen=True, slots=True)
 class RulesInstalled(Event, kind="installed"):
     """After `set_rules`, and after a switch that came back was made to agree: the connected switches hold
     exactly their rules, `rules` in all. `missing`: datapath ids of switches with rules that are not
@@ -170,7 +154,6 @@ class RulesInstalled(Event, kind="installed"):
     missing: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class UpdateApplied(Event, kind="applied"):
     """Both phases of the RuleUpdate `version` are confirmed by every connected switch."""
 
@@ -179,7 +162,6 @@ class UpdateApplied(Event, kind="applied"):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
 class UpdateRetired(Event, kind="retired"):
     """What the RuleUpdate `version` had left behind is removed, `rules` rules in all."""
 
@@ -188,7 +170,6 @@ class UpdateRetired(Event, kind="retired"):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
 class RuleRefused(Event, kind="refused"):
     """A switch refused a rule."""
 
@@ -196,8 +177,7 @@ class RuleRefused(Event, kind="refused"):
     why: str
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class PortCounts(ArrayNoun, Event, kind="ports"):
+class PortCounts(ArrayNoun, Event, kind="ports", eq=False):
     """The answers of all switches to `poll_ports(number)`.
 
     `rows`: (n, 6) of dpid, port, received bytes, sent bytes, sent packets, age of the port in ms.
@@ -207,7 +187,6 @@ class PortCounts(ArrayNoun, Event, kind="ports"):
     rows: Int64
 
 
-@dataclass(frozen=True, slots=True)
 class TrainTimed(Event, kind="timed"):
     """Both ends of timed train `number` arrived; time.monotonic() at sending and at both arrivals."""
 
@@ -218,21 +197,18 @@ class TrainTimed(Event, kind="timed"):
 
 
 # -- transport events: ProcessReady, Progress, ProcessDied, and these --------------------------------------
-@dataclass(frozen=True, slots=True)
 class IterationStarted(Event, kind="started"):
     """The first packets of an iteration leave."""
 
     iteration: int
 
 
-@dataclass(frozen=True, slots=True)
 class IterationFinished(Event, kind="finished"):
     """An iteration ended and its result was compared."""
 
     result: IterationResult
 
 
-@dataclass(frozen=True, slots=True)
 class IterationFailed(Event, kind="failed"):
     """An iteration was given up; the transport takes the next. `ranks`: the ranks to blame, if known.
     `error`: the name of a class in framework/errors.py."""
@@ -242,7 +218,6 @@ class IterationFailed(Event, kind="failed"):
     error: str = "TransportError"
 
 
-@dataclass(frozen=True, slots=True)
 class CaptureFinished(Event, kind="captured"):
     """A capture wrote `packets` and missed `dropped` because its memory was full."""
 

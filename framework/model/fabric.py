@@ -1,13 +1,12 @@
 """The network under study: nodes and directed links as arrays, names made on demand."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
+from itertools import pairwise
 from math import prod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -51,14 +50,13 @@ class NodeGroup(ArrayNoun):
             object.__setattr__(self, "places", None)
 
     @classmethod
-    def at(cls, kind: str, first: int, places: ArrayLike, prefix: str) -> NodeGroup:
+    def at(cls, kind: str, first: int, places: ArrayLike, prefix: str) -> Self:
         """The group of nodes at these coordinates, (n, axes); its shape is the smallest that holds them.
 
         `NodeGroup.at("gpu", 0, [(0, 0), (0, 1), (1, 0)], "g")`: two GPUs in domain 0, one in domain 1.
         """
         rows = np.atleast_2d(np.asarray(places, np.int32))
-        shape = tuple(int(most) + 1 for most in rows.max(axis=0)) if rows.size else ()
-        return cls(kind, first, shape, prefix, rows)
+        return cls(kind, first, tuple(map(int, rows.max(axis=0) + 1)) if rows.size else (), prefix, rows)
 
     @property
     def size(self) -> int:
@@ -70,9 +68,9 @@ class NodeGroup(ArrayNoun):
         return _grid(self.shape) if self.places is None else self.places
 
     def coordinates(self, node: int) -> tuple[int, ...]:
-        if self.places is not None:
-            return tuple(int(c) for c in self.places[node - self.first])
-        return tuple(int(c) for c in np.unravel_index(node - self.first, self.shape))
+        i = node - self.first
+        place = np.unravel_index(i, self.shape) if self.places is None else self.places[i]
+        return tuple(map(int, place))
 
     def node_at(self, place: Sequence[int]) -> int | None:
         """The id of the node with these coordinates; None if there is none."""
@@ -156,9 +154,8 @@ class Fabric(ArrayNoun):
         if len(self.usable) == 0:
             object.__setattr__(self, "usable", np.ones(n, bool))
         ArrayNoun.__post_init__(self)
-        per_link = {name: values for name, values in vars(self).items() if isinstance(values, np.ndarray)}
-        for name, values in per_link.items():
-            if len(values) != n:
+        for name, values in vars(self).items():
+            if isinstance(values, np.ndarray) and len(values) != n:
                 raise FabricError(f"{self.kind}: {name} has {len(values)} entries for {n} links.")
         if not self.groups or self.groups[0].kind != "gpu" or self.groups[0].first != 0:
             raise FabricError(f"{self.kind}: the first node group must be the GPUs, from id 0.")
@@ -166,7 +163,7 @@ class Fabric(ArrayNoun):
             raise FabricError(
                 f"{self.kind} of {self.groups[0].size} GPU: a fabric needs 2 or more. Raise its dimensions."
             )
-        for before, after in zip(self.groups, self.groups[1:], strict=False):
+        for before, after in pairwise(self.groups):
             if after.first != before.first + before.size:
                 raise FabricError(
                     f"{self.kind}: node group {after.kind} must start at {before.first + before.size}."
@@ -184,8 +181,7 @@ class Fabric(ArrayNoun):
         if bad.size:
             raise FabricError(
                 f"link {self.link_name(int(bad[0]))}: capacity {self.capacity_bps[bad[0]]:g} bit/s is not "
-                f"positive. "
-                "Report a dead cable in HealthSnapshot.down instead."
+                "positive. Report a dead cable in HealthSnapshot.down instead."
             )
         if np.any(~(self.latency_s >= 0)):
             raise FabricError(f"{self.kind}: a link latency is negative or not a number.")
@@ -293,7 +289,7 @@ class Fabric(ArrayNoun):
         """Links whose health counts for the element (domain, rail or spine switch) `node`."""
         return np.flatnonzero(self.link_element == node)
 
-    def scaled(self, rate_scale: float) -> Fabric:
+    def scaled(self, rate_scale: float) -> Self:
         """The fabric slowed down as a whole: capacities x s, latencies / s."""
         if not rate_scale > 0:
             raise FabricError(f"rate scale {rate_scale!r} is not positive.")
@@ -328,16 +324,11 @@ class FabricBuilder:
         *,
         traits: Sequence[str] = (),
     ) -> None:
-        self._kind, self._groups, self._params, self._traits = (
-            kind,
-            tuple(groups),
-            dict(params),
-            tuple(traits),
-        )
-        self._kinds: list[str] = []
-        self._ocs_names: list[str] = []
+        self._kind, self._groups = kind, tuple(groups)
+        self._params, self._traits = dict(params), tuple(traits)
+        self._kinds: dict[str, int] = {}
+        self._ocs_names: dict[str, int] = {}
         self._columns: list[tuple[NDArray[Any], ...]] = []
-        self._rates: list[tuple[Float, Float]] = []
 
     def cables(
         self,
@@ -356,45 +347,26 @@ class FabricBuilder:
 
         `one_way`: only a[i] -> b[i] carries traffic.
         """
+        ends = np.stack(np.broadcast_arrays(np.atleast_1d(a), b), axis=1)
+        n = 2 * len(ends)
         there, back = (kind, kind) if isinstance(kind, str) else kind
-        a_ids, b_ids = np.atleast_1d(np.asarray(a, np.int64)), np.atleast_1d(np.asarray(b, np.int64))
-        n = len(a_ids)
-        src, dst = np.empty(2 * n, np.int64), np.empty(2 * n, np.int64)
-        src[0::2], src[1::2], dst[0::2], dst[1::2] = a_ids, b_ids, b_ids, a_ids
-        kinds = np.tile([self._index(self._kinds, there), self._index(self._kinds, back)], n)
-        of = np.full(2 * n, -1, np.int64) if element is None else np.repeat(np.asarray(element, np.int64), 2)
-        plane = -1 if ocs is None else self._index(self._ocs_names, ocs)
-        usable = np.tile([True, not one_way], n)
-        self._columns.append((src, dst, kinds, of, np.full(2 * n, wavelength), np.full(2 * n, plane), usable))
-        self._rates.append((np.full(2 * n, capacity_bps), np.full(2 * n, latency_s)))
-
-    @staticmethod
-    def _index(names: list[str], name: str) -> int:
-        if name not in names:
-            names.append(name)
-        return names.index(name)
+        kinds = [self._kinds.setdefault(name, len(self._kinds)) for name in (there, back)]
+        plane = -1 if ocs is None else self._ocs_names.setdefault(ocs, len(self._ocs_names))
+        switch = np.full(n, -1) if element is None else np.repeat(element, 2)
+        rates = (np.full(n, capacity_bps), np.full(n, latency_s))
+        usable = np.tile([True, not one_way], n // 2)
+        self._columns.append(
+            (ends.ravel(), ends[:, ::-1].ravel(), np.tile(kinds, n // 2), *rates, switch,
+             np.full(n, wavelength), np.full(n, plane), usable)
+        )  # fmt: skip
 
     def build(self) -> Fabric:
         if not self._columns:
             raise FabricError(f"{self._kind}: no cable joins anything.")
-        src, dst, kinds, element, wavelength, ocs, usable = (
-            np.concatenate(c) for c in zip(*self._columns, strict=True)
+        src, dst, kinds, capacity, latency, element, wavelength, ocs, usable = (
+            np.concatenate(column) for column in zip(*self._columns, strict=True)
         )
-        capacity, latency = (np.concatenate(c) for c in zip(*self._rates, strict=True))
         return Fabric(
-            self._kind,
-            self._groups,
-            tuple(self._kinds),
-            src,
-            dst,
-            kinds,
-            capacity,
-            latency,
-            element,
-            wavelength,
-            ocs,
-            tuple(self._ocs_names),
-            self._params,
-            usable,
-            self._traits,
-        )
+            self._kind, self._groups, tuple(self._kinds), src, dst, kinds, capacity, latency, element,
+            wavelength, ocs, tuple(self._ocs_names), self._params, usable, self._traits,
+        )  # fmt: skip

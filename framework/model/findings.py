@@ -33,8 +33,8 @@ class IterationRecord(ArrayNoun):
 
 
 @dataclass(frozen=True, slots=True)
-class HealthRecord:
-    """Scores as published: of every element by name (`rail:1`), and of the links whose score changed."""
+class HealthPoint:
+    """Scores as published at `t_s`: every rail and domain by name, and the links whose score changed."""
 
     t_s: float
     version: int
@@ -115,7 +115,7 @@ class Findings(ArrayNoun):
     bring_up_s: float
     run_s: float
     iterations: tuple[IterationRecord, ...]
-    health: tuple[HealthRecord, ...]
+    health: tuple[HealthPoint, ...]
     reroutes: tuple[RoutesChanged, ...]
     faults: tuple[FaultInjected, ...]
     notes: tuple[Note, ...]
@@ -128,6 +128,6 @@ class Findings(ArrayNoun):
 
 
 FINDINGS: tuple[type[Any], ...] = (
-    IterationRecord, HealthRecord, RuleAgreement, HealthSamples, LinkTotals, EngineFacts, Findings,
+    IterationRecord, HealthPoint, RuleAgreement, HealthSamples, LinkTotals, EngineFacts, Findings,
 )  # fmt: skip
 """Every class of this module, for the codec."""

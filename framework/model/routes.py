@@ -1,10 +1,8 @@
 """Paths and the table that answers for arrays of pairs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,7 +91,7 @@ class PathBatch(ArrayNoun):
         vc: NDArray[Any] | None = None,
         *,
         reachable: NDArray[np.bool_] | None = None,
-    ) -> PathBatch:
+    ) -> Self:
         """One path per pair from a padded matrix. hops: (P, longest), link ids, -1 where the path has
         ended."""
         used = hops >= 0
@@ -118,7 +116,7 @@ class PathBatch(ArrayNoun):
         vc: NDArray[Any] | None = None,
         *,
         reachable: NDArray[np.bool_] | None = None,
-    ) -> PathBatch:
+    ) -> Self:
         """One path per pair, their hops laid one pair behind the other: `hop_start` (P+1,), links and vc
         (H,).
 

@@ -1,9 +1,8 @@
 """Switch rules in OpenFlow's words, and what senders need to know to use them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from typing import Self
 
 from railweave.framework.model.arrays import ArrayNoun, Float, Int64
 
@@ -70,10 +69,6 @@ class RuleUpdate:
     switch_over: tuple[Rule, ...]
     remove: tuple[Rule, ...]
 
-    @property
-    def size(self) -> int:
-        return len(self.install) + len(self.switch_over) + len(self.remove)
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class EntropyTable(ArrayNoun):
@@ -94,6 +89,6 @@ class EntropyTable(ArrayNoun):
     depth: Float
     latency_s: Float
 
-    def scaled(self, rate_scale: float) -> EntropyTable:
+    def scaled(self, rate_scale: float) -> Self:
         """The same table of the fabric slowed down by `rate_scale`."""
         return replace(self, rate_bps=self.rate_bps * rate_scale, latency_s=self.latency_s / rate_scale)

@@ -83,13 +83,14 @@ class Schedule(ArrayNoun):
             if len(getattr(self, name)) == 0:
                 object.__setattr__(self, name, np.zeros(n, np.int32))
         ArrayNoun.__post_init__(self)
-        lengths = {
-            len(getattr(self, k)) for k in ("dst", "src_offset", "dst_offset", "size", "reduce", "phase")
-        }
-        if lengths - {n} or len(self.after_start) != n + 1 or self.after_start[-1] != len(self.after):
+        arrays = (self.dst, self.src_offset, self.dst_offset, self.size, self.reduce, self.phase)
+        if (
+            {len(array) for array in arrays} != {n}
+            or len(self.after_start) != n + 1
+            or self.after_start[-1] != len(self.after)
+        ):
             raise FabricError(f"schedule {self.collective}: its arrays do not fit together.")
-        owner = np.repeat(np.arange(n), np.diff(self.after_start))
-        if np.any(self.after >= owner):
+        if np.any(self.after >= np.repeat(np.arange(n), np.diff(self.after_start))):
             raise FabricError(f"schedule {self.collective}: a transfer waits for itself or for a later one.")
         if n and (
             min(int(self.src_offset.min()), int(self.dst_offset.min()), int(self.size.min())) < 0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from railweave.framework.errors import RunFailedError
 from railweave.framework.model import Fabric
+from railweave.framework.model.findings import HealthPoint
 from railweave.framework.results.detection import Accuracy
 from railweave.framework.results.fidelity import Fidelity
 from railweave.framework.results.notebook import result_html
@@ -119,17 +120,6 @@ class LinkFigures:
     drops: int
     utilisation: float
     h_score: float
-
-
-@dataclass(frozen=True, slots=True)
-class HealthPoint:
-    """Scores as published at `t_s`: every rail and domain by name, and the links whose score changed."""
-
-    t_s: float
-    version: int
-    elements: Mapping[str, float]
-    links: Mapping[str, float]
-    job: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from railweave.framework.model.findings import (
     EngineFacts,
     Findings,
     Float32,
-    HealthRecord,
+    HealthPoint,
     HealthSamples,
     IterationRecord,
     LinkTotals,
@@ -52,7 +52,7 @@ class Recorder:
         self.reroutes: list[RoutesChanged] = []
         self.faults: list[FaultInjected] = []
         self.notes: list[Note] = []
-        self._health: list[HealthRecord] = []
+        self._health: list[HealthPoint] = []
         self._truth: list[HealthSnapshot] = []
         self._agreements: list[RuleAgreement] = []
         self._sampled_s: list[float] = []
@@ -109,7 +109,7 @@ class Recorder:
         links = {self._fabric.link_name(int(i)): float(health.link_score[i]) for i in changed}
         scored = range(self._fabric.n_gpus, self._fabric.n_nodes)
         elements = {element_name(self._fabric, node): float(health.element_score[node]) for node in scored}
-        self._health.append(HealthRecord(health.t_s, health.version, elements, links, self.job))
+        self._health.append(HealthPoint(health.t_s, health.version, elements, links, self.job))
         if changes := score_changes(self._fabric, before, health):
             self.emit(HealthPublished(health.t_s, health.version, changes, job=self.job))
         self._observers.fire("on_health", health=health, measurement=measurement)

@@ -89,7 +89,8 @@ class FakeController:
     def _switch_over(self, update: RuleUpdate) -> None:
         self.switches.add(update.switch_over)
         self._replaced[update.version] = update.remove
-        self._emit(UpdateApplied(update.version, update.size, 2 * self.delay_s))
+        rules = len(update.install) + len(update.switch_over) + len(update.remove)
+        self._emit(UpdateApplied(update.version, rules, 2 * self.delay_s))
 
     def retire(self, version: int) -> None:
         self.switches.remove(self._replaced.pop(version))
