@@ -9,7 +9,6 @@ from railweave.framework.hookspecs import Topology
 from railweave.framework.model import Fabric, FabricBuilder, NodeGroup
 from railweave.framework.parameters import Parameter, Value, resolve
 
-KIND = "rail-only"
 DOMAIN_RATE_BPS = 3.6e12
 """450 GB/s: one direction of an H100's NVLink."""
 RAIL_RATE_BPS = 400e9
@@ -25,6 +24,7 @@ class RailOnly(Topology):
     Build Low-cost Networks for Large Language Models", sections 3 and 4 (one switch per rail).
     """
 
+    kind = "rail-only"
     summary = "HB domains joined by isolated rails, no spine"
     parameters: tuple[Parameter, ...] = (
         Parameter("domains", 4, "count", "HB domains", minimum=1),
@@ -50,31 +50,27 @@ class RailOnly(Topology):
 
         Raises FabricError for a shape that cannot exist, ExperimentError for a value beyond its limits.
         """
-        options = resolve(f"topology {KIND}", self.parameters, params)
-        builder = FabricBuilder(KIND, rail_groups(KIND, options), dict(options))
-        join_rails(builder, options)
-        return builder.build()
+        options = resolve(f"topology {self.kind}", self.parameters, params)
+        return rail_builder(self.kind, options).build()
 
 
-def rail_groups(kind: str, options: Mapping[str, Value]) -> tuple[NodeGroup, NodeGroup, NodeGroup]:
-    """GPUs, domains and rails of a fabric `kind`. Raises FabricError where they are too many."""
+def rail_builder(kind: str, options: Mapping[str, Value], spines: int = 0) -> FabricBuilder:
+    """GPUs, domains, rails and spines of a fabric `kind`, every GPU cabled to its domain and its rail. Raises
+    FabricError where the GPUs are too many."""
     domains, rails = int(options["domains"]), int(options["rails"])
     n = domains * rails
     if n > MOST_GPUS:
         raise FabricError(f"{kind} of {domains} x {rails} GPUs: {MOST_GPUS} is the most. Lower one of them.")
-    return (
+    groups = [
         NodeGroup("gpu", 0, (domains, rails), "g"),
         NodeGroup("domain", n, (domains,), "d"),
         NodeGroup("rail", n + domains, (rails,), "r"),
-    )
-
-
-def join_rails(builder: FabricBuilder, options: Mapping[str, Value]) -> None:
-    """Cable every GPU to its domain and its rail."""
-    domains, rails = int(options["domains"]), int(options["rails"])
-    gpu = np.arange(domains * rails)
-    domain_switch, rail_switch = len(gpu) + gpu // rails, len(gpu) + domains + gpu % rails
+    ]
+    if spines:
+        groups.append(NodeGroup("spine", n + domains + rails, (spines,), "s"))
+    builder, gpu = FabricBuilder(kind, groups, dict(options)), np.arange(n)
     # Ports count in link order, so all d-interfaces (port 2) come before any r-interface (port 3).
-    for kind, switch, name in (("d", domain_switch, "domain"), ("r", rail_switch, "rail")):
+    for name, switch in (("domain", n + gpu // rails), ("rail", n + domains + gpu % rails)):
         rate_bps, latency_s = float(options[f"{name}_rate"]), float(options[f"{name}_latency"])
-        builder.cables(gpu, switch, kind, rate_bps, latency_s, element=switch)
+        builder.cables(gpu, switch, name[0], rate_bps, latency_s, element=switch)
+    return builder

@@ -5,11 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from railweave.framework.hookspecs import Topology
-from railweave.framework.model import Fabric, FabricBuilder, NodeGroup
+from railweave.framework.model import Fabric
 from railweave.framework.parameters import Parameter, Value, resolve
-from railweave.topologies.rail_only import RailOnly, join_rails, rail_groups
-
-KIND = "rail-optimised"
+from railweave.topologies.rail_only import RailOnly, rail_builder
 
 
 class RailOptimised(Topology):
@@ -21,6 +19,7 @@ class RailOptimised(Topology):
     health counts for its spine. Source: "How to Build Low-cost Networks for Large Language Models".
     """
 
+    kind = "rail-optimised"
     summary = "HB domains and rails joined by spines"
     parameters: tuple[Parameter, ...] = (
         *RailOnly.parameters,
@@ -42,15 +41,14 @@ class RailOptimised(Topology):
 
         Raises FabricError for a shape that cannot exist, ExperimentError for a value beyond its limits.
         """
-        options = resolve(f"topology {KIND}", self.parameters, params)
-        *_, rail = groups = rail_groups(KIND, options)
-        spines, first = int(options["spines"]), rail.first + rail.size
-        builder = FabricBuilder(KIND, (*groups, NodeGroup("spine", first, (spines,), "s")), dict(options))
-        join_rails(builder, options)
-        leaf, spine = np.divmod(np.arange(rail.size * spines), spines)
-        up_bps = int(options["domains"]) * float(options["rail_rate"]) / float(options["oversubscription"])
-        latency_s = float(options["spine_latency"])
+        options = resolve(f"topology {self.kind}", self.parameters, params)
+        domains, rails, spines = (int(options[name]) for name in ("domains", "rails", "spines"))
+        builder = rail_builder(self.kind, options, spines)
+        leaf, spine = np.divmod(np.arange(rails * spines), spines)
+        first = domains * rails + domains  # the rails follow the domains, the spines the rails
+        up_bps = domains * float(options["rail_rate"]) / float(options["oversubscription"])
+        spine += first + rails
         builder.cables(
-            rail.first + leaf, first + spine, "s", up_bps / spines, latency_s, element=first + spine
+            first + leaf, spine, "s", up_bps / spines, float(options["spine_latency"]), element=spine
         )
         return builder.build()

@@ -8,7 +8,6 @@ from railweave.framework.hookspecs import Topology
 from railweave.framework.model import Fabric, FabricBuilder, NodeGroup
 from railweave.framework.parameters import Parameter, Value, resolve
 
-KIND = "ring"
 WAVELENGTH_RATE_BPS = 40e9
 """One wavelength in OpTree's setup (arXiv 2211.15119)."""
 LARGEST = 1 << 16
@@ -24,6 +23,7 @@ class Ring(Topology):
     the order of link ids. Two GPUs have two cables per wavelength between them, as any ring.
     """
 
+    kind = "ring"
     summary = "GPUs in a ring, one cable per wavelength between neighbours"
     parameters: tuple[Parameter, ...] = (
         Parameter("nodes", 16, "count", "GPUs on the ring", minimum=2, maximum=LARGEST),
@@ -48,13 +48,13 @@ class Ring(Topology):
 
         Raises ExperimentError for a value beyond its limits.
         """
-        options = resolve(f"topology {KIND}", self.parameters, params)
+        options = resolve(f"topology {self.kind}", self.parameters, params)
         nodes, directions, wavelengths = (int(options[k]) for k in ("nodes", "directions", "wavelengths"))
-        builder = FabricBuilder(KIND, (NodeGroup("gpu", 0, (nodes,), "g"),), dict(options))
+        builder = FabricBuilder(self.kind, (NodeGroup("gpu", 0, (nodes,), "g"),), dict(options))
         here = np.arange(nodes)
         for wavelength in range(wavelengths):
             builder.cables(
-                here, (here + 1) % nodes, KIND,
+                here, (here + 1) % nodes, self.kind,
                 float(options["rate"]), float(options["latency"]), wavelength=wavelength,
                 one_way=directions == 1,
             )  # fmt: skip

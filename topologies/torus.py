@@ -1,13 +1,31 @@
-"""Tori of one to three axes, with the optical switches of a TPUv4 pod where cubes fit."""
+"""Tori of one to three axes, plain and twisted, with the optical switches of a TPUv4 pod where cubes fit."""
 
+import re
 from collections.abc import Mapping
+from math import prod
 
+import numpy as np
+
+from railweave.framework.errors import FabricError
 from railweave.framework.hookspecs import Topology
-from railweave.framework.model import Fabric
+from railweave.framework.model import Fabric, NodeGroup
+from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Parameter, Value, resolve
-from railweave.topologies.lattice import AXES, LINK_PARAMETERS, parse_shape, shape_text, wired
 
-KIND = "torus"
+AXES = "xyz"
+CUBE = 4
+"""Chips along each side of a cube; links between cubes are optical."""
+MOST_GPUS = 1 << 20
+LINK_RATE_BPS = 400e9
+"""50 GB/s: one direction of a TPUv4's link."""
+
+LINK_PARAMETERS = (
+    Parameter("link_rate", LINK_RATE_BPS, "rate", "rate of a link, per direction", 1),
+    Parameter("link_latency", 0.0, "time", "latency of a link", minimum=0),
+)
+
+Twist = tuple[tuple[int, ...], ...]
+"""For each axis, what crossing its wrap in the + direction adds to the coordinates."""
 
 
 class Torus(Topology):
@@ -16,6 +34,7 @@ class Torus(Topology):
     Source: Zu et al., "Resiliency at Scale: Managing Google's TPUv4 Machine Learning Supercomputer", NSDI'24.
     """
 
+    kind = "torus"
     summary = "a torus of one to three axes, with OCS labels where cubes of 4x4x4 fit"
     parameters: tuple[Parameter, ...] = (
         Parameter("shape", "4x4x4", "text", "lengths of the axes, such as 8, 4x4 or 4x4x8"),
@@ -30,7 +49,126 @@ class Torus(Topology):
     def build(self, params: Mapping[str, Value]) -> Fabric:
         """The torus. Raises FabricError for a shape that cannot exist, ExperimentError
         for a value beyond its limits."""
-        options = resolve(f"topology {KIND}", self.parameters, params)
-        shape = parse_shape(KIND, options["shape"])
-        flat = tuple((0,) * len(shape) for _ in shape)
-        return wired(KIND, shape, flat, {**options, "shape": shape_text(shape)})
+        options = resolve(f"topology {self.kind}", self.parameters, params)
+        shape = self._shape(str(options["shape"]))
+        return _wired(self.kind, shape, self.twist(shape), {**options, "shape": _text(shape)})
+
+    def twist(self, shape: tuple[int, ...]) -> Twist:
+        """What crossing the + wrap of each axis adds to the coordinates."""
+        return ((0,) * len(shape),) * len(shape)
+
+    def _shape(self, text: str) -> tuple[int, ...]:
+        """The lengths in `4x4x8`, which may also be written with commas.
+
+        Raises FabricError for anything else than one to three whole numbers of 2 or more.
+        """
+        words = re.split(r"[x,]", text.strip().lower().replace(" ", ""))
+        if not 1 <= len(words) <= len(AXES) or not all(re.fullmatch(r"-?\d+", w) for w in words):
+            raise FabricError(
+                f"{self.kind} of shape {text!r}: a shape is one to three whole lengths, such as 8, 4x4 or "
+                "4x4x8."
+            )
+        shape = tuple(int(w) for w in words)
+        for axis, length in zip(AXES, shape, strict=False):
+            if length < 2:
+                raise FabricError(
+                    f"{self.kind} of shape {text!r}: length {length} along {axis} is no ring; it takes 3 or "
+                    "more, or 2 for a single link. Leave out an axis that does not exist."
+                )
+        if prod(shape) > MOST_GPUS:
+            raise FabricError(
+                f"{self.kind} of shape {text!r}: {prod(shape)} GPUs are too many; {MOST_GPUS} is the most."
+            )
+        return shape
+
+
+class TwistedTorus(Torus):
+    """k,k,2k: crossing the wrap of x or y adds k to z. k,2k,2k: crossing that of x adds k to y and to z.
+
+    The other direction subtracts; everything is modulo the length of the axis. k is a multiple of 4, so that
+    the twist is only another setting of the optical switches. Source: Zu et al., NSDI'24; Camara et al.,
+    "Twisted torus topologies for enhanced interconnection networks", 2010.
+    """
+
+    kind = "twisted-torus"
+    summary = "k,k,2k or k,2k,2k with a twist: shorter paths than the plain torus"
+    parameters: tuple[Parameter, ...] = (
+        Parameter("shape", "4x4x8", "text", "lengths of the axes: k,k,2k or k,2k,2k with k a multiple of 4"),
+        *LINK_PARAMETERS,
+    )
+    examples: tuple[Mapping[str, object], ...] = ({"shape": "4x4x8"}, {"shape": "8x8x16"})
+
+    def twist(self, shape: tuple[int, ...]) -> Twist:
+        """What crossing the + wrap of each axis adds to (x, y, z). Raises FabricError for a shape without a
+        twist."""
+        k = shape[0]
+        if k % CUBE == 0 and shape == (k, k, 2 * k):
+            return ((0, 0, k), (0, 0, k), (0, 0, 0))
+        if k % CUBE == 0 and shape == (k, 2 * k, 2 * k):
+            return ((0, k, k), (0, 0, 0), (0, 0, 0))
+        raise FabricError(
+            f"{self.kind} of shape {_text(shape)}: there is none. It takes k,k,2k or k,2k,2k in this order, "
+            f"k a multiple of {CUBE}: 4x4x8, 4x8x8, 8x8x16, 8x16x16 and so on. For a plain torus: "
+            "`--topology torus`."
+        )
+
+
+def _text(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape))
+
+
+def _wired(kind: str, shape: tuple[int, ...], twist: Twist, params: Mapping[str, Value]) -> Fabric:
+    """The fabric of GPUs `g<x>.<y>.<z>` with a cable to the next GPU along each axis.
+
+    GPU ids count with the last axis fastest. Cables: first those of x, by the id of the GPU they leave in the
+    + direction, then y, then z; so a NIC switch has its host at port 1 and then the x, y and z links. Kinds
+    are the axis and the direction, `x+` and `x-`. An axis of length 2 has one cable. Where there are three
+    axes, all multiples of 4, links between cubes carry the OCS `X:y0,z0` that all links along X with y mod 4
+    = y0 and z mod 4 = z0 share, and likewise Y:x0,z0 and Z:x0,y0. Source: Zu et al., NSDI'24, figure 10.
+    """
+    where = np.stack(np.unravel_index(np.arange(prod(shape)), shape))
+    optical = len(shape) == 3 and all(length % CUBE == 0 for length in shape)
+    ends, kinds, planes = [], [], []
+    for axis, length in enumerate(shape):
+        near = np.flatnonzero((length > 2) | (where[axis] == 0))
+        far = _next(where, shape, twist, axis)[near]
+        ends.append(np.stack((near, far), axis=1))
+        kinds.append(np.tile([2 * axis, 2 * axis + 1], len(near)))
+        planes.append(np.repeat(_plane(where, axis)[near] if optical else np.full(len(near), -1), 2))
+    cables = np.concatenate(ends)
+    n_links = cables.size
+    return Fabric(
+        kind=kind,
+        groups=(NodeGroup("gpu", 0, shape, "g"),),
+        kinds=tuple(f"{axis}{sign}" for axis in AXES[: len(shape)] for sign in "+-"),
+        link_src=cables.ravel().astype(np.int32),
+        link_dst=cables[:, ::-1].ravel().astype(np.int32),
+        link_kind=np.concatenate(kinds).astype(np.int32),
+        capacity_bps=np.full(n_links, float(params["link_rate"])),
+        latency_s=np.full(n_links, float(params["link_latency"])),
+        link_element=np.full(n_links, -1, np.int32),
+        wavelength=np.full(n_links, -1, np.int32),
+        ocs=np.concatenate(planes).astype(np.int32),
+        ocs_names=tuple(f"{axis}:{i},{j}" for axis in "XYZ" for i in range(CUBE) for j in range(CUBE))
+        if optical
+        else (),
+        params=dict(params),
+    )
+
+
+def _next(where: Int64, shape: tuple[int, ...], twist: Twist, axis: int) -> Int64:
+    """(n,): each GPU's neighbour in the + direction."""
+    there = where.copy()
+    there[axis] += 1
+    crossing = there[axis] == shape[axis]
+    there[axis, crossing] = 0
+    there[:, crossing] += np.array(twist[axis])[:, None]
+    ids: Int64 = np.ravel_multi_index(tuple(there), shape, mode="wrap")
+    return ids
+
+
+def _plane(where: Int64, axis: int) -> Int64:
+    """(n,): the OCS of each GPU's + link along the axis, -1 inside a cube."""
+    first, second = (where[other] % CUBE for other in range(3) if other != axis)
+    plane = (axis * CUBE + first) * CUBE + second
+    return np.where(where[axis] % CUBE == CUBE - 1, plane, -1)

@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from railweave.framework.model import Fabric, HealthSnapshot
-from railweave.topologies.torus import Torus
-from railweave.topologies.twisted_torus import TwistedTorus
+from railweave.topologies.torus import Torus, TwistedTorus
 
 
 def torus(*shape: int) -> Fabric:

@@ -21,8 +21,7 @@ from railweave.framework.registry import Registers
 from railweave.framework.routing.checks import check_table
 from railweave.topologies.rail_optimised import RailOptimised
 from railweave.topologies.ring import Ring
-from railweave.topologies.torus import Torus
-from railweave.topologies.twisted_torus import TwistedTorus
+from railweave.topologies.torus import Torus, TwistedTorus
 
 
 def routers() -> Iterator[tuple[str, Router]]:

@@ -14,8 +14,7 @@ from railweave.framework.errors import FabricError
 from railweave.framework.model import Fabric
 from railweave.framework.registry import Registers
 from railweave.topologies import plugin
-from railweave.topologies.torus import Torus
-from railweave.topologies.twisted_torus import TwistedTorus, twist_of
+from railweave.topologies.torus import Torus, TwistedTorus
 
 SHAPES = [(4, 4, 8), (4, 8, 8), (8, 8, 16)]
 
@@ -41,7 +40,7 @@ def names(fabric: Fabric, node: str) -> dict[str, str]:
 def minimal(shape: tuple[int, ...], there: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Every displacement of least 1-norm from the origin to `there`,
     over multiples of the lattice's vectors."""
-    twist = twist_of(shape)
+    twist = TwistedTorus().twist(shape)
     basis = [tuple((shape[a] if a == b else 0) - twist[a][b] for b in range(3)) for a in range(3)]
     vectors = {
         tuple(there[i] + sum(m * v[i] for m, v in zip(many, basis, strict=True)) for i in range(3))
