@@ -12,11 +12,10 @@ payload, over a veth made in the caller's network namespace, which must be priva
 import gc
 import os
 import select
-import statistics
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from types import MappingProxyType
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, closing
+from itertools import count
 
 import numpy as np
 from scapy.contrib.roce import BTH
@@ -28,16 +27,14 @@ from scapy.sendrecv import sendp
 from railweave.framework.model import Endpoint, PacketFormat, Schedule
 from railweave.framework.processes.namespaces import silence_ipv6
 from railweave.framework.processes.programs import run, tool
-from railweave.traffic.packets import Addresses, Opcode, header, packet
+from railweave.traffic.packets import Addresses, Opcode, header, packet, reth
 from railweave.traffic.rocev2.batch import Batch, kernel_send
-from railweave.traffic.rocev2.budget import Budget
 from railweave.traffic.rocev2.buffers import Buffers
 from railweave.traffic.rocev2.executor import Executor
-from railweave.traffic.rocev2.messages import Outgoing, announcement
+from railweave.traffic.rocev2.messages import Message
 from railweave.traffic.rocev2.port import Port
-from railweave.traffic.rocev2.receive_ring import RingShape
-from railweave.traffic.rocev2.sender import Sender
-from railweave.traffic.rocev2.sockets import ROCE_ONLY, PacketSocket, open_packet_socket
+from railweave.traffic.rocev2.sender import Budget, Sender
+from railweave.traffic.rocev2.sockets import ROCE_ONLY, PacketSocket, RingShape, open_packet_socket
 from railweave.traffic.rocev2.tuning import SPAN, Tuning
 
 PACKET = PacketFormat(4096)
@@ -62,7 +59,7 @@ def make_veth() -> None:
 
 
 def opened(end: Endpoint) -> PacketSocket:
-    shape = RingShape.of(PACKET.full_packet_bytes + PACKET.RETH, 256)
+    shape = RingShape(PACKET.full_packet_bytes + PACKET.RETH, 256)
     return open_packet_socket(end.namespace, end.interface, shape, ROCE_ONLY)
 
 
@@ -76,7 +73,7 @@ def one_message() -> Schedule:
     )  # fmt: skip
 
 
-def transport(seconds: float) -> tuple[int, float]:
+def transport() -> Generator[int]:
     with ExitStack() as stack:
         sockets = [stack.enter_context(opened(end)) for end in ENDS]
         dirty: list[Batch] = []
@@ -88,8 +85,7 @@ def transport(seconds: float) -> tuple[int, float]:
             poll.register(fd, select.EPOLLIN)
         schedule = one_message()
         buffers = Buffers(schedule)
-        count, began = 0, time.perf_counter()
-        while (spent := time.perf_counter() - began) < seconds:
+        while True:
             executor.prepare(schedule, buffers)
             executor.begin(time.monotonic())
             while not executor.drained:
@@ -97,63 +93,65 @@ def transport(seconds: float) -> tuple[int, float]:
                 executor.step(ready, time.monotonic())
                 if not ready:
                     executor.tick(time.monotonic())
-            count += MESSAGE_BYTES // PACKET.path_mtu
-        return count, spent
+            yield MESSAGE_BYTES // PACKET.path_mtu
 
 
-def send_path(seconds: float) -> tuple[int, float]:
+def send_path() -> Generator[int]:
     with opened(ENDS[0]) as source:
         dirty: list[Batch] = []
         tuning = Tuning(min_window=SPAN, max_window=SPAN)
         batch = Batch(kernel_send(source.fileno()), dirty)
-        sender = Sender(THERE, batch, tuning, PACKET, Budget(None), [])
-        sender.use_paths([0xC000], [0.0], [1.0], [0.0], 0.0)
+        sender = Sender(THERE, batch, tuning, PACKET, Budget(0, 1), {})
+        sender.use_paths(0.0, [0xC000], [0.0], [1.0], [0.0])
         payload = np.zeros(MESSAGE_BYTES, np.uint8)
-        about = announcement(0, 0, MESSAGE_BYTES)
-        count, began = 0, time.perf_counter()
-        while (spent := time.perf_counter() - began) < seconds:
+        memory, about = (payload.data, payload.ctypes.data), reth(0, 0, MESSAGE_BYTES)
+        while True:
             sender.reset(sender.next)
-            message = Outgoing(0, sender.next, PACKET.path_mtu, payload.data, payload.ctypes.data, about)
+            message = Message(0, sender.next, PACKET.path_mtu, memory, payload, about, reduce=False)
             message.ready = True
             sender.offer([message])
             sender.pump(0.0)
             batch.flush()
             dirty.clear()
-            count += message.packets
-        return count, spent
+            yield message.packets
 
 
-def bare(seconds: float) -> tuple[int, float]:
+def bare() -> Generator[int]:
     ready = packet(header(Opcode.WRITE_MIDDLE, THERE, 0xC000, 4096), 1, bytes(4096))
     with opened(ENDS[0]) as source:
-        send, count, began = source.socket.send, 0, time.perf_counter()
-        while (spent := time.perf_counter() - began) < seconds:
+        send = source.send
+        while True:
             for _ in range(256):
                 send(ready)
-            count += 256
-        return count, spent
+            yield 256
 
 
-def scapy(seconds: float) -> tuple[int, float]:
+def scapy() -> Generator[int]:
     payload = bytes(4096)
-    count, began = 0, time.perf_counter()
-    while (spent := time.perf_counter() - began) < seconds:
+    for number in count():
         frame = (
             Ether(src=ENDS[0].mac, dst=ENDS[1].mac)
             / IP(src=ENDS[0].ip, dst=ENDS[1].ip)
             / UDP(sport=0xC000, dport=4791, chksum=0)
-            / BTH(opcode=int(Opcode.WRITE_MIDDLE), dqpn=0x101, psn=count & 0xFFFFFF)
+            / BTH(opcode=int(Opcode.WRITE_MIDDLE), dqpn=0x101, psn=number & 0xFFFFFF)
             / Raw(payload)
         )
         sendp(frame, iface=ENDS[0].interface, verbose=False)
-        count += 1
-    return count, spent
+        yield 1
 
 
-SENDERS: Mapping[str, Callable[[float], tuple[int, float]]] = MappingProxyType(
-    {"transport": transport, "send_path": send_path, "bare": bare, "scapy": scapy}
-)
-"""Each runs for so many seconds: packets, and seconds."""
+SENDERS = (transport, send_path, bare, scapy)
+"""Each yields how many packets it has just sent, for ever."""
+
+
+def speed(sender: Callable[[], Generator[int]], seconds: float) -> tuple[float, float]:
+    """Packets per second, and microseconds of CPU per packet, over so many seconds."""
+    with closing(sender()) as sends:
+        next(sends)  # the first time it opens its sockets
+        packets, began, cpu = 0, time.perf_counter(), time.process_time()
+        while (spent := time.perf_counter() - began) < seconds:
+            packets += next(sends)
+        return packets / spent, (time.process_time() - cpu) / packets * 1e6
 
 
 def measure(seconds: float, progress: Callable[[str], None]) -> dict[str, float]:
@@ -161,23 +159,17 @@ def measure(seconds: float, progress: Callable[[str], None]) -> dict[str, float]
     all."""
     make_veth()
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    rates: dict[str, list[float]] = {name: [] for name in SENDERS}
-    cpu_us: dict[str, list[float]] = {name: [] for name in SENDERS}
     gc.disable()
-    for send in SENDERS.values():
-        send(0.05)
+    rounds = []
     for number in range(1, ROUNDS + 1):
-        for name, send in SENDERS.items():
-            cpu = time.process_time()
-            count, spent = send(seconds / ROUNDS / len(SENDERS))
-            rates[name].append(count / spent)
-            cpu_us[name].append((time.process_time() - cpu) / count * 1e6)
-        now = ", ".join(f"{name} {values[-1]:,.0f}" for name, values in rates.items())
+        rounds.append([speed(sender, seconds / ROUNDS / len(SENDERS)) for sender in SENDERS])
+        now = ", ".join(f"{s.__name__} {pps:,.0f}" for s, (pps, _) in zip(SENDERS, rounds[-1], strict=True))
         progress(f"{number}/{ROUNDS} packets per second: {now}")
-    pps = {f"{name}_pps": statistics.median(values) for name, values in rates.items()}
+    medians = np.median(rounds, axis=0).tolist()
+    pps = {f"{sender.__name__}_pps": median for sender, (median, _) in zip(SENDERS, medians, strict=True)}
     return {
         **pps,
-        "transport_cpu_us_per_packet": statistics.median(cpu_us["transport"]),
+        "transport_cpu_us_per_packet": medians[0][1],
         "transport_to_scapy": pps["transport_pps"] / pps["scapy_pps"],
         "transport_to_bare": pps["transport_pps"] / pps["bare_pps"],
         "send_path_to_bare": pps["send_path_pps"] / pps["bare_pps"],

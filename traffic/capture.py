@@ -18,18 +18,20 @@ from railweave.framework.model.events import CaptureFinished, Event, ProcessDied
 from railweave.framework.processes.channel import Channel
 from railweave.traffic.child import report, run_child, start_child
 from railweave.traffic.pcapng import INBOUND, OUTBOUND, PcapngWriter
-from railweave.traffic.rocev2.receive_ring import (
+from railweave.traffic.rocev2.sockets import (
     LENGTH_WORD,
     MAC_HALF,
     NANOSECONDS_WORD,
     SECONDS_WORD,
     STATUS_USER,
+    PacketSocket,
     RingShape,
+    open_packet_socket,
 )
-from railweave.traffic.rocev2.sockets import PacketSocket, open_packet_socket
 
 FRAME_BYTES = 9100
 SLOTS = 1024
+WITHIN_S = 10.0
 _DIRECTION_AT = 32 + 10
 """sll_pkttype of the sockaddr_ll behind struct tpacket2_hdr; 4 is outgoing."""
 
@@ -39,25 +41,23 @@ Link = tuple[str, str, str]
 
 
 class Capture:
-    """Drives a capture process. `file` is a descriptor open for writing; the caller may close it at once."""
+    """Drives a capture process, which sees every link once this is made; TransportError with the reason if
+    that fails. `file` is a descriptor open for writing; the caller may close it at once."""
 
     def __init__(self, links: Sequence[Link], file: int, log_path: str) -> None:
         self._child = start_child("the capture", "railweave.traffic.capture", log_path, [str(file)], [file])
         self._child.send({"links": [list(link) for link in links]})
+        self._wait(ProcessReady)
 
-    def wait_ready(self, within_s: float = 10.0) -> None:
-        """Return once every link is captured. Raises TransportError with the reason if that fails."""
-        self._wait(ProcessReady, within_s)
-
-    def stop(self, within_s: float = 10.0) -> int:
+    def stop(self) -> int:
         """Write what has arrived and end; the number of packets missed because the receive ring was full."""
         self._child.send({"stop": True})
-        dropped = self._wait(CaptureFinished, within_s).dropped
+        dropped = self._wait(CaptureFinished).dropped
         self._child.stop()
         return dropped
 
-    def _wait(self, kind: type[Awaited], within_s: float) -> Awaited:
-        end = time.monotonic() + within_s
+    def _wait(self, kind: type[Awaited]) -> Awaited:
+        end = time.monotonic() + WITHIN_S
         poll = select.poll()  # unlike select, for any number of open descriptors
         poll.register(self._child.channel, select.POLLIN)
         while (left := end - time.monotonic()) > 0:
@@ -67,7 +67,7 @@ class Capture:
                     return event
                 if isinstance(event, ProcessDied):
                     raise TransportError(f"the capture failed: {event.why}")
-        raise TransportError(f"the capture did not report {kind.kind} within {within_s:g} s.")
+        raise TransportError(f"the capture did not report {kind.kind} within {WITHIN_S:g} s.")
 
 
 @dataclass
@@ -96,16 +96,15 @@ class Tap:
 def capture(channel: Channel, file: BinaryIO) -> None:
     """Capture the links named by the first message until any other message comes or the channel closes."""
     links = channel.receive()["links"]
-    shape = RingShape.of(FRAME_BYTES, SLOTS)
+    shape = RingShape(FRAME_BYTES, SLOTS)
     taps = [
         Tap(open_packet_socket(namespace, interface, shape, outgoing=True), number)
         for number, (namespace, interface, _) in enumerate(links)
     ]
     writer = PcapngWriter(file, [label for _, _, label in links])
     poll = select.epoll()
-    poll.register(channel.fileno(), select.EPOLLIN)
     by_fd = {tap.socket.fileno(): tap for tap in taps}
-    for fd in by_fd:
+    for fd in (channel.fileno(), *by_fd):
         poll.register(fd, select.EPOLLIN)
     channel.send(ProcessReady())
     try:

@@ -47,9 +47,7 @@ class RoceV2:
         """Capture links (namespace path, interface, label) into the open descriptor `file` as pcapng. Returns
         once every link is captured, so that no packet sent after this is missed; TransportError if that
         fails."""
-        capture = Capture(links, file, log_path)
-        capture.wait_ready()
-        return capture
+        return Capture(links, file, log_path)
 
     def events(self) -> list[TransportEvent]:
         return self._running.events()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from railweave.framework.errors import RailweaveError
 from railweave.framework.experiment.plugin_calls import CheckedData, configured
-from railweave.framework.model import Endpoint, IterationResult, PacketFormat, Schedule
+from railweave.framework.model import IterationResult, PacketFormat, Schedule
 from railweave.framework.model.events import (
     IterationFailed,
     IterationFinished,
@@ -32,12 +32,15 @@ from railweave.traffic.child import run_child
 from railweave.traffic.packets import templates
 from railweave.traffic.rocev2.batch import Batch, kernel_send
 from railweave.traffic.rocev2.buffers import Buffers
-from railweave.traffic.rocev2.counters import Counters
 from railweave.traffic.rocev2.executor import Executor, Pair
-from railweave.traffic.rocev2.interfaces import await_interface
 from railweave.traffic.rocev2.port import Port
-from railweave.traffic.rocev2.receive_ring import RingShape
-from railweave.traffic.rocev2.sockets import ROCE_ONLY, PacketSocket, open_packet_socket
+from railweave.traffic.rocev2.sockets import (
+    ROCE_ONLY,
+    PacketSocket,
+    RingShape,
+    await_interface,
+    open_packet_socket,
+)
 from railweave.traffic.rocev2.tuning import Tuning
 
 TICK_S = 0.005
@@ -59,69 +62,68 @@ class Job:
 
 @dataclass
 class Running:
-    """The iteration in progress, and the measurements before and during it."""
+    """The iteration in progress, and the measurements before and during it. `cpu_s`: once all has landed."""
 
     iteration: int
     job: Job
     inputs: list[NDArray[Any]]
-    before: Counters
+    counts_before: dict[str, int]
     cpu_at_start: float
     wall_at_start: float
-    cpu_s: float = 0.0
+    cpu_s: float | None = None
     send_lag_s: float = 0.0
-    landed: bool = False
     reported_at: float = 0.0
 
 
 class Service:
-    """The event loop over channel, sockets and timers; one iteration at a time."""
+    """The event loop over channel, sockets and timers; one iteration at a time. `ports`: those of the
+    executor and their sockets, by descriptor."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(
+        self, channel: Channel, executor: Executor, ports: Mapping[int, tuple[PacketSocket, Port]]
+    ) -> None:
         self._channel = channel
+        self._executor = executor
+        self._ports = ports
         self._poll = select.epoll()
-        self._poll.register(channel.fileno(), select.EPOLLIN)
-        self._sockets: dict[int, PacketSocket] = {}
-        self._ports: dict[int, Port] = {}
-        self._executor: Executor | None = None
+        for fd in (channel.fileno(), *ports):
+            self._poll.register(fd, select.EPOLLIN)
+        self._registers = load_plugins()
         self._running: Running | None = None
         self._job: Job | None = None
-        templates()
 
     def serve(self) -> None:
         """Never returns: raises ChannelClosedError at the end, another RailweaveError when it cannot
         continue."""
-        channel_fd = self._channel.fileno()
+        self._channel.send(ProcessReady())
+        self._read_channel()  # orders that arrived together with the first one
         next_tick = 0.0
         while True:
-            busy = self._executor is not None and (self._running is not None or not self._executor.drained)
-            wait = max(next_tick - time.monotonic(), 0.0) if busy else -1
+            busy = self._running is not None or not self._executor.drained
             ready: list[Port] = []
-            for fd, event in self._poll.poll(wait):
-                if fd == channel_fd:
+            for fd, event in self._poll.poll(max(next_tick - time.monotonic(), 0.0) if busy else -1):
+                if fd not in self._ports:
                     self._read_channel()
-                elif event & ~select.EPOLLIN:
-                    self._sockets[fd].clear_error()
+                    continue
+                sock, port = self._ports[fd]
+                if event & ~select.EPOLLIN:
+                    sock.clear_error()
                 else:
-                    ready.append(self._ports[fd])
-            if self._executor is None:
-                continue
+                    ready.append(port)
             if ready:
-                self._step(self._executor, ready)
+                self._step(ready)
             now = time.monotonic()
             if now >= next_tick:
-                self._tick(self._executor, now, late=now - next_tick if busy and next_tick else 0.0)
+                self._tick(now, late=now - next_tick if busy and next_tick else 0.0)
                 next_tick = now + TICK_S
             if self._running is not None:
-                self._advance(self._executor, self._running)
+                self._advance(self._running)
 
     # -- orders ----------------------------------------------------------------------------------------
     def _read_channel(self) -> None:
         for message in self._channel.poll():
             match message["do"]:
-                case "open":
-                    self._open(message)
                 case "entropies":
-                    assert self._executor is not None
                     self._executor.use_entropies(message["table"], time.monotonic())
                 case "begin":
                     try:
@@ -129,30 +131,7 @@ class Service:
                     except RailweaveError as error:
                         self._fail(error)
 
-    def _open(self, message: Mapping[str, Any]) -> None:
-        endpoints: list[Endpoint] = message["endpoints"]
-        packet: PacketFormat = message["packet"]
-        tuning = Tuning.of(message["options"])
-        shape = RingShape.of(packet.full_packet_bytes + packet.RETH, RING_SLOTS)
-        largest_ip_bytes = packet.full_packet_bytes + packet.RETH - ETHERNET_HEADER
-        dirty: list[Batch] = []
-        for endpoint in endpoints:
-            interface = endpoint.namespace, endpoint.interface
-            await_interface(*interface, largest_ip_bytes, INTERFACES_WITHIN_S, self._channel)
-            packet_socket = open_packet_socket(*interface, shape, ROCE_ONLY)
-            fd = packet_socket.fileno()
-            self._sockets[fd] = packet_socket
-            self._ports[fd] = Port(packet_socket.ring, Batch(kernel_send(fd), dirty))
-            self._poll.register(fd, select.EPOLLIN)
-        self._packet = packet
-        self._executor = Executor(endpoints, list(self._ports.values()), dirty, tuning, packet)
-        self._registers = load_plugins()
-        gc.collect()
-        gc.freeze()
-        self._channel.send(ProcessReady())
-
     def _begin(self, message: Mapping[str, Any]) -> None:
-        assert self._executor is not None
         if self._running is not None:
             raise RailweaveError(f"iteration {self._running.iteration} is still running.")
         job = self._job_of(message["collective"], message["options"], message["schedule"])
@@ -160,8 +139,8 @@ class Service:
         job.buffers.fill(inputs)
         self._executor.prepare(job.schedule, job.buffers)
         gc.collect()
-        counters = Counters.of(self._executor)
-        self._running = Running(message["iteration"], job, inputs, counters, time.process_time(), time.time())
+        counts = self._executor.counts()
+        self._running = Running(message["iteration"], job, inputs, counts, time.process_time(), time.time())
         self._channel.send(IterationStarted(message["iteration"]))
         self._executor.begin(time.monotonic())
 
@@ -179,62 +158,59 @@ class Service:
         self._channel.send(IterationFailed(str(error), error=type(error).__name__))
 
     # -- the loop's parts ------------------------------------------------------------------------------
-    def _step(self, executor: Executor, ready: Sequence[Port]) -> None:
+    def _step(self, ready: Sequence[Port]) -> None:
         since = ready[0].waiting_since  # epoll reports first what has been ready longest
-        executor.step(ready, time.monotonic())
+        self._executor.step(ready, time.monotonic())
         running = self._running
         if running is not None and since is not None and since > running.wall_at_start:
             running.send_lag_s = max(running.send_lag_s, time.time() - since)
 
-    def _tick(self, executor: Executor, now: float, late: float) -> None:
-        executor.tick(now)
+    def _tick(self, now: float, late: float) -> None:
+        self._executor.tick(now)
         running = self._running
-        if running is None or executor.progress is None:
+        if running is None:
             return
         running.send_lag_s = max(running.send_lag_s, late)
         if now < running.reported_at + PROGRESS_S:
             return
         running.reported_at = now
-        stuck = executor.stuck(now)
-        if stuck:
-            why, ranks = describe_stuck(executor, stuck)
+        if stuck := self._executor.stuck(now):
+            why, ranks = describe_stuck(self._executor, stuck)
             self._running = None
-            executor.abandon()
+            self._executor.abandon()
             self._channel.send(IterationFailed(why, tuple(ranks)))
         else:
-            done, total = executor.progress.done, executor.progress.total
-            self._channel.send(Progress(running.iteration, done, total))
+            progress = self._executor.progress
+            self._channel.send(Progress(running.iteration, progress.done, progress.total))
 
-    def _advance(self, executor: Executor, running: Running) -> None:
+    def _advance(self, running: Running) -> None:
         """Note the end of the last transfer; once all acknowledgements have arrived, verify and report."""
-        progress = executor.progress
-        if progress is None or not progress.complete:
+        progress = self._executor.progress
+        if not progress.complete:
             return
-        if not running.landed:
-            running.landed = True
+        if running.cpu_s is None:
             progress.ended(time.monotonic())
             running.cpu_s = time.process_time() - running.cpu_at_start
-        if not executor.drained:
+        if not self._executor.drained:
             return
         self._running = None
-        counted = Counters.of(executor).since(running.before)
+        counted = {
+            name: count - running.counts_before[name] for name, count in self._executor.counts().items()
+        }
         try:
-            comparison = running.job.buffers.compare(running.job.data.results(running.inputs))
+            compared, wrong = running.job.buffers.compare(running.job.data.results(running.inputs))
         except RailweaveError as error:
             self._fail(error)
             return
         result = IterationResult(
             iteration=running.iteration,
             seconds=progress.last_at - progress.started_at,
-            wrong=comparison.wrong,
-            packets_sent=counted.packets_sent,
-            retransmitted=counted.retransmitted,
-            duplicates=counted.duplicates,
-            bytes_sent=counted.bytes_sent,
+            wrong=wrong,
             phase_seconds=progress.phase_seconds,
             cpu_s=running.cpu_s,
             send_lag_s=running.send_lag_s,
-            compared=comparison.compared,
+            compared=compared,
+            **counted,
         )
         self._channel.send(IterationFinished(result))
 
@@ -243,30 +219,49 @@ def describe_stuck(executor: Executor, stuck: Sequence[Pair]) -> tuple[str, list
     """A message about pairs without progress, and the ranks to blame: those that are part of every stuck
     pair, if there are several pairs and such ranks, else all of them."""
     names = [endpoint.name for endpoint in executor.endpoints]
-    everywhere = set.intersection(*({pair.src, pair.dst} for pair in stuck))
-    ranks = sorted(
-        everywhere if len(stuck) > 1 and everywhere else {r for p in stuck for r in (p.src, p.dst)}
-    )
+    ends = [{pair.src, pair.dst} for pair in stuck]
+    in_all = set.intersection(*ends) if len(stuck) > 1 else set[int]()
+    ranks = sorted(in_all or set.union(*ends))
     pairs = ", ".join(f"{names[pair.src]}->{names[pair.dst]}" for pair in stuck[:8])
     more = f" and {len(stuck) - 8} more" if len(stuck) > 8 else ""
     who = ", ".join(names[rank] for rank in ranks[:8])
-    down = [
-        names[rank]
-        for rank in ranks
-        if executor.ports[rank].batch.last_error and executor.ports[rank].batch.lost
-    ]
-    cause = f" The interface of {', '.join(down)} refused packets (is it up?)." if down else ""
+    batches = {names[rank]: executor.ports[rank].batch for rank in ranks}
+    down = ", ".join(name for name, batch in batches.items() if batch.last_error and batch.lost)
+    cause = f" The interface of {down} refused packets (is it up?)." if down else ""
     why = (
-        f"no packet got through from {pairs}{more} for {executor.dead_after:g} s; unreachable ranks: "
+        f"no packet got through from {pairs}{more} for {executor.tuning.dead_after:g} s; unreachable ranks: "
         f"{who}.{cause} "
         "Check their links and the rules of the pairs, or raise the transport's dead_after."
     )
     return why, ranks
 
 
+def open_service(channel: Channel) -> Service:
+    """Carry out the order to open, which comes first: the sockets of all ranks, whose interfaces may appear
+    later."""
+    templates()
+    order = channel.receive()
+    packet: PacketFormat = order["packet"]
+    shape = RingShape(packet.full_packet_bytes + packet.RETH, RING_SLOTS)
+    largest_ip_bytes = packet.full_packet_bytes + packet.RETH - ETHERNET_HEADER
+    dirty: list[Batch] = []
+    ports: dict[int, tuple[PacketSocket, Port]] = {}
+    for endpoint in order["endpoints"]:
+        interface = endpoint.namespace, endpoint.interface
+        await_interface(*interface, largest_ip_bytes, INTERFACES_WITHIN_S, channel.fileno())
+        sock = open_packet_socket(*interface, shape, ROCE_ONLY)
+        ports[sock.fileno()] = sock, Port(sock.ring, Batch(kernel_send(sock.fileno()), dirty))
+    of_ranks = [port for _, port in ports.values()]
+    executor = Executor(order["endpoints"], of_ranks, dirty, Tuning(**order["options"]), packet)
+    service = Service(channel, executor, ports)
+    gc.collect()
+    gc.freeze()
+    return service
+
+
 def main() -> None:
     gc.disable()  # nothing here makes cycles at a rate that matters; the service collects between iterations
-    run_child(lambda channel: Service(channel).serve())
+    run_child(lambda channel: open_service(channel).serve())
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ from scapy.packet import Raw
 from scapy.utils import RawPcapWriter
 
 from railweave.framework.model import PacketFormat
-from railweave.traffic.icrc import header_crc, icrc
 from railweave.traffic.packets import (
     ACK_REQUEST,
     AETH_ACK,
@@ -28,6 +27,8 @@ from railweave.traffic.packets import (
     Addresses,
     Opcode,
     header,
+    header_crc,
+    icrc,
     packet,
     reth,
 )

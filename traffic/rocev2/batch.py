@@ -1,7 +1,5 @@
 """Packets gathered from header slots and the buffers of the ranks, and sent by one sendmmsg."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 from collections.abc import Callable
@@ -28,7 +26,7 @@ def kernel_send(fd: int) -> Send:
     dont_wait = ctypes.c_int(0x40)
     size = ctypes.sizeof(MMsgHdr)
 
-    def send(batch: Batch, first: int, count: int) -> int:
+    def send(batch: "Batch", first: int, count: int) -> int:
         at = batch.messages if first == 0 else ctypes.c_void_p(batch.messages_at + first * size)
         taken: int = sendmmsg(descriptor, at, counts[count], dont_wait)
         return taken if taken >= 0 else -ctypes.get_errno()
@@ -44,7 +42,7 @@ class Batch:
     packet is added.
     """
 
-    def __init__(self, send: Send, dirty: list[Batch]) -> None:
+    def __init__(self, send: Send, dirty: list["Batch"]) -> None:
         self._send = send
         self._dirty = dirty
         self.count = 0
@@ -97,12 +95,3 @@ class Batch:
                 raise OSError(self.last_error, "sendmmsg")
             self.lost += 1
             done += 1
-
-    def packets(self, first: int, count: int) -> list[bytes]:
-        """The bytes of gathered packets, for a `Send` other than the kernel's."""
-        words = self._words
-        frames = []
-        for slot in range(first, first + count):
-            pieces = [(words[i], words[i + 1]) for i in range(slot * 6, slot * 6 + 6, 2)]
-            frames.append(b"".join(ctypes.string_at(base, length) for base, length in pieces if length))
-        return frames

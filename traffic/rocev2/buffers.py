@@ -1,7 +1,7 @@
 """The memory of the ranks: filled with inputs before an iteration, written by transfers during it."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +12,6 @@ from railweave.traffic.collectives.arithmetic import dtype_of
 DATA, OUTPUT, SCRATCH = 0, 1, 2
 
 
-class Comparison(NamedTuple):
-    """Elements compared over all ranks, and how many of them were wrong."""
-
-    compared: int
-    wrong: int
-
-
 class Buffers:
     """Every rank's data buffer, and output and scratch buffers where the schedule uses them; `result`: which
     of them holds the result. One set serves all iterations over the schedule."""
@@ -26,11 +19,11 @@ class Buffers:
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
         self.dtype = dtype_of(schedule.dtype)
-        used = {DATA, *map(int, np.unique(schedule.src_buffer)), *map(int, np.unique(schedule.dst_buffer))}
-        self.result = OUTPUT if OUTPUT in set(schedule.dst_buffer.tolist()) else DATA
+        written = set(schedule.dst_buffer.tolist())
+        self.result = OUTPUT if OUTPUT in written else DATA
         self._bytes = {
             which: [np.zeros(max(schedule.buffer_bytes, 1), np.uint8) for _ in range(schedule.n_ranks)]
-            for which in sorted(used)
+            for which in {DATA, *schedule.src_buffer.tolist(), *written}
         }
 
     def fill(self, inputs: Sequence[NDArray[Any]]) -> None:
@@ -52,11 +45,12 @@ class Buffers:
         buffer = self._bytes[which][rank]
         return buffer.data[offset : offset + size], int(buffer.ctypes.data) + offset
 
-    def compare(self, expected: Iterable[NDArray[Any]]) -> Comparison:
-        """Compare what every rank holds with the results expected of them, in rank order."""
+    def compare(self, expected: Iterable[NDArray[Any]]) -> tuple[int, int]:
+        """Compare what every rank holds with the results expected of them, in rank order: elements compared,
+        and how many of them were wrong."""
         compared = wrong = 0
         for rank, result in enumerate(expected):
             held = self.slice(rank, self.result, 0, result.nbytes)
             compared += len(result)
             wrong += int(np.count_nonzero(held != result))
-        return Comparison(compared, wrong)
+        return compared, wrong

@@ -4,8 +4,7 @@ import struct
 from dataclasses import dataclass
 
 from railweave.framework.model.addressing import ROCE_PORT
-from railweave.traffic.icrc import header_crc
-from railweave.traffic.packets import BODY_AT, PSN_AT, WITH_RETH, Addresses, Opcode, header
+from railweave.traffic.packets import BODY_AT, PSN_AT, WITH_RETH, Addresses, Opcode, header, header_crc
 
 KEY_AT = 12
 """Bytes KEY_AT..PSN_AT of a frame (EtherType to destination QP) are the same in many packets: they are parsed
@@ -40,11 +39,13 @@ def read_shape(key: bytes) -> Shape | None:
     """
     ethertype, version, length, repetition, fragment, protocol, *transport = _FIELDS.unpack(key)
     port, udp_length, opcode, flags, pkey, qp_high, qp_low = transport
-    if ethertype != 0x0800 or version != 0x45 or protocol != 17 or port != ROCE_PORT:
-        return None
-    if fragment & _MORE_OR_OFFSET or udp_length != length - 20:
-        return None
-    if opcode not in _OPCODES or flags & 0x0F or pkey != 0xFFFF:
+    if (
+        (ethertype, version, protocol, port, pkey) != (0x0800, 0x45, 17, ROCE_PORT, 0xFFFF)
+        or fragment & _MORE_OR_OFFSET
+        or udp_length != length - 20
+        or opcode not in _OPCODES
+        or flags & 0x0F
+    ):
         return None
     extension = _RETH_BYTES if opcode in WITH_RETH else _AETH_BYTES if opcode == Opcode.ACKNOWLEDGE else 0
     body_at = BODY_AT + extension

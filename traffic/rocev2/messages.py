@@ -1,11 +1,11 @@
-"""One transfer of a schedule as a message: the sending side and the receiving side."""
+"""One transfer of a schedule as a message: what the sending and the receiving side know of it."""
 
 from bisect import bisect_right
-from typing import Any, TypeVar
+from typing import Any
 
 from numpy.typing import NDArray
 
-from railweave.traffic.packets import Opcode, reth
+from railweave.traffic.packets import Opcode
 
 _FIRST, _MIDDLE, _LAST, _ONLY = (
     int(o) for o in (Opcode.WRITE_FIRST, Opcode.WRITE_MIDDLE, Opcode.WRITE_LAST, Opcode.WRITE_ONLY)
@@ -26,84 +26,65 @@ def opcode_at(index: int, packets: int) -> int:
     return _LAST if index == packets - 1 else _MIDDLE
 
 
-class Outgoing:
-    """A message to send. Packet i carries number `first` + i (unwrapped PSN) and the bytes from i * mtu on.
+class Message:
+    """Packet i carries number `first` + i (unwrapped PSN) and the bytes from i * mtu on; the first one
+    announces them with `reth`.
 
-    `view` and `address` are the same memory; `first_key`, `middle_key` and `last_key` are keys into `Heads`;
-    `ready`: whether the schedule allows it to start.
+    To send: `view` and `address` are the same memory; `first_key`, `middle_key` and `last_key` are keys into
+    `Heads`; `ready`: whether the schedule allows it to start. To receive: `missing` packets have not arrived;
+    `target` is `destination` itself, or a staging buffer if it has yet to be reduced.
     """
 
     __slots__ = (
         "address",
+        "destination",
         "first",
         "first_key",
         "last_key",
         "middle_key",
+        "missing",
         "packets",
         "ready",
+        "reduce",
         "reth",
         "size",
+        "target",
         "transfer",
         "view",
     )
 
     def __init__(
-        self, transfer: int, first: int, mtu: int, view: memoryview, address: int, remote: bytes
+        self,
+        transfer: int,
+        first: int,
+        mtu: int,
+        source: tuple[memoryview, int],
+        destination: NDArray[Any],
+        reth: bytes,
+        *,
+        reduce: bool,
     ) -> None:
         self.transfer = transfer
         self.first = first
-        self.size = len(view)
-        self.packets = packet_count(self.size, mtu)
-        self.view = view
-        self.address = address
-        self.reth = remote
+        self.view, self.address = source
+        self.size = len(self.view)
+        self.packets = self.missing = packet_count(self.size, mtu)
+        self.destination = destination
+        self.reduce = reduce
+        self.reth = reth
         self.ready = False
+        self.target: memoryview | None = None
         last_bytes = self.size - (self.packets - 1) * mtu
         self.first_key = opcode_at(0, self.packets) << 16 | (mtu if self.packets > 1 else last_bytes)
         self.middle_key = _MIDDLE << 16 | mtu
         self.last_key = opcode_at(self.packets - 1, self.packets) << 16 | last_bytes
 
-
-class Incoming:
-    """A message to receive into `target`: the destination itself, or a staging buffer if it has yet to be
-    reduced.
-
-    `missing` packets have not arrived; `reth` is what its first packet must announce.
-    """
-
-    __slots__ = ("destination", "first", "missing", "packets", "reduce", "reth", "size", "target", "transfer")
-
-    def __init__(
-        self, transfer: int, first: int, mtu: int, destination: NDArray[Any], *, reduce: bool, remote: bytes
-    ) -> None:
-        self.transfer = transfer
-        self.first = first
-        self.size = destination.nbytes
-        self.packets = self.missing = packet_count(self.size, mtu)
-        self.destination = destination
-        self.reduce = reduce
-        self.reth = remote
-        self.target: memoryview | None = None
-
     def open(self) -> memoryview:
         """Where its bytes are written; a staging buffer is allocated when the first packet arrives."""
-        if self.target is not None:
-            return self.target
-        if self.size == 0:
-            self.target = memoryview(bytearray())
-        elif self.reduce:
-            self.target = memoryview(bytearray(self.size))
-        else:
-            self.target = self.destination.data.cast("B")
+        if self.target is None:
+            staged = self.reduce or self.size == 0  # numpy does not cast the memory of an empty array
+            self.target = memoryview(bytearray(self.size)) if staged else self.destination.data.cast("B")
         return self.target
-
-
-def announcement(buffer: int, offset: int, size: int) -> bytes:
-    """The RETH of a transfer: the offset as virtual address, the buffer's number as key."""
-    return reth(offset, buffer, size)
-
-
-Message = TypeVar("Message", Outgoing, Incoming)
 
 
 def holding(messages: list[Message], number: int) -> Message | None:

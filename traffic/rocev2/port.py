@@ -3,11 +3,12 @@
 import struct
 from collections.abc import Callable
 
-from railweave.traffic.icrc import icrc
-from railweave.traffic.packets import PSN_AT, Opcode
+from railweave.traffic.packets import PSN_AT, Opcode, icrc
 from railweave.traffic.rocev2.batch import Batch
-from railweave.traffic.rocev2.headers import KEY_AT, Shape, read_shape
-from railweave.traffic.rocev2.receive_ring import (
+from railweave.traffic.rocev2.headers import KEY_AT, read_shape
+from railweave.traffic.rocev2.receiver import Receiver
+from railweave.traffic.rocev2.sender import Sender
+from railweave.traffic.rocev2.sockets import (
     LENGTH_WORD,
     MAC_HALF,
     NANOSECONDS_WORD,
@@ -15,8 +16,6 @@ from railweave.traffic.rocev2.receive_ring import (
     STATUS_USER,
     ReceiveRing,
 )
-from railweave.traffic.rocev2.receiver import Receiver
-from railweave.traffic.rocev2.sender import Sender
 
 SHAPES_KEPT = 4096
 _HEADER = struct.Struct(f"!{PSN_AT - KEY_AT}sI").unpack_from
@@ -26,14 +25,13 @@ Handler = Callable[[int, int, memoryview, int, int, float], None]
 
 
 class Port:
-    """`receivers` and `senders` by QP number: those whose packets may arrive here. All other packets are
-    noise."""
+    """`halves` of the queue pairs whose packets may arrive here, by QP number and by whether these are
+    acknowledgements. All other packets are noise."""
 
     def __init__(self, ring: ReceiveRing, batch: Batch) -> None:
         self.ring = ring
         self.batch = batch
-        self.receivers: dict[int, Receiver] = {}
-        self.senders: dict[int, Sender] = {}
+        self.halves: dict[tuple[int, bool], Receiver | Sender] = {}
         self.bad_icrc = self.noise = 0
         self._known: dict[bytes, tuple[int, int, Handler, int, int, int]] = {}
 
@@ -72,20 +70,13 @@ class Port:
 
     def _learn(self, key: bytes) -> tuple[int, int, Handler, int, int, int] | None:
         shape = read_shape(key)
-        handler = self._handler(shape) if shape is not None else None
-        if shape is None or handler is None:
+        half = self.halves.get((shape.qp, shape.opcode == Opcode.ACKNOWLEDGE)) if shape is not None else None
+        if shape is None or half is None:
             return None
         if len(self._known) >= SHAPES_KEPT:
             self._known.clear()
         kind = shape.repetition << 8 | shape.opcode
-        entry = (shape.crc, shape.icrc_at, handler, kind, shape.body_at, shape.body_end)
+        entry = (shape.crc, shape.icrc_at, half.accept, kind, shape.body_at, shape.body_end)
         if shape.repetition == 0:
             self._known[key] = entry
         return entry
-
-    def _handler(self, shape: Shape) -> Handler | None:
-        if shape.opcode == Opcode.ACKNOWLEDGE:
-            sender = self.senders.get(shape.qp)
-            return sender.acknowledged if sender is not None else None
-        receiver = self.receivers.get(shape.qp)
-        return receiver.accept if receiver is not None else None

@@ -1,15 +1,12 @@
 """The responder of a queue pair: accepts packets in any order, once each, and acknowledges them."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 
-from railweave.traffic.icrc import icrc
-from railweave.traffic.packets import ACK_REQUEST, AETH_ACK, PSN_MASK, Opcode
+from railweave.traffic.packets import ACK_REQUEST, AETH_ACK, PSN_MASK, Opcode, icrc
 from railweave.traffic.rocev2.batch import Batch
 from railweave.traffic.rocev2.headers import Heads
-from railweave.traffic.rocev2.messages import Incoming, holding, opcode_at
+from railweave.traffic.rocev2.messages import Message, holding, opcode_at
 from railweave.traffic.rocev2.tuning import SPAN
 
 _HALF = 1 << 23
@@ -18,20 +15,21 @@ _MIDDLE = int(Opcode.WRITE_MIDDLE)
 _ACK_KEY = int(Opcode.ACKNOWLEDGE) << 16
 _COUNTS_BYTES = 4
 
-Landed = Callable[[Incoming], None]
+Landed = Callable[[Message], None]
 
 
 class Receiver:
     """`expected` is the first number that has not arrived (a PSN that does not wrap); bit i of `_above` says
-    that number expected + i has. `owing` collects the receivers that have an acknowledgement to send."""
+    that number expected + i has. `owing` collects the receivers that have an acknowledgement to send; `heads`
+    are the headers of those."""
 
-    def __init__(self, batch: Batch, mtu: int, landed: Landed, owing: list[Receiver]) -> None:
+    heads: Heads
+
+    def __init__(self, batch: Batch, mtu: int, landed: Landed, owing: dict["Receiver", None]) -> None:
         self._batch = batch
         self._mtu = mtu
         self._landed = landed
         self._owing = owing
-        self._owed = False
-        self._heads: Heads | None = None
         self.duplicates = self.refused = 0
         self._completed = 0
         self.reset(0)
@@ -41,14 +39,10 @@ class Receiver:
         self.expected = number
         self._above = 0
         self._echo = 0
-        self._messages: list[Incoming] = []
+        self._messages: list[Message] = []
         self._current = 0
 
-    def use_path(self, heads: Heads) -> None:
-        """Send acknowledgements with these headers from now on."""
-        self._heads = heads
-
-    def offer(self, messages: list[Incoming]) -> None:
+    def offer(self, messages: list[Message]) -> None:
         """The messages of an iteration, in order; their numbers start at `expected`."""
         self._messages = messages
         self._current = 0
@@ -73,9 +67,8 @@ class Receiver:
             self._above = here >> run
         else:
             self.expected += 1
-        if word & ACK_REQUEST and not self._owed:
-            self._owed = True
-            self._owing.append(self)
+        if word & ACK_REQUEST:
+            self._owing[self] = None
 
     def _place(self, number: int, opcode: int, view: memoryview, start: int, end: int) -> bool:
         """Copy the payload of packet `number` to its place; False if it does not fit the message there."""
@@ -111,10 +104,8 @@ class Receiver:
     def acknowledge(self) -> None:
         """Send an acknowledgement: the last number in order, a count of duplicates, the latest repetition
         that arrived, and a bitmap of the numbers beyond."""
-        self._owed = False
-        assert self._heads is not None
         bitmap_bytes = -(-self._above.bit_length() // 32) * 4
-        head, crc = self._heads[_ACK_KEY | _COUNTS_BYTES + bitmap_bytes]
+        head, crc = self.heads[_ACK_KEY | _COUNTS_BYTES + bitmap_bytes]
         last, messages = self.expected - 1 & PSN_MASK, self._completed & PSN_MASK
         body = _ACK(last, AETH_ACK | messages, self.duplicates & 0xFFFF, self._echo)
         body += self._above.to_bytes(bitmap_bytes, "little")

@@ -1,17 +1,14 @@
 """The requester of a queue pair: windowed, reliable, over one or several paths."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterable, Sequence
+from functools import cache, partial
 
 from railweave.framework.model import PacketFormat
-from railweave.traffic.icrc import icrc
-from railweave.traffic.packets import ACK_REQUEST, PSN_MASK, Addresses, padding
+from railweave.traffic.packets import ACK_REQUEST, PSN_MASK, Addresses, icrc, padding
 from railweave.traffic.rocev2.batch import Batch
-from railweave.traffic.rocev2.budget import Budget
 from railweave.traffic.rocev2.headers import Heads
-from railweave.traffic.rocev2.messages import Outgoing, holding
+from railweave.traffic.rocev2.messages import Message, holding
 from railweave.traffic.rocev2.timing import Timing
 from railweave.traffic.rocev2.tuning import SPAN, Tuning, acknowledge_every
 
@@ -33,9 +30,24 @@ class Path:
         self.round_trip = 0.0
 
 
+class Budget:
+    """Packets that all ranks together may still send, and the senders that wait for room. A limit of 0 bytes
+    is none; at least one packet is always allowed."""
+
+    def __init__(self, limit_bytes: int, packet_bytes: int) -> None:
+        self._packets = max(limit_bytes // packet_bytes, 1) if limit_bytes else 1 << 60
+        self.reset()
+
+    def reset(self) -> None:
+        """Nothing is in flight any more."""
+        self.left = self._packets
+        self.waiting: dict[Sender, None] = {}
+
+
 class Sender:
     """Numbers are PSNs that do not wrap. `outstanding`: number -> (sent at, transmission, path, repeated), in
-    order of transmission; a packet leaves it when acknowledged or declared lost."""
+    order of transmission; a packet leaves it when acknowledged or declared lost. `pending` collects the
+    senders that may have something to send."""
 
     def __init__(
         self,
@@ -44,25 +56,23 @@ class Sender:
         tuning: Tuning,
         packet: PacketFormat,
         budget: Budget,
-        pending: list[Sender],
+        pending: dict["Sender", None],
     ) -> None:
-        self._to = to
         self._batch = batch
         self._tuning = tuning
         self._packet = packet
         self._mtu = packet.path_mtu
         self._budget = budget
         self._pending = pending
-        self._heads: dict[int, Heads] = {}
+        self._heads = cache(partial(Heads, to))
         self._entropies: list[int] = []
         self._paths: list[Path] = []
-        self._turn = self._again_turn = 0
+        self._turns = [0, 0]
         self._stride = 1
         self.window = tuning.min_window
         self.timing = Timing()
         self.transmissions = self.retransmitted = self.wire_bytes = self._duplicates = 0
-        self.queued = False
-        self.messages: list[Outgoing] = []
+        self.messages: list[Message] = []
         self.reset(0)
 
     def reset(self, number: int) -> None:
@@ -82,11 +92,11 @@ class Sender:
     # -- paths -----------------------------------------------------------------------------------------
     def use_paths(
         self,
+        now: float,
         udp_src: Sequence[int],
         rates_bps: Sequence[float],
         depths: Sequence[float],
         latencies_s: Sequence[float],
-        now: float,
     ) -> None:
         """Send from now on over these entropies, in turn; `rates_bps` are those of their paths, 0 if unknown,
         `depths` the packets that they hold, and `latencies_s` the latencies along them.
@@ -94,13 +104,10 @@ class Sender:
         If the entropies are the same as before, the turn continues, so that their counts differ by one at
         most.
         """
-        for entropy in udp_src:
-            if entropy not in self._heads:
-                self._heads[entropy] = Heads(self._to, entropy)
         if self._entropies != list(udp_src):
             self._entropies = list(udp_src)
-            self._turn = self._again_turn = 0
-        self._paths = [Path(self._heads[entropy]) for entropy in udp_src]
+            self._turns = [0, 0]
+        self._paths = [Path(self._heads(entropy)) for entropy in udp_src]
         full = self._packet.full_packet_bytes
         self.window = self._tuning.window(rates_bps, depths, latencies_s, full)
         self._stride = acknowledge_every(self.window)
@@ -112,14 +119,14 @@ class Sender:
             self._active_at = now - self.timing.wait
 
     # -- sending ---------------------------------------------------------------------------------------
-    def offer(self, messages: list[Outgoing]) -> None:
+    def offer(self, messages: list[Message]) -> None:
         """The messages of an iteration, in order; their numbers start at `next`."""
         self.messages = messages
         self._current = 0
         self._repeated.clear()
 
     @property
-    def waiting_for(self) -> Outgoing | None:
+    def waiting_for(self) -> Message | None:
         """The message whose packets are sent next, ready or not."""
         return self.messages[self._current] if self._current < len(self.messages) else None
 
@@ -139,7 +146,7 @@ class Sender:
             room = min(self.window - len(outstanding), self.una + SPAN - self.next, message.packets - index)
             if room > budget.left:
                 room = budget.left
-                budget.waiting.append(self)
+                budget.waiting[self] = None
             if room <= 0:
                 return
             self._send(message, self.next, room, now)
@@ -149,13 +156,13 @@ class Sender:
                 self._current += 1
                 self.wire_bytes += self._packet.wire_bytes(message.size)
 
-    def _send(self, message: Outgoing, first: int, count: int, now: float, *, repetition: int = 0) -> None:
+    def _send(self, message: Message, first: int, count: int, now: float, *, repetition: int = 0) -> None:
         """Send packets first..first + count - 1 of one message, over all paths in turn."""
         mtu, paths, stride = self._mtu, self._paths, self._stride
         view, address, message_first, last = message.view, message.address, message.first, message.packets - 1
         add, outstanding, transmission = self._batch.add, self.outstanding, self.transmissions
         again = repetition > 0
-        turn = self._again_turn if again else self._turn
+        turn = self._turns[again]
         for number in range(first, first + count):
             path = paths[turn]
             turn = turn + 1 if turn + 1 < len(paths) else 0
@@ -181,10 +188,7 @@ class Sender:
             add(head + word, address + low, high - low, trailer)
             outstanding[number] = (now, transmission, path, again)
         self.transmissions = transmission
-        if again:
-            self._again_turn = turn
-        else:
-            self._turn = turn
+        self._turns[again] = turn
         self._active_at = now
 
     def _resend(self, now: float) -> None:
@@ -192,7 +196,7 @@ class Sender:
             if len(self.outstanding) >= self.window:
                 return
             if self._budget.left <= 0:
-                self._budget.waiting.append(self)
+                self._budget.waiting[self] = None
                 return
             del self.lost[number]
             self._budget.left -= 1
@@ -209,9 +213,7 @@ class Sender:
         self.wire_bytes += size + padding(size) + self._packet.HEADERS
 
     # -- acknowledgements ------------------------------------------------------------------------------
-    def acknowledged(
-        self, word: int, opcode: int, view: memoryview, start: int, end: int, now: float
-    ) -> None:
+    def accept(self, word: int, kind: int, view: memoryview, start: int, end: int, now: float) -> None:
         """Handle an acknowledgement whose payload (count of duplicates, latest repetition, bitmap) is
         view[start:end]."""
         ahead = ((word & PSN_MASK) + 1 - self.una) & PSN_MASK
@@ -231,9 +233,7 @@ class Sender:
         if len(self.outstanding) + len(self.lost) < before:
             self.progress_at = self._active_at = now
             self.timing.probes = 0
-            if not self.queued:
-                self.queued = True
-                self._pending.append(self)
+            self._pending[self] = None
         duplicates, echo = _COUNTS(view, start)
         if duplicates != self._duplicates:
             self._duplicates = duplicates
@@ -296,9 +296,7 @@ class Sender:
             self.lost[number] = None
         if lost:
             self._budget.left += len(lost)
-            if not self.queued:
-                self.queued = True
-                self._pending.append(self)
+            self._pending[self] = None
 
     def check(self, now: float) -> None:
         """Act on the clock: declare overtaken packets lost, and probe after silence."""

@@ -1,12 +1,10 @@
 """The options of the transport, as senders use them."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import ceil
 
-from railweave.framework.parameters import Parameter, Value
+from railweave.framework.parameters import Parameter
 
 SPAN = 256
 """Packets that one pair may have between the first missing one and the last one sent: the reach of the bitmap
@@ -50,12 +48,6 @@ class Tuning:
     max_window: int = 64
     send_budget_bytes: int = 0
     dead_after: float = 4.5
-
-    @classmethod
-    def of(cls, options: Mapping[str, Value]) -> Tuning:
-        """From the parsed, complete options of PARAMETERS."""
-        known = {field.name: options[field.name] for field in fields(cls) if field.name in options}
-        return cls(**known)  # type: ignore[arg-type]
 
     def window(
         self,

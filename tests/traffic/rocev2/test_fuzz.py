@@ -11,8 +11,8 @@ import pytest
 from railweave.traffic.packets import Addresses, Opcode, header, packet
 from railweave.traffic.rocev2.batch import Batch
 from railweave.traffic.rocev2.port import SHAPES_KEPT, Port
-from railweave.traffic.rocev2.receive_ring import ReceiveRing, RingShape
 from railweave.traffic.rocev2.receiver import Receiver
+from railweave.traffic.rocev2.sockets import ReceiveRing, RingShape
 from tests.traffic.memory_fabric import FRAME_AT, MemoryFabric, count_wrong
 from tests.traffic.rocev2.test_delivery import COLLECTIVE, Buffers, all_reduce
 
@@ -72,9 +72,8 @@ def test_nothing_crashes_and_nothing_bad_is_accepted() -> None:
     pair, back = fabric.executor.pairs[0, 1], fabric.executor.pairs[1, 0]
     reached: list[tuple[object, ...]] = []
     port._known.clear()  # it holds the methods that are wrapped here
-    for half, name in ((pair.receiver, "accept"), (back.sender, "acknowledged")):
-        real = getattr(half, name)
-        vars(half)[name] = lambda *given, real=real: (reached.append(given), real(*given))
+    for half in (pair.receiver, back.sender):
+        vars(half)["accept"] = lambda *given, real=half.accept: (reached.append(given), real(*given))
     rejected = accepted = 0
     for _ in range(INPUTS):
         frame = hostile(rng, good)
@@ -115,15 +114,14 @@ def test_a_right_icrc_over_nonsense_changes_nothing() -> None:
     assert receiver.expected == 0
     fabric.executor.begin(0.0)
     progress = fabric.executor.progress
-    assert progress is not None
     fabric.advance(lambda: progress.complete and fabric.executor.drained)
     assert count_wrong(COLLECTIVE, buffers, inputs) == 0
 
 
 def test_a_frame_shorter_than_its_header_says_is_noise() -> None:
-    shape = RingShape.of(400, 8, block_bytes=1 << 12)
+    shape = RingShape(400, 8, block_bytes=1 << 12)
     port = Port(ReceiveRing(bytearray(shape.total_bytes), shape), Batch(lambda *_: 1, []))
-    port.receivers[0x101] = Receiver(port.batch, 256, lambda _: None, [])
+    port.halves[0x101, False] = Receiver(port.batch, 256, lambda _: None, {})
     to = Addresses("02:00:00:00:00:00", "02:00:00:00:00:01", "10.0.0.1", "10.0.1.1", 0x101)
     frame = packet(header(Opcode.WRITE_MIDDLE, to, 0xC000, 256), 0, bytes(256))
     put(port.ring, frame, length=len(frame) - 1)
@@ -146,5 +144,5 @@ def test_acknowledgements_of_what_was_never_sent_change_nothing(bitmap: bytes) -
     sender = fabric.executor.pair(0, 1).sender
     view = memoryview(b"\0\0\0\0" + bitmap)
     for word in (0, 5, 0xFFFFFE, 0xFFFFFF):
-        sender.acknowledged(word, int(Opcode.ACKNOWLEDGE), view, 0, len(view), 1.0)
+        sender.accept(word, int(Opcode.ACKNOWLEDGE), view, 0, len(view), 1.0)
     assert (sender.una, sender.next, sender.idle) == (0, 0, True)

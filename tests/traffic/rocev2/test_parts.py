@@ -1,4 +1,4 @@
-"""Batches, rings, dependencies, buffers, windows and waits, one by one."""
+"""Batches, rings, progress, buffers, windows and waits, one by one."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from railweave.traffic.collectives.hierarchical import HierarchicalAllReduce
 from railweave.traffic.collectives.rings import RingAllReduce
 from railweave.traffic.rocev2.batch import SLOTS, Batch
 from railweave.traffic.rocev2.buffers import Buffers
-from railweave.traffic.rocev2.dependencies import Dependencies
-from railweave.traffic.rocev2.messages import Incoming, Outgoing, announcement, holding, packet_count
-from railweave.traffic.rocev2.receive_ring import ReceiveRing, RingShape
+from railweave.traffic.rocev2.messages import Message, holding, packet_count
+from railweave.traffic.rocev2.progress import Progress
+from railweave.traffic.rocev2.sockets import ReceiveRing, RingShape
 from railweave.traffic.rocev2.timing import Timing
 from railweave.traffic.rocev2.tuning import PARAMETERS, Tuning
-from tests.traffic.memory_fabric import count_wrong
+from tests.traffic.memory_fabric import count_wrong, packets_of
 
 
 class Wire:
@@ -34,7 +34,7 @@ class Wire:
     def send(self, batch: Batch, first: int, count: int) -> int:
         if self.errors:
             return -self.errors.pop(0)
-        self.packets += batch.packets(first, min(count, self.takes))
+        self.packets += packets_of(batch, first, min(count, self.takes))
         return min(count, self.takes)
 
 
@@ -79,7 +79,7 @@ def test_a_batch_is_dirty_once_when_its_first_packet_enters() -> None:
 @given(frame_bytes=st.integers(60, 9100), slots=st.integers(1, 300))
 def test_ring_slots_hold_their_frames_and_never_cross_a_block(frame_bytes: int, slots: int) -> None:
     """What PACKET_RX_RING asks of its request: slots of a multiple of 16 bytes, whole in their block."""
-    shape = RingShape.of(frame_bytes, slots)
+    shape = RingShape(frame_bytes, slots)
     assert shape.slots >= slots
     assert shape.slot_bytes % 16 == 0
     assert shape.slot_bytes >= frame_bytes + 66
@@ -90,21 +90,20 @@ def test_ring_slots_hold_their_frames_and_never_cross_a_block(frame_bytes: int, 
 
 
 @given(domains=st.integers(1, 4), rails=st.integers(2, 4), seed=st.integers(0, 99))
-def test_dependencies_free_every_transfer_once_and_never_too_early(
-    domains: int, rails: int, seed: int
-) -> None:
+def test_landings_free_every_transfer_once_and_never_too_early(domains: int, rails: int, seed: int) -> None:
     fabric = RailOnly().build({"domains": domains, "rails": rails})
     schedule = HierarchicalAllReduce().schedule(fabric, range(domains * rails), 4096, "float32", "sum")
     rng = np.random.default_rng(seed)
-    dependencies = Dependencies(schedule)
-    ready, done = dependencies.ready, set[int]()
+    progress = Progress(schedule)
+    ready, done = progress.begin(0.0), set[int]()
     while ready:
         transfer = ready.pop(int(rng.integers(len(ready))))
         assert set(schedule.transfer(transfer).after) <= done
         assert transfer not in done
         done.add(transfer)
-        ready += dependencies.complete(transfer)
-    assert len(done) == schedule.n_transfers
+        ready += progress.landed(transfer, 1.0)
+    assert len(done) == progress.done == schedule.n_transfers
+    assert progress.complete
 
 
 def test_wrong_elements_are_counted_each() -> None:
@@ -126,30 +125,28 @@ def test_wrong_elements_are_counted_each() -> None:
 @given(sizes=st.lists(st.integers(0, 2000), min_size=1, max_size=8), mtu=st.sampled_from([256, 1024]))
 def test_messages_own_their_packet_numbers(sizes: list[int], mtu: int) -> None:
     memory = np.zeros(2000, np.uint8)
-    outgoing: list[Outgoing] = []
-    incoming: list[Incoming] = []
+    messages: list[Message] = []
     number = 5
     for i, size in enumerate(sizes):
-        about = announcement(0, 0, size)
-        outgoing.append(Outgoing(i, number, mtu, memory.data[:size], memory.ctypes.data, about))
-        incoming.append(Incoming(i, number, mtu, memory[:size], reduce=False, remote=about))
+        source = memory.data[:size], memory.ctypes.data
+        messages.append(Message(i, number, mtu, source, memory[:size], bytes(16), reduce=False))
         number += packet_count(size, mtu)
-    assert holding(outgoing, 4) is None
-    assert holding(outgoing, number) is None
+    assert holding(messages, 4) is None
+    assert holding(messages, number) is None
     for probe in range(5, number):
-        found = holding(incoming, probe)
+        found = holding(messages, probe)
         assert found is not None
         assert found.first <= probe < found.first + found.packets
-        assert holding(outgoing, probe) is outgoing[found.transfer]
+        assert messages[found.transfer] is found
 
 
 def test_options_become_the_tuning() -> None:
     options = resolve(
         "rocev2", PARAMETERS, {"target_delay": "20ms", "min_window": 3, "send_budget_bytes": "64K"}
     )
-    tuning = Tuning.of(options)
+    tuning = Tuning(**options)
     assert (tuning.target_delay, tuning.min_window, tuning.send_budget_bytes) == (0.02, 3, 65536)
-    assert Tuning.of(resolve("rocev2", PARAMETERS, {})) == Tuning()
+    assert Tuning(**resolve("rocev2", PARAMETERS, {})) == Tuning()
 
 
 @pytest.mark.parametrize(
