@@ -19,7 +19,7 @@ def links_and_node(fabric: Fabric, kind: str, name: str) -> tuple[Int64, int]:
             return np.array([find_link(fabric, name)]), -1
         case "switch":
             node = _switch(fabric, name)
-            return _touching(fabric, node), node
+            return touching(fabric, node), node
         case "ocs":
             return np.flatnonzero(fabric.ocs == _ocs(fabric, name)), -1
         case "nic":
@@ -28,8 +28,8 @@ def links_and_node(fabric: Fabric, kind: str, name: str) -> tuple[Int64, int]:
     if group is None:
         raise FaultError(_no_such_kind(fabric, kind))
     node = _member(group, kind, name)
-    links = _touching(fabric, node) if kind == "gpu" else fabric.element_links(node)
-    return (links if links.size else _touching(fabric, node)), node
+    links = touching(fabric, node) if kind == "gpu" else fabric.element_links(node)
+    return (links if links.size else touching(fabric, node)), node
 
 
 def find_link(fabric: Fabric, name: str) -> int:
@@ -59,7 +59,8 @@ def find_link(fabric: Fabric, name: str) -> int:
     raise FaultError(f"link {name!r}: {source} has no link to {target}; its links are {there}.")
 
 
-def _touching(fabric: Fabric, node: int) -> Int64:
+def touching(fabric: Fabric, node: int) -> Int64:
+    """The links that leave or reach a node."""
     return np.flatnonzero((fabric.link_src == node) | (fabric.link_dst == node))
 
 
@@ -91,7 +92,7 @@ def _nic(fabric: Fabric, name: str) -> tuple[Int64, int]:
             f"write gpu:{name}."
         )
     node = _member(fabric.groups[0], "nic", name)
-    links = _touching(fabric, node)
+    links = touching(fabric, node)
     far = np.where(fabric.link_src[links] == node, fabric.link_dst[links], fabric.link_src[links])
     return links[(far >= rails.first) & (far < rails.first + rails.size)], node
 

@@ -1,20 +1,22 @@
 """The checks of a router's tables on small fabrics."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from copy import deepcopy
+from functools import partial
 
 import numpy as np
 
 from railweave.framework.errors import RailweaveError, UnsupportedFabricError
-from railweave.framework.kit.failures import scored
-from railweave.framework.kit.report import Outcome, Violation
-from railweave.framework.kit.samples import Sample, serves
-from railweave.framework.kit.soundness import cut_off, pair_text, paths_text, unsound
-from railweave.framework.kit.subject import DEADLOCK_FREE, EQUAL_SPLIT, Subject
+from railweave.framework.kit.failures import failures, scored
+from railweave.framework.kit.report import Broken, Outcome, Violation
+from railweave.framework.kit.samples import Sample
+from railweave.framework.kit.soundness import check_paths, connected, no_path, pair_text, paths_text
+from railweave.framework.kit.subject import DEADLOCK_FREE, EQUAL_SPLIT, REROUTES, Subject
 from railweave.framework.model import Fabric, HealthSnapshot, Path, RouteTable, all_pairs
+from railweave.framework.model.capabilities import why_unserved
 from railweave.framework.routing.batches import all_paths, batches
-from railweave.framework.routing.checks import unreachable_pairs
 from railweave.framework.routing.dependencies import channel_cycle
 from railweave.framework.routing.router_calls import ask
 
@@ -22,12 +24,37 @@ SEEDS = (1, 2)
 OTHER_SEED = 3
 EQUAL_SHARES_WITHIN = 1e-9
 
+Case = tuple[str, HealthSnapshot]
+"""What befalls a fabric, in words, and its health."""
 
-def without_damage(fabric: Fabric) -> Iterator[tuple[str, HealthSnapshot]]:
-    """Healthy, then with scores drawn at random; what to add to the fabric's name, and the health."""
+
+def healthy(fabric: Fabric) -> Iterator[Case]:
     yield "", HealthSnapshot.healthy(fabric)
+
+
+def without_damage(fabric: Fabric) -> Iterator[Case]:
+    """Healthy, then with scores drawn at random."""
+    yield from healthy(fabric)
     for seed in SEEDS:
-        yield f", scores of seed {seed}", scored(fabric, seed)
+        yield f"scores of seed {seed}", scored(fabric, seed)
+
+
+def first_broken(
+    sample: Sample,
+    cases: Callable[[Fabric], Iterable[Case]],
+    check: Callable[[Fabric, HealthSnapshot], None],
+    *,
+    passing: type[RailweaveError] | tuple[()] = (),
+) -> list[Violation]:
+    """The first case of a fabric in which `check` raises an error, if any does; `passing` is not caught."""
+    for case, health in cases(sample.fabric):
+        try:
+            check(sample.fabric, health)
+        except passing:
+            raise
+        except RailweaveError as error:
+            return [Violation.of(f"{sample.name}, {case}" if case else sample.name, error)]
+    return []
 
 
 def every_pair_reached(subject: Subject, samples: list[Sample]) -> tuple[Outcome, list[Sample]]:
@@ -35,47 +62,33 @@ def every_pair_reached(subject: Subject, samples: list[Sample]) -> tuple[Outcome
 
     A fabric of a kind it serves may be refused (UnsupportedFabricError), but not all of a kind.
     """
-    wrong, good = list[Violation](), list[Sample]()
-    refused: dict[str, Violation] = {}
-    for sample in samples:
-        try:
-            violation = _first_wrong(subject, sample)
-        except UnsupportedFabricError as error:
-            refused[sample.fabric.kind] = Violation(
-                sample.name, f"serves names {sample.fabric.kind}, but: {error}"
-            )
-            continue
-        if violation is None:
-            good.append(sample)
-        else:
-            wrong.append(violation)
-    served = {s.fabric.kind for s in good} | {w.fabric.split(" ")[0] for w in wrong}
-    wrong += [violation for kind, violation in refused.items() if kind not in served]
-    pairs = sum(s.fabric.n_gpus * (s.fabric.n_gpus - 1) for s in samples)
-    return Outcome.of("every pair reached", wrong, f"{pairs} pairs of {len(samples)} fabrics, no loop"), good
 
-
-def _first_wrong(subject: Subject, sample: Sample) -> Violation | None:
-    fabric = sample.fabric
-    for suffix, health in without_damage(fabric):
-        where = sample.name + suffix
-        try:
-            table = subject.ask(fabric, health)
-        except UnsupportedFabricError:
-            raise
-        except RailweaveError as error:
-            return Violation(where, str(error))
+    def check(fabric: Fabric, health: HealthSnapshot) -> None:
+        table = subject.ask(fabric, health)
         if table.version != health.version:
-            return Violation(
-                where, f"the table has version {table.version}; it must be health.version, {health.version}"
+            raise Broken(
+                f"the table has version {table.version}; it must be health.version, {health.version}"
             )
         if (own := subject.made().routes(fabric, health).router) != subject.name:
-            return Violation(where, f"the table is of router {own!r}; it must be of {subject.name!r}")
-        if (violation := unsound(where, fabric, table, health)) is not None:
-            return violation
-        if (violation := cut_off(where, fabric, health, unreachable_pairs(table)).violation) is not None:
-            return violation
-    return None
+            raise Broken(f"the table is of router {own!r}; it must be of {subject.name!r}")
+        if given_up := connected(fabric, health, check_paths(fabric, table, health)):
+            raise no_path(fabric, *given_up[0])
+
+    wrong, good = list[Violation](), list[Sample]()
+    refused, answered = dict[str, Violation](), set[str]()
+    for sample in samples:
+        kind = sample.fabric.kind
+        try:
+            violations = first_broken(sample, without_damage, check, passing=UnsupportedFabricError)
+        except UnsupportedFabricError as error:
+            refused[kind] = Violation(sample.name, f"serves names {kind}, but: {error}")
+        else:
+            answered.add(kind)
+            wrong += violations
+            good += [] if violations else [sample]
+    wrong += [violation for kind, violation in refused.items() if kind not in answered]
+    pairs = sum(s.fabric.n_gpus * (s.fabric.n_gpus - 1) for s in samples)
+    return Outcome.of("every pair reached", wrong, f"{pairs} pairs of {len(samples)} fabrics, no loop"), good
 
 
 def equal_split(subject: Subject, samples: list[Sample]) -> Outcome:
@@ -83,49 +96,38 @@ def equal_split(subject: Subject, samples: list[Sample]) -> Outcome:
     held = [s for s in samples if EQUAL_SPLIT in subject.promises(s.fabric)]
     if not held:
         return Outcome("equal split", "skipped", "not promised")
-    wrong, split = list[Violation](), 0
-    for sample in held:
-        for suffix, health in without_damage(sample.fabric):
-            violation, several = unequal(
-                sample.name + suffix, sample.fabric, subject.ask(sample.fabric, health)
-            )
-            split += several
-            if violation is not None:
-                wrong.append(violation)
-                break
-    return Outcome.of("equal split", wrong, f"{split} pairs with several paths")
+    tally = Counter[str]()
+
+    def check(fabric: Fabric, health: HealthSnapshot) -> None:
+        check_shares(fabric, subject.ask(fabric, health), tally)
+
+    wrong = [violation for s in held for violation in first_broken(s, without_damage, check)]
+    return Outcome.of("equal split", wrong, f"{tally['split']} pairs with several paths")
 
 
-def unequal(where: str, fabric: Fabric, table: RouteTable) -> tuple[Violation | None, int]:
-    """The first pair whose paths do not weigh the same, and how many pairs have several."""
-    split = 0
+def check_shares(fabric: Fabric, table: RouteTable, tally: Counter[str]) -> None:
+    """Raises Broken for the first pair whose paths do not weigh the same; counts those with several."""
     for batch in batches(table):
         count = np.diff(batch.pair_start)
-        split += int((count > 1).sum())
+        tally["split"] += int((count > 1).sum())
         off = np.abs(batch.weight - 1 / count[batch.path_pair]) > EQUAL_SHARES_WITHIN
         if off.any():
             pair = int(batch.path_pair[np.flatnonzero(off)[0]])
             src, dst = int(batch.src[pair]), int(batch.dst[pair])
-            return Violation(
-                where, f"unequal split over {count[pair]} paths", pair_text(fabric, src, dst),
+            raise Broken(
+                f"unequal split over {count[pair]} paths", pair_text(fabric, src, dst),
                 paths_text(fabric, src, batch.paths(pair)),
-            ), split  # fmt: skip
-    return None, split
+            )  # fmt: skip
 
 
 def deterministic(subject: Subject, samples: list[Sample]) -> Outcome:
     """Equal input gives equal tables: asked again, of a second instance, after another question, in part."""
-    wrong = list[Violation]()
-    for sample in samples:
-        for suffix, health in without_damage(sample.fabric):
-            violation = _differing(subject, sample.name + suffix, sample.fabric, health)
-            if violation is not None:
-                wrong.append(violation)
-                break
+    check = partial(_check_repeated, subject)
+    wrong = [violation for s in samples for violation in first_broken(s, without_damage, check)]
     return Outcome.of("equal in, equal out", wrong, "asked again, a second instance, other order")
 
 
-def _differing(subject: Subject, where: str, fabric: Fabric, health: HealthSnapshot) -> Violation | None:
+def _check_repeated(subject: Subject, fabric: Fabric, health: HealthSnapshot) -> None:
     same = subject.made()
     first = ask(same, subject.name, fabric, health)
     ask(same, subject.name, fabric, scored(fabric, OTHER_SEED)).path(0, 1)
@@ -135,35 +137,27 @@ def _differing(subject: Subject, where: str, fabric: Fabric, health: HealthSnaps
         "a second instance": subject.ask(fabric, health),
     }
     src, dst = all_pairs(fabric.n_gpus)
+    pairs = list(zip(src.tolist(), dst.tolist(), strict=True))
     whole = all_paths(first)
     for who, table in tables.items():
         answer = table.paths(src, dst)
         if answer != whole:
-            for pair in range(len(src)):
-                before, now = whole.paths(pair), answer.paths(pair)
-                if before != now:
-                    return _apart(
-                        fabric, where, f"{who} answers otherwise", (src[pair], dst[pair]), before, now
-                    )
-            return Violation(where, f"{who} answers otherwise, in its virtual channels or its layout")
+            for i, pair in enumerate(pairs):
+                _check_same(fabric, f"{who} answers otherwise", pair, whole.paths(i), answer.paths(i))
+            raise Broken(f"{who} answers otherwise, in its virtual channels or its layout")
     back = first.paths(src[::-1], dst[::-1])
-    for pair in range(0, len(src), 1 + len(src) // 500):
-        before, now = whole.paths(pair), back.paths(len(src) - 1 - pair)
-        alone = first.path(int(src[pair]), int(dst[pair]))
-        for who, paths in (("asked in another order", now), ("asked alone", alone)):
-            if before != paths:
-                return _apart(
-                    fabric, where, f"{who} it has other paths", (src[pair], dst[pair]), before, paths
-                )
-    return None
+    for i in range(0, len(pairs), 1 + len(pairs) // 500):
+        others = {"in another order": back.paths(len(pairs) - 1 - i), "alone": first.path(*pairs[i])}
+        for how, paths in others.items():
+            _check_same(fabric, f"asked {how} it has other paths", pairs[i], whole.paths(i), paths)
 
 
-def _apart(
-    fabric: Fabric, where: str, why: str, pair: tuple[int, int], *answers: tuple[Path, ...]
-) -> Violation:
-    src, dst = int(pair[0]), int(pair[1])
-    texts = [paths_text(fabric, src, answer) for answer in answers]
-    return Violation(where, f"not deterministic: {why}", pair_text(fabric, src, dst), ", then ".join(texts))
+def _check_same(
+    fabric: Fabric, why: str, pair: tuple[int, int], before: tuple[Path, ...], now: tuple[Path, ...]
+) -> None:
+    if before != now:
+        texts = (paths_text(fabric, pair[0], answer) for answer in (before, now))
+        raise Broken(f"not deterministic: {why}", pair_text(fabric, *pair), ", then ".join(texts))
 
 
 def pure(subject: Subject, samples: list[Sample]) -> Outcome:
@@ -174,9 +168,8 @@ def pure(subject: Subject, samples: list[Sample]) -> Outcome:
         before = deepcopy(health)
         with suppress(RailweaveError):  # every_pair_reached reports it
             all_paths(subject.ask(fabric, health))
-        for what, changed in (("the fabric", fabric != sample.fabric), ("the health", health != before)):
-            if changed:
-                wrong.append(Violation(sample.name, f"it changes {what}"))
+        unlike = {"the fabric": fabric != sample.fabric, "the health": health != before}
+        wrong += [Violation(sample.name, f"it changes {what}") for what, changed in unlike.items() if changed]
     return Outcome.of("changes nothing", wrong, "fabric and health as before")
 
 
@@ -185,43 +178,75 @@ def deadlock_free(subject: Subject, samples: list[Sample]) -> Outcome:
     held = [s for s in samples if DEADLOCK_FREE in subject.promises(s.fabric)]
     if not held:
         return Outcome("no deadlock", "skipped", "no lossless fabric, or not promised")
-    wrong = list[Violation]()
-    most = 0
-    for sample in held:
-        table = subject.ask(sample.fabric, HealthSnapshot.healthy(sample.fabric))
-        most = max(most, channels(table))
-        if (violation := deadlock(sample.name, sample.fabric, table)) is not None:
-            wrong.append(violation)
-    return Outcome.of("no deadlock", wrong, f"{len(held)} fabrics, {most} virtual channels")
+    tally = Counter[str]()
+
+    def check(fabric: Fabric, health: HealthSnapshot) -> None:
+        check_channels(fabric, subject.ask(fabric, health), tally)
+
+    wrong = [violation for s in held for violation in first_broken(s, healthy, check)]
+    return Outcome.of("no deadlock", wrong, f"{len(held)} fabrics, {tally['channels']} virtual channels")
 
 
-def deadlock(where: str, fabric: Fabric, table: RouteTable) -> Violation | None:
-    """The violation for channels that wait for each other, if they do."""
-    cycle = channel_cycle(fabric, table)
-    if cycle is None:
-        return None
-    return Violation(where, f"deadlock: {len(cycle)} channels wait for each other", path=" -> ".join(cycle))
-
-
-def channels(table: RouteTable) -> int:
-    """How many virtual channels the paths use."""
-    return max(1 if b.vc is None else 1 + int(b.vc.max(initial=0)) for b in batches(table))
+def check_channels(fabric: Fabric, table: RouteTable, tally: Counter[str]) -> None:
+    """Raises Broken for channels that wait for each other; keeps the most virtual channels that paths use."""
+    used = (1 if b.vc is None else 1 + int(b.vc.max(initial=0)) for b in batches(table))
+    tally["channels"] = max(tally["channels"], *used)
+    if (cycle := channel_cycle(fabric, table)) is not None:
+        raise Broken(f"deadlock: {len(cycle)} channels wait for each other", "", " -> ".join(cycle))
 
 
 def refuses_others(subject: Subject, samples: list[Sample]) -> Outcome:
     """One fabric of each kind that it does not serve must raise UnsupportedFabricError."""
-    others = {s.fabric.kind: s for s in samples if not serves(subject.registered, s.fabric)}
+    others = {s.fabric.kind: s for s in samples if why_unserved(subject.registered, s.fabric)}
     if not others:
         return Outcome("refuses others", "skipped", "it serves every kind")
     wrong = []
     for sample in others.values():
+        why = "returns routes; it must raise UnsupportedFabricError"
         try:
             subject.ask(sample.fabric, HealthSnapshot.healthy(sample.fabric))
         except UnsupportedFabricError:
             continue
         except RailweaveError as error:
             why = f"raises {type(error).__name__} instead of UnsupportedFabricError: {error}"
-        else:
-            why = "returns routes; it must raise UnsupportedFabricError"
         wrong.append(Violation(sample.name, f"serves does not name {sample.fabric.kind}, and it {why}"))
     return Outcome.of("refuses others", wrong, ", ".join(others))
+
+
+def single_failures(subject: Subject, samples: list[Sample]) -> Outcome:
+    """Under each single failure: sound paths, no connected pair without a path, no deadlock.
+
+    The first violation of each fabric; the detail counts the pairs the router gave up needlessly.
+    """
+    tally = Counter[str]()
+
+    def check(held: frozenset[str], fabric: Fabric, health: HealthSnapshot) -> None:
+        tally["failures"] += 1
+        table = subject.ask(fabric, health)
+        cut = check_paths(fabric, table, health)
+        given_up = connected(fabric, health, cut)
+        tally["cut"] += len(cut) - len(given_up)
+        tally["given up"] += len(given_up)
+        if REROUTES in held and given_up:
+            raise no_path(fabric, *given_up[0])
+        if EQUAL_SPLIT in held:
+            check_shares(fabric, table, tally)
+        if DEADLOCK_FREE in held:
+            check_channels(fabric, table, tally)
+
+    wrong = list[Violation]()
+    for sample in samples:
+        held = subject.promises(sample.fabric)
+        tally["promised"] += REROUTES in held
+        wrong += first_broken(sample, failures, partial(check, held))
+    detail = (
+        f"{tally['failures']} links, cables and switches down one by one; {tally['cut']} pairs cut by the "
+        "fabric"
+    )
+    if tally["given up"]:
+        detail += f", {tally['given up']} given up by the router"
+    if tally["promised"] < len(samples):
+        detail += f" (reroutes promised on {tally['promised']} of {len(samples)} fabrics)"
+    if tally["channels"]:
+        detail += f"; no deadlock with {tally['channels']} virtual channels"
+    return Outcome.of("single failures", wrong, detail)

@@ -1,22 +1,23 @@
 """A schedule carried out in memory, transfer by transfer, and its results compared with the arithmetic."""
 
-import heapq
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from graphlib import TopologicalSorter
+from itertools import pairwise
 
 import numpy as np
 
+from railweave.framework.experiment.plugin_calls import DATA, OUTPUT
 from railweave.framework.hookspecs import Collective
 from railweave.framework.model import Schedule
 
 COMBINE: Mapping[str, np.ufunc] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
-DATA, OUTPUT, SCRATCH = 0, 1, 2
 
 
 def wrong_elements(collective: Collective, schedule: Schedule, seed: int) -> int:
     """Elements, over all ranks, that differ from `expected` after the transfers ran in an order drawn by
     `seed`, each after those it waits for."""
     kind, inputs = np.dtype(schedule.dtype), collective.inputs(schedule, seed)
-    buffers = np.zeros((3, schedule.n_ranks, schedule.buffer_bytes), np.uint8)
+    buffers = np.zeros((3, schedule.n_ranks, schedule.buffer_bytes), np.uint8)  # data, output, scratch
     for rank, array in enumerate(inputs):
         buffers[DATA, rank, : array.nbytes] = array.view(np.uint8)
     for i in _order(schedule, seed):
@@ -26,29 +27,21 @@ def wrong_elements(collective: Collective, schedule: Schedule, seed: int) -> int
         with np.errstate(over="ignore"):
             held[:] = COMBINE[schedule.redop](held, sent) if schedule.reduce[i] else sent
     result = buffers[OUTPUT if (schedule.dst_buffer == OUTPUT).any() else DATA]
-    wrong = 0
-    for rank in range(schedule.n_ranks):
-        expected = collective.expected(schedule, inputs, rank)
-        wrong += int(np.count_nonzero(result[rank, : expected.nbytes].view(kind) != expected))
-    return wrong
+    expected = (collective.expected(schedule, inputs, rank) for rank in range(schedule.n_ranks))
+    return sum(
+        int(np.count_nonzero(row[: array.nbytes].view(kind) != array))
+        for row, array in zip(result, expected, strict=True)
+    )
 
 
-def _order(schedule: Schedule, seed: int) -> list[int]:
+def _order(schedule: Schedule, seed: int) -> Iterator[int]:
     """All transfers, each after those in its `after`; otherwise at random."""
-    n = schedule.n_transfers
-    rank_of = np.random.default_rng(seed).permutation(n).tolist()
-    waits = np.diff(schedule.after_start).tolist()
-    followers: list[list[int]] = [[] for _ in range(n)]
-    for i, before in zip(np.repeat(np.arange(n), waits).tolist(), schedule.after.tolist(), strict=True):
-        followers[before].append(i)
-    ready = [(rank_of[i], i) for i in range(n) if not waits[i]]
-    heapq.heapify(ready)
-    order = []
-    while ready:
-        _, i = heapq.heappop(ready)
-        order.append(i)
-        for follower in followers[i]:
-            waits[follower] -= 1
-            if not waits[follower]:
-                heapq.heappush(ready, (rank_of[follower], follower))
-    return order
+    after, ranges = schedule.after.tolist(), pairwise(schedule.after_start.tolist())
+    waiting = TopologicalSorter({i: after[low:high] for i, (low, high) in enumerate(ranges)})
+    waiting.prepare()
+    ready, draw = list[int](), np.random.default_rng(seed)
+    while waiting.is_active():
+        ready += waiting.get_ready()
+        done = ready.pop(int(draw.integers(len(ready))))
+        yield done
+        waiting.done(done)

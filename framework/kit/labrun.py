@@ -36,13 +36,10 @@ def on_the_lab(subject: Subject, samples: Sequence[Sample]) -> Outcome:
 
 def command(subject: Subject, sample: Sample, out: Path) -> list[str]:
     """The `railweave run` of one fabric."""
-    options = {
-        **{f"topology.{k}": v for k, v in sample.options.items()},
-        **{f"router.{k}": v for k, v in subject.options.items()},
-    }
+    options = {"topology": sample.options, "router": subject.options}
     return [
         sys.executable, "-c", "from railweave.framework.cli import main; main(prog_name='railweave')",
         "run", "--topology", sample.topology, "--router", subject.name, "--collective", "ring-all-reduce",
         "--size", "64K", "--iterations", "2", "--fault", "none", "--quiet", "--out", str(out),
-        *(word for key, value in options.items() for word in ("--set", f"{key}={value}")),
+        *(f"--set={kind}.{key}={value}" for kind in options for key, value in options[kind].items()),
     ]  # fmt: skip

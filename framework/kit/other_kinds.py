@@ -2,7 +2,6 @@
 
 import json
 import tempfile
-import time
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from railweave.framework.hookspecs import Hooks, LinkState
 from railweave.framework.kit.execution import wrong_elements
 from railweave.framework.kit.failures import scored
 from railweave.framework.kit.report import Outcome, Violation
-from railweave.framework.kit.samples import Sample, built, examples, serves
+from railweave.framework.kit.samples import Sample, built, examples
 from railweave.framework.kit.subject import Subject
 from railweave.framework.model import (
     Fabric,
@@ -34,6 +33,7 @@ from railweave.framework.model import (
     PathBatch,
     RouteTable,
 )
+from railweave.framework.model.capabilities import why_unserved
 from railweave.framework.registry import Registers
 from railweave.framework.runs.observers import Observers, write_reports
 
@@ -51,9 +51,8 @@ def topology(
     wrong = [v for v in unbuilt if v.fabric.split(" (")[0] == subject.name]
     small = [s.name for s in own if s.small]
     if not small and not wrong:
-        wrong.append(
-            Violation("", "no example has 256 GPUs or fewer, so no plugin can be tried on it: add one")
-        )
+        why = "no example has 256 GPUs or fewer, so no plugin can be tried on it: add one"
+        wrong.append(Violation("", why))
     different = [
         Violation(s.name, "built again it differs: build() must be pure")
         for s in own
@@ -76,40 +75,34 @@ def collective(subject: Subject, samples: list[Sample]) -> tuple[Outcome, ...]:
     wrong, different, tried = list[Violation](), list[Violation](), list[str]()
     for sample in samples:
         fabric, ranks = sample.fabric, range(sample.fabric.n_gpus)
-        if len(ranks) > MOST_RANKS or not serves(subject.registered, fabric):
+        if len(ranks) > MOST_RANKS or why_unserved(subject.registered, fabric):
             continue
         try:
             for size in SIZES:
                 one = subject.made()
                 schedule = schedule_of(subject.name, one, fabric, ranks, size, "float32", "sum")
                 check_collective(subject.name, one, fabric, schedule, PacketFormat(), SEEDS[0])
-                if (
-                    schedule_of(subject.name, subject.made(), fabric, ranks, size, "float32", "sum")
-                    != schedule
-                ):
-                    different.append(
-                        Violation(sample.name, f"asked again for {size} bytes, its schedule differs")
-                    )
-                if schedule.n_transfers > MOST_TRANSFERS:
-                    continue
-                for seed in SEEDS:
+                again = schedule_of(subject.name, subject.made(), fabric, ranks, size, "float32", "sum")
+                if again != schedule:
+                    why = f"asked again for {size} bytes, its schedule differs"
+                    different.append(Violation(sample.name, why))
+                for seed in SEEDS if schedule.n_transfers <= MOST_TRANSFERS else ():
                     if count := wrong_elements(one, schedule, seed):
                         why = (
                             f"{count} elements wrong for {size} bytes, transfers in the order of seed {seed}"
                         )
                         wrong.append(Violation(sample.name, why))
         except (UnsupportedFabricError, FabricError, ExperimentError):
-            continue  # refused on purpose: an odd number of GPUs, for instance
+            pass  # refused on purpose: an odd number of GPUs, for instance
         except RailweaveError as error:
-            wrong.append(Violation(sample.name, str(error)))
-            continue
-        tried.append(sample.name)
+            wrong.append(Violation.of(sample.name, error))
+        else:
+            tried.append(sample.name)
     if not tried and not wrong:
         wrong.append(Violation("", "it serves no example of any installed topology"))
+    detail = f"every element right on {len(tried)} fabrics, in two orders"
     return (
-        Outcome.of(
-            "schedules and results", wrong, f"every element right on {len(tried)} fabrics, in two orders"
-        ),
+        Outcome.of("schedules and results", wrong, detail),
         Outcome.of("pure", different, "equal when asked again"),
     )
 
@@ -125,17 +118,14 @@ def estimator(subject: Subject, samples: list[Sample]) -> tuple[Outcome, ...]:
                 first = scores_of(subject.made(), sample.fabric, state, PacketFormat())
                 again = scores_of(subject.made(), sample.fabric, state, PacketFormat())
             except RailweaveError as error:
-                wrong.append(Violation(where, str(error)))
+                wrong.append(Violation.of(where, error))
                 break
             if what == "idle" and (first < 1).any():
                 link = sample.fabric.link_name(int(np.argmin(first)))
-                wrong.append(
-                    Violation(where, f"link {link} scores {first.min():g}: an idle healthy link is 1")
-                )
-            same = all(
-                np.array_equal(a, b, equal_nan=True)
-                for a, b in zip(_arrays(state), _arrays(before), strict=True)
-            )
+                why = f"link {link} scores {first.min():g}: an idle healthy link is 1"
+                wrong.append(Violation(where, why))
+            pairs = zip(vars(state).values(), vars(before).values(), strict=True)
+            same = all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
             if not (same and np.array_equal(first, again)):
                 different.append(Violation(where, "asked again it differs, or it changes its input"))
     return (
@@ -152,10 +142,6 @@ def _states(fabric: Fabric) -> list[tuple[str, LinkState]]:
         rng.uniform(1e-6, 1.0, n), rng.random(n) > 0.1,
     )  # fmt: skip
     return [("idle", LinkState(np.zeros(n), np.zeros(n), nothing, nothing, up)), ("busy", busy)]
-
-
-def _arrays(state: LinkState) -> tuple[Any, ...]:
-    return (state.queue_bytes, state.loss, state.service_bps, state.probe_s, state.up)
 
 
 def report(subject: Subject, run: Path | None) -> tuple[Outcome, ...]:
@@ -176,9 +162,8 @@ def report(subject: Subject, run: Path | None) -> tuple[Outcome, ...]:
 
 def observing(name: str, registers: Registers) -> str:
     """The holder `mine (package)` of the plugin `mine` if it has on_* hooks; else empty."""
-    observers = (
-        plugin for hook in vars(Hooks) if hook.startswith("on_") for plugin, _ in registers.callers(hook)
-    )
+    hooks = (hook for hook in vars(Hooks) if hook.startswith("on_"))
+    observers = (plugin for hook in hooks for plugin, _ in registers.callers(hook))
     return next((plugin for plugin in observers if name in (plugin, plugin.split(" (")[0])), "")
 
 
@@ -211,12 +196,10 @@ def observer(name: str, registers: Registers) -> tuple[Outcome, ...]:
     }  # fmt: skip
     outcomes = []
     for hook, arguments in calls.items():
-        if holder not in [plugin for plugin, _ in registers.callers(hook)]:
-            continue
         notes = list[str]()
-        observers, began = Observers(registers, notes.append, slow_s=np.inf), time.perf_counter()
+        observers = Observers(registers, notes.append, slow_s=np.inf)
         observers.fire(hook, only=holder, **arguments)
-        took_ms = 1e3 * (time.perf_counter() - began)
-        wrong = [Violation("", note) for note in notes if note.startswith(f"observer {holder}")]
-        outcomes.append(Outcome.of(hook, wrong, f"{took_ms:.2f} ms"))
+        if holder in observers.seconds:
+            wrong = [Violation("", note) for note in notes if note.startswith(f"observer {holder}")]
+            outcomes.append(Outcome.of(hook, wrong, f"{1e3 * observers.seconds[holder]:.2f} ms"))
     return tuple(outcomes)

@@ -1,11 +1,15 @@
 """The result of checking a plugin: the fabric, the pair and the path of everything that is wrong."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from railweave.framework.errors import RailweaveError
+
 Status = Literal["passed", "failed", "skipped"]
+
+
+class Broken(RailweaveError):
+    """A rule is broken; the arguments are those of a Violation behind its fabric: why, pair, path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +21,10 @@ class Violation:
     why: str
     pair: str = ""
     path: str = ""
+
+    @classmethod
+    def of(cls, fabric: str, error: RailweaveError) -> "Violation":
+        return cls(fabric, *(error.args if isinstance(error, Broken) else [str(error)]))
 
     def text(self) -> str:
         where = ", ".join(part for part in (self.fabric, self.pair) if part)
@@ -34,7 +42,7 @@ class Outcome:
     violations: tuple[Violation, ...] = ()
 
     @classmethod
-    def of(cls, check: str, violations: list[Violation], detail: str) -> Outcome:
+    def of(cls, check: str, violations: list[Violation], detail: str) -> "Outcome":
         return cls(check, "failed" if violations else "passed", detail, tuple(violations))
 
 
@@ -61,9 +69,7 @@ class CheckReport:
         lines = []
         for outcome in self.outcomes:
             lines.append(f"{outcome.status:<7}  {outcome.check:<{width}}  {outcome.detail}".rstrip())
-            lines += [
-                f"  {line}" for violation in outcome.violations for line in violation.text().splitlines()
-            ]
+            lines += [f"  {line}" for v in outcome.violations for line in v.text().splitlines()]
         count = len(self.outcomes)
         verdict = f"passes {count} checks" if self.passed else f"fails {len(self.failed)} of {count} checks"
         return "\n".join([*lines, f"{self.kind} {self.name} {verdict}."])

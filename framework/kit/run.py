@@ -4,30 +4,22 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from railweave.framework.errors import PluginError, RailweaveError, did_you_mean
-from railweave.framework.kit import other_kinds
-from railweave.framework.kit.checks import (
-    deadlock_free,
-    deterministic,
-    equal_split,
-    every_pair_reached,
-    pure,
-    refuses_others,
-)
+from railweave.framework.kit import checks, other_kinds
 from railweave.framework.kit.labrun import on_the_lab
 from railweave.framework.kit.report import CheckReport, Outcome, Violation
-from railweave.framework.kit.samples import Sample, examples, serves
+from railweave.framework.kit.samples import Sample, examples
 from railweave.framework.kit.scale import at_1024_gpus
-from railweave.framework.kit.single_failures import single_failures
 from railweave.framework.kit.subject import Subject
+from railweave.framework.model.capabilities import why_unserved
 from railweave.framework.registry import PROTOCOLS, Registers, load_plugins
 
 Check = Callable[[Subject, list[Sample]], Outcome]
 
 CHECKS: Mapping[str, Check] = {
-    "equal in, equal out": deterministic,
-    "equal split": equal_split,
-    "single failures": single_failures,
-    "no deadlock": deadlock_free,
+    "equal in, equal out": checks.deterministic,
+    "equal split": checks.equal_split,
+    "single failures": checks.single_failures,
+    "no deadlock": checks.deadlock_free,
 }
 """The checks of a router on the fabrics where its first answers were sound."""
 
@@ -52,30 +44,27 @@ def check_plugin(
     Raises PluginError for a name that is not registered, ExperimentError for options it does not take.
     """
     registers = load_plugins() if registers is None else registers
-    options = options or {}
     if kind == "observer":
         return CheckReport(kind, name, (), other_kinds.observer(name, registers))
-    subject = Subject.of(kind, name, registers, options)
+    subject = Subject(kind, name, registers[kind][name], options or {})
     try:
         subject.made()
     except PluginError as error:
-        return CheckReport(kind, name, (), (Outcome.of("configured", [Violation("", str(error))], ""),))
+        return CheckReport(kind, name, (), (Outcome.of("configured", [Violation.of("", error)], ""),))
     samples, unbuilt = examples(registers)
+    outcomes = [Outcome("configured", "passed", "every member of its Protocol is there")]
     match kind:
         case "router":
             return _router(subject, samples, unbuilt, scale=scale, lab=lab)
         case "topology":
-            outcomes = other_kinds.topology(subject, registers, samples, unbuilt)
+            outcomes += other_kinds.topology(subject, registers, samples, unbuilt)
         case "collective" | "workload":
-            outcomes = other_kinds.collective(subject, samples)
+            outcomes += other_kinds.collective(subject, samples)
         case "estimator":
-            outcomes = other_kinds.estimator(subject, samples)
+            outcomes += other_kinds.estimator(subject, samples)
         case "report":
-            outcomes = other_kinds.report(subject, run)
-        case _:
-            outcomes = ()
-    made = Outcome("configured", "passed", "every member of its Protocol is there")
-    return CheckReport(kind, name, tuple(s.name for s in samples if s.small), (made, *outcomes))
+            outcomes += other_kinds.report(subject, run)
+    return CheckReport(kind, name, tuple(s.name for s in samples if s.small), tuple(outcomes))
 
 
 def kind_of(name: str, registers: Registers) -> str:
@@ -84,12 +73,10 @@ def kind_of(name: str, registers: Registers) -> str:
     Raises PluginError for an unknown name, or one that several kinds have.
     """
     kinds = [register.kind for register in registers if name in register]
-    if not kinds and other_kinds.observing(name, registers):
-        return "observer"
-    if len(kinds) == 1:
-        return kinds[0]
-    if kinds:
+    if len(kinds) > 1:
         raise PluginError(f"{name!r} is a {' and a '.join(kinds)}. Choose with --kind.")
+    if kinds or other_kinds.observing(name, registers):
+        return kinds[0] if kinds else "observer"
     known = {n for register in registers for n in register}
     raise PluginError(
         f"there is nothing called {name!r}: no {', no '.join(PROTOCOLS)}, no observer."
@@ -100,7 +87,7 @@ def kind_of(name: str, registers: Registers) -> str:
 def _router(
     subject: Subject, samples: list[Sample], unbuilt: list[Violation], *, scale: bool, lab: bool
 ) -> CheckReport:
-    served = [s for s in samples if serves(subject.registered, s.fabric)]
+    served = [s for s in samples if not why_unserved(subject.registered, s.fabric)]
     small = [s for s in served if s.small]
     built = {s.fabric.kind for s in samples if s.small}
     unbuilt += [
@@ -112,21 +99,17 @@ def _router(
         for kind in subject.registered.serves
         if kind != "*" and kind not in built
     ]
-    outcomes = []
-    if unbuilt:
-        outcomes.append(Outcome("has fabrics", "failed", "", tuple(unbuilt)))
-    outcomes.append(pure(subject, small))
-    outcomes.append(refuses_others(subject, samples))
-    reached, good = every_pair_reached(subject, small)
-    outcomes.append(reached)
-    outcomes += [_guarded(label, check, subject, good) for label, check in CHECKS.items()]
-    kinds = {s.fabric.kind for s in good}
+    outcomes = [Outcome.of("has fabrics", unbuilt, "")] if unbuilt else []
+    outcomes += [checks.pure(subject, small), checks.refuses_others(subject, samples)]
+    reached, good = checks.every_pair_reached(subject, small)
+    outcomes += [reached, *(_guarded(label, check, subject, good) for label, check in CHECKS.items())]
     if scale:
+        kinds = {s.fabric.kind for s in good}
         outcomes.append(at_1024_gpus(subject, [s for s in served if not s.small and s.fabric.kind in kinds]))
-    if lab and all(o.status != "failed" for o in outcomes):
-        outcomes.append(on_the_lab(subject, good))
-    elif lab:
+    if lab and any(o.status == "failed" for o in outcomes):
         outcomes.append(Outcome("on the lab", "skipped", "fix the rest first"))
+    elif lab:
+        outcomes.append(on_the_lab(subject, good))
     return CheckReport("router", subject.name, tuple(s.name for s in small), tuple(outcomes))
 
 
@@ -137,4 +120,4 @@ def _guarded(label: str, check: Check, subject: Subject, samples: list[Sample]) 
     try:
         return check(subject, samples)
     except RailweaveError as error:
-        return Outcome.of(label, [Violation("", str(error))], "")
+        return Outcome.of(label, [Violation.of("", error)], "")

@@ -5,10 +5,8 @@ from dataclasses import dataclass
 
 from railweave.framework.errors import RailweaveError
 from railweave.framework.experiment.plugin_calls import configured, fabric_of
-from railweave.framework.hookspecs import Collective, Router
 from railweave.framework.kit.report import Violation
 from railweave.framework.model import Fabric
-from railweave.framework.model.capabilities import why_unserved
 from railweave.framework.parameters import resolve
 from railweave.framework.registry import Registers
 
@@ -32,11 +30,6 @@ class Sample:
         return self.fabric.n_gpus <= MOST_GPUS
 
 
-def serves(router: Router | Collective, fabric: Fabric) -> bool:
-    """Whether a router or collective serves a fabric, by its kind and its capabilities."""
-    return not why_unserved(router, fabric)
-
-
 def examples(registers: Registers) -> tuple[list[Sample], list[Violation]]:
     """The examples of every registered topology, and what is wrong with those that cannot be built."""
     samples, wrong = list[Sample](), list[Violation]()
@@ -45,7 +38,7 @@ def examples(registers: Registers) -> tuple[list[Sample], list[Violation]]:
             try:
                 samples.append(built(registers, name, options))
             except RailweaveError as error:
-                wrong.append(Violation(called(name, options), str(error)))
+                wrong.append(Violation.of(called(name, options), error))
     return samples, wrong
 
 

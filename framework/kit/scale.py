@@ -2,7 +2,6 @@
 
 import time
 import tracemalloc
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from railweave.framework.errors import RailweaveError
 from railweave.framework.kit.report import Outcome, Violation
 from railweave.framework.kit.samples import Sample
 from railweave.framework.kit.subject import Subject
-from railweave.framework.model import HealthSnapshot, RouteTable
+from railweave.framework.model import Fabric, HealthSnapshot
 from railweave.framework.routing.batches import CHUNK, batches
 
 HOPS = 1 << 24
@@ -21,20 +20,13 @@ MOST_SECONDS = 120.0
 MOST_BYTES = 2 << 30
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """`seconds` for the table and the paths of all pairs; `peak_bytes` on top of what was there before."""
-
-    pairs: int
-    seconds: float
-    peak_bytes: int
-
-
-def measured(subject: Subject, sample: Sample) -> Figures:
-    """All pairs by the clock, then one part of them under tracemalloc, which slows the code it watches."""
-    fabric = sample.fabric
-    health = HealthSnapshot.healthy(fabric)
-    chunk = _chunk(subject.ask(fabric, health))
+def measured(subject: Subject, fabric: Fabric) -> tuple[int, float, int]:
+    """Pairs, seconds for the table and the paths of all of them, and bytes at the peak on top of what was
+    there before: all pairs by the clock, then one part of them under tracemalloc, which slows the code it
+    watches."""
+    health, others = HealthSnapshot.healthy(fabric), np.arange(1, fabric.n_gpus)
+    from_first = subject.ask(fabric, health).paths(np.zeros_like(others), others)
+    chunk = min(CHUNK, HOPS // int(np.diff(from_first.hop_start).max(initial=1)))
     began, pairs = time.perf_counter(), 0
     for batch in batches(subject.ask(fabric, health), chunk=chunk):
         pairs += len(batch.src)
@@ -44,17 +36,9 @@ def measured(subject: Subject, sample: Sample) -> Figures:
     tracemalloc.start()
     try:
         next(batches(subject.ask(fabric, health), chunk=chunk))
-        peak = tracemalloc.get_traced_memory()[1]
+        return pairs, seconds, tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    return Figures(pairs, seconds, peak)
-
-
-def _chunk(table: RouteTable) -> int:
-    """Pairs to ask together: by the longest of the paths from GPU 0."""
-    others = np.arange(1, table.n_gpus)
-    longest = int(np.diff(table.paths(np.zeros_like(others), others).hop_start).max(initial=1))
-    return min(CHUNK, HOPS // longest)
 
 
 def at_1024_gpus(subject: Subject, samples: list[Sample]) -> Outcome:
@@ -63,21 +47,16 @@ def at_1024_gpus(subject: Subject, samples: list[Sample]) -> Outcome:
         return Outcome("1,024 GPUs", "skipped", "no fabric of that size to ask for")
     wrong, texts = list[Violation](), list[str]()
     for sample in samples:
-        try:
-            figures = measured(subject, sample)
-        except RailweaveError as error:
-            wrong.append(Violation(sample.name, str(error)))
-            continue
-        texts.append(f"{sample.fabric.kind} {figures.seconds:.1f} s, {figures.peak_bytes / 1e6:.0f} MB")
         every = sample.fabric.n_gpus * (sample.fabric.n_gpus - 1)
-        if figures.pairs < every:
-            wrong.append(
-                Violation(
-                    sample.name, f"{figures.pairs} of {every} pairs in {figures.seconds:.0f} s: too slow"
-                )
-            )
-        if figures.peak_bytes > MOST_BYTES:
-            wrong.append(
-                Violation(sample.name, f"{figures.peak_bytes / 1e9:.1f} GB for a part of the pairs: too much")
-            )
+        try:
+            pairs, seconds, peak_bytes = measured(subject, sample.fabric)
+        except RailweaveError as error:
+            wrong.append(Violation.of(sample.name, error))
+            continue
+        texts.append(f"{sample.fabric.kind} {seconds:.1f} s, {peak_bytes / 1e6:.0f} MB")
+        if pairs < every:
+            wrong.append(Violation(sample.name, f"{pairs} of {every} pairs in {seconds:.0f} s: too slow"))
+        if peak_bytes > MOST_BYTES:
+            why = f"{peak_bytes / 1e9:.1f} GB for a part of the pairs: too much"
+            wrong.append(Violation(sample.name, why))
     return Outcome.of("1,024 GPUs", wrong, "; ".join(texts))

@@ -1,69 +1,70 @@
-"""What is wrong with a route table, as violations that name pair and path."""
+"""What is wrong with a route table, as broken rules that name pair and path."""
 
-from dataclasses import dataclass
+from collections import deque
+from contextlib import suppress
 
 import numpy as np
 
-from railweave.framework.errors import RailweaveError, RouteError
-from railweave.framework.kit.failures import shortest_paths, unusable
-from railweave.framework.kit.report import Violation
+from railweave.framework.errors import RailweaveError
+from railweave.framework.kit.report import Broken
 from railweave.framework.model import Fabric, HealthSnapshot, Path, RouteTable
-from railweave.framework.model.arrays import Int64
-from railweave.framework.routing.batches import batches, pair_chunks
+from railweave.framework.model.arrays import Bool, Int64
+from railweave.framework.routing.batches import pair_chunks
 from railweave.framework.routing.checks import check_batch, check_table
 
 MOST_ASKED = 20_000
 """Pairs tried one by one to locate the wrong one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """Pairs without a path. `wrongly`: those that the fabric connects; `violation` names the first."""
-
-    pairs: int
-    wrongly: int
-    violation: Violation | None
-
-
-def unsound(where: str, fabric: Fabric, table: RouteTable, health: HealthSnapshot) -> Violation | None:
-    """The first path that no packet could follow; pairs without a path are ignored here."""
+def check_paths(fabric: Fabric, table: RouteTable, health: HealthSnapshot) -> Int64:
+    """The pairs (M, 2) without a path. Raises Broken for the first path that no packet could follow, with the
+    first pair that shows it by itself, if one does."""
     try:
-        check_table(fabric, table, health, allow_unreachable=True)
+        return check_table(fabric, table, health, allow_unreachable=True).unreachable
     except RailweaveError as error:
-        return _located(where, fabric, table, health, error)
-    idle = ~fabric.usable
-    if idle.any():
-        for batch in batches(table):
-            hop = np.flatnonzero(idle[batch.links])
-            if hop.size:
-                path = int(batch.hop_path[hop[0]])
-                pair = int(batch.path_pair[path])
-                src, dst = int(batch.src[pair]), int(batch.dst[pair])
-                links = tuple(batch.links[batch.hop_start[path] : batch.hop_start[path + 1]].tolist())
-                name = fabric.link_name(int(batch.links[hop[0]]))
-                return Violation(
-                    where, f"link {name} is not usable: it carries nothing",
-                    pair_text(fabric, src, dst), path_text(fabric, src, links),
-                )  # fmt: skip
-    return None
+        src, dst = next(pair_chunks(fabric.n_gpus, MOST_ASKED))
+        for a, b in zip(src.tolist(), dst.tolist(), strict=True):
+            try:
+                check_batch(fabric, table.router, table.paths(np.array([a]), np.array([b])), health)
+            except RailweaveError as alone:
+                why, path = str(alone).removeprefix(f"router {table.router}: "), ""
+                with suppress(RailweaveError, IndexError):
+                    path = paths_text(fabric, a, table.path(a, b))
+                raise Broken(why, pair_text(fabric, a, b), path) from error
+        raise
 
 
-def cut_off(where: str, fabric: Fabric, health: HealthSnapshot, cut: Int64) -> Cut:
-    """Compare pairs (M, 2) that a table leaves without a path with what breadth-first search reaches."""
-    dead, wrongly = unusable(fabric, health), 0
-    first: Violation | None = None
-    for source in np.unique(cut[:, 0]).tolist():
+def connected(fabric: Fabric, health: HealthSnapshot, pairs: Int64) -> list[tuple[int, int, tuple[int, ...]]]:
+    """Those of the pairs (M, 2) that a breadth-first search connects, by source, each with its path."""
+    dead, joined = health.down | ~fabric.usable, []
+    for source in np.unique(pairs[:, 0]).tolist():
         paths = shortest_paths(fabric, dead, source)
-        for target in cut[cut[:, 0] == source, 1].tolist():
-            if target not in paths:
-                continue
-            wrongly += 1
-            if first is None:
-                first = Violation(
-                    where, "no path, though there is one:", pair_text(fabric, source, target),
-                    path_text(fabric, source, paths[target]),
-                )  # fmt: skip
-    return Cut(len(cut), wrongly, first)
+        targets = pairs[pairs[:, 0] == source, 1].tolist()
+        joined += [(source, target, paths[target]) for target in targets if target in paths]
+    return joined
+
+
+def no_path(fabric: Fabric, src: int, dst: int, links: tuple[int, ...]) -> Broken:
+    """The rule that a pair without a path breaks where these links join it."""
+    why = "no path, though there is one:"
+    return Broken(why, pair_text(fabric, src, dst), path_text(fabric, src, links))
+
+
+def shortest_paths(fabric: Fabric, dead: Bool, source: int) -> dict[int, tuple[int, ...]]:
+    """A path of fewest links to every node that the source reaches over live links, itself included.
+
+    A plain breadth-first search that shares no code with the routers it checks.
+    """
+    paths: dict[int, tuple[int, ...]] = {source: ()}
+    waiting = deque([source])
+    while waiting:
+        node = waiting.popleft()
+        for link in fabric.out_links(node).tolist():
+            end = int(fabric.link_dst[link])
+            if not dead[link] and end not in paths:
+                paths[end] = (*paths[node], link)
+                waiting.append(end)
+    return paths
 
 
 def pair_text(fabric: Fabric, src: int, dst: int) -> str:
@@ -75,37 +76,14 @@ def path_text(fabric: Fabric, src: int, links: tuple[int, ...]) -> str:
     nodes = [src]
     for link in links:
         if not 0 <= link < fabric.n_links or fabric.link_src[link] != nodes[-1]:
-            known = (fabric.link_name(i) if 0 <= i < fabric.n_links else f"link {i}" for i in links)
-            return ", ".join(known)
+            return ", ".join(fabric.link_name(i) if 0 <= i < fabric.n_links else f"link {i}" for i in links)
         nodes.append(int(fabric.link_dst[link]))
-    return " -> ".join(fabric.node_name(node) for node in nodes)
+    return " -> ".join(map(fabric.node_name, nodes))
 
 
 def paths_text(fabric: Fabric, src: int, paths: tuple[Path, ...]) -> str:
     """Several paths of a pair with their weights."""
-    if not paths:
-        return "none"
-    if len(paths) == 1:
-        return path_text(fabric, src, paths[0].links)
-    return "; ".join(f"{path.weight:g} over {path_text(fabric, src, path.links)}" for path in paths)
-
-
-def _located(
-    where: str, fabric: Fabric, table: RouteTable, health: HealthSnapshot, error: RailweaveError
-) -> Violation:
-    """The violation for `error`, with the first pair that shows it by itself, if one does."""
-    src, dst = next(pair_chunks(fabric.n_gpus, MOST_ASKED))
-    for a, b in zip(src.tolist(), dst.tolist(), strict=True):
-        try:
-            batch = table.paths(np.array([a]), np.array([b]))
-            check_batch(fabric, table.router, batch, health)
-        except RouteError as alone:
-            try:
-                path = paths_text(fabric, a, table.path(a, b))
-            except (RailweaveError, IndexError):
-                path = ""
-            why = str(alone).removeprefix(f"router {table.router}: ")
-            return Violation(where, why, pair_text(fabric, a, b), path)
-        except RailweaveError as alone:
-            return Violation(where, str(alone), pair_text(fabric, a, b))
-    return Violation(where, str(error))
+    texts = [path_text(fabric, src, path.links) for path in paths]
+    if len(paths) > 1:
+        texts = [f"{path.weight:g} over {text}" for path, text in zip(paths, texts, strict=True)]
+    return "; ".join(texts) or "none"

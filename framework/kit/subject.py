@@ -1,7 +1,5 @@
 """The plugin under check, and what a router is held to."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +8,6 @@ from railweave.framework.errors import PluginError, blaming
 from railweave.framework.experiment.plugin_calls import configured
 from railweave.framework.model import Fabric, HealthSnapshot, RouteTable
 from railweave.framework.parameters import resolve
-from railweave.framework.registry import Registers
 from railweave.framework.routing.router_calls import ask
 
 REROUTES = "reroutes"
@@ -33,15 +30,9 @@ class Subject:
     registered: Any
     options: Mapping[str, object]
 
-    @classmethod
-    def of(cls, kind: str, name: str, registers: Registers, options: Mapping[str, object]) -> Subject:
-        """Raises PluginError for a name that is not there, ExperimentError for options it does not take."""
-        registered = registers[kind][name]
-        resolve(f"{kind} {name}", registered.parameters, options)
-        return cls(kind, name, registered, options)
-
     def made(self) -> Any:
-        """The object with its options. Raises PluginError if configuring fails."""
+        """The object with its options. Raises PluginError if configuring fails, ExperimentError for options
+        it does not take."""
         values = resolve(f"{self.kind} {self.name}", self.registered.parameters, self.options)
         return configured(self.kind, self.name, self.registered, values)
 

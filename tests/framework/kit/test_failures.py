@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railweave.framework.kit.failures import failures, scored, shortest_paths, unusable
-from railweave.framework.kit.soundness import cut_off
+from railweave.framework.kit.failures import failures, scored
+from railweave.framework.kit.soundness import connected, no_path, shortest_paths
 from railweave.framework.model import HealthSnapshot
 from railweave.topologies.rail_only import RailOnly
 from railweave.topologies.ring import Ring
@@ -38,15 +38,15 @@ def test_every_link_cable_and_switch_fails_once() -> None:
     """2 x 2: 16 links in 8 cables, 2 domains and 2 rails, 4 NIC switches."""
     found = list(failures(FABRICS[0]))
     assert len(found) == 16 + 8 + 4 + 4
-    down = [int(failure.health.down.sum()) for failure in found]
+    down = [int(health.down.sum()) for _, health in found]
     assert down == [1] * 16 + [2] * 8 + [4] * 4 + [4] * 4
-    assert found[0].name == "link g0.0->d0 down" and found[-1].name == "NIC switch of g1.1 down"
-    assert all((f.health.link_score[f.health.down] == 0).all() for f in found)
+    assert found[0][0] == "link g0.0->d0 down" and found[-1][0] == "NIC switch of g1.1 down"
+    assert all((health.link_score[health.down] == 0).all() for _, health in found)
 
 
 def test_large_fabrics_have_some_of_each_sort() -> None:
     found = list(failures(Torus().build({"shape": "8x8x8"})))
-    assert 12 <= len(found) <= 24 and len({failure.name for failure in found}) == len(found)
+    assert 12 <= len(found) <= 24 and len({name for name, _ in found}) == len(found)
 
 
 def test_scores_repeat_by_seed_and_agree_within_a_switch() -> None:
@@ -60,10 +60,10 @@ def test_scores_repeat_by_seed_and_agree_within_a_switch() -> None:
 def test_what_carries_nothing_reaches_nobody() -> None:
     """A ring of 5 in one direction with its link 0 -> 1 down: 1 reaches all, 0 none but itself."""
     fabric = FABRICS[2]
-    up = HealthSnapshot.healthy(fabric)
-    assert unusable(fabric, up).sum() == 5
-    broken = next(iter(failures(fabric)))
-    assert broken.name == "link g0->g1 down"
-    cut = cut_off("ring", fabric, broken.health, np.array([[0, 2], [1, 0], [1, 4], [2, 1]]))
-    assert (cut.pairs, cut.wrongly) == (4, 2)
-    assert cut.violation is not None and cut.violation.path == "g1 -> g2 -> g3 -> g4 -> g0"
+    pairs = np.array([[0, 2], [1, 0], [1, 4], [2, 1]])
+    assert fabric.usable.sum() == 5 and len(connected(fabric, HealthSnapshot.healthy(fabric), pairs)) == 4
+    name, health = next(failures(fabric))
+    assert name == "link g0->g1 down"
+    joined = connected(fabric, health, pairs)
+    assert [pair[:2] for pair in joined] == [(1, 0), (1, 4)]
+    assert no_path(fabric, *joined[0]).args[1:] == ("g1 -> g0", "g1 -> g2 -> g3 -> g4 -> g0")

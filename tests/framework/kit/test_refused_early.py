@@ -76,10 +76,10 @@ def test_a_run_with_it_never_starts(name: str, call: Callable[..., Result], tmp_
 def test_a_path_through_a_dead_link_ends_the_run_with_the_link_named() -> None:
     """It cannot be seen before something is down; then it is not sent to the switches."""
     control = RouteControl(FABRIC, broken.BlindToDeath(), HealthOptions(), "bad")
-    broken_link = next(iter(failures(FABRIC)))
-    assert broken_link.name == "link g0.0->d0 down"
+    name, health = next(failures(FABRIC))
+    assert name == "link g0.0->d0 down"
     with pytest.raises(RouteError, match=r"at link g0\.0->d0: the link is down"):
-        control.react(broken_link.health, 5.0)
+        control.react(health, 5.0)
 
 
 def test_one_that_fails_later_is_named() -> None:
@@ -94,7 +94,7 @@ def test_one_that_fails_later_is_named() -> None:
         RouteError,
         match=r"router tired: routes\(\) .* fails with RuntimeError: no more \(.*test_refused_early.py:\d+\)",
     ):
-        control.react(next(iter(failures(FABRIC))).health, 5.0)
+        control.react(next(failures(FABRIC))[1], 5.0)
 
 
 def test_answers_of_the_wrong_kind_are_named() -> None:

@@ -84,7 +84,7 @@ def test_without_examples_a_large_default_is_left_out_and_said() -> None:
 def test_the_command_of_the_real_run_is_one_that_can_be_planned(kind: str) -> None:
     """Read by the command's own parser, up to the lab."""
     installed = load_plugins()
-    subject = Subject.of("router", "ecmp", installed, {"seed": 3})
+    subject = Subject("router", "ecmp", installed["router"]["ecmp"], {"seed": 3})
     sample = built(installed, kind, installed["topology"][kind].examples[0])
     words = command(subject, sample, Path("never"))
     assert words[3] == "run"
