@@ -1,11 +1,8 @@
 """Messages between the processes of a run: msgpack over an inherited socket pair."""
 
-from __future__ import annotations
-
-import contextlib
 import socket
 from dataclasses import fields
-from typing import Any
+from typing import Any, Self
 
 import msgpack
 import numpy as np
@@ -57,7 +54,7 @@ def _decode(code: int, data: bytes) -> Any:
     if code == _NOUN:  # every sequence in a noun is a tuple
         name, values = msgpack.unpackb(data, ext_hook=_decode, strict_map_key=False, use_list=False)
         noun = _NOUNS[name]
-        return noun(**{field.name: value for field, value in zip(fields(noun), values, strict=True)})
+        return noun(**dict(zip((field.name for field in fields(noun)), values, strict=True)))
     if code != _ARRAY:
         return msgpack.ExtType(code, data)
     unpacker = msgpack.Unpacker()
@@ -78,17 +75,9 @@ class Channel:
         self._sock = sock
         # 0: as large as msgpack allows; findings of long runs take hundreds of megabytes
         self._unpacker = msgpack.Unpacker(ext_hook=_decode, strict_map_key=False, max_buffer_size=0)
-        self._closed = False
 
     @classmethod
-    def pair(cls) -> tuple[Channel, socket.socket]:
-        """Our end, and the socket for the child (inheritable; close it here once the child runs)."""
-        ours, theirs = socket.socketpair()
-        theirs.set_inheritable(True)
-        return cls(ours), theirs
-
-    @classmethod
-    def from_fd(cls, fd: int) -> Channel:
+    def from_fd(cls, fd: int) -> Self:
         return cls(socket.socket(fileno=fd))
 
     def fileno(self) -> int:
@@ -106,32 +95,29 @@ class Channel:
         while True:
             for message in self._unpacker:
                 return message
-            self._read(0)
+            self._read()
 
     def poll(self) -> list[Any]:
         """Every message that has arrived. Raises ChannelClosedError once all before the end were given
         out."""
-        with contextlib.suppress(BlockingIOError):
-            while not self._closed:
+        try:
+            while True:
                 self._read(socket.MSG_DONTWAIT)
-        messages = list(self._unpacker)
-        if self._closed and not messages:
-            raise ChannelClosedError("the other end of the channel is gone")
-        return messages
+        except BlockingIOError:
+            return list(self._unpacker)
+        except ChannelClosedError:
+            if messages := list(self._unpacker):
+                return messages
+            raise
 
     def close(self) -> None:
         self._sock.close()
 
-    def _read(self, flags: int) -> None:
-        if self._closed:
-            raise ChannelClosedError("the other end of the channel is gone")
+    def _read(self, flags: int = 0) -> None:
         try:
             data = self._sock.recv(1 << 20, flags)
         except ConnectionResetError:
             data = b""
-        if data:
-            self._unpacker.feed(data)
-            return
-        self._closed = True
-        if flags == 0:
+        if not data:
             raise ChannelClosedError("the other end of the channel is gone")
+        self._unpacker.feed(data)

@@ -57,8 +57,7 @@ class ChildProcess:
         # the log stays open while the process lives: its end is part of the error that reports a death
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         log = os.open(around.log_path, flags, 0o666) if around.log_path else os.memfd_create("log")
-        self._log: int | None = log
-        self._log_begin = os.fstat(log).st_size
+        self._log, self._log_begin = os.fdopen(log, "rb"), os.fstat(log).st_size
         output = None if around.terminal else log
         ours, theirs = socket.socketpair()
         with theirs:
@@ -98,24 +97,19 @@ class ChildProcess:
         self.channel.close()
         if by is not None:
             self._process.send_signal(by)
-        status = self._ended(within_s)
-        if self._log is not None:
-            os.close(self._log)
-            self._log = None
-        return status
+        self._log.close()
+        return self._ended(within_s)
 
     def obituary(self, within_s: float = STOP_S) -> str:
         """How the process ended, and the last lines it logged: between the closing of its channel and `stop`.
         A process that does not end within `within_s` is killed."""
         status = self._ended(within_s)
         how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
-        how = f"{self._name} {how}"
-        lines = self._log_tail().splitlines()[-LOG_TAIL_LINES:]
-        return (
-            "\n".join([f"{how}; the last lines of its log:", *lines])
-            if lines
-            else f"{how} and logged nothing"
-        )
+        begin = max(self._log_begin, os.fstat(self._log.fileno()).st_size - LOG_TAIL_BYTES)
+        log = os.pread(self._log.fileno(), LOG_TAIL_BYTES, begin).decode(errors="replace")
+        if not (lines := log.splitlines()[-LOG_TAIL_LINES:]):
+            return f"{self._name} {how} and logged nothing"
+        return "\n".join([f"{self._name} {how}; the last lines of its log:", *lines])
 
     def _ended(self, within_s: float) -> int:
         try:
@@ -123,9 +117,3 @@ class ChildProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             return self._process.wait()
-
-    def _log_tail(self) -> str:
-        if self._log is None:
-            return ""
-        begin = max(self._log_begin, os.fstat(self._log).st_size - LOG_TAIL_BYTES)
-        return os.pread(self._log, LOG_TAIL_BYTES, begin).decode(errors="replace")

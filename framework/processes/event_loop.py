@@ -12,30 +12,20 @@ class Watch:
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
-        self._pidfds: dict[int, int] = {}
 
     def readable(self, source: Any, call: Callable[[], None]) -> None:
         self._selector.register(source, selectors.EVENT_READ, call)
 
-    def forget(self, source: Any) -> None:
-        self._selector.unregister(source)
-
     def ending(self, pid: int, call: Callable[[], None]) -> None:
         """Call once when process `pid` ends."""
         pidfd = os.pidfd_open(pid)
-        self._pidfds[pid] = pidfd
 
         def ended() -> None:
-            self.forget_process(pid)
-            call()
-
-        self._selector.register(pidfd, selectors.EVENT_READ, ended)
-
-    def forget_process(self, pid: int) -> None:
-        pidfd = self._pidfds.pop(pid, None)
-        if pidfd is not None:
             self._selector.unregister(pidfd)
             os.close(pidfd)
+            call()
+
+        self.readable(pidfd, ended)
 
     def wait(self, timeout_s: float | None) -> None:
         """Wait for the first event, or until `timeout_s` is over, and call back."""

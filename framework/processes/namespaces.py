@@ -1,13 +1,12 @@
 """Network namespaces, entered and left by the calling thread; mounts. Python 3.11 has no os.setns, 3.12
 has."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 from railweave.framework.errors import LabError
 
@@ -21,8 +20,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def _check(result: int, call: str) -> None:
     if result != 0:
-        number = ctypes.get_errno()
-        raise LabError(f"{call}: {os.strerror(number)}.")
+        raise LabError(f"{call}: {os.strerror(ctypes.get_errno())}.")
 
 
 def mount(source: str, target: str, kind: str, flags: int = 0, data: str = "") -> None:
@@ -42,50 +40,51 @@ def _setns(fd: int) -> None:
     _check(_libc.setns(fd, CLONE_NEWNET), "setns")
 
 
+@contextmanager
+def _returning() -> Iterator[None]:
+    """Whatever network namespace the block enters, this thread comes back afterwards."""
+    home = NetNamespace.current()
+    try:
+        yield
+    finally:
+        _setns(home.fd)
+        os.close(home.fd)
+
+
 class NetNamespace:
     """A network namespace, bound to /run/netns/NAME where `ip -n NAME` and other processes of the lab find
     it."""
 
     def __init__(self, name: str, fd: int) -> None:
-        self.name = name
-        self.fd = fd
+        self.name, self.fd = name, fd
 
     @property
     def path(self) -> str:
         return str(NETNS_DIR / self.name)
 
     @classmethod
-    def current(cls) -> NetNamespace:
+    def current(cls) -> Self:
         """The namespace of this process."""
         return cls("", os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC))
 
     @classmethod
-    def create(cls, name: str) -> NetNamespace:
+    def create(cls, name: str) -> Self:
         """A new one, with IPv6 off for every interface to come (a veth end must stay silent)."""
         NETNS_DIR.mkdir(parents=True, exist_ok=True)
-        home = cls.current()
-        try:
+        with _returning():
             _check(_libc.unshare(CLONE_NEWNET), "unshare(CLONE_NEWNET)")
             target = NETNS_DIR / name
             target.touch()
             mount("/proc/thread-self/ns/net", str(target), "", MS_BIND)
             silence_ipv6()
-            fd = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
-        finally:
-            _setns(home.fd)
-            os.close(home.fd)
-        return cls(name, fd)
+            return cls(name, os.open(target, os.O_RDONLY | os.O_CLOEXEC))
 
     @contextmanager
     def entered(self) -> Iterator[None]:
         """Run the block, and the processes it starts, inside; this thread comes back afterwards."""
-        home = self.current()
-        _setns(self.fd)
-        try:
+        with _returning():
+            _setns(self.fd)
             yield
-        finally:
-            _setns(home.fd)
-            os.close(home.fd)
 
 
 @contextmanager
@@ -98,11 +97,8 @@ def inside(path: str) -> Iterator[None]:
         raise LabError(
             f"network namespace {path} cannot be opened: {error.strerror}. Is the lab up?"
         ) from error
-    try:
-        with NetNamespace("", fd).entered():
-            yield
-    finally:
-        os.close(fd)
+    with os.fdopen(fd, "rb", buffering=0), NetNamespace("", fd).entered():
+        yield
 
 
 def silence_ipv6() -> None:

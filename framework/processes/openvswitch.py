@@ -26,19 +26,15 @@ class OpenVSwitch:
     """
 
     def __init__(self, run_dir: Path, namespace: NetNamespace | None = None) -> None:
-        self.run_dir = run_dir
-        self.namespace = namespace
+        self.run_dir, self.namespace = run_dir, namespace
         self.pids: dict[str, int] = {}
+        self._remote = f"unix:{run_dir}/db.sock"
 
     @property
     def environment(self) -> dict[str, str]:
         """What makes every ovs-* program speak to this Open vSwitch."""
         names = ("OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR")
         return {**os.environ, **dict.fromkeys(names, str(self.run_dir))}
-
-    @property
-    def _remote(self) -> str:
-        return f"unix:{self.run_dir}/db.sock"
 
     def start(self) -> None:
         """Both daemons; they serve when this returns."""
@@ -62,10 +58,9 @@ class OpenVSwitch:
     def _start(self, name: str, arguments: Sequence[str]) -> None:
         """Start a daemon; with --detach its starter returns when it serves."""
         pidfile = self.run_dir / f"{name}.pid"
-        options = ["--detach", "--no-chdir", "-vconsole:off", "-vsyslog:off", f"--pidfile={pidfile}"]
-        options.append(f"--log-file={self.run_dir}/{name}.log")
-        inside = self.namespace.entered() if self.namespace else contextlib.nullcontext()
-        with inside:
+        options = ["--detach", "--no-chdir", "-vconsole:off", "-vsyslog:off", f"--pidfile={pidfile}",
+                   f"--log-file={self.run_dir}/{name}.log"]  # fmt: skip
+        with self.namespace.entered() if self.namespace else contextlib.nullcontext():
             run([tool(name), *options, *arguments], environment=self.environment)
         self.pids[name] = int(pidfile.read_text())
 

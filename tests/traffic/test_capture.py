@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import socket
 import subprocess
 import sys
 import threading
@@ -24,8 +25,7 @@ from railweave.traffic.packets import Opcode
 
 def test_an_order_to_stop_that_arrives_with_the_links_is_obeyed() -> None:
     """Both messages are in the socket before the capture reads the first one."""
-    ours, theirs = Channel.pair()
-    end = Channel(theirs)
+    ours, end = map(Channel, socket.socketpair())
     ours.send({"links": []})
     ours.send({"stop": True})
     file = io.BytesIO()

@@ -3,6 +3,7 @@ packet."""
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -172,8 +173,7 @@ def test_the_transport_refuses_it_before_a_packet_is_sent(mistake: str | None) -
     """The service's own answer to the order to begin, over the executor of a fabric in memory."""
     collective, says = (Mine(), "") if mistake is None else REFUSED[mistake]
     fabric = MemoryFabric(4, mtu=4096)
-    ours, theirs = Channel.pair()
-    channel = Channel(theirs)
+    ours, channel = map(Channel, socket.socketpair())
     service = Service(channel, fabric.executor, {})
     service._registers = Registers([("stranger", Offering(collective))])
     ours.send(
