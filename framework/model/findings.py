@@ -5,7 +5,7 @@ which job of the experiment something belongs to.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -51,9 +51,9 @@ class RuleAgreement:
     agrees: bool
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class HealthSamples(ArrayNoun):
-    """n samples of every link: what was measured, and the scores in force after it.
+    """n samples of every link: what was measured, and the scores in force after it; the arrays of health.npz.
 
     `t_s` (n,); `queue_bytes`, `service_bps` (NaN without evidence) and `link_score` (n, n_links);
     `element_score` (n, n_nodes).
@@ -64,10 +64,6 @@ class HealthSamples(ArrayNoun):
     service_bps: Float32
     link_score: Float32
     element_score: Float32
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """By name, as in health.npz."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -1,7 +1,5 @@
 """The run directory: written in whole files or none, even when the disk is full; and read back."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -12,7 +10,7 @@ from functools import cached_property
 from io import BytesIO, FileIO
 from itertools import count
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +30,7 @@ class RunDirectory:
         self.path = path
 
     @classmethod
-    def create(cls, out: Path | None, label: str) -> RunDirectory:
+    def create(cls, out: Path | None, label: str) -> Self:
         """Make the directory: `out`, which must be empty or absent, or runs/<date>-<time>-<label>.
 
         Raises InputError when it holds something, is a file or cannot be made.
@@ -44,14 +42,10 @@ class RunDirectory:
             if any(out.iterdir()):
                 raise InputError(f"{out} is not empty. Give a new directory as --out, or empty it.")
             return cls(out)
-        except (FileExistsError, NotADirectoryError):
-            raise InputError(
-                f"{out or DEFAULT_PARENT} is in the way: not a directory. Choose another --out."
-            ) from None
         except OSError as error:
-            raise InputError(
-                f"{out or DEFAULT_PARENT} cannot be made: {error.strerror}. Choose another --out."
-            ) from None
+            blocked = isinstance(error, FileExistsError | NotADirectoryError)
+            why = "is in the way: not a directory" if blocked else f"cannot be made: {error.strerror}"
+            raise InputError(f"{out or DEFAULT_PARENT} {why}. Choose another --out.") from None
 
     def discard(self) -> None:
         """Take back what was written, for a run that was refused before it began."""
@@ -102,7 +96,7 @@ class Run:
     result: RunResult
 
     @classmethod
-    def read(cls, path: Path) -> Run:
+    def read(cls, path: Path) -> Self:
         """The run in directory `path`. Raises InputError as `read_result` does."""
         return cls(path, read_result(path))
 
@@ -204,8 +198,4 @@ def _fresh(name: str) -> Path:
 
 
 def _plain(value: object) -> object:
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
-    return str(value)
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)

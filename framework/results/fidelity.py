@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median_high
 from typing import Literal
 
 Verdict = Literal["pass", "degraded", "invalid"]
@@ -46,9 +47,9 @@ def judge(evidence: Evidence) -> Fidelity:
     invalid, degraded = [], []
     if evidence.wrong:
         invalid.append(f"{evidence.wrong} elements are wrong")
-    if evidence.ratios_to_bound and max(evidence.ratios_to_bound) > EARLY:
+    if (best := max(evidence.ratios_to_bound, default=0.0)) > EARLY:
         invalid.append(
-            f"an iteration took {1 / max(evidence.ratios_to_bound):.3f} of the physical limit's time: "
+            f"an iteration took {1 / best:.3f} of the physical limit's time: "
             "links ran faster than their rates"
         )
     if evidence.switch_share > BUSY_SWITCHES:
@@ -66,10 +67,8 @@ def judge(evidence: Evidence) -> Fidelity:
         degraded.append(f"{evidence.drops} packets were dropped because a link's queue was full")
     if evidence.retransmitted > RETRANSMITTED:
         degraded.append(f"{evidence.retransmitted:.1%} of the packets were sent again")
-    if evidence.healthy_ratios_to_model:
-        median = sorted(evidence.healthy_ratios_to_model)[len(evidence.healthy_ratios_to_model) // 2]
-        if median > SLOWER_THAN_MODEL:
-            degraded.append(f"healthy iterations took {median:.2f} times the algorithm's closed form")
+    if (median := median_high(evidence.healthy_ratios_to_model or [0.0])) > SLOWER_THAN_MODEL:
+        degraded.append(f"healthy iterations took {median:.2f} times the algorithm's closed form")
     if 0 < FULL_BUFFER * evidence.send_buffer_bytes < evidence.send_buffer_used_bytes:
         used, size = evidence.send_buffer_used_bytes >> 10, evidence.send_buffer_bytes >> 10
         degraded.append(

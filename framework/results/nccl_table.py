@@ -103,11 +103,8 @@ def _errors(result: RunResult) -> list[str]:
 
 def fitted(value: float, width: int) -> str:
     """The number right-aligned with as many decimals, two at most, as its column holds."""
-    for decimals in (2, 1, 0):
-        text = f"{value:{width}.{decimals}f}"
-        if len(text) <= width:
-            return text
-    return f"{value:{width}.{1 if width >= 7 else 0}e}"
+    texts = (f"{value:{width}.{decimals}f}" for decimals in (2, 1, 0))
+    return next((t for t in texts if len(t) <= width), f"{value:{width}.{1 if width >= 7 else 0}e}")
 
 
 def _header(names: tuple[str, ...], figures: tuple[str, ...], more: tuple[str, ...]) -> str:

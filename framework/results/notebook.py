@@ -1,9 +1,6 @@
 """How a notebook shows a result: the verdict, a bar per iteration, the faults between them, a row per
 size."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -14,7 +11,7 @@ WIDTH, HEIGHT = 480, 96
 SHOWN_BARS = 120
 
 
-def result_html(result: RunResult) -> str:
+def result_html(result: "RunResult") -> str:
     """A self-contained fragment of HTML; names are escaped."""
     fabric, fidelity = result.fabric, result.fidelity
     rows = "".join(
@@ -42,7 +39,7 @@ def result_html(result: RunResult) -> str:
     )
 
 
-def _bars(result: RunResult) -> str:
+def _bars(result: "RunResult") -> str:
     """Iteration times as bars; a red line where a fault was injected."""
     iterations = [row for row in result.rows if row.iteration is not None][:SHOWN_BARS]
     if not iterations:
@@ -56,12 +53,7 @@ def _bars(result: RunResult) -> str:
         shapes.append(f'<rect {place} fill="#4c78a8"><title>{title}</title></rect>')
     for fault in result.faults:
         if fault.t_s is not None:
-            x = step * _position([row.t_s for row in iterations], fault.t_s)
+            x = step * sum(row.t_s < fault.t_s for row in iterations)  # as many had begun
             line = f'<line x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{HEIGHT}" stroke="#c0392b" stroke-width="2">'
             shapes.append(f"{line}<title>{escape(fault.text)}</title></line>")
     return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}">{"".join(shapes)}</svg>'
-
-
-def _position(begins_s: Sequence[float], t_s: float) -> int:
-    """How many iterations had begun by `t_s`."""
-    return sum(begin < t_s for begin in begins_s)

@@ -4,15 +4,14 @@ Times that end in `_us` or `_s` are emulated unless their name says declared; GB
 each. `job`: which job of the experiment a figure belongs to; 0 is the only one today.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from railweave.framework.errors import RunFailedError
-from railweave.framework.model import Fabric
 from railweave.framework.model.findings import HealthPoint
 from railweave.framework.results.detection import Accuracy
 from railweave.framework.results.fidelity import Fidelity
@@ -36,10 +35,6 @@ class FabricFigures:
     switches: int
     links: int
     rate_scale: float
-
-    @classmethod
-    def of(cls, fabric: Fabric, rate_scale: float) -> FabricFigures:
-        return cls(fabric.kind, fabric.n_gpus, fabric.n_nodes - fabric.n_gpus, fabric.n_links, rate_scale)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,14 +210,12 @@ class RunResult:
 
     def document(self) -> dict[str, object]:
         """The JSON result; schema name and version first."""
-        return {
-            "schema": dict(SCHEMA),
-            **_adapter().dump_python(self, mode="json", fallback=_number, warnings=False),
-        }
+        values = _adapter().dump_python(self, mode="json", fallback=np.generic.item, warnings=False)
+        return {"schema": dict(SCHEMA), **values}
 
 
 @cache
-def _adapter() -> TypeAdapter[RunResult]:
+def _adapter() -> "TypeAdapter[RunResult]":
     from pydantic import TypeAdapter  # only documents need it
 
     return TypeAdapter(RunResult)
@@ -256,10 +249,5 @@ def json_schema() -> dict[str, object]:
     """JSON schema (draft 2020-12) of results as they are written."""
     schema = _adapter().json_schema(mode="serialization")
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "railweave result"}
-    schema["properties"] = {"schema": {"const": SCHEMA}, **schema["properties"]}
-    return {**schema, **head, "required": list(schema["properties"])}
-
-
-def _number(value: Any) -> object:
-    """numpy's numbers as Python's."""
-    return value.item()
+    properties = {"schema": {"const": SCHEMA}, **schema["properties"]}
+    return {**schema, **head, "properties": properties, "required": list(properties)}

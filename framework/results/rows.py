@@ -53,9 +53,8 @@ def iteration_rows(
         raise RunFailedError("no iteration ended, so there is no result. See the lab's log.")
     sizes = sorted({timed.schedule.size_bytes for timed in iterations})
     means = [_mean([timed for timed in iterations if timed.schedule.size_bytes == size]) for size in sizes]
-    rows = [_row(timed, rate_scale, busbw_factor, root) for timed in iterations]
-    summaries = [replace(_row(timed, rate_scale, busbw_factor, root), iteration=None) for timed in means]
-    return (*rows, *summaries)
+    rows = [_row(timed, rate_scale, busbw_factor, root) for timed in (*iterations, *means)]
+    return (*rows[: -len(sizes)], *(replace(row, iteration=None) for row in rows[-len(sizes) :]))
 
 
 def _row(timed: TimedIteration, rate_scale: float, busbw_factor: float | None, root: int) -> Row:
@@ -110,14 +109,11 @@ def _mean(iterations: Sequence[TimedIteration]) -> TimedIteration:
         compared=sum(i.compared for i in results),
     )
     bounds = [timed.bound_s for timed in iterations if timed.bound_s is not None]
-    return TimedIteration(
-        mean,
-        iterations[0].schedule,
-        iterations[0].start_s,
-        fmean(bounds) if len(bounds) == len(iterations) else None,
-        iterations[0].model_s,
-        fmean(timed.link_bytes for timed in iterations),
-        iterations[0].job,
+    return replace(
+        iterations[0],
+        result=mean,
+        bound_s=fmean(bounds) if len(bounds) == len(iterations) else None,
+        link_bytes=fmean(timed.link_bytes for timed in iterations),
     )
 
 
@@ -133,15 +129,16 @@ def iteration_groups(
     broken = min(breaks, default=float("inf"))
     answers = [r.t_s for r in reroutes] + [f.t_s for f in faults if f.t_s is not None and f.verb in REPAIRS]
     answered = min((t for t in answers if t >= broken), default=float("inf"))
-    parts: dict[str, list[Row]] = {"before": [], "during": [], "after": []}
-    for row in rows:
-        if row.iteration is None:
-            continue
+
+    def part(row: Row) -> str:
         if row.t_s + row.time_us * 1e-6 <= broken:
-            parts["before"].append(row)
-        else:
-            parts["after" if row.t_s >= answered else "during"].append(row)
-    before, during, after = (_group(members) for members in parts.values())
+            return "before"
+        return "after" if row.t_s >= answered else "during"
+
+    before, during, after = (
+        _group([row for row in rows if row.iteration is not None and part(row) == name])
+        for name in ("before", "during", "after")
+    )
     slow, fast = during.median_us, after.median_us
     return Groups(before, during, after, slow / fast if slow and fast else None)
 

@@ -6,14 +6,15 @@ that the router chooses over them.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
 from railweave.framework.analysis.assumed_health import assumed_health
 from railweave.framework.errors import FaultError
-from railweave.framework.experiment.faults import VERBS, ResolvedFault, parse, resolve, steps
+from railweave.framework.experiment.faults import VERBS, Fault, ResolvedFault, parse, resolve, steps
 from railweave.framework.hookspecs import Router
-from railweave.framework.model import Fabric, HealthSnapshot, Schedule
+from railweave.framework.model import Fabric, Schedule
 from railweave.framework.routing.checks import unreachable_pairs
 
 COMPLETES, FAILS = "completes", "fails"
@@ -50,10 +51,10 @@ def scenarios(
     drawn = []
     for number in range(runs):
         draw = np.random.default_rng((seed, number))
-        faults = tuple(_fault(fabric, draw, iterations) for _ in range(draw.integers(1, MOST_FAULTS + 1)))
-        faults = tuple(sorted(faults, key=_when))
+        faults = [_fault(fabric, draw, iterations) for _ in range(draw.integers(1, MOST_FAULTS + 1))]
+        faults.sort(key=lambda text: _when(parse(text)))
         cut = cut_for_good(fabric, router, schedule, faults)
-        drawn.append(Scenario(number, faults, FAILS if cut else COMPLETES, cut))
+        drawn.append(Scenario(number, tuple(faults), FAILS if cut else COMPLETES, cut))
     return drawn
 
 
@@ -62,18 +63,17 @@ def cut_for_good(
 ) -> tuple[str, ...]:
     """The GPUs of pairs of the schedule that lose their last path and get none back before the next
     iteration; empty if there are none. Faults of later iterations never fire then."""
+    used = set(zip(schedule.src.tolist(), schedule.dst.tolist(), strict=True))
+    used |= {(b, a) for a, b in used}  # acknowledgements
+    resolved = [resolve(step, fabric) for text in faults for step in steps(parse(text))]
+    of_links = [fault for fault in resolved if not VERBS[fault.verb].processes]
     injected: list[ResolvedFault] = []
-    by_iteration: dict[int, list[ResolvedFault]] = {}
-    for text in faults:
-        for step in steps(parse(text)):
-            fault = resolve(step, fabric)
-            if not VERBS[fault.verb].processes:
-                by_iteration.setdefault(step.at_iteration or 0, []).append(fault)
-    for _, due in sorted(by_iteration.items()):
-        injected += sorted(due, key=lambda fault: fault.fault.after_s)
-        cut = _cut(fabric, router, schedule, injected)
-        if cut:
-            return cut
+    for _, due in groupby(sorted(of_links, key=lambda f: _when(f.fault)), lambda f: _when(f.fault)[0]):
+        injected += due
+        table = router.routes(fabric, assumed_health(fabric, faults=injected))
+        lost = {(int(a), int(b)) for a, b in unreachable_pairs(table)} & used
+        if lost:
+            return tuple(fabric.node_name(gpu) for gpu in sorted({gpu for pair in lost for gpu in pair}))
     return ()
 
 
@@ -94,18 +94,7 @@ def judge(scenario: Scenario, ending: Ending) -> str | None:
     return None
 
 
-def _cut(
-    fabric: Fabric, router: Router, schedule: Schedule, injected: Sequence[ResolvedFault]
-) -> tuple[str, ...]:
-    health: HealthSnapshot = assumed_health(fabric, faults=injected)
-    lost = {(int(a), int(b)) for a, b in unreachable_pairs(router.routes(fabric, health))}
-    used = set(zip(schedule.src.tolist(), schedule.dst.tolist(), strict=True))
-    used |= {(b, a) for a, b in used}  # acknowledgements
-    return tuple(fabric.node_name(gpu) for gpu in sorted({gpu for pair in lost & used for gpu in pair}))
-
-
-def _when(text: str) -> tuple[int, float]:
-    fault = parse(text)
+def _when(fault: Fault) -> tuple[int, float]:
     return fault.at_iteration or 0, fault.after_s
 
 

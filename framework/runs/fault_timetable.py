@@ -1,20 +1,44 @@
-"""When the faults of a run are due, and what is noted when they are injected."""
+"""The faults of a run: when they are due, and what they have done so far."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from railweave.framework.experiment.faults import ResolvedFault, released
-from railweave.framework.runs.ground_truth import GroundTruth
+from railweave.framework.analysis.assumed_health import assumed_health
+from railweave.framework.experiment.faults import VERBS, ResolvedFault, released
+from railweave.framework.health.options import HealthOptions
+from railweave.framework.model import Fabric, HealthSnapshot
 from railweave.framework.runs.parts import Clock, FaultPlace
 from railweave.framework.runs.recorder import Recorder
+
+
+class GroundTruth:
+    """What measured scores are compared with, and what an oracle knows.
+
+    `snapshot`: the scores as they should be; a new object after every fault that is done to links.
+    """
+
+    def __init__(self, fabric: Fabric, options: HealthOptions) -> None:
+        self._fabric, self._options = fabric, options
+        self._faults: list[ResolvedFault] = []
+        self.snapshot = HealthSnapshot.healthy(fabric, margin=options.margin)
+
+    def inject(self, fault: ResolvedFault, now_s: float) -> bool:
+        """Take a fault that was just injected into account; whether it was done to links."""
+        if VERBS[fault.verb].processes:
+            return False
+        self._faults.append(fault)
+        scores = assumed_health(self._fabric, faults=self._faults, how=self._options.aggregate)
+        self.snapshot = replace(scores, version=len(self._faults), t_s=now_s, margin=self._options.margin)
+        return True
 
 
 class FaultTimetable:
     """Injects the faults of a plan when they are due.
 
-    `last_s`: when the last one was injected. `best_rates_bps`: (n_links,), the highest rate of each link
-    since the iteration began, which is what its physical limit is computed from.
+    `best_rates_bps`: (n_links,), the highest rate of each link since the iteration began, which is what its
+    physical limit is computed from.
     """
 
     def __init__(
@@ -27,7 +51,6 @@ class FaultTimetable:
     ) -> None:
         self._waiting, self._clock, self._place = list(faults), clock, place
         self._truth, self._recorder = truth, recorder
-        self.last_s = 0.0
         self.best_rates_bps = place.rates_bps.copy()
 
     @property
@@ -48,11 +71,10 @@ class FaultTimetable:
 
     def inject(self, fault: ResolvedFault) -> None:
         """Inject a fault now, whatever its time."""
-        self.last_s = self._clock.now_s()
         self._place.inject(fault)
         self.best_rates_bps = np.maximum(self.best_rates_bps, self._place.rates_bps)
         if self._truth.inject(fault, self._clock.now_s()):
-            self._recorder.truth(self._truth.snapshot)
+            self._recorder.truth.append(self._truth.snapshot)
         self._recorder.fault(fault.text)
 
     def _release(self, due: list[ResolvedFault]) -> None:

@@ -1,27 +1,18 @@
 """The health loop: sample, score, route, install. It never looks into the traffic."""
 
-from typing import Protocol
-
 from railweave.framework.health.monitor import HealthMonitor
-from railweave.framework.model import HealthSnapshot
 from railweave.framework.routing.reroute import RouteControl
+from railweave.framework.runs.fault_timetable import GroundTruth
 from railweave.framework.runs.parts import Clock, EngineParts
 from railweave.framework.runs.recorder import Recorder
-
-
-class Scores(Protocol):
-    """Scores as they are known: measured ones, or the ground truth."""
-
-    @property
-    def snapshot(self) -> HealthSnapshot: ...
 
 
 class HealthLoop:
     """Measures every `interval_s` and changes routes when scores say so.
 
-    `known`: the scores that routes follow, None where routes stay as they are. `probing`: whether measuring
-    traffic may be sent. `next_s`: when the next sample is due; `moved_s`: when changed routes last came into
-    use.
+    `known`: the scores that routes follow, measured ones or the ground truth; None where routes stay as they
+    are. `probing`: whether measuring traffic may be sent. `next_s`: when the next sample is due; `moved_s`:
+    when changed routes last came into use.
     """
 
     def __init__(
@@ -33,7 +24,7 @@ class HealthLoop:
         recorder: Recorder,
         *,
         interval_s: float,
-        known: Scores | None,
+        known: HealthMonitor | GroundTruth | None,
         probing: bool = True,
     ) -> None:
         self._clock, self._parts, self._monitor, self._control = clock, parts, monitor, control

@@ -10,7 +10,10 @@ MARK = "RAILWEAVE_MARK"
 def footprint(mark: str) -> set[str]:
     """Names of what exists now: other processes with this mark; all interfaces, namespaces and mounts. A run
     left behind what is in the footprint after it and not in the one before."""
-    return _processes(f"{MARK}={mark}".encode()) | _interfaces() | _namespaces() | _mounts()
+    folders = {"interface": Path("/sys/class/net"), "namespace": Path("/run/netns")}
+    entries = {f"{kind} {e.name}" for kind, path in folders.items() if path.is_dir() for e in path.iterdir()}
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    return _processes(f"{MARK}={mark}".encode()) | entries | {f"mount {line.split()[4]}" for line in mounts}
 
 
 def _processes(marked: bytes) -> set[str]:
@@ -26,17 +29,3 @@ def _processes(marked: bytes) -> set[str]:
         if marked in environment:
             marked_processes.add(f"process {entry.name} ({command[:60].strip()})")
     return marked_processes
-
-
-def _interfaces() -> set[str]:
-    return {f"interface {entry.name}" for entry in Path("/sys/class/net").iterdir()}
-
-
-def _namespaces() -> set[str]:
-    folder = Path("/run/netns")
-    return {f"namespace {entry.name}" for entry in folder.iterdir()} if folder.is_dir() else set()
-
-
-def _mounts() -> set[str]:
-    lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    return {f"mount {line.split()[4]}" for line in lines}

@@ -24,8 +24,6 @@ class Observers:
         self._registers, self._note, self._slow_s = registers, note, slow_s
         self._callers: dict[str, list[tuple[str, pluggy.HookCaller]]] = {}
         self._noted: set[tuple[str, str]] = set()
-        self.seconds: dict[str, float] = {}
-        """Time spent in each plugin's observers so far."""
 
     def fire(self, hook: str, /, *, only: str = "", **arguments: Any) -> None:
         """Call `hook` of every plugin that has it, or of the plugin `only`; arguments as in the hookspec."""
@@ -41,7 +39,6 @@ class Observers:
             except Exception as error:  # noqa: BLE001 - whatever an observer raises, the run goes on
                 self._once(subject, raised_at(error), f"{subject} fails with {describe(error)}")
             took = time.perf_counter() - began
-            self.seconds[plugin] = self.seconds.get(plugin, 0.0) + took
             if took > self._slow_s and hook not in ("on_run_start", "on_run_end"):
                 self._once(subject, "slow", f"{subject} took {1e3 * took:.0f} ms; it delays the health loop")
 

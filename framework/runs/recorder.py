@@ -1,11 +1,10 @@
 """What happens in a run, written down once: kept for the findings, reported as events, shown to observers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 
-from railweave.framework.model import Endpoint, Fabric, HealthSnapshot, Measurement
-from railweave.framework.model.arrays import Float
+from railweave.framework.model import Fabric, HealthSnapshot, Measurement
 from railweave.framework.model.events import (
     FaultInjected,
     HealthPublished,
@@ -16,13 +15,10 @@ from railweave.framework.model.events import (
     RunEvent,
 )
 from railweave.framework.model.findings import (
-    EngineFacts,
-    Findings,
     Float32,
     HealthPoint,
     HealthSamples,
     IterationRecord,
-    LinkTotals,
     RuleAgreement,
 )
 from railweave.framework.registry import Registers
@@ -47,34 +43,26 @@ class Recorder:
     ) -> None:
         self._fabric, self._now_s, self.job = fabric, now_s, job
         self.emit = emit
-        self._observers = Observers(registers, self.note)
+        self.observers = Observers(registers, self.note)
         self.iterations: list[IterationRecord] = []
         self.reroutes: list[RoutesChanged] = []
         self.faults: list[FaultInjected] = []
         self.notes: list[Note] = []
-        self._health: list[HealthPoint] = []
-        self._truth: list[HealthSnapshot] = []
-        self._agreements: list[RuleAgreement] = []
+        self.health: list[HealthPoint] = []
+        self.truth: list[HealthSnapshot] = []
+        self.agreements: list[RuleAgreement] = []
         self._sampled_s: list[float] = []
         self._samples: tuple[list[Float32], ...] = ([], [], [], [])
 
     # -- the run's course ------------------------------------------------------------------------------
-    def run_started(self, experiment: Mapping[str, object], directory: str | None) -> None:
-        """Nothing is up yet. `directory`: the absolute path of the run directory, if there is one."""
-        self._observers.fire("on_run_start", experiment=experiment, directory=directory)
-
     def phase(self, name: str, text: str | None = None, seconds: float | None = None) -> None:
         self.emit(PhaseStarted(name, text, seconds))
-
-    def fabric_up(self, fabric: Fabric, endpoints: tuple[Endpoint, ...]) -> None:
-        """`fabric` with the rates that are in use."""
-        self._observers.fire("on_fabric_up", fabric=fabric, endpoints=endpoints)
 
     def iteration(self, record: IterationRecord) -> None:
         result = record.result
         self.iterations.append(record)
         self.emit(IterationEnded(result.iteration, result.seconds, result.wrong, job=record.job))
-        self._observers.fire("on_iteration", result=result, t_s=record.end_s)
+        self.observers.fire("on_iteration", result=result, t_s=record.end_s)
 
     def note(self, text: str) -> None:
         """Something that a user should read."""
@@ -87,13 +75,9 @@ class Recorder:
         self.faults.append(FaultInjected(self._now_s(), text, job=self.job))
         self.emit(self.faults[-1])
 
-    def truth(self, snapshot: HealthSnapshot) -> None:
-        """What the scores should say from now on."""
-        self._truth.append(snapshot)
-
     def agreement(self, agrees: bool) -> None:
         """Whether the controller and all switches hold the same rules, from now on."""
-        self._agreements.append(RuleAgreement(self._now_s(), agrees))
+        self.agreements.append(RuleAgreement(self._now_s(), agrees))
 
     # -- health and routes -----------------------------------------------------------------------------
     def sample(self, measurement: Measurement, health: HealthSnapshot) -> None:
@@ -109,10 +93,10 @@ class Recorder:
         links = {self._fabric.link_name(int(i)): float(health.link_score[i]) for i in changed}
         scored = range(self._fabric.n_gpus, self._fabric.n_nodes)
         elements = {element_name(self._fabric, node): float(health.element_score[node]) for node in scored}
-        self._health.append(HealthPoint(health.t_s, health.version, elements, links, self.job))
+        self.health.append(HealthPoint(health.t_s, health.version, elements, links, self.job))
         if changes := score_changes(self._fabric, before, health):
             self.emit(HealthPublished(health.t_s, health.version, changes, job=self.job))
-        self._observers.fire("on_health", health=health, measurement=measurement)
+        self.observers.fire("on_health", health=health, measurement=measurement)
 
     def rerouted(self, reroute: Reroute) -> None:
         """Changed routes are in use."""
@@ -123,7 +107,7 @@ class Recorder:
             self.note(
                 f"no path is left for {len(reroute.unreachable)} pairs, such as {reroute.unreachable[0]}"
             )
-        self._observers.fire(
+        self.observers.fire(
             "on_reroute", table=reroute.table, pairs=reroute.pairs, pairs_changed=reroute.pairs_changed,
             why=reroute.why, t_s=now,
         )  # fmt: skip
@@ -137,32 +121,4 @@ class Recorder:
         return HealthSamples(
             np.array(self._sampled_s),
             *(np.array(rows, np.float32).reshape(n, width) for rows, width in columns),
-        )
-
-    def findings(
-        self,
-        *,
-        rate_scale: float,
-        bring_up_s: float,
-        run_s: float,
-        links: LinkTotals,
-        link_score: Float,
-        facts: EngineFacts,
-    ) -> Findings:
-        """What was recorded, with what the engine knows of the whole run."""
-        return Findings(
-            rate_scale=rate_scale,
-            bring_up_s=bring_up_s,
-            run_s=run_s,
-            iterations=tuple(self.iterations),
-            health=tuple(self._health),
-            reroutes=tuple(self.reroutes),
-            faults=tuple(self.faults),
-            notes=tuple(self.notes),
-            truth=tuple(self._truth),
-            agreements=tuple(self._agreements),
-            samples=self.samples(),
-            links=links,
-            link_score=link_score,
-            facts=facts,
         )

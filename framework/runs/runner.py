@@ -6,8 +6,8 @@ import platform
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -55,6 +55,7 @@ def run(
     is gone then.
     """
     notes: list[str] = []
+    path = None if directory is None else str(directory.path.absolute())
 
     def emit(event: RunEvent) -> None:
         if directory is not None and not isinstance(event, Progress):
@@ -70,30 +71,28 @@ def run(
     try:
         for text in plan.notes:
             emit(Note(text))
-        findings, tear_down_s = _carried_out(plan, directory, emit)
+        findings, tear_down_s = _carried_out(plan, path, emit)
     except InputError:
         if directory is not None:
             directory.discard()
         raise
+    notes += [item.text for item in findings.notes]
     finished = result(plan, findings, tear_down_s, note)
-    known = tuple(item.text for item in findings.notes)
-    finished = replace(finished, notes=(*known, *notes))
-    path = None
-    if directory is not None:
-        path = str(directory.path.absolute())
-        directory.write_samples(findings.samples.arrays())
+    finished = replace(finished, notes=tuple(notes))
+    if directory is not None and path is not None:
+        directory.write_samples(vars(findings.samples))
         directory.write_result(finished)
         write_reports(plan.reports, finished.document(), path, note)
     Observers(registers, note).fire("on_run_end", result=finished.document(), directory=path)
-    if (all_notes := (*known, *notes)) != finished.notes:
-        finished = replace(finished, notes=all_notes)
+    if tuple(notes) != finished.notes:
+        finished = replace(finished, notes=tuple(notes))
         if directory is not None:
             directory.write_result(finished)
     return finished
 
 
 def _carried_out(
-    plan: Plan, directory: RunDirectory | None, emit: Callable[[RunEvent], None]
+    plan: Plan, directory: str | None, emit: Callable[[RunEvent], None]
 ) -> tuple[Findings, float]:
     """What the engine found, and the seconds that its tear-down took."""
     began = time.monotonic()
@@ -105,7 +104,6 @@ def _carried_out(
         emit(event)
 
     with contextlib.ExitStack() as stack:
-        path = None if directory is None else str(directory.path.absolute())
         pcap = None
         if plan.pcap_links:
             if directory is None:
@@ -113,10 +111,9 @@ def _carried_out(
                     "pcap: captured packets are written into the run directory, and this run keeps none. "
                     "Give it a directory, or leave pcap out."
                 )
-            pcap = stack.enter_context((directory.path / "capture.pcapng").open("wb")).fileno()
-        findings = plan.engine.run(plan.document(), timed, path, pcap)
-    if not tear_down_began:
-        tear_down_began.append(began + findings.bring_up_s + findings.run_s)
+            pcap = stack.enter_context(Path(directory, "capture.pcapng").open("wb")).fileno()
+        findings = plan.engine.run(plan.document(), timed, directory, pcap)
+    tear_down_began.append(began + findings.bring_up_s + findings.run_s)  # for an engine that does not say so
     return findings, max(0.0, time.monotonic() - tear_down_began[0])
 
 
@@ -127,26 +124,25 @@ def result(plan: Plan, findings: Findings, tear_down_s: float, note: Callable[[s
     None.
     """
     scaled, facts = plan.fabric.scaled(findings.rate_scale), findings.facts
-    iterations = _timed_iterations(plan, scaled, findings, note)
+    links, iterations = findings.links, _timed_iterations(plan, scaled, findings, note)
+    root = _root(plan)
     rows = iteration_rows(
         iterations,
         rate_scale=findings.rate_scale,
-        busbw_factor=_number(
-            plan, note, "busbw_factor", partial(plan.collective.busbw_factor, plan.schedule.n_ranks)
-        ),
-        root=_root(plan),
+        busbw_factor=_number(plan, note, "busbw_factor", plan.schedule.n_ranks),
+        root=-1 if root is None else root,
     )
     faults, score_accuracy = _faults(plan, findings)
-    links = findings.links
     reroutes = tuple(
         RerouteFigures(r.t_s, r.version, r.pairs_changed, r.why, r.job) for r in findings.reroutes
     )
-    memory = facts.memory_peak_bytes
     return RunResult(
         experiment=plan.document(),
         seed=plan.experiment.seed,
         versions={**versions(), **facts.versions},
-        fabric=FabricFigures.of(plan.fabric, findings.rate_scale),
+        fabric=FabricFigures(
+            scaled.kind, scaled.n_gpus, scaled.n_nodes - scaled.n_gpus, scaled.n_links, findings.rate_scale
+        ),
         controller=ControllerFigures(plan.experiment.controller.name, facts.rules, facts.install_s),
         rows=rows,
         iterations=iteration_groups(rows, faults, reroutes),
@@ -157,18 +153,16 @@ def result(plan: Plan, findings: Findings, tear_down_s: float, note: Callable[[s
         fidelity=_fidelity(findings, iterations, faults),
         timing=Timing(findings.bring_up_s, findings.run_s, tear_down_s),
         accuracy=score_accuracy,
-        memory_peak_mb=None if memory is None else memory / 1e6,
+        memory_peak_mb=None if facts.memory_peak_bytes is None else facts.memory_peak_bytes / 1e6,
         cpu_s=facts.cpu_s,
     )
 
 
-def _number(
-    plan: Plan, note: Callable[[str], None], method: str, ask: Callable[[], float | None]
-) -> float | None:
+def _number(plan: Plan, note: Callable[[str], None], method: str, *arguments: object) -> float | None:
     """The finite number that a method of the collective returns; None where it fails, and `note` says why."""
     subject = f"{plan.experiment.traffic.name}: {method}"
     try:
-        value = ask()
+        value = getattr(plan.collective, method)(*arguments)
         if value is None or math.isfinite(value):
             return None if value is None else float(value)
         note(f"{subject} returns {value}, which is not a finite number")
@@ -180,37 +174,33 @@ def _number(
 def _timed_iterations(
     plan: Plan, scaled: Fabric, findings: Findings, note: Callable[[str], None]
 ) -> list[TimedIteration]:
-    """Every iteration with its physical limit and its closed form, each computed once for all of one size."""
+    """Every iteration with its closed form, computed once for all of one size, and its physical limit, once
+    for all of one size that saw the same fabric."""
+    by_text = {fault.text: fault for fault in plan.faults}
+    fired = [(fault.t_s, by_text[fault.text]) for fault in findings.faults if fault.text in by_text]
     closed: dict[int, float | None] = {}
+    bounds: dict[tuple[bytes, int, int], float | None] = {}
     iterations = []
-    for record, bound_s in zip(findings.iterations, _bounds_s(plan, scaled, findings), strict=True):
+    for record in findings.iterations:
         schedule = plan.schedule_of(record.result.iteration)
         if (size := schedule.size_bytes) not in closed:
-            ask = partial(plan.collective.closed_form_s, scaled, schedule, plan.packet)
-            closed[size] = _number(plan, note, "closed_form_s", ask)
+            closed[size] = _number(plan, note, "closed_form_s", scaled, schedule, plan.packet)
+        down, resets = carriers(scaled.n_links, fired, record.begin_s, record.end_s)
+        rates = np.where(down, 0.0, record.best_rates_bps)
+        if (seen := (rates.tobytes(), resets, size)) not in bounds:
+            bounds[seen] = _bound_s(plan, schedule, scaled, rates, resets)
         iterations.append(
             TimedIteration(
-                record.result, schedule, record.begin_s, bound_s, closed[size], record.link_bytes, record.job
+                record.result,
+                schedule,
+                record.begin_s,
+                bounds[seen],
+                closed[size],
+                record.link_bytes,
+                record.job,
             )
         )
     return iterations
-
-
-def _bounds_s(plan: Plan, scaled: Fabric, findings: Findings) -> list[float | None]:
-    """The physical limit of each iteration, computed once for all of one size that saw the same fabric."""
-    by_text = {fault.text: fault for fault in plan.faults}
-    fired = [(fault.t_s, by_text[fault.text]) for fault in findings.faults if fault.text in by_text]
-    known: dict[tuple[bytes, int, int], float | None] = {}
-    bounds = []
-    for record in findings.iterations:
-        schedule = plan.schedule_of(record.result.iteration)
-        down, resets = carriers(scaled.n_links, fired, record.begin_s, record.end_s)
-        rates = np.where(down, 0.0, record.best_rates_bps)
-        key = (rates.tobytes(), resets, schedule.size_bytes)
-        if key not in known:
-            known[key] = _bound_s(plan, schedule, scaled, rates, resets)
-        bounds.append(known[key])
-    return bounds
 
 
 def _bound_s(plan: Plan, schedule: Schedule, scaled: Fabric, rates_bps: Float, resets: int) -> float | None:
@@ -219,7 +209,6 @@ def _bound_s(plan: Plan, schedule: Schedule, scaled: Fabric, rates_bps: Float, r
     kind = plan.collective.kind
     if kind not in COLLECTIVES or schedule.size_bytes == 0 or schedule.n_transfers == 0:
         return None
-    root = _root(plan)
     bound = shaped_bound_s(
         scaled,
         kind,
@@ -227,15 +216,15 @@ def _bound_s(plan: Plan, schedule: Schedule, scaled: Fabric, rates_bps: Float, r
         plan.packet,
         capacity_bps=rates_bps,
         resets=resets,
-        root=None if root < 0 else root,
+        root=_root(plan),
     )
-    return bound if 0 < bound < float("inf") else None
+    return bound if 0 < bound < math.inf else None
 
 
-def _root(plan: Plan) -> int:
-    """The root of a broadcast; -1 for the collectives that have none."""
+def _root(plan: Plan) -> int | None:
+    """The root of a broadcast; None for the collectives that have none."""
     root = plan.experiment.traffic.options.get("root") if plan.collective.kind == "broadcast" else None
-    return root if isinstance(root, int) else -1
+    return root if isinstance(root, int) else None
 
 
 def _faults(plan: Plan, findings: Findings) -> tuple[tuple[FaultFigures, ...], Accuracy]:
@@ -277,14 +266,8 @@ def _process_times(agreements: Sequence[RuleAgreement], t_s: float) -> tuple[flo
 def _fidelity(
     findings: Findings, iterations: Sequence[TimedIteration], faults: Sequence[FaultFigures]
 ) -> Fidelity:
-    first_fault = min((f.t_s for f in faults if f.t_s is not None), default=float("inf"))
+    first_fault = min((f.t_s for f in faults if f.t_s is not None), default=math.inf)
     results, facts, run_s = [timed.result for timed in iterations], findings.facts, findings.run_s
-    healthy = [
-        timed
-        for timed, record in zip(iterations, findings.iterations, strict=True)
-        if record.end_s <= first_fault and timed.model_s
-    ]
-    sent = sum(i.packets_sent for i in results)
     return judge(
         Evidence(
             wrong=sum(i.wrong for i in results),
@@ -292,12 +275,15 @@ def _fidelity(
                 timed.bound_s / timed.result.seconds for timed in iterations if timed.bound_s is not None
             ],
             healthy_ratios_to_model=[
-                timed.result.seconds / timed.model_s for timed in healthy if timed.model_s
+                timed.result.seconds / timed.model_s
+                for timed, record in zip(iterations, findings.iterations, strict=True)
+                if record.end_s <= first_fault and timed.model_s
             ],
             switch_share=_share(facts.cpu_s.get("switches", 0.0), run_s, facts.switch_cores),
             machine_share=_share(sum(facts.cpu_s.values()), run_s, facts.cores),
             send_lag_s=max(i.send_lag_s for i in results),
-            retransmitted=sum(i.retransmitted for i in results) / max(1, sent),
+            retransmitted=sum(i.retransmitted for i in results)
+            / max(1, sum(i.packets_sent for i in results)),
             drops=int(findings.links.drops.sum()),
             send_buffer_bytes=facts.send_buffer_bytes,
             send_buffer_used_bytes=facts.send_buffer_used_bytes,

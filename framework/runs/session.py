@@ -11,8 +11,7 @@ from railweave.framework.health.monitor import HealthMonitor
 from railweave.framework.model import IterationResult, Schedule
 from railweave.framework.model.findings import Findings, IterationRecord
 from railweave.framework.routing.reroute import RouteControl
-from railweave.framework.runs.fault_timetable import FaultTimetable
-from railweave.framework.runs.ground_truth import GroundTruth
+from railweave.framework.runs.fault_timetable import FaultTimetable, GroundTruth
 from railweave.framework.runs.health_loop import HealthLoop
 from railweave.framework.runs.parts import RunEngine
 from railweave.framework.runs.recorder import Recorder
@@ -68,7 +67,7 @@ class Session(Generic[EngineT]):
             interval_s=experiment.health.interval_s, known=known, probing=self._probing,
         )  # fmt: skip
         self.faults = FaultTimetable(self._faults, self._clock, parts.faults, truth, self.recorder)
-        self.recorder.fabric_up(parts.fabric, parts.endpoints)
+        self.recorder.observers.fire("on_fabric_up", fabric=parts.fabric, endpoints=parts.endpoints)
         self.recorder.phase("up", parts.summary, parts.bring_up_s)
 
     # -- iterations ------------------------------------------------------------------------------------
@@ -129,21 +128,29 @@ class Session(Generic[EngineT]):
         self._clock.start()
         self.faults.inject(fault)
         began = self._clock.now_s()
-        while not self._still_since(max(began, self.health.moved_s) + quiet_s):
+        while not (
+            self.parts.rules.at_rest and self._clock.now_s() > max(began, self.health.moved_s) + quiet_s
+        ):
             if self._clock.now_s() - began > within_s:
                 raise LabError(f"the routes were still moving {within_s:.0f} s after {fault.text!r}.")
             self.step()
 
-    def _still_since(self, t_s: float) -> bool:
-        return self.parts.rules.at_rest and self._clock.now_s() > t_s
-
     # -- findings --------------------------------------------------------------------------------------
     def findings(self) -> Findings:
         """Everything that the run found so far."""
-        return self.recorder.findings(
+        recorder = self.recorder
+        return Findings(
             rate_scale=self.parts.rate_scale,
             bring_up_s=self.parts.bring_up_s,
             run_s=self._run_s,
+            iterations=tuple(recorder.iterations),
+            health=tuple(recorder.health),
+            reroutes=tuple(recorder.reroutes),
+            faults=tuple(recorder.faults),
+            notes=tuple(recorder.notes),
+            truth=tuple(recorder.truth),
+            agreements=tuple(recorder.agreements),
+            samples=recorder.samples(),
             links=self.parts.source.totals(),
             link_score=self.monitor.snapshot.link_score,
             facts=self.engine.facts(),

@@ -37,7 +37,8 @@ def task(message: Mapping[str, Any], emit: Callable[[RunEvent], None]) -> Findin
     None.
     """
     session = lab_task(message, emit)
-    session.recorder.run_started(message["document"], message["directory"])
+    experiment, directory = message["document"], message["directory"]
+    session.recorder.observers.fire("on_run_start", experiment=experiment, directory=directory)
     with session:
         with session.engine.captured(message["pcap"]):
             session.iterate()

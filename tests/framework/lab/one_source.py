@@ -31,7 +31,7 @@ def degraded(measure: str) -> dict[str, Any]:
     with lab_session(load_plan(None, overrides, known), known, lambda _: None) as session:
         session.iterate()
         in_force = session.engine.lab.rates_bps
-    fabric, samples = session.plan.fabric, session.recorder.samples().arrays()
+    fabric, samples = session.plan.fabric, vars(session.recorder.samples())
     after = samples["t_s"] > session.recorder.faults[0].t_s + SETTLED_S
     rails = fabric.group("rail")
     assert rails is not None

@@ -28,7 +28,7 @@ from railweave.framework.model.findings import EngineFacts, Findings
 from railweave.framework.registry import Registers
 from railweave.framework.results.directory import RunDirectory
 from railweave.framework.runs import runner
-from railweave.framework.runs.ground_truth import GroundTruth
+from railweave.framework.runs.fault_timetable import GroundTruth
 from tests.fakes.findings import findings, iteration
 
 EVENTS = (PhaseStarted("bring-up"), Progress(0, 1, 2), PhaseStarted("tear-down"))
