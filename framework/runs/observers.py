@@ -3,6 +3,7 @@
 import contextlib
 import io
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -24,6 +25,8 @@ class Observers:
         self._registers, self._note, self._slow_s = registers, note, slow_s
         self._callers: dict[str, list[tuple[str, pluggy.HookCaller]]] = {}
         self._noted: set[tuple[str, str]] = set()
+        self.seconds: dict[str, float] = defaultdict(float)
+        """Time spent in each plugin's observers so far."""
 
     def fire(self, hook: str, /, *, only: str = "", **arguments: Any) -> None:
         """Call `hook` of every plugin that has it, or of the plugin `only`; arguments as in the hookspec."""
@@ -39,6 +42,7 @@ class Observers:
             except Exception as error:  # noqa: BLE001 - whatever an observer raises, the run goes on
                 self._once(subject, raised_at(error), f"{subject} fails with {describe(error)}")
             took = time.perf_counter() - began
+            self.seconds[plugin] += took
             if took > self._slow_s and hook not in ("on_run_start", "on_run_end"):
                 self._once(subject, "slow", f"{subject} took {1e3 * took:.0f} ms; it delays the health loop")
 

@@ -97,6 +97,7 @@ def test_a_slow_observer_is_measured_and_said_once() -> None:
         calls.fire("on_health", health=None, measurement=None)
     (note,) = notes
     assert note.startswith("observer theirs: on_health took ") and "delays the health loop" in note
+    assert calls.seconds["theirs"] >= 0.04
 
 
 def test_what_is_printed_becomes_notes() -> None:
