@@ -1,5 +1,10 @@
-"""All-to-all exchanges on rings and lines, coloured: lightpaths of one colour and direction share no link."""
+"""All-to-all exchanges on rings and lines, coloured, and from colours to steps and wavelengths.
 
+Lightpaths of one colour and direction share no link. As few steps as w wavelengths allow, a pair on one
+wavelength if possible.
+"""
+
+import itertools
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
@@ -28,26 +33,16 @@ def ring_exchange(points: int) -> Arcs:
     triangle, and without one the chord itself is a polygon of two sides, which one direction can serve alone.
     Source: Bermond, Coudert and Yu, "On DRC-covering of K_n by cycles", 2003 (cycles of 3 and 4 suffice).
     """
-    src, dst, up, colour = (
-        [np.empty(0, np.int64)],
-        [np.empty(0, np.int64)],
-        [np.empty(0, bool)],
-        [np.empty(0, np.int64)],
-    )
-    used = [0, 0]
-    chords = 0
+    parts, used = [np.empty((4, 0), np.int64)], [0, 0]
 
     def walk(corners: Int64, upwards: bool) -> None:
         """Add the polygons of which each row of `corners` (polygons, sides) is one, walked in one
         direction."""
-        shape = corners.shape
         ahead = np.roll(corners, -1, axis=1)
         a, b = (corners, ahead) if upwards else (ahead, corners)
-        src.append(a.ravel())
-        dst.append(b.ravel())
-        up.append(np.full(corners.size, upwards))
-        colour.append(np.repeat(used[upwards] + np.arange(shape[0]), shape[1]))
-        used[upwards] += shape[0]
+        colour = np.broadcast_to(used[upwards] + np.arange(len(corners))[:, None], corners.shape)
+        parts.append(np.stack((a, b, np.full(corners.shape, upwards), colour)).reshape(4, -1))
+        used[upwards] += len(corners)
 
     left = np.arange(points)
     while len(left) > 1:
@@ -59,11 +54,11 @@ def ring_exchange(points: int) -> Arcs:
         if len(far) > half:
             for upwards in (True, False):
                 walk(np.array([[first, second, far[half]]]), upwards)
-        else:
-            walk(np.array([[first, second]]), chords % 2 == 0)
-            chords += 1
+        else:  # the chords take turns
+            walk(np.array([[first, second]]), (points - len(left)) % 4 == 0)
         left = np.concatenate((near, far))
-    return Arcs(np.concatenate(src), np.concatenate(dst), np.concatenate(up), np.concatenate(colour))
+    src, dst, up, colour = np.concatenate(parts, axis=1)
+    return Arcs(src, dst, up.astype(bool), colour)
 
 
 def colour_intervals(low: Int64, high: Int64, demand: Int64) -> list[Int64]:
@@ -75,20 +70,15 @@ def colour_intervals(low: Int64, high: Int64, demand: Int64) -> list[Int64]:
     """
     order = np.lexsort((high, low))
     free: list[int] = []
-    fresh = 0
+    fresh = itertools.count()
     ends: list[tuple[int, int]] = []
     colours: list[Int64] = [np.empty(0, np.int64)] * len(low)
     lows, highs, demands = low.tolist(), high.tolist(), demand.tolist()
     for i in order.tolist():
         while ends and ends[0][0] <= lows[i]:
-            _, done = heappop(ends)
-            for colour in colours[done].tolist():
+            for colour in colours[heappop(ends)[1]].tolist():
                 heappush(free, colour)
-        own = [heappop(free) for _ in range(min(demands[i], len(free)))]
-        missing = demands[i] - len(own)
-        own.extend(range(fresh, fresh + missing))
-        fresh += missing
-        colours[i] = np.array(own, np.int64)
+        colours[i] = np.array([heappop(free) if free else next(fresh) for _ in range(demands[i])], np.int64)
         heappush(ends, (highs[i], i))
     return colours
 
@@ -98,3 +88,60 @@ def interval_load(low: Int64, high: Int64, demand: Int64, places: int) -> Int64:
     weight = demand.astype(np.float64)
     rise = np.bincount(low, weight, places + 1) - np.bincount(high, weight, places + 1)
     return np.cumsum(rise)[:places].astype(np.int64)
+
+
+Slots = tuple[Int64, Int64, Bool]
+"""(step, wavelength, spread) of each row; rows are the items of the pairs in turn."""
+
+
+def regular_slots(lane: Int64, colour: Int64, count: Int64, w: int) -> Slots:
+    """Slots where all pairs of a lane (a group and direction) have as many items, and a colour each.
+
+    With C colours of I items, full rounds of w colours give each colour one wavelength for I steps. The r
+    colours left over take turns: their items fill the wavelengths of the steps that follow. In all ceil(C I /
+    w) steps.
+    """
+    colours = np.zeros(int(lane.max(initial=-1)) + 1, np.int64)
+    np.maximum.at(colours, lane, colour + 1)
+    row, nth = every_item(count)
+    rounds, rest = (colours[lane] // w)[row], (colours[lane] % w)[row]
+    items, own = count[row], colour[row]
+    turn = nth * rest + (own - rounds * w)
+    regular = own < rounds * w
+    step = np.where(regular, (own // w) * items + nth, rounds * items + turn // w)
+    wavelength = np.where(regular, own % w, turn % w)
+    # a pair keeps its wavelengths where the turns divide evenly, or where one step is enough
+    spread = ~regular & (items > 1) & (rest * items > w) & (w % np.maximum(rest, 1) > 0)
+    return step, wavelength, spread
+
+
+def line_slots(group: Int64, src: Int64, dst: Int64, count: Int64, w: int) -> Slots:
+    """Slots on lines: pairs of several groups, each group on its own segment.
+
+    Where all senders of a group hold equally many items the pairs are coloured, and a pair keeps its
+    wavelength if that costs no step; else the items are coloured one by one, which needs the fewest steps.
+    """
+    _, group = np.unique(group, return_inverse=True)
+    up = dst > src
+    lane = group * 2 + up
+    # Of every group with a pair (sender, items), how many different numbers of items there are.
+    even = (np.bincount(np.unique(np.stack((group, count)), axis=1)[0]) == 1)[group]
+    low, high, demand = np.minimum(src, dst), np.maximum(src, dst), np.where(even, 1, count)
+    aside = np.where(up, 0, high.max(initial=0))  # the directions share no fibre: two lines side by side
+    colour = np.concatenate([np.empty(0, np.int64), *colour_intervals(low + aside, high + aside, demand)])
+
+    paired, single = np.repeat(even, count), np.repeat(lane, count)[np.repeat(~even, count)]
+    step, wavelength, spread = (np.zeros(len(paired), kind) for kind in (np.int64, np.int64, bool))
+    own = np.repeat(even, demand)
+    step[paired], wavelength[paired], spread[paired] = regular_slots(lane[even], colour[own], count[even], w)
+    step[~paired], wavelength[~paired] = np.divmod(colour[~own], w)
+    needed = np.zeros(lane.max(initial=0) + 1, np.int64)
+    np.maximum.at(needed, single, colour[~own] + 1)
+    spread[~paired] = needed[single] > w
+    return step, wavelength, spread & (w > 1)
+
+
+def every_item(count: Int64) -> tuple[Int64, Int64]:
+    """(pair, number of the item within the pair) of every row."""
+    pair = np.repeat(np.arange(len(count)), count)
+    return pair, np.arange(len(pair)) - np.repeat(np.cumsum(count) - count, count)

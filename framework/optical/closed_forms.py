@@ -5,6 +5,7 @@ exact number of wavelengths of a ring, Gu and Peng 2001 and Opatrny 2003. N node
 direction, tree arity m, depth k. An item is what one node contributes.
 """
 
+from itertools import count
 from math import ceil, exp, log, sqrt
 
 from railweave.framework.errors import FabricError
@@ -32,12 +33,7 @@ def arity_for(nodes: int, depth: int) -> int:
     """The smallest integer m with m^k >= N: the arity that a tree of that depth needs (Lemma 2)."""
     check_ring(nodes, depth=depth)
     root: float = nodes ** (1 / depth)
-    arity = max(1, round(root))
-    while arity**depth < nodes:
-        arity += 1
-    while arity > 1 and (arity - 1) ** depth >= nodes:
-        arity -= 1
-    return arity
+    return next(m for m in count(max(1, round(root) - 1)) if m**depth >= nodes)
 
 
 def deepest(nodes: int) -> int:

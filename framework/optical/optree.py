@@ -13,10 +13,15 @@ import numpy as np
 
 from railweave.framework.errors import FabricError
 from railweave.framework.model.arrays import Bool, Int64
-from railweave.framework.optical.arcs import interval_load, ring_exchange
+from railweave.framework.optical.arcs import (
+    every_item,
+    interval_load,
+    line_slots,
+    regular_slots,
+    ring_exchange,
+)
 from railweave.framework.optical.closed_forms import arity_for, check_ring, deepest, ring_wavelengths
 from railweave.framework.optical.plan import LightpathPlan
-from railweave.framework.optical.slots import line_slots, regular_slots
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +59,7 @@ def exchanges(nodes: int, arity: int) -> Iterator[Exchange]:
         part_first = first + part * base + np.minimum(part, extra)
         position = node - part_first
 
-        src = np.repeat(node, fan)
-        other = np.arange(len(src)) - np.repeat(np.cumsum(fan) - fan, fan)
+        src, other = every_item(fan)
         apart = other != part[src]
         src, other = src[apart], other[apart]
         other_first = first[src] + other * base[src] + np.minimum(other, extra[src])
@@ -118,16 +122,13 @@ def optree_plan(nodes: int, wavelengths: int, arity: int, *, algorithm: str = "o
         else:
             up = stage.dst > stage.src
             step, wavelength, spread = line_slots(stage.group, stage.src, stage.dst, count, wavelengths)
-        row_pair = np.repeat(np.arange(len(count)), count)
-        nth = np.arange(len(row_pair)) - np.repeat(np.cumsum(count) - count, count)
+        row_pair, nth = every_item(count)
         item = held[held_start[stage.src[row_pair]] + nth]
         begin = sum(n_steps for _, n_steps in stages)
-        pair = (stage.src[row_pair], stage.dst[row_pair])
-        tables.append(
-            np.stack((begin + step, *pair, item, up[row_pair], wavelength, spread)).astype(np.int64)
-        )
+        src, dst = stage.src[row_pair], stage.dst[row_pair]
+        tables.append(np.stack((begin + step, src, dst, item, up[row_pair], wavelength, spread)))
         stages.append((f"stage {len(stages) + 1}", int(step.max()) + 1))
-        owner = np.concatenate((np.repeat(np.arange(nodes), np.diff(held_start)), pair[1]))
+        owner = np.concatenate((np.repeat(np.arange(nodes), np.diff(held_start)), dst))
         order = np.argsort(owner, kind="stable")
         held = np.concatenate((held, item))[order]
         held_start = np.searchsorted(owner[order], np.arange(nodes + 1))

@@ -46,22 +46,8 @@ class LightpathPlan(ArrayNoun):
     ) -> LightpathPlan:
         """From a table (7, R) of step, src, dst, item, up, wavelength, spread in any order, and (name, steps)
         of each stage."""
-        order = np.lexsort(table[3::-1])
-        step, src, dst, item, up, wavelength, spread = table[:, order].astype(np.int32)
-        return cls(
-            algorithm,
-            nodes,
-            wavelengths,
-            tuple(name for name, _ in stages),
-            tuple(count for _, count in stages),
-            step,
-            src,
-            dst,
-            item,
-            up.astype(bool),
-            wavelength,
-            spread.astype(bool),
-        )
+        names, steps = zip(*stages, strict=True)
+        return cls(algorithm, nodes, wavelengths, names, steps, *table[:, np.lexsort(table[3::-1])])
 
     @property
     def n_steps(self) -> int:
@@ -75,14 +61,12 @@ class LightpathPlan(ArrayNoun):
     @property
     def hops(self) -> Int64:
         """(R,): cables crossed."""
-        ahead = np.where(self.up, self.dst - self.src, self.src - self.dst).astype(np.int64)
-        return ahead % self.nodes
+        return np.where(self.up, self.dst - self.src, self.src - self.dst).astype(np.int64) % self.nodes
 
     @property
     def step_items(self) -> Int64:
         """(steps,): the most items that one lightpath carries in each step."""
-        key = self.lightpath_keys()
-        _, first, count = np.unique(key, return_index=True, return_counts=True)
+        _, first, count = np.unique(self.lightpath_keys(), return_index=True, return_counts=True)
         most = np.zeros(self.n_steps, np.int64)
         np.maximum.at(most, self.step[first], count)
         return most
@@ -94,12 +78,6 @@ class LightpathPlan(ArrayNoun):
 
     def lightpath_keys(self) -> Int64:
         """(R,): equal for rows that share step, pair, direction and wavelength."""
-        key = self.step.astype(np.int64)
-        for column, size in (
-            (self.src, self.nodes),
-            (self.dst, self.nodes),
-            (self.up, 2),
-            (self.wavelength, self.wavelengths),
-        ):
-            key = key * size + column
-        return key
+        columns = (self.step, self.src, self.dst, self.up.astype(np.int32), self.wavelength)
+        sizes = (self.n_steps, self.nodes, self.nodes, 2, self.wavelengths)
+        return np.asarray(np.ravel_multi_index(columns, sizes), np.int64)

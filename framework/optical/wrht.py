@@ -8,7 +8,7 @@ what it holds, one item a step on its wavelength; on the levels down it receives
 same manner.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,7 @@ from railweave.framework.optical.closed_forms import check_ring, ring_wavelength
 from railweave.framework.optical.plan import LightpathPlan
 
 
-@dataclass(frozen=True, eq=False)
-class Level:
+class Level(NamedTuple):
     """`members` (M,), the middle node at which each gathers, `heads` (M,), and its `wavelength` (M,) in its
     group."""
 
@@ -35,15 +34,12 @@ def levels(nodes: int, wavelengths: int) -> tuple[list[Level], Int64]:
     tree: list[Level] = []
     while len(left) > 1 and ring_wavelengths(len(left), published=True) > wavelengths:
         groups = np.array_split(left, -(-len(left) // (2 * wavelengths + 1)))
-        middles = [(len(group) - 1) // 2 for group in groups]
-        members, heads, wavelength = [], [], []
-        for group, middle in zip(groups, middles, strict=True):
-            distance = np.abs(np.arange(len(group)) - middle)
-            members.append(group[distance > 0])
-            heads.append(np.full(len(group) - 1, group[middle]))
-            wavelength.append(distance[distance > 0] - 1)
-        tree.append(Level(np.concatenate(members), np.concatenate(heads), np.concatenate(wavelength)))
-        left = np.array([group[middle] for group, middle in zip(groups, middles, strict=True)])
+        middles = np.array([group[(len(group) - 1) // 2] for group in groups])
+        heads = np.repeat(middles, [len(group) for group in groups])
+        distance = np.abs(np.arange(len(left)) - np.searchsorted(left, heads))
+        away = distance > 0
+        tree.append(Level(left[away], heads[away], distance[away] - 1))
+        left = middles
     return tree, left
 
 
@@ -79,24 +75,14 @@ def wrht_plan(nodes: int, wavelengths: int) -> LightpathPlan:
         stages.append((name, max(len(path[4]) for path in paths)))
 
     for number, level in enumerate(tree, 1):
-        ends = zip(level.members.tolist(), level.heads.tolist(), level.wavelength.tolist(), strict=True)
-        send(f"gather {number}", [(a, b, a < b, v, held[a]) for a, b, v in ends])
+        send(f"gather {number}", [(a, b, a < b, v, held[a]) for a, b, v in zip(*level, strict=True)])
     if len(top) > 1:
-        arcs = ring_exchange(len(top))
-        before = list(held)
-        corners = zip(
-            top[arcs.src].tolist(),
-            top[arcs.dst].tolist(),
-            arcs.up.tolist(),
-            arcs.colour.tolist(),
-            strict=True,
-        )
+        arcs, before = ring_exchange(len(top)), list(held)
+        corners = zip(top[arcs.src], top[arcs.dst], arcs.up, arcs.colour, strict=True)
         send("exchange", [(a, b, up, colour, before[a]) for a, b, up, colour in corners])
     for number, level in reversed(list(enumerate(tree, 1))):
-        ends = zip(level.members.tolist(), level.heads.tolist(), level.wavelength.tolist(), strict=True)
-        send(
-            f"spread {number}",
-            [(b, a, b < a, v, np.setdiff1d(np.arange(nodes), held[a])) for a, b, v in ends],
-        )
+        lacking = [np.setdiff1d(np.arange(nodes), held[a]) for a in level.members]
+        paths = zip(*level, lacking, strict=True)
+        send(f"spread {number}", [(b, a, b < a, v, items) for a, b, v, items in paths])
     table = np.array([(*row, False) for row in rows], np.int64).T
     return LightpathPlan.of_table("wrht", nodes, wavelengths, stages, table)
