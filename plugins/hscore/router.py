@@ -1,21 +1,31 @@
 """h-score routing for rail-only fabrics."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
+from math import isinf
 
 import numpy as np
 
-from railweave.framework.hookspecs import Explanation, NodeName, Router
+from railweave.framework.hookspecs import Explanation, Fact, NodeName, Router
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
 from railweave.framework.model.arrays import Int64
+from railweave.framework.model.health import EQUAL_WITHIN
 from railweave.framework.parameters import Parameter, Value
 from railweave.framework.routing.batches import whole_sources
-from railweave.framework.routing.rails.choice import choose, rail_names, reroutes
-from railweave.framework.routing.rails.links import REQUIRES, RailLinks
+from railweave.framework.routing.rails.choice import NO_BAR, choose, direct, rail_names, reroutes, score_of
+from railweave.framework.routing.rails.links import (
+    DR,
+    DRD,
+    KINDS,
+    NONE,
+    RD,
+    RDR,
+    REQUIRES,
+    D,
+    R,
+    RailLinks,
+    whole,
+)
 from railweave.framework.routing.rails.scores import Scores
-from railweave.plugins.hscore.decision import Decision, explained
-from railweave.plugins.hscore.explanation import explanation
 from railweave.plugins.hscore.squares import batch_from
 
 
@@ -42,7 +52,7 @@ class HScore(Router):
     def __init__(self, same_rail_detour: bool = True) -> None:
         self._detour = same_rail_detour
 
-    def configured(self, options: Mapping[str, Value]) -> HScore:
+    def configured(self, options: Mapping[str, Value]) -> "HScore":
         return HScore(bool(options["same_rail_detour"]))
 
     def promises(self, fabric: Fabric) -> tuple[str, ...]:
@@ -65,24 +75,63 @@ class HScore(Router):
 
         return RouteTable("hscore", health.version, fabric.n_gpus, resolve)
 
-    def decide(self, fabric: Fabric, health: HealthSnapshot, src: int, dst: int) -> Decision:
-        """What `routes` answers for one pair, with its reasons.
-
-        Raises RouteError for a GPU that is not there.
-        """
-        return self._decide(fabric, health, src, dst, "rail {}".format)
-
     def explain(
         self, fabric: Fabric, health: HealthSnapshot, src: int, dst: int, name: NodeName
     ) -> Explanation:
-        """The h-ratios, the threshold m, the rails above it and the rule that decided. Raises as `decide`
-        does."""
-        return explanation(fabric, self._decide(fabric, health, src, dst, rail_names(fabric, name)), name)
+        """The h-ratios, the threshold m of the Remote Rail Theorem, the rails above it and the rule that
+        decided. Raises RouteError for a GPU that is not there, otherwise as `routes` does.
 
-    def _decide(
-        self, fabric: Fabric, health: HealthSnapshot, src: int, dst: int, rail_name: Callable[[int], str]
-    ) -> Decision:
+        `bar`, m x margin, stands next to `m` only where a margin makes them differ.
+        """
         links, scores = RailLinks.of(fabric, "hscore"), Scores.of(fabric, health)
         fabric.check_gpus(src, dst)
-        kind, via = choose(links, scores, np.array([src]), np.array([dst]), self._detour)
-        return explained(links, scores, (src, dst), (int(kind[0]), int(via[0])), self._detour, rail_name)
+        a, b, rail_name = np.array([src]), np.array([dst]), rail_names(fabric, name)
+        kind, via = (int(chosen[0]) for chosen in choose(links, scores, a, b, self._detour))
+        m = float(scores.thresholds(a, b, self._detour)[0])
+        bar = m * scores.margin
+        routable = scores.order[scores.ordered > bar + EQUAL_WITHIN].tolist()
+        rule = int(direct(scores, a, b)[0])
+        by_rule = links.hops(a, b, np.array([rule]), np.array([-1]))
+        assert kind == rule or via >= 0 or not whole(by_rule, scores.dead)[0], "left a path that is whole"
+
+        def score(of: int) -> float:
+            return float(score_of(scores, a, b, np.array([of]), via)[0])
+
+        facts: dict[str, Fact] = {"kind": KINDS[kind]}
+        if kind == DRD:
+            facts["remote_rail"] = rail_name(via)
+        facts |= {
+            "score": score(kind),
+            "gamma_src": float(scores.gamma[src]),
+            "gamma_dst": float(scores.gamma[dst]),
+            "m": NO_BAR if isinf(m) else m,
+        }
+        if bar != m:
+            facts["bar"] = bar
+        facts["routable_rails"] = [rail_name(rail) for rail in routable]
+        options = (DR, RD) if rule in (DR, RD) else (rule,)
+        facts |= {f"score_{KINDS[option]}": score(option) for option in options if option != NONE}
+        return Explanation(_why(src == dst, kind, via, rule, routable, rail_name), facts)
+
+
+def _why(
+    same: bool, kind: int, via: int, rule: int, routable: list[int], rail_name: Callable[[int], str]
+) -> str:
+    """The rule that decided for (kind, via) where the pair's path by rule is of kind `rule`."""
+    if kind == NONE:
+        return "same GPU" if same else "unreachable: every path crosses a dead link or a score of 0"
+    if kind == DRD and via in routable:
+        skipped = ", ".join(map(rail_name, routable[: routable.index(via)]))
+        return f"best fit: the lowest usable rail above the bar, {rail_name(via)}" + (
+            f"; dead links keep it from {skipped}" if skipped else ""
+        )
+    if kind == RDR:
+        return f"dead links leave none of the d, r, rd, dr and drd-paths: over both rails and domain {via}"
+    if kind != rule:
+        return f"the {KINDS[rule]}-path by rule crosses a dead link: the best score of what is left"
+    if kind == D:
+        return "same domain"
+    none = "dead links keep it from every rail above the bar" if routable else "no rail above the bar"
+    if kind == R:
+        return f"same rail: {none}"
+    return f"{none}: gamma_src {'>' if kind == RD else '<='} gamma_dst"

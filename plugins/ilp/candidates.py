@@ -4,14 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from railweave.framework.model.arrays import Bool, Float, Int32, Int64
+from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.routing.batches import spread, starts
 from railweave.framework.routing.torus.displacement import Displacements, shortest_vectors
-from railweave.framework.routing.torus.lattice import Lattice
-from railweave.framework.routing.torus.legs import Legs, marked_before
-from railweave.framework.routing.torus.sequences import Sequence
+from railweave.framework.routing.torus.legs import marked_before
 from railweave.framework.routing.torus.wild_first import WildFirst, choices, vector_legs, wild_legs
-from railweave.plugins.ilp.symmetry import Symmetry
+from railweave.plugins.ilp.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -58,19 +56,18 @@ class Candidates:
         return float(np.minimum.reduceat(self.costs(price), self.start[:-1]).sum()) / worth
 
 
-def candidates(lattice: Lattice, sequence: Sequence, symmetry: Symmetry, n_links: int) -> Candidates:
+def candidates(problem: Problem) -> Candidates:
     """The shortest paths among wild-first ones that live, of every pair, each tied displacement on its own.
 
     With nothing down the wild hops are left out: all sources do alike, so the order of the axes does not
     matter. Of paths of one pair that load the same classes the one with the fewest wild hops stays.
     """
-    src, dst, pair = _pairs(lattice, symmetry)
-    down = symmetry.down(lattice, n_links)
+    lattice, sequence, down = problem.lattice, problem.sequence, problem.down
+    src, dst, pair = _pairs(problem)
     signs = np.array(choices(sequence) if down.any() else choices(sequence)[:1], np.int64)
     search = WildFirst(lattice, Displacements(lattice), sequence, marked_before(lattice.rings, down))
     start, vectors = shortest_vectors(lattice)
-    live_paths: list[tuple[Int64, Int64, Int64]] = []
-    legs: list[Legs] = []
+    live_paths: list[Int64] = []  # rows: pair, choice of wild hops, displacement by axis
     for number in np.argsort(np.abs(signs).sum(axis=1), kind="stable"):
         hops = np.tile(signs[number], (len(src), 1))
         place = lattice.offset(wild_legs(lattice, sequence, hops, src).end(lattice.rings, src), dst)
@@ -80,23 +77,23 @@ def candidates(lattice: Lattice, sequence: Sequence, symmetry: Symmetry, n_links
             vector = vectors[:, start[place[some]] + tie]
             path = vector_legs(lattice, sequence, hops[some], vector, src[some])
             live, whole = search.fits(tuple(int(s) for s in signs[number]), path)
-            kept = np.flatnonzero(live & whole)
-            live_paths.append((some[kept], np.full(len(kept), number), vector[:, kept]))
-            legs.append(path.at(kept))
-    owner, wild = (np.concatenate([part[i] for part in live_paths]) for i in range(2))
-    vector = np.concatenate([part[2] for part in live_paths], axis=1)
-    first = np.concatenate([np.stack(path.first, axis=1) for path in legs])
-    hops = np.concatenate([np.stack(path.hops, axis=1) for path in legs])
-    length = hops.sum(axis=1)
+            live_paths.append(np.stack((some, np.full(len(some), number), *vector))[:, live & whole])
+    owner, wild, *displacement = np.concatenate(live_paths, axis=1)
+    vector = np.stack(displacement)
+    legs = vector_legs(lattice, sequence, signs[wild], vector, src[owner])
+    first, hops, length = np.stack(legs.first, axis=1), np.stack(legs.hops, axis=1), legs.length()
     least = np.full(len(src), np.iinfo(np.int64).max)
     np.minimum.at(least, owner, length)
     order = np.flatnonzero(length == least[owner])
     order = order[np.argsort(owner[order], kind="stable")]
-    classes = symmetry.classes(lattice, n_links)
-    hop_class = _hop_classes(lattice, classes, first[order], hops[order])
-    distinct = _distinct(owner[order], starts(length[order]), hop_class)
-    order = order[distinct]
-    hop_class = _hop_classes(lattice, classes, first[order], hops[order])
+    classes = problem.classes
+
+    def hop_class(rows: Int64) -> Int64:
+        """The class of every hop of these paths, one path after the other."""
+        position = spread(first[rows].ravel(), hops[rows].ravel())
+        return classes[lattice.rings.link[position]].astype(np.int64)
+
+    order = order[_distinct(owner[order], starts(length[order]), hop_class(order))]
     has, count = np.unique(owner[order], return_counts=True)
     return Candidates(
         pair[has],
@@ -104,25 +101,19 @@ def candidates(lattice: Lattice, sequence: Sequence, symmetry: Symmetry, n_links
         wild[order],
         vector[:, order],
         starts(length[order]),
-        hop_class,
+        hop_class(order),
         int(classes.max()) + 1,
     )
 
 
-def _pairs(lattice: Lattice, symmetry: Symmetry) -> tuple[Int64, Int64, Int64]:
+def _pairs(problem: Problem) -> tuple[Int64, Int64, Int64]:
     """(src, dst, pair): every GPU from each representative, in the canonical place, by row and offset."""
-    n, rows = lattice.n_gpus, len(symmetry.representatives)
-    src, dst = np.repeat(symmetry.representatives, n), np.tile(np.arange(n), rows)
-    pair = np.repeat(np.arange(rows), n) * n + lattice.offset(src, dst)
+    n, rows = problem.lattice.n_gpus, len(problem.representatives)
+    src, dst = np.repeat(problem.representatives, n), np.tile(np.arange(n), rows)
+    pair = np.repeat(np.arange(rows), n) * n + problem.lattice.offset(src, dst)
     order = np.argsort(pair, kind="stable")
     order = order[pair[order] % n != 0]
     return src[order], dst[order], pair[order]
-
-
-def _hop_classes(lattice: Lattice, classes: Int32, first: Int64, hops: Int64) -> Int64:
-    """The class of every hop of paths that are (C, legs) ranges on the rings."""
-    position = spread(first.ravel(), hops.ravel())
-    return classes[lattice.rings.link[position]].astype(np.int64)
 
 
 def _distinct(owner: Int64, hop_start: Int64, hop_class: Int64) -> Bool:

@@ -50,14 +50,13 @@ def relaxed(some: Candidates, limit_s: float) -> Answer:
     The bound is not taken from the solver but proved from its prices of links, so that neither its tolerance
     nor the random costs can make it too high; they cost it some 1e-5 of its value.
     """
-    core = solver()
     highs, n = _program(some, limit_s), len(some.wild)
     costs = np.random.default_rng(0).random(n) * SHAKE
     highs.changeColsCost(n, np.arange(n, dtype=np.int32), costs)
     highs.setOptionValue("solver", "ipm")
     highs.setOptionValue("run_crossover", "off")
     highs.run()
-    if highs.getModelStatus() != core.HighsModelStatus.kOptimal:
+    if highs.getModelStatus() != solver().HighsModelStatus.kOptimal:
         return Answer(some.bound(np.ones(some.n_classes)), None)
     solution = highs.getSolution()
     price = np.maximum(-np.array(solution.row_dual)[len(some.pair) :], 0.0)

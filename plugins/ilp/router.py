@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,29 +15,13 @@ from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Parameter, Value
 from railweave.framework.routing.torus.displacement import signed_text
 from railweave.framework.routing.torus.lattice import REQUIRES, Lattice
-from railweave.framework.routing.torus.legs import batch_of, dimension_order
-from railweave.framework.routing.torus.sequences import Sequence
+from railweave.framework.routing.torus.legs import batch_of
 from railweave.framework.routing.torus.wild_first import choices, vector_legs, wild_text
-from railweave.plugins.ilp.cache import Cache, default_folder, problem_key
-from railweave.plugins.ilp.solution import Solution
-from railweave.plugins.ilp.solve import LIMIT_S, sequence_around, solve
-from railweave.plugins.ilp.symmetry import Symmetry
+from railweave.plugins.ilp.problem import Problem
+from railweave.plugins.ilp.solution import Cache, Solution, default_folder
+from railweave.plugins.ilp.solve import LIMIT_S, solve
 
 ON, OFF = "on", "off"
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A torus with its dead links moved to their canonical place, and the shape of paths to choose from."""
-
-    lattice: Lattice
-    sequence: Sequence
-    symmetry: Symmetry
-    n_links: int
-
-    @property
-    def key(self) -> str:
-        return problem_key(self.lattice, self.sequence, self.symmetry)
 
 
 class OptimisedRouting(Router):
@@ -84,7 +67,7 @@ class OptimisedRouting(Router):
         problem = self.problem(fabric, health)
         solution = self._solution(problem)
         lattice, sequence = problem.lattice, problem.sequence
-        row, signs = problem.symmetry.rows(lattice), np.array(choices(sequence), np.int64)
+        row, signs = problem.rows, np.array(choices(sequence), np.int64)
 
         def resolve(src: Int64, dst: Int64) -> PathBatch:
             source, place = row[src], lattice.offset(src, dst)
@@ -107,7 +90,7 @@ class OptimisedRouting(Router):
         fabric.check_gpus(src, dst)
         problem = self.problem(fabric, health)
         solution, lattice = self._solution(problem), problem.lattice
-        source = int(problem.symmetry.rows(lattice)[src])
+        source = int(problem.rows[src])
         place = int(lattice.offset(np.array([src]), np.array([dst]))[0])
         number = int(solution.wild[source, place])
         if src == dst:
@@ -135,8 +118,7 @@ class OptimisedRouting(Router):
                 f"router ilp: the links of this {fabric.kind} differ in rate, and it counts them as equal. "
                 "Use `--router wfr`, or one link_rate."
             )
-        sequence = sequence_around(dimension_order(lattice.shape), lattice.links_down(health.down))
-        return Problem(lattice, sequence, Symmetry.of(lattice, health.down), fabric.n_links)
+        return Problem.of(lattice, health.down)
 
     def _solution(self, problem: Problem) -> Solution:
         """From memory, from disk, or solved; solved again if it is not proven and there is more time now."""
@@ -145,24 +127,17 @@ class OptimisedRouting(Router):
         if solution is None and self._cache is not None:
             solution = self._cache.load(key)
         if solution is None or not (solution.proven or solution.limit_s >= self._limit_s):
-            solution = solve(
-                problem.lattice, problem.sequence, problem.symmetry, problem.n_links, self._limit_s
-            )
+            solution = solve(problem, self._limit_s)
             if self._cache is not None:
-                _keep(self._cache, key, solution)
+                # A full or read-only disk costs the next run time, not this run its routes.
+                try:
+                    self._cache.store(key, solution)
+                except OSError as error:
+                    warnings.warn(
+                        f"router ilp: the solution is not kept in {self._cache.folder} ({error}). Free or "
+                        "change the folder (option cache), or say cache=off.",
+                        RuntimeWarning,
+                        stacklevel=2,
+                    )
         self._solved[key] = solution
         return solution
-
-
-def _keep(cache: Cache, key: str, solution: Solution) -> None:
-    """A full or read-only disk costs the next run time, not this run its routes."""
-    try:
-        cache.store(key, solution)
-    except OSError as error:
-        warnings.warn(
-            f"router ilp: the solution is not kept in {cache.folder} ({error}). Free or change the folder "
-            f"(option "
-            "cache), or say cache=off.",
-            RuntimeWarning,
-            stacklevel=2,
-        )

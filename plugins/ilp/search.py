@@ -49,8 +49,7 @@ def improved(some: Candidates, chosen: Int64, goal: int, *, rounds: int = ROUNDS
         if len(promising) > BATCH:
             promising = promising[np.argpartition(-gain[promising], BATCH)[:BATCH]]
         promising = promising[np.argsort(-gain[promising], kind="stable")]
-        taken = sum(_moved(some, chosen, loads, int(c), int(owner[c]), goal) for c in promising)
-        if not taken:
+        if not sum(_moved(some, chosen, loads, int(c), int(owner[c]), goal) for c in promising):
             _kick(some, chosen, loads, rng)
         highest = int(loads.max())
         idle += 1

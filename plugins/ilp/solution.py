@@ -1,10 +1,22 @@
-"""The optimiser's solution: the paths by source row and offset, and how good they are proved to be."""
+"""The optimiser's solution: the paths by source row and offset, how good they are proved to be, and their
+cache."""
 
+import hashlib
+import os
+import tempfile
+import zipfile
+from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil
+from pathlib import Path
+
+import numpy as np
 
 from railweave.framework.model.arrays import ArrayNoun, Int64
+from railweave.plugins.ilp.problem import VERSION
 from railweave.plugins.ilp.program import BELOW
+
+UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,3 +59,58 @@ class Solution(ArrayNoun):
             f"busiest link {self.value}, LP bound {self.bound:.2f}, gap {self.gap:.2%}, {proof}; "
             f"solved in {self.seconds:.1f} s ({self.cpu_seconds:.1f} s of CPU)"
         )
+
+
+def default_folder() -> Path:
+    """`$XDG_CACHE_HOME/railweave/ilp`, or under `~/.cache`. Source: XDG base directory specification."""
+    home = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (home if home.is_absolute() else Path("~/.cache").expanduser()) / "railweave" / "ilp"
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Solutions by topology and fault in a folder, one file each; made when first written to."""
+
+    folder: Path
+
+    def path(self, key: str) -> Path:
+        return self.folder / f"v{VERSION}-{hashlib.sha256(key.encode()).hexdigest()[:24]}.npz"
+
+    def load(self, key: str) -> Solution | None:
+        """None if there is none, or a file that is damaged or of another problem: it is then solved again."""
+        try:
+            with self.path(key).open("rb") as file, np.load(file, allow_pickle=False) as stored:
+                value, bound, seconds, cpu_seconds, limit_s = (float(x) for x in stored["figures"])
+                wild, vector = stored["wild"], stored["vector"]
+                fits = str(stored["key"]) == key and wild.ndim == 2 and vector.shape[1:] == wild.shape
+        except UNREADABLE:
+            return None
+        return Solution(int(value), bound, seconds, cpu_seconds, limit_s, wild, vector) if fits else None
+
+    def store(self, key: str, solution: Solution) -> None:
+        """Written to a temporary file and moved into place, so that no reader sees half a file. Raises
+        OSError."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=self.folder, prefix=".writing-", suffix=".npz")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez_compressed(
+                    file,
+                    key=np.array(key),
+                    figures=np.array(
+                        [
+                            solution.value,
+                            solution.bound,
+                            solution.seconds,
+                            solution.cpu_seconds,
+                            solution.limit_s,
+                        ]
+                    ),
+                    wild=solution.wild.astype(np.int32),
+                    vector=solution.vector.astype(np.int32),
+                )
+            Path(name).replace(self.path(key))
+        except BaseException:
+            with suppress(FileNotFoundError):
+                Path(name).unlink()
+            raise

@@ -13,13 +13,11 @@ import numpy as np
 
 from railweave.framework.errors import UnsupportedFabricError
 from railweave.framework.model.arrays import Int64
-from railweave.framework.routing.torus.lattice import Lattice
-from railweave.framework.routing.torus.sequences import Sequence, default_sequence
 from railweave.plugins.ilp.candidates import Candidates, candidates
+from railweave.plugins.ilp.problem import Problem
 from railweave.plugins.ilp.program import BELOW, exact, relaxed
 from railweave.plugins.ilp.search import improved, rounded
 from railweave.plugins.ilp.solution import Solution
-from railweave.plugins.ilp.symmetry import Symmetry
 
 LIMIT_S = 60.0
 MOST_PAIRS = 1 << 16
@@ -30,17 +28,7 @@ MOST_EXACT = 30_000
 nothing."""
 
 
-def sequence_around(healthy: tuple[int, ...], dead_links: list[int]) -> Sequence:
-    """The axis with the most dead links first in dimension order, the others as when all is well; wild hops
-    along all but the first. Every other axis is then hopped before and after the one that lost most (sandwich
-    rule)."""
-    order = sorted(healthy, key=lambda axis: (-dead_links[axis], healthy.index(axis)))
-    return default_sequence(order)
-
-
-def solve(
-    lattice: Lattice, sequence: Sequence, symmetry: Symmetry, n_links: int, limit_s: float = LIMIT_S
-) -> Solution:
+def solve(problem: Problem, limit_s: float = LIMIT_S) -> Solution:
     """The paths with the least maximum load for all-to-all that the search reaches, in the canonical place of
     the fault.
 
@@ -49,20 +37,20 @@ def solve(
 
     Raises UnsupportedFabricError where the fault leaves too little symmetry for a program of this size.
     """
-    n, rows = lattice.n_gpus, len(symmetry.representatives)
+    n, rows, axes = problem.lattice.n_gpus, len(problem.representatives), len(problem.lattice.shape)
     if rows * (n - 1) > MOST_PAIRS:
         raise UnsupportedFabricError(
-            f"router ilp: with {len(symmetry.fault)} links of this torus of {n} GPUs down, {rows} sources "
+            f"router ilp: with {len(problem.fault)} links of this torus of {n} GPUs down, {rows} sources "
             f"differ, so "
             f"{rows * (n - 1)} pairs would have to be chosen and {MOST_PAIRS} is the most. Faults that "
             f"repeat, such as "
             "an OCS down, leave fewer. Use `--router wfr` here."
         )
     began, began_cpu = time.perf_counter(), time.process_time()
-    some = candidates(lattice, sequence, symmetry, n_links)
+    some = candidates(problem)
     chosen, bound = _chosen(some, began + limit_s)
     wild = np.full(rows * n, -1, np.int64)
-    vector = np.zeros((len(lattice.shape), rows * n), np.int64)
+    vector = np.zeros((axes, rows * n), np.int64)
     wild[some.pair], vector[:, some.pair] = some.wild[chosen], some.vector[:, chosen]
     return Solution(
         int(some.loads(chosen).max(initial=0)),
@@ -71,7 +59,7 @@ def solve(
         time.process_time() - began_cpu,
         limit_s,
         wild.reshape(rows, n),
-        vector.reshape(len(lattice.shape), rows, n),
+        vector.reshape(axes, rows, n),
     )
 
 

@@ -1,49 +1,24 @@
 """Packet spraying over the rails that beat a pair's direct paths."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import cast
+from collections.abc import Iterator, Mapping
+from typing import Literal, cast
 
 import numpy as np
 
 from railweave.framework.hookspecs import Explanation, Fact, NodeName, Router
-from railweave.framework.model import Fabric, HealthSnapshot, Path, PathBatch, RouteTable
-from railweave.framework.model.arrays import Bool, Int32, Int64
+from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
+from railweave.framework.model.arrays import Int64
+from railweave.framework.model.health import EQUAL_WITHIN
 from railweave.framework.parameters import Parameter, Value
-from railweave.framework.routing.batches import spread, starts
+from railweave.framework.routing.batches import join, spread, starts
 from railweave.framework.routing.rails.choice import NO_BAR, choose, rail_names, reroutes, score_of
-from railweave.framework.routing.rails.links import DRD, KINDS, NONE, REQUIRES, RailLinks, whole
+from railweave.framework.routing.rails.links import DR, DRD, KINDS, NONE, RD, REQUIRES, R, RailLinks, whole
 from railweave.framework.routing.rails.scores import Scores
-from railweave.plugins.spray.window import SprayWindow, Window, sprayed
+
+Window = Literal["strict", "blog"]
 
 BLOCK = 1 << 19
 """Paths whose hops are laid out at a time; bounds the memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sprayed:
-    """One path of a pair: `kind` d, r, rd, dr or drd, `rail` the remote rail of a drd-path, its score and
-    share."""
-
-    kind: str
-    rail: int | None
-    score: float
-    path: Path
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """The choice for one pair: the threshold m (+inf where no remote rail is considered), the rails in the
-    window, worst first, and the paths taken, empty when unreachable."""
-
-    src: int
-    dst: int
-    m: float
-    window: tuple[int, ...]
-    sprayed: tuple[Sprayed, ...]
-    why: str
 
 
 class Spray(Router):
@@ -73,9 +48,9 @@ class Spray(Router):
     def __init__(
         self, delta: float = 1.0, window: Window = "strict", *, same_rail_detour: bool = True
     ) -> None:
-        self._window, self._detour = SprayWindow(window, delta), same_rail_detour
+        self._delta, self._window, self._detour = delta, window, same_rail_detour
 
-    def configured(self, options: Mapping[str, Value]) -> Spray:
+    def configured(self, options: Mapping[str, Value]) -> "Spray":
         return Spray(
             float(options["delta"]),
             cast(Window, options["window"]),
@@ -91,73 +66,91 @@ class Spray(Router):
 
         Raises UnsupportedFabricError for other fabrics, HealthError for a snapshot of another fabric.
         """
-        links, scores = self._read(fabric, health)
+        links, scores = RailLinks.of(fabric, "spray"), Scores.of(fabric, health)
 
         def resolve(src: Int64, dst: Int64) -> PathBatch:
             pair, kind, via = self._choose(links, scores, src, dst)
             count = np.bincount(pair, minlength=len(src))
-            n_hops, hops = _hops(links, src[pair], dst[pair], kind, via)
-            return PathBatch(src, dst, starts(count), 1 / count[pair], starts(n_hops), hops)
+            blocks = _blocks(src[pair], dst[pair], kind, via)
+            paths = join(*(links.batch(*block) for block in blocks))
+            return PathBatch(src, dst, starts(count), 1 / count[pair], paths.hop_start, paths.links)
 
         return RouteTable("spray", health.version, fabric.n_gpus, resolve)
-
-    def decide(self, fabric: Fabric, health: HealthSnapshot, src: int, dst: int) -> Decision:
-        """What `routes` answers for one pair, with its reasons. Raises RouteError for a GPU that is not
-        there."""
-        fabric.check_gpus(src, dst)
-        links, scores = self._read(fabric, health)
-        a, b = np.array([src]), np.array([dst])
-        first, count = self._window.ranges(scores, a, b, self._detour)
-        window = tuple(int(rail) for rail in scores.order[spread(first, count)])
-        pair, kind, via = self._choose(links, scores, a, b)
-        score = score_of(scores, a[pair], b[pair], kind, via)
-        paths = self.routes(fabric, health).path(src, dst) if len(pair) else ()
-        taken = tuple(
-            Sprayed(KINDS[k], int(v) if k == DRD else None, float(s), path)
-            for k, v, s, path in zip(kind, via, score, paths, strict=True)
-        )
-        m = float(scores.thresholds(a, b, self._detour)[0])
-        return Decision(src, dst, m, window, taken, self._why(src == dst, window, taken))
 
     def explain(
         self, fabric: Fabric, health: HealthSnapshot, src: int, dst: int, name: NodeName
     ) -> Explanation:
-        """The h-ratios, the threshold m, the window and the paths taken. Raises as `decide` does."""
-        decision, rail = self.decide(fabric, health, src, dst), rail_names(fabric, name)
-        gamma = Scores.of(fabric, health).gamma
+        """The h-ratios, the threshold m, the window, worst rail first, and the paths taken. Raises RouteError
+        for a GPU that is not there, otherwise as `routes` does."""
+        fabric.check_gpus(src, dst)
+        links, scores = RailLinks.of(fabric, "spray"), Scores.of(fabric, health)
+        a, b, rail = np.array([src]), np.array([dst]), rail_names(fabric, name)
+        window = scores.order[spread(*self._ranges(scores, a, b))].tolist()
+        pair, kind, via = self._choose(links, scores, a, b)
+        score = score_of(scores, a[pair], b[pair], kind, via)
+        taken = zip(kind.tolist(), via.tolist(), score.tolist(), strict=True)
+        m = float(scores.thresholds(a, b, self._detour)[0])
         facts: dict[str, Fact] = {
-            "gamma_src": float(gamma[src]),
-            "gamma_dst": float(gamma[dst]),
-            "m": NO_BAR if np.isinf(decision.m) else decision.m,
-            "window": [rail(r) for r in decision.window],
+            "gamma_src": float(scores.gamma[src]),
+            "gamma_dst": float(scores.gamma[dst]),
+            "m": NO_BAR if np.isinf(m) else m,
+            "window": [rail(r) for r in window],
             "paths": [
-                f"{one.kind}{'' if one.rail is None else ' via ' + rail(one.rail)}: score {one.score:.4g}"
-                for one in decision.sprayed
+                f"{KINDS[k]}{' via ' + rail(v) if k == DRD else ''}: score {s:.4g}" for k, v, s in taken
             ],
         }
-        return Explanation(decision.why, facts)
+        return Explanation(self._why(src == dst, len(window), [KINDS[k] for k in kind]), facts)
 
-    def _why(self, same: bool, window: tuple[int, ...], taken: tuple[Sprayed, ...]) -> str:
+    def _why(self, same: bool, window: int, kinds: list[str]) -> str:
+        """The rule that decided where `window` rails are in the window and the paths taken are of `kinds`."""
         if same:
             return "same GPU"
-        if not taken:
+        if not kinds:
             return "unreachable: every path crosses a dead link or a score of 0"
-        rails = f"{self._window.mode} window, delta {self._window.delta:g}"
+        rails = f"{self._window} window, delta {self._delta:g}"
         if not window:
-            return f"no rail in the {rails}: the {taken[0].kind}-path by h-scores"
-        if len(taken) < len(window):
-            return f"{rails}: dead links keep it from {len(window) - len(taken)} of {len(window)} rails"
-        return f"{rails}: evenly over {len(taken)} rails" if len(taken) > 1 else f"{rails}: one rail"
+            return f"no rail in the {rails}: the {kinds[0]}-path by h-scores"
+        if len(kinds) < window:
+            return f"{rails}: dead links keep it from {window - len(kinds)} of {window} rails"
+        return f"{rails}: evenly over {len(kinds)} rails" if len(kinds) > 1 else f"{rails}: one rail"
 
-    def _read(self, fabric: Fabric, health: HealthSnapshot) -> tuple[RailLinks, Scores]:
-        return RailLinks.of(fabric, "spray"), Scores.of(fabric, health)
+    def _ranges(self, scores: Scores, src: Int64, dst: Int64) -> tuple[Int64, Int64]:
+        """(first, count) of the rails that count as comparable, (P,) each, in `scores.order`. None for pairs
+        of one domain, and, without detours, of one rail.
+
+        strict: H in (m, m + delta]; blog: H in [m - delta, m + delta], as published, which also takes in
+        rails no better than rd and dr, and the pair's own. Source: "rail-only connections, Part 2" (Cisco
+        Outshift, 2024). A snapshot's margin raises the strict window's lower bar, because measured scores are
+        not exact.
+        """
+        m = scores.thresholds(src, dst, self._detour)
+        if self._window == "strict":
+            first = np.searchsorted(scores.ordered, scores.bars(m), side="right")
+        else:
+            first = np.searchsorted(scores.ordered, m - self._delta - EQUAL_WITHIN, side="left")
+        end = np.searchsorted(scores.ordered, m + self._delta + EQUAL_WITHIN, side="right")
+        return first, np.maximum(end - first, 0)
+
+    def _sprayed(self, scores: Scores, src: Int64, dst: Int64) -> tuple[Int64, Int64, Int64]:
+        """(pair, kind, via) of every path over the rails of the window, pairs in order and the rails of each
+        ascending.
+
+        A drd-path over the source's own rail is its rd-path, over the destination's its dr-path, and over a
+        rail that both share their r-path.
+        """
+        rails, (first, count) = len(scores.rail), self._ranges(scores, src, dst)
+        pair = np.repeat(np.arange(len(src)), count)
+        pair, via = np.divmod(np.sort(pair * rails + scores.order[spread(first, count)]), rails)
+        own, other = via == src[pair] % rails, via == dst[pair] % rails
+        kind = np.select([own & other, own, other], [R, RD, DR], DRD)
+        return pair, kind, np.where(kind == DRD, via, -1)
 
     def _choose(self, links: RailLinks, scores: Scores, src: Int64, dst: Int64) -> tuple[Int64, Int64, Int64]:
         """(pair, kind, via) of every path, by pair; an unreachable pair has none."""
-        first, count = self._window.ranges(scores, src, dst, self._detour)
-        pair, kind, via = sprayed(scores, src, dst, first, count)
+        pair, kind, via = self._sprayed(scores, src, dst)
         if scores.dead.any():
-            live = _live(links, scores, src[pair], dst[pair], kind, via)
+            blocks = _blocks(src[pair], dst[pair], kind, via)
+            live = np.concatenate([whole(links.hops(*block), scores.dead) for block in blocks])
             pair, kind, via = pair[live], kind[live], via[live]
         bare = np.flatnonzero(np.bincount(pair, minlength=len(src)) == 0)
         one_kind, one_via = choose(links, scores, src[bare], dst[bare], self._detour)
@@ -168,22 +161,7 @@ class Spray(Router):
         return pair[order], kind[order], via[order]
 
 
-def _live(links: RailLinks, scores: Scores, src: Int64, dst: Int64, kind: Int64, via: Int64) -> Bool:
-    """(Q,): whether each path crosses live links alone."""
-    parts = [whole(links.hops(src[p], dst[p], kind[p], via[p]), scores.dead) for p in _blocks(len(src))]
-    live: Bool = np.concatenate([np.empty(0, bool), *parts])
-    return live
-
-
-def _hops(links: RailLinks, src: Int64, dst: Int64, kind: Int64, via: Int64) -> tuple[Int64, Int32]:
-    """(hops of each path (Q,), the links of all of them)."""
-    counts, flat = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
-    for part in _blocks(len(src)):
-        hops = links.hops(src[part], dst[part], kind[part], via[part])
-        counts.append((hops >= 0).sum(axis=1))
-        flat.append(hops[hops >= 0])
-    return np.concatenate(counts), np.concatenate(flat)
-
-
-def _blocks(size: int) -> list[slice]:
-    return [slice(low, low + BLOCK) for low in range(0, size, BLOCK)]
+def _blocks(*columns: Int64) -> Iterator[tuple[Int64, ...]]:
+    """These rows of paths, BLOCK at a time; one block where there are none."""
+    for low in range(0, max(len(columns[0]), 1), BLOCK):
+        yield tuple(column[low : low + BLOCK] for column in columns)

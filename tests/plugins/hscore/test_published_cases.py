@@ -10,8 +10,8 @@ from collections.abc import Callable
 import pytest
 
 from railweave.framework.model import Fabric, HealthSnapshot
-from railweave.plugins.hscore.decision import Decision
 from railweave.plugins.hscore.router import HScore
+from tests.plugins.decisions import Decision, decided
 
 Build = Callable[[int, int], Fabric]
 Make = Callable[..., HealthSnapshot]
@@ -19,10 +19,7 @@ Make = Callable[..., HealthSnapshot]
 
 def decide(fabric: Fabric, snapshot: HealthSnapshot, source: str, target: str) -> Decision:
     ids = fabric.node_ids
-    decision = HScore().decide(fabric, snapshot, ids[source], ids[target])
-    table = HScore().routes(fabric, snapshot)
-    assert table.path(ids[source], ids[target]) == ((decision.path,) if decision.path else ())
-    return decision
+    return decided(HScore(), fabric, snapshot, ids[source], ids[target])
 
 
 def names(fabric: Fabric, decision: Decision) -> list[str]:
@@ -61,7 +58,7 @@ def test_h_o2_the_best_rail_would_score_072(rail_only: Build, health: Make) -> N
 
 
 def test_h_o3_direct_scores(setup_a: tuple[Fabric, Decision]) -> None:
-    assert dict(setup_a[1].direct_scores) == pytest.approx({"rd": 0.32, "dr": 0.5})
+    assert setup_a[1].direct_scores == pytest.approx({"rd": 0.32, "dr": 0.5})
 
 
 def test_h_o6_gamma_above_1_needs_no_remote_rail(rail_only: Build, health: Make) -> None:

@@ -16,6 +16,7 @@ from railweave.framework.routing.rails.choice import by_rule
 from railweave.framework.routing.rails.links import DR, DRD, RD
 from railweave.framework.routing.rails.scores import Scores, ratio
 from railweave.plugins.hscore.router import HScore
+from tests.plugins.decisions import decided
 
 Build = Callable[[int, int], Fabric]
 Make = Callable[..., HealthSnapshot]
@@ -116,7 +117,7 @@ def test_every_pair_goes_as_the_literal_rules_say(
     for i, (a, b) in enumerate(zip(src.tolist(), dst.tolist(), strict=True)):
         links = next((path.links for path in batch.paths(i)), None)
         assert links == literal.path(a, b), (a, b)
-    decision = router.decide(fabric, snapshot, int(src[0]), int(dst[0]))
+    decision = decided(router, fabric, snapshot, int(src[0]), int(dst[0]))
     assert (decision.path.links if decision.path else None) == literal.path(int(src[0]), int(dst[0]))
 
 
@@ -126,7 +127,7 @@ def test_the_best_fit_is_the_lowest_rail_above_the_bar(
     rail_only: Build, health: Make, h_r: list[float], h_d1: float, h_d2: float, margin: float
 ) -> None:
     fabric = rail_only(2, len(h_r))
-    decision = HScore().decide(fabric, health(fabric, [h_d1, h_d2], h_r, margin=margin), 0, len(h_r) + 1)
+    decision = decided(HScore(), fabric, health(fabric, [h_d1, h_d2], h_r, margin=margin), 0, len(h_r) + 1)
     above = [(h, rail) for rail, h in enumerate(h_r) if h > decision.m * margin + 1e-12]
     fit = min(above)[1] if above else None
     if decision.kind == "drd":

@@ -12,8 +12,8 @@ import pytest
 from railweave.framework.errors import FabricError, HealthError, RouteError, UnsupportedFabricError
 from railweave.framework.model import Fabric, FabricBuilder, HealthSnapshot, NodeGroup
 from railweave.framework.parameters import resolve
-from railweave.plugins.hscore.decision import Decision
 from railweave.plugins.hscore.router import HScore
+from tests.plugins.decisions import Decision, decided
 
 Build = Callable[[int, int], Fabric]
 Make = Callable[..., HealthSnapshot]
@@ -24,7 +24,7 @@ def decide(
 ) -> Decision:
     ids = fabric.node_ids
     router = HScore().configured(resolve("hscore", HScore.parameters, {"same_rail_detour": detour}))
-    return router.decide(fabric, snapshot, ids[source], ids[target])
+    return decided(router, fabric, snapshot, ids[source], ids[target])
 
 
 # -- the same-rail detour -------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def test_rails_out_of_order_are_refused(rail_only: Build, health: Make) -> None:
 def test_a_gpu_that_is_not_there_is_refused(rail_only: Build, health: Make) -> None:
     fabric = rail_only(2, 3)
     with pytest.raises(RouteError, match="there is no GPU 6; this rail-only has"):
-        HScore().decide(fabric, health(fabric), 0, 6)
+        HScore().explain(fabric, health(fabric), 0, 6, fabric.node_name)
 
 
 def test_a_rail_only_fabric_without_some_interface_is_refused() -> None:

@@ -70,7 +70,7 @@ def test_with_an_ocs_down_the_optimum_is_proven(fabric: Fabric, ocs: str, optimu
 def test_every_stage_agrees_with_the_enumeration_of_all_choices(shape: tuple[int, ...]) -> None:
     fabric = torus(*shape)
     problem = OptimisedRouting().problem(fabric, HealthSnapshot.healthy(fabric))
-    some = candidates(problem.lattice, problem.sequence, problem.symmetry, problem.n_links)
+    some = candidates(problem)
     spans = [range(a, b) for a, b in zip(some.start[:-1], some.start[1:], strict=True)]
     best = min(int(some.loads(np.array(choice)).max()) for choice in product(*spans))
     answer = relaxed(some, 10)

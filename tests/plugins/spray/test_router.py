@@ -18,10 +18,10 @@ from railweave.framework.routing.damping import path_scores
 from railweave.framework.routing.entropy import entropy_table, path_classes
 from railweave.plugins.hscore.router import HScore
 from railweave.plugins.spray import router as module
-from railweave.plugins.spray.router import Decision, Spray
-from railweave.plugins.spray.window import Window
+from railweave.plugins.spray.router import Spray, Window
 from railweave.topologies.rail_only import RailOnly
 from tests.fakes.tori import torus
+from tests.plugins.decisions import SprayDecision, spray_decided
 
 Build = Callable[[int, int], Fabric]
 Make = Callable[..., HealthSnapshot]
@@ -34,9 +34,11 @@ def spray(**options: object) -> Spray:
     return Spray().configured(resolve("spray", Spray.parameters, options))
 
 
-def decide(fabric: Fabric, snapshot: HealthSnapshot, pair: tuple[str, str], **options: object) -> Decision:
+def decide(
+    fabric: Fabric, snapshot: HealthSnapshot, pair: tuple[str, str], **options: object
+) -> SprayDecision:
     ids = fabric.node_ids
-    return spray(**options).decide(fabric, snapshot, ids[pair[0]], ids[pair[1]])
+    return spray_decided(spray(**options), fabric, snapshot, ids[pair[0]], ids[pair[1]])
 
 
 def nodes(fabric: Fabric, batch: PathBatch, pair: int) -> list[list[str]]:
@@ -231,7 +233,7 @@ def test_what_it_refuses(rail_only: Build) -> None:
     ):
         Spray().routes(fabric, HealthSnapshot.healthy(fabric))
     with pytest.raises(RouteError, match="there is no GPU 4"):
-        Spray().decide(rail_only(2, 2), HealthSnapshot.healthy(rail_only(2, 2)), 0, 4)
+        Spray().explain(rail_only(2, 2), HealthSnapshot.healthy(rail_only(2, 2)), 0, 4, str)
     for options in ({"delta": -0.1}, {"delta": "nan"}, {"window": "wide"}):
         with pytest.raises(ExperimentError):
             spray(**options)

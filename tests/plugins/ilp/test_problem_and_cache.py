@@ -15,9 +15,9 @@ from railweave.framework.model import Fabric, HealthSnapshot, all_pairs
 from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Value, resolve
 from railweave.framework.routing.torus.lattice import Lattice
-from railweave.plugins.ilp.cache import Cache, default_folder
+from railweave.plugins.ilp.problem import Problem
 from railweave.plugins.ilp.router import OptimisedRouting
-from railweave.plugins.ilp.symmetry import Symmetry
+from railweave.plugins.ilp.solution import Cache, default_folder
 from tests.fakes.tori import ocs_down, torus, twisted, with_down
 
 
@@ -42,13 +42,13 @@ def paths(
 def test_an_ocs_has_the_period_of_a_cube_and_one_place() -> None:
     fabric = torus(4, 4, 8)
     lattice = Lattice.of(fabric, HealthSnapshot.healthy(fabric), "ilp")
-    found = [Symmetry.of(lattice, ocs_down(fabric, f"X:{y},{z}").down) for y in range(4) for z in range(4)]
+    found = [Problem.of(lattice, ocs_down(fabric, f"X:{y},{z}").down) for y in range(4) for z in range(4)]
     assert {len(s.representatives) for s in found} == {64}
     assert all(np.array_equal(s.fault, found[0].fault) for s in found)
-    other = Symmetry.of(lattice, ocs_down(fabric, "Y:0,0").down)
+    other = Problem.of(lattice, ocs_down(fabric, "Y:0,0").down)
     assert not np.array_equal(other.fault, found[0].fault)
-    assert len(Symmetry.of(lattice, with_down(fabric, [5]).down).representatives) == 128
-    assert len(Symmetry.of(lattice, HealthSnapshot.healthy(fabric).down).representatives) == 1
+    assert len(Problem.of(lattice, with_down(fabric, [5]).down).representatives) == 128
+    assert len(Problem.of(lattice, HealthSnapshot.healthy(fabric).down).representatives) == 1
 
 
 @pytest.mark.parametrize("fabric", [torus(4, 3, 2), twisted(4, 4, 8)])
