@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from railweave.framework.hookspecs import Benchmark, Collective, Transport, Workload, hookimpl
 from railweave.framework.parameters import Parameter, Value
 from railweave.traffic.collectives.all_to_all import DirectAllToAll, HierarchicalAllToAll
-from railweave.traffic.collectives.broadcast import Broadcast
 from railweave.traffic.collectives.halving_doubling import HalvingDoublingAllReduce
 from railweave.traffic.collectives.hierarchical import (
     HierarchicalAllGather,
@@ -16,9 +15,8 @@ from railweave.traffic.collectives.hierarchical import (
 from railweave.traffic.collectives.msccl import Msccl
 from railweave.traffic.collectives.multi_ring import MultiRingAllReduce
 from railweave.traffic.collectives.optical import NeighborExchange, OneStage, OpTree, Wrht
-from railweave.traffic.collectives.rings import RingAllGather, RingAllReduce, RingReduceScatter
-from railweave.traffic.collectives.send_recv import SendRecv
-from railweave.traffic.collectives.tree import TreeAllReduce
+from railweave.traffic.collectives.rings import RingAllGather, RingAllReduce, RingReduceScatter, SendRecv
+from railweave.traffic.collectives.trees import Broadcast, TreeAllReduce
 from railweave.traffic.proxy import RoceV2
 from railweave.traffic.workloads.chakra import Chakra
 from railweave.traffic.workloads.ptdp import Ptdp

@@ -2,6 +2,7 @@
 rails."""
 
 from collections.abc import Sequence
+from itertools import product
 
 from railweave.framework.errors import ExperimentError
 from railweave.framework.model import Fabric, PacketFormat, Schedule
@@ -31,11 +32,10 @@ class DirectAllToAll(AllToAll):
     ) -> None:
         n, one = len(ranks), count // len(ranks)
         builder.phase("all-to-all")
-        for distance in range(1, n):
-            for src in range(n):
-                dst = (src + distance) % n
-                first = (n + dst) * one
-                builder.transfer(src, dst, (first, first + one), to=src * one, reduce=False, after=[])
+        for distance, src in product(range(1, n), range(n)):
+            dst = (src + distance) % n
+            first = (n + dst) * one
+            builder.transfer(src, dst, (first, first + one), to=src * one, reduce=False, after=[])
 
 
 class HierarchicalAllToAll(OnRails, AllToAll):
@@ -64,50 +64,6 @@ class HierarchicalAllToAll(OnRails, AllToAll):
     ) -> None:
         grid = self.grid(fabric, ranks)
         (domains, rails), n, one = grid.shape, len(ranks), count // len(ranks)
-        self._check_waits(domains, rails)
-        rank_at: list[list[int]] = grid.tolist()
-        arrival: dict[tuple[int, int, int], int] = {}
-        part: list[list[int]] = [[] for _ in ranks]
-        if rails > 1:
-            builder.phase(PHASES[0])
-        for distance in range(1, rails):
-            for d in range(domains):
-                for k in range(rails):
-                    via = (k + distance) % rails
-                    src, dst = rank_at[d][k], rank_at[d][via]
-                    for away in range(domains):
-                        to = (d + away) % domains
-                        first = (n + rank_at[to][via]) * one
-                        place = 2 * n + to * rails + k if to != d else src
-                        sent = builder.transfer(
-                            src, dst, (first, first + one), to=place * one, reduce=False, after=[]
-                        )
-                        arrival[dst, to, k] = sent
-                        part[src].append(sent)
-                        part[dst].append(sent)
-        if domains > 1:
-            builder.phase(PHASES[1])
-        for away in range(1, domains):
-            for d in range(domains):
-                to = (d + away) % domains
-                for k in range(rails):
-                    src, dst = rank_at[d][k], rank_at[to][k]
-                    for origin in range(rails):
-                        place = 2 * n + to * rails + origin if origin != k else n + dst
-                        after = part[src]
-                        if self._pipelined:
-                            after = [arrival[src, to, origin]] if origin != k else []
-                        span = place * one, (place + 1) * one
-                        builder.transfer(
-                            src, dst, span, to=rank_at[d][origin] * one, reduce=False, after=after
-                        )
-
-    def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
-        """Equation 21: D (K - 1) slices at the slowest d link, then K (D - 1) at the slowest r link; None if
-        pipelined."""
-        return None if self._pipelined else super().closed_form_s(fabric, schedule, packet)
-
-    def _check_waits(self, domains: int, rails: int) -> None:
         waits = domains * rails * (domains - 1) * rails * 2 * domains * (rails - 1)
         if waits > MOST_WAITS and not self._pipelined:
             raise ExperimentError(
@@ -115,3 +71,39 @@ class HierarchicalAllToAll(OnRails, AllToAll):
                 f"dependencies, more than {MOST_WAITS}. Use fewer GPUs, pipelined=true, or "
                 "`direct-all-to-all`."
             )
+        rank_at: list[list[int]] = grid.tolist()
+        arrival: dict[tuple[int, int, int], int] = {}
+        part: list[list[int]] = [[] for _ in ranks]
+
+        def send(src: int, dst: int, slice_: int, to: int, after: Sequence[int] = ()) -> int:
+            span = slice_ * one, (slice_ + 1) * one
+            return builder.transfer(src, dst, span, to=to * one, reduce=False, after=after)
+
+        if rails > 1:
+            builder.phase(PHASES[0])
+        for distance, d, k in product(range(1, rails), range(domains), range(rails)):
+            via = (k + distance) % rails
+            src, dst = rank_at[d][k], rank_at[d][via]
+            for away in range(domains):
+                to = (d + away) % domains
+                place = 2 * n + to * rails + k if away else src
+                arrival[dst, to, k] = sent = send(src, dst, n + rank_at[to][via], place)
+                part[src].append(sent)
+                part[dst].append(sent)
+        if domains > 1:
+            builder.phase(PHASES[1])
+        for away, d, k in product(range(1, domains), range(domains), range(rails)):
+            to = (d + away) % domains
+            src, dst = rank_at[d][k], rank_at[to][k]
+            for origin in range(rails):
+                own = origin == k
+                place = n + dst if own else 2 * n + to * rails + origin
+                after = part[src]
+                if self._pipelined:
+                    after = [] if own else [arrival[src, to, origin]]
+                send(src, dst, place, rank_at[d][origin], after)
+
+    def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
+        """Equation 21: D (K - 1) slices at the slowest d link, then K (D - 1) at the slowest r link; None if
+        pipelined."""
+        return None if self._pipelined else super().closed_form_s(fabric, schedule, packet)

@@ -63,16 +63,21 @@ def exact_input(dtype: str, redop: str, n_ranks: int, rank: int, count: int, see
     return np.resize(block.astype(kind), count)
 
 
+def count_of(schedule: Schedule) -> int:
+    """Elements of the size of a schedule."""
+    return schedule.size_bytes // dtype_of(schedule.dtype).itemsize
+
+
 def exact_inputs(schedule: Schedule, count: int, seed: int) -> list[NDArray[Any]]:
     """(count,) per rank, in rank order: the inputs of a reduction over all ranks of a schedule."""
     n = schedule.n_ranks
     return [exact_input(schedule.dtype, schedule.redop, n, rank, count, seed) for rank in range(n)]
 
 
-def nonzero_input(dtype: str, n_ranks: int, rank: int, count: int, seed: int) -> NDArray[Any]:
+def nonzero_input(schedule: Schedule, rank: int, count: int, seed: int) -> NDArray[Any]:
     """(count,): data of `rank` that is only moved, never reduced; without a 0, so that what is missing
     shows."""
-    data = exact_input(dtype, "max", n_ranks, rank, count, seed)
+    data = exact_input(schedule.dtype, "max", schedule.n_ranks, rank, count, seed)
     data[data == 0] = 1
     return data
 

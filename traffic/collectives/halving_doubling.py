@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from railweave.framework.model import Fabric, PacketFormat, Schedule
-from railweave.traffic.collectives import closed_forms
+from railweave.traffic.collectives.hierarchical import RAIL_FABRICS, level_links
 from railweave.traffic.collectives.operations import AllReduce
-from railweave.traffic.collectives.schedule_builder import ScheduleBuilder, Span
+from railweave.traffic.collectives.schedule_builder import ScheduleBuilder, Span, chunk_spans
 
 
 class HalvingDoublingAllReduce(AllReduce):
@@ -34,33 +36,39 @@ class HalvingDoublingAllReduce(AllReduce):
         for odd in folded:
             received[odd] = [builder.transfer(odd - 1, odd, (0, count), reduce=True, after=[])]
         held: list[Span] = [(0, count)] * power
-        before: list[list[Span]] = []
-        distances = [1 << step for step in range(power.bit_length() - 1)]
-        for distance in distances:
+        halved: list[tuple[int, list[Span]]] = []
+        for distance in [1 << step for step in range(power.bit_length() - 1)]:
+            held = [chunk_spans(span, 2)[i // distance % 2] for i, span in enumerate(held)]
+            halved.append((distance, held))
+        for distance, held in halved:
             builder.phase(f"halve, {distance} apart")
-            before.append(held)
-            held = [_half(span, upper=bool(i & distance)) for i, span in enumerate(held)]
             sent = [held[i ^ distance] for i in range(power)]
             _exchange(builder, active, distance, sent, received, reduce=True)
-        for distance in reversed(distances):
+        for distance, held in reversed(halved):
             builder.phase(f"double, {distance} apart")
             _exchange(builder, active, distance, held, received, reduce=False)
-            held = before.pop()
         if folded:
             builder.phase("unfold")
         for odd in folded:
             builder.transfer(odd, odd - 1, (0, count), reduce=False, after=received[odd])
 
     def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
-        """The longest message of every step, one step after another, where all partners share a domain or a
-        rail."""
-        return closed_forms.exchanges_s(fabric, schedule, packet)
-
-
-def _half(span: Span, *, upper: bool) -> Span:
-    first, last = span
-    middle = (first + last) // 2
-    return (middle, last) if upper else (first, middle)
+        """The longest message of every phase and the latency of its two links, one phase after another, on
+        rail fabrics where all partners share a domain or a rail (powers of two of both). Source: as the
+        class."""
+        if fabric.kind not in RAIL_FABRICS or schedule.n_ranks != fabric.n_gpus:
+            return None
+        src, dst = fabric.gpu_coordinates[schedule.src], fabric.gpu_coordinates[schedule.dst]
+        rates, latencies = np.zeros(schedule.n_transfers), np.zeros(schedule.n_transfers)
+        for axis, (_, rate, latency_s) in enumerate(level_links(fabric)):
+            shared = src[:, axis] == dst[:, axis]
+            rates[shared], latencies[shared] = rate, 2 * latency_s
+        if not np.all(rates > 0):
+            return None
+        bits = 8 * np.array([packet.wire_bytes(size) for size in schedule.size.tolist()])
+        seconds = bits / rates + latencies
+        phases = range(len(schedule.phase_names))
+        return sum((float(seconds[schedule.phase == phase].max()) for phase in phases), 0.0)
 
 
 def _exchange(
@@ -78,4 +86,4 @@ def _exchange(
         for i, rank in enumerate(active)
     ]
     for i, rank in enumerate(active):
-        received[rank] = [*received[rank], sent[i ^ distance]]
+        received[rank].append(sent[i ^ distance])

@@ -5,16 +5,24 @@ leaves its rail in a rail phase. Source: rail-only paper, section 3.2 and equati
 all-gather in reverse).
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
+from railweave.framework.errors import ExperimentError, UnsupportedFabricError
 from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.framework.parameters import Parameter
-from railweave.traffic.collectives import closed_forms
-from railweave.traffic.collectives.arithmetic import dtype_of
-from railweave.traffic.collectives.operations import AllGather, AllReduce, Operation, ReduceScatter
-from railweave.traffic.collectives.rail_grid import DOMAIN_PHASES, RAIL_PHASES, REQUIRES, Grid, grid_of
+from railweave.traffic.collectives.arithmetic import count_of
+from railweave.traffic.collectives.operations import (
+    AllGather,
+    AllReduce,
+    Operation,
+    ReduceScatter,
+    check_ranks,
+)
 from railweave.traffic.collectives.schedule_builder import (
-    AddRing,
     Ready,
     Rings,
     ScheduleBuilder,
@@ -22,31 +30,75 @@ from railweave.traffic.collectives.schedule_builder import (
     add_rings,
     chunk_spans,
     chunks,
-    ring_all_gather,
-    ring_reduce_scatter,
 )
 
 CHUNKS = 4
+RAIL_FABRICS = ("rail-only", "rail-optimised")
+"""Kinds of fabrics for which the closed forms over domains and rails hold."""
+LEVELS = (("domain", "d"), ("rail", "r"))
+"""Last word of a phase's name, and the kind of links that carry its transfers."""
+PHASES = (
+    ("reduce-scatter", "domain"),
+    ("reduce-scatter", "rail"),
+    ("all-gather", "rail"),
+    ("all-gather", "domain"),
+)
+"""Of an all-reduce: what the rings do, and on which level."""
+
+Grid = NDArray[np.int64]
+"""(domains, rails): the rank at each place."""
 
 
 class OnRails(Operation):
     """The part of an algorithm over domains and rails that does not depend on its operation; `alternative` is
     the collective for other ranks and fabrics."""
 
-    requires: tuple[str, ...] = REQUIRES
+    requires: tuple[str, ...] = ("domains", "rails")
     alternative = ""
 
     def grid(self, fabric: Fabric, ranks: Sequence[int]) -> Grid:
-        """The ranks as domains x rails. Raises as `check`."""
-        return grid_of(fabric, ranks, self.name, self.alternative)
+        """(domains, rails): the rank at each place. The ranks must be every GPU of some domains on some
+        rails; anything else is refused. Raises as `check`."""
+        check_ranks(fabric, ranks)
+        if not fabric.capabilities.issuperset(OnRails.requires):
+            raise UnsupportedFabricError(
+                f"{self.name} (hierarchical) needs a fabric with domains and rails, not {fabric.kind}. "
+                f"Use `--collective {self.alternative}`."
+            )
+        coordinates = fabric.gpu_coordinates[np.asarray(ranks)]
+        domains, row = np.unique(coordinates[:, 0], return_inverse=True)
+        rails, column = np.unique(coordinates[:, 1], return_inverse=True)
+        grid = np.full((len(domains), len(rails)), -1, np.int64)
+        grid[row, column] = np.arange(len(ranks))
+        if np.any(grid < 0):
+            d, k = np.argwhere(grid < 0)[0]
+            raise ExperimentError(
+                f"the ranks use rail {rails[k]} and domain {domains[d]} but not the GPU where they meet; a "
+                f"hierarchical {self.name} needs the same rails in every domain. Add it, or use "
+                f"`{self.alternative}`."
+            )
+        return grid
 
     def check(self, fabric: Fabric, ranks: Sequence[int]) -> None:
         self.grid(fabric, ranks)
 
     def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
-        """Equation 1 of the rail-only paper for every all-gather and reduce-scatter (an all-reduce has two of
-        each level), equation 21 for an all-to-all; D domains and K rails as the schedule used them."""
-        return closed_forms.levels_s(fabric, schedule, packet)
+        """Phases in the domains and on the rails, one after another, on rail fabrics: in each, the messages
+        of the busiest sender, every one as long as the longest, at the slowest d or r link; and for each of
+        those that wait for one another the latency of the two links of its path. D domains and K rails are
+        those of the schedule.
+
+        Source: rail-only paper, equation 1 for every all-gather and reduce-scatter (an all-reduce has two of
+        each level, section 3.2), equation 21 for an all-to-all (appendix D)."""
+        if fabric.kind not in RAIL_FABRICS:
+            return None
+        total_latency_s = sum(
+            longest_chain(schedule, phase) * 2 * latency_s
+            for level, _, latency_s in level_links(fabric)
+            for phase, name in enumerate(schedule.phase_names)
+            if latency_s > 0 and name.endswith(level)
+        )
+        return sum(by_level_s(fabric, schedule, packet)) + total_latency_s
 
 
 class HierarchicalAllReduce(OnRails, AllReduce):
@@ -61,35 +113,7 @@ class HierarchicalAllReduce(OnRails, AllReduce):
     def add_transfers(
         self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
     ) -> None:
-        self._add_phases(builder, fabric, ranks, (0, count))
-
-    def _add_phases(
-        self,
-        builder: ScheduleBuilder,
-        fabric: Fabric,
-        ranks: Sequence[int],
-        span: Span,
-        slot: int | None = None,
-    ) -> None:
-        """Add the four phases for one span of the buffer, phase i in time slot `slot` + i if slots are
-        used."""
-        grid = self.grid(fabric, ranks)
-        domains, rails = grid.shape
-        shards = chunk_spans(span[0], span[1] - span[0], rails)
-        in_domain = [(row, [[shard] for shard in shards]) for row in grid.tolist()]
-        along_rail = [
-            (column, chunks(first, last - first, domains))
-            for column, (first, last) in zip(grid.T.tolist(), shards, strict=True)
-        ]
-        ready: Ready = {rank: [] for rank in range(len(ranks))}
-        phases: tuple[tuple[str, AddRing, Rings], ...] = (
-            (DOMAIN_PHASES[0], ring_reduce_scatter, in_domain),
-            (RAIL_PHASES[0], ring_reduce_scatter, along_rail),
-            (RAIL_PHASES[1], ring_all_gather, along_rail),
-            (DOMAIN_PHASES[1], ring_all_gather, in_domain),
-        )
-        for phase, (name, add_ring, rings) in enumerate(phases):
-            add_rings(builder, name, add_ring, rings, ready, None if slot is None else slot + phase)
+        add_all_reduce(builder, self.grid(fabric, ranks), (0, count), defaultdict(list))
 
 
 class PipelinedAllReduce(HierarchicalAllReduce):
@@ -112,16 +136,48 @@ class PipelinedAllReduce(HierarchicalAllReduce):
     def add_transfers(
         self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
     ) -> None:
-        for slot, span in enumerate(chunk_spans(0, count, min(self._chunks, count))):
-            self._add_phases(builder, fabric, ranks, span, slot)
+        grid = self.grid(fabric, ranks)
+        for slot, span in enumerate(chunk_spans((0, count), min(self._chunks, count))):
+            add_all_reduce(builder, grid, span, defaultdict(list), slot=slot)
 
     def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
-        """Equation 1 twice for the busier level, and what chunks do not hide of the other one."""
-        count = schedule.size_bytes // dtype_of(schedule.dtype).itemsize
-        return closed_forms.pipelined_levels_s(fabric, schedule, packet, max(1, min(self._chunks, count)))
+        """The work of the busier level, and what no other chunk hides of the other one: with busier rails,
+        one chunk's work in the domains (before the first chunk's rails and after the last one's); with busier
+        domains, one chunk's work on the rails, which other chunks hide from 3 chunks on. None where links
+        have a latency, of which other chunks hide an unknown part. Source: equation 1 of the rail-only paper,
+        twice for each level; the overlap is ours."""
+        if fabric.kind not in RAIL_FABRICS or fabric.latency_s.any():
+            return None
+        domain, rail = by_level_s(fabric, schedule, packet)
+        chunks = max(1, min(self._chunks, count_of(schedule)))
+        if rail >= domain:
+            return rail + domain / chunks
+        return domain + (rail / chunks if chunks < 3 else 0.0)
 
 
-class HierarchicalAllGather(OnRails, AllGather):
+class _OfShards(OnRails):
+    """The part that an all-gather and a reduce-scatter share; `phases` are theirs of PHASES."""
+
+    phases: tuple[tuple[str, str], ...] = ()
+
+    def add_transfers(
+        self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
+    ) -> None:
+        """In a domain a chunk is the shards of a rail, along a rail one shard."""
+        grid = self.grid(fabric, ranks)
+        shards = chunk_spans((0, count), grid.size)
+        columns = grid.T.tolist()
+        of_rails = [[shards[rank] for rank in column] for column in columns]
+        rings: dict[str, Rings] = {
+            "domain": [(row, of_rails) for row in grid.tolist()],
+            "rail": [(column, [[shards[rank]] for rank in column]) for column in columns],
+        }
+        ready: Ready = defaultdict(list)
+        for what, level in self.phases:
+            add_rings(builder, f"{what} {level}", rings[level], ready, reduce=what == "reduce-scatter")
+
+
+class HierarchicalAllGather(_OfShards, AllGather):
     """Each rail gathers the shards of its GPUs, then each domain the shards of all rails.
 
     In the domain a message is one shard: those of a rail lie apart in the array, which is in the order of
@@ -130,36 +186,62 @@ class HierarchicalAllGather(OnRails, AllGather):
 
     summary = "all-gather along the rails, then in the domains (rail-only paper, equation 1)"
     name, alternative = "all-gather", "ring-all-gather"
-
-    def add_transfers(
-        self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
-    ) -> None:
-        in_domain, along_rail = _rings_of_shards(self.grid(fabric, ranks), count)
-        ready: Ready = {rank: [] for rank in range(len(ranks))}
-        add_rings(builder, RAIL_PHASES[1], ring_all_gather, along_rail, ready)
-        add_rings(builder, DOMAIN_PHASES[1], ring_all_gather, in_domain, ready)
+    phases = PHASES[2:]
 
 
-class HierarchicalReduceScatter(OnRails, ReduceScatter):
+class HierarchicalReduceScatter(_OfShards, ReduceScatter):
     """Each domain reduces to every GPU the shards of its rail, then each rail to every GPU its own shard: the
     hierarchical all-gather backwards."""
 
     summary = "reduce-scatter in the domains, then along the rails (rail-only paper, equation 1)"
     name, alternative = "reduce-scatter", "ring-reduce-scatter"
-
-    def add_transfers(
-        self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
-    ) -> None:
-        in_domain, along_rail = _rings_of_shards(self.grid(fabric, ranks), count)
-        ready: Ready = {rank: [] for rank in range(len(ranks))}
-        add_rings(builder, DOMAIN_PHASES[0], ring_reduce_scatter, in_domain, ready)
-        add_rings(builder, RAIL_PHASES[0], ring_reduce_scatter, along_rail, ready)
+    phases = PHASES[:2]
 
 
-def _rings_of_shards(grid: Grid, count: int) -> tuple[Rings, Rings]:
-    """The rings of an array with one shard per rank: in a domain a chunk is the shards of a rail, along a
-    rail one shard."""
-    shards = chunk_spans(0, count, grid.size)
-    of_rails = [[shards[rank] for rank in column] for column in grid.T.tolist()]
-    along_rail = [(column, [[shards[rank]] for rank in column]) for column in grid.T.tolist()]
-    return [(row, of_rails) for row in grid.tolist()], along_rail
+def add_all_reduce(
+    builder: ScheduleBuilder, grid: Grid, span: Span, ready: Ready, *, name: str = "", slot: int | None = None
+) -> None:
+    """Add the four phases for one span of the buffer: under one `name` if it is given, and phase i in time
+    slot `slot` + i if slots are used."""
+    shards = chunk_spans(span, grid.shape[1])
+    rings: dict[str, Rings] = {
+        "domain": [(row, [[shard] for shard in shards]) for row in grid.tolist()],
+        "rail": [
+            (column, chunks(shard, len(column)))
+            for column, shard in zip(grid.T.tolist(), shards, strict=True)
+        ],
+    }
+    for i, (what, level) in enumerate(PHASES):
+        if slot is not None:
+            builder.slot(slot + i)
+        add_rings(builder, name or f"{what} {level}", rings[level], ready, reduce=what == "reduce-scatter")
+
+
+def level_links(fabric: Fabric) -> Iterator[tuple[str, float, float]]:
+    """Of each level in LEVELS: its word, the rate of its slowest link and the longest latency."""
+    for level, kind in LEVELS:
+        of_kind = fabric.link_kind == fabric.kinds.index(kind)
+        yield level, float(fabric.capacity_bps[of_kind].min()), float(fabric.latency_s[of_kind].max())
+
+
+def by_level_s(fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> list[float]:
+    """Seconds of all phases of each level in LEVELS, without latencies."""
+    levels = []
+    for level, rate, _ in level_links(fabric):
+        seconds = 0.0
+        for phase, name in enumerate(schedule.phase_names):
+            if name.endswith(level):
+                transfers = schedule.phase == phase
+                messages = int(np.bincount(schedule.src[transfers]).max())
+                seconds += messages * packet.wire_bytes(int(schedule.size[transfers].max())) * 8 / rate
+        levels.append(seconds)
+    return levels
+
+
+def longest_chain(schedule: Schedule, phase: int) -> int:
+    """The most transfers of a phase that follow one another, each waiting for the one before."""
+    length = np.zeros(schedule.n_transfers, np.int64)
+    for transfer in np.flatnonzero(schedule.phase == phase):
+        before = schedule.after[schedule.after_start[transfer] : schedule.after_start[transfer + 1]]
+        length[transfer] = 1 + length[before].max(initial=0)
+    return int(length.max(initial=0))

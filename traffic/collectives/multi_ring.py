@@ -1,5 +1,6 @@
 """All-reduce over rings in all dimensions and directions of a torus at once."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -7,15 +8,13 @@ from numpy.typing import NDArray
 
 from railweave.framework.errors import ExperimentError, UnsupportedFabricError
 from railweave.framework.model import Fabric, PacketFormat, Schedule
-from railweave.traffic.collectives import closed_forms
-from railweave.traffic.collectives.operations import AllReduce, check_ranks
+from railweave.traffic.collectives.operations import AllReduce
 from railweave.traffic.collectives.schedule_builder import (
+    Chunk,
     Ready,
     ScheduleBuilder,
     add_rings,
     chunk_spans,
-    ring_all_gather,
-    ring_reduce_scatter,
 )
 
 
@@ -38,7 +37,7 @@ class MultiRingAllReduce(AllReduce):
     serves: tuple[str, ...] = ("torus", "ring")
 
     def check(self, fabric: Fabric, ranks: Sequence[int]) -> None:
-        check_ranks(fabric, ranks)
+        super().check(fabric, ranks)
         if fabric.kind not in self.serves:
             raise UnsupportedFabricError(
                 f"multi-ring-all-reduce needs the straight lines of a {' or '.join(self.serves)}, not "
@@ -53,36 +52,37 @@ class MultiRingAllReduce(AllReduce):
     def add_transfers(
         self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
     ) -> None:
-        rank_of = np.empty(len(ranks), np.int64)
-        rank_of[np.asarray(ranks)] = np.arange(len(ranks))
-        torus = rank_of.reshape(fabric.groups[0].shape)
+        torus = np.argsort(np.asarray(ranks)).reshape(fabric.groups[0].shape)
         axes, directions = torus.ndim, 2 if fabric.usable.all() else 1
         parts = [(axis, direction) for axis in range(axes) for direction in range(directions)]
-        spans = chunk_spans(0, count, len(parts))
-        held = [{rank: span for rank in range(len(ranks))} for span in spans]
-        before: list[list[dict[int, tuple[int, int]]]] = []
-        ready: list[Ready] = [{rank: [] for rank in range(len(ranks))} for _ in parts]
+        held = [dict.fromkeys(range(len(ranks)), span) for span in chunk_spans((0, count), len(parts))]
+        of_part: list[Ready] = [defaultdict(list) for _ in parts]
+        phases = []
         for phase in range(axes):
-            before.append([dict(of_part) for of_part in held])
+            rings: list[tuple[Ready, list[int], list[Chunk]]] = []
             for part, (axis, direction) in enumerate(parts):
                 for line in _lines(torus, (axis + phase) % axes, direction):
-                    first, last = held[part][line[0]]
-                    shards = chunk_spans(first, last - first, len(line))
+                    shards = chunk_spans(held[part][line[0]], len(line))
                     held[part].update(zip(line, shards, strict=True))
-                    rings = [(line, [[shard] for shard in shards])]
-                    add_rings(builder, f"reduce-scatter {phase + 1}", ring_reduce_scatter, rings, ready[part])
-        for phase in reversed(range(axes)):
-            for part, (axis, direction) in enumerate(parts):
-                for line in _lines(torus, (axis + phase) % axes, direction):
-                    chunks = [[held[part][rank]] for rank in line]
-                    add_rings(
-                        builder, f"all-gather {axes - phase}", ring_all_gather, [(line, chunks)], ready[part]
-                    )
-            held = before.pop()
+                    rings.append((of_part[part], line, [[shard] for shard in shards]))
+            phases.append(rings)
+        for what, in_order in (("reduce-scatter", phases), ("all-gather", phases[::-1])):
+            for number, rings in enumerate(in_order, 1):
+                for ready, line, chunks in rings:
+                    reduce = what == "reduce-scatter"
+                    add_rings(builder, f"{what} {number}", [(line, chunks)], ready, reduce=reduce)
 
     def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
-        """The bucket algorithm's, for axes of one length."""
-        return closed_forms.buckets_s(fabric, schedule, packet)
+        """Per phase, k - 1 steps of its longest message at the slowest link, and its latency, on a torus or
+        ring whose axes all have one length k > 2; elsewhere the parts of the buffer delay each other. Source:
+        as the class."""
+        lengths = set(fabric.groups[0].shape)
+        if fabric.kind not in self.serves or len(lengths) > 1 or min(lengths) < 3:
+            return None
+        steps = min(lengths) - 1
+        rate, latency = float(fabric.capacity_bps.min()), float(fabric.latency_s.max())
+        longest = [int(schedule.size[schedule.phase == p].max()) for p in range(len(schedule.phase_names))]
+        return sum(steps * (packet.wire_bytes(size) * 8 / rate + latency) for size in longest)
 
 
 def _lines(torus: NDArray[np.int64], axis: int, direction: int) -> list[list[int]]:

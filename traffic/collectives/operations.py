@@ -1,7 +1,9 @@
 """The operations of collectives as nccl-tests defines them: sizes, inputs, results and bus bandwidth.
 
 An operation is the base class of the algorithms that carry it out. An algorithm names itself, adds its
-transfers and, where it has a formula, gives its closed form.
+transfers and, where it has a formula, gives its closed form: what it takes on a healthy fabric, in seconds,
+with the headers of every packet, and None where the fabric gives no formula. Bandwidth terms are those of the
+source; where links have a latency, it counts once for every step that must wait for the one before.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,9 +15,16 @@ from numpy.typing import NDArray
 
 from railweave.framework.errors import ExperimentError
 from railweave.framework.hookspecs import Collective
-from railweave.framework.model import Fabric, Schedule
+from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.framework.parameters import Value
-from railweave.traffic.collectives.arithmetic import dtype_of, exact_inputs, nonzero_input, redop_of, reduced
+from railweave.traffic.collectives.arithmetic import (
+    count_of,
+    dtype_of,
+    exact_inputs,
+    nonzero_input,
+    redop_of,
+    reduced,
+)
 from railweave.traffic.collectives.schedule_builder import ScheduleBuilder
 
 SHARD_STEP = 16
@@ -73,7 +82,7 @@ class AllReduce(Operation):
 
     def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
         """(count,) per rank, in rank order: numbers of its own, whose reduction over all ranks is exact."""
-        return exact_inputs(schedule, _count(schedule), seed)
+        return exact_inputs(schedule, count_of(schedule), seed)
 
     def expected(self, schedule: Schedule, inputs: Sequence[NDArray[Any]], rank: int) -> NDArray[Any]:
         """(count,): the reduction of all inputs, the same for every rank."""
@@ -105,11 +114,11 @@ class AllGather(Sharded):
 
     def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
         """(count,) per rank: its own shard, without a 0 in it, and 0 in the places of the others."""
-        n, count = schedule.n_ranks, _count(schedule)
-        buffers = np.zeros((n, n, count // n), dtype_of(schedule.dtype))
+        n, count = schedule.n_ranks, count_of(schedule) // schedule.n_ranks
+        buffers = np.zeros((n, n, count), schedule.dtype)
         for rank in range(n):
-            buffers[rank, rank] = nonzero_input(schedule.dtype, n, rank, count // n, seed)
-        return list(buffers.reshape(n, count))
+            buffers[rank, rank] = nonzero_input(schedule, rank, count, seed)
+        return list(buffers.reshape(n, n * count))
 
     def expected(self, schedule: Schedule, inputs: Sequence[NDArray[Any]], rank: int) -> NDArray[Any]:
         """(count,): all shards in the order of ranks, the same for every rank."""
@@ -145,19 +154,16 @@ class ReduceScatter(Sharded):
 
     def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
         """(count,) per rank: its version of the array, its own shard first."""
-        shard = _count(schedule) // schedule.n_ranks
-        return [
-            np.roll(version, -rank * shard)
-            for rank, version in enumerate(exact_inputs(schedule, _count(schedule), seed))
-        ]
+        versions = exact_inputs(schedule, count_of(schedule), seed)
+        return [np.roll(v, -rank * (len(v) // schedule.n_ranks)) for rank, v in enumerate(versions)]
 
     def expected(self, schedule: Schedule, inputs: Sequence[NDArray[Any]], rank: int) -> NDArray[Any]:
         """(count / n,): shard `rank` reduced over all versions."""
         n = schedule.n_ranks
         shard = len(inputs[0]) // n
-        starts = [(rank - other) % n * shard for other in range(n)]
-        versions = [buffer[start : start + shard] for buffer, start in zip(inputs, starts, strict=True)]
-        return reduced(schedule.redop, versions)
+        return reduced(
+            schedule.redop, [buffer[(rank - r) % n * shard :][:shard] for r, buffer in enumerate(inputs)]
+        )
 
 
 class AllToAll(Sharded):
@@ -171,22 +177,18 @@ class AllToAll(Sharded):
 
     def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
         """(2 count,) per rank: 0 but for its own slice, then what it sends, without a 0 in it."""
-        n, count = schedule.n_ranks, _count(schedule)
-        slice_count = count // n
-        buffers = np.zeros((n, 2 * count), dtype_of(schedule.dtype))
+        n, one = schedule.n_ranks, count_of(schedule) // schedule.n_ranks
+        buffers = np.zeros((n, 2, n, one), schedule.dtype)
         for rank in range(n):
-            own = slice(rank * slice_count, (rank + 1) * slice_count)
-            sent = nonzero_input(schedule.dtype, n, rank, count, seed)
-            buffers[rank, count:] = sent
-            buffers[rank, own] = sent[own]
-        return list(buffers)
+            buffers[rank, 1] = nonzero_input(schedule, rank, n * one, seed).reshape(n, one)
+            buffers[rank, 0, rank] = buffers[rank, 1, rank]
+        return list(buffers.reshape(n, 2 * n * one))
 
     def expected(self, schedule: Schedule, inputs: Sequence[NDArray[Any]], rank: int) -> NDArray[Any]:
         """(count,): the slice for `rank` of every sender, in their order."""
-        count = len(inputs[0]) // 2
-        slice_count = count // schedule.n_ranks
-        start = count + rank * slice_count
-        return np.concatenate([buffer[start : start + slice_count] for buffer in inputs])
+        one = len(inputs[0]) // (2 * schedule.n_ranks)
+        start = (schedule.n_ranks + rank) * one
+        return np.concatenate([buffer[start : start + one] for buffer in inputs])
 
 
 def shard_bytes(size_bytes: int, n_ranks: int) -> int:
@@ -212,10 +214,10 @@ def check_ranks(fabric: Fabric, ranks: Sequence[int]) -> None:
         counts = np.bincount(np.asarray(ranks))
         raise ExperimentError(
             f"GPU {fabric.node_name(int(counts.argmax()))} is in the list of ranks {counts.max()} times; "
-            "list "
-            "each GPU once."
+            "list each GPU once."
         )
 
 
-def _count(schedule: Schedule) -> int:
-    return schedule.size_bytes // dtype_of(schedule.dtype).itemsize
+def longest_s(fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float:
+    """Seconds of the largest message at the slowest link."""
+    return packet.wire_bytes(int(schedule.size.max())) * 8 / float(fabric.capacity_bps.min())

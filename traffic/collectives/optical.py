@@ -11,8 +11,7 @@ from railweave.framework.optical.algorithms import plan_of
 from railweave.framework.optical.plan import LightpathPlan
 from railweave.framework.parameters import Parameter
 from railweave.framework.routing.batches import spread, starts
-from railweave.traffic.collectives import closed_forms
-from railweave.traffic.collectives.operations import AllGather, check_ranks, check_size, shard_bytes
+from railweave.traffic.collectives.operations import AllGather, check_size, longest_s, shard_bytes
 
 STEP, RANK = "step", "rank"
 BARRIER = Parameter(
@@ -44,13 +43,12 @@ class OpticalAllGather(AllGather):
         return plan_of(self.name, fabric.n_gpus, self._wavelengths(fabric))
 
     def check(self, fabric: Fabric, ranks: Sequence[int]) -> None:
-        check_ranks(fabric, ranks)
+        super().check(fabric, ranks)
         if list(ranks) != list(range(fabric.n_gpus)):
             raise ExperimentError(
                 f"{self.name} gathers from all {fabric.n_gpus} GPUs of the ring in the order of their "
-                "positions; this "
-                f"list has {len(ranks)} of {fabric.n_gpus} ranks, or they are in another order. Use "
-                "`ring-all-gather` for other lists."
+                f"positions; this list has {len(ranks)} of {fabric.n_gpus} ranks, or they are in another "
+                "order. Use `ring-all-gather` for other lists."
             )
 
     def schedule(
@@ -83,10 +81,18 @@ class OpticalAllGather(AllGather):
         )
 
     def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
-        """Equation 3 for the plan's item times."""
+        """The plan's item times x a shard at the slowest link, and per step the latency of its longest
+        lightpath. Source: equation 3 of arXiv 2211.15119, without reconfiguration, which the emulation does
+        not have."""
         if fabric.kind not in self.serves:
             return None
-        return closed_forms.lightpaths_s(fabric, schedule, packet, self.plan(fabric))
+        if schedule.n_transfers == 0:
+            return 0.0
+        plan = self.plan(fabric)
+        longest_hops = np.zeros(plan.n_steps, np.int64)
+        np.maximum.at(longest_hops, plan.step, plan.hops)
+        item_s = longest_s(fabric, schedule, packet)
+        return plan.item_times * item_s + int(longest_hops.sum()) * float(fabric.latency_s.max())
 
     def _wavelengths(self, fabric: Fabric) -> int:
         if fabric.kind not in self.serves:

@@ -1,79 +1,110 @@
 """Collectives around one ring of all ranks, in their order; on any fabric."""
 
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from railweave.framework.errors import ExperimentError
 from railweave.framework.model import Fabric, PacketFormat, Schedule
-from railweave.traffic.collectives import closed_forms
-from railweave.traffic.collectives.operations import AllGather, AllReduce, ReduceScatter
-from railweave.traffic.collectives.schedule_builder import (
-    ScheduleBuilder,
-    chunks,
-    ring_all_gather,
-    ring_reduce_scatter,
-)
-
-SUMMARY = "one ring over all ranks, in their order; any fabric"
+from railweave.traffic.collectives.arithmetic import count_of, nonzero_input
+from railweave.traffic.collectives.operations import AllGather, AllReduce, Operation, ReduceScatter, longest_s
+from railweave.traffic.collectives.schedule_builder import ScheduleBuilder, add_ring, chunks
 
 
-class RingAllReduce(AllReduce):
-    """Reduce-scatter, then all-gather, around the ranks in their order: 2 (n - 1) steps of size / n.
+class OneRing(Operation):
+    """The part of an algorithm around one ring that does not depend on its operation. `halves`: the name of
+    the phase of each half of the ring, and whether it reduces."""
 
-    Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms", 2009; NCCL's ring.
-    """
-
-    summary = SUMMARY
-    name = "ring-all-reduce"
+    summary = "one ring over all ranks, in their order; any fabric"
+    halves: tuple[tuple[str, bool], ...] = ()
 
     def add_transfers(
         self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
     ) -> None:
         n = len(ranks)
-        builder.phase("reduce-scatter")
-        parts = ring_reduce_scatter(builder, range(n), chunks(0, count, n), [[]] * n)
-        builder.phase("all-gather")
-        ring_all_gather(builder, range(n), chunks(0, count, n), parts)
+        parts: list[list[int]] = [[]] * n
+        for phase, reduce in self.halves:
+            builder.phase(phase)
+            parts = add_ring(builder, range(n), chunks((0, count), n), parts, reduce=reduce)
 
     def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
-        """2 (n - 1) steps, on rings."""
-        return closed_forms.ring_s(fabric, schedule, packet, 2 * (schedule.n_ranks - 1))
+        """Steps x (the largest message at the slowest link + its latency), on a ring of all its GPUs, where
+        every hop of the algorithm has links of its own; a rank sends one message in each step. Source:
+        Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms", 2009; Table I of arXiv 2211.15119
+        ("Ring")."""
+        if fabric.kind != "ring" or schedule.n_ranks != fabric.n_gpus:
+            return None
+        if schedule.n_transfers == 0:
+            return 0.0
+        steps = schedule.n_transfers // schedule.n_ranks
+        return steps * (longest_s(fabric, schedule, packet) + float(fabric.latency_s.max()))
 
 
-class RingAllGather(AllGather):
+class RingAllReduce(OneRing, AllReduce):
+    """Reduce-scatter, then all-gather, around the ranks in their order: 2 (n - 1) steps of size / n.
+
+    Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms", 2009; NCCL's ring.
+    """
+
+    name = "ring-all-reduce"
+    halves = (("reduce-scatter", True), ("all-gather", False))
+
+
+class RingAllGather(OneRing, AllGather):
     """Each rank passes the shard it received last on to the next rank, in n - 1 steps of one shard.
 
     A rank waits for nothing but the shard it passes on; all shards being equal, that is the step of Table I.
     Source: Table I of arXiv 2211.15119 ("Ring"); NCCL's ring.
     """
 
-    summary = SUMMARY
     name = "ring-all-gather"
-
-    def add_transfers(
-        self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
-    ) -> None:
-        builder.phase("ring")
-        ring_all_gather(builder, range(len(ranks)), chunks(0, count, len(ranks)), [[]] * len(ranks))
-
-    def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
-        """n - 1 steps, on rings."""
-        return closed_forms.ring_s(fabric, schedule, packet, schedule.n_ranks - 1)
+    halves = (("ring", False),)
 
 
-class RingReduceScatter(ReduceScatter):
+class RingReduceScatter(OneRing, ReduceScatter):
     """Each rank adds its version to the shard it received last and passes it on, in n - 1 steps of one shard.
 
     Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms", 2009; NCCL's ring.
     """
 
-    summary = SUMMARY
     name = "ring-reduce-scatter"
+    halves = (("ring", True),)
+
+
+class SendRecv(OneRing):
+    """Every rank sends its buffer to the next one and receives that of the one before it, in the cycle of
+    ranks.
+
+    The size is one rank's buffer, rounded down to whole elements (nccl-tests, sendrecv). Every rank's memory
+    has two of them: what it receives, then what it sends. `redop` does not matter.
+    """
+
+    summary = "every rank to the next and from the one before, at once; any fabric"
+    kind = name = "send-recv"
+    regions = 2
+
+    def check(self, fabric: Fabric, ranks: Sequence[int]) -> None:
+        super().check(fabric, ranks)
+        if len(ranks) == 1:
+            raise ExperimentError(
+                "send-recv of 1 rank: it needs 2 or more, a sender and a receiver. Add a rank."
+            )
 
     def add_transfers(
         self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
     ) -> None:
-        builder.phase("ring")
-        ring_reduce_scatter(builder, range(len(ranks)), chunks(0, count, len(ranks)), [[]] * len(ranks))
+        builder.phase("send-recv")
+        for rank in range(len(ranks)):
+            builder.transfer(rank, (rank + 1) % len(ranks), (count, 2 * count), to=0, reduce=False, after=[])
 
-    def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
-        """n - 1 steps, on rings."""
-        return closed_forms.ring_s(fabric, schedule, packet, schedule.n_ranks - 1)
+    def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
+        """(2 count,) per rank: 0, then what it sends, without a 0 in it."""
+        count = count_of(schedule)
+        sent = [nonzero_input(schedule, rank, count, seed) for rank in range(schedule.n_ranks)]
+        return [np.concatenate([np.zeros_like(data), data]) for data in sent]
+
+    def expected(self, schedule: Schedule, inputs: Sequence[NDArray[Any]], rank: int) -> NDArray[Any]:
+        """(count,): what the rank before sent."""
+        return inputs[rank - 1][count_of(schedule) :]

@@ -1,5 +1,21 @@
-"""Trees over ranks: NCCL's binary trees and the binomial tree, as the parent of every rank (-1 at the
-root)."""
+"""Trees over ranks, as the parent of every rank (-1 at the root): NCCL's binary trees, and the binomial tree.
+All-reduce and broadcast along trees or a chain, in chunks that follow one another."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from railweave.framework.errors import ExperimentError
+from railweave.framework.model import Fabric, PacketFormat, Schedule
+from railweave.framework.parameters import Parameter
+from railweave.traffic.collectives.arithmetic import count_of, nonzero_input
+from railweave.traffic.collectives.operations import AllReduce, Operation, longest_s
+from railweave.traffic.collectives.schedule_builder import ScheduleBuilder, Span, chunk_spans
+
+CHAIN, TREE = "chain", "tree"
+CHUNKS = 8
 
 
 def double_binary_tree(n: int) -> tuple[list[int], list[int]]:
@@ -52,3 +68,122 @@ def depths_of(parents: list[int]) -> list[int]:
             depth, ancestor = depth + 1, parents[ancestor]
         depths.append(depth)
     return depths
+
+
+class TreeAllReduce(AllReduce):
+    """Each of NCCL's two binary trees reduces half of the buffer to its root and passes the result down
+    again, in chunks that follow one another.
+
+    Ranks are the nodes of the trees; NCCL has servers there, and a chain of GPUs inside each. Source: as
+    double_binary_tree.
+    """
+
+    summary = "double binary tree (NCCL's), half of the buffer on each, in chunks; any fabric"
+    name = "tree-all-reduce"
+    parameters: tuple[Parameter, ...] = (
+        Parameter("chunks", CHUNKS, "count", "parts of each tree's half that follow one another", 1, 4096),
+    )
+
+    def __init__(self, chunks: int = CHUNKS) -> None:
+        self._chunks = chunks
+
+    def add_transfers(
+        self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
+    ) -> None:
+        for phase in ("reduce", "broadcast"):
+            builder.phase(phase)
+        for parents, half in zip(double_binary_tree(len(ranks)), chunk_spans((0, count), 2), strict=True):
+            if length := half[1] - half[0]:
+                _add_tree(builder, parents, chunk_spans(half, min(self._chunks, length)))
+
+
+def _add_tree(builder: ScheduleBuilder, parents: list[int], spans: Sequence[Span]) -> None:
+    """Send every chunk up the tree and down again; in time slots, so that no chunk queues on its way up
+    behind another on its way down."""
+    children, depths = children_of(parents), depths_of(parents)
+    deepest = max(depths)
+    by_depth = sorted((rank for rank, parent in enumerate(parents) if parent >= 0), key=depths.__getitem__)
+    for chunk, span in enumerate(spans):
+        up: dict[int, int] = {}
+        down: dict[int, int] = {}
+        builder.phase("reduce")
+        for rank in reversed(by_depth):
+            builder.slot(chunk + deepest - depths[rank])
+            after = [up[child] for child in children[rank]]
+            up[rank] = builder.transfer(rank, parents[rank], span, reduce=True, after=after)
+        builder.phase("broadcast")
+        for rank in by_depth:
+            builder.slot(chunk + deepest + depths[rank])
+            parent = parents[rank]
+            after = [down[parent]] if parent in down else [up[child] for child in children[parent]]
+            down[rank] = builder.transfer(parent, rank, span, reduce=False, after=after)
+
+
+class Broadcast(Operation):
+    """One rank's buffer to all: `chain` passes it from rank to rank in the cycle of ranks, beginning at the
+    root (NCCL's ring); `tree` is the binomial tree over the same order. Chunks follow one another.
+
+    The size is one rank's buffer, rounded down to whole elements (nccl-tests). `redop` does not matter.
+    """
+
+    summary = "one rank's buffer to all, along a chain or down a binomial tree; any fabric"
+    kind = name = "broadcast"
+    same_result_everywhere = True
+    parameters: tuple[Parameter, ...] = (
+        Parameter("root", 0, "count", "the rank whose buffer is sent", minimum=0),
+        Parameter("shape", CHAIN, "text", "the shape of its path", choices=(CHAIN, TREE)),
+        Parameter("chunks", CHUNKS, "count", "parts of the buffer that follow one another", 1, 4096),
+    )
+
+    def __init__(self, root: int = 0, shape: str = CHAIN, chunks: int = CHUNKS) -> None:
+        self._root, self._shape, self._chunks = root, shape, chunks
+
+    def check(self, fabric: Fabric, ranks: Sequence[int]) -> None:
+        super().check(fabric, ranks)
+        if self._root >= len(ranks):
+            raise ExperimentError(
+                f"broadcast has no rank {self._root} to start from; root is 0 to {len(ranks) - 1}."
+            )
+
+    def add_transfers(
+        self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
+    ) -> None:
+        builder.phase("broadcast")
+        n = len(ranks)
+        parents = [(place - 1 if self._shape == CHAIN else binomial_parent(place)) for place in range(n)]
+        depths = depths_of(parents)
+        by_depth = sorted(range(1, n), key=depths.__getitem__)
+        rank_at = [(self._root + place) % n for place in range(n)]
+        for chunk, span in enumerate(chunk_spans((0, count), min(self._chunks, count))):
+            arrival: dict[int, int] = {}
+            for place in by_depth:
+                builder.slot(chunk + depths[place])
+                parent = parents[place]
+                after = [arrival[parent]] if parent in arrival else []
+                arrival[place] = builder.transfer(
+                    rank_at[parent], rank_at[place], span, reduce=False, after=after
+                )
+
+    def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
+        """(count,) per rank: numbers without a 0 at the root, 0 at all others."""
+        buffers = np.zeros((schedule.n_ranks, count_of(schedule)), schedule.dtype)
+        buffers[self._root] = nonzero_input(schedule, self._root, count_of(schedule), seed)
+        return list(buffers)
+
+    def expected(self, schedule: Schedule, inputs: Sequence[NDArray[Any]], rank: int) -> NDArray[Any]:
+        """(count,): what the root holds, the same for every rank."""
+        return inputs[self._root]
+
+    def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
+        """(n - 2 + chunks) x (a chunk at the slowest link) + (n - 1) x latency, for the chain on a ring of
+        all its GPUs: the last of the chunks leaves the root after the others, and crosses n - 1 links. None
+        for the tree. Source: NCCL's ring broadcast."""
+        if self._shape != CHAIN or fabric.kind != "ring" or schedule.n_ranks != fabric.n_gpus:
+            return None
+        if schedule.n_transfers == 0:
+            return 0.0
+        hops = schedule.n_ranks - 1
+        chunks = schedule.n_transfers // hops
+        return (hops - 1 + chunks) * longest_s(fabric, schedule, packet) + hops * float(
+            fabric.latency_s.max()
+        )

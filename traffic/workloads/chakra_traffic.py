@@ -1,9 +1,9 @@
 """The transfers of a trace: every operation is carried out by a collective, in buffer space of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,16 +12,15 @@ from railweave.framework.errors import ExperimentError, UnsupportedFabricError
 from railweave.framework.model import Fabric, Schedule
 from railweave.traffic.collectives.all_to_all import DirectAllToAll, HierarchicalAllToAll
 from railweave.traffic.collectives.arithmetic import dtype_of
-from railweave.traffic.collectives.broadcast import Broadcast
 from railweave.traffic.collectives.hierarchical import (
     HierarchicalAllGather,
     HierarchicalAllReduce,
     HierarchicalReduceScatter,
 )
 from railweave.traffic.collectives.operations import SHARD_STEP, Operation
-from railweave.traffic.collectives.rail_grid import grid_of
 from railweave.traffic.collectives.rings import RingAllGather, RingAllReduce, RingReduceScatter
 from railweave.traffic.collectives.schedule_builder import ScheduleBuilder
+from railweave.traffic.collectives.trees import Broadcast
 from railweave.traffic.workloads.chakra_match import BARRIER, BROADCAST, SEND_RECV, TraceOperation
 from railweave.traffic.workloads.chakra_order import Ordered
 
@@ -56,7 +55,7 @@ class Pattern:
     part: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def of(cls, schedule: Schedule) -> Pattern:
+    def of(cls, schedule: Schedule) -> Self:
         step: list[int] = []
         parts: list[set[int]] = [set() for _ in range(schedule.n_ranks)]
         for i in range(schedule.n_transfers):
@@ -195,18 +194,11 @@ class Traffic:
             builder.phase(SEND_RECV)
             builder.transfer(0, 1, (0, count), reduce=False, after=[])
             return builder.build(SEND_RECV, count, self._dtype, self._redop)
-        if operation.kind == BROADCAST:
-            algorithm: Operation = Broadcast(root=operation.root)
-        else:
-            algorithm = (TWO_LEVELS if self._is_grid(gpus) else FLAT)[operation.kind]
+        algorithm = Broadcast(root=operation.root) if operation.kind == BROADCAST else FLAT[operation.kind]
+        if self._two_levels and operation.kind in TWO_LEVELS:
+            with suppress(
+                ExperimentError, UnsupportedFabricError
+            ):  # for GPUs that do not fill domains and rails
+                TWO_LEVELS[operation.kind].check(self._fabric, gpus)
+                algorithm = TWO_LEVELS[operation.kind]
         return algorithm.schedule(self._fabric, gpus, size_bytes, self._dtype, self._redop)
-
-    def _is_grid(self, gpus: Sequence[int]) -> bool:
-        """Whether the GPUs are every GPU of some domains on some rails."""
-        if not self._two_levels:
-            return False
-        try:
-            grid_of(self._fabric, gpus, "trace", "ring")
-        except (ExperimentError, UnsupportedFabricError):
-            return False
-        return True

@@ -9,14 +9,12 @@ from railweave.framework.model import Fabric, Schedule
 from railweave.framework.parameters import Parameter, Value, resolve
 from railweave.framework.training.models import MODELS, model_named
 from railweave.framework.training.placement import REQUIRES, place, scaled_degrees
-from railweave.framework.training.traffic_matrix import Traffic, traffic
 from railweave.framework.training.volumes import Job, job_of_batch
 from railweave.traffic.collectives.arithmetic import dtype_of
 from railweave.traffic.collectives.operations import check_ranks, check_size
 from railweave.traffic.collectives.schedule_builder import ScheduleBuilder
-from railweave.traffic.workloads.layout import emulated_microbatches, layout
 from railweave.traffic.workloads.replay import Workload
-from railweave.traffic.workloads.training import Iteration
+from railweave.traffic.workloads.training import Iteration, emulated_microbatches, layout
 
 
 class Ptdp(Workload):
@@ -57,11 +55,6 @@ class Ptdp(Workload):
             model_named(str(self._options["model"])), *(int(self._options[name]) for name in names)
         )
 
-    def traffic(self, fabric: Fabric) -> Traffic:
-        """What the GPUs of `fabric` send, in bytes of the real job."""
-        job = self.job
-        return traffic(job, place(fabric, *scaled_degrees(fabric, job.t, job.p, job.d), job.v))
-
     def schedule(
         self, fabric: Fabric, ranks: Sequence[int], size_bytes: int, dtype: str, redop: str
     ) -> Schedule:
@@ -85,7 +78,6 @@ class Ptdp(Workload):
         sizes = layout(job, placed, busiest, emulated_microbatches(job.m, placed.p, job.v, most))
         builder = ScheduleBuilder(len(ranks), itemsize)
         if sizes.count:
-            rank_of = np.empty(fabric.n_gpus, np.int64)
-            rank_of[np.asarray(ranks)] = np.arange(len(ranks))
+            rank_of = np.argsort(np.asarray(ranks))
             Iteration(builder, placed, sizes, rank_of[placed.gpu]).add_all()
         return builder.build("ptdp", busiest, dtype, redop, buffer_count=sizes.count)

@@ -1,121 +1,180 @@
-"""The messages of one training iteration, in an order that its pipeline allows."""
+"""The messages of one training iteration: their offsets and sizes in the buffers of the ranks, the order in
+which a pipeline stage processes its microbatches (1F1B, plain and interleaved), and who waits for what."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import chain, product
+from typing import NamedTuple
 
+from railweave.framework.errors import ExperimentError
 from railweave.framework.model.arrays import Int64
 from railweave.framework.training.placement import Placement
-from railweave.traffic.collectives.schedule_builder import (
-    Ready,
-    ScheduleBuilder,
-    add_rings,
-    chunk_spans,
-    chunks,
-    ring_all_gather,
-    ring_reduce_scatter,
-)
-from railweave.traffic.workloads.layout import Layout
-from railweave.traffic.workloads.pipeline import Pass, one_forward_one_backward
+from railweave.framework.training.traffic_matrix import reduced_bytes, traffic
+from railweave.framework.training.volumes import Job, volumes
+from railweave.traffic.collectives.hierarchical import add_all_reduce
+from railweave.traffic.collectives.schedule_builder import Ready, ScheduleBuilder, add_ring, chunks
 
 GRADIENTS = "gradients"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Lengths in elements: `chunk` of a tensor group's array per rank, `edge` between stages, `gradients`.
+
+    A buffer has space of its own for every (direction, microbatch, chunk of the model): the activations from
+    the stage before, the array that the tensor group gathers, and the one that it reduces. The gradients
+    follow. So no message overwrites data that another one has yet to read.
+    """
+
+    m: int
+    v: int
+    t: int
+    chunk: int
+    edge: int
+    gradients: int
+
+    @property
+    def place(self) -> int:
+        return self.edge + 2 * self.t * self.chunk
+
+    @property
+    def first_gradient(self) -> int:
+        return 2 * self.m * self.v * self.place
+
+    @property
+    def count(self) -> int:
+        return self.first_gradient + self.gradients
+
+    def edge_at(self, forward: bool, microbatch: int, chunk: int) -> int:
+        """First element of what the stage before sends (backward: the stage after)."""
+        return (((0 if forward else 1) * self.m + microbatch) * self.v + chunk) * self.place
+
+    def gathered_at(self, forward: bool, microbatch: int, chunk: int) -> int:
+        """First element of the array that the tensor group gathers."""
+        return self.edge_at(forward, microbatch, chunk) + self.edge
+
+    def reduced_at(self, forward: bool, microbatch: int, chunk: int) -> int:
+        """First element of the array that the tensor group reduces and scatters."""
+        return self.gathered_at(forward, microbatch, chunk) + self.t * self.chunk
+
+
+def emulated_microbatches(m: int, p: int, v: int, most: int) -> int:
+    """At most `most` of the job's m, each representing several; whole rounds of p where stages interleave."""
+    few = min(m, most)
+    return few if v == 1 else max(p, few // p * p)
+
+
+def layout(job: Job, placed: Placement, busiest: int, microbatches: int) -> Layout:
+    """Sizes with which the busiest GPU sends about `busiest` elements in all.
+
+    Every message of the job has at least one element, so that small kinds do not vanish.
+    """
+    most = float(traffic(job, placed).sent.max())
+    scale = busiest / most if most > 0 else 0.0
+    per, each = volumes(job), job.m / microbatches
+    chunk = each * per.tensor / 2 / (placed.t - 1) if placed.t > 1 else 0.0
+    gradients = reduced_bytes(job, placed) if placed.d > 1 else 0.0
+
+    def elements(size: float, least: int) -> int:
+        return max(least, round(size * scale)) if size > 0 and scale > 0 else 0
+
+    edge = elements(each * per.edge, 1) if placed.p > 1 else 0
+    return Layout(microbatches, job.v, placed.t, elements(chunk, 1), edge, elements(gradients, placed.d))
+
+
+class Pass(NamedTuple):
+    """One microbatch through one of a stage's model chunks, forward or backward."""
+
+    forward: bool
+    microbatch: int
+    chunk: int
+
+
+def one_forward_one_backward(stage: int, p: int, m: int, v: int = 1) -> list[Pass]:
+    """The passes of `stage` of p, for m microbatches and v chunks per stage: 2 m v of them.
+
+    First the forward passes that fill the pipeline, then one forward and one backward pass in turn, then the
+    remaining backward passes. Interleaved (v > 1), microbatches pass the chunks p at a time, so p must divide
+    m. Source: Narayanan et al., SC '21, section 2.2.
+    """
+    if v > 1 and m % p:
+        raise ExperimentError(f"interleaved stages need microbatches in multiples of {p} stages, not {m}.")
+    total = m * v
+    ahead = min(total, p - stage - 1 if v == 1 else 2 * (p - stage - 1) + (v - 1) * p)
+    forward = [_pass(i, p, v, forward=True) for i in range(total)]
+    backward = [_pass(i, p, v, forward=False) for i in range(total)]
+    alternating = chain.from_iterable(zip(forward[ahead:], backward, strict=False))
+    return [*forward[:ahead], *alternating, *backward[total - ahead :]]
+
+
+def _pass(i: int, p: int, v: int, *, forward: bool) -> Pass:
+    """The i-th pass of its direction."""
+    round_, place = divmod(i, p * v)
+    chunk = place // p
+    return Pass(forward, round_ * p + place % p, chunk if forward else v - 1 - chunk)
 
 
 class Iteration:
     """Adds one iteration to a schedule. `rank` (d, p, t): the rank at each place of the job."""
 
     def __init__(self, builder: ScheduleBuilder, placed: Placement, sizes: Layout, rank: Int64) -> None:
-        self._builder, self._placed, self._sizes = builder, placed, sizes
-        self._rank = rank.tolist()
-        self._ready: Ready = {int(r): [] for r in rank.ravel()}
+        self._builder, self._placed, self._sizes, self._rank = builder, placed, sizes, rank
+        self._ready: Ready = defaultdict(list)
         self._sent: dict[tuple[int, int, Pass], list[list[int]]] = {}
 
     def add_all(self) -> None:
         """Add all passes of every stage in its own order, each once its input has been sent; then the
-        gradients."""
-        p = self._placed.p
+        gradients: each shard is all-reduced over its data-parallel group, in the domain, along the rail, and
+        back."""
+        placed, sizes = self._placed, self._sizes
         self._builder.phase("pipeline")  # tensor and pipeline messages overlap, so they are one phase
-        for data in range(self._placed.d):
-            remaining = [one_forward_one_backward(s, p, self._sizes.m, self._sizes.v)[::-1] for s in range(p)]
+        for data in range(placed.d):
+            remaining = [
+                one_forward_one_backward(s, placed.p, sizes.m, sizes.v)[::-1] for s in range(placed.p)
+            ]
             while any(remaining):
                 before = sum(map(len, remaining))
                 for stage, passes in enumerate(remaining):
-                    while passes and self._may_start(data, stage, passes[-1]):
-                        self._pass(data, stage, passes.pop())
+                    while passes and self._add_pass(data, stage, passes[-1]):
+                        passes.pop()
                 assert sum(map(len, remaining)) < before, "a pipeline that waits for itself"
-        if self._sizes.gradients:
-            self._builder.phase(GRADIENTS)
-            self._synchronise()
+        for stage, tensor in product(range(placed.p), range(placed.t)) if sizes.gradients else ():
+            grid = self._rank[:, stage, tensor].reshape(-1, placed.dh)
+            span = sizes.first_gradient, sizes.count
+            add_all_reduce(self._builder, grid, span, self._ready, name=GRADIENTS)
 
-    # -- passes ----------------------------------------------------------------------------------------
+    def _add_pass(self, data: int, stage: int, current: Pass) -> bool:
+        """Receive from the stage before, gather and reduce in the tensor group; False if the stage before has
+        not sent yet."""
+        source = self._source(stage, current)
+        if source is not None and (data, *source) not in self._sent:
+            return False
+        sizes, members = self._sizes, self._rank[data, stage].tolist()
+        entry = [list(self._ready[rank]) for rank in members]
+        if source is not None:
+            origin, sent = source
+            first, to = sizes.edge_at(*sent), sizes.edge_at(*current)
+            for i, (src, after) in enumerate(
+                zip(self._rank[data, origin].tolist(), self._sent[data, origin, sent], strict=True)
+            ):
+                if src != members[i]:
+                    span = first, first + sizes.edge
+                    after = [self._builder.transfer(src, members[i], span, reduce=False, after=after, to=to)]
+                entry[i] += after
+        n = len(members)
+        if n > 1:
+            for first, reduce in ((sizes.gathered_at(*current), False), (sizes.reduced_at(*current), True)):
+                parts = chunks((first, first + sizes.chunk * n), n)
+                entry = add_ring(self._builder, members, parts, entry, reduce=reduce)
+        self._ready.update(zip(members, entry, strict=True))
+        self._sent[data, stage, current] = entry
+        return True
+
     def _source(self, stage: int, current: Pass) -> tuple[int, Pass] | None:
         """The stage and pass whose output is the input of this pass; None for the first of all."""
         p, v = self._placed.p, self._sizes.v
         virtual = current.chunk * p + stage
-        if current.forward:
-            before = virtual - 1
-        elif virtual == p * v - 1:
-            return stage, Pass(True, current.microbatch, current.chunk)
-        else:
-            before = virtual + 1
-        if before < 0:
-            return None
-        return before % p, Pass(current.forward, current.microbatch, before // p)
-
-    def _may_start(self, data: int, stage: int, current: Pass) -> bool:
-        source = self._source(stage, current)
-        return source is None or (data, source[0], source[1]) in self._sent
-
-    def _pass(self, data: int, stage: int, current: Pass) -> None:
-        """Receive from the stage before, gather and reduce in the tensor group."""
-        members: list[int] = self._rank[data][stage]
-        entry = [list(self._ready[rank]) for rank in members]
-        source = self._source(stage, current)
-        if source is not None:
-            origin, sent = source
-            for i, (src, after) in enumerate(
-                zip(self._rank[data][origin], self._sent[data, origin, sent], strict=True)
-            ):
-                entry[i] += (
-                    after if src == members[i] else [self._hand_on(src, members[i], sent, current, after)]
-                )
-        done = self._tensor(members, current, entry)
-        for rank, after in zip(members, done, strict=True):
-            self._ready[rank] = after
-        self._sent[data, stage, current] = done
-
-    def _hand_on(self, src: int, dst: int, sent: Pass, current: Pass, after: Sequence[int]) -> int:
-        """The message from one stage's pass to the next stage's."""
-        first = self._sizes.edge_at(sent.forward, sent.microbatch, sent.chunk)
-        to = self._sizes.edge_at(current.forward, current.microbatch, current.chunk)
-        span = first, first + self._sizes.edge
-        return self._builder.transfer(src, dst, span, reduce=False, after=after, to=to)
-
-    def _tensor(self, members: list[int], current: Pass, entry: list[list[int]]) -> list[list[int]]:
-        """Add an all-gather and a reduce-scatter of the tensor group; for each member, what completes its
-        pass."""
-        if len(members) == 1:
-            return entry
-        n, place = len(members), (current.forward, current.microbatch, current.chunk)
-        gathered = chunks(self._sizes.gathered_at(*place), self._sizes.chunk * n, n)
-        entry = ring_all_gather(self._builder, members, gathered, entry)
-        reduced = chunks(self._sizes.reduced_at(*place), self._sizes.chunk * n, n)
-        return ring_reduce_scatter(self._builder, members, reduced, entry)
-
-    # -- gradients -------------------------------------------------------------------------------------
-    def _synchronise(self) -> None:
-        """All-reduce each shard over its data-parallel group: in the domain, along the rail, and back."""
-        placed, sizes = self._placed, self._sizes
-        dh, dl = placed.dh, placed.d // placed.dh
-        shards = chunk_spans(sizes.first_gradient, sizes.gradients, dh)
-        pieces = [chunks(first, last - first, dl) for first, last in shards]
-        for stage in range(placed.p):
-            for tensor in range(placed.t):
-                grid = [[self._rank[o * dh + i][stage][tensor] for i in range(dh)] for o in range(dl)]
-                rows = [(row, [[shard] for shard in shards]) for row in grid]
-                columns = [([row[k] for row in grid], pieces[k]) for k in range(dh)]
-                for ring, rings in (
-                    (ring_reduce_scatter, rows),
-                    (ring_reduce_scatter, columns),
-                    (ring_all_gather, columns),
-                    (ring_all_gather, rows),
-                ):
-                    add_rings(self._builder, GRADIENTS, ring, rings, self._ready)
+        if not current.forward and virtual == p * v - 1:
+            return stage, current._replace(forward=True)
+        before = virtual - 1 if current.forward else virtual + 1
+        return (before % p, current._replace(chunk=before // p)) if before >= 0 else None

@@ -11,11 +11,16 @@ from hypothesis import strategies as st
 from railweave.framework.model import PacketFormat, Schedule
 from railweave.topologies.rail_only import RailOnly
 from railweave.topologies.ring import Ring
-from railweave.traffic.collectives.broadcast import Broadcast
 from railweave.traffic.collectives.halving_doubling import HalvingDoublingAllReduce
-from railweave.traffic.collectives.send_recv import SendRecv
-from railweave.traffic.collectives.tree import TreeAllReduce
-from railweave.traffic.collectives.trees import binomial_parent, children_of, depths_of, double_binary_tree
+from railweave.traffic.collectives.rings import SendRecv
+from railweave.traffic.collectives.trees import (
+    Broadcast,
+    TreeAllReduce,
+    binomial_parent,
+    children_of,
+    depths_of,
+    double_binary_tree,
+)
 from tests.traffic.collectives.link_queues import seconds
 
 PACKET = PacketFormat(4096)

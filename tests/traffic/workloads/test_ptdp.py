@@ -15,12 +15,13 @@ from railweave.framework.model import Fabric, Schedule
 from railweave.framework.parameters import resolve
 from railweave.framework.registry import load_plugins
 from railweave.framework.training.placement import place, scaled_degrees
+from railweave.framework.training.traffic_matrix import traffic
 from railweave.topologies.rail_only import RailOnly
 from railweave.topologies.rail_optimised import RailOptimised
 from railweave.topologies.ring import Ring
-from railweave.traffic.workloads.layout import Layout, emulated_microbatches, layout
 from railweave.traffic.workloads.ptdp import Ptdp
 from railweave.traffic.workloads.replay import replay
+from railweave.traffic.workloads.training import Layout, emulated_microbatches, layout
 from tests.traffic.random_execution import execute
 
 SIZE = 1 << 18
@@ -133,7 +134,8 @@ def test_bytes_are_the_matrix_scaled(shape: tuple[int, int], options: dict[str, 
     schedule = planned(work, fabric, size)
     sent = np.zeros((fabric.n_gpus, fabric.n_gpus))
     np.add.at(sent, (schedule.src, schedule.dst), schedule.size)
-    found = work.traffic(fabric)
+    job = work.job
+    found = traffic(job, place(fabric, *scaled_degrees(fabric, job.t, job.p, job.d), job.v))
     matrix = found.matrix()
     assert np.array_equal(sent > 0, matrix > 0)
     assert sent == pytest.approx(matrix * (size / found.sent.max()), rel=0.01)
