@@ -68,8 +68,8 @@ class Commands(click.Group):
             _say(ctx, "interrupted." + _kept(ctx))
             ctx.exit(130)
         except Terminated as error:
-            _say(ctx, f"ended by {error.name}." + _kept(ctx))
-            ctx.exit(128 + error.number)
+            _say(ctx, f"ended by {error.signal.name}." + _kept(ctx))
+            ctx.exit(128 + error.signal)
 
 
 def _kept(ctx: click.Context) -> str:

@@ -2,15 +2,13 @@
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
 
 from railweave.framework.cli import VERBOSE
 from railweave.framework.registry import PLURALS, Registers, load_plugins
-
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def registers(ctx: click.Context) -> Registers:
@@ -21,16 +19,26 @@ def registers(ctx: click.Context) -> Registers:
     return root.obj
 
 
-def _verbose(ctx: click.Context, _: click.Parameter, wanted: bool) -> bool:
-    if wanted:
-        ctx.meta[VERBOSE] = True
-    return wanted
+def _verbose(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    ctx.meta[VERBOSE] = wanted
 
 
-verbose_option: Decorator = click.option(
-    "-v", "--verbose", is_flag=True, is_eager=True, callback=_verbose, help="Say more; show tracebacks."
-)
-json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def plain_command(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds -v, which `ctx.meta[VERBOSE]` holds; the function receives the context."""
+    return click.option(
+        "-v",
+        "--verbose",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_verbose,
+        help="Say more; show tracebacks.",
+    )(click.pass_context(function))
+
+
+def json_command(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --json, in `as_json`, to what `plain_command` adds."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(plain_command(function))
 
 
 def example(*lines: str) -> str:
@@ -38,41 +46,37 @@ def example(*lines: str) -> str:
     return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-def print_json(name: str, content: dict[str, object], version: int = 1) -> None:
+def sentence(text: str) -> str:
+    """A help text of the words with which a plugin describes something."""
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def print_json(name: str, content: Mapping[str, object], version: int = 1) -> None:
     """JSON on stdout, with schema name and version as in results."""
     document = {"schema": {"name": f"railweave.{name}", "version": version}, **content}
     click.echo(json.dumps(document, indent=1, allow_nan=False))
 
 
-def show_offers(ctx: click.Context, kind: str, *, serves: bool, as_json: bool) -> None:
-    """List every object of a kind with its options and their defaults; with `serves`, the fabrics it serves
+def show_offers(ctx: click.Context, kind: str, *, as_json: bool) -> None:
+    """List every object of a kind with its options and their defaults; of routers, the fabrics they serve
     too."""
-
+    serves = kind == "router"
     rows, entries = [], []
     for offer in registers(ctx)[kind].offers():
         plugin = offer.registered
-        served = list(plugin.serves) or ["*"] if serves else []
-        requires = list(plugin.requires) if serves else []
         options = ", ".join(f"{p.name}={_yaml(p.written(p.default))}" for p in plugin.parameters) or "-"
-        entries.append(
-            {
-                "name": offer.name,
-                **({"serves": served, "requires": requires} if serves else {}),
-                "options": {p.name: p.default for p in plugin.parameters},
-                "summary": plugin.summary,
-                "plugin": offer.holder,
-            }
-        )
-        fabrics = (
-            [", ".join(requires if requires and "*" in served else served).replace("*", "all")]
-            if serves
-            else []
-        )
-        rows.append((offer.name, *fabrics, options, plugin.summary))
+        entry = {"options": {p.name: p.default for p in plugin.parameters}, "summary": plugin.summary}
+        cells = [options, plugin.summary]
+        if serves:
+            served, requires = list(plugin.serves) or ["*"], list(plugin.requires)
+            entry = {"serves": served, "requires": requires, **entry}
+            cells.insert(0, ", ".join(requires if requires and "*" in served else served).replace("*", "all"))
+        entries.append({"name": offer.name, **entry, "plugin": offer.holder})
+        rows.append((offer.name, *cells))
     if as_json:
         print_json(PLURALS[kind], {PLURALS[kind]: entries})
     else:
-        click.echo(table((kind, *(["fabrics"] if serves else []), "options", "summary"), rows))
+        click.echo(table((kind, *["fabrics"] * serves, "options", "summary"), rows))
 
 
 def _yaml(value: object) -> str:

@@ -1,32 +1,23 @@
 """What the commands that run a task in a lab of its own share."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from railweave.framework.cli._options import plan_of
 from railweave.framework.cli._signals import raised_signals
+from railweave.framework.experiment.plan import Plan
+from railweave.framework.lab.plugin import in_lab
 from railweave.framework.model.events import Note, PhaseStarted, RoutesChanged, RunEvent
 
-if TYPE_CHECKING:
-    from railweave.framework.experiment.plan import Plan
 
-
-def plan_without_default_fault(ctx: click.Context) -> Plan:
-    """The plan of a command's options, in which no fault occurs unless an option says so."""
-    chosen = ctx.params.get("fault") or ctx.params.get("faults")
-    return plan_of(ctx, {} if chosen else {"fault": "none"})
-
-
-def done_in_lab(task: str, message: Mapping[str, Any], *, quiet: bool) -> Any:
-    """The result of the lab task; phases, notes and reroutes go to stderr unless `quiet`.
+def done_in_lab(ctx: click.Context, task: str, *, quiet: bool, **message: object) -> tuple[Plan, Any]:
+    """The plan of a command's options, in which no fault occurs unless an option says so, and the result of
+    the lab task on it; phases, notes and reroutes go to stderr unless `quiet`.
 
     Raises what the task raised; the lab is gone by then.
     """
-    from railweave.framework.lab.plugin import in_lab
+    plan = plan_of(ctx, {} if ctx.params["faults"] else {"fault": "none"})
 
     def show(event: RunEvent) -> None:
         match event:
@@ -34,4 +25,4 @@ def done_in_lab(task: str, message: Mapping[str, Any], *, quiet: bool) -> Any:
                 click.echo(f"{event.kind:<10} {text or ''}", err=True)
 
     with raised_signals():
-        return in_lab(task, message, show)
+        return plan, in_lab(task, {"document": plan.document(), **message}, show)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -49,48 +48,44 @@ class Live:
         console: Console | None = None,
     ) -> None:
         self._console = console or Console(emoji=False, stderr=True, highlight=False, soft_wrap=True)
-        self._iterations, self._quiet, self._verbose, self._lines = iterations, quiet, verbose, lines
+        self._iterations, self._verbose, self._lines = iterations, verbose, lines and not quiet
         self._shown: dict[str, float] = {}
-        self._bar: ProgressBar | None = None
-        if not quiet and self._console.is_terminal:
-            self._bar = ProgressBar(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TextColumn("{task.fields[count]}"),
-                TimeElapsedColumn(),
-                console=self._console,
-                transient=True,
-                refresh_per_second=4,  # the emulation wants the processors
-            )
-            self._task = self._bar.add_task("starting", total=None, count="")
+        self._bar = ProgressBar(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[count]}"),
+            TimeElapsedColumn(),
+            console=self._console,
+            transient=True,
+            refresh_per_second=4,  # the emulation wants the processors
+            disable=quiet or not self._console.is_terminal,
+        )
+        self._task = self._bar.add_task("starting", total=None, count="")
 
     def __enter__(self) -> Self:
-        if self._bar:
-            self._bar.start()
+        self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar:
+    def __exit__(self, *_: object) -> None:
+        if not self._bar.disable:  # rich may print an empty line
             self._bar.stop()
 
     def emit(self, event: RunEvent) -> None:
-        if self._quiet:
-            return
-        self._advance(event)
-        if not self._lines:
-            return
-        if isinstance(event, HealthPublished) and not self._verbose:
-            event = replace(event, changes=self._noteworthy(event.changes))
+        match event:
+            case PhaseStarted():
+                self._bar.update(self._task, description=escape(event.name))
+            case Progress():
+                self._advance(event.iteration, event.done / max(event.total, 1))
+            case IterationEnded():
+                self._advance(event.iteration + 1, 0.0)
+            case HealthPublished() if not self._verbose:
+                event = replace(event, changes=self._noteworthy(event.changes))
         line = describe(event, self._iterations, verbose=self._verbose)
-        if line is None:
+        if line is None or not self._lines:
             return
-        style = _STYLES.get(type(event))
-        if isinstance(event, IterationEnded) and event.wrong:
-            style = "bold red"
-        console = self._bar.console if self._bar else self._console
-        console.print(f"[{style}]{escape(line)}[/]" if style else escape(line))
+        wrong = isinstance(event, IterationEnded) and event.wrong
+        style = "bold red" if wrong else _STYLES.get(type(event))
+        self._console.print(f"[{style}]{escape(line)}[/]" if style else escape(line))
 
     def _noteworthy(self, changes: Mapping[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
         """The scores that are far from what was last shown of them, and from there to now."""
@@ -102,26 +97,14 @@ class Live:
                 self._shown[name] = new
         return far
 
-    def _advance(self, event: RunEvent) -> None:
-        if not self._bar:
-            return
-        match event:
-            case PhaseStarted():
-                self._bar.update(self._task, description=escape(event.name))
-            case Progress():
-                self._show(event.iteration, event.done / max(event.total, 1))
-            case IterationEnded():
-                self._show(event.iteration + 1, 0.0)
-
-    def _show(self, done: int, share: float) -> None:
-        if self._bar:
-            self._bar.update(
-                self._task,
-                description="iterations",
-                total=self._iterations,
-                completed=done + share,
-                count=f"{min(done + (share > 0), self._iterations)}/{self._iterations}",
-            )
+    def _advance(self, done: int, share: float) -> None:
+        self._bar.update(
+            self._task,
+            description="iterations",
+            total=self._iterations,
+            completed=done + share,
+            count=f"{min(done + (share > 0), self._iterations)}/{self._iterations}",
+        )
 
 
 def describe(event: RunEvent, iterations: int, *, verbose: bool = False) -> str | None:

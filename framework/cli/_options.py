@@ -1,67 +1,52 @@
 """Options of the commands that take an experiment, generated from the declarations of its keys and of
 plugins."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from railweave.framework.cli._context import registers
-
-if TYPE_CHECKING:
-    from railweave.framework.experiment.plan import Plan
-    from railweave.framework.experiment.schema import Key
+from railweave.framework.cli._context import registers, sentence
+from railweave.framework.experiment.plan import Plan, Routed, build_routed, load_plan
+from railweave.framework.experiment.reference import default_text
+from railweave.framework.experiment.schema import KEYS, Key
+from railweave.framework.parameters import Parameter
 
 _CACHE = "railweave.options"
 _OFFERED = {"topology": "topologies", "workload": "workloads", "engine": "engines"}
 """Kinds of plugins whose parameters are options of the command, and what the help calls them."""
 
 
-def experiment_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the experiment's file and `--set`; with `cls=ExperimentCommand` all keys follow."""
-    decorators = [
-        click.argument(
-            "experiment", required=False, metavar="[EXPERIMENT.yaml]", type=click.Path(path_type=Path)
-        ),
-        click.option(
-            "--set",
-            "assignments",
-            multiple=True,
-            metavar="KEY=VALUE",
-            help="Set any key, such as router.same_rail_detour=false or health.dwell=1s.",
-        ),
-    ]
-    for decorator in reversed(decorators):
-        function = decorator(function)
-    return function
+def _set_option(text: str) -> click.Option:
+    return click.Option(["--set", "assignments"], multiple=True, metavar="KEY=VALUE", help=text)
 
 
 class ExperimentCommand(click.Command):
-    """A command whose options include the experiment's `keys` (None: all) and the parameters of every
-    registered plugin of `kinds`. Their values wait in `ctx.params` for `plan_of`."""
+    """A command whose parameters include `leading` ones, the experiment's `keys` (None: all) and those of
+    every registered plugin of `kinds`. Their values wait in `ctx.params` for `plan_of`."""
 
+    leading: tuple[click.Parameter, ...] = (
+        click.Argument(
+            ["experiment"], required=False, metavar="[EXPERIMENT.yaml]", type=click.Path(path_type=Path)
+        ),
+        _set_option("Set any key, such as router.same_rail_detour=false or health.dwell=1s."),
+    )
     keys: tuple[str, ...] | None = None
     kinds: tuple[str, ...] = tuple(_OFFERED)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        params = super().get_params(ctx)
-        cache = ctx.meta.setdefault(_CACHE, {})
-        if self.name not in cache:
+        params = [*self.leading, *super().get_params(ctx)]
+        if _CACHE not in ctx.meta:
             options = key_options(self.keys)
             for kind in self.kinds:
                 options += plugin_options(ctx, kind, {o for p in [*params, *options] for o in p.opts})
-            cache[self.name] = options
-        generated: list[click.Option] = cache[self.name]
-        return [*params, *generated]
+            ctx.meta[_CACHE] = options
+        return [*params, *ctx.meta[_CACHE]]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {"": [], **{kind: [] for kind in _OFFERED}}
         for param in self.get_params(ctx):
-            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
-            if record is not None:
+            if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
                 kind, double, _ = (param.name or "").partition("__")
                 sections[kind if double else ""].append(record)
         for kind, records in sections.items():
@@ -73,13 +58,27 @@ class ExperimentCommand(click.Command):
 class FabricCommand(ExperimentCommand):
     """A command about a fabric without a lab."""
 
+    leading: tuple[click.Parameter, ...] = (
+        click.Argument(["name"], required=False, default="rail-only"),
+        _set_option("Set any option, as topology.KEY=VALUE."),
+    )
     keys: tuple[str, ...] | None = ()
     kinds = ("topology",)
 
 
 class RouteCommand(FabricCommand):
-    """A command about a fabric and its routes without a lab."""
+    """A command about a fabric, its routes and faults that have already happened, without a lab."""
 
+    leading = (
+        click.Option(
+            ["--fault", "faults"],
+            metavar="FAULT",
+            multiple=True,
+            help="A fault that has already happened: VERB OBJECT [key=value], such as 'down rail:1' or "
+            "'degrade rail:1 to=20%'. A leading at= is ignored. May be given several times.",
+        ),
+        _set_option("Set any option of the fabric or router, such as router.same_rail_detour=false."),
+    )
     keys = ("topology", "router")
 
 
@@ -90,8 +89,6 @@ def flag(name: str) -> str:
 
 def key_options(names: tuple[str, ...] | None) -> list[click.Option]:
     """An option for each key of the experiment file; sections are left to `--set`."""
-    from railweave.framework.experiment.schema import KEYS
-
     return [
         _key_option(name, key)
         for name, key in KEYS.items()
@@ -100,12 +97,9 @@ def key_options(names: tuple[str, ...] | None) -> list[click.Option]:
 
 
 def _key_option(name: str, key: Key) -> click.Option:
-    from railweave.framework.experiment.reference import default_text
-
-    switch = key.unit == "bool"
-    on_off = switch and default_text(name) == "true"
-    default = "" if switch else default_text(name)
-    default = flag(name)[2:] if on_off else default
+    switch, default = key.unit == "bool", default_text(name)
+    on_off = switch and default == "true"
+    shown = flag(name)[2:] if on_off else "" if switch else default
     choices = f" One of {', '.join(key.choices)}." if key.choices else ""
     return click.Option(
         [f"{flag(name)}/--no-{name}" if on_off else flag(name), name],
@@ -113,44 +107,41 @@ def _key_option(name: str, key: Key) -> click.Option:
         default=None,
         metavar=None if switch else key.metavar or key.unit.upper(),
         multiple=key.shape == "texts",
-        help=key.help + choices + (f"  [default: {default}]" if default else ""),
+        help=key.help + choices + (f"  [default: {shown}]" if shown else ""),
     )
 
 
 def plugin_options(ctx: click.Context, kind: str, taken: set[str]) -> list[click.Option]:
     """One option per parameter name of any plugin of a kind; those `taken` are left to `--set KIND.NAME=`."""
-    help_of: dict[str, tuple[str, str, list[str]]] = {}
+    parameters: dict[str, Parameter] = {}
+    owners: dict[str, list[str]] = {}
     for offer in registers(ctx)[kind].offers():
         for parameter in offer.registered.parameters:
-            if parameter.name == "file":  # written NAME:FILE
-                continue
-            text = f"{parameter.help}; {parameter.expects}"
-            help_of.setdefault(parameter.name, (text, parameter.unit.upper(), []))[2].append(offer.name)
+            parameters.setdefault(parameter.name, parameter)
+            owners.setdefault(parameter.name, []).append(offer.name)
     return [
         click.Option(
             [flag(name), f"{kind}__{name}"],
-            metavar=unit,
-            help=f"{text[:1].upper()}{text[1:]}.  [{', '.join(owners)}]",
+            metavar=parameter.unit.upper(),
+            help=sentence(f"{parameter.help}; {parameter.expects}") + f"  [{', '.join(owners[name])}]",
         )
-        for name, (text, unit, owners) in help_of.items()
-        if flag(name) not in taken
+        for name, parameter in parameters.items()
+        if name != "file" and flag(name) not in taken  # a file is written NAME:FILE
     ]
 
 
-def overrides_of(params: Mapping[str, Any], ctx: click.Context) -> tuple[dict[str, object], dict[str, str]]:
+def overrides_of(ctx: click.Context) -> tuple[dict[str, object], dict[str, str]]:
     """The keys that options set, and what each option is called."""
-    from railweave.framework.experiment.schema import KEYS
-
     values: dict[str, object] = {}
     labels: dict[str, str] = {}
-    for name, value in params.items():
+    for name, value in ctx.params.items():
         kind, _, option = name.partition("__")
         if value is None or value == () or not (name in KEYS or (option and kind in _OFFERED)):
             continue
         key = f"{kind}.{option}" if option else name
         values[key] = list(value) if isinstance(value, tuple) else value
         labels[key] = "--no-" + name if value is False else flag(option or name)
-    for assignment in params.get("assignments", ()):
+    for assignment in ctx.params["assignments"]:
         key, equals, value = assignment.partition("=")
         key = key.strip().replace("-", "_")
         if not equals or not all(key.split(".")):
@@ -170,7 +161,10 @@ def plan_of(ctx: click.Context, otherwise: Mapping[str, object] | None = None) -
 
     `otherwise`: keys that differ from a run's defaults for this command, where no option says.
     """
-    from railweave.framework.experiment.plan import load_plan
+    values, labels = overrides_of(ctx)
+    return load_plan(ctx.params["experiment"], {**(otherwise or {}), **values}, registers(ctx), labels)
 
-    values, labels = overrides_of(ctx.params, ctx)
-    return load_plan(ctx.params.get("experiment"), {**(otherwise or {}), **values}, registers(ctx), labels)
+
+def routed_of(ctx: click.Context) -> Routed:
+    """The fabric, the router and its name, and the faults resolved in the fabric."""
+    return build_routed(*overrides_of(ctx), registers(ctx))

@@ -3,7 +3,7 @@
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 
 
@@ -12,11 +12,7 @@ class Terminated(BaseException):
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
-        self.number = number
-
-    @property
-    def name(self) -> str:
-        return signal.Signals(self.number).name
+        self.signal = signal.Signals(number)
 
 
 def _raise(number: int, _: FrameType | None) -> None:
@@ -27,12 +23,8 @@ def _raise(number: int, _: FrameType | None) -> None:
 def raised_signals() -> Iterator[None]:
     """Within it, SIGTERM and SIGHUP raise Terminated in the main thread (Ctrl-C raises KeyboardInterrupt
     anyway)."""
-    if threading.current_thread() is not threading.main_thread():
+    with ExitStack() as restored:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                restored.callback(signal.signal, number, signal.signal(number, _raise))
         yield
-        return
-    before = {number: signal.signal(number, _raise) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

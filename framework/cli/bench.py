@@ -5,16 +5,9 @@ from typing import Any
 
 import click
 
-from railweave.framework.cli._context import (
-    example,
-    json_option,
-    print_json,
-    registers,
-    table,
-    verbose_option,
-)
+from railweave.framework.cli._context import example, json_command, print_json, registers, sentence, table
 from railweave.framework.cli._signals import raised_signals
-from railweave.framework.hookspecs import Benchmark
+from railweave.framework.lab.tasks.benchmark import run_benchmark
 from railweave.framework.parameters import Parameter, resolve
 
 
@@ -25,7 +18,22 @@ class Benchmarks(click.Group):
         return list(registers(ctx)["benchmark"])
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command:
-        return _command(name, registers(ctx)["benchmark"][name])
+        benchmark = registers(ctx)["benchmark"][name]
+
+        @click.command(name, help=sentence(benchmark.summary), short_help=sentence(benchmark.summary))
+        @json_command
+        def run(_: click.Context, /, as_json: bool, **options: object) -> None:
+            chosen = {key: value for key, value in options.items() if value is not None}
+            values = resolve(f"benchmark {name}", benchmark.parameters, chosen)
+            with raised_signals():
+                figures = run_benchmark(name, benchmark, values, lambda text: click.echo(text, err=True))
+            if as_json:
+                print_json(f"bench.{name}", figures)
+            else:
+                _show(figures)
+
+        run.params = [*map(_option, benchmark.parameters), *reversed(run.params)]
+        return run
 
 
 @click.group(cls=Benchmarks, epilog=example("railweave bench bring-up --gpus 64"))
@@ -33,37 +41,12 @@ def bench() -> None:
     """Measure this machine. Figures are compared with a known baseline in the same run where there is one."""
 
 
-def _command(name: str, benchmark: Benchmark) -> click.Command:
-    @click.pass_context
-    def run(ctx: click.Context, /, as_json: bool, verbose: bool, **options: object) -> None:
-        from railweave.framework.lab.tasks.benchmark import run_benchmark
-
-        values = resolve(
-            f"benchmark {name}",
-            benchmark.parameters,
-            {key: value for key, value in options.items() if value is not None},
-        )
-        with raised_signals():
-            figures = run_benchmark(name, benchmark, values, lambda text: click.echo(text, err=True))
-        if as_json:
-            print_json(f"bench.{name}", dict(figures))
-        else:
-            _show(figures)
-
-    summary = f"{benchmark.summary[:1].upper()}{benchmark.summary[1:]}."
-    command = click.Command(name, callback=run, help=summary, short_help=summary)
-    command.params = [_option(parameter) for parameter in benchmark.parameters]
-    for add_option in (verbose_option, json_option):
-        add_option(command)
-    return command
-
-
 def _option(parameter: Parameter) -> click.Option:
     flag = "--" + parameter.name.replace("_", "-")
-    text = f"{parameter.help[:1].upper()}{parameter.help[1:]}"
     if parameter.unit == "bool":
-        return click.Option([f"{flag}/--no-{flag[2:]}", parameter.name], default=None, help=f"{text}.")
-    text = f"{text}; {parameter.expects}.  [default: {parameter.default}]"
+        words = [f"{flag}/--no-{flag[2:]}", parameter.name]
+        return click.Option(words, default=None, help=sentence(parameter.help))
+    text = sentence(f"{parameter.help}; {parameter.expects}") + f"  [default: {parameter.default}]"
     return click.Option([flag, parameter.name], metavar=parameter.unit.upper(), help=text)
 
 

@@ -1,32 +1,24 @@
 """`railweave chaos`: random faults from a seed, run after run, and whether each run ended as expected."""
 
-from __future__ import annotations
-
 import os
 import time
 from dataclasses import asdict
+from functools import partial
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from railweave.framework.cli._context import (
-    example,
-    json_option,
-    print_json,
-    registers,
-    table,
-    verbose_option,
-)
-from railweave.framework.cli._options import ExperimentCommand, experiment_options, overrides_of
+from railweave.framework import api
+from railweave.framework.cli._context import example, json_command, print_json, registers, table
+from railweave.framework.cli._options import ExperimentCommand, overrides_of
 from railweave.framework.cli._signals import raised_signals
 from railweave.framework.errors import RailweaveError, RunFailedError
-
-if TYPE_CHECKING:
-    from railweave.framework.experiment.plan import Plan
-    from railweave.framework.registry import Registers
-    from railweave.framework.results.result import RunResult
-    from railweave.framework.runs.chaos import Ending, Scenario
+from railweave.framework.experiment.plan import Plan, load_plan
+from railweave.framework.registry import Registers
+from railweave.framework.results.directory import RunDirectory
+from railweave.framework.runs.chaos import Ending, judge, scenarios
+from railweave.framework.runs.leftovers import MARK, footprint
 
 DEFAULTS: dict[str, object] = {
     "topology.domains": 2,
@@ -46,51 +38,39 @@ DEFAULTS: dict[str, object] = {
         "railweave chaos --runs 50 --seed 1", "railweave chaos --runs 5 --seed 7 --router spray --json"
     ),
 )
-@experiment_options
 @click.option("--runs", type=click.IntRange(1), default=10, show_default=True, help="Scenarios to run.")
-@json_option
-@verbose_option
-@click.pass_context
-def chaos(ctx: click.Context, /, runs: int, as_json: bool, verbose: bool, **_: object) -> None:
+@json_command
+def chaos(ctx: click.Context, /, runs: int, as_json: bool, **_: object) -> None:
     """Draw scenarios of one to three faults (--seed), run each, and check that it ends as the faults imply.
 
     While every pair keeps a path the run must complete with every element right; otherwise it must fail and
     name the unreachable ranks. Nothing may be left on the machine. The same seed gives the same scenarios.
     """
-    from railweave.framework.experiment.plan import load_plan
-    from railweave.framework.runs.chaos import judge, scenarios
-
-    if ctx.params.get("faults"):
+    if ctx.params["faults"]:
         raise click.BadParameter("chaos draws its own faults; leave it out.", ctx=ctx, param_hint="--fault")
-    values, labels = overrides_of(ctx.params, ctx)
+    values, labels = overrides_of(ctx)
     keys = {**DEFAULTS, **values}
     if "topology" in values:
         keys = {k: v for k, v in keys.items() if k in values or not k.startswith("topology.")}
-    plan = load_plan(ctx.params.get("experiment"), keys, registers(ctx), labels)
-    drawn = scenarios(
-        plan.fabric,
-        plan.router,
-        plan.schedule,
-        runs=runs,
-        seed=plan.experiment.seed,
-        iterations=plan.experiment.iterations,
-    )
+    load = partial(load_plan, ctx.params["experiment"], registers=registers(ctx), labels=labels)
+    plan = load(keys)
+    seed, iterations = plan.experiment.seed, plan.experiment.iterations
     rows: list[dict[str, Any]] = []
     with raised_signals():
-        for scenario in drawn:
-            own = {"faults": list(scenario.faults), "seed": plan.experiment.seed + scenario.number}
-            one = load_plan(ctx.params.get("experiment"), {**keys, **own}, registers(ctx), labels)
-            ending, result = _run(one, registers(ctx))
+        for scenario in scenarios(
+            plan.fabric, plan.router, plan.schedule, runs=runs, seed=seed, iterations=iterations
+        ):
+            own = {"faults": list(scenario.faults), "seed": seed + scenario.number}
+            ending, figures = _run(load({**keys, **own}), registers(ctx))
             why = judge(scenario, ending)
-            rows.append(_row(scenario, ending, result, why))
-            click.echo(_line(len(rows), runs, scenario, ending, why), err=True)
+            rows.append({**asdict(scenario), **asdict(ending), **figures, "why": why})
+            how = "completed" if ending.error is None else "failed as expected" if why is None else "failed"
+            text = f"{'; '.join(scenario.faults)}: {how}, {ending.seconds:.1f} s{f' ({why})' if why else ''}"
+            click.echo(f"{len(rows)}/{runs} {text}", err=True)
     bad = [row for row in rows if row["why"] is not None]
     if as_json:
-        print_json(
-            "chaos",
-            {"experiment": plan.document(), "runs": rows, "as_expected": len(rows) - len(bad)},
-            version=2,
-        )
+        content = {"experiment": plan.document(), "runs": rows, "as_expected": len(rows) - len(bad)}
+        print_json("chaos", content, version=2)
     else:
         click.echo(table(("what", "figure"), _summary(rows)))
     if bad:
@@ -99,12 +79,8 @@ def chaos(ctx: click.Context, /, runs: int, as_json: bool, verbose: bool, **_: o
         )
 
 
-def _run(plan: Plan, registers: Registers) -> tuple[Ending, RunResult | None]:
-    from railweave.framework import api
-    from railweave.framework.results.directory import RunDirectory
-    from railweave.framework.runs.chaos import Ending
-    from railweave.framework.runs.leftovers import MARK, footprint
-
+def _run(plan: Plan, registers: Registers) -> tuple[Ending, dict[str, object]]:
+    """How a run of the plan ended, and what it measured of its faults."""
     directory = RunDirectory.create(None, f"chaos-{plan.experiment.router.name}")
     mark = os.environ[MARK] = directory.path.name
     before, began = footprint(mark), time.monotonic()
@@ -115,20 +91,11 @@ def _run(plan: Plan, registers: Registers) -> tuple[Ending, RunResult | None]:
         error = f"{type(failed).__name__}: {failed}"
     seconds = time.monotonic() - began
     left = tuple(sorted(footprint(mark) - before))
-    wrong, verdict = (result.wrong, result.fidelity.verdict) if result else (0, "")
-    return Ending(error, wrong, verdict, seconds, left), result
-
-
-def _row(scenario: Scenario, ending: Ending, result: RunResult | None, why: str | None) -> dict[str, Any]:
-    faults = [asdict(fault) for fault in result.faults] if result else []
-    accuracy = asdict(result.accuracy) if result else None
-    return {**asdict(scenario), **asdict(ending), "timed_faults": faults, "accuracy": accuracy, "why": why}
-
-
-def _line(done: int, runs: int, scenario: Scenario, ending: Ending, why: str | None) -> str:
-    how = "completed" if ending.error is None else "failed as expected" if why is None else "failed"
-    verdict = f" ({why})" if why else ""
-    return f"{done}/{runs} {'; '.join(scenario.faults)}: {how}, {ending.seconds:.1f} s{verdict}"
+    if result is None:
+        return Ending(error, 0, "", seconds, left), {"timed_faults": [], "accuracy": None}
+    faults = [asdict(fault) for fault in result.faults]
+    ending = Ending(None, result.wrong, result.fidelity.verdict, seconds, left)
+    return ending, {"timed_faults": faults, "accuracy": asdict(result.accuracy)}
 
 
 def _summary(rows: list[dict[str, Any]]) -> list[tuple[str, object]]:

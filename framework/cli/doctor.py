@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import click
 
-from railweave.framework.cli._context import example, json_option, print_json, verbose_option
+from railweave.framework.cli._context import example, json_command, print_json
 
 _MARKS = {True: "ok", False: "MISSING", None: "limited"}
 
@@ -12,10 +12,8 @@ _MARKS = {True: "ok", False: "MISSING", None: "limited"}
 @click.command(
     epilog=example("railweave doctor --json"),
 )
-@json_option
-@verbose_option
-@click.pass_context
-def doctor(ctx: click.Context, as_json: bool, verbose: bool) -> None:
+@json_command
+def doctor(ctx: click.Context, as_json: bool) -> None:
     """Report what this machine can do for a lab, and how to fix the rest.
 
     `limited` means that a run works without it. Exits with 2 when something is missing that a run needs.

@@ -1,21 +1,18 @@
 """`railweave explain`: the path between two GPUs, and the router's reasons for it."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
+from itertools import chain
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from railweave.framework.cli._context import example, json_option, print_json, table, verbose_option
-from railweave.framework.cli._lookups import looked_up, lookup_options
-from railweave.framework.cli._options import RouteCommand
-
-if TYPE_CHECKING:
-    from railweave.framework.analysis.explain import ExplainedPair
-    from railweave.framework.hookspecs import Fact
+from railweave.framework import api
+from railweave.framework.analysis.explain import ExplainedPair
+from railweave.framework.analysis.scores_file import AssumedScores, read_scores
+from railweave.framework.cli._context import example, json_command, print_json, table
+from railweave.framework.cli._options import RouteCommand, routed_of
+from railweave.framework.hookspecs import Fact
 
 
 @click.command(
@@ -27,16 +24,13 @@ if TYPE_CHECKING:
 )
 @click.argument("source", metavar="SRC")
 @click.argument("target", metavar="DST")
-@lookup_options
 @click.option(
     "--scores",
     metavar="FILE",
     type=click.Path(path_type=Path),
     help="YAML of h-scores: `domains: {1: 1.0, 2: 0.8}`, `rails: {1: 0.4}`; the default is 1.",
 )
-@json_option
-@verbose_option
-@click.pass_context
+@json_command
 def explain(
     ctx: click.Context,
     /,
@@ -44,7 +38,6 @@ def explain(
     target: str,
     scores: Path | None,
     as_json: bool,
-    verbose: bool,
     **_: object,
 ) -> None:
     """Show the path from GPU SRC to GPU DST hop by hop, and the reasons of the router. No lab.
@@ -53,10 +46,7 @@ def explain(
     Coordinates count from 0, or from 1 when the lowest index in the scores file is 1 (`count_from: 0` or `1`
     in it overrides that). Names and faults always count from 0.
     """
-    from railweave.framework import api
-    from railweave.framework.analysis.scores_file import AssumedScores, read_scores
-
-    routed = looked_up(ctx)
+    routed = routed_of(ctx)
     fabric, name, faults = routed.fabric, routed.name, routed.faults
     assumed = read_scores(scores, fabric) if scores else AssumedScores()
     counting = assumed.counting
@@ -89,8 +79,7 @@ def explain(
         )
     for fault in faults:
         click.echo(f"after {fault.text}")
-    click.echo()
-    click.echo(_described(pair, same=src == dst))
+    click.echo("\n" + _described(pair, same=src == dst))
 
 
 def _described(pair: ExplainedPair, *, same: bool) -> str:
@@ -114,20 +103,18 @@ def _described(pair: ExplainedPair, *, same: bool) -> str:
         parts.append("the router gives no reasons")
     else:
         width = max((len(key) for key in pair.facts), default=0)
-        lines = [f"why: {pair.why}"]
-        for key, fact in pair.facts.items():
-            lines += _fact_lines(key.replace("_", " ").ljust(width), fact)
-        parts.append("\n".join(lines))
+        facts = (_fact_lines(key.replace("_", " ").ljust(width), fact) for key, fact in pair.facts.items())
+        parts.append("\n".join((f"why: {pair.why}", *chain.from_iterable(facts))))
     return "\n\n".join(parts)
 
 
 def _fact_lines(label: str, fact: Fact) -> list[str]:
     if isinstance(fact, str | int | float):
-        return [f"  {label}  {fact:.6g}" if isinstance(fact, float) else f"  {label}  {fact}"]
-    if not any(":" in word or len(word) > 24 for word in fact):
-        return [f"  {label}  {', '.join(fact) or 'none'}"]
-    blank = " " * len(label)
-    return [f"  {label if i == 0 else blank}  {word}" for i, word in enumerate(fact)]
+        words = [f"{fact:.6g}" if isinstance(fact, float) else str(fact)]
+    else:
+        long = any(":" in word or len(word) > 24 for word in fact)
+        words = list(fact) if long else [", ".join(fact) or "none"]
+    return [f"  {'' if i else label:<{len(label)}}  {word}" for i, word in enumerate(words)]
 
 
 def _plain(fact: Fact) -> object:

@@ -1,22 +1,18 @@
 """`railweave loads`: the load of every link under a traffic pattern, by the router's paths."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import click
+import numpy as np
 
-from railweave.framework.cli._context import example, json_option, print_json, table, verbose_option
-from railweave.framework.cli._lookups import looked_up, lookup_options
-from railweave.framework.cli._options import RouteCommand
-
-if TYPE_CHECKING:
-    from railweave.framework.analysis.link_loads import LoadReport
+from railweave.framework import api
+from railweave.framework.analysis.link_loads import LoadReport
+from railweave.framework.cli._context import example, json_command, print_json, table
+from railweave.framework.cli._options import RouteCommand, routed_of
 
 SHOWN_PAIRS = 1000
 QUIET_S = 2.0
@@ -30,7 +26,6 @@ QUIET_S = 2.0
         "railweave loads --domains 8 --pattern permutation --seed 7 --fault 'degrade rail:1 to=20%'",
     ),
 )
-@lookup_options
 @click.option(
     "--pattern",
     "what",
@@ -54,20 +49,14 @@ QUIET_S = 2.0
     show_default=True,
     help="How many of the busiest links to list.",
 )
-@json_option
-@verbose_option
-@click.pass_context
-def loads(
-    ctx: click.Context, /, what: str, pattern_seed: int, top: int, as_json: bool, verbose: bool, **_: object
-) -> None:
+@json_command
+def loads(ctx: click.Context, /, what: str, pattern_seed: int, top: int, as_json: bool, **_: object) -> None:
     """Compute the load of every link, and the throughput relative to the healthy fabric. No lab.
 
     Throughput is the share of its demand that every pair can be given at once; the busiest link limits it. A
     link degraded to 20 % counts with a fifth of its rate. The throughput is 0 when a pair is unreachable.
     """
-    from railweave.framework import api
-
-    routed = looked_up(ctx)
+    routed = routed_of(ctx)
     fabric, name, faults = routed.fabric, routed.name, routed.faults
     with _progress() as on_progress:
         report = api.loads(what, routed=routed, seed=pattern_seed, on_progress=on_progress)
@@ -107,8 +96,6 @@ def loads(
 
 def _busiest(loads: LoadReport, top: int) -> list[dict[str, object]]:
     """Links by the time they need, longest first; equal ones by id."""
-    import numpy as np
-
     fabric = loads.fabric
     order = np.argsort(-loads.busy_s, kind="stable")[:top]
     most = float(loads.busy_s.max(initial=0.0))

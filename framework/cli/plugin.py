@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from railweave.framework.cli._context import example, json_option, print_json, registers, verbose_option
+from railweave.framework.cli._context import example, json_command, plain_command, print_json, registers
 
 KINDS_TO_WRITE = ("router", "topology", "collective", "workload", "estimator", "report", "observer")
 
@@ -30,9 +30,8 @@ def plugin() -> None:
     metavar="DIR",
     help="Where to; new or empty.  [default: ./NAME]",
 )
-@verbose_option
-@click.pass_context
-def new(ctx: click.Context, name: str, kind: str, directory: Path | None, verbose: bool) -> None:
+@plain_command
+def new(ctx: click.Context, name: str, kind: str, directory: Path | None) -> None:
     """Write an installable package with a plugin NAME that works: change it from there."""
     from railweave.framework.kit.template import USES, filled, new_plugin
 
@@ -62,9 +61,7 @@ def new(ctx: click.Context, name: str, kind: str, directory: Path | None, verbos
     metavar="OPTION=VALUE",
     help="Set an option of the plugin. May be given several times.",
 )
-@json_option
-@verbose_option
-@click.pass_context
+@json_command
 def check(
     ctx: click.Context,
     name: str,
@@ -74,7 +71,6 @@ def check(
     run: Path | None,
     assignments: tuple[str, ...],
     as_json: bool,
-    verbose: bool,
 ) -> None:
     """Check the plugin NAME on fabrics of every kind it serves. Exit code 1 if it fails.
 

@@ -2,22 +2,13 @@
 
 import click
 
-from railweave.framework.cli._context import (
-    example,
-    json_option,
-    print_json,
-    registers,
-    table,
-    verbose_option,
-)
+from railweave.framework.cli._context import example, json_command, print_json, registers, table
 
 
 @click.command(epilog=example("railweave plugins --kind collective"))
 @click.option("--kind", metavar="KIND", help="Only this kind, such as topology or router.")
-@json_option
-@verbose_option
-@click.pass_context
-def plugins(ctx: click.Context, kind: str | None, as_json: bool, verbose: bool) -> None:
+@json_command
+def plugins(ctx: click.Context, kind: str | None, as_json: bool) -> None:
     """List everything that plugins offer: kind, name, the plugin that holds it, what it is."""
     offered = registers(ctx)
     kinds = [register.kind for register in offered]

@@ -2,13 +2,11 @@
 
 import click
 
-from railweave.framework.cli._context import example, json_option, show_offers, verbose_option
+from railweave.framework.cli._context import example, json_command, show_offers
 
 
 @click.command(epilog=example("railweave routers --json"))
-@json_option
-@verbose_option
-@click.pass_context
-def routers(ctx: click.Context, as_json: bool, verbose: bool) -> None:
+@json_command
+def routers(ctx: click.Context, as_json: bool) -> None:
     """List the routers, the fabrics they serve and their options."""
-    show_offers(ctx, "router", serves=True, as_json=as_json)
+    show_offers(ctx, "router", as_json=as_json)

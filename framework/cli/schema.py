@@ -4,7 +4,7 @@ import json
 
 import click
 
-from railweave.framework.cli._context import example, registers, verbose_option
+from railweave.framework.cli._context import example, plain_command, registers
 
 
 @click.command(
@@ -20,9 +20,8 @@ from railweave.framework.cli._context import example, registers, verbose_option
     show_default=True,
     help="markdown, of experiment alone: the page docs/experiment.md.",
 )
-@verbose_option
-@click.pass_context
-def schema(ctx: click.Context, document: str, form: str, verbose: bool) -> None:
+@plain_command
+def schema(ctx: click.Context, document: str, form: str) -> None:
     """Print the JSON schema of experiment files, with the options of every installed plugin, or of
     results."""
     if document == "result":

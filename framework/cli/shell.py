@@ -2,8 +2,8 @@
 
 import click
 
-from railweave.framework.cli._context import example, verbose_option
-from railweave.framework.cli._options import ExperimentCommand, experiment_options, plan_of
+from railweave.framework.cli._context import example, plain_command
+from railweave.framework.cli._options import ExperimentCommand, plan_of
 from railweave.framework.cli._signals import raised_signals
 
 
@@ -11,10 +11,8 @@ from railweave.framework.cli._signals import raised_signals
     cls=ExperimentCommand,
     epilog=example("railweave shell --domains 2 --rails 2"),
 )
-@experiment_options
-@verbose_option
-@click.pass_context
-def shell(ctx: click.Context, /, verbose: bool, **_: object) -> None:
+@plain_command
+def shell(ctx: click.Context, /, **_: object) -> None:
     """Bring up the lab of an experiment, with its routes installed, and open Mininet's prompt in it.
 
     Takes the options of `run`. Leaving the prompt takes the lab down.

@@ -1,25 +1,18 @@
 """`railweave topo`: fabrics, without bringing one up."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import json
+from collections import Counter
+from dataclasses import asdict
 
 import click
+import numpy as np
 
-from railweave.framework.cli._context import (
-    example,
-    json_option,
-    print_json,
-    registers,
-    show_offers,
-    table,
-    verbose_option,
-)
+from railweave.framework import units
+from railweave.framework.analysis import topology_metrics
+from railweave.framework.cli._context import example, json_command, print_json, registers, show_offers, table
 from railweave.framework.cli._options import FabricCommand, overrides_of
-
-if TYPE_CHECKING:
-    from railweave.framework.analysis.topology_metrics import TopologyMetrics
-    from railweave.framework.model import Fabric
+from railweave.framework.experiment.plan import build_fabric
+from railweave.framework.model import Fabric
 
 
 @click.group(
@@ -30,19 +23,13 @@ def topo() -> None:
 
 
 @topo.command("list", epilog=example("railweave topo list --json"))
-@json_option
-@verbose_option
-@click.pass_context
-def list_(ctx: click.Context, as_json: bool, verbose: bool) -> None:
+@json_command
+def list_(ctx: click.Context, as_json: bool) -> None:
     """List every topology, with its options and their defaults."""
-    show_offers(ctx, "topology", serves=False, as_json=as_json)
+    show_offers(ctx, "topology", as_json=as_json)
 
 
 @topo.command("show", cls=FabricCommand, epilog=example("railweave topo show rail-only --domains 2 --links"))
-@click.argument("name", required=False, default="rail-only")
-@click.option(
-    "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Set any option, as topology.KEY=VALUE."
-)
 @click.option("--links", "every_link", is_flag=True, help="List every link by name.")
 @click.option(
     "--format",
@@ -52,12 +39,8 @@ def list_(ctx: click.Context, as_json: bool, verbose: bool) -> None:
     show_default=True,
     help="svg: a picture; graphml, json (node-link): the graph for other programs.",
 )
-@json_option
-@verbose_option
-@click.pass_context
-def show(
-    ctx: click.Context, /, name: str, every_link: bool, form: str, as_json: bool, verbose: bool, **_: object
-) -> None:
+@json_command
+def show(ctx: click.Context, /, name: str, every_link: bool, form: str, as_json: bool, **_: object) -> None:
     """Show the nodes, links and rates of the fabric NAME (rail-only), as declared."""
     if as_json and form != "table":
         raise click.BadParameter(
@@ -75,19 +58,9 @@ def show(
 @topo.command(
     "metrics", cls=FabricCommand, epilog=example("railweave topo metrics torus --shape 4x4x8 --json")
 )
-@click.argument("name", required=False, default="rail-only")
-@click.option(
-    "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Set any option, as topology.KEY=VALUE."
-)
-@json_option
-@verbose_option
-@click.pass_context
-def metrics(ctx: click.Context, /, name: str, as_json: bool, verbose: bool, **_: object) -> None:
+@json_command
+def metrics(ctx: click.Context, /, name: str, as_json: bool, **_: object) -> None:
     """Diameter, distances, bisection, links by kind and by OCS of the fabric NAME (rail-only)."""
-    from dataclasses import asdict
-
-    from railweave.framework.analysis import topology_metrics
-
     fabric = _fabric(ctx, name)
     measured = topology_metrics.metrics(fabric)
     if as_json:
@@ -99,10 +72,7 @@ def metrics(ctx: click.Context, /, name: str, as_json: bool, verbose: bool, **_:
 
 def _fabric(ctx: click.Context, name: str) -> Fabric:
     """The fabric that the command's options describe."""
-    from railweave.framework.experiment.plan import build_fabric
-
-    params = {k: v for k, v in ctx.params.items() if k != "name"}
-    values, labels = overrides_of(params, ctx)
+    values, labels = overrides_of(ctx)
     options = {}
     for key, value in values.items():
         section, _dot, option = key.rpartition(".")
@@ -114,20 +84,14 @@ def _fabric(ctx: click.Context, name: str) -> Fabric:
 
 
 def _graph(fabric: Fabric, form: str) -> str:
-    import json
-
     from railweave.framework import drawing
 
-    if form == "svg":
-        return drawing.svg(fabric)
-    if form == "graphml":
-        return drawing.graphml(fabric)
-    return json.dumps(drawing.node_link(fabric), indent=1, allow_nan=False) + "\n"
+    if form == "json":
+        return json.dumps(drawing.node_link(fabric), indent=1, allow_nan=False) + "\n"
+    return drawing.svg(fabric) if form == "svg" else drawing.graphml(fabric)
 
 
-def describe_metrics(kind: str, metrics: TopologyMetrics) -> str:
-    from railweave.framework import units
-
+def describe_metrics(kind: str, metrics: topology_metrics.TopologyMetrics) -> str:
     far, cut = metrics.distances, metrics.bisection
     sums = str(far.least_sum) if far.least_sum == far.most_sum else f"{far.least_sum} to {far.most_sum}"
     where = f"({cut.halves[0]} | {cut.halves[1]} GPUs, {cut.cut})"
@@ -144,10 +108,7 @@ def describe_metrics(kind: str, metrics: TopologyMetrics) -> str:
     ]
     parts = ["\n".join(lines), table(("hops", "pairs"), hops), table(("link", "count", "together"), kinds)]
     if metrics.ocs_cables:
-        by_count: dict[tuple[str, int], int] = {}
-        for name, cables in metrics.ocs_cables.items():
-            place = (name.partition(":")[0], cables)
-            by_count[place] = by_count.get(place, 0) + 1
+        by_count = Counter((name.partition(":")[0], cables) for name, cables in metrics.ocs_cables.items())
         rows = [(axis, switches, cables) for (axis, cables), switches in by_count.items()]
         parts.append(table(("ocs of", "switches", "cables each"), rows))
     return "\n\n".join(parts)
@@ -182,8 +143,6 @@ def summary(fabric: Fabric, *, every_link: bool = False) -> dict[str, object]:
 
 
 def describe(fabric: Fabric, *, every_link: bool = False) -> str:
-    from railweave.framework import units
-
     nodes = [
         (
             g.kind,
@@ -213,8 +172,6 @@ def describe(fabric: Fabric, *, every_link: bool = False) -> str:
 
 def _link_counts(fabric: Fabric) -> dict[tuple[str, float, float], int]:
     """Directed links by (kind, rate in bit/s, latency in s), in the order they first appear."""
-    import numpy as np
-
     columns = np.stack([fabric.link_kind.astype(float), fabric.capacity_bps, fabric.latency_s], axis=1)
     rows, first, counts = np.unique(columns, axis=0, return_index=True, return_counts=True)
     return {

@@ -4,9 +4,9 @@ from typing import Any
 
 import click
 
-from railweave.framework.cli._context import example, json_option, print_json, table, verbose_option
-from railweave.framework.cli._in_lab import done_in_lab, plan_without_default_fault
-from railweave.framework.cli._options import ExperimentCommand, experiment_options
+from railweave.framework.cli._context import example, json_command, print_json, table
+from railweave.framework.cli._in_lab import done_in_lab
+from railweave.framework.cli._options import ExperimentCommand
 
 
 @click.command(
@@ -16,24 +16,18 @@ from railweave.framework.cli._options import ExperimentCommand, experiment_optio
         "railweave verify --topology torus --shape 4x4x4 --router wfr --fault 'at=0s down ocs:X:0,0'",
     ),
 )
-@experiment_options
-@json_option
-@verbose_option
-@click.pass_context
-def verify(ctx: click.Context, /, as_json: bool, verbose: bool, **_: object) -> None:
+@json_command
+def verify(ctx: click.Context, /, as_json: bool, **_: object) -> None:
     """Bring the lab up, send marked packets for every ordered pair, and compare every link's counter with the
     route table's prediction, exactly; again after each fault, in their order. No collective runs.
     """
-    plan = plan_without_default_fault(ctx)
-
-    rows: list[dict[str, Any]] = done_in_lab("verify", {"document": plan.document()}, quiet=as_json)
+    plan, rows = done_in_lab(ctx, "verify", quiet=as_json)
     if as_json:
         print_json("verify", {"experiment": plan.document(), "rows": rows})
     else:
         head = ("after", "pairs", "packets", "hops", "per link", "lost", "rules", "verdict")
-        columns = ("after", "pairs", "packets", "hops", "spread", "lost", "rules", "verdict")
-        shown = [row | {"spread": _spread(row), "verdict": _verdict(row)} for row in rows]
-        click.echo(table(head, [[row[column] for column in columns] for row in shown]))
+        shown = [row | {"per link": _spread(row), "verdict": _verdict(row)} for row in rows]
+        click.echo(table(head, [[row[column] for column in head] for row in shown]))
     if not all(row["sound"] for row in rows):
         ctx.exit(1)
 
@@ -50,7 +44,4 @@ def _verdict(row: dict[str, Any]) -> str:
     difference = row["difference"]
     if difference is None:
         return f"{row['lost']} packets lost"
-    link, counted, predicted = (difference[key] for key in ("link", "counted", "predicted"))
-    return (
-        f"{link}: {counted} packets, {predicted} predicted; first {difference['pair']}: {difference['hop']}"
-    )
+    return "{link}: {counted} packets, {predicted} predicted; first {pair}: {hop}".format(**difference)

@@ -1,12 +1,10 @@
 """`railweave watch`: an idle lab, and the lowest health that is published."""
 
-from typing import Any
-
 import click
 
-from railweave.framework.cli._context import example, json_option, print_json, table, verbose_option
-from railweave.framework.cli._in_lab import done_in_lab, plan_without_default_fault
-from railweave.framework.cli._options import ExperimentCommand, experiment_options
+from railweave.framework.cli._context import example, json_command, print_json, table
+from railweave.framework.cli._in_lab import done_in_lab
+from railweave.framework.cli._options import ExperimentCommand
 
 
 @click.command(
@@ -16,22 +14,16 @@ from railweave.framework.cli._options import ExperimentCommand, experiment_optio
         "railweave watch --domains 8 --rails 8 --seconds 60 --measure counters --json",
     ),
 )
-@experiment_options
 @click.option(
     "--seconds", type=click.FloatRange(1, 86400), default=60.0, show_default=True, help="For how long."
 )
-@json_option
-@verbose_option
-@click.pass_context
-def watch(ctx: click.Context, /, seconds: float, as_json: bool, verbose: bool, **_: object) -> None:
+@json_command
+def watch(ctx: click.Context, /, seconds: float, as_json: bool, **_: object) -> None:
     """Bring the lab up, send nothing, and measure health as a run does. A healthy fabric should score close
     to 1 all the time and move no route; what is lower is the emulator's own delay, or a fault (`--fault`,
     none by default).
     """
-    plan = plan_without_default_fault(ctx)
-
-    message = {"document": plan.document(), "seconds": seconds}
-    figures: dict[str, Any] = done_in_lab("watch", message, quiet=as_json)
+    plan, figures = done_in_lab(ctx, "watch", quiet=as_json, seconds=seconds)
     if as_json:
         print_json("watch", {"experiment": plan.document(), **figures})
         return

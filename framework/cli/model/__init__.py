@@ -4,10 +4,14 @@ from dataclasses import asdict
 
 import click
 
-from railweave.framework.cli._context import example, json_option, print_json, table, verbose_option
+from railweave.framework import units
+from railweave.framework.cli._context import example, json_command, print_json, table
 from railweave.framework.cli.model._options import RATE, SIZE, TIME, value_option
 from railweave.framework.cli.model.rail_only import allgather, cost
 from railweave.framework.cli.model.training import iteration, traffic
+from railweave.framework.optical.closed_forms import optimal_depth
+from railweave.framework.optical.comparison import compare
+from railweave.framework.optical.optree import best_depth
 
 
 @click.group(
@@ -29,10 +33,9 @@ def model() -> None:
 @value_option("--item", "1M", SIZE, "Bytes that each node contributes.")
 @value_option("--rate", "40Gb/s", RATE, "Rate of one wavelength.")
 @value_option("--step-time", "25us", TIME, "Time of a step beyond its data: reconfiguration and conversion.")
-@json_option
-@verbose_option
+@json_command
 def optree(
-    nodes: int, wavelengths: int, item: int, rate: float, step_time: float, as_json: bool, verbose: bool
+    _: click.Context, nodes: int, wavelengths: int, item: int, rate: float, step_time: float, as_json: bool
 ) -> None:
     """Compare OpTree at every depth with ring, neighbor-exchange, Wrht and one-stage all-gathers.
 
@@ -40,23 +43,20 @@ def optree(
     the schedule that `railweave run` carries out, in whole steps, with its item-times and the wavelengths in
     use.
     """
-    from railweave.framework import units
-    from railweave.framework.optical.closed_forms import optimal_depth
-    from railweave.framework.optical.comparison import compare
-    from railweave.framework.optical.optree import best_depth
-
     rows = compare(nodes, wavelengths, item, rate, step_time)
     best, scheduled = optimal_depth(nodes), best_depth(nodes, wavelengths)
     if as_json:
-        ring = {
+        content = {
             "nodes": nodes,
             "wavelengths": wavelengths,
             "item_bytes": item,
             "rate_bps": rate,
             "step_s": step_time,
+            "optimal_depth": best,
+            "schedule_depth": scheduled,
+            "algorithms": [asdict(row) for row in rows],
         }
-        depths = {"optimal_depth": best, "schedule_depth": scheduled}
-        print_json("model.optree", {**ring, **depths, "algorithms": [asdict(row) for row in rows]})
+        print_json("model.optree", content)
         return
     click.echo(
         f"{nodes} nodes, {wavelengths} wavelengths per direction; items of {units.size(item)} at "

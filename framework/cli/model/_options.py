@@ -1,13 +1,12 @@
 """Options that several `railweave model` commands share: quantities with units, the GPU, and what excludes
 what."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from railweave.framework.cli._context import Decorator
 from railweave.framework.parameters import Parameter, Unit, Value
 
 
@@ -26,34 +25,29 @@ class Quantity(click.ParamType):  # type: ignore[type-arg]  # generic from click
 SIZE, RATE, TIME = Quantity("bytes", "bytes", 0), Quantity("rate", "rate", 1), Quantity("time", "time", 0)
 
 
-def value_option(name: str, default: Any, kind: Any, text: str) -> Decorator:
+def value_option(name: str, default: Any, kind: Any, text: str) -> Callable[..., Any]:
     """An option with a default that `--help` shows, repeatable where the default is a tuple; `name` may carry
     the argument's name behind a blank."""
-    several = isinstance(default, tuple)
     return click.option(
-        *name.split(), default=default, type=kind, multiple=several, show_default=True, help=text
+        *name.split(),
+        default=default,
+        type=kind,
+        multiple=isinstance(default, tuple),
+        show_default=True,
+        help=text,
     )
 
 
-def gpu_options(default: str) -> Decorator:
+def gpu_options(default: str) -> Callable[..., Any]:
     """`--gpu`, `--domain-rate` and `--rail-rate`; the rates in bit/s, None where the preset's hold."""
 
     def add(command: Any) -> Any:
-        for option in (
-            click.option(
-                "--rail-rate",
-                type=RATE,
-                help="Rate of a GPU's rail interface, per direction. [that of --gpu]",
-            ),
-            click.option(
-                "--domain-rate",
-                type=RATE,
-                help="Rate of a GPU into its HB domain, per direction. [that of --gpu]",
-            ),
-            value_option("--gpu", default, str, "Preset of a GPU: a100 or h100."),
-        ):
-            command = option(command)
-        return command
+        rail = "Rate of a GPU's rail interface, per direction. [that of --gpu]"
+        domain = "Rate of a GPU into its HB domain, per direction. [that of --gpu]"
+        rates = click.option("--domain-rate", type=RATE, help=domain)(
+            click.option("--rail-rate", type=RATE, help=rail)(command)
+        )
+        return value_option("--gpu", default, str, "Preset of a GPU: a100 or h100.")(rates)
 
     return add
 

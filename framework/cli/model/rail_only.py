@@ -5,8 +5,21 @@ from dataclasses import asdict
 
 import click
 
-from railweave.framework.cli._context import example, json_option, print_json, table, verbose_option
+from railweave.framework import units
+from railweave.framework.cli._context import example, json_command, print_json, table
 from railweave.framework.cli.model._options import SIZE, gpu_options, value_option
+from railweave.framework.training.all_gather import (
+    EXHAUSTIVE_GPUS,
+    Grid,
+    ag_time_s,
+    all_to_all_s,
+    bound_by_search_s,
+    bound_s,
+    domain_phase_bytes,
+    rail_phase_bytes,
+)
+from railweave.framework.training.clusters import gpu_named
+from railweave.framework.training.cost import compare
 
 
 @click.command(
@@ -18,37 +31,35 @@ from railweave.framework.cli.model._options import SIZE, gpu_options, value_opti
 @value_option("--radix", (64, 128, 256), int, "Ports of a switch.")
 @value_option("--port-price", 748.0, float, "Dollars per switch port.")
 @value_option("--transceiver-price", 374.0, float, "Dollars per transceiver.")
-@json_option
-@verbose_option
+@json_command
 def cost(
+    _: click.Context,
     gpus: tuple[int, ...],
     domain: int,
     radix: tuple[int, ...],
     port_price: float,
     transceiver_price: float,
     as_json: bool,
-    verbose: bool,
 ) -> None:
     """Compare the parts and the price of a rail-only network with an any-to-any Clos network.
 
     Tiers are the fewest T with 2 (k/2)^T >= n; (2T-1) n / k switches and 2 T n transceivers. Without options
     this is table 2 of the paper. --gpus and --radix may be repeated.
     """
-    from railweave.framework.training.cost import compare
-
     networks = [
         compare(n, domain, k, port_dollars=port_price, transceiver_dollars=transceiver_price)
         for n in gpus
         for k in radix
     ]
     if as_json:
-        rows = [{**asdict(row), "per_rail": row.per_rail, "cut": row.cut} for row in networks]
-        prices = {"port_dollars": port_price, "transceiver_dollars": transceiver_price}
-        print_json("model.cost", {"domain": domain, **prices, "networks": rows})
+        content = {
+            "domain": domain,
+            "port_dollars": port_price,
+            "transceiver_dollars": transceiver_price,
+            "networks": [{**asdict(row), "per_rail": row.per_rail, "cut": row.cut} for row in networks],
+        }
+        print_json("model.cost", content)
         return
-    head = ["GPUs", "radix"]
-    for part in ("tiers", "switches", "transceivers", "dollars"):
-        head += [part, f"rail {part}"]
     cells = [
         (
             row.gpus,
@@ -66,7 +77,10 @@ def cost(
         for row in networks
     ]
     click.echo(f"HB domains of {domain}; any-to-any network against rail-only\n")
-    click.echo(table([*head, "saved"], cells))
+    parts = ("tiers", "switches", "transceivers", "dollars")
+    click.echo(
+        table(["GPUs", "radix", *(f"{net}{x}" for x in parts for net in ("", "rail ")), "saved"], cells)
+    )
 
 
 @click.command(
@@ -77,9 +91,9 @@ def cost(
 @value_option("--rails", 8, int, "x, GPUs in an HB domain.")
 @value_option("--domains", 4, int, "y, HB domains.")
 @gpu_options("h100")
-@json_option
-@verbose_option
+@json_command
 def allgather(
+    _: click.Context,
     size: int,
     rails: int,
     domains: int,
@@ -87,7 +101,6 @@ def allgather(
     domain_rate: float | None,
     rail_rate: float | None,
     as_json: bool,
-    verbose: bool,
 ) -> None:
     """Compute the time of a hierarchical all-gather (equation 1) and lower bounds for any (equations 8 and
     9).
@@ -95,33 +108,28 @@ def allgather(
     The bounds are searched over full rows and columns of GPUs, and up to 20 GPUs also over every subset. Then
     the all-to-all of D bytes per pair (equations 20 to 22).
     """
-    from railweave.framework import units
-    from railweave.framework.training.all_gather import (
-        EXHAUSTIVE_GPUS,
-        Grid,
-        ag_time_s,
-        all_to_all_s,
-        bound_by_search_s,
-        bound_s,
-        domain_phase_bytes,
-        rail_phase_bytes,
-    )
-    from railweave.framework.training.clusters import gpu_named
-
     preset = gpu_named(gpu, domain_bps=domain_rate, rail_bps=rail_rate)
     grid = Grid(rails, domains, preset.domain_bytes_per_s, preset.rail_bytes_per_s)
     seconds, exchange = ag_time_s(size, grid), all_to_all_s(size, grid)
     networks = {"rail-optimised": False, "rail-only": True}
     bounds = {name: bound_s(grid, size, rail_only=only) for name, only in networks.items()}
-    searched = None
-    if grid.gpus <= EXHAUSTIVE_GPUS:
-        searched = {name: bound_by_search_s(grid, size, rail_only=only) for name, only in networks.items()}
+    searched = (
+        {name: bound_by_search_s(grid, size, rail_only=only) for name, only in networks.items()}
+        if grid.gpus <= EXHAUSTIVE_GPUS
+        else None
+    )
     phases = {"rail": rail_phase_bytes(size, grid), "domain": domain_phase_bytes(size, grid)}
     if as_json:
-        times = {"all_gather_s": seconds, "bounds_s": bounds, "bounds_over_all_subsets_s": searched}
-        swapped = {"all_to_all": {**asdict(exchange), "slowdown": exchange.slowdown}}
-        document = {"size_bytes": size, **asdict(grid), **times, "received_bytes": phases, **swapped}
-        print_json("model.allgather", document)
+        content = {
+            "size_bytes": size,
+            **asdict(grid),
+            "all_gather_s": seconds,
+            "bounds_s": bounds,
+            "bounds_over_all_subsets_s": searched,
+            "received_bytes": phases,
+            "all_to_all": {**asdict(exchange), "slowdown": exchange.slowdown},
+        }
+        print_json("model.allgather", content)
         return
     size_text = units.size(size)
     click.echo(f"all-gather of {size_text} over {domains} HB domains of {rails} ({size} bytes)\n")

@@ -1,26 +1,25 @@
 """`railweave model iteration` and `railweave model traffic`: how long training a language model takes, what
 it sends."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
+import numpy as np
 
-from railweave.framework.cli._context import (
-    example,
-    json_option,
-    print_json,
-    registers,
-    table,
-    verbose_option,
-)
+from railweave.framework.cli._context import example, json_command, print_json, registers, table
 from railweave.framework.cli.model._options import SIZE, gpu_options, refuse_others, value_option
-
-if TYPE_CHECKING:
-    from railweave.framework.training.iteration import Calibration
+from railweave.framework.errors import ExperimentError
+from railweave.framework.training.clusters import Cluster, gpu_named
+from railweave.framework.training.iteration import Calibration
+from railweave.framework.training.models import MODELS, hardware_utilisation, model_named
+from railweave.framework.training.placement import place, scaled_degrees
+from railweave.framework.training.published import TABLE_4
+from railweave.framework.training.search import search
+from railweave.framework.training.strategies import FixedDegrees
+from railweave.framework.training.traffic_matrix import traffic as traffic_of
+from railweave.framework.training.volumes import job_of_batch
+from railweave.framework.units import time
 
 model_option = value_option(
     "--model name", "gpt-1t", str, "gpt-22b, gpt-175b, gpt-530b, gpt-1t, or megatron-18.4b to megatron-1008b."
@@ -56,9 +55,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
     is_flag=True,
     help="Table 4 of the paper instead of a search; with --gemm-factor, --attention and --domain-rate.",
 )
-@json_option
-@verbose_option
-@click.pass_context
+@json_command
 def iteration(
     ctx: click.Context,
     name: str,
@@ -81,7 +78,6 @@ def iteration(
     top: int,
     published: bool,
     as_json: bool,
-    verbose: bool,
 ) -> None:
     """Find the fastest strategies to train a model on a cluster (equations 2 to 7 and 10).
 
@@ -89,13 +85,6 @@ def iteration(
     shares of each degree inside the HB domain (th, ph, dh) that constraints 11 to 19 allow. Equal times:
     smallest t, p, b.
     """
-    from railweave.framework.training.clusters import Cluster, gpu_named
-    from railweave.framework.training.iteration import Calibration
-    from railweave.framework.training.models import hardware_utilisation, model_named
-    from railweave.framework.training.search import search
-    from railweave.framework.training.strategies import FixedDegrees
-    from railweave.framework.units import time
-
     calibration = Calibration(gemm_factor, attention)
     if published:
         used = ("published", "gemm_factor", "attention", "domain_rate", "as_json", "verbose")
@@ -166,10 +155,6 @@ def iteration(
 
 def _published(calibration: Calibration, domain_bps: float | None, as_json: bool) -> None:
     """Table 4: measured elsewhere, computed in the paper, and computed here."""
-    from railweave.framework.training.clusters import gpu_named
-    from railweave.framework.training.models import MODELS, hardware_utilisation
-    from railweave.framework.training.published import TABLE_4
-
     gpu = gpu_named("a100", domain_bps=domain_bps)
     rows = [
         {
@@ -216,9 +201,7 @@ def _published(calibration: Calibration, domain_bps: float | None, as_json: bool
 @click.option("--svg", type=FILE, help="Write the heatmap to this file.")
 @click.option("--png", type=FILE, help="Write the heatmap to this file, without text.")
 @click.option("--matrix", type=FILE, help="Write the matrix of bytes to this file, as CSV.")
-@json_option
-@verbose_option
-@click.pass_context
+@json_command
 def traffic(
     ctx: click.Context,
     name: str,
@@ -234,7 +217,6 @@ def traffic(
     png: Path | None,
     matrix: Path | None,
     as_json: bool,
-    verbose: bool,
 ) -> None:
     """Compute which GPU sends how much to which in one iteration of PTD-P training on a rail fabric.
 
@@ -242,15 +224,8 @@ def traffic(
     fabric with fewer GPUs than the job has ranks, groups are smaller and each GPU still sends what it sends
     in the whole job.
     """
-    import numpy as np
-
-    from railweave.framework.errors import ExperimentError
     from railweave.framework.experiment.plan import build_fabric
     from railweave.framework.training.heatmap import heatmap_png, heatmap_svg
-    from railweave.framework.training.models import model_named
-    from railweave.framework.training.placement import place, scaled_degrees
-    from railweave.framework.training.traffic_matrix import traffic as traffic_of
-    from railweave.framework.training.volumes import job_of_batch
 
     job = job_of_batch(model_named(name), tp, pp, dp, microbatch, interleave, batch)
     fabric = build_fabric("rail-only", {"domains": domains, "rails": rails}, {}, registers(ctx))
