@@ -333,9 +333,6 @@ class Benchmark(Configurable, Protocol):
         """
 
 
-Register = Callable[[str, Any], None]
-
-
 class Hooks:
     """The hooks. Each `register_*` fires once, when the command starts, and offers objects by name; a name
     taken twice raises PluginError, which names both holders.

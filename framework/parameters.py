@@ -1,6 +1,6 @@
 """Options that plugins declare and users set: units, defaults, limits, and clear refusals."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Literal, get_args
@@ -23,6 +23,15 @@ EXPECTS: Mapping[str, str] = {
     "text": "a word",
 }
 """What a user may write, by unit."""
+_PARSERS: Mapping[str, Callable[[object], Value]] = {
+    "count": lambda value: int(str(value)),
+    "bytes": parse_bytes,
+    "rate": parse_rate,
+    "time": parse_time,
+    "ratio": parse_ratio,
+    "factor": lambda value: float(str(value)),
+    "text": str,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,24 +103,10 @@ class Parameter:
             return TRUTHS[str(value).lower()]
         if value is None or isinstance(value, bool | dict | list | tuple):
             raise ValueError(value)
-        match self.unit:
-            case "text":
-                return str(value)
-            case "count":
-                return value if isinstance(value, int) else int(str(value))
-            case "bytes":
-                return parse_bytes(value)
-            case "rate":
-                number = parse_rate(value)
-            case "time":
-                number = parse_time(value)
-            case "ratio":
-                number = parse_ratio(value)
-            case _:
-                number = float(str(value))
-        if not isfinite(number):
+        parsed = _PARSERS[self.unit](value)
+        if isinstance(parsed, float) and not isfinite(parsed):
             raise ValueError(value)
-        return number
+        return parsed
 
     def written(self, value: Value) -> Value:
         """The value as a person would write it, if that reads back as the very same number; else the

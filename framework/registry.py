@@ -2,11 +2,12 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections import UserDict
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from importlib.metadata import entry_points
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pluggy
 
@@ -33,8 +34,7 @@ PROTOCOLS: Mapping[str, type] = {
 PLURALS = {kind: f"{kind}s" for kind in PROTOCOLS} | {"topology": "topologies"}
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(NamedTuple):
     """One registered object and the plugin that holds its name."""
 
     name: str
@@ -42,52 +42,36 @@ class Offer:
     holder: str
 
 
-class Register(Mapping[str, Any]):
-    """Objects of one kind by name."""
+class Register(UserDict[str, Any]):
+    """Objects of one kind by name, in the order of the names. `holders`: the plugin that holds each name."""
 
     def __init__(self, kind: str) -> None:
+        super().__init__()
         self.kind = kind
-        self._offers: dict[str, Offer] = {}
+        self.holders: dict[str, str] = {}
 
-    def add(self, holder: str) -> Callable[[str, Any], None]:
-        def register(name: str, registered: Any) -> None:
-            if name in self._offers:
-                raise PluginError(
-                    f"{self.kind} {name!r} is offered by {self._offers[name].holder} and by {holder}. "
-                    "Uninstall one of them or rename its entry."
-                )
-            if why := _unfit(self.kind, name, registered):
-                raise PluginError(
-                    f"plugin {holder}: {self.kind} {name!r} ({defined_at(registered)}) {why}. "
-                    "The contract is docs/plugins.md."
-                )
-            self._offers[name] = Offer(name, registered, holder)
-
-        return register
-
-    def holder(self, name: str) -> str:
-        """The plugin that holds a name."""
-        return self._offers[name].holder
+    def add(self, holder: str, name: str, registered: Any) -> None:
+        if name in self:
+            raise PluginError(
+                f"{self.kind} {name!r} is offered by {self.holders[name]} and by {holder}. "
+                "Uninstall one of them or rename its entry."
+            )
+        if why := _unfit(self.kind, name, registered):
+            raise PluginError(
+                f"plugin {holder}: {self.kind} {name!r} ({defined_at(registered)}) {why}. "
+                "The contract is docs/plugins.md."
+            )
+        self[name], self.holders[name] = registered, holder
 
     def offers(self) -> list[Offer]:
-        return [self._offers[name] for name in sorted(self._offers)]
+        return [Offer(name, registered, self.holders[name]) for name, registered in self.items()]
 
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._offers:
-            known = ", ".join(sorted(self._offers)) or "none"
-            raise PluginError(
-                f"there is no {self.kind} {name!r}; known are: {known}.{did_you_mean(name, self._offers)}"
-            )
-        return self._offers[name].registered
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._offers
+    def __missing__(self, name: str) -> Any:
+        known = ", ".join(self) or "none"
+        raise PluginError(f"there is no {self.kind} {name!r}; known are: {known}.{did_you_mean(name, self)}")
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._offers))
-
-    def __len__(self) -> int:
-        return len(self._offers)
+        return iter(sorted(self.data))
 
 
 def _unfit(kind: str, name: str, registered: Any) -> str:
@@ -138,8 +122,12 @@ class Registers:
         for kind, register in self._kinds.items():
             for holder, call in self.callers(f"register_{PLURALS[kind]}"):
                 with blaming(f"plugin {holder}: register_{PLURALS[kind]}"):
-                    call(register=register.add(holder))
-        self._refuse_shared_names()
+                    call(register=partial(register.add, holder))
+        for name in set(self["workload"]) & set(self["collective"]):  # either is used by its name alone
+            one, other = (self[kind].holders[name] for kind in ("workload", "collective"))
+            raise PluginError(
+                f"{name!r} is a workload of {one} and a collective of {other}. Rename one of them."
+            )
 
     def callers(self, hook: str) -> list[tuple[str, pluggy.HookCaller]]:
         """Every plugin that implements `hook`, in pluggy's order of calling, with a caller of its
@@ -183,14 +171,6 @@ class Registers:
                         f"plugin {name}: there is no hook {caller.name}, at {place}"
                         f".{did_you_mean(caller.name, specs)}"
                     )
-
-    def _refuse_shared_names(self) -> None:
-        """A workload is used where a collective is, by its name alone."""
-        for name in set(self["workload"]) & set(self["collective"]):
-            one, other = (self[kind].holder(name) for kind in ("workload", "collective"))
-            raise PluginError(
-                f"{name!r} is a workload of {one} and a collective of {other}. Rename one of them."
-            )
 
     def __getitem__(self, kind: str) -> Register:
         return self._kinds[kind]

@@ -1,16 +1,16 @@
 """Numbers with their units, as people write them: text to base units (bytes, bit/s, s) and back."""
 
 import re
+from collections.abc import Mapping
 
-BINARY = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-RATES = {"b/s": 1.0, "kb/s": 1e3, "mb/s": 1e6, "gb/s": 1e9, "tb/s": 1e12}
+BINARY = {"G": 1 << 30, "M": 1 << 20, "K": 1 << 10, "": 1}
+RATES = {"Tb/s": 1e12, "Gb/s": 1e9, "Mb/s": 1e6, "kb/s": 1e3, "b/s": 1.0}
 BYTE_RATES = {"B/s": 8.0, "kB/s": 8e3, "KB/s": 8e3, "MB/s": 8e6, "GB/s": 8e9, "TB/s": 8e12}
-TIMES = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
+TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 _NUMBER = r"([-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*([A-Za-z/]*)"
-_RATES = ((1e12, "Tb/s"), (1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "b/s"))
-_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
-_SIZES = ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K"))
+_RATES_IN_ANY_CASE = {unit.lower(): factor for unit, factor in RATES.items()}
+_TIMES_READ = TIMES | {"min": 60.0}
 
 
 def parse_bytes(value: object) -> int:
@@ -29,17 +29,17 @@ def parse_rate(value: object) -> float:
     if unit in BYTE_RATES:
         return number * BYTE_RATES[unit]
     word = re.sub(r"bit$", "b/s", unit.lower())
-    if unit.endswith("B/s") or (unit and word not in RATES):
+    if unit.endswith("B/s") or (unit and word not in _RATES_IN_ANY_CASE):
         raise ValueError(value)
-    return number * RATES[word or "b/s"]
+    return number * _RATES_IN_ANY_CASE[word or "b/s"]
 
 
 def parse_time(value: object) -> float:
     """Seconds of `25us`, `1.5s`, `2min` or a plain number of seconds; ValueError otherwise."""
     number, unit = _split(value)
-    if (unit or "s") not in TIMES:
+    if (unit or "s") not in _TIMES_READ:
         raise ValueError(value)
-    return number * TIMES[unit or "s"]
+    return number * _TIMES_READ[unit or "s"]
 
 
 def parse_ratio(value: object) -> float:
@@ -62,25 +62,22 @@ def _split(value: object) -> tuple[float, str]:
 
 def size(bytes_: int) -> str:
     """`1M`, `64K`, `1000`: binary letters where they are exact."""
-    for unit, letter in _SIZES:
-        if bytes_ and bytes_ % unit == 0:
-            return f"{bytes_ // unit}{letter}"
-    return str(bytes_)
+    letter = next(letter for letter, unit in BINARY.items() if bytes_ % unit == 0) if bytes_ else ""
+    return f"{bytes_ // BINARY[letter]}{letter}"
 
 
 def rate(bps: float) -> str:
     """`400Gb/s`, `3.6Tb/s`: four digits, bits per second."""
-    return _scaled(bps, _RATES)
+    return _scaled(bps, RATES)
 
 
 def time(seconds: float) -> str:
     """`25us`, `1.021s`: four digits."""
-    return _scaled(seconds, _TIMES)
+    return _scaled(seconds, TIMES)
 
 
-def _scaled(value: float, units: tuple[tuple[float, str], ...]) -> str:
-    for factor, unit in units:
-        if abs(value) >= factor * 0.9999:
-            return f"{value / factor:.4g}{unit}"
-    factor, unit = units[-1] if value else units[0]
-    return f"{value / factor:.4g}{unit}"
+def _scaled(value: float, units: Mapping[str, float]) -> str:
+    """In the largest unit that the value reaches, or the smallest; zero in the largest."""
+    fitting = (unit for unit, factor in units.items() if abs(value) >= factor * 0.9999 or not value)
+    unit = next(fitting, [*units][-1])
+    return f"{value / units[unit]:.4g}{unit}"

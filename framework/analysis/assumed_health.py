@@ -6,7 +6,7 @@ import numpy as np
 
 from railweave.framework.analysis.scores_file import AssumedScores
 from railweave.framework.errors import FaultError
-from railweave.framework.experiment.faults import VERBS, ResolvedFault
+from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.health.options import Aggregate
 from railweave.framework.health.publishing import aggregate
 from railweave.framework.model import Fabric, HealthSnapshot
@@ -41,7 +41,7 @@ def assumed_health(
     touched[list(scores.links)] = True
     for fault in faults:
         links = fault.links
-        if VERBS[fault.verb].processes:
+        if fault.process:
             raise FaultError(
                 f"{fault.text!r}: {fault.verb} affects a process and changes no route. Leave it out."
             )

@@ -4,8 +4,6 @@
 rails and everything else count from 0.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,11 +31,6 @@ class Verb:
     parameters: tuple[Parameter, ...] = ()
     options: tuple[Parameter, ...] = ()
     objects: tuple[str, ...] = ()
-
-    @property
-    def processes(self) -> bool:
-        """Whether it acts on a process instead of links."""
-        return bool(self.objects)
 
 
 SMALLEST = 1e-6
@@ -87,12 +80,13 @@ VERBS: Mapping[str, Verb] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fault:
     """One fault as written. Fires `at_s` seconds into the run (emulated clock), or `after_s` seconds after
     the beginning of `at_iteration`.
 
-    `kind` and `name` are the object: ("rail", "1"), ("link", "g0.0->r1"), ("controller", "").
+    `kind` and `name` are the object: ("rail", "1"), ("link", "g0.0->r1"), ("controller", ""). `options` are
+    parsed: `to` and `rate` as shares in 0..1, times in s.
     """
 
     text: str
@@ -109,37 +103,17 @@ class Fault:
         return f"{self.kind}:{self.name}" if self.name else self.kind
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class ResolvedFault(ArrayNoun):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ResolvedFault(ArrayNoun, Fault):
     """A fault with its object resolved in a fabric.
 
     `links`: ids, ascending, each direction for itself; empty where a process is meant. `process`:
     "controller", "switch" or "". `node`: the node whose switch or element is meant, or -1.
     """
 
-    fault: Fault
     links: Int64
     process: str = ""
     node: int = -1
-
-    @property
-    def text(self) -> str:
-        return self.fault.text
-
-    @property
-    def verb(self) -> str:
-        return self.fault.verb
-
-    @property
-    def options(self) -> Mapping[str, Value]:
-        """Parsed: `to` and `rate` as shares in 0..1, times in s."""
-        return self.fault.options
-
-    def counted_from(self, now_s: float) -> ResolvedFault:
-        """The same, due `after_s` from `now_s` on the run's clock."""
-        return replace(
-            self, fault=replace(self.fault, at_s=now_s + self.fault.after_s, at_iteration=None, after_s=0.0)
-        )
 
 
 def parse(text: str) -> Fault:
@@ -154,14 +128,14 @@ def _parsed(words: list[str]) -> Fault:
     if len(words) < 3:
         raise FaultError(f"a fault reads `at=TIME|iter:N VERB OBJECT [key=value ...]`, as in {EXAMPLE!r}.")
     at_s, at_iteration, after_s = _when(words[0])
-    verb, target = words[1], words[2]
+    _, verb, target, *written = words
     if verb not in VERBS:
         raise FaultError(
             f"there is no verb {verb!r}; it takes: {', '.join(VERBS)}.{did_you_mean(verb, VERBS)}"
         )
     kind, _, name = target.partition(":")
     _check_object(verb, kind, name)
-    options = _options(verb, words[3:])
+    options = _options(verb, written)
     one_way = options.get("way", "both") != "both"
     if kind == "controller" and "back" in options:
         raise FaultError("a killed controller is started again at once. Leave back= out.")
@@ -203,11 +177,8 @@ def _when(word: str) -> tuple[float | None, int | None, float]:
         )
     if match["iteration"] is None:
         return float(_AT.parse(match["time"])), None, 0.0
-    return (
-        None,
-        int(match["iteration"]),
-        0.0 if match["after"] is None else float(_AFTER.parse(match["after"])),
-    )
+    after_s = 0.0 if match["after"] is None else float(_AFTER.parse(match["after"]))
+    return None, int(match["iteration"]), after_s
 
 
 def _options(verb: str, words: list[str]) -> dict[str, Value]:
@@ -253,20 +224,19 @@ def _step(fault: Fault, later_s: float, verb: str) -> Fault:
 
 def resolve(fault: Fault, fabric: Fabric) -> ResolvedFault:
     """The fault with its links or process. Raises FaultError when the fabric has no such object."""
-    if fault.kind == "controller":
-        return ResolvedFault(fault, np.empty(0, np.int64), "controller")
-    try:
-        links, node = links_and_node(fabric, fault.kind, fault.name)
-    except FaultError as error:
-        raise FaultError(f"{fault.text!r}: {error}") from None
-    if VERBS[fault.verb].processes:
-        return ResolvedFault(fault, np.empty(0, np.int64), "switch", node)
-    match fault.options.get("way", "both"):
+    links, node, process = np.empty(0, np.int64), -1, "controller"
+    if fault.kind != "controller":
+        try:
+            links, node = links_and_node(fabric, fault.kind, fault.name)
+        except FaultError as error:
+            raise FaultError(f"{fault.text!r}: {error}") from None
+        process = "switch" if VERBS[fault.verb].objects else ""
+    match fault.options.get("way"):
         case "out":
             links = links[fabric.link_src[links] == node]
         case "in":
             links = links[fabric.link_dst[links] == node]
-    return ResolvedFault(fault, links, node=node)
+    return ResolvedFault(**vars(fault), links=links[:0] if process else links, process=process, node=node)
 
 
 def released(
@@ -278,5 +248,5 @@ def released(
     Those that count from an iteration's beginning, which is now, wait for the rest of their time.
     """
     left = [fault for fault in waiting if fault not in due]
-    later = [fault.counted_from(now_s) for fault in due if fault.fault.after_s]
-    return left + later, [fault for fault in due if not fault.fault.after_s]
+    later = [replace(f, at_s=now_s + f.after_s, at_iteration=None, after_s=0.0) for f in due if f.after_s]
+    return left + later, [fault for fault in due if not fault.after_s]

@@ -42,7 +42,7 @@ def new_plugin(kind: str, name: str, directory: Path, registers: Registers) -> t
     """
     module = module_of(name)
     if kind in PROTOCOLS and name in registers[kind]:
-        raise PluginError(f"{kind} {name!r} is taken by {registers[kind].holder(name)}. Give another name.")
+        raise PluginError(f"{kind} {name!r} is taken by {registers[kind].holders[name]}. Give another name.")
     if module in sys.stdlib_module_names or find_spec(module) is not None:
         raise PluginError(f"a package {module!r} is installed already. Give another name than {name!r}.")
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):

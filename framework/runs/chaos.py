@@ -12,7 +12,7 @@ import numpy as np
 
 from railweave.framework.analysis.assumed_health import assumed_health
 from railweave.framework.errors import FaultError
-from railweave.framework.experiment.faults import VERBS, Fault, ResolvedFault, parse, resolve, steps
+from railweave.framework.experiment.faults import Fault, ResolvedFault, parse, resolve, steps
 from railweave.framework.hookspecs import Router
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.routing.checks import unreachable_pairs
@@ -66,9 +66,9 @@ def cut_for_good(
     used = set(zip(schedule.src.tolist(), schedule.dst.tolist(), strict=True))
     used |= {(b, a) for a, b in used}  # acknowledgements
     resolved = [resolve(step, fabric) for text in faults for step in steps(parse(text))]
-    of_links = [fault for fault in resolved if not VERBS[fault.verb].processes]
+    of_links = [fault for fault in resolved if not fault.process]
     injected: list[ResolvedFault] = []
-    for _, due in groupby(sorted(of_links, key=lambda f: _when(f.fault)), lambda f: _when(f.fault)[0]):
+    for _, due in groupby(sorted(of_links, key=_when), lambda f: _when(f)[0]):
         injected += due
         table = router.routes(fabric, assumed_health(fabric, faults=injected))
         lost = {(int(a), int(b)) for a, b in unreachable_pairs(table)} & used

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from railweave.framework.analysis.assumed_health import assumed_health
-from railweave.framework.experiment.faults import VERBS, ResolvedFault, released
+from railweave.framework.experiment.faults import ResolvedFault, released
 from railweave.framework.health.options import HealthOptions
 from railweave.framework.model import Fabric, HealthSnapshot
 from railweave.framework.runs.parts import Clock, FaultPlace
@@ -26,7 +26,7 @@ class GroundTruth:
 
     def inject(self, fault: ResolvedFault, now_s: float) -> bool:
         """Take a fault that was just injected into account; whether it was done to links."""
-        if VERBS[fault.verb].processes:
+        if fault.process:
             return False
         self._faults.append(fault)
         scores = assumed_health(self._fabric, faults=self._faults, how=self._options.aggregate)
@@ -56,18 +56,18 @@ class FaultTimetable:
     @property
     def next_s(self) -> float:
         """When the next fault is due by the clock; infinity if none is."""
-        times = (fault.fault.at_s for fault in self._waiting if fault.fault.at_s is not None)
+        times = (fault.at_s for fault in self._waiting if fault.at_s is not None)
         return min(times, default=np.inf)
 
     def begin_iteration(self, iteration: int) -> None:
         """Inject what is due before this iteration."""
-        self._release([fault for fault in self._waiting if fault.fault.at_iteration == iteration])
+        self._release([fault for fault in self._waiting if fault.at_iteration == iteration])
         self.best_rates_bps = self._place.rates_bps.copy()
 
     def advance(self) -> None:
         """Inject what is due by the clock."""
         now = self._clock.now_s()
-        self._release([f for f in self._waiting if f.fault.at_s is not None and f.fault.at_s <= now])
+        self._release([f for f in self._waiting if f.at_s is not None and f.at_s <= now])
 
     def inject(self, fault: ResolvedFault) -> None:
         """Inject a fault now, whatever its time."""

@@ -13,7 +13,6 @@ from typing import cast
 import numpy as np
 
 from railweave.framework.errors import InputError, describe
-from railweave.framework.experiment.faults import VERBS
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.limits import COLLECTIVES
 from railweave.framework.limits.shaped import carriers, shaped_bound_s
@@ -239,7 +238,7 @@ def _faults(plan: Plan, findings: Findings) -> tuple[tuple[FaultFigures, ...], A
     figures, changes, before = [], iter(truth), np.zeros(len(judged.ids), bool)
     for fault in sorted(plan.faults, key=lambda fault: fired.get(fault.text, np.inf)):
         t_s, answer = fired.get(fault.text), Response(False, None, None)
-        if t_s is not None and VERBS[fault.verb].processes:
+        if t_s is not None and fault.process:
             answer = Response(True, *_process_times(findings.agreements, t_s))
         elif t_s is not None:
             _, after = next(changes)
@@ -247,7 +246,7 @@ def _faults(plan: Plan, findings: Findings) -> tuple[tuple[FaultFigures, ...], A
             before = after
         figures.append(
             FaultFigures(
-                fault.text, fault.verb, fault.fault.target, t_s, len(fault.links),
+                fault.text, fault.verb, fault.target, t_s, len(fault.links),
                 answer.detected_s, answer.recovered_s, answer.visible, jobs.get(fault.text, 0),
             )
         )  # fmt: skip

@@ -55,7 +55,7 @@ def test_every_register_hook_fills_its_register(kind: str, module: Callable[[str
     plugin = module(text)
     plugin.THING = THING  # type: ignore[attr-defined]
     register = Registers([("strange", plugin)])[kind]
-    assert register["mine"] is THING and register.holder("mine") == "strange" and list(register) == ["mine"]
+    assert register["mine"] is THING and register.holders["mine"] == "strange" and list(register) == ["mine"]
 
 
 def test_an_implementation_may_take_no_argument() -> None:
@@ -91,7 +91,7 @@ def test_order_and_wrappers_are_pluggys() -> None:
                "first": plugin("first", tryfirst=True)}  # fmt: skip
     register = Registers(plugins.items())["router"]
     assert "".join(calls) == "(first)(plain)(last)"
-    assert {name: register.holder(name) for name in register} == {n: n for n in ("first", "last", "plain")}
+    assert {name: register.holders[name] for name in register} == {n: n for n in ("first", "last", "plain")}
 
 
 def test_a_misspelt_hook_is_refused_with_the_nearest_name(module: Callable[[str], ModuleType]) -> None:

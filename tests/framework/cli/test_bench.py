@@ -99,8 +99,8 @@ def test_the_built_in_ones_use_the_same_hook() -> None:
     registered = load_plugins()["benchmark"]
     assert list(registered) == ["bring-up", "datapaths", "install", "routes", "throughput", "transport"]
     assert [name for name in registered if registered[name].in_lab] == ["install", "transport"]
-    assert registered.holder("install").startswith("controllers")
-    assert registered.holder("transport").startswith("traffic")
+    assert registered.holders["install"].startswith("controllers")
+    assert registered.holders["transport"].startswith("traffic")
 
 
 @pytest.mark.lab

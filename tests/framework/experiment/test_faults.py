@@ -166,7 +166,7 @@ def test_what_counts_from_an_iteration_waits_from_its_beginning(fabric: Fabric) 
     )
     waiting, now = released([other, first, second], [first, second], 4.0)
     assert now == [first]
-    assert waiting[0] == other and waiting[1].fault.at_s == 4.5
+    assert waiting[0] == other and waiting[1].at_s == 4.5
     assert (waiting[1].text, waiting[1].verb) == ("at=iter:2+500ms up rail:1", "up")
     assert released(waiting, waiting[1:], 4.6) == ([other], waiting[1:])
 
