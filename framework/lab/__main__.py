@@ -6,16 +6,12 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
 
 from railweave.framework.errors import RailweaveError
-from railweave.framework.model.events import RunEvent, TaskEnded, TaskFailed
+from railweave.framework.model.events import TaskEnded, TaskFailed
 from railweave.framework.processes.channel import Channel
 from railweave.framework.processes.namespaces import die_with_parent, mount
-
-Task = Callable[[Mapping[str, Any], Callable[[RunEvent], None]], Any]
 
 TASKS = {
     "run": "railweave.framework.lab.tasks.run",
@@ -38,8 +34,8 @@ def main() -> int:
     message = channel.receive()
     mount("tmpfs", "/run", "tmpfs", data="mode=755")
     if task_name != "shell":  # a signal that another thread takes would not wake the prompt
-        _end_with(channel)
-    task: Task = import_module(TASKS[task_name]).task
+        threading.Thread(target=_end_with, args=[channel], daemon=True).start()
+    task = import_module(TASKS[task_name]).task
     try:
         result = task(message, channel.send)
     except RailweaveError as error:
@@ -60,12 +56,8 @@ def _end_with(channel: Channel) -> None:
 
     Nothing is ever sent to the lab after its first message, so a readable channel is a closed one.
     """
-
-    def watch() -> None:
-        select.select([channel], [], [])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+    select.select([channel], [], [])
+    os._exit(1)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.lab.faults.injector import Injector
 from railweave.framework.lab.measuring.measurements import LabMeasurements
-from railweave.framework.lab.measuring.queue_telemetry import open_telemetry
 from railweave.framework.lab.measuring.sources import open_source
 from railweave.framework.lab.memory import total_pss_bytes
 from railweave.framework.lab.switching.borrowed_sockets import closing_together
@@ -27,7 +26,6 @@ from railweave.framework.lab.switching.calibration import (
 from railweave.framework.lab.switching.controller_link import ControllerLink
 from railweave.framework.lab.switching.emulation import Emulation, cpu_seconds
 from railweave.framework.lab.transport_link import TransportLink
-from railweave.framework.lab.wall_clock import WallClock
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.model.events import RunEvent
 from railweave.framework.model.findings import EngineFacts
@@ -43,6 +41,26 @@ BRING_UP_WITHIN_S = 60.0
 CAPTURE_LOG = "/run/railweave/capture.log"
 
 
+class WallClock:
+    """The run's clock, and the event loop that waits for it. Stands at 0 until `start`. `start_s`:
+    time.monotonic() of the start, None before."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        self.start_s: float | None = None
+
+    def start(self) -> None:
+        self.start_s = self.start_s or time.monotonic()
+
+    def now_s(self) -> float:
+        return 0.0 if self.start_s is None else time.monotonic() - self.start_s
+
+    def wait(self, until_s: float) -> None:
+        """Make the calls of the event loop that come first, at `until_s` at the latest."""
+        left = until_s - self.now_s()
+        self.watch.wait(None if left == float("inf") else max(0.0, left))
+
+
 class EmulatedRun:
     """Runs one plan on Mininet and Open vSwitch, in this process's namespaces (runs/parts.py: RunEngine).
 
@@ -50,11 +68,9 @@ class EmulatedRun:
     `watch`.
     """
 
-    def __init__(
-        self, plan: Plan, registers: Registers, recorder: Recorder, watch: Watch, clock: WallClock
-    ) -> None:
+    def __init__(self, plan: Plan, registers: Registers, recorder: Recorder, clock: WallClock) -> None:
         self._plan, self._registers, self._recorder, self.clock = plan, registers, recorder, clock
-        self.watch = watch
+        self.watch = watch = clock.watch
         self.lab = Emulation(
             plan.fabric, plan.experiment.path_mtu, str(plan.experiment.engine.options["datapath"])
         )
@@ -94,18 +110,14 @@ class EmulatedRun:
             self._recorder.note(f"acknowledgements wait behind data: {self.lab.short_packets_wait}")
         self.until(lambda: self.traffic.up, "the transport to start")
         self.traffic.use_entropies(control.entropies, rate_scale)
-        self.measurements = self._open_measurements(scaled, link)
-        self._note_memory()
+        source = open_source(
+            plan.experiment.measure, scaled, plan.packet, plan.experiment.health.interval_s, link
+        )
+        self.measurements = LabMeasurements(self.lab, source, link, lambda: self.clock.start_s or 0.0)
         return EngineParts(
             scaled, rate_scale, self._summary(scaled, rate_scale), time.monotonic() - began,
             tuple(self.lab.endpoints()), self.measurements, link, self.injector, self.traffic,
         )  # fmt: skip
-
-    def _open_measurements(self, scaled: Fabric, link: ControllerLink) -> LabMeasurements:
-        experiment, telemetry = self._plan.experiment, open_telemetry(self.lab)
-        interval_s = experiment.health.interval_s
-        source = open_source(experiment.measure, scaled, self._plan.packet, interval_s, link)
-        return LabMeasurements(self.lab, telemetry, source, link, lambda: self.clock.start_s or 0.0)
 
     def _rate_scale(self, control: RouteControl) -> float:
         """As the experiment gives it, or from what this lab can carry."""
@@ -158,8 +170,7 @@ class EmulatedRun:
             yield
         finally:
             try:
-                missed = capture.stop()
-                if missed:
+                if missed := capture.stop():
                     self._recorder.note(f"the capture missed {missed} packets: memory was full")
             except RailweaveError as error:  # the run, or its own error, matters more than its capture
                 self._recorder.note(f"the capture is incomplete: {error}")
@@ -167,10 +178,10 @@ class EmulatedRun:
     # -- what a run asks for -----------------------------------------------------------------------------
     def checkpoint(self) -> None:
         self._cpu_before = self._cpu_before or self.cpu_s()
-        self._note_memory()
+        self._memory_peak_bytes = max(self._memory_peak_bytes, total_pss_bytes())
 
     def facts(self) -> EngineFacts:
-        self._note_memory()
+        self.checkpoint()
         cores = len(os.sched_getaffinity(0))
         version = run([tool("ovs-vswitchd"), "--version"]).split()[3]
         return EngineFacts(
@@ -209,9 +220,6 @@ class EmulatedRun:
     def _controller_pid(self) -> int | None:
         return None if self.link is None else self.link.pid
 
-    def _note_memory(self) -> None:
-        self._memory_peak_bytes = max(self._memory_peak_bytes, total_pss_bytes())
-
     def _daemon_ended(self, shard: int, name: str) -> Callable[[], None]:
         def ended() -> None:
             if self.injector.expected(shard, name):
@@ -235,8 +243,7 @@ def lab_session(
     probing: bool = True,
 ) -> Session[EmulatedRun]:
     """The session of a plan in this lab, to be entered; `faults` and `probing` as Session takes them."""
-    watch = Watch()
-    clock = WallClock(watch)
+    clock = WallClock(Watch())
     recorder = Recorder(plan.fabric, registers, emit, clock.now_s)
-    engine = EmulatedRun(plan, registers, recorder, watch, clock)
+    engine = EmulatedRun(plan, registers, recorder, clock)
     return Session(plan, engine, recorder, faults=faults, probing=probing)

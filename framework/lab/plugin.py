@@ -5,14 +5,18 @@ from dataclasses import replace
 from typing import Any
 
 from railweave.framework import errors
-from railweave.framework.errors import LabError, RailweaveError
+from railweave.framework.errors import ChannelClosedError, LabError, RailweaveError
 from railweave.framework.hookspecs import Configurable, Engine, hookimpl
 from railweave.framework.lab.memory import pss_bytes
-from railweave.framework.lab.sandbox import Sandbox
+from railweave.framework.lab.sandbox import check_machine, unshare_command, why_it_ended
 from railweave.framework.lab.switching.datapath import DATAPATHS
 from railweave.framework.model.events import RunEvent, TaskEnded, TaskFailed
 from railweave.framework.model.findings import Findings
 from railweave.framework.parameters import Parameter
+from railweave.framework.processes.child import ChildProcess, Surroundings
+from railweave.framework.processes.programs import search_path
+
+STOP_S = 10.0
 
 
 class EmulationEngine(Configurable):
@@ -56,22 +60,27 @@ def in_lab(
     `files`: descriptors that the lab inherits under the same numbers. `terminal`: the lab owns the terminal.
     Raises what the task raised; the lab is gone by then.
     """
-    with Sandbox(task, message, files=files, terminal=terminal) as lab:
-        for event in lab.messages():
-            match event:
-                case TaskEnded():
-                    return event.result
-                case TaskFailed():
-                    raise as_error(event)
-                case _:
-                    on_event(event)
-    raise LabError("the lab ended without a result.")
-
-
-def as_error(event: TaskFailed) -> RailweaveError:
-    """The error that the lab's first process ended with, of its own class."""
+    check_machine()
+    surroundings = Surroundings(
+        files=files,
+        environment={"PATH": search_path()},  # Mininet looks for its programs itself
+        prefix=unshare_command(),
+        own_session=not terminal,  # Ctrl-C reaches this process alone, which then ends the lab in order
+        terminal=terminal,
+    )
+    lab = ChildProcess("the lab", "railweave.framework.lab", [task], surroundings)
+    try:
+        lab.channel.send(dict(message))
+        while not isinstance(event := lab.channel.receive(), TaskEnded | TaskFailed):
+            on_event(event)
+    except ChannelClosedError:
+        raise why_it_ended(lab.obituary(STOP_S)) from None
+    finally:
+        lab.stop(STOP_S)
+    if isinstance(event, TaskEnded):
+        return event.result
     kind = getattr(errors, event.error, LabError)
-    return kind(event.message) if issubclass(kind, RailweaveError) else LabError(event.message)
+    raise kind(event.message) if issubclass(kind, RailweaveError) else LabError(event.message)
 
 
 @hookimpl

@@ -1,15 +1,11 @@
-"""The lab from outside: starts its first process in private namespaces, receives its messages, ends it."""
+"""Private namespaces, in which a lab's first process runs: what they need, and why they are refused."""
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
 
-from railweave.framework.errors import ChannelClosedError, LabError, MachineError
-from railweave.framework.model.events import TaskEnded, TaskFailed
-from railweave.framework.processes.child import ChildProcess, Surroundings
-from railweave.framework.processes.programs import search_path, tool
+from railweave.framework.errors import LabError, MachineError
+from railweave.framework.processes.programs import tool
 
 TUN = Path("/dev/net/tun")
 APPARMOR_RESTRICTION = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
@@ -17,7 +13,6 @@ PROGRAMS = (
     "unshare", "setpriv", "ip", "tc", "nft",
     "ovsdb-server", "ovsdb-tool", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl", "ovs-dpctl",
 )  # fmt: skip
-STOP_S = 10.0
 
 
 def namespaces_fix(refusal: str) -> str:
@@ -69,59 +64,12 @@ def unshare_command() -> list[str]:
     return [tool("setpriv"), "--pdeathsig", "KILL", unshare, *user, *spaces]
 
 
-class Sandbox:
-    """One lab: its first process and the channel to it. Use as a context manager; leaving it ends the lab.
-
-    `files`: descriptors that the lab inherits under the same numbers. `terminal`: it owns the terminal.
-    """
-
-    def __init__(
-        self, task: str, message: Mapping[str, Any], *, files: Sequence[int] = (), terminal: bool = False
-    ) -> None:
-        check_machine()
-        surroundings = Surroundings(
-            files=files,
-            environment={"PATH": search_path()},  # Mininet looks for its programs itself
-            prefix=unshare_command(),
-            own_session=not terminal,  # Ctrl-C reaches this process alone, which then ends the lab in order
-            terminal=terminal,
+def why_it_ended(obituary: str) -> LabError | MachineError:
+    """The error of a lab whose first process ended with this obituary (ChildProcess) before its task had."""
+    # unshare itself, or the launcher with an AppArmor profile, says why it was refused
+    refused = [line for line in obituary.splitlines() if line.partition(" ")[0].endswith("unshare:")]
+    if refused:
+        return MachineError(
+            f"this user may not make private namespaces ({refused[-1]}). {namespaces_fix(refused[-1])}"
         )
-        self._process = ChildProcess("the lab", "railweave.framework.lab", [task], surroundings)
-        try:
-            self._process.channel.send(dict(message))
-        except ChannelClosedError:
-            error = self._cause_of_death()
-            self.stop()
-            raise error from None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def messages(self) -> Iterator[Any]:
-        """The events of the lab's task; the last is TaskEnded or TaskFailed. Raises LabError if the lab ends
-        without one."""
-        while True:
-            try:
-                message = self._process.channel.receive()
-            except ChannelClosedError:
-                raise self._cause_of_death() from None
-            yield message
-            if isinstance(message, TaskEnded | TaskFailed):
-                return
-
-    def stop(self) -> None:
-        """End the lab; returns when the kernel has removed everything in it."""
-        self._process.stop(STOP_S)
-
-    def _cause_of_death(self) -> LabError | MachineError:
-        # unshare itself, or the launcher with an AppArmor profile, says why it was refused
-        obituary = self._process.obituary(STOP_S)
-        refused = [line for line in obituary.splitlines() if line.partition(" ")[0].endswith("unshare:")]
-        if refused:
-            return MachineError(
-                f"this user may not make private namespaces ({refused[-1]}). {namespaces_fix(refused[-1])}"
-            )
-        return LabError(obituary)
+    return LabError(obituary)

@@ -29,21 +29,10 @@ class Impairment:
     reorder: float = 0.0
     duplicate: float = 0.0
 
-    @property
-    def any(self) -> bool:
-        return max(self.loss, self.reorder, self.duplicate) > 0
-
-
-def table_name(interface: str) -> str:
-    return "netdev fault_" + interface.replace(".", "_").replace("-", "_")
-
 
 def script(interface: str, impairment: Impairment) -> str:
     """The input of `nft -f` that replaces the impairment of an interface by this one."""
-    table = table_name(interface)
-    clean = f"table {table} {{ }}\ndelete table {table}\n"
-    if not impairment.any:
-        return clean
+    table = "netdev fault_" + interface.replace(".", "_").replace("-", "_")
     rules = [f"meta mark {COPY:#x} meta mark set 0 counter accept"] if impairment.duplicate else []
     if impairment.loss:
         rules.append(f'{_share(impairment.loss)} counter fwd to "lo"')
@@ -54,6 +43,9 @@ def script(interface: str, impairment: Impairment) -> str:
             f"{_share(impairment.duplicate)} meta mark set {COPY:#x} "
             f'dup to "{interface}" meta mark set 0 counter'
         )
+    clean = f"table {table} {{ }}\ndelete table {table}\n"
+    if not rules:
+        return clean
     chain = "\n".join(rules)
     hook = f'type filter hook egress device "{interface}" priority 0'
     return f"{clean}table {table} {{ chain out {{ {hook}\n{chain}\n}}\n}}\n"

@@ -49,7 +49,7 @@ class Injector:
 
     def inject(self, fault: ResolvedFault) -> None:
         """Inject it. Raises MachineError where this kernel cannot."""
-        links, healthy_bps = np.asarray(fault.links), self._lab.healthy_bps
+        links, healthy_bps = np.asarray(fault.links), self._lab.scaled.capacity_bps
         match fault.verb:
             case "degrade":
                 self.set_rates(links, healthy_bps[links] * float(fault.options["to"]))
@@ -63,20 +63,20 @@ class Injector:
                         "CONFIG_NFT_DUP_NETDEV, CONFIG_NFT_FWD_NETDEV). Leave the fault out, or run in the "
                         "VM lab (`vagrant up`)."
                     ) from None
-            case "down":
-                self.set_carrier(links, up=False)
-            case "up":
-                self.set_carrier(links, up=True)
+            case "down" | "up" as state:
+                self.set_carrier(links, up=state == "up")
             case "restore":
                 self.set_rates(links, healthy_bps[links])
                 self.heal(links)
                 self.set_carrier(links, up=True)
             case "kill" if fault.process == "controller":
-                pid = self._controller_pid()
-                if pid is not None:  # else it is being restarted already
+                if pid := self._controller_pid():  # else it is being restarted already
                     os.kill(pid, signal.SIGKILL)
             case "kill":
-                self._kill(self._shard_of(fault), back="back" in fault.options)
+                shard = self._shard_of(fault)
+                if SWITCH in shard.pids:  # else a fault at another switch of the shard has killed it
+                    self._killed[shard.index] += "back" in fault.options
+                    self._lab.kill(shard)
             case "start":
                 self._start(self._shard_of(fault))
             case other:
@@ -89,7 +89,7 @@ class Injector:
         rates = self._lab.rates_bps.copy()
         rates[links] = rates_bps
         for shard, mine in self._lab.by_shard(links):
-            changes = [(self._lab.interface(link), float(rates[link])) for link in mine]
+            changes = [(self._lab.interfaces[link], float(rates[link])) for link in mine]
             shaping.reshape(shard.namespace, changes)
             shaping.verify(shard.namespace, changes)
         self._lab.rates_bps = rates
@@ -98,7 +98,7 @@ class Injector:
         """Connect or disconnect cables, which affects both directions."""
         state = "up" if up else "down"
         for shard, mine in self._lab.by_shard(links):
-            lines = "".join(f"link set dev {self._lab.interface(link)} {state}\n" for link in mine)
+            lines = "".join(f"link set dev {self._lab.interfaces[link]} {state}\n" for link in mine)
             run([tool("ip"), "-n", shard.namespace.name, "-batch", "-"], stdin=lines)
 
     def impair(self, links: Int64, kind: str, share: float) -> None:
@@ -110,7 +110,7 @@ class Injector:
 
     def heal(self, links: Int64) -> None:
         """Undo `impair` on these links."""
-        impaired = np.array([link for link in links.tolist() if link in self._impaired], np.int64)
+        impaired = links[np.isin(links, list(self._impaired))]
         for link in impaired.tolist():
             del self._impaired[link]
         self._put_in_force(impaired)
@@ -121,9 +121,8 @@ class Injector:
         for shard, mine in self._lab.by_shard(links):
             rules, delayed = "", []
             for link in mine:
-                interface, late = self._lab.interface(link), float(self._lab.latency_s[link])
-                now = self._impaired.get(link, Impairment())
-                if late > 0:
+                interface, now = self._lab.interfaces[link], self._impaired.get(link, Impairment())
+                if (late := float(self._lab.scaled.latency_s[link])) > 0:
                     delayed.append((interface, late, now.loss, now.reorder))
                     now = replace(now, loss=0.0)
                 rules += script(interface, now)
@@ -142,11 +141,6 @@ class Injector:
 
     def _shard_of(self, fault: ResolvedFault) -> OvsShard:
         return self._lab.shards[int(self._lab.placement[fault.node])]
-
-    def _kill(self, shard: OvsShard, back: bool) -> None:
-        if SWITCH in shard.pids:  # else a fault at another switch of the shard has killed it
-            self._killed[shard.index] += back
-            self._lab.kill(shard)
 
     def _start(self, shard: OvsShard) -> None:
         if SWITCH in shard.pids:

@@ -7,8 +7,7 @@ import numpy as np
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.lab.measuring.port_counters import EVIDENT_PACKETS, PortCounters, Round
 from railweave.framework.lab.measuring.trains import Prober
-from railweave.framework.lab.switching.controller_link import ControllerLink
-from railweave.framework.lab.switching.train import Train
+from railweave.framework.lab.switching.controller_link import ControllerLink, Train
 from railweave.framework.model import Fabric, Measurement, PacketFormat
 from railweave.framework.model.events import ControllerEvent, PortCounts, ProcessReady
 

@@ -24,15 +24,10 @@ class LabMeasurements:
     """
 
     def __init__(
-        self,
-        lab: Emulation,
-        telemetry: QueueTelemetry,
-        source: Source,
-        link: ControllerLink,
-        start_s: Callable[[], float],
+        self, lab: Emulation, source: Source, link: ControllerLink, start_s: Callable[[], float]
     ) -> None:
-        self._lab, self._telemetry, self._source, self._link = lab, telemetry, source, link
-        self._start_s = start_s
+        self._lab, self._source, self._link, self._start_s = lab, source, link, start_s
+        self._telemetry = QueueTelemetry.of(lab)
         self._shard_of_link = lab.placement[lab.fabric.link_src]
         self.most_waiting_bytes = 0
 
@@ -55,5 +50,5 @@ class LabMeasurements:
 
     def drain_s(self) -> float:
         """How long packets may still be on paths that were just replaced, at the present rates."""
-        waiting = self._telemetry.totals().queue_bytes * 8 / self._lab.rates_bps
+        waiting = self._telemetry.last.queue_bytes * 8 / self._lab.rates_bps
         return DRAIN_S + DRAIN_QUEUES * float(waiting.max())

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from railweave.framework.lab.switching.train import Train
+from railweave.framework.lab.switching.controller_link import Train
 from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.model.arrays import Bool, Float, Int64
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.lab.measuring.train_timing import TrainTiming
-from railweave.framework.lab.switching.controller_link import ControllerLink
-from railweave.framework.lab.switching.train import Train
+from railweave.framework.lab.switching.controller_link import ControllerLink, Train
 from railweave.framework.model import CONTROLLER_PORT, Fabric, Match, Measurement, Output, Rule
 from railweave.framework.model.addressing import TRAIN_SEEN
 from railweave.framework.model.events import ControllerEvent, ProcessReady, TrainTimed

@@ -7,8 +7,8 @@ links it takes 0.2 ms, pyroute2 3.6 ms, `tc -s -j qdisc show` 2.6 ms and a fork 
 import socket
 import struct
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from railweave.framework.errors import LabError
 from railweave.framework.lab.switching.emulation import Emulation
 from railweave.framework.lab.switching.shaping import SHAPER_HANDLE
 from railweave.framework.model import Measurement
-from railweave.framework.model.arrays import Bool, Float, Int64
+from railweave.framework.model.arrays import Bool, Float
 from railweave.framework.processes.namespaces import NetNamespace
 
 NETLINK_ROUTE = 0
@@ -34,10 +34,10 @@ _TCMSG = struct.Struct("=BxxxiIII")
 _ATTRIBUTE = struct.Struct("=HH")
 _BASIC = struct.Struct("=QI")
 _QUEUE = struct.Struct("=III")
+DUMP_REQUEST = _HEADER.pack(36, RTM_GETQDISC, NLM_F_REQUEST_DUMP, 0, 0) + _TCMSG.pack(0, 0, 0, 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class QueueCounters:
+class QueueCounters(NamedTuple):
     """Counters of many shapers at one instant: cumulative bytes, packets and drops; queued bytes."""
 
     t_s: Float
@@ -48,23 +48,18 @@ class QueueCounters:
 
 
 class ShardQueues:
-    """Reads the shapers of the interfaces of one namespace."""
+    """Reads the shapers of one namespace. `interfaces`: the one of each link."""
 
-    def __init__(self, namespace: NetNamespace, interfaces: Sequence[str]) -> None:
+    def __init__(self, namespace: NetNamespace, interfaces: Mapping[int, str]) -> None:
         with namespace.entered():
             self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE)
             self._socket.bind((0, 0))
-            self._position = {socket.if_nametoindex(name): i for i, name in enumerate(interfaces)}
-        self._sequence = 0
+            self._link_of = {socket.if_nametoindex(name): link for link, name in interfaces.items()}
 
-    def read(self, into: QueueCounters, at: Int64) -> None:
-        """Write the counters of interface i to position at[i] of `into`."""
-        self._sequence += 1
-        request = _HEADER.pack(36, RTM_GETQDISC, NLM_F_REQUEST_DUMP, self._sequence, 0) + _TCMSG.pack(
-            0, 0, 0, 0, 0
-        )
-        self._socket.send(request)
-        missing = len(self._position)
+    def read(self, into: QueueCounters) -> None:
+        """Write the counters of each link to its position in `into`."""
+        self._socket.send(DUMP_REQUEST)
+        missing = len(self._link_of)
         while True:
             data = self._socket.recv(1 << 18)
             now = time.monotonic()
@@ -79,10 +74,8 @@ class ShardQueues:
                     raise LabError("the kernel refused to list the shapers of a shard.")
                 if kind == RTM_NEWQDISC:
                     _family, index, handle, _parent, _info = _TCMSG.unpack_from(data, offset + 16)
-                    if handle == SHAPER_HANDLE and index in self._position:
-                        self._store(
-                            data, offset + 36, offset + length, int(at[self._position[index]]), now, into
-                        )
+                    if handle == SHAPER_HANDLE and index in self._link_of:
+                        self._store(data, offset + 36, offset + length, self._link_of[index], now, into)
                         missing -= 1
                 offset += (length + 3) & ~3
 
@@ -103,9 +96,6 @@ class ShardQueues:
             offset += (length + 3) & ~3
         into.t_s[i] = now
 
-    def close(self) -> None:
-        self._socket.close()
-
 
 class QueueTelemetry:
     """Measurements of all links of a lab, one per call, with the service rate of links that stayed
@@ -116,27 +106,35 @@ class QueueTelemetry:
     rate, which counts after `packets` packets (so it is exact to one in that many); then a new chain begins.
     A busy machine makes links late, never early: a faster reading counts at once, a slower one by its time
     against SLOWER_OVER_S, so one late moment does not make a fast link slow.
+
+    `last`: the counters of the latest sample.
     """
 
-    def __init__(
-        self, shards: Sequence[tuple[ShardQueues, Int64]], n_links: int, *, packets: int = 8
-    ) -> None:
-        self._shards = shards
-        self._packets = packets
-        self._n = n_links
-        self._last = self._read()
-        self._anchor = self._last
+    def __init__(self, shards: Sequence[ShardQueues], n_links: int, *, packets: int = 8) -> None:
+        self._shards, self._n, self._packets = shards, n_links, packets
+        self.last = self._anchor = self.snapshot()
         self._rate = np.zeros(n_links)
 
-    def _read(self) -> QueueCounters:
-        counters = QueueCounters(*(np.zeros(self._n) for _ in range(5)))
-        for queues, links in self._shards:
-            queues.read(counters, links)
+    @classmethod
+    def of(cls, lab: Emulation) -> Self:
+        """The telemetry of every link of a lab that is shaped: one netlink socket per shard."""
+        links = np.arange(lab.fabric.n_links)
+        shards = [
+            ShardQueues(shard.namespace, {link: lab.interfaces[link] for link in own})
+            for shard, own in lab.by_shard(links)
+        ]
+        return cls(shards, len(links))
+
+    def snapshot(self) -> QueueCounters:
+        """The cumulative counters at this moment; not a sample."""
+        counters = QueueCounters(*np.zeros((5, self._n)))
+        for queues in self._shards:
+            queues.read(counters)
         return counters
 
     def measure(self, start_s: float, up: Bool) -> Measurement:
         """The interval since the last call. `start_s`: time.monotonic() of the run's start."""
-        now, last, anchor = self._read(), self._last, self._anchor
+        now, last, anchor = self.snapshot(), self.last, self._anchor
         busy = now.sent_bytes - last.sent_bytes < last.queue_bytes
         packets = now.sent_packets - anchor.sent_packets
         evident = busy & (packets >= self._packets)
@@ -144,14 +142,8 @@ class QueueTelemetry:
         with np.errstate(invalid="ignore", divide="ignore"):
             rate = (now.sent_bytes - anchor.sent_bytes) * 8 / took
         self._rate = np.where(evident, self._blended(rate, took), self._rate)
-        move = evident | ~busy
-        self._anchor = QueueCounters(
-            *(
-                np.where(move, getattr(now, name), getattr(anchor, name))
-                for name in ("t_s", "sent_bytes", "sent_packets", "drops", "queue_bytes")
-            )
-        )
-        self._last = now
+        self._anchor = QueueCounters(*np.where(evident | ~busy, now, anchor))
+        self.last = now
         t = float(now.t_s.max())
         return Measurement(
             t_s=t - start_s,
@@ -169,25 +161,3 @@ class QueueTelemetry:
         """(n_links,) from a reading of every link and the time it took."""
         share = 1 - np.exp(-took_s / SLOWER_OVER_S)
         return np.where(rate < self._rate, self._rate + share * (rate - self._rate), rate)
-
-    def totals(self) -> QueueCounters:
-        """The cumulative counters of the latest sample."""
-        return self._last
-
-    def snapshot(self) -> QueueCounters:
-        """The cumulative counters at this moment; not a sample."""
-        return self._read()
-
-    def close(self) -> None:
-        for queues, _ in self._shards:
-            queues.close()
-
-
-def open_telemetry(lab: Emulation) -> QueueTelemetry:
-    """The telemetry of every link of a lab that is shaped: one netlink socket per shard."""
-    links = np.arange(lab.fabric.n_links)
-    shards = [
-        (ShardQueues(shard.namespace, [lab.interface(link) for link in own]), np.array(own, np.int64))
-        for shard, own in lab.by_shard(links)
-    ]
-    return QueueTelemetry(shards, len(links))

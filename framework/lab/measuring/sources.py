@@ -4,8 +4,7 @@ from typing import Protocol
 
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.lab.measuring.trains import Prober
-from railweave.framework.lab.switching.controller_link import ControllerLink
-from railweave.framework.lab.switching.train import Train
+from railweave.framework.lab.switching.controller_link import ControllerLink, Train
 from railweave.framework.model import Fabric, Measurement, PacketFormat
 from railweave.framework.model.events import ControllerEvent
 

@@ -5,7 +5,7 @@ from collections import deque
 
 import numpy as np
 
-from railweave.framework.lab.switching.train import Train
+from railweave.framework.lab.switching.controller_link import Train
 from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Bool, Float
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from railweave.framework.hookspecs import LinkState
-from railweave.framework.lab.switching.train import Train
+from railweave.framework.lab.switching.controller_link import Train
 from railweave.framework.model import Fabric, Measurement, PacketFormat
 from railweave.framework.model.arrays import Bool, Int64
 

@@ -19,16 +19,13 @@ def borrowed_sockets(pid: int, family: socket.AddressFamily) -> list[socket.sock
     """Our own descriptors of the sockets of this family in process `pid`; none if it has ended."""
     sockets = []
     libc = ctypes.CDLL(None, use_errno=True)
-    try:
-        pidfd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return []
-    try:
+    ended = contextlib.suppress(ProcessLookupError, FileNotFoundError)
+    with ended, os.fdopen(os.pidfd_open(pid), "rb", buffering=0) as process:
         for entry in Path(f"/proc/{pid}/fd").iterdir():
             with contextlib.suppress(FileNotFoundError):  # closed since the folder was listed
                 if not str(entry.readlink()).startswith("socket:"):
                     continue
-                fd = libc.syscall(SYS_PIDFD_GETFD, pidfd, int(entry.name), 0)
+                fd = libc.syscall(SYS_PIDFD_GETFD, process.fileno(), int(entry.name), 0)
                 if fd < 0 and ctypes.get_errno() == errno.EBADF:  # closed since its link was read
                     continue
                 if fd < 0:
@@ -40,10 +37,6 @@ def borrowed_sockets(pid: int, family: socket.AddressFamily) -> list[socket.sock
                     sockets.append(sock)
                 else:
                     sock.close()
-    except FileNotFoundError:  # the process itself has ended
-        return sockets
-    finally:
-        os.close(pidfd)
     return sockets
 
 

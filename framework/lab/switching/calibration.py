@@ -10,18 +10,17 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
 import numpy as np
 
 from railweave.framework.errors import LabError
 from railweave.framework.experiment.plan import Plan
-from railweave.framework.lab.names import host_name, interface_name
-from railweave.framework.lab.switching.emulation import Emulation, cpu_seconds
+from railweave.framework.lab.switching.emulation import Emulation
 from railweave.framework.model import PacketFormat, RouteTable, Schedule
 from railweave.framework.model.addressing import ipv4
 from railweave.framework.model.arrays import Int64
-from railweave.framework.processes.packet_socket import ETH_P_IP, packet_socket
 from railweave.framework.processes.udp_frame import UdpFrame
 from railweave.framework.registry import Registers
 from railweave.framework.routing.loads import link_loads
@@ -57,39 +56,32 @@ def calibrate(lab: Emulation, table: RouteTable, packet: PacketFormat) -> Capaci
     The first rules are installed, the links still unshaped. All GPUs send because one loop of the switch
     serves all ports, and the cost per packet falls with the number of packets per turn.
     """
-    fabric = lab.fabric
-    src = np.arange(fabric.n_gpus)
-    dst = (src + 1) % fabric.n_gpus
-    hops_per_round = FLIGHT * int(_switches(table, src, dst).sum())
-    frames = [
-        UdpFrame(ipv4(fabric, int(a)), ipv4(fabric, int(b))).packed(packet.full_packet_bytes)
-        for a, b in zip(src, dst, strict=True)
-    ]
-    sockets = [_socket(lab, gpu) for gpu in range(fabric.n_gpus)]
-    pids = {shard.pids["ovs-vswitchd"] for shard in lab.shards}
+    fabric, gpus = lab.fabric, np.arange(lab.fabric.n_gpus)
+    addresses = [ipv4(fabric, gpu) for gpu in range(fabric.n_gpus)]
+    nexts = [*addresses[1:], addresses[0]]
+    frames = [UdpFrame(a, b).packed(packet.full_packet_bytes) for a, b in zip(addresses, nexts, strict=True)]
+    hops_per_round = FLIGHT * int(_switches(table, gpus, np.roll(gpus, -1)).sum())
     hops_done = 0
-    try:
-        for sender, receiver, frame in zip(sockets, [*sockets[1:], sockets[0]], frames, strict=True):
-            _first_packet(sender, receiver, frame)
-        before = sum(cpu_seconds(pid) for pid in pids)
-        began = time.monotonic()
-        end = began + BURST_S
-        while time.monotonic() < end:
-            for sock, frame in zip(sockets, frames, strict=True):
-                for _ in range(FLIGHT):
-                    sock.send(frame)
-            for sock in sockets:
-                for _ in range(FLIGHT):
-                    sock.recv(64)
-            hops_done += hops_per_round
-        spent_s = time.monotonic() - began if lab.kernel_datapath else sum(map(cpu_seconds, pids)) - before
-    except TimeoutError:
-        words = "\n".join(shard.log_tail() for shard in lab.shards)
-        raise LabError(f"calibration: a packet was lost after {hops_done} packet-hops.\n{words}") from None
-    finally:
-        for sock in sockets:
-            sock.close()
-    per_core = hops_done / spent_s
+    with ExitStack() as opened:
+        sockets = [opened.enter_context(lab.host_socket(gpu, 1.0)) for gpu in range(fabric.n_gpus)]
+        try:
+            for sender, receiver, frame in zip(sockets, [*sockets[1:], sockets[0]], frames, strict=True):
+                _first_packet(sender, receiver, frame)
+            before, end = lab.switch_cpu_s(), time.monotonic() + BURST_S
+            while time.monotonic() < end:
+                for sock, frame in zip(sockets, frames, strict=True):
+                    for _ in range(FLIGHT):
+                        sock.send(frame)
+                for sock in sockets:
+                    for _ in range(FLIGHT):
+                        sock.recv(64)
+                hops_done += hops_per_round
+        except TimeoutError:
+            words = "\n".join(shard.log_tail() for shard in lab.shards)
+            raise LabError(
+                f"calibration: a packet was lost after {hops_done} packet-hops.\n{words}"
+            ) from None
+        per_core = hops_done / (lab.switch_cpu_s() - before)
     cores = min(len(lab.shards), len(os.sched_getaffinity(0)))
     # daemons share caches, kernel and memory with each other and with the senders
     return Capacity(per_core, per_core * (1 + 0.5 * (cores - 1)))
@@ -115,22 +107,11 @@ def _first_packet(sender: socket.socket, receiver: socket.socket, frame: bytes) 
     """Send one packet until it arrives. The first one of a flow is an upcall, and may be lost among many."""
     for _ in range(FIRST_TRIES - 1):
         sender.send(frame)
-        try:
+        with suppress(TimeoutError):
             receiver.recv(64)
-        except TimeoutError:
-            continue
-        return
+            return
     sender.send(frame)
     receiver.recv(64)
-
-
-def _socket(lab: Emulation, gpu: int) -> socket.socket:
-    name = host_name(lab.fabric, gpu)
-    with lab.hosts[name].entered():
-        sock = packet_socket()
-        sock.bind((interface_name(name, 0), ETH_P_IP))
-    sock.settimeout(1.0)
-    return sock
 
 
 def busiest_phase_hops(plan: Plan, table: RouteTable) -> float:

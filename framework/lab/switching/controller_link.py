@@ -1,11 +1,14 @@
 """Supervises the controller process: start, restart, rule updates, events."""
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple, Self
+
+import numpy as np
 
 from railweave.framework.errors import ControllerError
 from railweave.framework.hookspecs import Controller
-from railweave.framework.lab.switching.train import Train
 from railweave.framework.model import Fabric, Rule, RuleUpdate
+from railweave.framework.model.arrays import Int64
 from railweave.framework.model.events import (
     PortChanged,
     PortCounts,
@@ -26,6 +29,22 @@ RESTARTS = 3
 LOG = "/run/railweave/controller.log"
 STANDING = -1
 """The number of the update that brings standing rules: no change of routes has it."""
+
+
+class Train(NamedTuple):
+    """Back-to-back packets out of a port; `timed`: their number if the controller times them, else 0."""
+
+    switch: int
+    port: int
+    packets: int
+    size_bytes: int
+    timed: int = 0
+
+    @classmethod
+    def over(cls, fabric: Fabric, link: int, packets: int, size_bytes: int, timed: int = 0) -> Self:
+        """The train over a link."""
+        return cls(int(fabric.link_src[link]), int(fabric.link_port[link]), packets, size_bytes, timed)
+
 
 Report = ProcessReady | PortCounts | TrainTimed
 
@@ -138,7 +157,7 @@ class ControllerLink:
                     self.up = True
                     self._reports.append(event)
                     if self.restarts:
-                        self._controller.set_rules((*self._intent(), *self._standing))
+                        self.install()
                 case SwitchUp():
                     self.switches_up.add(event.dpid)
                 case SwitchDown():
@@ -151,12 +170,13 @@ class ControllerLink:
                         self._replaced.append(event.version)
                         self._settle()
                 case PortChanged():
-                    self._port(event.dpid - 1, event.port, up=event.up)
+                    links = self._fabric.out_links(event.dpid - 1)
+                    self._carrier(links[self._fabric.link_port[links] == event.port], up=event.up)
                 case PortsDown():
-                    node = event.dpid - 1
-                    for link in self._fabric.out_links(node):
-                        port = int(self._fabric.link_port[link])
-                        self._port(node, port, up=port not in event.ports)
+                    links = self._fabric.out_links(event.dpid - 1)
+                    down = np.isin(self._fabric.link_port[links], list(event.ports))
+                    self._carrier(links[down], up=False)
+                    self._carrier(links[~down], up=True)
                 case PortCounts() | TrainTimed():
                     self._reports.append(event)
                 case RuleRefused():
@@ -190,8 +210,7 @@ class ControllerLink:
         self._applied.append(self._pending)
         self._pending = None
 
-    def _port(self, node: int, port: int, *, up: bool) -> None:
-        for link in self._fabric.out_links(node):
-            if self._fabric.link_port[link] == port:
-                cable = {int(link), int(link) ^ 1}
-                self.down_links = self.down_links - cable if up else self.down_links | cable
+    def _carrier(self, links: Int64, *, up: bool) -> None:
+        """Note the carrier of these links and of their cables' other directions."""
+        cables = {*links.tolist(), *(links ^ 1).tolist()}
+        self.down_links = self.down_links - cables if up else self.down_links | cables

@@ -1,5 +1,6 @@
 """The emulated fabric, as the lab's first process builds it, shapes it, changes it and takes it down."""
 
+import contextlib
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 from railweave.framework.errors import LabError, MachineError
 from railweave.framework.lab.names import HOST_PORT, host_name, interface_name, link_interface
 from railweave.framework.lab.switching import datapath, shaping
-from railweave.framework.lab.switching.mininet_net import LabNet
+from railweave.framework.lab.switching.mininet_net import CONTROLLER_PORT, LabNet
 from railweave.framework.lab.switching.ovs import OvsShard
 from railweave.framework.lab.switching.placement import place, shard_count
 from railweave.framework.model import Endpoint, Fabric
@@ -17,9 +18,9 @@ from railweave.framework.model.addressing import ipv4, ipv4_text, mac_text
 from railweave.framework.model.arrays import Float, Int64
 from railweave.framework.processes.namespaces import NetNamespace
 from railweave.framework.processes.openvswitch import SWITCH
+from railweave.framework.processes.packet_socket import ETH_P_IP, packet_socket
 from railweave.framework.processes.programs import run, tool
 
-CONTROLLER_PORT = 6653
 BACKLOG = 512
 
 
@@ -27,28 +28,27 @@ class Emulation:
     """One fabric on Open vSwitch. Call `open_namespaces`, `build` and `shape` in this order, and `down` at
     the end.
 
+    `interfaces`: of every link, the one by which it leaves its node. `scaled`: the fabric with the emulated
+    rates, once it is shaped; `rates_bps` (n_links,): those in force, which faults change.
     `short_packets_wait`: why short packets cannot overtake queued ones, "" where they do.
     """
 
     def __init__(self, fabric: Fabric, path_mtu: int, wanted_datapath: str = "auto") -> None:
-        self.fabric = fabric
-        self.path_mtu = path_mtu
+        self.fabric, self.scaled = fabric, fabric
         self.placement: Int64 = place(fabric, shard_count(fabric))
         self.kernel_datapath = False
-        self._wanted_datapath = wanted_datapath
+        self._path_mtu, self._wanted_datapath = path_mtu, wanted_datapath
         self.shards: list[OvsShard] = []
         self.hosts: dict[str, NetNamespace] = {}
         self.net: LabNet | None = None
         self.send_buffer_bytes = 0
         self.short_packets_wait = ""
         self.rates_bps: Float = np.zeros(fabric.n_links)
-        self.healthy_bps = self.rates_bps
-        self._interface = [link_interface(fabric, link) for link in range(fabric.n_links)]
+        self.interfaces = [link_interface(fabric, link) for link in range(fabric.n_links)]
         self._links_of = [
             np.flatnonzero(self.placement[fabric.link_src] == shard)
             for shard in range(int(self.placement.max()) + 1)
         ]
-        self.latency_s: Float = np.zeros(fabric.n_links)
         self._spent_cpu_s = 0.0
 
     @property
@@ -74,11 +74,7 @@ class Emulation:
         for shard in self.shards:
             with shard.namespace.entered():
                 run([tool("ip"), "link", "set", "lo", "up"])
-                listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                listener.bind(("127.0.0.1", CONTROLLER_PORT))
-                listener.listen(BACKLOG)
-                self._listeners.append(listener)
+                self._listeners.append(socket.create_server(("127.0.0.1", CONTROLLER_PORT), backlog=BACKLOG))
         return [listener.fileno() for listener in self._listeners]
 
     def build(self) -> None:
@@ -89,15 +85,15 @@ class Emulation:
         self.net = LabNet(
             self.fabric, self.shards, self.placement, self.hosts, kernel_datapath=self.kernel_datapath
         )
-        self.net.start(CONTROLLER_PORT)
-        if self.kernel_datapath:
-            for shard in self.shards:
-                shard.widen_miss_buffers()
-        else:
-            self.send_buffer_bytes = min(self._widen(shard) for shard in self.shards)
+        self.net.start()
+        self.send_buffer_bytes = min(map(self._widen, self.shards))
 
     def _widen(self, shard: OvsShard) -> int:
-        """Make the shard's switch open its send socket by one packet to a host, then enlarge the socket."""
+        """Enlarge the sockets of the shard's switch; returns the bytes granted to the one that sends, 0 with
+        the kernel datapath. One packet to a host makes the switch open it."""
+        if self.kernel_datapath:
+            shard.widen_miss_buffers()
+            return 0
         gpu = int(np.flatnonzero(self.placement[: self.fabric.n_gpus] == shard.index)[0])
         frame = "ffffffffffff0201000000000800" + "00" * 46
         shard.ofctl(
@@ -126,21 +122,19 @@ class Emulation:
                 f"link {scaled.link_name(late)} is declared with a latency, and this kernel has no netem "
                 "(CONFIG_NET_SCH_NETEM). Set the latencies to 0, or run in the VM lab (`vagrant up`)."
             )
-        self.healthy_bps, self.latency_s = scaled.capacity_bps, scaled.latency_s
-        self.rates_bps = scaled.capacity_bps.copy()
-        for shard, links in zip(self.shards, self._links_of, strict=True):
+        self.scaled, self.rates_bps = scaled, scaled.capacity_bps
+        for shard in self.shards:
             self._shape(shard)
-            reason = shaping.short_first(shard.namespace, [self._interface[link] for link in links])
+            reason = shaping.short_first(shard.namespace, [interface for interface, _ in self._rates(shard)])
             self.short_packets_wait = self.short_packets_wait or reason
 
     def _shape(self, shard: OvsShard) -> None:
-        links = self._links_of[shard.index]
-        wanted = zip(self._rates(shard), self.latency_s[links].tolist(), strict=True)
-        shaping.shape(shard.namespace, [(*rate, latency_s) for rate, latency_s in wanted])
-        shaping.verify(shard.namespace, self._rates(shard))
+        rates, latencies_s = self._rates(shard), self.scaled.latency_s[self._links_of[shard.index]].tolist()
+        shaping.shape(shard.namespace, [(*rate, s) for rate, s in zip(rates, latencies_s, strict=True)])
+        shaping.verify(shard.namespace, rates)
 
     def _rates(self, shard: OvsShard) -> list[tuple[str, float]]:
-        return [(self._interface[link], float(self.rates_bps[link])) for link in self._links_of[shard.index]]
+        return [(self.interfaces[link], float(self.rates_bps[link])) for link in self._links_of[shard.index]]
 
     def endpoints(self) -> list[Endpoint]:
         """Where each GPU sends from."""
@@ -152,7 +146,7 @@ class Emulation:
                 interface_name(name, 0),
                 mac_text(gpu),
                 ipv4_text(ipv4(self.fabric, gpu)),
-                self.path_mtu,
+                self._path_mtu,
             )
             for gpu, name in enumerate(self.hosts)
         ]
@@ -161,7 +155,16 @@ class Emulation:
         """(namespace path, interface) of every link: where its packets leave."""
         shard_of_link = self.placement[self.fabric.link_src]
         paths = [shard.namespace.path for shard in self.shards]
-        return [(paths[shard], name) for shard, name in zip(shard_of_link, self._interface, strict=True)]
+        return [(paths[shard], name) for shard, name in zip(shard_of_link, self.interfaces, strict=True)]
+
+    def host_socket(self, gpu: int, timeout_s: float) -> socket.socket:
+        """A packet socket for IPv4 on the interface of a GPU's host."""
+        name = host_name(self.fabric, gpu)
+        with self.hosts[name].entered():
+            sock = packet_socket()
+            sock.bind((interface_name(name, 0), ETH_P_IP))
+        sock.settimeout(timeout_s)
+        return sock
 
     def switch_cpu_s(self) -> float:
         """CPU seconds that the switches have used so far."""
@@ -169,10 +172,6 @@ class Emulation:
         return self._spent_cpu_s + sum(map(cpu_seconds, alive))
 
     # -- changed by faults/injector.py -----------------------------------------------------------------
-    def interface(self, link: int) -> str:
-        """The interface by which a link leaves its node."""
-        return self._interface[link]
-
     def by_shard(self, links: Int64) -> Iterator[tuple[OvsShard, list[int]]]:
         """Each shard in which some of these links are shaped, with those links."""
         for shard, own in zip(self.shards, self._links_of, strict=True):
@@ -194,10 +193,7 @@ class Emulation:
         Returns whether its links were still shaped; if not, they are shaped again when this returns.
         """
         shard.start_switch()
-        if self.kernel_datapath:
-            shard.widen_miss_buffers()
-        else:
-            self._widen(shard)
+        self._widen(shard)
         try:
             shaping.verify(shard.namespace, self._rates(shard))
         except LabError:
@@ -220,9 +216,7 @@ def cpu_seconds(pid: int) -> float:
     """CPU time of a process and all its threads, from the scheduler's nanosecond counters; 0 once it is
     gone."""
     total = 0
-    try:
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             total += int((task / "schedstat").read_text().split()[0])
-    except (FileNotFoundError, ProcessLookupError):
-        return total / 1e9
     return total / 1e9

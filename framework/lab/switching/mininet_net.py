@@ -17,7 +17,7 @@ from mininet.net import Mininet
 from mininet.node import Host, Node, OVSSwitch
 from mininet.topo import Topo
 
-from railweave.framework.lab.names import HOST_PORT, host_name, interface_name
+from railweave.framework.lab.names import HOST_PORT, host_name
 from railweave.framework.lab.switching.ovs import OvsShard
 from railweave.framework.model import Fabric
 from railweave.framework.model.addressing import dpid, ipv4, ipv4_text, mac_text
@@ -25,6 +25,7 @@ from railweave.framework.model.arrays import Int64
 from railweave.framework.processes.namespaces import NetNamespace
 from railweave.framework.processes.programs import run, tool
 
+CONTROLLER_PORT = 6653
 GROUP = 7
 """Interface group of everything in a lab, so the kernel can remove all of it at once."""
 
@@ -40,7 +41,7 @@ class FabricTopo(Topo):  # type: ignore[misc]
             self.addSwitch(fabric.node_name(node), dpid=f"{dpid(node):016x}", fabric_node=node)
         for gpu in range(fabric.n_gpus):
             host = self.addHost(
-                host_name(fabric, gpu), ip=f"{ipv4_text(ipv4(fabric, gpu))}/8", mac=mac_text(gpu), gpu=gpu
+                host_name(fabric, gpu), ip=f"{ipv4_text(ipv4(fabric, gpu))}/8", mac=mac_text(gpu)
             )
             self.addLink(host, fabric.node_name(gpu), port1=0, port2=HOST_PORT)
         for link in range(0, fabric.n_links, 2):
@@ -54,18 +55,20 @@ class FabricTopo(Topo):  # type: ignore[misc]
 
 
 class LazyShell:
-    """Starts a Mininet node's shell inside `namespace` when its first command is run."""
+    """Starts a Mininet node's shell inside `namespace` when its first command is run.
+
+    `made`: Mininet's constructors, which would start it at once, have returned.
+    """
 
     namespace: NetNamespace
     environment: Mapping[str, str] = {}
     made = False
     shell: Any
-    _wanted = False
 
     def startShell(self, mnopts: str | None = None) -> None:
-        if not self._wanted:
-            return
-        Node.startShell(self, mnopts)
+        if self.made:
+            self.inNamespace = False  # the namespace is entered, not made
+            Node.startShell(self, mnopts)
 
     def _popen(self, cmd: Sequence[str], **params: Any) -> Any:
         with self.namespace.entered():
@@ -74,7 +77,6 @@ class LazyShell:
 
     def need_shell(self) -> None:
         if self.shell is None:
-            self._wanted, self.inNamespace = True, False  # the namespace is entered, not made
             self.startShell()
 
     def cmd(self, *args: Any, **kwargs: Any) -> Any:
@@ -95,8 +97,8 @@ class LazyShell:
 class LabHost(LazyShell, Host):  # type: ignore[misc]
     """A GPU's host: a network namespace with one interface, silent until a sender opens its socket."""
 
-    def __init__(self, name: str, gpu: int, namespaces: Mapping[str, NetNamespace], **params: Any) -> None:
-        self.gpu, self.namespace = gpu, namespaces[name]
+    def __init__(self, name: str, namespaces: Mapping[str, NetNamespace], **params: Any) -> None:
+        self.namespace = namespaces[name]
         super().__init__(name, **params)
         self.made = True
 
@@ -110,9 +112,9 @@ class LabSwitch(LazyShell, OVSSwitch):  # type: ignore[misc]
     OVSVersion = "3.1"  # only compared with 1.10
 
     def __init__(
-        self, name: str, fabric_node: int, shards: Mapping[int, OvsShard], kernel: bool, **params: Any
+        self, name: str, fabric_node: int, shard_of: Sequence[OvsShard], kernel: bool, **params: Any
     ) -> None:
-        self.fabric_node, self.shard = fabric_node, shards[fabric_node]
+        self.fabric_node, self.shard = fabric_node, shard_of[fabric_node]
         self.namespace, self.environment = self.shard.namespace, self.shard.environment
         own = {"datapath": "kernel" if kernel else "user", "protocols": "OpenFlow13", "failMode": "secure"}
         super().__init__(name, **{**params, **own, "batch": True, "inNamespace": False})
@@ -139,21 +141,13 @@ class LabIntf(Intf):  # type: ignore[misc]
 class LabLink(Link):  # type: ignore[misc]
     """A veth pair that the batch creates."""
 
-    def __init__(self, node1: Any, node2: Any, **params: Any) -> None:
-        params.pop("intf", None)
-        super().__init__(node1, node2, intf=LabIntf, **params)
-
     @classmethod
     def makeIntfPair(cls, *_args: Any, **_params: Any) -> None:
         return None
 
-    def intfName(self, node: Any, n: int) -> str:
-        return interface_name(node.name, n)
-
 
 class LabNet(Mininet):  # type: ignore[misc]
-    """Mininet over a Fabric. `build` makes the objects, `start` the cables and bridges, `stop` removes
-    both."""
+    """Mininet over a Fabric, its objects made; `start` makes the cables and bridges, `stop` removes both."""
 
     def __init__(
         self,
@@ -164,65 +158,41 @@ class LabNet(Mininet):  # type: ignore[misc]
         *,
         kernel_datapath: bool,
     ) -> None:
-        self.fabric = fabric
-        self.shards = shards
-        self._shard_of = {node: shards[int(placement[node])] for node in range(fabric.n_nodes)}
-        self._hosts, self._kernel = hosts, kernel_datapath
+        self.shards, shard_of = shards, [shards[shard] for shard in placement]
         Mininet.inited = True  # else it would raise host-wide limits, which must stay as they are
-        super().__init__(topo=FabricTopo(fabric), controller=None, link=LabLink, build=False)
+        super().__init__(
+            topo=FabricTopo(fabric), host=partial(LabHost, namespaces=hosts),
+            switch=partial(LabSwitch, shard_of=shard_of, kernel=kernel_datapath),
+            controller=None, link=LabLink, intf=LabIntf,
+        )  # fmt: skip
 
-    def build(self) -> None:
-        self.buildFromTopo(self.topo)
-        self.built = True
-
-    def addHost(self, name: str, **params: Any) -> Any:
-        return super().addHost(name, cls=LabHost, namespaces=self._hosts, **params)
-
-    def addSwitch(self, name: str, **params: Any) -> Any:
-        return super().addSwitch(name, cls=LabSwitch, shards=self._shard_of, kernel=self._kernel, **params)
-
-    def start(self, controller_port: int | None = None) -> None:
+    def start(self) -> None:
         """Create the cables, then the bridges with their ports and controller; ready for shaping
         afterwards."""
-        if not self.built:
-            self.build()
         run([tool("ip"), "-batch", "-"], stdin="".join(self._cable_lines()))
         for switch in self.switches:
             switch.start([])
         with ThreadPoolExecutor() as pool:  # each shard has its own daemons, so shards come up in parallel
-            list(pool.map(partial(self._start_shard, controller_port=controller_port), self.shards))
+            list(pool.map(self._start_shard, self.shards))
 
-    def _start_shard(self, shard: OvsShard, controller_port: int | None) -> None:
+    def _start_shard(self, shard: OvsShard) -> None:
         switches = [switch for switch in self.switches if switch.shard is shard]
-        ends = [port.name for switch in switches for port in self._ports(switch)]
-        lines = "".join(f"link set dev {end} up\n" for end in ends)
+        ports = [intf.name for switch in switches for intf in switch.intfList() if intf.name != "lo"]
+        lines = "".join(f"link set dev {port} up\n" for port in ports)
         run([tool("ip"), "-n", shard.namespace.name, "-batch", "-"], stdin=lines)
         command = ["--", "--id=@noop", "create", "QoS", "type=linux-noop"]
         for switch in switches:
+            name = f"@c{switch.fabric_node}"
             command += shlex.split(" ".join(switch.commands))
-            # OVS removes shapers that it did not create, unless the port has a linux-noop QoS
-            for port in self._ports(switch):
-                command += ["--", "set", "Port", port.name, "qos=@noop"]
-            if controller_port is not None:
-                command += [
-                    "--",
-                    f"--id=@c{switch.fabric_node}",
-                    "create",
-                    "Controller",
-                    f'target="tcp:127.0.0.1:{controller_port}"',
-                    "max_backoff=1000",
-                    "inactivity_probe=30000",
-                    "--",
-                    "set",
-                    "Bridge",
-                    switch.name,
-                    f"controller=@c{switch.fabric_node}",
-                ]
+            command += [
+                "--", f"--id={name}", "create", "Controller", f'target="tcp:127.0.0.1:{CONTROLLER_PORT}"',
+                "max_backoff=1000", "inactivity_probe=30000",
+                "--", "set", "Bridge", switch.name, f"controller={name}",
+            ]  # fmt: skip
+        # OVS removes shapers that it did not create, unless the port has a linux-noop QoS
+        for port in ports:
+            command += ["--", "set", "Port", port, "qos=@noop"]
         shard.vsctl(command)
-
-    @staticmethod
-    def _ports(switch: LabSwitch) -> list[Any]:
-        return [intf for intf in switch.intfList() if intf.name != "lo"]
 
     def _cable_lines(self) -> list[str]:
         lines = []
@@ -248,8 +218,7 @@ class LabNet(Mininet):  # type: ignore[misc]
             if node.shell is not None:
                 node.terminate()
         for shard in self.shards:
-            bridges = [s.name for s in self.switches if s.shard is shard]
-            lines = [f"link set dev {bridge} group {GROUP}\n" for bridge in bridges]
+            lines = [f"link set dev {s.name} group {GROUP}\n" for s in self.switches if s.shard is shard]
             run(
                 [tool("ip"), "-n", shard.namespace.name, "-batch", "-"],
                 stdin="".join([*lines, f"link del group {GROUP}\n"]),

@@ -51,8 +51,7 @@ class OvsShard(OpenVSwitch):
         for sock in borrowed_sockets(self.pids[SWITCH], socket.AF_PACKET):
             with sock:
                 set_buffer(sock, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
-                interface, protocol, *_ = sock.getsockname()
-                if (interface, protocol) == ("", 0):
+                if sock.getsockname()[:2] == ("", 0):  # no interface, no protocol
                     set_buffer(sock, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
                     granted = sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
         return granted

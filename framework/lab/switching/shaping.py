@@ -1,11 +1,9 @@
 """Shaped links: HTB with a minimal bucket, read back from the kernel after it was set."""
 
 from collections.abc import Iterable, Sequence
-
-import numpy as np
+from math import nan
 
 from railweave.framework.errors import ExperimentError, LabError
-from railweave.framework.model.arrays import Float
 from railweave.framework.processes.namespaces import NetNamespace
 from railweave.framework.processes.programs import run, tool
 from railweave.framework.units import rate as rate_text
@@ -114,16 +112,14 @@ def tc_batch(namespace: NetNamespace, lines: Iterable[str]) -> None:
         run([tool("tc"), "-batch", "-"], stdin="".join(lines))
 
 
-def rates_in_force(namespace: NetNamespace, interfaces: Sequence[str]) -> Float:
-    """bit/s to which the kernel shapes each interface, as tc prints it; NaN where there is no shaper."""
+def rates_in_force(namespace: NetNamespace, interfaces: Sequence[str]) -> list[float]:
+    """bit/s to which the kernel shapes each interface, as tc prints it; all NaN if one has no shaper."""
     with namespace.entered():
         listing = run([tool("tc"), "-batch", "-"], stdin="".join(f"class show dev {i}\n" for i in interfaces))
-    rates = np.full(len(interfaces), np.nan)
     shaped = [line.split() for line in listing.splitlines() if line.startswith("class htb 1:1 ")]
-    if len(shaped) == len(interfaces):
-        for i, words in enumerate(shaped):
-            rates[i] = _bits(words[words.index("rate") + 1])
-    return rates
+    if len(shaped) < len(interfaces):
+        return [nan] * len(interfaces)
+    return [_bits(words[words.index("rate") + 1]) for words in shaped]
 
 
 def _bits(text: str) -> float:

@@ -51,7 +51,10 @@ class Finding:
 def findings() -> list[Finding]:
     """Check everything; the last findings come from a small lab that is brought up and down."""
     registers = load_plugins()
-    checks = [_programs(), _namespaces(), _tun(), *_controllers(registers), _buffers()]
+    checks = [
+        _checked("programs", _programs), _checked("namespaces", _namespaces), _checked("tun device", _tun),
+        *_controllers(registers), _buffers(),
+    ]  # fmt: skip
     if any(finding.ok is False for finding in checks):
         return [*checks, Finding("lab", None, "not tried: what it needs is missing", "fix the above first")]
     return checks + _lab(registers)
@@ -66,33 +69,24 @@ def _checked(name: str, check: Callable[[], str], missing: bool | None = False) 
         return Finding(name, missing, detail, fix)
 
 
-def _programs() -> Finding:
-    def check() -> str:
-        names = ("ip", "tc", "nft", "unshare", "setpriv", "ovs-vsctl", "ovs-dpctl", "mnexec")
-        version = run([tool("ovs-vswitchd"), "--version"]).splitlines()[0]
-        return f"{version}; {', '.join(name for name in names if tool(name))}"
-
-    return _checked("programs", check)
+def _programs() -> str:
+    names = ("ip", "tc", "nft", "unshare", "setpriv", "ovs-vsctl", "ovs-dpctl", "mnexec")
+    version = run([tool("ovs-vswitchd"), "--version"]).splitlines()[0]
+    return f"{version}; {', '.join(name for name in names if tool(name))}"
 
 
-def _namespaces() -> Finding:
-    def check() -> str:
-        done = subprocess.run([*unshare_command(), tool("true")], capture_output=True, text=True, check=False)
-        if done.returncode:
-            refusal = done.stderr.strip()
-            raise MachineError(f"private namespaces are refused: {refusal}. {namespaces_fix(refusal)}")
-        user = ", as this user" if "--user" in unshare_command() else ""
-        return f"network, mount and process namespaces can be made{user}"
-
-    return _checked("namespaces", check)
+def _namespaces() -> str:
+    done = subprocess.run([*unshare_command(), tool("true")], capture_output=True, text=True, check=False)
+    if done.returncode:
+        refusal = done.stderr.strip()
+        raise MachineError(f"private namespaces are refused: {refusal}. {namespaces_fix(refusal)}")
+    user = ", as this user" if "--user" in unshare_command() else ""
+    return f"network, mount and process namespaces can be made{user}"
 
 
-def _tun() -> Finding:
-    def check() -> str:
-        check_machine()
-        return f"{TUN} opens"
-
-    return _checked("tun device", check)
+def _tun() -> str:
+    check_machine()
+    return f"{TUN} opens"
 
 
 def _controllers(registers: Registers) -> list[Finding]:

@@ -1,7 +1,6 @@
 """Proof that packets follow the route table: marked packets for every pair, and every link's counter
 compared."""
 
-import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -10,13 +9,11 @@ from typing import Any, Self
 import numpy as np
 
 from railweave.framework.errors import LabError
-from railweave.framework.lab.names import host_name, interface_name
 from railweave.framework.lab.tasks.run import LabSession, lab_task
-from railweave.framework.model import EntropyTable, all_pairs
+from railweave.framework.model import all_pairs
 from railweave.framework.model.addressing import ipv4
 from railweave.framework.model.arrays import Int64
 from railweave.framework.model.events import Note, RunEvent
-from railweave.framework.processes.packet_socket import ETH_P_IP, packet_socket
 from railweave.framework.processes.udp_frame import UdpFrame
 
 MARKED_BYTES = 128
@@ -61,8 +58,8 @@ class Marker:
 
     def __init__(self, session: LabSession) -> None:
         self._session = session
-        self._fabric = session.plan.fabric
-        self._sockets = [self._socket(gpu) for gpu in range(self._fabric.n_gpus)]
+        self._fabric, lab = session.plan.fabric, session.engine.lab
+        self._sockets = [lab.host_socket(gpu, LOST_AFTER_S) for gpu in range(self._fabric.n_gpus)]
 
     def __enter__(self) -> Self:
         return self
@@ -70,14 +67,6 @@ class Marker:
     def __exit__(self, *_: object) -> None:
         for sock in self._sockets:
             sock.close()
-
-    def _socket(self, gpu: int) -> socket.socket:
-        name = host_name(self._fabric, gpu)
-        with self._session.engine.lab.hosts[name].entered():
-            sock = packet_socket()
-            sock.bind((interface_name(name, 0), ETH_P_IP))
-        sock.settimeout(LOST_AFTER_S)
-        return sock
 
     def counters(self) -> Int64:
         """(n_links,): packets that each link has sent so far."""
@@ -104,11 +93,11 @@ class Marker:
 def verify(session: LabSession) -> Verification:
     """Send one marked packet for every entropy of every pair and compare all links with the table,
     exactly."""
-    fabric, table = session.plan.fabric, session.control.table
-    entropies = session.control.entropies
-    batch = table.paths(*all_pairs(fabric.n_gpus))
-    slots = _slots_per_pair(entropies, batch.src, batch.dst, fabric.n_gpus)
-    per_path = np.rint(batch.weight * slots[batch.path_pair]).astype(np.int64)
+    fabric, entropies = session.plan.fabric, session.control.entropies
+    batch = session.control.table.paths(*all_pairs(fabric.n_gpus))
+    slots = np.zeros((fabric.n_gpus, fabric.n_gpus), np.int64)  # entropies that the senders cycle through
+    slots[entropies.src, entropies.dst] = np.diff(entropies.start)
+    per_path = np.rint(batch.weight * slots[batch.src, batch.dst][batch.path_pair]).astype(np.int64)
     predicted = np.bincount(batch.links, per_path[batch.hop_path], fabric.n_links).astype(np.int64)
     src, dst = (np.repeat(x, np.diff(entropies.start)) for x in (entropies.src, entropies.dst))
     with Marker(session) as marker:
@@ -122,39 +111,28 @@ def verify(session: LabSession) -> Verification:
             )
         lost = marker.send(src, dst, entropies.udp_src)
         counted = marker.counters() - before
-        difference = None
-        if lost or np.any(counted != predicted):
-            difference = _first_difference(session, marker, counted, predicted)
+        sound = not lost and np.array_equal(counted, predicted)
+        difference = None if sound else _first_difference(session, marker, counted, predicted)
     return Verification(len(batch.src), len(src), int(predicted.sum()), lost, counted, difference)
-
-
-def _slots_per_pair(entropies: EntropyTable, src: Int64, dst: Int64, n: int) -> Int64:
-    """(P,): how many entropies the senders of each pair cycle through."""
-    key, wanted, counts = entropies.src * n + entropies.dst, src * n + dst, np.diff(entropies.start)
-    position = np.searchsorted(key, wanted)
-    known = (position < len(key)) & (key[np.minimum(position, len(key) - 1)] == wanted)
-    return np.where(known, counts[np.minimum(position, len(counts) - 1)], 0)
 
 
 def _first_difference(session: LabSession, marker: Marker, counted: Int64, predicted: Int64) -> Difference:
     """Send pair by pair until one leaves its paths, and report the first hop that it misses."""
     fabric, entropies = session.plan.fabric, session.control.entropies
     link = int(np.argmax(counted != predicted))
-    pair, hop = "no pair alone", "the difference did not occur again"
-    for i in range(len(entropies.src)):
-        src, dst = int(entropies.src[i]), int(entropies.dst[i])
+    seen = (fabric.link_name(link), int(predicted[link]), int(counted[link]))
+    ports_of_pairs = np.split(entropies.udp_src, entropies.start[1:-1])
+    for src, dst, ports in zip(entropies.src.tolist(), entropies.dst.tolist(), ports_of_pairs, strict=True):
         expected = [link for path in session.control.table.path(src, dst) for link in path.links]
-        ports = entropies.udp_src[entropies.start[i] : entropies.start[i + 1]]
         before = marker.counters()
         marker.send(np.full(len(ports), src), np.full(len(ports), dst), ports)
         crossed = set(np.flatnonzero(marker.counters() - before).tolist())
         if crossed != set(expected):
-            pair = f"{fabric.node_name(src)} -> {fabric.node_name(dst)}"
             missed = next((fabric.link_name(x) for x in expected if x not in crossed), "no more link")
             strays = ", ".join(fabric.link_name(x) for x in sorted(crossed - set(expected)))
-            hop = f"expected {missed}, took {strays or 'none'}"
-            break
-    return Difference(fabric.link_name(link), int(predicted[link]), int(counted[link]), pair, hop)
+            pair = f"{fabric.node_name(src)} -> {fabric.node_name(dst)}"
+            return Difference(*seen, pair, f"expected {missed}, took {strays or 'none'}")
+    return Difference(*seen, "no pair alone", "the difference did not occur again")
 
 
 def task(message: Mapping[str, Any], emit: Callable[[RunEvent], None]) -> list[dict[str, Any]]:

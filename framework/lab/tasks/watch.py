@@ -11,45 +11,34 @@ from railweave.framework.model.events import RunEvent
 from railweave.framework.routing.reroute import element_name
 
 
-class Lowest:
-    """The lowest score published of every link and element, and how many links were measured at all."""
-
-    def __init__(self, session: LabSession) -> None:
-        self._monitor, self._fabric = session.monitor, session.plan.fabric
-        self._links, self._elements = np.ones(self._fabric.n_links), np.ones(self._fabric.n_nodes)
-
-    def sample(self) -> None:
-        now = self._monitor.snapshot
-        self._links = np.minimum(self._links, now.link_score)
-        self._elements = np.minimum(self._elements, now.element_score)
-
-    def figures(self) -> dict[str, Any]:
-        """`elements`: lowest score by name; `link`, `link_score`: the lowest link; `measured`: how many links
-        have shown a service rate."""
-        fabric, now = self._fabric, self._monitor.snapshot
-        nodes = np.unique(fabric.link_element[fabric.link_element >= 0])
-        worst = int(np.argmin(self._links))
-        return {
-            "elements": {element_name(fabric, int(n)): float(self._elements[n]) for n in nodes},
-            "link": fabric.link_name(worst),
-            "link_score": float(self._links[worst]),
-            "measured": int(np.isfinite(self._monitor.links.service_bps).sum()),
-            "links": fabric.n_links,
-            "published": now.version,
-        }
-
-
 def watch(session: LabSession, seconds: float) -> dict[str, Any]:
-    """Hold a lab for `seconds` without traffic; faults of the plan happen at their times."""
+    """Hold a lab for `seconds` without traffic; faults of the plan happen at their times.
+
+    `elements`: the lowest score that was published of each, by name; `link`, `link_score`: of the lowest
+    link; `measured`: how many links have shown a service rate; `cpu`: cores in use.
+    """
     session.start()
-    lowest, before, clock = Lowest(session), session.engine.cpu_s(), session.engine.clock
-    while clock.now_s() < seconds:
-        lowest.sample()
+    fabric, monitor, before = session.plan.fabric, session.monitor, session.engine.cpu_s()
+    links, elements = np.ones(fabric.n_links), np.ones(fabric.n_nodes)
+    while True:
+        links = np.minimum(links, monitor.snapshot.link_score)
+        elements = np.minimum(elements, monitor.snapshot.element_score)
+        if session.engine.clock.now_s() >= seconds:
+            break
         session.step(seconds)
-    lowest.sample()
-    used = {name: (now - before[name]) / seconds for name, now in session.engine.cpu_s().items()}
-    reroutes = [asdict(reroute) for reroute in session.recorder.reroutes]
-    return {"seconds": seconds, **lowest.figures(), "cpu": used, "reroutes": reroutes}
+    nodes = np.unique(fabric.link_element[fabric.link_element >= 0])
+    worst = int(np.argmin(links))
+    return {
+        "seconds": seconds,
+        "elements": {element_name(fabric, int(node)): float(elements[node]) for node in nodes},
+        "link": fabric.link_name(worst),
+        "link_score": float(links[worst]),
+        "measured": int(np.isfinite(monitor.links.service_bps).sum()),
+        "links": fabric.n_links,
+        "published": monitor.snapshot.version,
+        "cpu": {part: (now - before[part]) / seconds for part, now in session.engine.cpu_s().items()},
+        "reroutes": [asdict(reroute) for reroute in session.recorder.reroutes],
+    }
 
 
 def task(message: Mapping[str, Any], emit: Callable[[RunEvent], None]) -> dict[str, Any]:

@@ -110,7 +110,7 @@ def drains(packets: int, size: int, rate_bps: float, times: int) -> list[dict[st
     idle."""
     near, sender, _receiver = _cable()
     shaping.shape(near, [("a", rate_bps, 0.0)])
-    telemetry = QueueTelemetry([(ShardQueues(near, ["a"]), np.array([0]))], 1)
+    telemetry = QueueTelemetry([ShardQueues(near, {0: "a"})], 1)
     frame = bytes.fromhex("ffffffffffff02000000000188b5") + bytes(size - 14)
     up = np.ones(1, bool)
     found = []
@@ -208,7 +208,7 @@ def impaired(kind: str, share: float, packets: int, size: int, rate_bps: float, 
     run([tool("ip"), "-n", "near", "link", "set", "dev", "lo", "up"])
     with near.entered():
         run([tool("nft"), "-f", "-"], stdin=script("a", Impairment(**{kind: share})))
-    telemetry = QueueTelemetry([(ShardQueues(near, ["a"]), np.array([0]))], 1)
+    telemetry = QueueTelemetry([ShardQueues(near, {0: "a"})], 1)
     head = bytes.fromhex("ffffffffffff02000000000188b5")
     began = time.monotonic()
     for first in range(0, packets, burst):
@@ -317,7 +317,7 @@ def _refused(injector: Injector, lab: Emulation, link: int) -> str:
     """What is said of a fault that the kernel does not take; here because it has no such interface any
     more."""
     (shard, _), *_ = lab.by_shard(np.array([link]))
-    run([tool("ip"), "-n", shard.namespace.name, "link", "del", "dev", lab.interface(link)])
+    run([tool("ip"), "-n", shard.namespace.name, "link", "del", "dev", lab.interfaces[link]])
     text = f"at=0s duplicate link:{lab.fabric.link_name(link)} rate=1%"
     try:
         injector.inject(resolve(parse(text), lab.fabric))

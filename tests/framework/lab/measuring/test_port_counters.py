@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from railweave.framework.lab.measuring.port_counters import AGE_MS, RX_BYTES, PortCounters, Round
-from railweave.framework.lab.switching.train import Train
+from railweave.framework.lab.switching.controller_link import Train
 from railweave.framework.model import Fabric, PacketFormat
 from tests.framework.lab.scenes import rail_fabric
 

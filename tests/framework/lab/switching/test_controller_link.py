@@ -7,8 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from railweave.framework.errors import ControllerError
-from railweave.framework.lab.switching.controller_link import ControllerLink
-from railweave.framework.lab.switching.train import Train
+from railweave.framework.lab.switching.controller_link import ControllerLink, Train
 from railweave.framework.model import Match, Output, Rule, RuleUpdate
 from railweave.framework.model.events import ProcessReady, RuleRefused, TrainTimed
 from tests.fakes.fake_controller import FakeController
