@@ -20,7 +20,7 @@ def check_paths(fabric: Fabric, table: RouteTable, health: HealthSnapshot) -> In
     """The pairs (M, 2) without a path. Raises Broken for the first path that no packet could follow, with the
     first pair that shows it by itself, if one does."""
     try:
-        return check_table(fabric, table, health, allow_unreachable=True).unreachable
+        return check_table(fabric, table, health)
     except RailweaveError as error:
         src, dst = next(pair_chunks(fabric.n_gpus, MOST_ASKED))
         for a, b in zip(src.tolist(), dst.tolist(), strict=True):

@@ -1,6 +1,6 @@
 """Path batches split, joined and walked in chunks: the array work that every part of routing shares."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache, lru_cache
 
 import numpy as np
@@ -38,6 +38,14 @@ def spread(start: Int64, count: Int64) -> Int64:
     return flat
 
 
+def seen_before(keys: Int64) -> Bool:
+    """(N,): whether an equal key came earlier."""
+    order = np.argsort(keys, kind="stable")
+    again = np.zeros(len(keys), bool)
+    again[order[1:]] = np.diff(keys[order]) == 0
+    return again
+
+
 def take(batch: PathBatch, positions: Int64) -> PathBatch:
     """The pairs at `positions` of a batch, in that order."""
     n_paths = np.diff(batch.pair_start)[positions]
@@ -59,23 +67,18 @@ def join(*parts: PathBatch) -> PathBatch:
     """The pairs of each part in turn. Where only some carry virtual channels those of the others are 0."""
     if len(parts) == 1:
         return parts[0]
-    channels = None
-    if any(part.vc is not None for part in parts):
-        channels = np.concatenate([np.zeros(len(p.links), np.int32) if p.vc is None else p.vc for p in parts])
+    some = any(part.vc is not None for part in parts)
     return PathBatch(
         np.concatenate([part.src for part in parts]),
         np.concatenate([part.dst for part in parts]),
-        _joined([part.pair_start for part in parts]),
+        starts(np.concatenate([np.diff(part.pair_start) for part in parts])),
         np.concatenate([part.weight for part in parts]),
-        _joined([part.hop_start for part in parts]),
+        starts(np.concatenate([np.diff(part.hop_start) for part in parts])),
         np.concatenate([part.links for part in parts]),
-        channels,
+        np.concatenate([np.zeros(len(p.links), np.int32) if p.vc is None else p.vc for p in parts])
+        if some
+        else None,
     )
-
-
-def _joined(ranges: Sequence[Int64]) -> Int64:
-    """The starts of ranges that follow each other."""
-    return starts(np.concatenate([np.diff(part) for part in ranges]))
 
 
 def replaced(batch: PathBatch, positions: Int64, others: PathBatch) -> PathBatch:
@@ -124,7 +127,10 @@ def pair_chunks(n_gpus: int, chunk: int = CHUNK) -> Iterator[tuple[Int64, Int64]
 
     All pairs of a source stay together where `chunk` has room for them; `whole_sources` recognises them.
     """
-    _keep_freed_memory()
+    # This has glibc keep the memory of freed arrays (up to 62 MB), as it does once a process has freed a
+    # large one. Until then it returns the memory to the kernel after each chunk, and faulting it in again
+    # takes longer than the search for paths. Nothing is written to the array, so it costs no memory.
+    np.empty(LARGE, np.int8)
     others = n_gpus - 1
     if 0 < others <= chunk:
         step = chunk // others
@@ -137,25 +143,14 @@ def pair_chunks(n_gpus: int, chunk: int = CHUNK) -> Iterator[tuple[Int64, Int64]
         yield _frozen(src, rest + (rest >= src))
 
 
-def _keep_freed_memory() -> None:
-    """Has glibc keep the memory of freed arrays (up to 62 MB), as it does once a process has freed a large
-    one.
-
-    Until then it returns the memory to the kernel after each chunk, and faulting it in again takes longer
-    than the search for paths. Nothing is written to the array, so it costs no memory.
-    """
-    np.empty(LARGE, np.int8)
-
-
 def whole_sources(n_gpus: int, src: Int64, dst: Int64) -> Int64 | None:
     """The sources if these are all pairs of each, in order; else None. Routers may answer those faster."""
     others = n_gpus - 1
     if others < 1 or len(src) == 0 or len(src) % others:
         return None
     sources = src[::others]
-    if (src.reshape(-1, others) != sources[:, None]).any():
-        return None
-    return sources if np.array_equal(dst.reshape(-1, others), _others(sources, others)) else None
+    alike = (src.reshape(-1, others) == sources[:, None]).all()
+    return sources if alike and np.array_equal(dst.reshape(-1, others), _others(sources, others)) else None
 
 
 def _others(sources: Int64, others: int) -> Int64:
@@ -173,12 +168,12 @@ def batches(
     table: RouteTable, pairs: tuple[Int64, Int64] | None = None, chunk: int = CHUNK
 ) -> Iterator[PathBatch]:
     """The table's paths for `pairs`, or for every pair, chunk by chunk."""
-    if pairs is None:
-        for src, dst in pair_chunks(table.n_gpus, chunk):
-            yield answer(table, src, dst)
-        return
-    for first in range(0, len(pairs[0]), chunk):
-        yield answer(table, pairs[0][first : first + chunk], pairs[1][first : first + chunk])
+    chunks = (
+        pair_chunks(table.n_gpus, chunk)
+        if pairs is None
+        else ((pairs[0][i : i + chunk], pairs[1][i : i + chunk]) for i in range(0, len(pairs[0]), chunk))
+    )
+    return (answer(table, src, dst) for src, dst in chunks)
 
 
 def all_paths(table: RouteTable) -> PathBatch:
@@ -206,14 +201,15 @@ def same_paths(a: PathBatch, b: PathBatch) -> Bool:
         raise RouteError(
             "two path batches of different pairs cannot be compared. Request the same pairs of both tables."
         )
-    hops_a, hops_b = (x.hop_start[x.pair_start[1:]] - x.hop_start[x.pair_start[:-1]] for x in (a, b))
-    same: Bool = (np.diff(a.pair_start) == np.diff(b.pair_start)) & (hops_a == hops_b)
+    hops, hops_b = (x.hop_start[x.pair_start[1:]] - x.hop_start[x.pair_start[:-1]] for x in (a, b))
+    same: Bool = (np.diff(a.pair_start) == np.diff(b.pair_start)) & (hops == hops_b)
     alike = np.flatnonzero(same)
-    marks = []
-    for x in (a, b):
+
+    def marks(x: PathBatch) -> Int64:
+        """The hops of the pairs that have equally many, and where a path begins."""
         mark = x.links.astype(np.int64) * 2
-        mark[x.hop_start[:-1]] += 1  # where a path begins counts too
-        marks.append(mark[spread(x.hop_start[x.pair_start[alike]], hops_a[alike])])
-    owner = np.repeat(alike, hops_a[alike])
-    same[owner[marks[0] != marks[1]]] = False
+        mark[x.hop_start[:-1]] += 1
+        return mark[spread(x.hop_start[x.pair_start[alike]], hops[alike])]
+
+    same[np.repeat(alike, hops[alike])[marks(a) != marks(b)]] = False
     return same

@@ -7,10 +7,10 @@ coexist, and a packet meets those of one only. Nothing that enters by port 1 rea
 rules have higher priority, and the lowest ingress rule drops.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
+from typing import Self
 
 import numpy as np
 
@@ -30,16 +30,23 @@ INGRESS_PRIORITY = 20000
 
 @dataclass(frozen=True, eq=False)
 class Flows:
-    """Which packets take which path: `path` (F,) into a batch, `entropy` (F,) their class. A path may have
-    more than one class, while senders still use those of an earlier table."""
+    """What a batch's packets do: those of `pair` (F,) with the class `entropy` (F,) take `path` (F,), or are
+    dropped where it is ANY. A path may have more than one class, while senders still use those of an earlier
+    table."""
 
+    pair: Int64
     path: Int64
     entropy: Int64
 
     @classmethod
-    def of(cls, classes: Int64) -> Flows:
-        """Every path under its own class."""
-        return cls(np.arange(len(classes)), classes)
+    def of(cls, batch: PathBatch, classes: Int64) -> Self:
+        """Every path under its own class; class 0 of a pair without a path is dropped."""
+        lost = np.flatnonzero(np.diff(batch.pair_start) == 0)
+        return cls(
+            np.concatenate((batch.path_pair, lost)),
+            np.concatenate((np.arange(len(classes)), np.full(len(lost), ANY))),
+            np.concatenate((classes, np.zeros(len(lost), np.int64))),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +67,9 @@ def compile_rules(fabric: Fabric, table: RouteTable, tag: int = 0) -> list[Rule]
 
 def compile_batch(fabric: Fabric, batch: PathBatch, tag: int = 0) -> list[Rule]:
     """As compile_rules, for the paths of every pair."""
-    flows = Flows.of(path_classes(fabric, batch))
-    keys = ingress_keys(fabric, batch, flows, tag)
-    transit, ingress = transit_rules(fabric, batch, flows, tag), ingress_rules(fabric, keys)
+    flows = Flows.of(batch, path_classes(fabric, batch))
+    transit = transit_rules(fabric, batch, flows, tag)
+    ingress = ingress_rules(fabric, batch, flows, np.full(len(batch.src), tag), flows.path == ANY)
     return [*base_rules(fabric), *transit.rules, *ingress.rules]
 
 
@@ -74,99 +81,49 @@ def base_rules(fabric: Fabric) -> list[Rule]:
 
 def transit_rules(fabric: Fabric, batch: PathBatch, flows: Flows, tag: int) -> Compiled:
     """The rules behind the first switch for packets that carry `tag`; valid for these flows only."""
-    n_hops = np.diff(batch.hop_start)[flows.path]
-    hop = spread(batch.hop_start[flows.path], n_hops)
-    flow = np.repeat(np.arange(len(flows.path)), n_hops)
-    link = batch.links[hop]
-    onward = np.full(len(hop), HOST_PORT, np.int64)
+    routed = np.flatnonzero(flows.path != ANY)
+    path = flows.path[routed]
+    n_hops = np.diff(batch.hop_start)[path]
+    link = batch.links[spread(batch.hop_start[path], n_hops)]
+    flow = np.repeat(routed, n_hops)
+    onward = np.full(len(link), HOST_PORT, np.int64)
     inner = np.flatnonzero(np.diff(flow) == 0)
     onward[inner] = fabric.link_port[link[inner + 1]]
-    in_port = fabric.link_port[link ^ 1]
-    pair = batch.path_pair[flows.path][flow]
-    where = fabric.gpu_coordinates
-    ends = (where[batch.dst[pair]], where[batch.src[pair]])
-    fields = tuple(np.column_stack((in_port, *ends)).astype(np.int64).T.copy())
-    switch, entropy = fabric.link_dst[link].astype(np.int64), flows.entropy[flow]
-    keys = Keys(switch, fields, entropy, onward, np.zeros(len(hop), bool))
+    where, pair = fabric.gpu_coordinates, flows.pair[flow]
+    fields = np.column_stack((fabric.link_port[link ^ 1], where[batch.dst[pair]], where[batch.src[pair]]))
+    columns = tuple(fields.astype(np.int64).T.copy())
+    switch = fabric.link_dst[link].astype(np.int64)
+    keys = Keys(switch, columns, flows.entropy[flow], onward, np.zeros(len(link), bool))
     rule_list = compress(keys, *_transit_orders(where.shape[1]))
-    writer = _Writer(fabric)
-    return Compiled(
-        tuple(
-            writer.rule(
-                rule_list,
-                r,
-                TRANSIT_PRIORITY + int(rule_list.level[r]),
-                _forward(int(rule_list.action[r])),
-                tag,
-            )
-            for r in range(len(rule_list.switch))
-        ),
-        rule_list.key_rule,
-        flow,
-    )
+    actions = [(Output(port),) for port in rule_list.action.tolist()]
+    rules = _written(fabric, rule_list, rule_list.fields, TRANSIT_PRIORITY + rule_list.level, actions, tag)
+    return Compiled(rules, rule_list.key_rule, flow)
 
 
-@dataclass(frozen=True, eq=False)
-class IngressKeys:
-    """What hosts send: `nic` (K,), `dst` (K,), `entropy` (K,) class; it must get `tag` (K,) and leave by
-    `port` (K,), 0 to be dropped. `free` (K,): the rules in place already do so. `pair` (K,): position in the
-    batch."""
+def ingress_rules(
+    fabric: Fabric, batch: PathBatch, flows: Flows, tag: Int64, free: Bool, above: Int64 | None = None
+) -> Compiled:
+    """The rules at the sources' NIC switches, which write the version tags `tag` (P,) of the pairs.
 
-    nic: Int64
-    dst: Int64
-    entropy: Int64
-    tag: Int64
-    port: Int64
-    free: Bool
-    pair: Int64
-
-
-def ingress_keys(fabric: Fabric, batch: PathBatch, flows: Flows, tag: int | Int64) -> IngressKeys:
-    """A key per flow, and one per pair without a path: dropped, as the base rule does by itself.
-
-    `tag`: one for all, or (P,) per pair.
-    """
-    lost = np.flatnonzero(np.diff(batch.pair_start) == 0)
-    flow_pair = batch.path_pair[flows.path]
-    pair = np.concatenate((flow_pair, lost))
-    none = np.zeros(len(lost), np.int64)
-    port = fabric.link_port[batch.links[batch.hop_start[flows.path]]].astype(np.int64)
-    tags = np.broadcast_to(np.asarray(tag, np.int64), len(batch.src))[flow_pair]
-    return IngressKeys(
-        batch.src[pair],
-        batch.dst[pair],
-        np.concatenate((flows.entropy, none)),
-        np.concatenate((tags, none)),
-        np.concatenate((port, none)),
-        np.arange(len(pair)) >= len(flow_pair),
-        pair,
-    )
-
-
-def ingress_rules(fabric: Fabric, keys: IngressKeys, above: Int64 | None = None) -> Compiled:
-    """The rules at the sources' NIC switches; `key_flow` is the key's position.
-
+    `free` (F,): the rules in place already serve the flow, as the base rule does with one to be dropped.
     `above` (n_gpus,): the highest priority in use there by rules of port 1 (the base rule's by default). All
     new rules have higher priorities, and are listed from the highest down: installed one by one in this
     order, a key keeps its old action until the very rule is installed that sets its new one.
     """
-    ports, action = np.unique(pack((keys.port, keys.tag)), return_inverse=True)
-    example = np.zeros(len(ports), np.int64)
-    example[action] = np.arange(len(action))
-    columns = tuple(fabric.gpu_coordinates[keys.dst].astype(np.int64).T.copy())
-    rule_list = compress(
-        Keys(keys.nic, columns, keys.entropy, action, keys.free), list(permutations(range(len(columns))))
-    )
+    routed = np.flatnonzero(flows.path != ANY)
+    port, tags = np.zeros((2, len(flows.path)), np.int64)
+    port[routed] = fabric.link_port[batch.links[batch.hop_start[flows.path[routed]]]]
+    tags[routed] = tag[flows.pair[routed]]
+    _, example, action = np.unique(pack((port, tags)), return_index=True, return_inverse=True)
+    columns = tuple(fabric.gpu_coordinates[batch.dst[flows.pair]].astype(np.int64).T.copy())
+    keys = Keys(batch.src[flows.pair], columns, flows.entropy, action, free)
+    rule_list = compress(keys, list(permutations(range(len(columns)))))
     base = np.full(fabric.n_gpus, INGRESS_PRIORITY) if above is None else above
-    priority = base[rule_list.switch] + 1 + _rank_levels(rule_list)
-    writer = _Writer(fabric, ingress=True)
-    rules = []
-    for r in range(len(rule_list.switch)):
-        key = example[rule_list.action[r]]
-        rules.append(
-            writer.rule(rule_list, r, int(priority[r]), _send(int(keys.tag[key]), int(keys.port[key])))
-        )
-    return Compiled(tuple(rules), rule_list.key_rule, np.arange(len(action)))
+    actions = [_send(int(tags[key]), int(port[key])) for key in example[rule_list.action]]
+    fields = np.full((len(actions), 1 + 2 * len(columns)), ANY)
+    fields[:, 0], fields[:, 1 : 1 + len(columns)] = HOST_PORT, rule_list.fields
+    rules = _written(fabric, rule_list, fields, base[rule_list.switch] + 1 + _rank_levels(rule_list), actions)
+    return Compiled(rules, rule_list.key_rule, np.arange(len(action)))
 
 
 def _transit_orders(axes: int) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
@@ -186,44 +143,38 @@ def _rank_levels(rule_list: RuleList) -> Int64:
     return (np.arange(len(used)) - np.searchsorted(switch, switch))[inverse]
 
 
-def _forward(port: int) -> tuple[Action, ...]:
-    return (Output(port),)
-
-
 def _send(tag: int, port: int) -> tuple[Action, ...]:
     if port == 0:
         return ()
     return (SetDscp(tag), Output(port)) if tag else (Output(port),)
 
 
-class _Writer:
-    """Writes rows of a rule list as rules."""
+def _written(
+    fabric: Fabric,
+    rule_list: RuleList,
+    fields: Int64,
+    priority: Int64,
+    actions: Sequence[tuple[Action, ...]],
+    tag: int | None = None,
+) -> tuple[Rule, ...]:
+    """The rules of the list with these priorities (R,) and actions. `fields` (R, 1 + 2 axes): the port of
+    entry, the destination's coordinates, the source's; a value or ANY."""
+    bytes_, host = axis_bytes(fabric), host_byte(fabric)
 
-    def __init__(self, fabric: Fabric, *, ingress: bool = False) -> None:
-        self._ingress = ingress
-        self._bytes, self._host = axis_bytes(fabric), host_byte(fabric)
-
-    def rule(
-        self, rule_list: RuleList, r: int, priority: int, actions: tuple[Action, ...], tag: int | None = None
-    ) -> Rule:
-        fields = [int(v) for v in rule_list.fields[r]]
-        entropy = int(rule_list.entropy[r])
-        udp_src = None if entropy == ANY else ENTROPY_BASE + entropy
-        axes = len(self._bytes)
-        if self._ingress:
-            match = Match(HOST_PORT, None, self._address(fields), None, udp_src)
-        else:
-            in_port = None if fields[0] == ANY else fields[0]
-            dst, src = self._address(fields[1 : axes + 1]), self._address(fields[axes + 1 :])
-            match = Match(in_port, src, dst, tag, udp_src)
-        return Rule(int(rule_list.switch[r]), priority, match, actions)
-
-    def _address(self, coordinates: list[int]) -> tuple[int, int] | None:
+    def address(coordinates: list[int]) -> tuple[int, int] | None:
         """Address and mask that match these coordinates; None if all are ANY."""
         if all(c == ANY for c in coordinates):
             return None
         value, mask = NETWORK, 0xFF << 24
-        for coordinate, (shift, bits) in zip(coordinates, self._bytes, strict=True):
+        for coordinate, (shift, bits) in zip(coordinates, bytes_, strict=True):
             if coordinate != ANY:
                 value, mask = value | coordinate << shift, mask | bits << shift
-        return (value, mask) if ANY in coordinates else (value | self._host, 0xFFFFFFFF)
+        return (value, mask) if ANY in coordinates else (value | host, 0xFFFFFFFF)
+
+    rules: list[Rule] = []
+    columns = (x.tolist() for x in (rule_list.switch, priority, fields, rule_list.entropy))
+    for switch, rank, (port, *ends), entropy, action in zip(*columns, actions, strict=True):
+        in_port, udp_src = None if port == ANY else port, None if entropy == ANY else ENTROPY_BASE + entropy
+        dst, src = address(ends[: len(bytes_)]), address(ends[len(bytes_) :])
+        rules.append(Rule(switch, rank, Match(in_port, src, dst, tag, udp_src), action))
+    return tuple(rules)

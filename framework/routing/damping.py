@@ -8,7 +8,7 @@ from railweave.framework.errors import RouteError
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch
 from railweave.framework.model.arrays import Bool, Float
 from railweave.framework.model.health import EQUAL_WITHIN
-from railweave.framework.routing.batches import replaced, same_paths, take
+from railweave.framework.routing.batches import replaced, same_paths, seen_before, take
 
 
 def path_scores(fabric: Fabric, batch: PathBatch, health: HealthSnapshot) -> Float:
@@ -22,9 +22,7 @@ def path_scores(fabric: Fabric, batch: PathBatch, health: HealthSnapshot) -> Flo
     factor = np.where(of_element, health.element_score[element], health.link_score[batch.links])
     factor[health.down[batch.links]] = 0.0
     path = batch.hop_path
-    order = np.argsort(path * (fabric.n_nodes + 1) + element, kind="stable")
-    again = np.zeros(len(path), bool)
-    again[order[1:]] = (np.diff(path[order]) == 0) & (np.diff(element[order]) == 0) & of_element[order[1:]]
+    again = of_element & seen_before(path * (fabric.n_nodes + 1) + element)
     # An element's second link adds no factor of its own, except 0 where that very link is down.
     factor[again & (factor > 0)] = 1.0
     score = np.ones(len(batch.weight))

@@ -1,10 +1,12 @@
 """Deadlock-freedom by the channel-dependency graph: no cycle, no deadlock (Dally and Seitz, 1987)."""
 
+from graphlib import CycleError, TopologicalSorter
+
 import numpy as np
 
 from railweave.framework.model import Fabric, PathBatch, RouteTable
-from railweave.framework.model.arrays import Bool, Int64
-from railweave.framework.routing.batches import batches, spread, starts
+from railweave.framework.model.arrays import Int64
+from railweave.framework.routing.batches import batches
 
 
 def channel_cycle(
@@ -16,10 +18,8 @@ def channel_cycle(
     b. On a lossless fabric, routing is free of deadlock if this graph has no cycle. Source: Dally and Seitz,
     "Deadlock-free message routing in multiprocessor interconnection networks", theorem 1.
     """
-    edges: list[Int64] = [np.empty((0, 2), np.int64)]
-    for batch in batches(table, pairs):
-        edges.append(dependency_edges(fabric, batch))
-    cycle = find_cycle(np.unique(np.concatenate(edges), axis=0))
+    edges = (dependency_edges(fabric, batch) for batch in batches(table, pairs))
+    cycle = find_cycle(np.unique(np.concatenate([np.empty((0, 2), np.int64), *edges]), axis=0))
     if cycle is None:
         return None
     return tuple(
@@ -33,41 +33,19 @@ def dependency_edges(fabric: Fabric, batch: PathBatch) -> Int64:
     if batch.vc is not None:
         channel = channel + batch.vc.astype(np.int64) * fabric.n_links
     follows = np.diff(batch.hop_path) == 0
-    before, after = channel[:-1][follows], channel[1:][follows]
     size = int(channel.max(initial=0)) + 1
-    before, after = np.divmod(np.unique(before * size + after), size)
-    return np.stack((before, after), axis=1)
+    distinct = np.unique(channel[:-1][follows] * size + channel[1:][follows])
+    return np.stack(np.divmod(distinct, size), axis=1)
 
 
 def find_cycle(edges: Int64) -> list[int] | None:
-    """The nodes of one directed cycle of a graph of (E, 2) edges [from, to], or None.
-
-    Kahn's elimination, whole layers at a time: nodes that none waits for are taken out until nothing changes.
-    Every node that remains has a predecessor that remains, so going back from any leads to a cycle.
-    """
-    names, flat = np.unique(edges, return_inverse=True)
-    tail, head = flat.reshape(-1, 2)[:, 0], flat.reshape(-1, 2)[:, 1]
-    by_tail = np.argsort(tail, kind="stable")
-    out_count = np.bincount(tail, minlength=len(names))
-    out_start, out_head = starts(out_count), head[by_tail]
-    waiting = np.bincount(head, minlength=len(names))
-    left: Bool = np.ones(len(names), bool)
-    layer = np.flatnonzero(waiting == 0)
-    while layer.size:
-        left[layer] = False
-        reached = out_head[spread(out_start[layer], out_count[layer])]
-        np.subtract.at(waiting, reached, 1)
-        reached = np.unique(reached)
-        layer = reached[(waiting[reached] == 0) & left[reached]]
-    if not left.any():
-        return None
-    inside = left[tail] & left[head]
-    predecessor = np.full(len(names), -1)
-    predecessor[head[inside][::-1]] = tail[inside][::-1]
-    node, seen = int(np.flatnonzero(left)[0]), dict[int, int]()
-    walk: list[int] = []
-    while node not in seen:
-        seen[node] = len(walk)
-        walk.append(node)
-        node = int(predecessor[node])
-    return [int(names[i]) for i in reversed(walk[seen[node] :])]
+    """The nodes of one directed cycle of a graph of (E, 2) edges [from, to], or None."""
+    graph = TopologicalSorter[int]()
+    for before, after in edges.tolist():
+        graph.add(after, before)
+    try:
+        graph.prepare()
+    except CycleError as error:
+        cycle: list[int] = error.args[1]  # its first node is also its last
+        return cycle[1:]
+    return None

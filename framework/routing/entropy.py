@@ -5,7 +5,7 @@ import numpy as np
 from railweave.framework.errors import RouteError
 from railweave.framework.model import EntropyTable, Fabric, PathBatch
 from railweave.framework.model.addressing import ENTROPY_BASE
-from railweave.framework.model.arrays import Bool, Float, Int64
+from railweave.framework.model.arrays import Float, Int64
 from railweave.framework.routing.batches import spread, starts
 
 CLASSES = (1 << 16) - ENTROPY_BASE
@@ -25,16 +25,24 @@ def path_classes(fabric: Fabric, batch: PathBatch) -> Int64:
     """
     count = np.diff(batch.pair_start)
     single = np.repeat(count == 1, count)
-    nth = np.arange(len(single)) - np.repeat(batch.pair_start[:-1], count)
+    classes = spread(np.zeros(len(count), np.int64), count)
     if single.all():
-        return np.zeros(len(single), np.int64)
+        return classes
     several = np.flatnonzero(~single)
     for group in reversed(fabric.groups[1:]):
         branch = _branches(fabric, batch, group.first, group.size)
         labels = batch.path_pair[several] * (group.size + 1) + branch[several]
         if (branch[several] >= 0).all() and len(np.unique(labels)) == len(labels):
-            return _checked(_named(batch, branch, single))
-    return _checked(nth)
+            # The lowest branch of a pair is its class 0, the others count from 1.
+            lowest = np.full(len(count), np.iinfo(np.int64).max)
+            np.minimum.at(lowest, batch.path_pair, branch)
+            classes = np.where(single | (branch == lowest[batch.path_pair]), 0, branch + 1)
+            break
+    if int(classes.max()) >= CLASSES:
+        raise RouteError(
+            f"a pair with a path number {classes.max()}: senders have {CLASSES} entropies at most."
+        )
+    return classes
 
 
 def entropy_table(fabric: Fabric, version: int, batch: PathBatch, classes: Int64) -> EntropyTable:
@@ -69,21 +77,6 @@ def _branches(fabric: Fabric, batch: PathBatch, first: int, size: int) -> Int64:
     branch = np.full(len(batch.weight), size)
     np.minimum.at(branch, batch.hop_path, node)
     return np.where(branch == size, -1, branch)
-
-
-def _named(batch: PathBatch, branch: Int64, single: Bool) -> Int64:
-    """Classes from branches: the lowest branch of a pair is its class 0, the others count from 1."""
-    lowest = np.full(len(batch.src), np.iinfo(np.int64).max)
-    np.minimum.at(lowest, batch.path_pair, branch)
-    return np.where(single | (branch == lowest[batch.path_pair]), 0, branch + 1)
-
-
-def _checked(classes: Int64) -> Int64:
-    if int(classes.max(initial=0)) >= CLASSES:
-        raise RouteError(
-            f"a pair with a path number {classes.max()}: senders have {CLASSES} entropies at most."
-        )
-    return classes
 
 
 def _slots(batch: PathBatch) -> Int64:

@@ -27,7 +27,7 @@ from railweave.framework.routing.batches import (
     table_from_batch,
     unreachable,
 )
-from railweave.framework.routing.checks import check_batch
+from railweave.framework.routing.checks import check_batch, pair_name
 from railweave.framework.routing.damping import damped
 from railweave.framework.routing.router_calls import ask
 from railweave.framework.routing.updates import initial, plan
@@ -237,7 +237,7 @@ def score_changes(
 
 def pair_names(fabric: Fabric, pairs: Int64) -> list[str]:
     """`g0.0 -> g1.1` of each of (M, 2) pairs."""
-    return [f"{fabric.node_name(int(a))} -> {fabric.node_name(int(b))}" for a, b in pairs]
+    return [pair_name(fabric, src, dst) for src, dst in pairs]
 
 
 def _listed(names: list[str]) -> str:

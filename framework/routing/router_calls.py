@@ -10,6 +10,7 @@ from railweave.framework.errors import PluginError, RailweaveError, RouteError, 
 from railweave.framework.hookspecs import Router
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
 from railweave.framework.model.arrays import Int64
+from railweave.framework.routing.checks import pair_name
 
 
 def ask(
@@ -74,10 +75,8 @@ def ask_for_live_links(
             )
         dead = np.flatnonzero(health.down[links])
         if dead.size:
-            path = int(np.searchsorted(batch.hop_start, dead[0], side="right")) - 1
-            pair = int(np.searchsorted(batch.pair_start, path, side="right")) - 1
-            ends = f"{fabric.node_name(int(src[pair]))} -> {fabric.node_name(int(dst[pair]))}"
-            link = fabric.link_name(int(links[dead[0]]))
+            pair = batch.path_pair[batch.hop_path[dead[0]]]
+            ends, link = pair_name(fabric, src[pair], dst[pair]), fabric.link_name(int(links[dead[0]]))
             raise PluginError(f"router {name} leads {ends} over {link}, which is down.")
         answered(len(src))
         return batch

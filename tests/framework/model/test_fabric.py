@@ -15,13 +15,13 @@ from railweave.framework.model import FabricBuilder, HealthSnapshot, NodeGroup, 
 from railweave.framework.model.addressing import ipv4, ipv4_text
 from railweave.framework.model.capabilities import MEANINGS, require, why_unserved
 from railweave.framework.model.coordinates import Counting
-from railweave.framework.routing.checks import check_table
 from railweave.framework.routing.compiler import compile_rules
 from railweave.plugins.ecmp.router import Ecmp
 from railweave.plugins.hscore.router import HScore
 from railweave.plugins.shortest.router import Shortest
 from tests.fakes.fake_switch import FakeFabric
 from tests.fakes.small_fabrics import rail_only, ring, torus, unequal
+from tests.fakes.sound_tables import check_table
 
 GRIDS = st.lists(st.integers(1, 4), min_size=1, max_size=3).map(tuple)
 

@@ -17,8 +17,7 @@ from railweave.framework.model.arrays import Int64
 from railweave.framework.routing import updates
 from railweave.framework.routing.batches import all_paths, same_paths, table_from_batch
 from railweave.framework.routing.compiler import compile_rules
-from railweave.framework.routing.installed import Installed
-from railweave.framework.routing.migrate import migrate
+from railweave.framework.routing.updates import Installed, migrate
 from tests.fakes.fake_switch import FakeFabric, Packet, Trip
 from tests.fakes.random_routes import FABRICS, random_table
 from tests.fakes.small_fabrics import rail_only, rail_path, table_of

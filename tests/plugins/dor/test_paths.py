@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from railweave.framework.model import Fabric, HealthSnapshot, all_pairs
 from railweave.framework.routing.batches import take
-from railweave.framework.routing.checks import check_table
 from railweave.framework.routing.torus.lattice import letters
 from railweave.plugins.dor.router import DimensionOrder, dimension_order
+from tests.fakes.sound_tables import check_table
 from tests.fakes.tori import dimension_order_steps, torus, twisted, walk, with_down
 
 

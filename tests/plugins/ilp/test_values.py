@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from railweave.framework.errors import UnsupportedFabricError
 from railweave.framework.model import Fabric, HealthSnapshot
-from railweave.framework.routing.checks import check_table
 from railweave.framework.routing.dependencies import channel_cycle
 from railweave.framework.routing.loads import all_to_all_loads
 from railweave.plugins.ilp.candidates import candidates
@@ -19,6 +18,7 @@ from railweave.plugins.ilp.program import exact, relaxed
 from railweave.plugins.ilp.router import OptimisedRouting
 from railweave.plugins.ilp.search import improved, rounded
 from railweave.plugins.wfr.router import WildFirstRouting
+from tests.fakes.sound_tables import check_table
 from tests.fakes.tori import ocs_down, torus, twisted, with_down
 
 

@@ -17,7 +17,6 @@ from railweave.framework.model.addressing import ENTROPY_BASE
 from railweave.framework.optical.algorithms import ALGORITHMS, plan_of
 from railweave.framework.parameters import resolve
 from railweave.framework.registry import Registers
-from railweave.framework.routing.checks import check_table
 from railweave.framework.routing.compiler import compile_rules
 from railweave.framework.routing.entropy import entropy_table, path_classes
 from railweave.plugins.optree import plugin
@@ -25,6 +24,7 @@ from railweave.plugins.optree.router import OpTree
 from railweave.topologies.rail_only import RailOnly
 from railweave.topologies.ring import Ring
 from tests.fakes.fake_switch import FakeFabric
+from tests.fakes.sound_tables import check_table
 
 
 def ring(nodes: int, wavelengths: int = 1, directions: int = 2) -> Fabric:

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from railweave.framework.errors import ExperimentError, RouteError, UnsupportedFabricError
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, all_pairs
 from railweave.framework.parameters import resolve
-from railweave.framework.routing.checks import check_table
 from railweave.framework.routing.damping import path_scores
 from railweave.framework.routing.entropy import entropy_table, path_classes
 from railweave.plugins.hscore.router import HScore
 from railweave.plugins.spray import router as module
 from railweave.plugins.spray.router import Spray, Window
 from railweave.topologies.rail_only import RailOnly
+from tests.fakes.sound_tables import check_table
 from tests.fakes.tori import torus
 from tests.plugins.decisions import SprayDecision, spray_decided
 

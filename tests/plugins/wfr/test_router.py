@@ -14,11 +14,11 @@ from railweave.framework.errors import ExperimentError, HealthError, RouteError,
 from railweave.framework.hookspecs import Explanation
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, all_pairs
 from railweave.framework.routing.batches import all_paths, same_paths
-from railweave.framework.routing.checks import check_table
 from railweave.framework.routing.torus.sequences import Sequence, parse_sequence
 from railweave.plugins.dor.router import DimensionOrder
 from railweave.plugins.wfr.router import WildFirstRouting
 from railweave.topologies.rail_only import RailOnly
+from tests.fakes.sound_tables import check_table
 from tests.fakes.tori import dimension_order_steps, ocs_down, torus, twisted, walk, with_down
 
 
