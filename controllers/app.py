@@ -1,7 +1,6 @@
 """The application inside the OpenFlow library: decodes messages; the reconciler acts on them."""
 
 import os
-import struct
 import time
 from typing import Any
 
@@ -17,7 +16,6 @@ from railweave.framework.errors import ChannelClosedError
 from railweave.framework.model.events import Event, PortChanged, PortsDown, ProcessReady, RuleRefused
 from railweave.framework.processes.channel import Channel
 
-_COOKIE = struct.Struct("!Q")
 _ERROR_CODES = (
     "OFPHFC_", "OFPBRC_", "OFPBAC_", "OFPBIC_", "OFPBMC_", "OFPFMFC_", "OFPGMFC_", "OFPPMFC_", "OFPTMFC_",
     "OFPQOFC_", "OFPSCFC_", "OFPRRFC_", "OFPMMFC_", "OFPTFFC_",
@@ -44,7 +42,7 @@ class RuleApp(App):  # type: ignore[misc]
         self._reconciler = RuleReconciler(self._report, time.monotonic)
         self._rounds = PortRounds(self._report)
         self._trains = TimedTrains(self._report)
-        self._switches: dict[int, ConnectedSwitch] = {}
+        self._switches = self._reconciler.switches
 
     def start(self) -> Any:
         self._report(ProcessReady())
@@ -87,14 +85,12 @@ class RuleApp(App):  # type: ignore[misc]
     def on_state(self, change: Any) -> None:
         datapath = change.datapath
         if change.state == MAIN:
-            switch = self._switches[datapath.id] = ConnectedSwitch(datapath)
-            self._reconciler.up(datapath.id, switch)
+            self._reconciler.up(datapath.id, ConnectedSwitch(datapath))
             # the library has just requested all ports, so this covers changes while no controller was
             # connected
             down = tuple(port.port_no for port in datapath.ports.values() if _is_down(port))
             self._report(PortsDown(datapath.id, down))
         elif self._is_current(datapath):
-            del self._switches[datapath.id]
             self._reconciler.down(datapath.id)
             self._rounds.gone(datapath.id)
 
@@ -133,7 +129,7 @@ class RuleApp(App):  # type: ignore[misc]
         message = error.msg
         dpid, why, cookie = message.datapath.id, _error_name(message), _refused_cookie(message.data)
         if cookie is not None:
-            rule = self._reconciler.rule(dpid, cookie)
+            rule = self._reconciler.intent.rule(dpid, cookie)
             why += f" for {flow_text(rule) if rule else f'the flow with cookie {cookie:#x}'}"
             why += "; no rule that was sent with it is installed"
         self._report(RuleRefused(dpid, why))
@@ -182,10 +178,9 @@ def _constant(prefix: str, value: int) -> str:
 
 def _refused_cookie(data: bytes) -> int | None:
     """The cookie of the flow-mod that an error quotes, alone or in a bundle; None for other messages."""
-    begin = 0
-    if len(data) > BUNDLED_AT and data[1] == ofproto.OFPT_EXPERIMENTER:
-        begin = BUNDLED_AT
-    if len(data) < begin + ofproto.OFP_HEADER_SIZE + _COOKIE.size or data[begin + 1] != ofproto.OFPT_FLOW_MOD:
+    in_bundle = len(data) > BUNDLED_AT and data[1] == ofproto.OFPT_EXPERIMENTER
+    begin = BUNDLED_AT if in_bundle else 0
+    at = begin + ofproto.OFP_HEADER_SIZE
+    if len(data) < at + 8 or data[begin + 1] != ofproto.OFPT_FLOW_MOD:
         return None
-    (cookie,) = _COOKIE.unpack_from(data, begin + ofproto.OFP_HEADER_SIZE)
-    return int(cookie)
+    return int.from_bytes(data[at : at + 8], "big")

@@ -7,9 +7,7 @@ import select
 import socket
 import statistics
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,23 +35,6 @@ PATIENCE_S = 60.0
 Awaited = TypeVar("Awaited", bound=Event)
 
 
-@dataclass(frozen=True)
-class Row:
-    """One way of installing rules, measured.
-
-    `seconds`: median time from the call to every switch's confirmation; `first_s`: the first time, before any
-    part of a message is cached; `ratio`: against ovs-ofctl on the same bridges.
-    """
-
-    how: str
-    bridges: int
-    rules: int
-    seconds: float
-    first_s: float
-    rules_per_s: float
-    ratio: float
-
-
 def bench_rules(count: int, bridges: int) -> list[Rule]:
     """`count` rules like a fabric's: in-port, destination, source network, entropy; all different."""
     rules = []
@@ -73,31 +54,25 @@ class Session:
     """A controller that all bridges are connected to."""
 
     def __init__(self, library: str, listener: socket.socket, directory: Path) -> None:
-        self._events: deque[ControllerEvent] = deque()
         self.controller = ControllerProcess(library, "")
+        self._events = self._reported()
         began = time.perf_counter()
         self.controller.start([listener.fileno()], str(directory / f"{library}.log"))
         self.wait(ProcessReady)
         self.start_s = time.perf_counter() - began
 
-    def wait(self, kind: type[Awaited], count: int = 1) -> Awaited:
-        """The `count`-th event of this class from now. ControllerError if a refusal or a death comes
-        first."""
-        while True:
-            event = self._next()
+    def wait(self, kind: type[Awaited]) -> Awaited:
+        """The next event of this class. ControllerError if a refusal or a death comes first."""
+        for event in self._events:
             if isinstance(event, ProcessDied | RuleRefused):
                 raise ControllerError(f"{event.kind}: {event.why}")
             if isinstance(event, kind):
-                count -= 1
-                if count == 0:
-                    return event
+                return event
+        raise ControllerError(f"the controller reported nothing for {PATIENCE_S} s.")
 
-    def _next(self) -> ControllerEvent:
-        while not self._events:
-            if not select.select([self.controller], [], [], PATIENCE_S)[0]:
-                raise ControllerError(f"the controller reported nothing for {PATIENCE_S} s.")
-            self._events.extend(self.controller.events())
-        return self._events.popleft()
+    def _reported(self) -> Iterator[ControllerEvent]:
+        while select.select([self.controller], [], [], PATIENCE_S)[0]:
+            yield from self.controller.events()
 
     def seconds_to_hold(self, rules: Sequence[Rule]) -> float:
         began = time.perf_counter()
@@ -110,40 +85,41 @@ class Session:
 def measure(
     rules: int, repeat: int, libraries: Sequence[str], progress: Callable[[str], None]
 ) -> dict[str, Any]:
-    """`start_s`: seconds that each library takes to start; `rows`: a Row for every way and count of
+    """`start_s`: seconds that each library takes to start; `rows`: a row for every way and count of
     bridges."""
-    rows: list[Row] = []
+    rows: list[dict[str, Any]] = []
     starts: dict[str, float] = {}
     switches = PrivateSwitches(DIRECTORY)
     switches.start()
     try:
-        for count in BRIDGES:
-            switches.add_bridges(range(count))
-            intent = bench_rules(rules, count)
-            progress(f"{rules} rules on {count} bridges: ovs-ofctl")
-            plain = _ofctl_row(switches, intent, count, repeat)
-            rows.append(plain)
+        for bridges in BRIDGES:
+            switches.add_bridges(range(bridges))
+            intent = bench_rules(rules, bridges)
+            progress(f"{rules} rules on {bridges} bridges: ovs-ofctl")
+            times = {"ovs-ofctl --bundle": _ofctl_times(switches, intent, bridges, repeat)}
             for library in libraries:
-                progress(f"{rules} rules on {count} bridges: {library}")
+                progress(f"{rules} rules on {bridges} bridges: {library}")
                 with socket.create_server(("127.0.0.1", PORT), backlog=256) as listener:
                     session = Session(library, listener, DIRECTORY)
                     try:
-                        times = _times(session, switches, intent, count, repeat)
+                        times[library] = _times(session, switches, intent, bridges, repeat)
                     finally:
                         session.controller.stop()
                 starts.setdefault(library, session.start_s)
-                rows.append(_row(library, count, times, plain.rules, plain.seconds))
-            switches.remove_bridges(range(count))
+            plain_s = statistics.median(times["ovs-ofctl --bundle"])
+            rows += [_row(how, bridges, rules, taken, plain_s) for how, taken in times.items()]
+            switches.remove_bridges(range(bridges))
     finally:
         switches.stop()
-    return {"start_s": starts, "rows": [asdict(row) for row in rows]}
+    return {"start_s": starts, "rows": rows}
 
 
 def _times(
     session: Session, switches: PrivateSwitches, intent: Sequence[Rule], bridges: int, repeat: int
 ) -> list[float]:
     switches.connect(range(bridges))
-    session.wait(SwitchUp, bridges)
+    for _ in range(bridges):
+        session.wait(SwitchUp)
     times = []
     for _ in range(repeat):
         session.seconds_to_hold([])
@@ -152,7 +128,7 @@ def _times(
     return times
 
 
-def _ofctl_row(switches: PrivateSwitches, intent: Sequence[Rule], bridges: int, repeat: int) -> Row:
+def _ofctl_times(switches: PrivateSwitches, intent: Sequence[Rule], bridges: int, repeat: int) -> list[float]:
     """One `ovs-ofctl --bundle` per bridge, one after another, as a script would."""
     texts = [""] * bridges
     for rule in intent:
@@ -166,12 +142,25 @@ def _ofctl_row(switches: PrivateSwitches, intent: Sequence[Rule], bridges: int, 
             switches.ofctl("--bundle", "add-flows", f"b{node}", "-", stdin=text)
         times.append(time.perf_counter() - began)
         _check(switches, bridges, len(intent))
-    return _row("ovs-ofctl --bundle", bridges, times, len(intent), statistics.median(times))
+    return times
 
 
-def _row(how: str, bridges: int, times: Sequence[float], rules: int, plain_s: float) -> Row:
+def _row(how: str, bridges: int, rules: int, times: Sequence[float], plain_s: float) -> dict[str, Any]:
+    """One way of installing rules, measured.
+
+    `seconds`: median time from the call to every switch's confirmation; `first_s`: the first time, before any
+    part of a message is cached; `ratio`: against ovs-ofctl on the same bridges.
+    """
     seconds = statistics.median(times)
-    return Row(how, bridges, rules, seconds, times[0], rules / seconds, plain_s / seconds)
+    return {
+        "how": how,
+        "bridges": bridges,
+        "rules": rules,
+        "seconds": seconds,
+        "first_s": times[0],
+        "rules_per_s": rules / seconds,
+        "ratio": plain_s / seconds,
+    }
 
 
 def _check(switches: PrivateSwitches, bridges: int, rules: int) -> None:

@@ -1,14 +1,12 @@
 """The lab's side of a controller: starts the process and exchanges messages with it, without blocking."""
 
-from __future__ import annotations
-
 import contextlib
 import select
 import signal
 import socket
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from railweave.controllers import wire
 from railweave.controllers.frames import NUMBERS
@@ -22,6 +20,12 @@ from railweave.framework.processes.child import ChildProcess, Surroundings
 from railweave.framework.processes.udp_frame import HEADER_BYTES
 
 STOP_S = 2.0
+ENVIRONMENT = {"EVENTLET_NO_GREENDNS": "yes"} | (
+    {"SETUPTOOLS_USE_DISTUTILS": "stdlib"} if sys.version_info < (3, 12) else {}
+)
+"""Two settings that more than halve Ryu's start-up: eventlet without DNS (nothing here resolves a name), and
+the standard library's distutils where it exists (Ryu compares one version string; setuptools' replacement
+imports half of setuptools)."""
 
 
 class PatientSocket(socket.socket):
@@ -52,18 +56,18 @@ class ControllerProcess:
     """
 
     parameters: tuple[Parameter, ...] = ()
+    _socket: PatientSocket  # that of `_process`
 
     def __init__(self, library: str, summary: str) -> None:
         self.summary = summary
         self._library = library
         self._process: ChildProcess | None = None
-        self._socket: PatientSocket | None = None
         self._epoll: select.epoll | None = None
 
-    def configured(self, options: Mapping[str, Value]) -> ControllerProcess:
+    def configured(self, options: Mapping[str, Value]) -> Self:
         """A controller for one run. Raises NotInstalledError if its library is missing."""
         check_installed(self._library)
-        return ControllerProcess(self._library, self.summary)
+        return type(self)(self._library, self.summary)
 
     def start(self, listeners: Sequence[int], log_path: str) -> None:
         """Start the process, again after ProcessDied. After ProcessReady, call `set_rules`.
@@ -73,17 +77,15 @@ class ControllerProcess:
         if self._process is not None:
             raise ControllerError(f"{self._library} is already running. Stop it first.")
         arguments = [self._library, *map(str, listeners)]
-        surroundings = Surroundings(log_path, listeners, _environment(), own_session=True)
+        surroundings = Surroundings(log_path, listeners, ENVIRONMENT, own_session=True)
         self._process = ChildProcess(
             self._library, "railweave.controllers.launcher", arguments, surroundings, self._patient
         )
-        assert self._socket is not None
-        if self._epoll is None:
-            self._epoll = select.epoll()
-        self._epoll.register(self._socket.fileno(), select.EPOLLIN)
 
     def _patient(self, replaced: socket.socket) -> PatientSocket:
         self._socket = PatientSocket(replaced)
+        self._epoll = self._epoll or select.epoll()
+        self._epoll.register(self._socket, select.EPOLLIN)
         return self._socket
 
     def fileno(self) -> int:
@@ -135,16 +137,15 @@ class ControllerProcess:
 
     def stop(self) -> None:
         """End the process and wait for its end; the switches keep their rules."""
-        if self._process is not None:
-            self._end_process()
+        self._end_process()
         if self._epoll is not None:
             self._epoll.close()
             self._epoll = None
 
     def _end_process(self) -> None:
-        assert self._process is not None
-        self._process.stop(STOP_S, signal.SIGTERM)
-        self._process = self._socket = None
+        if self._process is not None:
+            self._process.stop(STOP_S, signal.SIGTERM)
+            self._process = None
 
     def _post(self, command: str, *arguments: Any) -> None:
         if self._process is not None:
@@ -153,20 +154,8 @@ class ControllerProcess:
 
     def _flush(self) -> None:
         """Send what is queued, and watch for room in the socket while something is left."""
-        assert self._socket is not None and self._epoll is not None
+        assert self._epoll is not None
         left = False
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # `events` will report it
             left = self._socket.flush()
         self._epoll.modify(self._socket.fileno(), select.EPOLLIN | (select.EPOLLOUT if left else 0))
-
-
-def _environment() -> dict[str, str]:
-    """Two settings that more than halve Ryu's start-up.
-
-    eventlet without DNS (nothing here resolves a name), and the standard library's distutils where it exists
-    (Ryu compares one version string; setuptools' replacement imports half of setuptools).
-    """
-    environment = {"EVENTLET_NO_GREENDNS": "yes"}
-    if sys.version_info < (3, 12):
-        environment["SETUPTOOLS_USE_DISTUTILS"] = "stdlib"
-    return environment

@@ -6,7 +6,7 @@ from typing import Any
 
 from railweave.controllers import messages
 from railweave.controllers.frames import FIRST, LAST, train_frame
-from railweave.controllers.library import hub, parser
+from railweave.controllers.library import hub, ofproto, parser
 from railweave.framework.model import Rule
 
 PIECE_BYTES = 1 << 16
@@ -22,10 +22,13 @@ class ConnectedSwitch:
         self._bundles = count(1)
 
     def read_flows(self) -> int:
-        return self._send([messages.flow_request(self.datapath)])
+        """Request every flow of every table."""
+        everything = (ofproto.OFPTT_ALL, ofproto.OFPP_ANY, ofproto.OFPG_ANY, 0, 0, parser.OFPMatch())
+        return self._send([parser.OFPFlowStatsRequest(self.datapath, 0, *everything)])
 
     def read_ports(self) -> int:
-        return self._send([messages.port_request(self.datapath)])
+        """Request the counters of every port."""
+        return self._send([parser.OFPPortStatsRequest(self.datapath, 0, ofproto.OFPP_ANY)])
 
     def change(self, add: Sequence[Rule], delete: Sequence[int]) -> int:
         """Adds, then deletes, as one transaction, then a barrier. Replacements precede deletions."""
@@ -50,7 +53,14 @@ class ConnectedSwitch:
             self.datapath.send(piece)
 
     def _packet_out(self, port: int, frame: bytes) -> bytes:
-        message = messages.packet_out(self.datapath, port, frame)
+        """Sends `frame` out of `port`, past all flow tables."""
+        message = parser.OFPPacketOut(
+            self.datapath,
+            buffer_id=ofproto.OFP_NO_BUFFER,
+            in_port=ofproto.OFPP_CONTROLLER,
+            actions=[parser.OFPActionOutput(port)],
+            data=frame,
+        )
         self.datapath.set_xid(message)
         message.serialize()
         return bytes(message.buf)

@@ -15,7 +15,8 @@ FIRST, LAST = 1, 2
 """Which packet of its train a marked packet is."""
 NUMBERS = 1 << 16
 
-_IDENTIFICATION, _DESTINATION = 14 + 4, 14 + 16
+_IDENTIFICATION = 14 + 4
+"""Where it is in the frame; the destination follows after 10 bytes, and then the source port."""
 
 
 def train_frame(size_bytes: int, number: int = 0, mark: int = 0) -> bytes:
@@ -34,8 +35,5 @@ def marked(head: bytes) -> tuple[int, int] | None:
     """(number, mark) of a marked packet, given its headers; None for any other packet."""
     if len(head) < HEADER_BYTES:
         return None
-    (number,) = struct.unpack_from("!H", head, _IDENTIFICATION)
-    destination, mark = struct.unpack_from("!4sH", head, _DESTINATION)
-    if int.from_bytes(destination, "big") != TRAIN_SEEN or mark not in (FIRST, LAST):
-        return None
-    return number, mark
+    number, destination, mark = struct.unpack_from("!H10xIH", head, _IDENTIFICATION)
+    return (number, mark) if destination == TRAIN_SEEN and mark in (FIRST, LAST) else None

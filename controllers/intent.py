@@ -11,18 +11,18 @@ Key = tuple[int, Match]
 
 
 class Intent:
-    """The rules of every switch, by datapath id, including those that wait for their retirement.
+    """The `rules` of every switch, by datapath id, including those that wait for their retirement.
 
     A rule is recognised on a switch by its cookie, a hash of switch, priority, match and actions.
     """
 
     def __init__(self) -> None:
-        self._rules: dict[int, dict[Key, Rule]] = {}
+        self.rules: dict[int, dict[Key, Rule]] = {}
         self._retiring: dict[int, dict[int, Rule]] = {}
 
     def replace(self, rules: Iterable[Rule]) -> None:
         """From now on exactly these rules."""
-        self._rules.clear()
+        self.rules.clear()
         self._retiring.clear()
         self.add(rules)
 
@@ -31,7 +31,7 @@ class Intent:
         placed: dict[int, list[Rule]] = {}
         for rule in rules:
             switch = dpid(rule.switch)
-            self._rules.setdefault(switch, {})[rule.priority, rule.match] = rule
+            self.rules.setdefault(switch, {})[rule.priority, rule.match] = rule
             placed.setdefault(switch, []).append(rule)
             for retiring in self._retiring.values():
                 retiring.pop(rule.cookie, None)
@@ -46,9 +46,9 @@ class Intent:
         deleted: dict[int, list[int]] = {}
         for cookie, rule in self._retiring.pop(version, {}).items():
             switch, key = dpid(rule.switch), (rule.priority, rule.match)
-            held = self._rules.get(switch, {}).get(key)
+            held = self.rules.get(switch, {}).get(key)
             if held is not None and held.cookie == cookie:
-                del self._rules[switch][key]
+                del self.rules[switch][key]
                 deleted.setdefault(switch, []).append(cookie)
         return deleted
 
@@ -60,14 +60,11 @@ class Intent:
 
     def switches(self) -> set[int]:
         """The datapath ids that have rules."""
-        return {switch for switch, rules in self._rules.items() if rules}
-
-    def count(self, switch: int) -> int:
-        return len(self._rules.get(switch, {}))
+        return {switch for switch, rules in self.rules.items() if rules}
 
     def rule(self, switch: int, cookie: int) -> Rule | None:
         """The rule with this cookie."""
         return self._by_cookie(switch).get(cookie)
 
     def _by_cookie(self, switch: int) -> dict[int, Rule]:
-        return {rule.cookie: rule for rule in self._rules.get(switch, {}).values()}
+        return {rule.cookie: rule for rule in self.rules.get(switch, {}).values()}

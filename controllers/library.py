@@ -77,6 +77,12 @@ ofproto = _module("ofproto.ofproto_v1_3")
 parser = _module("ofproto.ofproto_v1_3_parser")
 
 App = getattr(app_manager, _APPLICATIONS[NAME])
+ECHO_OPTIONS: dict[str, Any] = (
+    {"echo_request_interval": ECHO_INTERVAL_S, "max_unreplied_echo_requests": ECHO_UNANSWERED}
+    if NAME == "c65of"
+    else {}
+)
+"""For every datapath of c65of; the others have them in their global configuration, where `run` sets them."""
 MAIN: str = handler.MAIN_DISPATCHER
 DEAD: str = handler.DEAD_DISPATCHER
 
@@ -102,15 +108,6 @@ def handles(event_class: Any, *states: str) -> Callable[[Handler], Handler]:
         return registered
 
     return decorate
-
-
-def connection(datapath_class: Callable[..., Any], sock: Any, address: Any) -> Any:
-    """The datapath of an accepted connection, with our echo interval."""
-    if NAME != "c65of":  # `run` sets it in their global configuration
-        return datapath_class(sock, address)
-    return datapath_class(
-        sock, address, echo_request_interval=ECHO_INTERVAL_S, max_unreplied_echo_requests=ECHO_UNANSWERED
-    )
 
 
 def run(application: str, listeners: Any, **arguments: Any) -> None:

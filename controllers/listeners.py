@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any
 
-from railweave.controllers.library import connection, controller, hub
+from railweave.controllers.library import ECHO_OPTIONS, controller, hub
 
 
 class Connection(controller.Datapath):  # type: ignore[misc]
@@ -53,5 +53,5 @@ def _accept(listener: socket.socket) -> None:
 
 
 def _serve(sock: Any, address: Any) -> None:
-    with contextlib.closing(connection(Connection, sock, address)) as datapath:
+    with contextlib.closing(Connection(sock, address, **ECHO_OPTIONS)) as datapath:
         datapath.serve()

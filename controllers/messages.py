@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from railweave.controllers.library import ofproto, parser
-from railweave.framework.model import Action, Match, Output, Rule, SetDscp
+from railweave.framework.model import Action, Match, Rule, SetDscp
 from railweave.framework.model.addressing import ipv4_text
 
 ETH_TYPE_IPV4 = 0x0800
@@ -88,10 +88,7 @@ def bundle(datapath: Any, number: int, changes: Iterable[Any]) -> Iterable[Any]:
     A bundle also installs many times faster than single messages. Only Ryu and os-ken have classes for its
     messages, so they are written as experimenter messages here. Source: ONF extension 230, sections 5 and 6.
     """
-
-    def experimenter(kind: int, body: bytes) -> Any:
-        return parser.OFPExperimenter(datapath, ONF, kind, body)
-
+    experimenter = functools.partial(parser.OFPExperimenter, datapath, ONF)
     yield experimenter(BUNDLE_CONTROL, _BUNDLE_CONTROL.pack(number, OPEN_REQUEST, ATOMIC_ORDERED))
     head = _BUNDLE_ADD.pack(number, ATOMIC_ORDERED)
     for change in changes:
@@ -101,29 +98,6 @@ def bundle(datapath: Any, number: int, changes: Iterable[Any]) -> Iterable[Any]:
         add.xid = xid
         yield add
     yield experimenter(BUNDLE_CONTROL, _BUNDLE_CONTROL.pack(number, COMMIT_REQUEST, ATOMIC_ORDERED))
-
-
-def flow_request(datapath: Any) -> Any:
-    """Requests every flow of every table."""
-    return parser.OFPFlowStatsRequest(
-        datapath, 0, ofproto.OFPTT_ALL, ofproto.OFPP_ANY, ofproto.OFPG_ANY, 0, 0, parser.OFPMatch()
-    )
-
-
-def port_request(datapath: Any) -> Any:
-    """Requests the counters of every port."""
-    return parser.OFPPortStatsRequest(datapath, 0, ofproto.OFPP_ANY)
-
-
-def packet_out(datapath: Any, port: int, frame: bytes) -> Any:
-    """Sends `frame` out of `port`, past all flow tables."""
-    return parser.OFPPacketOut(
-        datapath,
-        buffer_id=ofproto.OFP_NO_BUFFER,
-        in_port=ofproto.OFPP_CONTROLLER,
-        actions=[parser.OFPActionOutput(port)],
-        data=frame,
-    )
 
 
 @functools.cache
@@ -159,15 +133,15 @@ def _instructions(actions: tuple[Action, ...], in_port: int | None) -> list[Enco
     """
     if not actions:
         return []
-    applied = []
-    for action in actions:
-        match action:
-            case SetDscp(value):
-                applied.append(parser.OFPActionSetField(ip_dscp=value))
-            case Output(port):
-                out = ofproto.OFPP_IN_PORT if port == in_port else port
-                head = HEAD_BYTES if port == ofproto.OFPP_CONTROLLER else ofproto.OFPCML_MAX
-                applied.append(parser.OFPActionOutput(out, head))
+    applied = [
+        parser.OFPActionSetField(ip_dscp=action.value)
+        if isinstance(action, SetDscp)
+        else parser.OFPActionOutput(
+            ofproto.OFPP_IN_PORT if action.port == in_port else action.port,
+            HEAD_BYTES if action.port == ofproto.OFPP_CONTROLLER else ofproto.OFPCML_MAX,
+        )
+        for action in actions
+    ]
     encoded = bytearray()
     parser.OFPInstructionActions(ofproto.OFPIT_APPLY_ACTIONS, applied).serialize(encoded, 0)
     return [EncodedInstruction(bytes(encoded))]

@@ -7,22 +7,22 @@ from railweave.framework.model.addressing import ipv4_text
 def flow_text(rule: Rule) -> str:
     """One line, without a line end."""
     match = rule.match
-    words = [
-        f"cookie={rule.cookie:#x}",
-        f"priority={rule.priority}",
-        "ip" if match.udp_src is None else "udp",
-    ]
-    if match.in_port is not None:
-        words.append(f"in_port={match.in_port}")
-    for name, pair in (("nw_src", match.ipv4_src), ("nw_dst", match.ipv4_dst)):
-        if pair is not None:
-            words.append(f"{name}={ipv4_text(pair[0] & pair[1])}/{ipv4_text(pair[1])}")
-    if match.ip_dscp is not None:
-        words.append(f"nw_tos={match.ip_dscp << 2}")
-    if match.udp_src is not None:
-        words.append(f"tp_src={match.udp_src}")
+    fields = {
+        "in_port": match.in_port,
+        "nw_src": _masked(match.ipv4_src),
+        "nw_dst": _masked(match.ipv4_dst),
+        "nw_tos": None if match.ip_dscp is None else match.ip_dscp << 2,
+        "tp_src": match.udp_src,
+    }
+    protocol = "ip" if match.udp_src is None else "udp"
+    words = [f"cookie={rule.cookie:#x}", f"priority={rule.priority}", protocol]
+    words += [f"{name}={value}" for name, value in fields.items() if value is not None]
     actions = [_action(action, match.in_port) for action in rule.actions] or ["drop"]
     return ",".join(words) + ",actions=" + ",".join(actions)
+
+
+def _masked(pair: tuple[int, int] | None) -> str | None:
+    return None if pair is None else f"{ipv4_text(pair[0] & pair[1])}/{ipv4_text(pair[1])}"
 
 
 def _action(action: Action, in_port: int | None) -> str:

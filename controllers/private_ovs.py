@@ -7,6 +7,11 @@ from railweave.framework.processes.openvswitch import OpenVSwitch
 from railweave.framework.processes.programs import run, tool
 
 PORT = 6653
+_ADD = (
+    "-- add-br b{node} -- set bridge b{node} datapath_type=netdev protocols=OpenFlow13 fail-mode=secure "
+    "other-config:disable-in-band=true other-config:datapath-id={dpid:016x}"
+)
+_CONNECT = f"-- set-controller b{{node}} tcp:127.0.0.1:{PORT} -- set controller b{{node}} max_backoff=1000"
 
 
 class PrivateSwitches(OpenVSwitch):
@@ -22,37 +27,14 @@ class PrivateSwitches(OpenVSwitch):
 
     def add_bridges(self, nodes: Iterable[int]) -> None:
         """In one transaction, without a controller."""
-        words: list[str] = []
-        for node in nodes:
-            words += ["--", "add-br", f"b{node}", "--", "set", "bridge", f"b{node}", "datapath_type=netdev"]
-            words += ["protocols=OpenFlow13", "fail-mode=secure", "other-config:disable-in-band=true"]
-            words += [f"other-config:datapath-id={dpid(node):016x}"]
-        self.vsctl(words)
+        self.vsctl([word for node in nodes for word in _ADD.format(node=node, dpid=dpid(node)).split()])
 
     def remove_bridges(self, nodes: Iterable[int]) -> None:
         self.vsctl([word for node in nodes for word in ("--", "del-br", f"b{node}")])
 
     def connect(self, nodes: Iterable[int]) -> None:
         """Point the bridges at the controller. It retries every second at most, instead of every eight."""
-        words: list[str] = []
-        for node in nodes:
-            words += ["--", "set-controller", f"b{node}", f"tcp:127.0.0.1:{PORT}"]
-            words += ["--", "set", "controller", f"b{node}", "max_backoff=1000"]
-        self.vsctl(words)
-
-    def add_port(self, node: int, interface: str, number: int) -> None:
-        self.vsctl(
-            [
-                "add-port",
-                f"b{node}",
-                interface,
-                "--",
-                "set",
-                "interface",
-                interface,
-                f"ofport_request={number}",
-            ]
-        )
+        self.vsctl([word for node in nodes for word in _CONNECT.format(node=node).split()])
 
     def flow_count(self, node: int) -> int:
         words = self.ofctl("dump-aggregate", f"b{node}").split("flow_count=")

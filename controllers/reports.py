@@ -1,7 +1,6 @@
 """Collects what the lab requests: the port counters of all switches, and the times of measuring trains."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,13 +11,6 @@ PORT_COLUMNS = 6
 """dpid, port, received bytes, sent bytes, sent packets, age of the port in ms."""
 
 
-@dataclass
-class _Round:
-    number: int
-    waiting: dict[int, int]
-    rows: list[Sequence[int]] = field(default_factory=list)
-
-
 class PortRounds:
     """Collects the answers of all switches to one poll, then calls `report(PortCounts(...))`.
 
@@ -27,32 +19,31 @@ class PortRounds:
 
     def __init__(self, report: Callable[[Event], None]) -> None:
         self._report = report
-        self._round: _Round | None = None
+        self._waiting: dict[int, int] = {}
 
     def begin(self, number: int, requests: Mapping[int, int]) -> None:
         """`requests`: the number of each switch's request, by datapath id."""
-        self._round = _Round(number, dict(requests))
+        self._number = number
+        self._waiting = dict(requests)
+        self._rows: list[Sequence[int]] = []
         self._report_if_complete()
 
     def answer(self, dpid: int, request: int, rows: Iterable[Sequence[int]], more: bool) -> None:
         """A part of a switch's answer, the last one unless `more` follow."""
-        if self._round is None or self._round.waiting.get(dpid) != request:
-            return
-        self._round.rows += rows
-        if not more:
-            del self._round.waiting[dpid]
-            self._report_if_complete()
+        if self._waiting.get(dpid) == request:
+            self._rows += rows
+            if not more:
+                self.gone(dpid)
 
     def gone(self, dpid: int) -> None:
-        """The switch will not answer."""
-        if self._round is not None and self._round.waiting.pop(dpid, None) is not None:
+        """The switch will not answer (any more)."""
+        if self._waiting.pop(dpid, None) is not None:
             self._report_if_complete()
 
     def _report_if_complete(self) -> None:
-        if self._round is not None and not self._round.waiting:
-            rows = np.array(self._round.rows, np.int64).reshape(-1, PORT_COLUMNS)
-            number, self._round = self._round.number, None
-            self._report(PortCounts(number, rows))
+        if not self._waiting:
+            rows = np.array(self._rows, np.int64).reshape(-1, PORT_COLUMNS)
+            self._report(PortCounts(self._number, rows))
 
 
 class TimedTrains:

@@ -3,12 +3,17 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 from railweave.framework.model import Match, Output, Rule, RuleUpdate, SetDscp
 
 Row = Sequence[Any]
 """switch, priority, the five fields of its match, then a port (>= 0) or a tag (~value) per action."""
+_FIELDS = attrgetter(
+    *("switch", "priority", "match.in_port"),
+    *("match.ipv4_src", "match.ipv4_dst", "match.ip_dscp", "match.udp_src"),
+)
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,10 @@ class ReceivedRule(Rule):
 
 def rows(rules: Iterable[Rule]) -> list[Row]:
     """One flat row per rule, at a fifth of a nested map's cost."""
-    return list(map(_row, rules))
+    return [
+        (*_FIELDS(rule), *(~act.value if isinstance(act, SetDscp) else act.port for act in rule.actions))
+        for rule in rules
+    ]
 
 
 def rules(rows: Iterable[Row]) -> list[Rule]:
@@ -31,7 +39,7 @@ def rules(rows: Iterable[Row]) -> list[Rule]:
         ReceivedRule(
             switch,
             priority,
-            Match(in_port, _pair(source), _pair(destination), dscp, udp_src),
+            Match(in_port, source and tuple(source), destination and tuple(destination), dscp, udp_src),
             tuple(Output(code) if code >= 0 else SetDscp(~code) for code in actions),
         )
         for switch, priority, in_port, source, destination, dscp, udp_src, *actions in rows
@@ -46,14 +54,3 @@ def phases(update: RuleUpdate) -> list[list[Row]]:
 def update(version: int, phases: Iterable[Iterable[Row]]) -> RuleUpdate:
     """The update of these phases."""
     return RuleUpdate(version, *(tuple(rules(phase)) for phase in phases))
-
-
-def _row(rule: Rule) -> Row:
-    match = rule.match
-    actions = [~action.value if isinstance(action, SetDscp) else action.port for action in rule.actions]
-    fields = (match.in_port, match.ipv4_src, match.ipv4_dst, match.ip_dscp, match.udp_src)
-    return (rule.switch, rule.priority, *fields, *actions)
-
-
-def _pair(masked: Sequence[int] | None) -> tuple[int, int] | None:
-    return None if masked is None else (masked[0], masked[1])

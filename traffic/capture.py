@@ -7,6 +7,7 @@ to stop or the channel closes.
 
 import os
 import select
+import struct
 import sys
 import time
 from collections.abc import Sequence
@@ -17,7 +18,6 @@ from railweave.framework.errors import TransportError
 from railweave.framework.model.events import CaptureFinished, Event, ProcessDied, ProcessReady
 from railweave.framework.processes.channel import Channel
 from railweave.traffic.child import report, run_child, start_child
-from railweave.traffic.pcapng import INBOUND, OUTBOUND, PcapngWriter
 from railweave.traffic.rocev2.sockets import (
     LENGTH_WORD,
     MAC_HALF,
@@ -34,6 +34,12 @@ SLOTS = 1024
 WITHIN_S = 10.0
 _DIRECTION_AT = 32 + 10
 """sll_pkttype of the sockaddr_ll behind struct tpacket2_hdr; 4 is outgoing."""
+
+_SECTION, _INTERFACE, _PACKET = 0x0A0D0D0A, 1, 6
+_LINK_ETHERNET = 1
+_IF_NAME, _IF_RESOLUTION, _PACKET_FLAGS, _USER_APPLICATION = 2, 9, 2, 4
+INBOUND, OUTBOUND = 1, 2
+
 
 Awaited = TypeVar("Awaited", bound=Event)
 Link = tuple[str, str, str]
@@ -68,6 +74,46 @@ class Capture:
                 if isinstance(event, ProcessDied):
                     raise TransportError(f"the capture failed: {event.why}")
         raise TransportError(f"the capture did not report {kind.kind} within {WITHIN_S:g} s.")
+
+
+def _padded(data: bytes) -> bytes:
+    return data + bytes(-len(data) % 4)
+
+
+def _option(code: int, value: bytes) -> bytes:
+    return struct.pack("<HH", code, len(value)) + _padded(value)
+
+
+def _block(kind: int, body: bytes) -> bytes:
+    total = len(body) + 12
+    return struct.pack("<II", kind, total) + body + struct.pack("<I", total)
+
+
+class PcapngWriter:
+    """Writes pcapng with named interfaces, directions and nanosecond timestamps, for Wireshark, tshark and
+    scapy: one section with the interfaces `names`, to which packets refer by position.
+
+    scapy 2.8's PcapNgWriter can name interfaces and directions, but only for Packet objects (21 us per packet
+    of 4 KiB, 7.5 us here), it rounds times to microseconds, and it does not list a link that carried nothing.
+    Source: IETF draft "PCAP Next Generation (pcapng) Capture File Format", sections 4.1 to 4.3.
+    """
+
+    def __init__(self, file: BinaryIO, names: Sequence[str]) -> None:
+        self._file = file
+        head = struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)  # the length of the section is not known
+        file.write(_block(_SECTION, head + _option(_USER_APPLICATION, b"railweave") + _option(0, b"")))
+        for name in names:
+            options = _option(_IF_NAME, name.encode()) + _option(_IF_RESOLUTION, b"\x09") + _option(0, b"")
+            file.write(_block(_INTERFACE, struct.pack("<HHI", _LINK_ETHERNET, 0, 0) + options))
+
+    def write(self, interface: int, time_ns: int, frame: bytes | memoryview, direction: int) -> None:
+        """One Ethernet frame captured `time_ns` after 1970; `direction` is INBOUND or OUTBOUND."""
+        frame = bytes(frame)
+        head = struct.pack(
+            "<IIIII", interface, time_ns >> 32 & 0xFFFFFFFF, time_ns & 0xFFFFFFFF, len(frame), len(frame)
+        )
+        options = _option(_PACKET_FLAGS, struct.pack("<I", direction)) + _option(0, b"")
+        self._file.write(_block(_PACKET, head + _padded(frame) + options))
 
 
 @dataclass

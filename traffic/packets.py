@@ -134,13 +134,10 @@ def header(opcode: int, to: Addresses, udp_src: int, payload_bytes: int, repetit
     pad = padding(payload_bytes)
     ip_bytes = len(template) - _IP_AT + payload_bytes + pad + 4
     head[0:12] = to.ethernet
-    struct.pack_into("!H", head, _IP_AT + 2, ip_bytes)
-    struct.pack_into("!H", head, _IP_AT + 4, repetition)
-    head[_IP_AT + 10 : _IP_AT + 12] = b"\0\0"
-    head[_IP_AT + 12 : _IP_AT + 20] = to.ip
+    struct.pack_into("!HH", head, _IP_AT + 2, ip_bytes, repetition)
+    struct.pack_into("!H8s", head, _IP_AT + 10, 0, to.ip)
     struct.pack_into("!H", head, _IP_AT + 10, checksum(bytes(head[_IP_AT:_UDP_AT])))
-    struct.pack_into("!H", head, _UDP_AT, udp_src)
-    struct.pack_into("!H", head, _UDP_AT + 4, ip_bytes - 20)
+    struct.pack_into("!HHH", head, _UDP_AT, udp_src, ROCE_PORT, ip_bytes - 20)
     head[_BTH_AT + 1] |= pad << 4
     struct.pack_into("!I", head, _BTH_AT + 4, to.qp)
     return bytes(head)

@@ -42,6 +42,11 @@ def rule(switch: int, last_byte: int, port: int, priority: int = 100) -> Rule:
     return Rule(switch, priority, Match(ipv4_dst=(NET | last_byte, 0xFFFFFFFF)), (Output(port),))
 
 
+def add_port(switches: PrivateSwitches, node: int, interface: str, number: int) -> None:
+    words = f"add-port b{node} {interface} -- set interface {interface} ofport_request={number}"
+    switches.vsctl(words.split())
+
+
 class Lab:
     """One private Open vSwitch, one listening socket, one controller; what it reports is kept in order."""
 
@@ -263,7 +268,7 @@ def train(library: str) -> dict[str, Any]:
     for command in ("link add near type veth peer name far", "link set near up", "link set far up"):
         run([tool("ip"), *command.split()])
     lab.bridges(0)
-    lab.switches.add_port(0, "near", 1)
+    add_port(lab.switches, 0, "near", 1)
     lab.until(lambda: "1(near)" in lab.switches.ofctl("show", "b0"))
     lab.install([Rule(0, 1, Match(), ())])
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800)) as tap:
@@ -291,8 +296,8 @@ def reports(library: str) -> dict[str, Any]:
     ):
         run([tool("ip"), *command.split()])
     lab.bridges(0, 1)
-    lab.switches.add_port(0, "near", 3)
-    lab.switches.add_port(1, "far", 5)
+    add_port(lab.switches, 0, "near", 3)
+    add_port(lab.switches, 1, "far", 5)
     lab.until(lambda: "3(near)" in lab.switches.ofctl("show", "b0"))
     lab.until(lambda: "5(far)" in lab.switches.ofctl("show", "b1"))
     seen = Rule(1, 100, Match(ipv4_dst=(TRAIN_SEEN, 0xFFFFFFFF)), (Output(CONTROLLER_PORT),))

@@ -19,7 +19,7 @@ def test_a_rule_with_the_same_match_replaces() -> None:
     intent.add([old])
     assert intent.add([new]) == {A: [new]}
     assert intent.compare(A, {old.cookie}) == ([new], [old.cookie])
-    assert intent.count(A) == 1
+    assert len(intent.rules[A]) == 1
 
 
 def test_comparing_finds_what_lacks_and_what_is_foreign() -> None:

@@ -72,7 +72,6 @@ class Sender:
         self.window = tuning.min_window
         self.timing = Timing()
         self.transmissions = self.retransmitted = self.wire_bytes = self._duplicates = 0
-        self.messages: list[Message] = []
         self.reset(0)
 
     def reset(self, number: int) -> None:
@@ -81,7 +80,7 @@ class Sender:
         self._sacked = 0
         self.outstanding: dict[int, tuple[float, int, Path, bool]] = {}
         self.lost: dict[int, None] = {}
-        self.messages = []
+        self.messages: list[Message] = []
         self._current = 0
         self._newest, self._newest_sent_at = self.transmissions, 0.0
         self._repetition = self._echoed = 0
