@@ -70,10 +70,12 @@ class DimensionOrder(Router):
             why = f"unreachable: the path by rule crosses {', '.join(blocked)}, which is down"
         else:
             why = f"{letters(order)}: the longest axis first, the shorter direction of each"
-        facts = {
-            "order": letters(order),
-            "displacement": signed_text(displacements.of(a, b)),
-            "ties": ties(lattice, displacements, src, dst),
-            "blocked": blocked,
-        }
-        return Explanation(why, facts)
+        return Explanation(
+            why,
+            {
+                "order": letters(order),
+                "displacement": signed_text(displacements.of(a, b)),
+                "ties": ties(lattice, displacements, src, dst),
+                "blocked": blocked,
+            },
+        )

@@ -20,7 +20,6 @@ class NextHops:
     """State = position of a destination x n_nodes + node; it may take `link[start[state] : start[state +
     1]]`."""
 
-    n_nodes: int
     start: Int64
     link: Int64
 
@@ -62,7 +61,7 @@ class EqualCost:
         fits = (left[:, src] == left[:, dst] + cost) & (left[:, dst] < FAR)
         end, place = np.nonzero(fits)
         count = np.bincount(end * self._n + src[place], minlength=len(ends) * self._n)
-        return NextHops(self._n, starts(count), link[place])
+        return NextHops(starts(count), link[place])
 
     def _costs(self, ends: Int64) -> Int64:
         """(ends, n_nodes): what is left to go from each node."""

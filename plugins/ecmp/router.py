@@ -1,7 +1,5 @@
 """Equal-cost multi-path as switches do it: a hash per flow, blind to load and health."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np
@@ -32,7 +30,7 @@ class Ecmp(Router):
     def __init__(self, seed: int = 1, salted: bool = True) -> None:
         self._seed, self._salted = seed, salted
 
-    def configured(self, options: Mapping[str, Value]) -> Ecmp:
+    def configured(self, options: Mapping[str, Value]) -> "Ecmp":
         return Ecmp(int(options["seed"]), bool(options["salted"]))
 
     def promises(self, fabric: Fabric) -> tuple[str, ...]:

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from railweave.framework.hookspecs import Estimator, hookimpl
-from railweave.plugins.estimators.delay import Delay
-from railweave.plugins.estimators.rate import Rate
+from railweave.plugins.estimators.formulas import Delay, Rate
 
 
 @hookimpl

@@ -1,7 +1,5 @@
 """Who sent how much to whom in an iteration: traffic.csv, and as a heatmap, traffic.svg and traffic.png."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,7 +22,7 @@ class TrafficHeatmap(Report):
     def __init__(self, when: str = WHEN[0]) -> None:
         self._when = when
 
-    def configured(self, options: Mapping[str, Value]) -> TrafficHeatmap:
+    def configured(self, options: Mapping[str, Value]) -> "TrafficHeatmap":
         return TrafficHeatmap(str(options["when"]))
 
     def write(self, result: Mapping[str, Any], directory: str) -> None:

@@ -1,7 +1,5 @@
 """Routes on tori from the offline optimiser."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -45,7 +43,7 @@ class OptimisedRouting(Router):
         self._cache, self._limit_s = cache, limit_s
         self._solved: dict[str, Solution] = {}
 
-    def configured(self, options: Mapping[str, Value]) -> OptimisedRouting:
+    def configured(self, options: Mapping[str, Value]) -> "OptimisedRouting":
         """Raises ExperimentError for an empty folder name."""
         where = str(options["cache"]).strip()
         if not where:

@@ -1,8 +1,7 @@
 """A ring fabric as tracks: the links in the order in which each direction meets them on each wavelength."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -33,7 +32,7 @@ class RingLinks:
     dead_before: Int32
 
     @classmethod
-    def of(cls, fabric: Fabric, health: HealthSnapshot) -> RingLinks:
+    def of(cls, fabric: Fabric, health: HealthSnapshot) -> Self:
         """Raises UnsupportedFabricError for other kinds, HealthError for health of another fabric,
         FabricError for a ring whose wavelengths do not all go round."""
         require(fabric, "optree", REQUIRES)
@@ -72,6 +71,5 @@ class RingLinks:
     def hops(self, src: Int64, heading: Int64, column: Int64, length: Int64) -> Int32:
         """Flat: the links of each path in turn, `length` of them from src."""
         start = np.where(heading == UP, src, -src % self.nodes)
-        row = heading * (self.wavelengths + 1) + column
-        links: Int32 = self.track.ravel()[spread(row * 2 * self.nodes + start, length)]
-        return links
+        track = (heading * (self.wavelengths + 1) + column) * 2 * self.nodes
+        return self.track.ravel().take(spread(track + start, length))

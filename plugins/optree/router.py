@@ -1,9 +1,9 @@
 """Lightpaths on optical rings: each pair's direction and wavelength, as its all-gather assigns them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Self
 
 import numpy as np
 
@@ -48,7 +48,7 @@ class OpTree(Router):
     def __init__(self, algorithm: str = "optree", depth: int = 0) -> None:
         self._algorithm, self._depth = algorithm, depth
 
-    def configured(self, options: Mapping[str, Value]) -> OpTree:
+    def configured(self, options: Mapping[str, Value]) -> "OpTree":
         return OpTree(str(options["algorithm"]), int(options["depth"]))
 
     def promises(self, fabric: Fabric) -> tuple[str, ...]:
@@ -70,11 +70,7 @@ class OpTree(Router):
                 f"`--directions 2`, or algorithm {', '.join(ONE_WAY)}."
             )
         plan = plan_of(self._algorithm, links.nodes, links.wavelengths, self._depth)
-        assigned = Assignment.of(plan)
-
-        def resolve(src: Int64, dst: Int64) -> PathBatch:
-            return _batch(links, assigned, src, dst)
-
+        resolve = partial(_batch, links, Assignment.of(plan))
         return RouteTable("optree", health.version, fabric.n_gpus, resolve)
 
 
@@ -89,7 +85,7 @@ class Assignment:
     wavelength: Int32
 
     @classmethod
-    def of(cls, plan: LightpathPlan) -> Assignment:
+    def of(cls, plan: LightpathPlan) -> Self:
         n, w = plan.nodes, plan.wavelengths
         row_pair = plan.src.astype(np.int64) * n + plan.dst
         pair, example = np.unique(row_pair, return_index=True)
@@ -107,8 +103,7 @@ def _batch(links: RingLinks, assigned: Assignment, src: Int64, dst: Int64) -> Pa
     A pair that exchanges nothing takes the shorter direction, up at a tie, on wavelength 0.
     """
     n = links.nodes
-    place = np.searchsorted(assigned.pair, src * n + dst)
-    place = np.minimum(place, len(assigned.pair) - 1)
+    place = np.minimum(np.searchsorted(assigned.pair, src * n + dst), len(assigned.pair) - 1)
     exchanges = assigned.pair[place] == src * n + dst
     count = np.where(exchanges, np.diff(assigned.first)[place], 1)
     pair = np.repeat(np.arange(len(src)), count)

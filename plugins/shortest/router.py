@@ -1,10 +1,7 @@
 """Fewest hops on any fabric."""
 
-import numpy as np
-
 from railweave.framework.hookspecs import Router
-from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
-from railweave.framework.model.arrays import Int64
+from railweave.framework.model import Fabric, HealthSnapshot, RouteTable
 from railweave.plugins.shortest.search import Search
 
 
@@ -28,12 +25,4 @@ class Shortest(Router):
         """
         health.check_fits(fabric)
         search = Search(fabric, health.down | ~fabric.usable)
-
-        def resolve(src: Int64, dst: Int64) -> PathBatch:
-            hop_start, links = search.paths(src, dst)
-            reachable = np.diff(hop_start) > 0
-            return PathBatch.in_row(
-                src, dst, hop_start, links, reachable=None if reachable.all() else reachable
-            )
-
-        return RouteTable("shortest", health.version, fabric.n_gpus, resolve)
+        return RouteTable("shortest", health.version, fabric.n_gpus, search.paths)

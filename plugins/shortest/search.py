@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from railweave.framework.model import Fabric
-from railweave.framework.model.arrays import Bool, Int32, Int64
-from railweave.framework.routing.batches import spread, starts
+from railweave.framework.model import Fabric, PathBatch
+from railweave.framework.model.arrays import Bool, Int64
+from railweave.framework.routing.batches import join, starts, take
 
 STATES = 1 << 21
 """Destinations x nodes searched in one go: their bits stay in the processor's cache, and the memory is
@@ -50,29 +50,19 @@ class Search:
         self._hops: Unsigned = np.zeros((fabric.n_gpus, 0), np.uint16)
         self._which: Unsigned = np.zeros((fabric.n_nodes, 0), np.min_scalar_type(int(degree.max(initial=0))))
 
-    def paths(self, src: Int64, dst: Int64) -> tuple[Int64, Int32]:
-        """(hop_start (P+1,), links (H,)). No hops to where no path leads, nor from a GPU to itself."""
+    def paths(self, src: Int64, dst: Int64) -> PathBatch:
+        """The paths of these pairs; none to where no path leads, nor from a GPU to itself."""
         wanted = np.zeros(self._n_gpus, bool)
         wanted[dst] = True
         ends = np.flatnonzero(wanted)
         if len(ends) <= self._kept:
             return self._paths(src, dst, ends)
-        parts: list[tuple[Int64, Int64, Int32]] = []
-        for first in range(0, len(ends), self._kept):
-            some = ends[first : first + self._kept]
-            rows = np.flatnonzero((dst >= some[0]) & (dst <= some[-1]))
-            hop_start, links = self._paths(src[rows], dst[rows], some)
-            parts.append((rows, np.diff(hop_start), links))
-        length = np.zeros(len(src), np.int64)
-        for rows, hops, _ in parts:
-            length[rows] = hops
-        hop_start = starts(length)
-        links = np.empty(int(hop_start[-1]), np.int32)
-        for rows, hops, part in parts:
-            links[spread(hop_start[rows], hops)] = part
-        return hop_start, links
+        blocks = [ends[first : first + self._kept] for first in range(0, len(ends), self._kept)]
+        rows = [np.flatnonzero((dst >= some[0]) & (dst <= some[-1])) for some in blocks]
+        parts = (self._paths(src[r], dst[r], some) for r, some in zip(rows, blocks, strict=True))
+        return take(join(*parts), np.argsort(np.concatenate(rows)))
 
-    def _paths(self, src: Int64, dst: Int64, ends: Int64) -> tuple[Int64, Int32]:
+    def _paths(self, src: Int64, dst: Int64, ends: Int64) -> PathBatch:
         self._learn(ends)
         end = self._column.take(dst)
         room = self._which.shape[1]
@@ -81,16 +71,15 @@ class Search:
         links = np.empty(int(hop_start[-1]), np.int32)
         place, node = hop_start[:-1], src
         which = self._which.ravel()
-        while True:
-            going = left > 0
+        while (going := left > 0).any():
             if not going.all():
                 place, node, end, left = place[going], node[going], end[going], left[going]
-            if not len(left):
-                return hop_start, links
             out = self._start.take(node) + which.take(node * room + end)
             links[place] = self._link.take(out)
             node = self._ahead.take(out)
             place, left = place + 1, left - 1
+        reachable = np.diff(hop_start) > 0
+        return PathBatch.in_row(src, dst, hop_start, links, reachable=None if reachable.all() else reachable)
 
     def _learn(self, ends: Int64) -> None:
         missing = ends[self._column[ends] < 0]
@@ -99,7 +88,9 @@ class Search:
         room = self._which.shape[1]
         if self._used + len(missing) > room:
             room = min(self._kept, max(2 * room, self._used + len(missing)))
-            self._hops, self._which = (_grown(array, room) for array in (self._hops, self._which))
+            self._hops, self._which = (
+                np.pad(array, ((0, 0), (0, room - array.shape[1]))) for array in (self._hops, self._which)
+            )
         block = max(1, STATES // self._n_nodes)
         for first in range(0, len(missing), block):
             some = missing[first : first + block]
@@ -134,9 +125,9 @@ class Search:
             for place, digit in enumerate(digits):
                 if hops >> place & 1:
                     digit |= fresh
-        distance = np.where(_unpacked(reached, len(ends)), 0, FAR).astype(np.uint16)
+        distance = np.where(np.unpackbits(reached, axis=1, count=len(ends)), 0, FAR).astype(np.uint16)
         for place, digit in enumerate(digits):
-            distance |= _unpacked(digit, len(ends)).astype(np.uint16) << place
+            distance |= np.unpackbits(digit, axis=1, count=len(ends)).astype(np.uint16) << place
         return distance
 
     def _lowest(self, hops: NDArray[np.uint16]) -> Unsigned:
@@ -149,13 +140,3 @@ class Search:
                 np.copyto(first, link, where=hops[ahead[:, link]] + 1 == mine, casting="unsafe")
             which[nodes] = first
         return which
-
-
-def _grown(array: Unsigned, columns: int) -> Unsigned:
-    larger = np.zeros((len(array), columns), array.dtype)
-    larger[:, : array.shape[1]] = array
-    return larger
-
-
-def _unpacked(bits: Bits, count: int) -> Bits:
-    return np.unpackbits(bits, axis=1, count=count)

@@ -1,14 +1,12 @@
 """Wild-first routing: dimension order, and around dead links by a wild hop or two before it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from railweave.framework.errors import ExperimentError
-from railweave.framework.hookspecs import Explanation, Fact, NodeName, Router
+from railweave.framework.hookspecs import Explanation, NodeName, Router
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
 from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Parameter, Value
@@ -49,13 +47,11 @@ class WildFirstRouting(Router):
     def __init__(self, sequence: Sequence | None = None) -> None:
         self._sequence = sequence
 
-    def configured(self, options: Mapping[str, Value]) -> WildFirstRouting:
+    def configured(self, options: Mapping[str, Value]) -> "WildFirstRouting":
         """Raises ExperimentError for a sequence that cannot be read or that breaks the order rule."""
         text = str(options["sequence"])
-        if text == AUTO:
-            return WildFirstRouting()
-        sequence = parse_sequence(text)
-        if not sequence.is_ordered:
+        sequence = None if text == AUTO else parse_sequence(text)
+        if sequence and not sequence.is_ordered:
             right = replace(sequence, wild=tuple(a for a in reversed(sequence.order) if a in sequence.wild))
             raise ExperimentError(
                 f"sequence {sequence}: wild hops must come in the reverse of the dimension order, or "
@@ -130,15 +126,17 @@ class WildFirstRouting(Router):
                     f"wild hops, "
                     "then signs in the order none, +, -"
                 )
-        facts: dict[str, Fact] = {
-            "sequence": str(sequence),
-            "displacement": signed_text(search.displacements.of(a, b)),
-            "wild_hops": wild,
-            "ties": ties(search.lattice, search.displacements, src, dst),
-            "blocked": blocked,
-            "candidates": candidates,
-        }
-        return Explanation(why, facts)
+        return Explanation(
+            why,
+            {
+                "sequence": str(sequence),
+                "displacement": signed_text(search.displacements.of(a, b)),
+                "wild_hops": wild,
+                "ties": ties(search.lattice, search.displacements, src, dst),
+                "blocked": blocked,
+                "candidates": candidates,
+            },
+        )
 
     def _search(self, fabric: Fabric, health: HealthSnapshot) -> WildFirst:
         lattice = Lattice.of(fabric, health, "wfr")
@@ -157,10 +155,7 @@ class WildFirstRouting(Router):
 
 def _merged(legs: Legs, rows: Int64, around: Legs) -> Legs:
     """The dimension-order legs with some rows replaced; the others get wild legs of no hops."""
-    n_wild = len(around.first) - len(legs.first)
-    size = len(legs.first[0])
-    first = [np.zeros(size, np.int64) for _ in range(n_wild)] + legs.first
-    hops = [np.zeros(size, np.int64) for _ in range(n_wild)] + legs.hops
-    for leg in range(len(first)):
-        first[leg][rows], hops[leg][rows] = around.first[leg], around.hops[leg]
-    return Legs(first, hops, around.channel)
+    wild = [np.zeros(len(legs.first[0]), np.int64)] * (len(around.first) - len(legs.first))
+    first, hops = np.stack(wild + legs.first), np.stack(wild + legs.hops)
+    first[:, rows], hops[:, rows] = around.first, around.hops
+    return Legs(list(first), list(hops), around.channel)

@@ -8,7 +8,7 @@ import numpy as np
 
 from railweave.framework.health import HealthMonitor, HealthOptions
 from railweave.framework.model import Fabric, HealthSnapshot, Measurement, PacketFormat
-from railweave.plugins.estimators.rate import Rate
+from railweave.plugins.estimators.formulas import Rate
 
 Make = Callable[..., Measurement]
 

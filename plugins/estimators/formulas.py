@@ -1,12 +1,10 @@
-"""Delay at line rate over delay now."""
-
-from __future__ import annotations
+"""h-scores of links: delay at line rate over delay now, and rate served over rate declared."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
-from railweave.framework.hookspecs import LinkState
+from railweave.framework.hookspecs import Configurable, LinkState
 from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.model.arrays import Float
 from railweave.framework.parameters import Parameter, Value
@@ -38,7 +36,7 @@ class Delay:
     def __init__(self, allowance: int = 16, allowance_time: float = 0.12) -> None:
         self._allowance, self._allowance_time = allowance, allowance_time
 
-    def configured(self, options: Mapping[str, Value]) -> Delay:
+    def configured(self, options: Mapping[str, Value]) -> "Delay":
         return Delay(int(options["allowance"]), float(options["allowance_time"]))
 
     def scores(self, fabric: Fabric, state: LinkState, packet: PacketFormat) -> Float:
@@ -51,4 +49,20 @@ class Delay:
         with np.errstate(divide="ignore", over="ignore"):  # a rate of (almost) 0 is an endless delay, score 0
             now = (queue_bits + packet_bits) / service + fabric.latency_s
         h = (1.0 - state.loss) * at_line_rate / now
+        return np.where(state.up, np.clip(h, 0.0, 1.0), 0.0)
+
+
+class Rate(Configurable):
+    """h = (1 - loss) C'/C; 0 for a link that is down.
+
+    Blind to queues, so a busy link scores as an idle one does; C' the rate last served while backlogged, C
+    before any evidence.
+    """
+
+    summary = "rate served over rate declared: ignores queues"
+
+    def scores(self, fabric: Fabric, state: LinkState, packet: PacketFormat) -> Float:
+        """(n_links,) in 0..1."""
+        service = np.where(np.isnan(state.service_bps), fabric.capacity_bps, state.service_bps)
+        h = (1.0 - state.loss) * service / fabric.capacity_bps
         return np.where(state.up, np.clip(h, 0.0, 1.0), 0.0)
