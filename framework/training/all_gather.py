@@ -88,12 +88,10 @@ def bound_s(grid: Grid, size_bytes: float, *, rail_only: bool) -> float:
     and, on rail-only, y C C_S off that capacity. For given R and C the smallest set is the worst, so only (R,
     C) are tried: x y steps.
     """
-    shard = size_bytes / grid.gpus
     rows, columns = np.meshgrid(np.arange(grid.y), np.arange(grid.x if rail_only else 1), indexing="ij")
     size = np.maximum(rows * grid.x + columns * grid.y - rows * columns, 1)
-    if grid.gpus == 1:
-        return 0.0
-    return float(_ratios(grid, size, rows, columns)[size < grid.gpus].max()) * shard
+    worst = _ratios(grid, size, rows, columns)[size < grid.gpus].max(initial=0.0)
+    return float(worst) * (size_bytes / grid.gpus)
 
 
 def bound_by_search_s(grid: Grid, size_bytes: float, *, rail_only: bool) -> float:
@@ -101,20 +99,17 @@ def bound_by_search_s(grid: Grid, size_bytes: float, *, rail_only: bool) -> floa
     n = grid.gpus
     if n > EXHAUSTIVE_GPUS:
         raise ExperimentError(f"{n} GPUs have too many subsets to try; the limit is {EXHAUSTIVE_GPUS}.")
-    if n == 1:
-        return 0.0
     sets = np.arange(1, 2**n - 1, dtype=np.int64)
     size = np.sum([(sets >> i) & 1 for i in range(n)], axis=0)
-    rows, columns = np.zeros_like(sets), np.zeros_like(sets)
-    row = (1 << grid.x) - 1
-    for i in range(grid.y):
-        mask = row << (i * grid.x)
-        rows += (sets & mask) == mask
-    column = sum(1 << (i * grid.x) for i in range(grid.y))
-    for j in range(grid.x if rail_only else 0):
-        mask = column << j
-        columns += (sets & mask) == mask
-    return float(_ratios(grid, size, rows, columns).max()) * size_bytes / n
+    row, column = (1 << grid.x) - 1, sum(1 << (i * grid.x) for i in range(grid.y))
+    rows = _full(sets, [row << (i * grid.x) for i in range(grid.y)])
+    columns = _full(sets, [column << j for j in range(grid.x if rail_only else 0)])
+    return float(_ratios(grid, size, rows, columns).max(initial=0.0)) * size_bytes / n
+
+
+def _full(sets: Int64, masks: list[int]) -> Int64:
+    """How many of the masks lie in each set."""
+    return np.asarray(sum((sets & mask) == mask for mask in masks), np.int64)
 
 
 def _ratios(grid: Grid, size: Int64, rows: Int64, columns: Int64) -> Float:

@@ -1,5 +1,6 @@
 """What a switched network costs: any-to-any Clos against isolated rails."""
 
+import itertools
 from dataclasses import dataclass
 from math import inf
 
@@ -50,10 +51,7 @@ def tiers(gpus: int, radix: int) -> int:
         raise ExperimentError(
             f"switches of 2 ports cannot join {gpus} GPUs; choose switches with more ports."
         )
-    count = 1
-    while 2 * (radix // 2) ** count < gpus:
-        count += 1
-    return count
+    return next(count for count in itertools.count(1) if 2 * (radix // 2) ** count >= gpus)
 
 
 def clos(gpus: int, height: int, radix: int, port_dollars: float, transceiver_dollars: float) -> NetworkCost:
@@ -61,11 +59,9 @@ def clos(gpus: int, height: int, radix: int, port_dollars: float, transceiver_do
     link, those to the GPUs included."""
     if not (0 <= port_dollars < inf and 0 <= transceiver_dollars < inf):
         raise ExperimentError("prices must be 0 or more.")
-    switches = -(-(2 * height - 1) * gpus // radix)
-    transceivers = 2 * height * gpus
-    return NetworkCost(
-        height, switches, transceivers, switches * radix * port_dollars + transceivers * transceiver_dollars
-    )
+    switches, transceivers = -(-(2 * height - 1) * gpus // radix), 2 * height * gpus
+    dollars = switches * radix * port_dollars + transceivers * transceiver_dollars
+    return NetworkCost(height, switches, transceivers, dollars)
 
 
 def compare(

@@ -24,11 +24,8 @@ def binned(matrix: Float, most: int = MOST_CELLS) -> tuple[Float, int]:
     """The matrix with `step` GPUs per cell (bytes summed), and that step: the smallest with at most `most`
     cells."""
     n = len(matrix)
-    step = -(-n // most)
-    while n % step:
-        step += 1
-    cells = n // step
-    return matrix.reshape(cells, step, cells, step).sum(axis=(1, 3)), step
+    step = next(step for step in range(-(-n // most), n + 1) if n % step == 0)
+    return matrix.reshape(n // step, step, n // step, step).sum(axis=(1, 3)), step
 
 
 def scale(matrix: Float) -> tuple[int, int]:
@@ -46,8 +43,9 @@ def colours(matrix: Float) -> NDArray[np.uint8]:
     with np.errstate(divide="ignore"):
         place = (np.log10(matrix) - low) / (high - low) * (len(STOPS) - 1)
     place = np.clip(np.where(matrix > 0, place, 0.0), 0, len(STOPS) - 1)
-    stops = np.array(STOPS, float)
-    mixed = np.stack([np.interp(place, np.arange(len(STOPS)), stops[:, i]) for i in range(3)], axis=-1)
+    mixed = np.stack(
+        [np.interp(place, np.arange(len(STOPS)), channel) for channel in zip(*STOPS, strict=True)], axis=-1
+    )
     return np.where((matrix > 0)[..., None], mixed.round(), 255).astype(np.uint8)
 
 

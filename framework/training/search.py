@@ -1,6 +1,7 @@
-"""The fastest strategies to train a model on a cluster, of all that the constraints allow."""
+"""The fastest strategies to train a model on a cluster, of all that the constraints and the memory allow."""
 
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -8,12 +9,39 @@ from railweave.framework.errors import ExperimentError
 from railweave.framework.model.arrays import Float, Int64
 from railweave.framework.training.clusters import Cluster
 from railweave.framework.training.iteration import Calibration, IterationTime, at, times
-from railweave.framework.training.memory import STATE_BYTES, memory_bytes
 from railweave.framework.training.models import LanguageModel
 from railweave.framework.training.strategies import Candidates, FixedDegrees, Strategy, candidates
 
 DIGITS = 12
 """Times that agree in so many digits are equal; the order of summation may change the rest."""
+STATE_BYTES = 18.0
+"""Per parameter: the weight in 16 bits (2) and 32 (4), its gradient in 32 (4), two moments of Adam (8)."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes per GPU of the first stage, which needs the most, (n,) each."""
+
+    states: Float
+    activations: Float
+
+    @property
+    def total(self) -> Float:
+        return self.states + self.activations
+
+
+def memory_bytes(model: LanguageModel, chosen: Candidates, state_bytes: float = STATE_BYTES) -> Memory:
+    """Memory(p, t, d) of constraint 19, for every candidate; an estimate.
+
+    Activations with sequence parallelism and selective recomputation: 34 s b h l / t, times 1 + (p-1)/(p v)
+    when interleaved (Korthikanti et al., sections 4.2 and 4.2.3). States: `state_bytes` P / (p t).
+    """
+    if not 0 <= state_bytes < inf:
+        raise ExperimentError(f"{state_bytes:g} bytes per parameter: it must be 0 or more.")
+    states = state_bytes * model.parameters / (chosen.p * chosen.t)
+    interleaved = (chosen.v > 1) * (chosen.p - 1) / (chosen.p * chosen.v)
+    held = 34.0 * model.sequence * model.hidden * model.layers * chosen.b / chosen.t
+    return Memory(states, held * (1 + interleaved))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,25 +91,15 @@ def search(
         )
     best = _ranked(candidate_times.total_s[fits], fits, chosen)[: max(most, 0)]
     return Search(
-        tuple(RankedStrategy(chosen.at(i), at(candidate_times, i), float(memory[i])) for i in best),
+        tuple(RankedStrategy(chosen.at(i), at(candidate_times, i), float(memory[i])) for i in best.tolist()),
         len(chosen),
         len(fits),
     )
 
 
-def _ranked(total: Float, fits: Int64, chosen: Candidates) -> list[int]:
+def _ranked(total: Float, fits: Int64, chosen: Candidates) -> Int64:
     """Candidates by time, then by the tie-break."""
     magnitude = np.floor(np.log10(total))
     rounded = np.round(total / 10.0**magnitude, DIGITS - 1)
-    keys = (
-        -chosen.dh[fits],
-        -chosen.ph[fits],
-        -chosen.th[fits],
-        chosen.v[fits],
-        chosen.b[fits],
-        chosen.p[fits],
-        chosen.t[fits],
-        rounded,
-        magnitude,
-    )
-    return [int(fits[i]) for i in np.lexsort(keys)]
+    ties = (-chosen.dh, -chosen.ph, -chosen.th, chosen.v, chosen.b, chosen.p, chosen.t)
+    return fits[np.lexsort((*(key[fits] for key in ties), rounded, magnitude))]

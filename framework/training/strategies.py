@@ -1,9 +1,8 @@
 """Strategies to split one training job over a cluster: all that the constraints allow."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from itertools import product
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -46,8 +45,7 @@ class FixedDegrees:
     v: int | None = None
 
     def allows(self, name: str, value: int) -> bool:
-        degree: int | None = getattr(self, name)
-        return degree is None or degree == value
+        return getattr(self, name) in (None, value)
 
 
 class Candidates(Degrees[Int64]):
@@ -60,7 +58,7 @@ class Candidates(Degrees[Int64]):
         return Strategy(*(int(getattr(self, f.name)[i]) for f in fields(self)))
 
     @staticmethod
-    def of(strategy: Strategy) -> Candidates:
+    def of(strategy: Strategy) -> "Candidates":
         return Candidates(*(np.array([getattr(strategy, f.name)]) for f in fields(strategy)))
 
 
@@ -114,10 +112,7 @@ def _degrees(
 
 def _inside(domain: int, t: int, p: int, d: int) -> Iterator[tuple[int, int, int]]:
     """(th, ph, dh) with th ph dh = K (12), th | t, ph | p, dh | d (14 to 16)."""
-    for th in divisors(t):
-        if domain % th:
-            continue
-        for ph in divisors(p):
-            dh, rest = divmod(domain // th, ph)
-            if not rest and d % dh == 0:
-                yield th, ph, dh
+    for th, ph in product(divisors(t), divisors(p)):
+        dh, rest = divmod(domain, th * ph)
+        if not rest and d % dh == 0:
+            yield th, ph, dh

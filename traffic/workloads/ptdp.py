@@ -9,7 +9,7 @@ from railweave.framework.model import Fabric, Schedule
 from railweave.framework.parameters import Parameter, Value, resolve
 from railweave.framework.training.models import MODELS, model_named
 from railweave.framework.training.placement import REQUIRES, place, scaled_degrees
-from railweave.framework.training.volumes import Job, job_of_batch
+from railweave.framework.training.traffic_matrix import Job, job_of_batch
 from railweave.traffic.collectives.arithmetic import dtype_of
 from railweave.traffic.collectives.operations import check_ranks, check_size
 from railweave.traffic.collectives.schedule_builder import ScheduleBuilder

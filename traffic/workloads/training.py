@@ -9,8 +9,7 @@ from typing import NamedTuple
 from railweave.framework.errors import ExperimentError
 from railweave.framework.model.arrays import Int64
 from railweave.framework.training.placement import Placement
-from railweave.framework.training.traffic_matrix import reduced_bytes, traffic
-from railweave.framework.training.volumes import Job, volumes
+from railweave.framework.training.traffic_matrix import Job, reduced_bytes, traffic, volumes
 from railweave.traffic.collectives.hierarchical import add_all_reduce
 from railweave.traffic.collectives.schedule_builder import Ready, ScheduleBuilder, add_ring, chunks
 

@@ -17,8 +17,8 @@ from railweave.framework.training.placement import place, scaled_degrees
 from railweave.framework.training.published import TABLE_4
 from railweave.framework.training.search import search
 from railweave.framework.training.strategies import FixedDegrees
+from railweave.framework.training.traffic_matrix import job_of_batch
 from railweave.framework.training.traffic_matrix import traffic as traffic_of
-from railweave.framework.training.volumes import job_of_batch
 from railweave.framework.units import time
 
 model_option = value_option(

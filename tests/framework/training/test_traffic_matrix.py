@@ -16,8 +16,7 @@ from railweave.framework.model import Fabric
 from railweave.framework.training.heatmap import binned, colours, heatmap_png, heatmap_svg
 from railweave.framework.training.models import MODELS, LanguageModel
 from railweave.framework.training.placement import place, scaled_degrees
-from railweave.framework.training.traffic_matrix import Traffic, traffic
-from railweave.framework.training.volumes import Job, job_of_batch, volumes
+from railweave.framework.training.traffic_matrix import Job, Traffic, job_of_batch, traffic, volumes
 from railweave.topologies.rail_only import RailOnly
 from railweave.topologies.ring import Ring
 
