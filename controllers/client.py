@@ -16,7 +16,7 @@ from railweave.framework.model import Rule, RuleUpdate
 from railweave.framework.model.addressing import dpid
 from railweave.framework.model.events import ControllerEvent, ProcessDied
 from railweave.framework.parameters import Parameter, Value
-from railweave.framework.processes.child import ChildProcess, Surroundings
+from railweave.framework.processes.child import ChildProcess
 from railweave.framework.processes.udp_frame import HEADER_BYTES
 
 STOP_S = 2.0
@@ -76,10 +76,14 @@ class ControllerProcess:
         """
         if self._process is not None:
             raise ControllerError(f"{self._library} is already running. Stop it first.")
-        arguments = [self._library, *map(str, listeners)]
-        surroundings = Surroundings(log_path, listeners, ENVIRONMENT, own_session=True)
         self._process = ChildProcess(
-            self._library, "railweave.controllers.launcher", arguments, surroundings, self._patient
+            self._library,
+            "railweave.controllers.launcher",
+            [self._library, *map(str, listeners)],
+            log_path=log_path,
+            files=listeners,
+            environment=ENVIRONMENT,
+            wrap=self._patient,
         )
 
     def _patient(self, replaced: socket.socket) -> PatientSocket:

@@ -25,7 +25,7 @@ from railweave.framework.model.events import RunEvent
 from railweave.framework.registry import Registers, load_plugins
 from railweave.framework.results.comparison import Comparison, Variant, variants_of
 from railweave.framework.results.comparison import compare as compare_results
-from railweave.framework.results.directory import Run, RunDirectory
+from railweave.framework.results.directory import Run, RunDirectory, read_result
 from railweave.framework.results.result import RunResult
 from railweave.framework.runs import runner
 
@@ -201,4 +201,4 @@ def read(run: Place, /) -> Run:
     Raises InputError for a directory that is none of a run, or of a run that never finished, with what is
     there.
     """
-    return Run.read(Path(run))
+    return Run(Path(run), read_result(Path(run)))

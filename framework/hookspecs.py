@@ -28,6 +28,7 @@ from railweave.framework.model import (
     RuleUpdate,
     Schedule,
 )
+from railweave.framework.model.arrays import ArrayNoun
 from railweave.framework.model.events import ControllerEvent, RunEvent, TransportEvent
 from railweave.framework.model.findings import Findings
 from railweave.framework.parameters import Parameter, Value
@@ -174,8 +175,8 @@ class Collective(Configurable, Protocol):
         return None
 
 
-@dataclass(frozen=True)
-class LinkState:
+@dataclass(frozen=True, eq=False)
+class LinkState(ArrayNoun):
     """What health keeps of every link between measurements, as arrays of n_links; the input of estimators.
 
     `queue_bytes` smoothed; `loss` smoothed share of packets; `service_bps` the last rate seen while

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from railweave.framework.errors import ChannelClosedError, RailweaveError
 from railweave.framework.model.events import Event, ProcessDied
 from railweave.framework.processes.channel import Channel
-from railweave.framework.processes.child import ChildProcess, Surroundings
+from railweave.framework.processes.child import ChildProcess
 from railweave.framework.processes.namespaces import die_with_parent
 
 NOWHERE = "/dev/null/none"
@@ -23,7 +23,7 @@ def start_child(
 ) -> ChildProcess:
     """Start a module of this package. It logs to `log_path`; `files` stay open in it under their numbers;
     Ctrl-C at the terminal does not reach it."""
-    return ChildProcess(name, module, arguments, Surroundings(log_path, files, ENVIRONMENT, own_session=True))
+    return ChildProcess(name, module, arguments, log_path=log_path, files=files, environment=ENVIRONMENT)
 
 
 def run_child(serve: Callable[[Channel], None]) -> None:

@@ -10,6 +10,7 @@ from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.health.options import Aggregate
 from railweave.framework.health.publishing import aggregate
 from railweave.framework.model import Fabric, HealthSnapshot
+from railweave.framework.model.health import rails_by_score
 
 
 def assumed_health(
@@ -29,13 +30,11 @@ def assumed_health(
     """
     scores = scores or AssumedScores()
     element = np.ones(fabric.n_nodes)
-    for node, score in scores.nodes.items():
-        element[node] = score
+    element[list(scores.nodes)] = list(scores.nodes.values())
     own_score = np.ones(fabric.n_links)
     has = fabric.link_element >= 0
     own_score[has] = element[fabric.link_element[has]]
-    for link, score in scores.links.items():
-        own_score[link] = score
+    own_score[list(scores.links)] = list(scores.links.values())
     ceiling, kept, down = np.ones(fabric.n_links), np.ones(fabric.n_links), np.zeros(fabric.n_links, bool)
     touched = np.zeros(fabric.n_links, bool)
     touched[list(scores.links)] = True
@@ -63,14 +62,5 @@ def assumed_health(
     of_switch = element[fabric.link_element]  # unused where a link belongs to no switch
     changed_switches = np.unique(fabric.link_element[touched & has & (link_score != of_switch)])
     element[changed_switches] = aggregate(fabric, link_score, how)[changed_switches]
-    rails = fabric.group("rail")
-    rail_score = element[rails.first : rails.first + rails.size] if rails else np.empty(0)
-    changed = bool((link_score < 1).any() or (element < 1).any())
-    return HealthSnapshot(
-        int(changed),
-        0.0,
-        link_score,
-        element,
-        down,
-        np.lexsort((np.arange(len(rail_score)), rail_score)),
-    )
+    version = int((link_score < 1).any() or (element < 1).any())
+    return HealthSnapshot(version, 0.0, link_score, element, down, rails_by_score(fabric, element))

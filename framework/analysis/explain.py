@@ -70,8 +70,7 @@ def explain_pair(
         except RouteError as error:
             raise PluginError(str(error)) from error
         paths = batch.paths(0)
-    why: str | None = None
-    facts: Mapping[str, Fact] = {}
+    explanation: Explanation | None = None
     if isinstance(router, ExplainingRouter):
         with blaming(f"router {name}: explain()"):
             explanation = router.explain(fabric, health, src, dst, lambda node: counting.name(fabric, node))
@@ -79,13 +78,12 @@ def explain_pair(
             raise PluginError(
                 f"router {name} explained with {type(explanation).__name__} instead of an Explanation."
             )
-        why, facts = explanation.why, explanation.facts
     return ExplainedPair(
         counting.name(fabric, src),
         counting.name(fabric, dst),
         tuple(_explained(fabric, health, path, counting) for path in paths),
-        why,
-        facts,
+        explanation.why if explanation else None,
+        explanation.facts if explanation else {},
     )
 
 

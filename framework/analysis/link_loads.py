@@ -74,9 +74,8 @@ def report(
     busy = np.divide(now.load * 8, rate, out=np.zeros(fabric.n_links), where=rate > 0)
     before = busy
     if _damaged(health):
-        healthy = HealthSnapshot.healthy(fabric)
-        whole = _loads(fabric, ask_for_live_links(router, name, fabric, healthy, watch), demand)
-        before = whole.load * 8 / fabric.capacity_bps
+        table = ask_for_live_links(router, name, fabric, HealthSnapshot.healthy(fabric), watch)
+        before = _loads(fabric, table, demand).load * 8 / fabric.capacity_bps
     routed = float(before.max() / busy.max()) if busy.any() else 0.0
     kinds = tuple(
         _of_kind(kind, now.load[fabric.link_kind == i], health.down[fabric.link_kind == i])

@@ -1,5 +1,6 @@
 """Figures of a fabric as built: distances between GPUs, the narrowest bisection, links by kind and by OCS."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,8 +8,6 @@ from numpy.typing import NDArray
 
 from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Bool, Float, Int64
-
-"""Kind of links that exist because a cable has two ends, but carry nothing."""
 
 WORDS = 1 << 22
 """Links x words of 64 destinations processed in one block; bounds the memory of the search."""
@@ -90,7 +89,7 @@ def distances(fabric: Fabric) -> Distances:
     leaving, first = np.unique(fabric.link_src[order], return_index=True)
     there = fabric.link_dst[order]
     total = np.zeros(n, np.int64)
-    pairs: list[int] = [0]
+    pairs = Counter[int]()
     block = 64 * max(1, WORDS // max(1, len(order)))
     for low in range(0, n, block):
         size = min(block, n - low)
@@ -110,16 +109,16 @@ def distances(fabric: Fabric) -> Distances:
             seen |= fresh
             ones = _ones(fresh[:n])
             total += hops * ones
-            if len(pairs) <= hops:
-                pairs.append(0)
             pairs[hops] += int(ones.sum())
             missing -= int(ones.sum())
-    while len(pairs) > 1 and pairs[-1] == 0:
-        pairs.pop()
-    joined = sum(pairs)
-    mean = float(total.sum()) / joined if joined else 0.0
+    diameter, joined = max((hops for hops, count in pairs.items() if count), default=0), pairs.total()
     return Distances(
-        len(pairs) - 1, int(total.min()), int(total.max()), mean, tuple(pairs), n * (n - 1) - joined
+        diameter,
+        int(total.min()),
+        int(total.max()),
+        float(total.sum()) / joined if joined else 0.0,
+        tuple(pairs[hops] for hops in range(diameter + 1)),
+        n * (n - 1) - joined,
     )
 
 
@@ -138,9 +137,14 @@ def bisection(fabric: Fabric) -> Bisection:
             side = _with_switches(fabric, inside)
             across = side[fabric.link_src] & ~side[fabric.link_dst] & fabric.usable
             last = (offset + length // 2 - 1) % length
-            where = f"axis {_axis_name(fabric, axis)}: {offset}..{last} against the rest"
-            halves = (int(inside.sum()), int((~inside).sum()))
-            cuts.append(Bisection(float(fabric.capacity_bps[across].sum()), int(across.sum()), halves, where))
+            cuts.append(
+                Bisection(
+                    float(fabric.capacity_bps[across].sum()),
+                    int(across.sum()),
+                    (int(inside.sum()), int((~inside).sum())),
+                    f"axis {_axis_name(fabric, axis)}: {offset}..{last} against the rest",
+                )
+            )
     even = [cut for cut in cuts if cut.halves[0] == cut.halves[1]]
     return min(even or cuts, key=lambda cut: (abs(cut.halves[0] - cut.halves[1]), cut.capacity_bps))
 
@@ -152,10 +156,9 @@ def _ones(words: NDArray[np.uint64]) -> Int64:
 
 
 def _axis_name(fabric: Fabric, axis: int) -> str:
-    others = [g.kind for g in fabric.groups[1:]]
     if len(fabric.groups[0].shape) == 1:
         return "of the GPUs"
-    names = others or ["x", "y", "z"]
+    names = [group.kind for group in fabric.groups[1:]] or ["x", "y", "z"]
     return names[axis] if axis < len(names) else str(axis)
 
 

@@ -15,7 +15,8 @@ from railweave.framework.model.health import EQUAL_WITHIN
 class HealthMonitor:
     """Holds the present state between the pure steps: smooth, estimate, publish. It has no clock of its own.
 
-    `fabric` has emulated (scaled) rates, as the measurements do.
+    `fabric` has emulated (scaled) rates, as the measurements do. `snapshot`: the last one published; all
+    healthy, version 0, before any.
     """
 
     def __init__(
@@ -24,12 +25,7 @@ class HealthMonitor:
         self.fabric, self.estimator, self.packet = fabric, estimator, packet
         self.options = options or HealthOptions()
         self._tracker = LinkTracker.start(fabric)
-        self._snapshot = HealthSnapshot.healthy(fabric, margin=self.options.margin)
-
-    @property
-    def snapshot(self) -> HealthSnapshot:
-        """The last one published; all healthy, version 0, before any."""
-        return self._snapshot
+        self.snapshot = HealthSnapshot.healthy(fabric, margin=self.options.margin)
 
     @property
     def links(self) -> LinkState:
@@ -38,16 +34,11 @@ class HealthMonitor:
     def observe(self, measurement: Measurement) -> HealthSnapshot | None:
         """The new snapshot if this measurement changed what is published, else None."""
         self._tracker = observe(self._tracker, measurement, self.options.smoothing_s)
-        raw = scores_of(self.estimator, self.fabric, self._tracker.links, self.packet)
+        raw = scores_of(self.estimator, self.fabric, self.links, self.packet)
         news = publish(
-            self.fabric,
-            self._snapshot,
-            raw,
-            self._tracker.links.up,
-            t_s=measurement.t_s,
-            options=self.options,
+            self.fabric, self.snapshot, raw, self.links.up, t_s=measurement.t_s, options=self.options
         )
-        self._snapshot = news or self._snapshot
+        self.snapshot = news or self.snapshot
         return news
 
 
@@ -64,8 +55,8 @@ def scores_of(estimator: Estimator, fabric: Fabric, links: LinkState, packet: Pa
         )
     bad = np.flatnonzero(~((scores >= 0) & (scores <= 1 + EQUAL_WITHIN)))
     if bad.size:
-        link = fabric.link_name(int(bad[0]))
         raise PluginError(
-            f"{name} at {place} returns {scores[bad[0]]} for link {link}: a score lies in 0..1."
+            f"{name} at {place} returns {scores[bad[0]]} for link {fabric.link_name(int(bad[0]))}: "
+            "a score lies in 0..1."
         )
     return scores

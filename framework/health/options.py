@@ -1,10 +1,8 @@
 """The numbers of the health loop: each declared once, with its unit, default and limits."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from railweave.framework.errors import ExperimentError
 from railweave.framework.parameters import Parameter, Value
@@ -56,14 +54,14 @@ class HealthOptions:
     )
 
     def __post_init__(self) -> None:
-        for parameter, value in zip(PARAMETERS, self._values(), strict=True):
+        for parameter, value in zip(PARAMETERS, self.document().values(), strict=True):
             try:
                 parameter.parse(value)
             except ExperimentError as error:
                 raise ExperimentError(f"health {error}") from None
 
     @classmethod
-    def of(cls, values: Mapping[str, Value]) -> HealthOptions:
+    def of(cls, values: Mapping[str, Value]) -> Self:
         """Of parsed values by their names in the experiment file; the others keep their defaults."""
         names = {parameter.name: f.name for parameter, f in zip(PARAMETERS, fields(cls), strict=True)}
         chosen: dict[str, Any] = {names[name]: value for name, value in values.items()}
@@ -71,10 +69,7 @@ class HealthOptions:
 
     def document(self) -> dict[str, Value]:
         """The values by their names in the experiment file."""
-        return {p.name: value for p, value in zip(PARAMETERS, self._values(), strict=True)}
-
-    def _values(self) -> list[Value]:
-        return [getattr(self, f.name) for f in fields(self)]
+        return {p.name: getattr(self, f.name) for p, f in zip(PARAMETERS, fields(self), strict=True)}
 
 
 PARAMETERS: tuple[Parameter, ...] = tuple(f.metadata["parameter"] for f in fields(HealthOptions))

@@ -22,8 +22,7 @@ def publish(
     if len(raw) != fabric.n_links or len(up) != fabric.n_links or len(previous.down) != fabric.n_links:
         raise HealthError(
             f"scores of {len(raw)} links and carriers of {len(up)}, after a snapshot of "
-            f"{len(previous.down)}, "
-            f"for a fabric of {fabric.n_links}."
+            f"{len(previous.down)}, for a fabric of {fabric.n_links}."
         )
     bad = np.flatnonzero(~np.isfinite(raw))
     if bad.size:
@@ -42,15 +41,8 @@ def publish(
         and options.margin == previous.margin
     ):
         return None
-    return HealthSnapshot(
-        previous.version + 1,
-        t_s,
-        links,
-        elements,
-        ~up,
-        rails_by_score(fabric, elements),
-        options.margin,
-    )
+    order = rails_by_score(fabric, elements)
+    return HealthSnapshot(previous.version + 1, t_s, links, elements, ~up, order, options.margin)
 
 
 def settle(published: Float, raw: Float, step: float) -> Float:
@@ -80,6 +72,5 @@ def aggregate(fabric: Fabric, link_score: Float, how: Aggregate) -> Float:
     capacity = fabric.capacity_bps[counted]
     weight = np.bincount(element, capacity, fabric.n_nodes)
     total = np.bincount(element, capacity * scores, fabric.n_nodes)
-    has = weight > 0
-    result[has] = np.minimum(total[has] / weight[has], 1.0)  # a sum of equal shares can end a bit above 1
-    return result
+    np.divide(total, weight, out=result, where=weight > 0)
+    return np.minimum(result, 1.0)  # a sum of equal shares can end a bit above 1

@@ -1,20 +1,19 @@
 """What is kept of every link between measurements: smoothed queue and loss, the last rate seen."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import exp
+from typing import Self
 
 import numpy as np
 
 from railweave.framework.errors import HealthError
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.model import Fabric, Measurement
-from railweave.framework.model.arrays import Bool, Float, readonly
+from railweave.framework.model.arrays import ArrayNoun, Float
 
 
-@dataclass(frozen=True)
-class LinkTracker:
+@dataclass(frozen=True, eq=False)
+class LinkTracker(ArrayNoun):
     """The links as estimators see them, and what the next measurement is added to.
 
     `links` the state; `packets` and `drops` (n_links,): smoothed counts whose ratio is the loss. Both fade
@@ -26,10 +25,10 @@ class LinkTracker:
     drops: Float
 
     @classmethod
-    def start(cls, fabric: Fabric) -> LinkTracker:
+    def start(cls, fabric: Fabric) -> Self:
         """Before any measurement: empty queues, no loss, no evidence of a rate, everything up."""
         zero, unknown = np.zeros(fabric.n_links), np.full(fabric.n_links, np.nan)
-        return cls(_state(zero, zero, unknown, unknown, np.ones(fabric.n_links, bool)), zero, zero)
+        return cls(LinkState(zero, zero, unknown, unknown, np.ones(fabric.n_links, bool)), zero, zero)
 
 
 def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float = 0.3) -> LinkTracker:
@@ -50,7 +49,7 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
     seen = packets > np.finfo(np.float64).tiny  # below it the faded counts carry no ratio any more
     loss = np.where(seen, drops / np.where(seen, packets, 1.0), old.loss)
     return LinkTracker(
-        _state(
+        LinkState(
             _follow(old.queue_bytes, measurement.queue_bytes, gain),
             loss,
             np.where(np.isnan(measurement.service_bps), old.service_bps, measurement.service_bps),
@@ -63,12 +62,7 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
 
 
 def _follow(old: Float, new: Float, gain: float) -> Float:
-    return readonly(old + gain * (new - old), np.float64)
-
-
-def _state(queue: Float, loss: Float, service: Float, probe: Float, up: Bool) -> LinkState:
-    queue, loss, service, probe = (readonly(values, np.float64) for values in (queue, loss, service, probe))
-    return LinkState(queue, loss, service, probe, readonly(up, np.bool_))
+    return old + gain * (new - old)
 
 
 def _check(measurement: Measurement, n_links: int) -> None:

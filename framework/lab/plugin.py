@@ -13,7 +13,7 @@ from railweave.framework.lab.switching.datapath import DATAPATHS
 from railweave.framework.model.events import RunEvent, TaskEnded, TaskFailed
 from railweave.framework.model.findings import Findings
 from railweave.framework.parameters import Parameter
-from railweave.framework.processes.child import ChildProcess, Surroundings
+from railweave.framework.processes.child import ChildProcess
 from railweave.framework.processes.programs import search_path
 
 STOP_S = 10.0
@@ -61,14 +61,15 @@ def in_lab(
     Raises what the task raised; the lab is gone by then.
     """
     check_machine()
-    surroundings = Surroundings(
+    lab = ChildProcess(
+        "the lab",
+        "railweave.framework.lab",
+        [task],
         files=files,
         environment={"PATH": search_path()},  # Mininet looks for its programs itself
         prefix=unshare_command(),
-        own_session=not terminal,  # Ctrl-C reaches this process alone, which then ends the lab in order
-        terminal=terminal,
+        terminal=terminal,  # without it, Ctrl-C reaches this process alone, which then ends the lab in order
     )
-    lab = ChildProcess("the lab", "railweave.framework.lab", [task], surroundings)
     try:
         lab.channel.send(dict(message))
         while not isinstance(event := lab.channel.receive(), TaskEnded | TaskFailed):

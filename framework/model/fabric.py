@@ -298,8 +298,8 @@ class Fabric(ArrayNoun):
         )
 
     def __repr__(self) -> str:
-        switches = self.n_nodes - self.n_gpus
-        return f"<Fabric {self.kind}: {self.n_gpus} GPUs, {switches} switches, {self.n_links} links>"
+        sizes = f"{self.n_gpus} GPUs, {self.n_nodes - self.n_gpus} switches, {self.n_links} links"
+        return f"<Fabric {self.kind}: {sizes}>"
 
     def _repr_html_(self) -> str:
         """The fabric's picture, for notebooks; for fabrics too large to draw, their size in words."""

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from railweave.framework.errors import ChannelClosedError
@@ -18,30 +17,17 @@ STOP_S = 3.0
 LOG_TAIL_BYTES, LOG_TAIL_LINES = 4096, 15
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a child process runs in.
-
-    `log_path`: its standard output and error are appended there; None: to a file in memory. `files`:
-    descriptors that it inherits under the same numbers. `environment` is added to this process's own.
-    `prefix`: a command that starts the interpreter. `own_session`: Ctrl-C at the terminal does not reach it.
-    `terminal`: it keeps standard input, output and error.
-    """
-
-    log_path: str | None = None
-    files: Sequence[int] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
-    prefix: Sequence[str] = ()
-    own_session: bool = False
-    terminal: bool = False
-
-
 class ChildProcess:
     """`PREFIX python -P -W ignore -m MODULE FD ARGUMENTS`; descriptor FD is its end of `channel`.
 
     MODULE asks for SIGKILL at the death of its parent (namespaces.die_with_parent), so the thread that makes
-    this object must outlive the process; and it ends when the channel closes. `wrap` replaces the socket at
-    this end. `name` is what messages call the process.
+    this object must outlive the process; and it ends when the channel closes. `name` is what messages call
+    the process. `wrap` replaces the socket at this end.
+
+    `log_path`: its standard output and error are appended there; None: to a file in memory. `files`:
+    descriptors that it inherits under the same numbers. `environment` is added to this process's own.
+    `prefix`: a command that starts the interpreter. `terminal`: it keeps standard input, output and error;
+    without, it has a session of its own, and Ctrl-C at the terminal does not reach it.
     """
 
     def __init__(
@@ -49,30 +35,30 @@ class ChildProcess:
         name: str,
         module: str,
         arguments: Sequence[str] = (),
-        surroundings: Surroundings | None = None,
+        *,
+        log_path: str | None = None,
+        files: Sequence[int] = (),
+        environment: Mapping[str, str] | None = None,
+        prefix: Sequence[str] = (),
+        terminal: bool = False,
         wrap: Callable[[socket.socket], socket.socket] = lambda sock: sock,
     ) -> None:
         self._name, self._death_reported = name, False
-        around = surroundings or Surroundings()
         # the log stays open while the process lives: its end is part of the error that reports a death
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        log = os.open(around.log_path, flags, 0o666) if around.log_path else os.memfd_create("log")
+        log = os.open(log_path, flags, 0o666) if log_path else os.memfd_create("log")
         self._log, self._log_begin = os.fdopen(log, "rb"), os.fstat(log).st_size
-        output = None if around.terminal else log
+        output = None if terminal else log
         ours, theirs = socket.socketpair()
         with theirs:
             fd = theirs.fileno()
             self._process = subprocess.Popen(
-                [*around.prefix, sys.executable, "-P", "-W", "ignore", "-m", module, str(fd), *arguments],
-                stdin=None if around.terminal else subprocess.DEVNULL, stdout=output, stderr=output,
-                pass_fds=(fd, *around.files), env={**os.environ, **around.environment},
-                start_new_session=around.own_session,
+                [*prefix, sys.executable, "-P", "-W", "ignore", "-m", module, str(fd), *arguments],
+                stdin=None if terminal else subprocess.DEVNULL, stdout=output, stderr=output,
+                pass_fds=(fd, *files), env={**os.environ, **(environment or {})},
+                start_new_session=not terminal,
             )  # fmt: skip
-        self.channel = Channel(wrap(ours))
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
+        self.channel, self.pid = Channel(wrap(ours)), self._process.pid
 
     def send(self, message: object) -> None:
         """Send a message; it is dropped if the process is gone, which reading the channel reports."""

@@ -56,11 +56,7 @@ class NetNamespace:
     it."""
 
     def __init__(self, name: str, fd: int) -> None:
-        self.name, self.fd = name, fd
-
-    @property
-    def path(self) -> str:
-        return str(NETNS_DIR / self.name)
+        self.name, self.fd, self.path = name, fd, str(NETNS_DIR / name)
 
     @classmethod
     def current(cls) -> Self:

@@ -29,12 +29,9 @@ class OpenVSwitch:
         self.run_dir, self.namespace = run_dir, namespace
         self.pids: dict[str, int] = {}
         self._remote = f"unix:{run_dir}/db.sock"
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """What makes every ovs-* program speak to this Open vSwitch."""
         names = ("OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR")
-        return {**os.environ, **dict.fromkeys(names, str(self.run_dir))}
+        self.environment = {**os.environ, **dict.fromkeys(names, str(run_dir))}
+        """What makes every ovs-* program speak to this Open vSwitch."""
 
     def start(self) -> None:
         """Both daemons; they serve when this returns."""
@@ -72,8 +69,9 @@ class OpenVSwitch:
         )
 
     def ofctl(self, *arguments: str, stdin: str | None = None) -> str:
-        command = [tool("ovs-ofctl"), "-O", "OpenFlow13", *arguments]
-        return run(command, stdin=stdin, environment=self.environment)
+        return run(
+            [tool("ovs-ofctl"), "-O", "OpenFlow13", *arguments], stdin=stdin, environment=self.environment
+        )
 
     def log_tail(self, lines: int = 8) -> str:
         """The end of the daemons' logs without routine messages, for the message of a failed run."""

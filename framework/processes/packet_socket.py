@@ -50,8 +50,9 @@ def packet_socket(filter_: Sequence[Instruction] = (), *, outgoing: bool = False
     sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
     if filter_:
         code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in filter_))
-        program = struct.pack("HL", len(filter_), ctypes.addressof(code))
-        sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
+        sock.setsockopt(
+            socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HL", len(filter_), ctypes.addressof(code))
+        )
     if not outgoing:
         sock.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
     return sock

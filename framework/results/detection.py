@@ -9,10 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Bool, Float
 from railweave.framework.model.events import RoutesChanged
+
+Scores = NDArray[np.floating]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +47,15 @@ class Judged:
         scored = np.unique(fabric.link_element[fabric.link_element >= 0])
         self.by_links = not scored.size
         self.ids = np.arange(fabric.n_links) if self.by_links else scored
-        groups = np.searchsorted([group.first for group in fabric.groups], scored, side="right")
-        kinds = fabric.link_kind if self.by_links else groups
+        firsts = [group.first for group in fabric.groups]
+        kinds = fabric.link_kind if self.by_links else np.searchsorted(firsts, scored, side="right")
         self._groups = [np.flatnonzero(kinds == kind) for kind in np.unique(kinds)]
 
-    def of(self, link_score: Float, element_score: Float) -> Float:
-        """(J,): the scores of what is judged, of (n_links,) and (n_nodes,)."""
-        return (link_score if self.by_links else element_score)[self.ids]
+    def of(self, link_score: Scores, element_score: Scores) -> Scores:
+        """(..., J): the scores of what is judged, of (..., n_links) and (..., n_nodes)."""
+        return (link_score if self.by_links else element_score)[..., self.ids]
 
-    def degraded(self, scores: Float) -> Bool:
+    def degraded(self, scores: Scores) -> Bool:
         """(..., J) of scores (..., J)."""
         below = np.zeros(scores.shape, bool)
         for group in self._groups:

@@ -95,11 +95,6 @@ class Run:
     path: Path
     result: RunResult
 
-    @classmethod
-    def read(cls, path: Path) -> Self:
-        """The run in directory `path`. Raises InputError as `read_result` does."""
-        return cls(path, read_result(path))
-
     @cached_property
     def events(self) -> tuple[RunEvent, ...]:
         """The events of events.jsonl, in the order they happened."""
@@ -107,8 +102,7 @@ class Run:
 
         kinds = {kind.kind: TypeAdapter(kind) for kind in EVENTS if issubclass(kind, RunEvent)}
         with self._open("events.jsonl") as file:
-            documents = [json.loads(line) for line in file]
-        return tuple(kinds[document["kind"]].validate_python(document) for document in documents)
+            return tuple(kinds[event["kind"]].validate_python(event) for event in map(json.loads, file))
 
     @cached_property
     def samples(self) -> Mapping[str, NDArray[Any]]:

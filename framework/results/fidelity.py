@@ -24,53 +24,51 @@ class Fidelity:
     reasons: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """What the verdict is drawn from. Shares in 0..1; `ratios_to_bound` and `healthy_ratios_to_model` per
-    iteration (bound / time, time / model); healthy iterations are those before the first fault."""
-
-    wrong: int
-    ratios_to_bound: Sequence[float]
-    healthy_ratios_to_model: Sequence[float]
-    switch_share: float
-    machine_share: float
-    send_lag_s: float
-    retransmitted: float
-    drops: int
-    send_buffer_bytes: int
-    send_buffer_used_bytes: int
-
-
-def judge(evidence: Evidence) -> Fidelity:
+def judge(
+    *,
+    wrong: int,
+    ratios_to_bound: Sequence[float],
+    healthy_ratios_to_model: Sequence[float],
+    switch_share: float,
+    machine_share: float,
+    send_lag_s: float,
+    retransmitted: float,
+    drops: int,
+    send_buffer_bytes: int,
+    send_buffer_used_bytes: int,
+) -> Fidelity:
     """Invalid: results are wrong, or faster than physics allows. Degraded: the emulator, not the fabric,
-    shaped some figure."""
+    shaped some figure.
+
+    Shares in 0..1; `ratios_to_bound` and `healthy_ratios_to_model` per iteration (bound / time,
+    time / model); healthy iterations are those before the first fault.
+    """
     invalid, degraded = [], []
-    if evidence.wrong:
-        invalid.append(f"{evidence.wrong} elements are wrong")
-    if (best := max(evidence.ratios_to_bound, default=0.0)) > EARLY:
+    if wrong:
+        invalid.append(f"{wrong} elements are wrong")
+    if (best := max(ratios_to_bound, default=0.0)) > EARLY:
         invalid.append(
             f"an iteration took {1 / best:.3f} of the physical limit's time: "
             "links ran faster than their rates"
         )
-    if evidence.switch_share > BUSY_SWITCHES:
+    if switch_share > BUSY_SWITCHES:
         degraded.append(
-            f"the switches used {evidence.switch_share:.0%} of their cores: "
-            "lower rate_scale or use fewer GPUs"
+            f"the switches used {switch_share:.0%} of their cores: lower rate_scale or use fewer GPUs"
         )
-    if evidence.machine_share > BUSY_MACHINE:
-        degraded.append(f"the run used {evidence.machine_share:.0%} of the machine: lower rate_scale")
-    if evidence.send_lag_s > LATE_SENDER_S:
+    if machine_share > BUSY_MACHINE:
+        degraded.append(f"the run used {machine_share:.0%} of the machine: lower rate_scale")
+    if send_lag_s > LATE_SENDER_S:
         degraded.append(
-            f"a sender was {evidence.send_lag_s * 1e3:.0f} ms late: the machine was busy; lower rate_scale"
+            f"a sender was {send_lag_s * 1e3:.0f} ms late: the machine was busy; lower rate_scale"
         )
-    if evidence.drops:
-        degraded.append(f"{evidence.drops} packets were dropped because a link's queue was full")
-    if evidence.retransmitted > RETRANSMITTED:
-        degraded.append(f"{evidence.retransmitted:.1%} of the packets were sent again")
-    if (median := median_high(evidence.healthy_ratios_to_model or [0.0])) > SLOWER_THAN_MODEL:
+    if drops:
+        degraded.append(f"{drops} packets were dropped because a link's queue was full")
+    if retransmitted > RETRANSMITTED:
+        degraded.append(f"{retransmitted:.1%} of the packets were sent again")
+    if (median := median_high(healthy_ratios_to_model or [0.0])) > SLOWER_THAN_MODEL:
         degraded.append(f"healthy iterations took {median:.2f} times the algorithm's closed form")
-    if 0 < FULL_BUFFER * evidence.send_buffer_bytes < evidence.send_buffer_used_bytes:
-        used, size = evidence.send_buffer_used_bytes >> 10, evidence.send_buffer_bytes >> 10
+    if 0 < FULL_BUFFER * send_buffer_bytes < send_buffer_used_bytes:
+        used, size = send_buffer_used_bytes >> 10, send_buffer_bytes >> 10
         degraded.append(
             f"queued packets filled {used} of {size} KiB of a switch's send buffer, and what exceeds it is "
             "dropped: raise net.core.wmem_max or run as root"

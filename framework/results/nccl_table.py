@@ -30,13 +30,11 @@ def _narrow(result: RunResult) -> list[str]:
     first, scale = result.summary, result.fabric.rate_scale
     redop = "" if first.redop == "none" else f" {first.redop}"
     what = f"{_name(result.experiment)}, {result.fabric.gpus} GPUs, {first.type}{redop}"
-    heads = ("size", "time", "algbw", "busbw", "netbw", "limit", "#wrong")
-    units = ("(B)", "(us)", "(GB/s)", "(GB/s)", "(GB/s)", "", "")
     return [
         f"# {what}, mean of {_iterations(result)} iterations",
         f"# declared times and rates; rate scale {scale:.6g}: {_slower(scale)}",
-        "#" + _cells(heads)[1:],
-        "#" + _cells(units)[1:].rstrip(),
+        "#" + _cells(("size", "time", "algbw", "busbw", "netbw", "limit", "#wrong"))[1:],
+        "#" + _cells(("(B)", "(us)", "(GB/s)", "(GB/s)", "(GB/s)", "", ""))[1:].rstrip(),
         *(_cells((f"{row.size_bytes}", fitted(row.declared_time_us, 7), *_rates(row), f"{row.wrong}"))
           for row in result.summaries),
         *_errors(result),
@@ -56,19 +54,17 @@ def _rates(row: Row) -> tuple[str, str, str, str]:
 
 def _wide(result: RunResult) -> list[str]:
     sizes, scale = [row.size_bytes for row in result.summaries], result.fabric.rate_scale
-    settings = (
-        f"# nThread 1 nGpus {result.fabric.gpus} minBytes {sizes[0]} maxBytes {sizes[-1]} step: "
-        f"{_step(result.experiment)} warmup iters: 0 iters: {_iterations(result)} agg iters: 1 validation: 1 "
-        "graph: 0"
-    )
-    clock = (
-        f"# declared times and rates; the emulated fabric ran {_slower(scale)} (rate scale {scale:.6g}). "
-        "limit: share of what the fabric's links allow"
-    )
     return [
-        settings,
+        (
+            f"# nThread 1 nGpus {result.fabric.gpus} minBytes {sizes[0]} maxBytes {sizes[-1]} step: "
+            f"{_step(result.experiment)} warmup iters: 0 iters: {_iterations(result)} agg iters: 1 "
+            "validation: 1 graph: 0"
+        ),
         "#",
-        clock,
+        (
+            f"# declared times and rates; the emulated fabric ran {_slower(scale)} (rate scale {scale:.6g}). "
+            "limit: share of what the fabric's links allow"
+        ),
         "#",
         f"#{'out-of-place':>74}{'in-place':>31}",
         _header(

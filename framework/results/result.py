@@ -230,9 +230,9 @@ def from_document(document: Mapping[str, Any]) -> RunResult:
 
     schema = document.get("schema") if isinstance(document, Mapping) else None
     if not isinstance(schema, Mapping) or schema not in [{**SCHEMA, "version": v} for v in READABLE]:
-        versions = " or ".join(map(str, READABLE))
         raise RunFailedError(
-            f"this is not a {SCHEMA['name']} result of version {versions} but {schema!r}. "
+            f"this is not a {SCHEMA['name']} result of version {' or '.join(map(str, READABLE))} "
+            f"but {schema!r}. "
             "Use the railweave that wrote it."
         )
     fields = {key: value for key, value in document.items() if key != "schema"}

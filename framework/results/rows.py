@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from statistics import fmean, median
 from typing import Any
 
@@ -95,23 +96,22 @@ def _times(value: float | None, factor: float) -> float | None:
 def _mean(iterations: Sequence[TimedIteration]) -> TimedIteration:
     """Mean times and summed counts, as one iteration."""
     results = [timed.result for timed in iterations]
-    mean = IterationResult(
-        iteration=-1,
-        seconds=fmean(i.seconds for i in results),
-        wrong=sum(i.wrong for i in results),
-        packets_sent=sum(i.packets_sent for i in results),
-        retransmitted=sum(i.retransmitted for i in results),
-        duplicates=sum(i.duplicates for i in results),
-        bytes_sent=sum(i.bytes_sent for i in results),
-        phase_seconds=tuple(fmean(p) for p in zip(*(i.phase_seconds for i in results), strict=False)),
-        cpu_s=sum(i.cpu_s for i in results),
-        send_lag_s=max(i.send_lag_s for i in results),
-        compared=sum(i.compared for i in results),
-    )
     bounds = [timed.bound_s for timed in iterations if timed.bound_s is not None]
     return replace(
         iterations[0],
-        result=mean,
+        result=IterationResult(
+            iteration=-1,
+            seconds=fmean(i.seconds for i in results),
+            wrong=sum(i.wrong for i in results),
+            packets_sent=sum(i.packets_sent for i in results),
+            retransmitted=sum(i.retransmitted for i in results),
+            duplicates=sum(i.duplicates for i in results),
+            bytes_sent=sum(i.bytes_sent for i in results),
+            phase_seconds=tuple(fmean(p) for p in zip(*(i.phase_seconds for i in results), strict=False)),
+            cpu_s=sum(i.cpu_s for i in results),
+            send_lag_s=max(i.send_lag_s for i in results),
+            compared=sum(i.compared for i in results),
+        ),
         bound_s=fmean(bounds) if len(bounds) == len(iterations) else None,
         link_bytes=fmean(timed.link_bytes for timed in iterations),
     )
@@ -125,10 +125,10 @@ def iteration_groups(
     before: ended before the first fault fired. after: began once it was answered, by the first reroute after
     it or a repair (restore, up, start). during: the others. Without a fault all are `before`.
     """
-    breaks = [f.t_s for f in faults if f.t_s is not None and f.verb not in REPAIRS]
-    broken = min(breaks, default=float("inf"))
-    answers = [r.t_s for r in reroutes] + [f.t_s for f in faults if f.t_s is not None and f.verb in REPAIRS]
-    answered = min((t for t in answers if t >= broken), default=float("inf"))
+    fired = [(f.t_s, f.verb in REPAIRS) for f in faults if f.t_s is not None]
+    broken = min((t for t, repairs in fired if not repairs), default=inf)
+    answers = [r.t_s for r in reroutes] + [t for t, repairs in fired if repairs]
+    answered = min((t for t in answers if t >= broken), default=inf)
 
     def part(row: Row) -> str:
         if row.t_s + row.time_us * 1e-6 <= broken:

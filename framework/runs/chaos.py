@@ -12,7 +12,7 @@ import numpy as np
 
 from railweave.framework.analysis.assumed_health import assumed_health
 from railweave.framework.errors import FaultError
-from railweave.framework.experiment.faults import Fault, ResolvedFault, parse, resolve, steps
+from railweave.framework.experiment.faults import VERBS, Fault, ResolvedFault, parse, resolve, steps
 from railweave.framework.hookspecs import Router
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.routing.batches import all_paths, unreachable
@@ -65,11 +65,10 @@ def cut_for_good(
     iteration; empty if there are none. Faults of later iterations never fire then."""
     used = set(zip(schedule.src.tolist(), schedule.dst.tolist(), strict=True))
     used |= {(b, a) for a, b in used}  # acknowledgements
-    resolved = [resolve(step, fabric) for text in faults for step in steps(parse(text))]
-    of_links = [fault for fault in resolved if not fault.process]
+    simple = (step for text in faults for step in steps(parse(text)) if not VERBS[step.verb].objects)
     injected: list[ResolvedFault] = []
-    for _, due in groupby(sorted(of_links, key=_when), lambda f: _when(f)[0]):
-        injected += due
+    for _, due in groupby(sorted(simple, key=_when), lambda fault: _when(fault)[0]):
+        injected += [resolve(fault, fabric) for fault in due]
         table = router.routes(fabric, assumed_health(fabric, faults=injected))
         lost = {(int(a), int(b)) for a, b in unreachable(all_paths(table))} & used
         if lost:
@@ -145,11 +144,6 @@ def _ocs(fabric: Fabric, draw: Draw) -> str:
     return f"down ocs:{fabric.ocs_names[draw.integers(len(fabric.ocs_names))]}"
 
 
-def _switch_killed(fabric: Fabric, draw: Draw) -> str:
-    node = int(draw.integers(fabric.n_nodes))
-    return f"kill switch:{fabric.node_name(node)} back={draw.integers(1, 11) * 100}ms"
-
-
 _KINDS: tuple[Callable[[Fabric, Draw], str], ...] = (
     _slow,
     _slow,
@@ -164,6 +158,9 @@ _KINDS: tuple[Callable[[Fabric, Draw], str], ...] = (
     lambda fabric, draw: f"down {_switch(fabric, draw)}",
     _ocs,
     lambda fabric, draw: "kill controller",
-    _switch_killed,
+    lambda fabric, draw: (
+        f"kill switch:{fabric.node_name(int(draw.integers(fabric.n_nodes)))} "
+        f"back={draw.integers(1, 11) * 100}ms"
+    ),
 )
 """Random faults, each as likely as the others."""

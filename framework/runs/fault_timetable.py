@@ -29,8 +29,12 @@ class GroundTruth:
         if fault.process:
             return False
         self._faults.append(fault)
-        scores = assumed_health(self._fabric, faults=self._faults, how=self._options.aggregate)
-        self.snapshot = replace(scores, version=len(self._faults), t_s=now_s, margin=self._options.margin)
+        self.snapshot = replace(
+            assumed_health(self._fabric, faults=self._faults, how=self._options.aggregate),
+            version=len(self._faults),
+            t_s=now_s,
+            margin=self._options.margin,
+        )
         return True
 
 
@@ -56,8 +60,7 @@ class FaultTimetable:
     @property
     def next_s(self) -> float:
         """When the next fault is due by the clock; infinity if none is."""
-        times = (fault.at_s for fault in self._waiting if fault.at_s is not None)
-        return min(times, default=np.inf)
+        return min((f.at_s for f in self._waiting if f.at_s is not None), default=np.inf)
 
     def begin_iteration(self, iteration: int) -> None:
         """Inject what is due before this iteration."""

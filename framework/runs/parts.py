@@ -20,14 +20,12 @@ class Clock(Protocol):
 
     def start(self) -> None:
         """Let it run, if it does not yet."""
-        ...
 
     def now_s(self) -> float: ...
 
     def wait(self, until_s: float) -> None:
         """Return once something has happened, at `until_s` at the latest. What happens is handled meanwhile,
         and may raise what ends the run (LabError, ControllerError, TransportError)."""
-        ...
 
 
 class MeasurementSource(Protocol):
@@ -35,15 +33,12 @@ class MeasurementSource(Protocol):
 
     def measure(self) -> Measurement:
         """What was seen of every link since the last call."""
-        ...
 
     def probe(self, now_s: float, links: LinkState) -> None:
         """Send measuring traffic over the links of which `links` says too little, if there are any."""
-        ...
 
     def totals(self) -> LinkTotals:
         """What every link has carried so far. Not a measurement: `measure` does not notice."""
-        ...
 
 
 class RulePlace(Protocol):
@@ -53,21 +48,17 @@ class RulePlace(Protocol):
     @property
     def ready(self) -> bool:
         """Whether a change can be given now."""
-        ...
 
     @property
     def at_rest(self) -> bool:
         """Whether no change is under way and nothing that a change replaced is left."""
-        ...
 
     def reroute(self, reroute: Reroute) -> None:
         """Put a change in; `advance` returns it once it is in use."""
-        ...
 
     def advance(self, now_s: float) -> list[Reroute]:
         """The changes that came into use since the last call. What they replaced goes once no packet needs
         it."""
-        ...
 
 
 class FaultPlace(Protocol):
@@ -76,11 +67,9 @@ class FaultPlace(Protocol):
     @property
     def rates_bps(self) -> Float:
         """(n_links,): the rate of every link as it is now."""
-        ...
 
     def inject(self, fault: ResolvedFault) -> None:
         """Do it. Raises MachineError or LabError where this engine cannot."""
-        ...
 
 
 class Traffic(Protocol):
@@ -90,11 +79,9 @@ class Traffic(Protocol):
 
     def finished(self) -> IterationResult | None:
         """The result of the iteration that was begun, once it has ended."""
-        ...
 
     def use_routes(self, reroute: Reroute) -> None:
         """Senders spread over paths as the changed routes say."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,17 +110,13 @@ class RunEngine(Protocol):
 
     def bring_up(self, control: RouteControl) -> EngineParts:
         """Bring the fabric up with the first routes of `control` installed; no traffic yet."""
-        ...
 
     def checkpoint(self) -> None:
         """Called before the clock starts and after every iteration: the time to read memory and
         processors."""
-        ...
 
     def facts(self) -> EngineFacts:
         """What only this engine knows of the run so far."""
-        ...
 
     def down(self) -> None:
         """Take down whatever is up, also after `bring_up` failed halfway."""
-        ...

@@ -89,12 +89,17 @@ class Recorder:
 
     def published(self, before: HealthSnapshot, health: HealthSnapshot, measurement: Measurement) -> None:
         """New scores, from this measurement."""
-        changed = np.flatnonzero(health.link_score != before.link_score)
-        links = {self._fabric.link_name(int(i)): float(health.link_score[i]) for i in changed}
-        scored = range(self._fabric.n_gpus, self._fabric.n_nodes)
-        elements = {element_name(self._fabric, node): float(health.element_score[node]) for node in scored}
+        fabric = self._fabric
+        links = {
+            fabric.link_name(int(i)): float(health.link_score[i])
+            for i in np.flatnonzero(health.link_score != before.link_score)
+        }
+        elements = {
+            element_name(fabric, node): float(health.element_score[node])
+            for node in range(fabric.n_gpus, fabric.n_nodes)
+        }
         self.health.append(HealthPoint(health.t_s, health.version, elements, links, self.job))
-        if changes := score_changes(self._fabric, before, health):
+        if changes := score_changes(fabric, before, health):
             self.emit(HealthPublished(health.t_s, health.version, changes, job=self.job))
         self.observers.fire("on_health", health=health, measurement=measurement)
 
@@ -116,8 +121,7 @@ class Recorder:
     def samples(self) -> HealthSamples:
         """All samples so far, as arrays."""
         n, n_links = len(self._sampled_s), self._fabric.n_links
-        widths = (n_links, n_links, n_links, self._fabric.n_nodes)
-        columns = zip(self._samples, widths, strict=True)
+        columns = zip(self._samples, (n_links, n_links, n_links, self._fabric.n_nodes), strict=True)
         return HealthSamples(
             np.array(self._sampled_s),
             *(np.array(rows, np.float32).reshape(n, width) for rows, width in columns),

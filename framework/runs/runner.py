@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from railweave.framework.model.findings import Findings, RuleAgreement
 from railweave.framework.registry import Registers
 from railweave.framework.results.detection import Accuracy, Judged, Response, accuracy, response, truth_at
 from railweave.framework.results.directory import RunDirectory
-from railweave.framework.results.fidelity import Evidence, Fidelity, judge
+from railweave.framework.results.fidelity import Fidelity, judge
 from railweave.framework.results.result import (
     ControllerFigures,
     FabricFigures,
@@ -230,8 +229,7 @@ def _faults(plan: Plan, findings: Findings) -> tuple[tuple[FaultFigures, ...], A
     """Every fault with the times until it was seen and answered; and how well the scores matched the ground
     truth."""
     samples, judged = findings.samples, Judged(plan.fabric, plan.experiment.health.margin)
-    scores = samples.link_score if judged.by_links else samples.element_score
-    reported = judged.degraded(cast(Float, scores[:, judged.ids]))
+    reported = judged.degraded(judged.of(samples.link_score, samples.element_score))
     truth = [(t.t_s, judged.degraded(judged.of(t.link_score, t.element_score))) for t in findings.truth]
     fired = {fault.text: fault.t_s for fault in reversed(findings.faults)}
     jobs = {fault.text: fault.job for fault in findings.faults}
@@ -268,25 +266,22 @@ def _fidelity(
     first_fault = min((f.t_s for f in faults if f.t_s is not None), default=math.inf)
     results, facts, run_s = [timed.result for timed in iterations], findings.facts, findings.run_s
     return judge(
-        Evidence(
-            wrong=sum(i.wrong for i in results),
-            ratios_to_bound=[
-                timed.bound_s / timed.result.seconds for timed in iterations if timed.bound_s is not None
-            ],
-            healthy_ratios_to_model=[
-                timed.result.seconds / timed.model_s
-                for timed, record in zip(iterations, findings.iterations, strict=True)
-                if record.end_s <= first_fault and timed.model_s
-            ],
-            switch_share=_share(facts.cpu_s.get("switches", 0.0), run_s, facts.switch_cores),
-            machine_share=_share(sum(facts.cpu_s.values()), run_s, facts.cores),
-            send_lag_s=max(i.send_lag_s for i in results),
-            retransmitted=sum(i.retransmitted for i in results)
-            / max(1, sum(i.packets_sent for i in results)),
-            drops=int(findings.links.drops.sum()),
-            send_buffer_bytes=facts.send_buffer_bytes,
-            send_buffer_used_bytes=facts.send_buffer_used_bytes,
-        )
+        wrong=sum(i.wrong for i in results),
+        ratios_to_bound=[
+            timed.bound_s / timed.result.seconds for timed in iterations if timed.bound_s is not None
+        ],
+        healthy_ratios_to_model=[
+            timed.result.seconds / timed.model_s
+            for timed, record in zip(iterations, findings.iterations, strict=True)
+            if record.end_s <= first_fault and timed.model_s
+        ],
+        switch_share=_share(facts.cpu_s.get("switches", 0.0), run_s, facts.switch_cores),
+        machine_share=_share(sum(facts.cpu_s.values()), run_s, facts.cores),
+        send_lag_s=max(i.send_lag_s for i in results),
+        retransmitted=sum(i.retransmitted for i in results) / max(1, sum(i.packets_sent for i in results)),
+        drops=int(findings.links.drops.sum()),
+        send_buffer_bytes=facts.send_buffer_bytes,
+        send_buffer_used_bytes=facts.send_buffer_used_bytes,
     )
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from railweave.framework.health import HealthMonitor, HealthOptions
+from railweave.framework.health.monitor import HealthMonitor
+from railweave.framework.health.options import HealthOptions
 from railweave.framework.model import Fabric, HealthSnapshot, Measurement, PacketFormat
 from railweave.plugins.estimators.formulas import Rate
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railweave.framework.errors import ExperimentError, HealthError
-from railweave.framework.health import HealthOptions, aggregate, publish, settle
+from railweave.framework.health.options import HealthOptions
+from railweave.framework.health.publishing import aggregate, publish, settle
 from railweave.framework.model import Fabric, FabricBuilder, HealthSnapshot, NodeGroup
 
 OPTIONS = HealthOptions()

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from railweave.framework.errors import HealthError
-from railweave.framework.health import LinkTracker, observe
+from railweave.framework.health.smoothing import LinkTracker, observe
 from railweave.framework.model import Fabric, Measurement
 
 Make = Callable[..., Measurement]

@@ -6,12 +6,13 @@ import os
 import select
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from railweave.framework.errors import ChannelClosedError
 from railweave.framework.model.events import ProcessDied
-from railweave.framework.processes.child import ChildProcess, Surroundings
+from railweave.framework.processes.child import ChildProcess
 
 ROOT = Path(__file__).parents[3]
 
@@ -21,12 +22,12 @@ def from_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))  # where `tests` is a package
 
 
-def child(what: str, surroundings: Surroundings | None = None) -> ChildProcess:
-    return ChildProcess("the worker", "tests.framework.processes.worker", [what], surroundings)
+def child(what: str, **options: Any) -> ChildProcess:
+    return ChildProcess("the worker", "tests.framework.processes.worker", [what], **options)
 
 
 def test_messages_go_both_ways_and_a_closed_channel_ends_it() -> None:
-    echo = child("echo", Surroundings(environment={"COLOUR": "red"}))
+    echo = child("echo", environment={"COLOUR": "red"})
     assert echo.channel.receive() == "red"
     echo.send({"rule": 7})
     assert echo.channel.receive() == {"rule": 7}
@@ -38,7 +39,7 @@ def test_messages_go_both_ways_and_a_closed_channel_ends_it() -> None:
 def test_an_obituary_quotes_the_log_of_this_process_alone(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("of the process before\n")
-    failed = child("fail", Surroundings(str(log)))
+    failed = child("fail", log_path=str(log))
     with pytest.raises(ChannelClosedError):
         failed.channel.receive()
     lines = failed.obituary(20).splitlines()

@@ -308,7 +308,7 @@ def test_a_broadcast_has_a_root_and_reduces_nothing(result: RunResult) -> None:
 
 
 def test_a_result_of_version_1_is_read(result: RunResult) -> None:
-    run = Run.read(VERSION_1)
+    run = Run(VERSION_1, read_result(VERSION_1))
     assert (run.result.summary.type, run.result.faults[0].target, len(run.result.rows)) == (
         "float",
         "rail:1",
@@ -326,13 +326,13 @@ def test_a_result_of_version_1_is_read(result: RunResult) -> None:
 
 def test_what_is_no_run_is_refused_with_what_is_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such run directory or file"):
-        Run.read(tmp_path / "nothing")
+        read_result(tmp_path / "nothing")
     for name in ("experiment.yaml", "events.jsonl"):
         (tmp_path / name).write_text("")
     with pytest.raises(
         InputError, match=r"killed, or still runs\. It holds: events\.jsonl, experiment\.yaml\."
     ):
-        Run.read(tmp_path)
+        read_result(tmp_path)
     for text, why in (("{", "Expecting"), ("{}", "not a railweave"), ("[]", "not a railweave")):
         (tmp_path / "result.json").write_text(text)
         with pytest.raises(InputError, match=why):
