@@ -6,14 +6,15 @@ from railweave.framework.hookspecs import Explanation, NodeName, Router
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
 from railweave.framework.model.arrays import Int64
 from railweave.framework.routing.batches import whole_sources
-from railweave.framework.routing.torus.displacement import Displacements, signed_text, ties
 from railweave.framework.routing.torus.lattice import REQUIRES, Lattice, letters
 from railweave.framework.routing.torus.legs import (
+    Displacements,
     batch_from,
     batch_of,
     dimension_legs,
     dimension_order,
     marked_before,
+    signed_text,
 )
 
 
@@ -75,7 +76,7 @@ class DimensionOrder(Router):
             {
                 "order": letters(order),
                 "displacement": signed_text(displacements.of(a, b)),
-                "ties": ties(lattice, displacements, src, dst),
+                "ties": displacements.ties(src, dst),
                 "blocked": blocked,
             },
         )

@@ -6,8 +6,7 @@ import numpy as np
 
 from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.routing.batches import spread, starts
-from railweave.framework.routing.torus.displacement import Displacements, shortest_vectors
-from railweave.framework.routing.torus.legs import marked_before
+from railweave.framework.routing.torus.legs import Displacements, marked_before, shortest_vectors
 from railweave.framework.routing.torus.wild_first import WildFirst, choices, vector_legs, wild_legs
 from railweave.plugins.ilp.problem import Problem
 

@@ -9,7 +9,7 @@ import numpy as np
 from railweave.framework.model.arrays import Bool, Int32, Int64
 from railweave.framework.routing.torus.lattice import Lattice
 from railweave.framework.routing.torus.legs import dimension_order
-from railweave.framework.routing.torus.sequences import Sequence, default_sequence
+from railweave.framework.routing.torus.wild_first import Sequence, default_sequence
 
 VERSION = 1
 """Raise it when candidates, their numbering or the canonical place of a fault change."""

@@ -11,9 +11,8 @@ from railweave.framework.hookspecs import Explanation, NodeName, Router
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
 from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Parameter, Value
-from railweave.framework.routing.torus.displacement import signed_text
 from railweave.framework.routing.torus.lattice import REQUIRES, Lattice
-from railweave.framework.routing.torus.legs import batch_of
+from railweave.framework.routing.torus.legs import batch_of, signed_text
 from railweave.framework.routing.torus.wild_first import choices, vector_legs, wild_text
 from railweave.plugins.ilp.problem import Problem
 from railweave.plugins.ilp.solution import Cache, Solution, default_folder

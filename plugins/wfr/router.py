@@ -10,16 +10,24 @@ from railweave.framework.hookspecs import Explanation, NodeName, Router
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
 from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Parameter, Value
-from railweave.framework.routing.torus.displacement import Displacements, signed_text, ties
 from railweave.framework.routing.torus.lattice import REQUIRES, Lattice
-from railweave.framework.routing.torus.legs import Legs, batch_of, dimension_order, marked_before
-from railweave.framework.routing.torus.sequences import (
+from railweave.framework.routing.torus.legs import (
+    Displacements,
+    Legs,
+    batch_of,
+    dimension_order,
+    marked_before,
+    signed_text,
+)
+from railweave.framework.routing.torus.wild_first import (
     Sequence,
+    WildFirst,
+    choices,
     default_sequence,
     order_around,
     parse_sequence,
+    wild_text,
 )
-from railweave.framework.routing.torus.wild_first import WildFirst, choices, wild_text
 
 AUTO = "auto"
 
@@ -132,7 +140,7 @@ class WildFirstRouting(Router):
                 "sequence": str(sequence),
                 "displacement": signed_text(search.displacements.of(a, b)),
                 "wild_hops": wild,
-                "ties": ties(search.lattice, search.displacements, src, dst),
+                "ties": search.displacements.ties(src, dst),
                 "blocked": blocked,
                 "candidates": candidates,
             },

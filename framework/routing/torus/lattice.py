@@ -1,10 +1,9 @@
 """A torus read from its links: which leads where, and its rings laid out so that a straight leg is a
 range."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -84,14 +83,14 @@ class Lattice:
         return [int(down[np.unique(self.steps[2 * axis : 2 * axis + 2])].sum()) for axis in axes]
 
     @classmethod
-    def of(cls, fabric: Fabric, health: HealthSnapshot, router: str) -> Lattice:
+    def of(cls, fabric: Fabric, health: HealthSnapshot, router: str) -> Self:
         """Raises UnsupportedFabricError for fabrics without wraps, FabricError for links that make no torus,
         and HealthError for a snapshot of another fabric."""
         require(fabric, router, REQUIRES)
         health.check_fits(fabric)
         shape = fabric.groups[0].shape
         coordinates = fabric.gpu_coordinates.T.astype(np.int64)
-        steps = _steps(fabric, shape, coordinates)
+        steps = _steps(fabric, shape)
         twist = _twist(fabric, shape, coordinates, steps)
         return cls(shape, coordinates, steps, twist, _rings(fabric, shape, coordinates, steps))
 
@@ -101,15 +100,15 @@ def letters(order: tuple[int, ...] | list[int]) -> str:
     return "".join(AXES[axis].upper() for axis in order)
 
 
-def _steps(fabric: Fabric, shape: tuple[int, ...], coordinates: Int64) -> Int32:
+def _steps(fabric: Fabric, shape: tuple[int, ...]) -> Int32:
     steps = np.full((2 * len(shape), fabric.n_gpus), -1, np.int32)
     names = [f"{axis}{sign}" for axis in AXES[: len(shape)] for sign in "+-"]
     direction = np.array([names.index(kind) for kind in fabric.kinds])[fabric.link_kind]
     steps[direction[::-1], fabric.link_src[::-1]] = np.arange(fabric.n_links)[::-1]
     for axis, length in enumerate(shape):
         if length == 2:  # the only cable leads both up and down
-            for here, other in ((2 * axis, 2 * axis + 1), (2 * axis + 1, 2 * axis)):
-                steps[here] = np.where(steps[here] < 0, steps[other], steps[here])
+            both = steps[2 * axis : 2 * axis + 2]
+            both[:] = np.where(both < 0, both[::-1], both)
     return steps
 
 

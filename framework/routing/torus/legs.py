@@ -1,17 +1,112 @@
-"""From displacements to hops: straight legs in a given order of the axes, as ranges on rings."""
-
-from __future__ import annotations
+"""From GPUs to hops: the shortest displacement between two, ties by parity, and straight legs in a given
+order of the axes, as ranges on rings."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
+from typing import Self
 
 import numpy as np
 
 from railweave.framework.model import PathBatch
 from railweave.framework.model.arrays import Bool, Int32, Int64
 from railweave.framework.routing.batches import counting
-from railweave.framework.routing.torus.displacement import Displacements
-from railweave.framework.routing.torus.lattice import Lattice, Rings
+from railweave.framework.routing.torus.lattice import AXES, Lattice, Rings
+
+FAR = 2
+"""Multiples of each lattice vector tried; minimal displacements never need more on the shapes there are."""
+
+
+class Displacements:
+    """The displacement that each pair takes, (axes, P) signed hops.
+
+    Plain torus: the shorter direction of each ring; half way round, up if the source's coordinate on that
+    axis is even, down if it is odd (Zu et al., NSDI'24). Twisted torus: of all displacements of least 1-norm
+    that lead there; of tied ones the choice alternates with the sum of the source's coordinates (ours: the
+    source leaves it to its optimiser).
+    """
+
+    def __init__(self, lattice: Lattice) -> None:
+        self._where, self._shape = lattice.coordinates, lattice.shape
+        self._plain = lattice.is_plain
+        if self._plain:
+            self._signed = [_signed(length) for length in lattice.shape]
+            # Where a source's row begins, less what the destination's coordinate adds to it.
+            self._row = [
+                (here & 1) * (2 * length - 1) - here + (length - 1)
+                for length, here in zip(lattice.shape, lattice.coordinates, strict=True)
+            ]
+        else:
+            self._lattice = lattice
+            self._start, self._vectors = shortest_vectors(lattice)
+            self._parity = lattice.coordinates.sum(axis=0)
+
+    def of(self, src: Int64, dst: Int64) -> list[Int64]:
+        """For each axis (P,): signed hops."""
+        if self._plain:
+            return [
+                table.take(row.take(src) + where.take(dst))
+                for table, row, where in zip(self._signed, self._row, self._where, strict=True)
+            ]
+        place = self._lattice.offset(src, dst)
+        start = self._start[place]
+        choice = start + self._parity[src] % (self._start[place + 1] - start)
+        return list(self._vectors[:, choice])
+
+    def to_all(self, sources: Int64) -> list[Int64]:
+        """For each axis (S, 1, .., length of the axis, .., 1): signed hops to every coordinate. Plain tori
+        only."""
+        axes = len(self._shape)
+        return [
+            table.take(row.take(sources)[:, None] + np.arange(length)).reshape(
+                -1, *(length if other == axis else 1 for other in range(axes))
+            )
+            for axis, (table, row, length) in enumerate(
+                zip(self._signed, self._row, self._shape, strict=True)
+            )
+        ]
+
+    def ties(self, src: int, dst: int) -> tuple[str, ...]:
+        """What decided for this pair where two displacements are equally short, as words."""
+        here, there = self._where[:, src], self._where[:, dst]
+        if self._plain:
+            return tuple(
+                f"{AXES[axis]}: half way round {length}, source at {AXES[axis]} = {here[axis]}, so "
+                + ("up (even)" if here[axis] % 2 == 0 else "down (odd)")
+                for axis, length in enumerate(self._shape)
+                if 2 * ((there[axis] - here[axis]) % length) == length
+            )
+        place = int(self._lattice.offset(np.array([src]), np.array([dst]))[0])
+        if self._start[place + 1] - self._start[place] == 1:
+            return ()
+        return (f"equally short displacements: by the sum of the source's coordinates, {int(here.sum())}",)
+
+
+def signed_text(displacement: Sequence[Int64] | Int64) -> str:
+    """`x +2, y 0, z -1`: the displacement of one pair, one number per axis."""
+    signed = np.ravel(displacement).tolist()
+    return ", ".join(f"{AXES[axis]} {f'{hops:+d}' if hops else '0'}" for axis, hops in enumerate(signed))
+
+
+def _signed(length: int) -> Int64:
+    """Signed hops by [parity of the source, coordinate difference + length - 1], flat."""
+    ahead = np.arange(-(length - 1), length) % length
+    up = np.where(2 * ahead <= length, ahead, ahead - length)
+    down = np.where(2 * ahead < length, ahead, ahead - length)
+    return np.concatenate((up, down))
+
+
+def shortest_vectors(lattice: Lattice) -> tuple[Int64, Int64]:
+    """(start (n + 1,), vectors (axes, V)): every minimal displacement from GPU 0 to each GPU, in descending
+    order."""
+    multiples = np.array(list(product(range(-FAR, FAR + 1), repeat=len(lattice.shape))))
+    offsets = multiples @ (np.diag(lattice.shape) - lattice.twist)
+    there = lattice.coordinates + offsets[:, :, None]
+    length = np.abs(there).sum(axis=1)
+    tried, node = np.nonzero(length == length.min(axis=0))
+    vectors = there[tried, :, node].T
+    order = np.lexsort((*-vectors[::-1], node))
+    return np.searchsorted(node[order], np.arange(lattice.n_gpus + 1)), vectors[:, order]
 
 
 @dataclass(frozen=True)
@@ -29,10 +124,9 @@ class Legs:
     def crosses(self, marked_before: Int32) -> Bool:
         """(P,): whether any link of the path is marked; `marked_before` counts marked links before a
         position."""
-        hit = np.zeros(len(self.first[0]), bool)
-        for first, hops in zip(self.first, self.hops, strict=True):
-            hit |= marked_before[first + hops] != marked_before[first]
-        return hit
+        legs = zip(self.first, self.hops, strict=True)
+        hits = [marked_before[first + hops] != marked_before[first] for first, hops in legs]
+        return np.asarray(np.any(hits, axis=0))
 
     def length(self) -> Int64:
         """(P,): the hops of all legs."""
@@ -43,13 +137,9 @@ class Legs:
         """(P,): the GPU where the last leg ends; the source where there is no leg."""
         return rings.node[self.first[-1] + self.hops[-1]].astype(np.int64) if self.first else src
 
-    def at(self, rows: Int64) -> Legs:
-        """The paths at these positions."""
-        return Legs([f[rows] for f in self.first], [h[rows] for h in self.hops], self.channel)
-
-    def then(self, rest: Legs) -> Legs:
+    def then(self, rest: Self) -> Self:
         """These legs, and behind them those of `rest`, which begin where these end."""
-        return Legs(self.first + rest.first, self.hops + rest.hops, self.channel + rest.channel)
+        return type(self)(self.first + rest.first, self.hops + rest.hops, self.channel + rest.channel)
 
 
 def dimension_order(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -87,10 +177,7 @@ def batch_of(rings: Rings, src: Int64, dst: Int64, legs: Legs, reachable: Bool |
 
     Source: Zu et al., NSDI'24 (two channels); the dateline is Dally and Seitz's, reset on every axis.
     """
-    shape = (len(src), len(legs.hops))
-    first, hops = np.empty(shape, np.int64), np.empty(shape, np.int64)
-    for leg in range(shape[1]):
-        first[:, leg], hops[:, leg] = legs.first[leg], legs.hops[leg]
+    first, hops = np.stack(legs.first, axis=1), np.stack(legs.hops, axis=1)
     if reachable is not None:
         hops[~reachable] = 0
     ends, links, vc = _laid_out(rings, first, hops, legs.channel)
@@ -114,10 +201,10 @@ def batch_from(
     axes = len(lattice.shape)
     signed = displacements.to_all(sources)
     legs = straight_legs(lattice, ((axis, signed[axis]) for axis in order), sources.reshape(-1, *[1] * axes))
-    shape = (len(sources), *lattice.shape, axes)
-    first, hops = np.empty(shape, np.int64), np.empty(shape, np.int64)
-    for leg in range(axes):
-        first[..., leg], hops[..., leg] = legs.first[leg], legs.hops[leg]
+    shape = (len(sources), *lattice.shape)
+    first, hops = (
+        np.stack([np.broadcast_to(x, shape) for x in xs], axis=-1) for xs in (legs.first, legs.hops)
+    )
     ends, links, vc = _laid_out(lattice.rings, first.reshape(-1, axes), hops.reshape(-1, axes), legs.channel)
     hop_start = np.zeros(len(src) + 1, np.int64)
     hop_start[1:] = ends.reshape(len(sources), -1)[np.arange(lattice.n_gpus) != sources[:, None]]

@@ -1,16 +1,16 @@
-"""The wild hops of pairs whose dimension-order path is broken: every choice of signs, ranked."""
+"""Wild-first sequences: which axes get a wild hop, in which order, and which faults that avoids; and the wild
+hops of pairs whose dimension-order path is broken: every choice of signs, ranked."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence as Many
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
+from railweave.framework.errors import ExperimentError
 from railweave.framework.model.arrays import Bool, Int32, Int64
-from railweave.framework.routing.torus.displacement import Displacements
 from railweave.framework.routing.torus.lattice import AXES, Lattice
-from railweave.framework.routing.torus.legs import Legs, dimension_legs, straight_legs
-from railweave.framework.routing.torus.sequences import Sequence
+from railweave.framework.routing.torus.legs import Displacements, Legs, dimension_legs, straight_legs
 
 WILD_CHANNEL = 2
 """Wild hops have a channel class of their own: with it and one order the dependencies have no cycle."""
@@ -19,6 +19,61 @@ BLOCK = 1 << 16
 """Broken pairs worked on at a time; bounds the memory."""
 
 Signs = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """At most one wild hop along each axis of `wild`, then dimension order along `order`.
+
+    Written as the source does, wild hops in lower case: `zyXYZ`. Source: Zu et al., NSDI'24.
+    """
+
+    wild: tuple[int, ...]
+    order: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return "".join(AXES[axis] for axis in self.wild) + "".join(AXES[axis].upper() for axis in self.order)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the wild hops come in the reverse of the dimension order (order rule)."""
+        return self.wild == tuple(axis for axis in reversed(self.order) if axis in self.wild)
+
+
+def parse_sequence(text: str) -> Sequence:
+    """The sequence written as `text`. Raises ExperimentError for anything else; does not check the order
+    rule."""
+    wild = [c for c in text if c.islower()]
+    order = [c.lower() for c in text if c.isupper()]
+    if (
+        not text.isalpha()
+        or not text.startswith("".join(wild))
+        or not set(order) >= set(wild)
+        or not set(order) <= set(AXES)
+        or len(set(wild)) != len(wild)
+        or len(set(order)) != len(order)
+    ):
+        raise ExperimentError(
+            f"sequence {text!r}: write the wild hops in lower case, then every axis once in upper case, "
+            f"such as "
+            "zyXYZ: one hop along z and one along y at most, then X, Y, Z."
+        )
+    return Sequence(tuple(map(AXES.index, wild)), tuple(map(AXES.index, order)))
+
+
+def default_sequence(order: Many[int]) -> Sequence:
+    """The source's sequence for a dimension order: wild hops along all axes but the first, in reverse."""
+    return Sequence(tuple(reversed(order[1:])), tuple(order))
+
+
+def order_around(healthy: Many[int], dead_links: Many[int]) -> tuple[int, ...]:
+    """The dimension order to use when axis a has `dead_links[a]` dead links.
+
+    A fault on the last axis cannot be avoided, so the axis with the fewest dead links goes last; among equals
+    the one that is last when all is well. The others keep their order.
+    """
+    last = min(reversed(healthy), key=lambda axis: dead_links[axis])
+    return (*(axis for axis in healthy if axis != last), last)
 
 
 def choices(sequence: Sequence) -> list[Signs]:
@@ -95,24 +150,14 @@ class WildFirst:
 
         What was left by w wild hops can only be met within the first w hops back: those are a shortest path.
         """
+        rings, n_wild = self.lattice.rings, len(self.sequence.wild)
+        left_behind = [rings.node[legs.first[leg]] for leg in range(n_wild) if signs[leg]]
         back = np.zeros(len(legs.first[0]), bool)
-        n_wild = len(self.sequence.wild)
-        used = [leg for leg in range(n_wild) if signs[leg]]
-        met = [self.lattice.rings.node[legs.first[leg]] for leg in used]
-        for node in self._first_nodes(legs, n_wild, len(used)):
-            for earlier in met:
-                back |= node == earlier
-        return back
-
-    def _first_nodes(self, legs: Legs, skip: int, count: int) -> Iterator[Int64]:
-        """The nodes after 1 .. count hops of the legs behind `skip`; the last one again where there are
-        fewer."""
-        rings = self.lattice.rings
-        for after in range(1, count + 1):
-            node = rings.node[legs.first[skip]].astype(np.int64)
-            left = np.full(len(node), after)
-            for first, hops in zip(legs.first[skip:], legs.hops[skip:], strict=True):
+        for after in range(1, len(left_behind) + 1):
+            node, left = rings.node[legs.first[n_wild]], np.full(len(back), after)
+            for first, hops in zip(legs.first[n_wild:], legs.hops[n_wild:], strict=True):
                 step = np.minimum(left, hops)
                 node = np.where(step > 0, rings.node[first + step], node)
                 left = left - step
-            yield node
+            back |= np.any([node == earlier for earlier in left_behind], axis=0)
+        return back

@@ -8,11 +8,9 @@ import pytest
 from railweave.framework.model import Fabric, HealthSnapshot, all_pairs
 from railweave.framework.model.arrays import Int64
 from railweave.framework.routing.dependencies import channel_cycle, dependency_edges, find_cycle
-from railweave.framework.routing.torus.displacement import Displacements
 from railweave.framework.routing.torus.lattice import Lattice
-from railweave.framework.routing.torus.legs import Legs, batch_of, marked_before
-from railweave.framework.routing.torus.sequences import parse_sequence
-from railweave.framework.routing.torus.wild_first import WildFirst, choices
+from railweave.framework.routing.torus.legs import Displacements, Legs, batch_of, marked_before
+from railweave.framework.routing.torus.wild_first import WildFirst, choices, parse_sequence
 from railweave.plugins.wfr.router import WildFirstRouting
 from tests.fakes.tori import ocs_down, torus, twisted, with_down
 

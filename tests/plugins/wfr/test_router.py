@@ -14,7 +14,7 @@ from railweave.framework.errors import ExperimentError, HealthError, RouteError,
 from railweave.framework.hookspecs import Explanation
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, all_pairs
 from railweave.framework.routing.batches import all_paths, same_paths
-from railweave.framework.routing.torus.sequences import Sequence, parse_sequence
+from railweave.framework.routing.torus.wild_first import Sequence, parse_sequence
 from railweave.plugins.dor.router import DimensionOrder
 from railweave.plugins.wfr.router import WildFirstRouting
 from railweave.topologies.rail_only import RailOnly

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from railweave.framework.errors import ExperimentError
-from railweave.framework.routing.torus.sequences import (
+from railweave.framework.routing.torus.wild_first import (
     Sequence,
     default_sequence,
     order_around,
