@@ -6,8 +6,9 @@ import numpy as np
 
 from railweave.framework.hookspecs import Explanation, NodeName, Router
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
-from railweave.framework.model.arrays import Bool, Int32, Int64
+from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Parameter, Value
+from railweave.framework.routing.batches import join, take
 from railweave.plugins.ecmp.equal_cost import EqualCost, NextHops
 from railweave.plugins.ecmp.hashing import FlowHash
 
@@ -46,19 +47,12 @@ class Ecmp(Router):
         search, flow_hash = EqualCost(fabric, health.down), FlowHash(fabric, self._seed, self._salted)
 
         def resolve(src: Int64, dst: Int64) -> PathBatch:
-            parts: list[tuple[Int64, Int32]] = []
-            reachable = np.zeros(len(src), bool)
-            for rows, state, hops in search.towards(dst):
-                begin = state + src[rows]
-                reachable[rows] = (hops.start[begin + 1] > hops.start[begin]) & (src[rows] != dst[rows])
-                parts.append(
-                    (rows, _walk(fabric, flow_hash, hops, state, src[rows], dst[rows], reachable[rows]))
-                )
-            longest = max((part.shape[1] for _, part in parts), default=0)
-            links = np.full((len(src), longest), -1, np.int32)
-            for rows, part in parts:
-                links[rows, : part.shape[1]] = part
-            return PathBatch.single(src, dst, links, reachable=reachable)
+            rows = [np.empty(0, np.int64)]
+            parts = [PathBatch.single(src[:0], dst[:0], np.empty((0, 0), np.int32))]
+            for some, state, hops in search.towards(dst):
+                rows.append(some)
+                parts.append(_walk(fabric, flow_hash, hops, state, src[some], dst[some]))
+            return take(join(*parts), np.argsort(np.concatenate(rows)))
 
         return RouteTable("ecmp", health.version, fabric.n_gpus, resolve)
 
@@ -91,19 +85,20 @@ class Ecmp(Router):
 
 
 def _walk(
-    fabric: Fabric, flow_hash: FlowHash, hops: NextHops, state: Int64, src: Int64, dst: Int64, reachable: Bool
-) -> Int32:
-    """(rows, longest): the links that the switches pick one after the other."""
+    fabric: Fabric, flow_hash: FlowHash, hops: NextHops, state: Int64, src: Int64, dst: Int64
+) -> PathBatch:
+    """The paths along the links that the switches pick one after the other."""
     flows, node = flow_hash.flows(src, dst), src.copy()
+    reachable = (hops.start[state + src + 1] > hops.start[state + src]) & (src != dst)
     walking = np.flatnonzero(reachable)
-    columns: list[Int32] = []
+    columns = [np.empty((len(src), 0), np.int32)]
     while walking.size:
         at = state[walking] + node[walking]
         count = hops.start[at + 1] - hops.start[at]
         link = hops.link[hops.start[at] + flow_hash.pick(flows[walking], node[walking], count)]
-        column = np.full(len(src), -1, np.int32)
-        column[walking] = link
+        column = np.full((len(src), 1), -1, np.int32)
+        column[walking, 0] = link
         node[walking] = fabric.link_dst[link]
         walking = walking[node[walking] != dst[walking]]
         columns.append(column)
-    return np.stack(columns, axis=1) if columns else np.empty((len(src), 0), np.int32)
+    return PathBatch.single(src, dst, np.concatenate(columns, axis=1), reachable=reachable)

@@ -11,10 +11,9 @@ from railweave.framework.cli._context import example, json_command, print_json, 
 from railweave.framework.cli.model._options import SIZE, gpu_options, refuse_others, value_option
 from railweave.framework.errors import ExperimentError
 from railweave.framework.training.clusters import Cluster, gpu_named
-from railweave.framework.training.iteration import Calibration
+from railweave.framework.training.iteration import TABLE_4, Calibration
 from railweave.framework.training.models import MODELS, hardware_utilisation, model_named
 from railweave.framework.training.placement import place, scaled_degrees
-from railweave.framework.training.published import TABLE_4
 from railweave.framework.training.search import search
 from railweave.framework.training.strategies import FixedDegrees
 from railweave.framework.training.traffic_matrix import job_of_batch

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from railweave.framework.errors import ExperimentError
 from railweave.framework.training.clusters import GPUS, Cluster, gpu_named
-from railweave.framework.training.iteration import Calibration, iteration_time
+from railweave.framework.training.iteration import TABLE_4, Calibration, iteration_time
 from railweave.framework.training.models import MODELS, LanguageModel
-from railweave.framework.training.published import TABLE_4
 from railweave.framework.training.search import memory_bytes, search
 from railweave.framework.training.strategies import Candidates, FixedDegrees, Strategy, candidates, divisors
 

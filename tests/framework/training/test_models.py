@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from railweave.framework.errors import ExperimentError
+from railweave.framework.training.iteration import TABLE_4
 from railweave.framework.training.models import MODELS, LanguageModel, hardware_utilisation, model_named
-from railweave.framework.training.published import TABLE_4
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name.startswith("megatron")])

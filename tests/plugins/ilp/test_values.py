@@ -16,7 +16,7 @@ from railweave.framework.routing.loads import all_to_all_loads
 from railweave.plugins.ilp.candidates import candidates
 from railweave.plugins.ilp.program import exact, relaxed
 from railweave.plugins.ilp.router import OptimisedRouting
-from railweave.plugins.ilp.search import improved, rounded
+from railweave.plugins.ilp.solve import improved, rounded
 from railweave.plugins.wfr.router import WildFirstRouting
 from tests.fakes.sound_tables import check_table
 from tests.fakes.tori import ocs_down, torus, twisted, with_down
