@@ -129,7 +129,7 @@ class RuleApp(App):  # type: ignore[misc]
         message = error.msg
         dpid, why, cookie = message.datapath.id, _error_name(message), _refused_cookie(message.data)
         if cookie is not None:
-            rule = self._reconciler.intent.rule(dpid, cookie)
+            rule = self._reconciler.intent.by_cookie(dpid).get(cookie)
             why += f" for {flow_text(rule) if rule else f'the flow with cookie {cookie:#x}'}"
             why += "; no rule that was sent with it is installed"
         self._report(RuleRefused(dpid, why))

@@ -54,7 +54,7 @@ class Intent:
 
     def compare(self, switch: int, cookies: AbstractSet[int]) -> tuple[list[Rule], list[int]]:
         """(rules that the switch lacks, cookies that it should not hold), given the cookies that it holds."""
-        wanted = self._by_cookie(switch)
+        wanted = self.by_cookie(switch)
         missing = [rule for cookie, rule in wanted.items() if cookie not in cookies]
         return missing, sorted(cookies - wanted.keys())
 
@@ -62,9 +62,6 @@ class Intent:
         """The datapath ids that have rules."""
         return {switch for switch, rules in self.rules.items() if rules}
 
-    def rule(self, switch: int, cookie: int) -> Rule | None:
-        """The rule with this cookie."""
-        return self._by_cookie(switch).get(cookie)
-
-    def _by_cookie(self, switch: int) -> dict[int, Rule]:
+    def by_cookie(self, switch: int) -> dict[int, Rule]:
+        """The rules of a switch by their cookies."""
         return {rule.cookie: rule for rule in self.rules.get(switch, {}).values()}

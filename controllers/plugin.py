@@ -29,12 +29,10 @@ class InstallBenchmark(Benchmark):
     def run(self, options: Mapping[str, Value], progress: Callable[[str], None]) -> Mapping[str, Any]:
         from railweave.controllers.bench import measure
 
-        controller = str(options["controller"])
-        if controller == "all":
-            controllers = [name for name in PACKAGES if is_installed(name)]
-        else:
-            check_installed(controller)
-            controllers = [controller]
+        chosen = str(options["controller"])
+        if chosen != "all":
+            check_installed(chosen)
+        controllers = [name for name in PACKAGES if is_installed(name)] if chosen == "all" else [chosen]
         return measure(int(options["rules"]), int(options["repeat"]), controllers, progress)
 
 

@@ -40,7 +40,6 @@ _LINK_ETHERNET = 1
 _IF_NAME, _IF_RESOLUTION, _PACKET_FLAGS, _USER_APPLICATION = 2, 9, 2, 4
 INBOUND, OUTBOUND = 1, 2
 
-
 Awaited = TypeVar("Awaited", bound=Event)
 Link = tuple[str, str, str]
 """(namespace path, interface, label in the file)."""
@@ -158,11 +157,9 @@ def capture(channel: Channel, file: BinaryIO) -> None:
         # then nothing arrives on the descriptor any more.
         while not channel.poll():
             for fd, event in poll.poll():
-                if fd not in by_fd:
-                    continue
-                if event & ~select.EPOLLIN:
+                if fd in by_fd and event & ~select.EPOLLIN:
                     by_fd[fd].socket.clear_error()
-                else:
+                elif fd in by_fd:
                     by_fd[fd].drain(writer)
     finally:
         for tap in taps:

@@ -30,7 +30,6 @@ from railweave.framework.model.addressing import ROCE_PORT
 
 PSN_AT = 50
 """Offset of the last word of the BTH: AckReq, 7 reserved bits, 24 bits of PSN."""
-BODY_AT = 54
 ACK_REQUEST = 1 << 31
 PSN_MASK = 0xFFFFFF
 AETH_ACK = 0x1F << 24
@@ -102,11 +101,8 @@ def templates() -> Mapping[int, bytes]:
             / UDP(sport=0, dport=ROCE_PORT, chksum=0)
             / BTH(opcode=int(opcode), pkey=0xFFFF, icrc=0)
         )
-        if opcode in WITH_RETH:
-            packet /= RETH()
-        elif opcode is Opcode.ACKNOWLEDGE:
-            packet /= AETH()
-        templates_by_opcode[int(opcode)] = bytes(packet)[:-4]
+        extension = RETH() if opcode in WITH_RETH else AETH() if opcode is Opcode.ACKNOWLEDGE else b""
+        templates_by_opcode[int(opcode)] = bytes(packet / extension)[:-4]
     return MappingProxyType(templates_by_opcode)
 
 

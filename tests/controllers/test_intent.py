@@ -79,6 +79,5 @@ def test_a_cookie_finds_its_rule() -> None:
     intent = Intent()
     one = rule(0, 1, 2)
     intent.add([one])
-    assert intent.rule(A, one.cookie) == one
-    assert intent.rule(A, 1) is None
-    assert intent.rule(B, one.cookie) is None
+    assert intent.by_cookie(A) == {one.cookie: one}
+    assert intent.by_cookie(B) == {}

@@ -30,11 +30,9 @@ class Buffers:
         """Put each rank's input at the start of its data buffer, and zeros everywhere else."""
         for which, buffers in self._bytes.items():
             for rank, buffer in enumerate(buffers):
-                filled = 0
-                if which == DATA:
-                    filled = inputs[rank].nbytes
-                    buffer[:filled] = np.ascontiguousarray(inputs[rank]).view(np.uint8)
-                buffer[filled:] = 0
+                data = np.ascontiguousarray(inputs[rank]).view(np.uint8) if which == DATA else buffer[:0]
+                buffer[: data.size] = data
+                buffer[data.size :] = 0
 
     def slice(self, rank: int, which: int, offset: int, size: int) -> NDArray[Any]:
         """(size / itemsize,): part of a buffer as elements; a view."""

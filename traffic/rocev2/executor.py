@@ -94,12 +94,12 @@ class Executor:
     def use_entropies(self, table: EntropyTable, now: float) -> None:
         """Send over the table's paths from now on. A pair without paths in it keeps those it has."""
         self._now = now
+        ranks = self._rank_of
         pairs = zip(table.src.tolist(), table.dst.tolist(), strict=True)
         columns = [c.tolist() for c in (table.udp_src, table.rate_bps, table.depth, table.latency_s)]
         for (src, dst), (low, high) in zip(pairs, pairwise(table.start.tolist()), strict=True):
-            if high > low and src in self._rank_of and dst in self._rank_of:
-                paths = [column[low:high] for column in columns]
-                self._paths[self._rank_of[src], self._rank_of[dst]] = paths
+            if high > low and src in ranks and dst in ranks:
+                self._paths[ranks[src], ranks[dst]] = [column[low:high] for column in columns]
         for pair in self.pairs.values():
             self._route(pair)
 
@@ -220,13 +220,12 @@ class Executor:
         dirty.clear()
 
     def stuck(self, now: float) -> list[Pair]:
-        """If a pair was silent for too long with packets in flight: all pairs silent for half as long; else
-        none."""
-        dead_after = self.tuning.dead_after
+        """If a pair was silent with packets in flight for `dead_after`, or for four of its timeouts if these
+        are longer: all pairs silent for half as long; else none."""
         silences = [
-            (pair, (now - pair.sender.progress_at) / pair.sender.timing.give_up_after(dead_after))
+            (pair, (now - sender.progress_at) / max(self.tuning.dead_after, 4 * sender.timing.timeout))
             for pair in self.pairs.values()
-            if not pair.sender.idle
+            if not (sender := pair.sender).idle
         ]
         given_up = any(silence >= 1 for _, silence in silences)
         return [pair for pair, silence in silences if given_up and silence >= 0.5]

@@ -4,15 +4,13 @@ import struct
 from dataclasses import dataclass
 
 from railweave.framework.model.addressing import ROCE_PORT
-from railweave.traffic.packets import BODY_AT, PSN_AT, WITH_RETH, Addresses, Opcode, header, header_crc
+from railweave.traffic.packets import PSN_AT, Addresses, header, header_crc, templates
 
 KEY_AT = 12
 """Bytes KEY_AT..PSN_AT of a frame (EtherType to destination QP) are the same in many packets: they are parsed
 once, and the result is cached under the bytes themselves."""
 _FIELDS = struct.Struct("!HBxHHHxB2x8x2xHH2xBBHxBH")
 _MORE_OR_OFFSET = 0x3FFF
-_RETH_BYTES, _AETH_BYTES = 16, 4
-_OPCODES = frozenset(int(opcode) for opcode in Opcode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +41,11 @@ def read_shape(key: bytes) -> Shape | None:
         (ethertype, version, protocol, port, pkey) != (0x0800, 0x45, 17, ROCE_PORT, 0xFFFF)
         or fragment & _MORE_OR_OFFSET
         or udp_length != length - 20
-        or opcode not in _OPCODES
+        or opcode not in templates()
         or flags & 0x0F
     ):
         return None
-    extension = _RETH_BYTES if opcode in WITH_RETH else _AETH_BYTES if opcode == Opcode.ACKNOWLEDGE else 0
-    body_at = BODY_AT + extension
+    body_at = len(templates()[opcode])
     icrc_at = KEY_AT + 2 + length - 4
     body_end = icrc_at - (flags >> 4 & 3)
     if body_end < body_at:

@@ -7,9 +7,13 @@ from numpy.typing import NDArray
 
 from railweave.traffic.packets import Opcode
 
-_FIRST, _MIDDLE, _LAST, _ONLY = (
-    int(o) for o in (Opcode.WRITE_FIRST, Opcode.WRITE_MIDDLE, Opcode.WRITE_LAST, Opcode.WRITE_ONLY)
-)
+_OPCODES = {
+    (True, True): Opcode.WRITE_ONLY,
+    (True, False): Opcode.WRITE_FIRST,
+    (False, False): Opcode.WRITE_MIDDLE,
+    (False, True): Opcode.WRITE_LAST,
+}
+"""By whether a packet is the first of its message, and whether it is the last."""
 
 
 def packet_count(size_bytes: int, mtu: int) -> int:
@@ -19,11 +23,7 @@ def packet_count(size_bytes: int, mtu: int) -> int:
 
 def opcode_at(index: int, packets: int) -> int:
     """The BTH opcode of packet `index` of a message of `packets`."""
-    if packets == 1:
-        return _ONLY
-    if index == 0:
-        return _FIRST
-    return _LAST if index == packets - 1 else _MIDDLE
+    return int(_OPCODES[index == 0, index == packets - 1])
 
 
 class Message:
@@ -75,8 +75,8 @@ class Message:
         self.ready = False
         self.target: memoryview | None = None
         last_bytes = self.size - (self.packets - 1) * mtu
-        self.first_key = opcode_at(0, self.packets) << 16 | (mtu if self.packets > 1 else last_bytes)
-        self.middle_key = _MIDDLE << 16 | mtu
+        self.first_key = opcode_at(0, self.packets) << 16 | min(mtu, self.size)
+        self.middle_key = Opcode.WRITE_MIDDLE << 16 | mtu
         self.last_key = opcode_at(self.packets - 1, self.packets) << 16 | last_bytes
 
     def open(self) -> memoryview:

@@ -111,8 +111,8 @@ class Sender:
         self.window = self._tuning.window(rates_bps, depths, latencies_s, full)
         self._stride = acknowledge_every(self.window)
         slowest = min(rates_bps)
-        drain = self.window * full * 8 / slowest if slowest > 0 else 0.0
-        self.timing.expect(drain, travel=2 * max(latencies_s))
+        self.timing.drain = self.window * full * 8 / slowest if slowest > 0 else 0.0
+        self.timing.travel = 2 * max(latencies_s)
         if self.timing.probes:  # the other end was unreachable: probe the new paths at once
             self.timing.probes = 0
             self._active_at = now - self.timing.wait

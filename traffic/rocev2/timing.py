@@ -13,22 +13,18 @@ degraded to a fifth must not cause retransmissions."""
 
 
 class Timing:
-    """Round-trip estimates of one pair, and the waits that follow from them. Seconds throughout.
+    """Round-trip estimates of one pair, and the waits that follow from them. Seconds throughout. `drain`: the
+    time of a full window at the declared rate; `travel`: that of a packet and its answer on idle links.
 
     Sources: RFC 6298 (smoothed round trip, timeout, backoff), RFC 8985 (RACK: reordering window, tail probe).
     """
 
-    __slots__ = ("_drain", "_smoothed", "_travel", "_variation", "probes", "reorder")
+    __slots__ = ("_smoothed", "_variation", "drain", "probes", "reorder", "travel")
 
     def __init__(self) -> None:
-        self._smoothed = self._variation = self._drain = self._travel = 0.0
+        self._smoothed = self._variation = self.drain = self.travel = 0.0
         self.reorder = REORDER_FLOOR_S
         self.probes = 0
-
-    def expect(self, drain: float, travel: float) -> None:
-        """Set the time of a full window at the declared rate, and of a packet and its answer on idle
-        links."""
-        self._drain, self._travel = drain, travel
 
     def sample(self, round_trip: float) -> None:
         """Learn from the round trip of one packet and its acknowledgement."""
@@ -45,17 +41,13 @@ class Timing:
     @property
     def timeout(self) -> float:
         """The retransmission timeout without backoff."""
-        floor = max(TIMEOUT_FLOOR_S, SLOWDOWN * self._drain) + self._travel
+        floor = max(TIMEOUT_FLOOR_S, SLOWDOWN * self.drain) + self.travel
         return max(floor, self._smoothed + 4 * self._variation)
-
-    def give_up_after(self, dead_after: float) -> float:
-        """Silence after which a pair is given up: `dead_after`, or four timeouts if that is longer."""
-        return max(dead_after, 4 * self.timeout)
 
     @property
     def wait(self) -> float:
         """Silence after which to probe: first that of the tail probe, then the timeout, doubled for every
         probe."""
         if self.probes == 0:
-            return min(2 * max(self._smoothed, self._drain + self._travel) + PROBE_SLACK_S, self.timeout)
+            return min(2 * max(self._smoothed, self.drain + self.travel) + PROBE_SLACK_S, self.timeout)
         return min(self.timeout * 2.0 ** (self.probes - 1), max(TIMEOUT_CEILING_S, self.timeout))

@@ -180,15 +180,15 @@ def test_a_latency_adds_the_bandwidth_delay_product(latency_s: float, window: in
 
 def test_what_travels_far_is_not_believed_lost() -> None:
     near, far = Timing(), Timing()
-    near.expect(0.033, travel=0.0)
-    far.expect(0.033, travel=0.4)
+    near.drain = far.drain = 0.033
+    far.travel = 0.4
     assert far.timeout == pytest.approx(near.timeout + 0.4)
     assert far.wait > 0.4 > near.wait
 
 
 def test_waits_grow_with_silence_and_outlast_a_link_at_a_fifth() -> None:
     timing = Timing()
-    timing.expect(0.033, travel=0.0)
+    timing.drain = 0.033
     timing.sample(0.035)
     assert timing.wait >= 2 * 0.033
     assert timing.timeout >= 5 * 0.033
