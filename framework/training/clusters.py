@@ -77,7 +77,3 @@ class Cluster:
             raise ExperimentError(
                 f"GPU {self.gpu.name}: operations and rates must be positive, memory 0 or more."
             )
-
-    @property
-    def memory_limit_bytes(self) -> float:
-        return self.gpu.memory_bytes or inf

@@ -59,7 +59,6 @@ def heatmap_svg(matrix: Float, domain: int, title: str, caption: str = "") -> st
     canvas.box((SIDE / 2, SIDE / 2), (SIDE, SIDE), "#ffffff", radius=0)
     for row, column in np.argwhere(cells > 0):
         fill = _hex(painted[row, column])
-        names = f"{_span(row, step)} to {_span(column, step)}: {cells[row, column]:.4g} bytes"
         canvas.box(
             ((column + 0.5) * size, (row + 0.5) * size),
             (size, size),
@@ -67,7 +66,7 @@ def heatmap_svg(matrix: Float, domain: int, title: str, caption: str = "") -> st
             fill,
             radius=0,
             width=0,
-            title=names,
+            title=f"{_span(row, step)} to {_span(column, step)}: {cells[row, column]:.4g} bytes",
         )
     lined = n // domain <= MOST_DOMAINS
     for edge in range(0, n + 1, domain if lined else n):

@@ -81,11 +81,12 @@ def search(
     chosen = candidates(model, cluster, batch, fixed or FixedDegrees())
     memory = memory_bytes(model, chosen, state_bytes).total
     candidate_times = times(model, cluster, batch, chosen, calibration or Calibration())
-    fits = np.flatnonzero(memory <= cluster.memory_limit_bytes)
+    limit = cluster.gpu.memory_bytes or inf
+    fits = np.flatnonzero(memory <= limit)
     if not fits.size:
         least = int(memory.argmin())
         raise ExperimentError(
-            f"{model.name} does not fit on {cluster.gpus} GPUs of {cluster.memory_limit_bytes / 1e9:.4g} GB: "
+            f"{model.name} does not fit on {cluster.gpus} GPUs of {limit / 1e9:.4g} GB: "
             f"the leanest of {len(chosen)} strategies takes {memory[least] / 1e9:.4g} GB (constraint 19). "
             "Use more GPUs, or raise the limit (0 is none)."
         )

@@ -47,10 +47,10 @@ class DimensionOrder(Router):
             if sources is not None:
                 return batch_from(lattice, displacements, order, src, dst, sources)
             legs = dimension_legs(lattice, displacements, order, src, dst)
-            reachable = None if dead is None else ~legs.crosses(dead)
-            if (src == dst).any():
-                reachable = (src != dst) if reachable is None else reachable & (src != dst)
-            return batch_of(lattice.rings, src, dst, legs, reachable)
+            reachable = src != dst
+            if dead is not None:
+                reachable &= ~legs.crosses(dead)
+            return batch_of(lattice.rings, src, dst, legs, None if reachable.all() else reachable)
 
         return RouteTable("dor", health.version, fabric.n_gpus, resolve)
 

@@ -120,12 +120,10 @@ class OptimisedRouting(Router):
     def _solution(self, problem: Problem) -> Solution:
         """From memory, from disk, or solved; solved again if it is not proven and there is more time now."""
         key = problem.key
-        solution = self._solved.get(key)
-        if solution is None and self._cache is not None:
-            solution = self._cache.load(key)
+        solution = self._solved.get(key) or (self._cache.load(key) if self._cache else None)
         if solution is None or not (solution.proven or solution.limit_s >= self._limit_s):
             solution = solve(problem, self._limit_s)
-            if self._cache is not None:
+            if self._cache:
                 # A full or read-only disk costs the next run time, not this run its routes.
                 try:
                     self._cache.store(key, solution)
