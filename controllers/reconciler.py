@@ -155,8 +155,7 @@ class RuleReconciler:
             for dpid, cookies in deleted.items()
             if dpid in self.switches
         }
-        count = sum(map(len, deleted.values()))
-        self._report(UpdateRetired(version, count, self._clock() - began))
+        self._report(UpdateRetired(version, sum(map(len, deleted.values())), self._clock() - began))
 
     def _add(self, rules: Sequence[Rule]) -> set[Token]:
         """Send rules to the connected switches; the others get them when they connect."""

@@ -17,7 +17,8 @@ from typing import BinaryIO, TypeVar
 from railweave.framework.errors import TransportError
 from railweave.framework.model.events import CaptureFinished, Event, ProcessDied, ProcessReady
 from railweave.framework.processes.channel import Channel
-from railweave.traffic.child import report, run_child, start_child
+from railweave.framework.processes.child import ChildProcess
+from railweave.traffic.child import ENVIRONMENT, report, run_child
 from railweave.traffic.rocev2.sockets import (
     LENGTH_WORD,
     MAC_HALF,
@@ -50,7 +51,14 @@ class Capture:
     that fails. `file` is a descriptor open for writing; the caller may close it at once."""
 
     def __init__(self, links: Sequence[Link], file: int, log_path: str) -> None:
-        self._child = start_child("the capture", "railweave.traffic.capture", log_path, [str(file)], [file])
+        self._child = ChildProcess(
+            "the capture",
+            "railweave.traffic.capture",
+            [str(file)],
+            log_path=log_path,
+            files=[file],
+            environment=ENVIRONMENT,
+        )
         self._child.send({"links": [list(link) for link in links]})
         self._wait(ProcessReady)
 

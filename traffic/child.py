@@ -1,29 +1,19 @@
-"""The processes of this package: how the lab starts them, and what each of them runs in."""
+"""The processes of this package: what each of them runs in."""
 
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from railweave.framework.errors import ChannelClosedError, RailweaveError
 from railweave.framework.model.events import Event, ProcessDied
 from railweave.framework.processes.channel import Channel
-from railweave.framework.processes.child import ChildProcess
 from railweave.framework.processes.namespaces import die_with_parent
 
-NOWHERE = "/dev/null/none"
 ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",  # no threads and memory for linear algebra, of which there is none
     # scapy would keep a cache and create folders in the user's home; a run writes to its run directory alone
-    **dict.fromkeys(("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"), NOWHERE),
+    **dict.fromkeys(("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"), "/dev/null/none"),
 }
-
-
-def start_child(
-    name: str, module: str, log_path: str, arguments: Sequence[str] = (), files: Sequence[int] = ()
-) -> ChildProcess:
-    """Start a module of this package. It logs to `log_path`; `files` stay open in it under their numbers;
-    Ctrl-C at the terminal does not reach it."""
-    return ChildProcess(name, module, arguments, log_path=log_path, files=files, environment=ENVIRONMENT)
 
 
 def run_child(serve: Callable[[Channel], None]) -> None:

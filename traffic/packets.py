@@ -50,10 +50,8 @@ def _fastest() -> Crc:
 icrc: Crc = _fastest()
 """icrc(data, start): continues from `start`, the CRC of the bytes before."""
 
-_MASK = bytearray(38)
-for _at in (2 + 1, 2 + 8, 2 + 10, 2 + 11, 22 + 6, 22 + 7, 30 + 4):  # TOS, TTL, checksums, FECN and BECN
-    _MASK[_at] = 0xFF
-_MASK_NUMBER = int.from_bytes(_MASK, "big")
+_VARIABLE = (2 + 1, 2 + 8, 2 + 10, 2 + 11, 22 + 6, 22 + 7, 30 + 4)  # TOS, TTL, checksums, FECN and BECN
+_MASK = int.from_bytes(bytes(0xFF * (at in _VARIABLE) for at in range(38)), "big")
 
 
 def header_crc(ethertype_to_qp: bytes) -> int:
@@ -62,7 +60,7 @@ def header_crc(ethertype_to_qp: bytes) -> int:
     Takes bytes 12..49 of the frame (EtherType, IPv4 without options, UDP, two words of BTH); continue with
     `icrc` from the PSN word on.
     """
-    masked = (int.from_bytes(ethertype_to_qp, "big") | _MASK_NUMBER).to_bytes(38, "big")
+    masked = (int.from_bytes(ethertype_to_qp, "big") | _MASK).to_bytes(38, "big")
     return icrc(b"\xff" * 8 + masked[2:], 0)
 
 

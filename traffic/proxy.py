@@ -9,7 +9,7 @@ from railweave.framework.model.events import TransportEvent
 from railweave.framework.parameters import Parameter, Value
 from railweave.framework.processes.child import ChildProcess
 from railweave.traffic.capture import Capture, Link
-from railweave.traffic.child import start_child
+from railweave.traffic.child import ENVIRONMENT
 from railweave.traffic.rocev2.tuning import PARAMETERS
 
 
@@ -29,7 +29,9 @@ class RoceV2:
     def start(self, endpoints: Sequence[Endpoint], packet: PacketFormat, log_path: str) -> None:
         """Start the process. The namespaces must exist; interfaces may appear later. ProcessReady follows
         once all sockets are open, or ProcessDied with the reason."""
-        self._child = start_child("the transport", "railweave.traffic.service", log_path)
+        self._child = ChildProcess(
+            "the transport", "railweave.traffic.service", log_path=log_path, environment=ENVIRONMENT
+        )
         self._order("open", endpoints=list(endpoints), packet=packet, options=self._options)
 
     def use_entropies(self, table: EntropyTable) -> None:
@@ -40,8 +42,14 @@ class RoceV2:
     ) -> None:
         """Run one iteration on inputs made from `seed`; IterationStarted, Progress and IterationFinished or
         IterationFailed follow."""
-        job = {"collective": collective, "options": dict(options), "schedule": schedule}
-        self._order("begin", **job, iteration=iteration, seed=seed)
+        self._order(
+            "begin",
+            collective=collective,
+            options=dict(options),
+            schedule=schedule,
+            iteration=iteration,
+            seed=seed,
+        )
 
     def capture(self, links: Sequence[Link], file: int, log_path: str) -> Capture:
         """Capture links (namespace path, interface, label) into the open descriptor `file` as pcapng. Returns

@@ -12,7 +12,7 @@ from railweave.framework.errors import TransportError
 from railweave.framework.model import Endpoint, PacketFormat
 from railweave.framework.model.events import ProcessDied
 from railweave.framework.parameters import resolve
-from railweave.traffic.child import start_child
+from railweave.framework.processes.child import ChildProcess
 from railweave.traffic.proxy import RoceV2
 
 
@@ -36,7 +36,7 @@ def test_a_namespace_that_is_not_there_ends_the_transport_with_the_reason(tmp_pa
 
 
 def test_stop_ends_the_process(tmp_path: Path) -> None:
-    process = start_child("the transport", "railweave.traffic.service", str(tmp_path / "log"))
+    process = ChildProcess("the transport", "railweave.traffic.service", log_path=str(tmp_path / "log"))
     pid = process.pid
     process.stop()
     assert not Path(f"/proc/{pid}").exists()

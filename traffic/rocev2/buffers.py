@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from railweave.framework.experiment.plugin_calls import DATA, OUTPUT
 from railweave.framework.model import Schedule
 from railweave.traffic.collectives.arithmetic import dtype_of
-
-DATA, OUTPUT, SCRATCH = 0, 1, 2
 
 
 class Buffers:

@@ -10,7 +10,6 @@ KEY_AT = 12
 """Bytes KEY_AT..PSN_AT of a frame (EtherType to destination QP) are the same in many packets: they are parsed
 once, and the result is cached under the bytes themselves."""
 _FIELDS = struct.Struct("!HBxHHHxB2x8x2xHH2xBBHxBH")
-_MORE_OR_OFFSET = 0x3FFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ def read_shape(key: bytes) -> Shape | None:
     port, udp_length, opcode, flags, pkey, qp_high, qp_low = transport
     if (
         (ethertype, version, protocol, port, pkey) != (0x0800, 0x45, 17, ROCE_PORT, 0xFFFF)
-        or fragment & _MORE_OR_OFFSET
+        or fragment & 0x3FFF  # more fragments follow, or this is a later one
         or udp_length != length - 20
         or opcode not in templates()
         or flags & 0x0F

@@ -15,8 +15,6 @@ _MIDDLE = int(Opcode.WRITE_MIDDLE)
 _ACK_KEY = int(Opcode.ACKNOWLEDGE) << 16
 _COUNTS_BYTES = 4
 
-Landed = Callable[[Message], None]
-
 
 class Receiver:
     """`expected` is the first number that has not arrived (a PSN that does not wrap); bit i of `_above` says
@@ -25,7 +23,9 @@ class Receiver:
 
     heads: Heads
 
-    def __init__(self, batch: Batch, mtu: int, landed: Landed, owing: dict["Receiver", None]) -> None:
+    def __init__(
+        self, batch: Batch, mtu: int, landed: Callable[[Message], None], owing: dict["Receiver", None]
+    ) -> None:
         self._batch = batch
         self._mtu = mtu
         self._landed = landed
