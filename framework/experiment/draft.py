@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from railweave.framework.experiment.settings import Key, Settings
 from railweave.framework.health.monitor import scores_of
 from railweave.framework.health.smoothing import LinkTracker
 from railweave.framework.hookspecs import Collective, Report, Router
-from railweave.framework.model import Fabric, PacketFormat, Schedule
+from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.model.capabilities import why_unserved
 from railweave.framework.parameters import Value
 from railweave.framework.registry import Registers
@@ -41,15 +41,14 @@ class Draft:
     def routed_plan(self) -> Plan:
         """The plan, once its router has given first routes that hold."""
         plan = self.plan()
-        name, health = plan.experiment.router.name, plan.experiment.health
-        self._guarded(self._name_key("router"), lambda: first_routes(plan.fabric, plan.router, name, health))
-        traffic, schedule, seed = plan.experiment.traffic.name, plan.schedules[0], plan.experiment.seed
-        key: Key = ("workload" if plan.experiment.workload else "collective",)
-        self._guarded(
-            key, check_collective, traffic, plan.collective, plan.fabric, schedule, plan.packet, seed
-        )
-        links = LinkTracker.start(plan.fabric).links
-        self._guarded(("estimator",), scores_of, plan.estimator, plan.fabric, links, plan.packet)
+        request, fabric, packet = plan.experiment, plan.fabric, plan.packet
+        routes_of = (fabric, plan.router, request.router.name, request.health)
+        self._guarded(self._name_key("router"), first_routes, *routes_of)
+        traffic: Key = ("workload" if request.workload else "collective",)
+        tried = (request.traffic.name, plan.collective, fabric, plan.schedules[0], packet, request.seed)
+        self._guarded(traffic, check_collective, *tried)
+        links = LinkTracker.start(fabric).links
+        self._guarded(("estimator",), scores_of, plan.estimator, fabric, links, packet)
         self.settings.check()
         return plan
 
@@ -75,17 +74,19 @@ class Draft:
             )
         faults = self.faults(fabric, request.iterations * len(request.sizes))
         pcap, reports = self._captured(fabric), self._reports()
-        schedules: list[Schedule | None] = []
         if fabric is not None:
             self._check_room(fabric)
-        if fabric is not None and not settings.problems:
-            schedules = [self._schedule(traffic, plugins[traffic], fabric, size) for size in request.sizes]
         settings.check()
         assert fabric is not None
+        name, ranks, kind = self.chosen(traffic), range(fabric.n_gpus), (request.dtype, request.redop)
+        schedules = [
+            self._guarded((traffic,), schedule_of, name, plugins[traffic], fabric, ranks, size, *kind)
+            for size in request.sizes
+        ]
+        settings.check()
         return Plan(
             experiment=request.model_copy(update={**self._choices, "faults": tuple(f.text for f in faults)}),
             topology=topology,
-            topology_params=cast(Mapping[str, Value], self._choices["topology"].options),
             fabric=fabric,
             router=plugins["router"],
             collective=plugins[traffic],
@@ -125,21 +126,26 @@ class Draft:
         if kind in self._broken:
             return None
         choice = self._choice(kind, fabric)
-        try:
-            registered = self._registers[kind][choice.name]
-        except RailweaveError as error:
-            self.settings.report(self._name_key(kind), str(error))
-            return None
-        owner = f"{kind} {choice.name}"
-        options = options_of(self.settings, (kind,), owner, choice.options, registered.parameters)
-        if options is None:
-            return None
-        plugin = self._guarded((kind,), configured, kind, choice.name, registered, options)
+        plugin, options = self._configured(
+            kind, choice.name, choice.options, key=(kind,), name_key=self._name_key(kind)
+        )
         if plugin is not None:
             self._choices[kind] = Choice(name=choice.name, options=options)
             if fabric is not None and kind in ("router", "collective", "workload"):
-                self.must_serve(kind, choice.name, cast(Router, plugin), fabric)
+                self.must_serve(kind, choice.name, plugin, fabric)
         return plugin
+
+    def _configured(
+        self, kind: str, name: str, options: Mapping[str, object], *, key: Key, name_key: Key
+    ) -> tuple[Any, Mapping[str, Value]]:
+        """A plugin, and its complete options; (None, {}) where something is wrong and reported."""
+        registered = self._guarded(name_key, self._registers[kind].__getitem__, name)
+        if registered is None:
+            return None, {}
+        values = options_of(self.settings, key, f"{kind} {name}", options, registered.parameters)
+        if values is None:
+            return None, {}
+        return self._guarded(key, configured, kind, name, registered, values), values
 
     def chosen(self, kind: str) -> str:
         """The name of the plugin that `plugin` gave."""
@@ -199,23 +205,12 @@ class Draft:
         links = [self._guarded(("pcap", i), find_link, fabric, name) for i, name in enumerate(names)]
         return tuple(link for link in links if link is not None)
 
-    def _schedule(self, kind: str, plugin: Collective, fabric: Fabric, size: int) -> Schedule | None:
-        ranks, dtype, redop = range(fabric.n_gpus), self._request.dtype, self._request.redop
-        name = self.chosen(kind)
-        return self._guarded((kind,), schedule_of, name, plugin, fabric, ranks, size, dtype, redop)
-
     def _reports(self) -> dict[str, Report]:
         """Every registered report, with its options."""
-        made: dict[str, Report] = {}
-        chosen, registered = self._request.reports, self._registers["report"]
-        for name in (*registered, *(name for name in chosen if name not in registered)):
-            plugin = self._guarded(("reports", name), registered.__getitem__, name)
-            if plugin is None:
-                continue
-            options = options_of(
-                self.settings, ("reports", name), f"report {name}", chosen.get(name, {}), plugin.parameters
-            )
-            report = self._guarded(("reports", name), configured, "report", name, plugin, options or {})
+        made, chosen = dict[str, Report](), self._request.reports
+        for name in dict.fromkeys((*self._registers["report"], *chosen)):
+            key: Key = ("reports", name)
+            report, _ = self._configured("report", name, chosen.get(name, {}), key=key, name_key=key)
             if report is not None:
                 made[name] = report
         return made

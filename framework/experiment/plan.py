@@ -6,6 +6,7 @@ once.
 """
 
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -13,7 +14,7 @@ from railweave.framework.experiment.draft import Draft
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.run_plan import Plan
 from railweave.framework.experiment.settings import Settings
-from railweave.framework.experiment.sources import from_file, from_mapping, lay_over_keys
+from railweave.framework.experiment.sources import from_file, lay_over_keys
 from railweave.framework.hookspecs import Router
 from railweave.framework.model import Fabric
 from railweave.framework.registry import Registers
@@ -50,14 +51,12 @@ def plan_from_keys(
     registers: Registers,
     *,
     base: Path | Mapping[str, object] | None = None,
-    default_fault: bool = False,
 ) -> Plan:
     """The plan of keys as a script gives them, laid over an experiment file or other keys if there are any.
 
     `keys`: those of the experiment file, nested (`health={"dwell": "1s"}`) or dotted; and the parameters of
     the chosen plugins by their own names (`domains=8`), as on the command line. None is a key that is not
-    there. No fault is injected unless keys or file name one, or `default_fault` asks for that of `railweave
-    run`.
+    there. No fault is injected unless keys or file name one.
 
     Raises ExperimentError that lists everything wrong at once, also for an object where only the name of a
     plugin can be used: the lab is another process and loads plugins by their entry points.
@@ -67,8 +66,7 @@ def plan_from_keys(
         for kind, plugin in lay_over_keys(settings, layer, registers).items():
             settings.labels[(kind,)] = kind
             settings.report((kind,), _OBJECT.format(type=type(plugin).__name__, kind=kind))
-    if not default_fault and "faults" not in settings.value:
-        settings.value["faults"] = []
+    settings.value.setdefault("faults", [])
     return Draft(settings, registers).routed_plan()
 
 
@@ -81,7 +79,7 @@ _OBJECT = (
 
 def from_document(document: Mapping[str, object], registers: Registers) -> Plan:
     """The plan that gave this document, in another process or at another time."""
-    return Draft(from_mapping(document, "the experiment's document"), registers).plan()
+    return Draft(Settings("the experiment's document", deepcopy(dict(document))), registers).plan()
 
 
 def build_fabric(

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from railweave.framework.experiment.faults import VERBS
-from railweave.framework.experiment.schema import DEFAULTS, KEYS, KINDS, Choice, Key
+from railweave.framework.experiment.schema import DEFAULTS, KEYS, KINDS, PARAMETERS, Choice, Key
 from railweave.framework.experiment.sizes import spoken
 from railweave.framework.health.options import PARAMETERS as HEALTH_PARAMETERS
 from railweave.framework.parameters import Parameter, Unit
@@ -123,7 +123,7 @@ def _schema_of(name: str, key: Key, registers: Registers) -> dict[str, object]:
             offers = registers["report"].offers()
             options = {offer.name: _object(offer.registered.parameters) for offer in offers}
             return {"type": "object", "additionalProperties": False, "properties": options}
-    value = parameter_schema(key.parameter(name, DEFAULTS[name]))
+    value = parameter_schema(PARAMETERS[name])
     return {"anyOf": [value, {"type": "string", "pattern": _SWEEP}]} if key.shape == "size" else value
 
 
@@ -170,7 +170,7 @@ def _expects(name: str, key: Key) -> str:
             return "a text, or a list of texts" + (f"; or {key.word}" if key.word else "")
         case "section" | "reports":
             return "a mapping"
-    return key.parameter(name, DEFAULTS[name]).expects + ("; or a sweep" if key.shape == "size" else "")
+    return PARAMETERS[name].expects + ("; or a sweep" if key.shape == "size" else "")
 
 
 def _parameters(parameters: Iterable[Parameter]) -> str:

@@ -1,9 +1,8 @@
 """The plan of a run: everything that is decided before it starts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import yaml
 
@@ -22,7 +21,7 @@ from railweave.framework.hookspecs import (
     Transport,
 )
 from railweave.framework.model import Fabric, PacketFormat, Schedule
-from railweave.framework.parameters import Parameter, Value
+from railweave.framework.parameters import Parameter
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,6 @@ class Plan:
 
     experiment: Experiment
     topology: Topology
-    topology_params: Mapping[str, Value]
     fabric: Fabric
     router: Router
     collective: Collective
@@ -70,19 +68,17 @@ class Plan:
     def yaml(self) -> str:
         """The resolved experiment as a file a person reads, and `railweave run` runs again."""
         document = self.document()
-        for kind in (kind for kind in KINDS if kind in document):
+        for kind in document.keys() & KINDS.keys():
             plugin = self.collective if kind == "workload" else getattr(self, kind)
             document[kind] = _readable(document[kind], plugin.parameters)
         document["health"] = _readable(document["health"], HEALTH_PARAMETERS)
         document["size"] = spoken(self.experiment.size)
         return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
-    def at_scale(self, rate_scale: float) -> Plan:
+    def at_scale(self, rate_scale: float) -> Self:
         """The same plan with the rate scale that another run chose, so that times can be compared."""
         return replace(self, experiment=self.experiment.model_copy(update={"rate_scale": rate_scale}))
 
 
-def _readable(section: object, parameters: tuple[Parameter, ...]) -> dict[str, object]:
-    units = {p.name: p for p in parameters}
-    assert isinstance(section, dict)
-    return {k: units[k].written(v) if k in units else v for k, v in section.items()}
+def _readable(section: Any, parameters: tuple[Parameter, ...]) -> dict[str, object]:
+    return section | {p.name: p.written(section[p.name]) for p in parameters if p.name in section}

@@ -37,11 +37,6 @@ class Key:
     shape: Literal["value", "size", "plugin", "texts", "section", "reports"] = "value"
     otherwise: tuple[str, ...] = ()
 
-    def parameter(self, name: str, default: Any) -> Parameter:
-        return Parameter(
-            name, default, self.unit, self.help, self.minimum, self.maximum, self.choices, self.word
-        )
-
 
 def _plugin(help_text: str, otherwise: tuple[str, ...] = ()) -> Key:
     return Key(help_text, metavar="NAME", shape="plugin", otherwise=otherwise)
@@ -191,8 +186,11 @@ DEFAULTS: Mapping[str, Any] = {
     name: field.get_default(call_default_factory=True) for name, field in Experiment.model_fields.items()
 }
 PARAMETERS: Mapping[str, Parameter] = {
-    name: key.parameter(name, DEFAULTS[name]) for name, key in KEYS.items() if key.shape == "value"
+    name: Parameter(name, DEFAULTS[name], k.unit, k.help, k.minimum, k.maximum, k.choices, k.word)
+    for name, k in KEYS.items()
+    if k.shape in ("value", "size")
 }
+"""Keys that take one value of a unit; `size` a sweep of sizes, too."""
 KINDS: Mapping[str, str] = {
     name: DEFAULTS[name].name if DEFAULTS[name] else "" for name, key in KEYS.items() if key.shape == "plugin"
 }

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from operator import itemgetter
+from typing import NamedTuple, TypeVar
 
 from railweave.framework.errors import ExperimentError
 
@@ -10,8 +11,7 @@ Key = tuple[str | int, ...]
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """A place in a file; both count from 1."""
 
     line: int
@@ -44,8 +44,10 @@ class Settings:
     notes: list[str] = field(default_factory=list)
     cause: BaseException | None = None
 
-    def report(self, key: Key, message: str, cause: BaseException | None = None) -> None:
-        self.problems.append(Problem(key, message))
+    def report(
+        self, key: Key, message: str, cause: BaseException | None = None, mark: Mark | None = None
+    ) -> None:
+        self.problems.append(Problem(key, message, mark))
         self.cause = self.cause or cause
 
     def is_set(self, *key: str | int) -> bool:
@@ -85,31 +87,23 @@ class Settings:
         """Raise one ExperimentError that lists every problem, in the order of the file."""
         if not self.problems:
             return
-        lines = [self._line(p) for p in sorted(self.problems, key=self._order)]
-        unique = list(dict.fromkeys(lines))
-        if len(unique) == 1:
-            raise ExperimentError(unique[0]) from self.cause
-        raise ExperimentError("\n".join([f"{len(unique)} errors:", *unique])) from self.cause
+        placed = sorted(map(self._placed, self.problems), key=itemgetter(0))
+        lines = list(dict.fromkeys(line for _, line in placed))
+        text = "\n".join(lines if len(lines) == 1 else [f"{len(lines)} errors:", *lines])
+        raise ExperimentError(text) from self.cause
 
-    def _order(self, problem: Problem) -> tuple[int, int]:
-        mark = self._mark(problem)
-        return (mark.line, mark.column) if mark else (0, 0)
-
-    def _line(self, problem: Problem) -> str:
-        label = self._nearest(self.labels, problem.key)
+    def _placed(self, problem: Problem) -> tuple[tuple[int, int], str]:
+        """Where in the file a problem lies, and the line that describes it."""
+        label, mark = _nearest(self.labels, problem.key), problem.mark or _nearest(self.marks, problem.key)
         if label is not None and problem.mark is None:
-            return f"{label}: {problem.message}"
-        place = f"{self.source}:{mark.line}:{mark.column}: " if (mark := self._mark(problem)) else ""
-        name = ".".join(map(str, problem.key))
-        return f"{place}{name}: {problem.message}" if name else f"{place}{problem.message}"
+            where = label
+        else:
+            place = (f"{self.source}:{mark.line}:{mark.column}",) if mark else ()
+            name = ".".join(map(str, problem.key))
+            where = ": ".join((*place, name) if name else place)
+        return mark or (0, 0), f"{where}: {problem.message}" if where else problem.message
 
-    def _mark(self, problem: Problem) -> Mark | None:
-        return problem.mark or self._nearest(self.marks, problem.key)
 
-    @staticmethod
-    def _nearest(places: Mapping[Key, _T], key: Key) -> _T | None:
-        while key:
-            if key in places:
-                return places[key]
-            key = key[:-1]
-        return None
+def _nearest(places: Mapping[Key, _T], key: Key) -> _T | None:
+    """The place of the key, or of the innermost section around it that has one."""
+    return next((places[key[:n]] for n in range(len(key), 0, -1) if key[:n] in places), None)

@@ -1,5 +1,7 @@
 """One size, or a sweep of them as nccl-tests has it: `64K:4M:x2` or `64K:1M:+64K`."""
 
+from collections.abc import Callable
+
 from railweave.framework.errors import ExperimentError
 from railweave.framework.parameters import Parameter
 from railweave.framework.units import parse_bytes, size
@@ -43,20 +45,18 @@ def parse_sizes(value: object) -> tuple[int, ...]:
 def canonical(value: object) -> int | str:
     """A size in bytes, or the text of a sweep in bytes."""
     sizes = parse_sizes(value)
-    if not isinstance(value, str) or ":" not in value:
-        return sizes[0]
-    low, high, step = value.split(":")
-    last = f"+{parse_bytes(step[1:])}" if step.startswith("+") else step
-    return f"{parse_bytes(low)}:{parse_bytes(high)}:{last}"
+    return _respelt(value, parse_bytes) if isinstance(value, str) and ":" in value else sizes[0]
 
 
 def spoken(value: int | str) -> int | str:
     """As a person writes it: `1M`, `64K:4M:x2`; reads back as the same value."""
-    if not isinstance(value, str):
-        return size(value)
-    low, high, step = value.split(":")
-    last = f"+{size(int(step[1:]))}" if step.startswith("+") else step
-    return f"{size(int(low))}:{size(int(high))}:{last}"
+    return _respelt(value, lambda text: size(int(text))) if isinstance(value, str) else size(value)
+
+
+def _respelt(sweep: str, spelling: Callable[[str], object]) -> str:
+    low, high, step = sweep.split(":")
+    last = f"+{spelling(step[1:])}" if step.startswith("+") else step
+    return f"{spelling(low)}:{spelling(high)}:{last}"
 
 
 def _bytes(value: object) -> int:

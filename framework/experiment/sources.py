@@ -1,7 +1,6 @@
 """Where the keys of an experiment come from: a file, the options of a command, the keywords of a script."""
 
 from collections.abc import Mapping
-from copy import deepcopy
 from pathlib import Path
 
 from railweave.framework.errors import did_you_mean
@@ -22,13 +21,6 @@ def from_file(
     settings = read(path) if path else Settings("the options", {})
     _one_spelling(settings)
     lay_over(settings, overrides or {}, labels or {})
-    return settings
-
-
-def from_mapping(document: Mapping[str, object], source: str) -> Settings:
-    """The settings of plain data, such as a plan's document."""
-    settings = Settings(source, deepcopy(dict(document)))
-    _one_spelling(settings)
     return settings
 
 
@@ -99,8 +91,8 @@ def _one_spelling(settings: Settings) -> None:
     """`fault:` (as the option is called) is `faults:`, and a bare plugin name is a mapping."""
     if "fault" in settings.value and "faults" not in settings.value:
         settings.value["faults"] = settings.value.pop("fault")
-        moved = {k: mark for k, mark in settings.marks.items() if k[0] == "fault"}
-        settings.marks.update({("faults", *k[1:]): mark for k, mark in moved.items()})
+        moved = {("faults", *k[1:]): mark for k, mark in settings.marks.items() if k[0] == "fault"}
+        settings.marks.update(moved)
     for kind in KINDS:
         if isinstance(settings.value.get(kind), str):
             settings.value[kind] = {"name": settings.value[kind]}

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from railweave.framework.errors import ExperimentError
-from railweave.framework.experiment.settings import Key, Mark, Problem, Settings
+from railweave.framework.experiment.settings import Key, Mark, Settings
 
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)([eE][-+]?[0-9]+)?")
@@ -66,10 +66,10 @@ def parse(text: str, source: str) -> Settings:
     except yaml.YAMLError as error:
         raise ExperimentError(f"{source}: not readable as YAML: {' '.join(str(error).split())}.") from None
     settings = Settings(source)
-    if root is not None and not isinstance(root, yaml.MappingNode):
-        raise ExperimentError(f"{source}:1:1: an experiment is a list of `key: value` lines, this is not.")
-    if root is not None:
+    if isinstance(root, yaml.MappingNode):
         settings.value = _Reader(settings).mapping(root, ())
+    elif root is not None:
+        raise ExperimentError(f"{source}:1:1: an experiment is a list of `key: value` lines, this is not.")
     return settings
 
 
@@ -85,12 +85,12 @@ class _Reader:
         for key_node, value_node in node.value:
             mark, name = _mark(key_node), str(key_node.value)
             if not isinstance(key_node, yaml.ScalarNode):
-                self._report(at, "a key must be a word.", mark)
+                self._settings.report(at, "a key must be a word.", mark=mark)
             elif key_node.tag == _CORE + "merge":
-                self._report(at, "`<<` is not read here. Write the keys out.", mark)
+                self._settings.report(at, "`<<` is not read here. Write the keys out.", mark=mark)
             elif name in first:
                 why = f"is given twice, first on line {first[name][1].line}. Keep one of them."
-                self._report((*at, name), why, mark)
+                self._settings.report((*at, name), why, mark=mark)
             else:
                 first[name] = (name, mark, value_node)
         return dict(self._values(at, first.values()))
@@ -104,7 +104,7 @@ class _Reader:
             try:
                 yield name, self._value(node, key)
             except _Unreadable as error:
-                self._report(key, str(error), _mark(node))
+                self._settings.report(key, str(error), mark=_mark(node))
 
     def _value(self, node: yaml.Node, at: Key) -> object:
         if id(node) in self._seen:
@@ -118,9 +118,6 @@ class _Reader:
         if not isinstance(node, yaml.ScalarNode) or node.tag not in _SCALARS:
             raise _Unreadable(f"the tag {node.tag} is not read here. Write a plain value.")
         return str(node.value) if node.style else _scalar(str(node.value))
-
-    def _report(self, key: Key, message: str, mark: Mark) -> None:
-        self._settings.problems.append(Problem(key, message, mark))
 
 
 def _scalar(text: str) -> object:

@@ -94,7 +94,10 @@ def test_one_wrong_value_is_named_with_what_is_allowed(
     registers: Registers, key: str, value: object, words: str
 ) -> None:
     if not words:
-        assert load_plan(None, {key: value, "size": 4}, registers).topology_params["rail_rate"] == 400.0
+        assert (
+            load_plan(None, {key: value, "size": 4}, registers).experiment.topology.options["rail_rate"]
+            == 400.0
+        )
         return
     overrides: dict[str, object] = {"size": 4, key: value} if key == "size.x" else {key: value}
     message = refused(registers, overrides)

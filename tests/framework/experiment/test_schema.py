@@ -50,7 +50,7 @@ def test_a_file_with_units_and_sections(registers: Registers, tmp_path: Path) ->
     )
     plan = load_plan(path, None, registers)
     assert plan.fabric.n_gpus == 8
-    assert plan.topology_params["rail_rate"] == 200e9
+    assert plan.experiment.topology.options["rail_rate"] == 200e9
     assert plan.experiment.size == 65536
     assert [f.verb for f in plan.faults] == ["down", "up"]
     assert (plan.experiment.health.dwell_s, plan.experiment.health.aggregate) == (0.5, "min")

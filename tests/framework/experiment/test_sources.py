@@ -72,7 +72,7 @@ def test_what_is_wrong_carries_the_name_it_was_given_by(
 
 def test_no_fault_unless_asked_for(registers: Registers, tmp_path: Path) -> None:
     assert plan_from_keys({"domains": 2}, registers).faults == ()
-    assert plan_from_keys({}, registers, default_fault=True).faults
+    assert load_plan(None, {}, registers).faults
     assert plan_from_keys({"fault": "at=1s down rail:1"}, registers).faults[0].verb == "down"
     path = tmp_path / "experiment.yaml"
     path.write_text("faults: at=1s down rail:0\ntopology: {rails: 2}\n")
@@ -99,7 +99,7 @@ def test_fabric_and_router_objects_are_taken_where_there_is_no_lab(registers: Re
 def test_options_win_over_the_file_and_name_themselves(registers: Registers, tmp_path: Path) -> None:
     path = written(tmp_path, "topology: {rails: 8}\nsize: 1K\niterations: x\n")
     plan = load_plan(path, {"topology.rails": "2", "iterations": "5"}, registers)
-    assert plan.topology_params["rails"] == 2
+    assert plan.experiment.topology.options["rails"] == 2
     assert (plan.experiment.size, plan.experiment.iterations) == (1024, 5)
     with pytest.raises(ExperimentError) as caught:
         load_plan(path, {"topology.rails": "two", "iterations": 5}, registers, {"topology.rails": "--rails"})
@@ -111,9 +111,9 @@ def test_another_plugin_ignores_the_file_s_options_and_says_so(registers: Regist
     plan = load_plan(path, {"router": "hscore"}, registers, {"router": "--router"})
     assert plan.experiment.router.options == {"same_rail_detour": True}
     assert plan.notes == (f"--router hscore: options of router nowhere in {path} are ignored.",)
-    assert plan.topology_params["rails"] == 8
+    assert plan.experiment.topology.options["rails"] == 8
     same = load_plan(path, {"topology": "rail-only", "router": "hscore"}, registers)
-    assert same.topology_params["rails"] == 8
+    assert same.experiment.topology.options["rails"] == 8
 
 
 def test_fault_in_the_singular_is_the_same_key(registers: Registers, tmp_path: Path) -> None:
