@@ -129,7 +129,6 @@ class ExplainingRouter(Protocol):
 
         Raises as `routes` does, and RouteError for a GPU that does not exist.
         """
-        ...
 
 
 class Collective(Configurable, Protocol):
@@ -204,32 +203,26 @@ class Controller(Configurable, Protocol):
 
     def start(self, listeners: Sequence[int], log_path: str) -> None:
         """Start the process. `listeners`: descriptors of listening TCP sockets to which switches connect."""
-        ...
 
     def fileno(self) -> int: ...
 
     def set_rules(self, rules: Sequence[Rule]) -> None:
         """All rules: every switch is read back and made to hold exactly these. Also after a restart."""
-        ...
 
     def apply(self, update: RuleUpdate) -> None:
         """Install, then switch over, each phase behind barriers (UpdateApplied follows); `remove` is held
         back until `retire(update.version)`."""
-        ...
 
     def retire(self, version: int) -> None:
         """Remove the old rules that update `version` kept for packets in flight."""
-        ...
 
     def send_train(self, switch: int, port: int, packets: int, size_bytes: int, timed: int = 0) -> None:
         """Send back-to-back packets out of a port, to measure its link. They match no rule beyond it, but for
         the first and last of train number `timed` (1..65535) if rules there send addressing.TRAIN_SEEN to the
         controller: TrainTimed follows with time.monotonic() at sending and at both arrivals."""
-        ...
 
     def poll_ports(self, number: int) -> None:
         """Ask every switch for the counters of its ports; PortCounts follows. In order with `send_train`."""
-        ...
 
     def events(self) -> list[ControllerEvent]: ...
 
@@ -243,7 +236,6 @@ class Capture(Protocol):
 
     def stop(self) -> int:
         """Write everything and end; returns how many packets were missed because memory was full."""
-        ...
 
 
 class Transport(Configurable, Protocol):
@@ -260,14 +252,12 @@ class Transport(Configurable, Protocol):
         self, collective: str, options: Mapping[str, Value], schedule: Schedule, iteration: int, seed: int
     ) -> None:
         """Run one iteration; IterationFinished or IterationFailed follows."""
-        ...
 
     def capture(self, links: Sequence[tuple[str, str, str]], file: int, log_path: str) -> Capture:
         """Write the packets of (namespace path, interface, label) into the open descriptor `file`, as pcapng.
 
         Returns once every link is captured.
         """
-        ...
 
     def events(self) -> list[TransportEvent]: ...
 
@@ -295,7 +285,6 @@ class Engine(Configurable, Protocol):
         is gone when this returns or raises (LabError, MachineError, TransportError, ControllerError,
         KeyboardInterrupt).
         """
-        ...
 
 
 class Report(Configurable, Protocol):

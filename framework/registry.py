@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from importlib.metadata import entry_points
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import pluggy
 
@@ -34,14 +34,6 @@ PROTOCOLS: Mapping[str, type] = {
 PLURALS = {kind: f"{kind}s" for kind in PROTOCOLS} | {"topology": "topologies"}
 
 
-class Offer(NamedTuple):
-    """One registered object and the plugin that holds its name."""
-
-    name: str
-    registered: Any
-    holder: str
-
-
 class Register(UserDict[str, Any]):
     """Objects of one kind by name, in the order of the names. `holders`: the plugin that holds each name."""
 
@@ -62,9 +54,6 @@ class Register(UserDict[str, Any]):
                 "The contract is docs/plugins.md."
             )
         self[name], self.holders[name] = registered, holder
-
-    def offers(self) -> list[Offer]:
-        return [Offer(name, registered, self.holders[name]) for name, registered in self.items()]
 
     def __missing__(self, name: str) -> Any:
         known = ", ".join(self) or "none"
@@ -132,16 +121,13 @@ class Registers:
     def callers(self, hook: str) -> list[tuple[str, pluggy.HookCaller]]:
         """Every plugin that implements `hook`, in pluggy's order of calling, with a caller of its
         implementation alone; the wrappers of all plugins surround each."""
-        plain = [i for i in self._hook(hook).get_hookimpls() if not (i.wrapper or i.hookwrapper)]
+        implementations = getattr(self.manager.hook, hook).get_hookimpls()
+        plain = [i for i in implementations if not (i.wrapper or i.hookwrapper)]
         names = dict.fromkeys(i.plugin_name for i in reversed(plain))
         return [
             (name, self.manager.subset_hook_caller(hook, [i.plugin for i in plain if i.plugin_name != name]))
             for name in names
         ]
-
-    def _hook(self, name: str) -> pluggy.HookCaller:
-        caller: pluggy.HookCaller = getattr(self.manager.hook, name)
-        return caller
 
     def _admit(self, name: str, plugin: ModuleType | object) -> None:
         """Hand a plugin to pluggy. Raises PluginError for a hook that would never be called, or not as
@@ -158,10 +144,10 @@ class Registers:
             self.manager.register(plugin, name)
         except pluggy.PluginValidationError as error:
             hook = next((hook for hook in specs if f"hook {hook!r}" in str(error)), "")
-            place = defined_at(getattr(plugin, hook, plugin))
+            place, spec = defined_at(getattr(plugin, hook, plugin)), getattr(self.manager.hook, hook).spec
             raise PluginError(
                 f"plugin {name}: {hook} at {place}: {str(error).splitlines()[-1]}. "
-                f"It may take: {', '.join(getattr(self._hook(hook).spec, 'argnames', ()))}."
+                f"It may take: {', '.join(getattr(spec, 'argnames', ()))}."
             ) from error
         for caller in self.manager.get_hookcallers(plugin) or ():
             for implementation in caller.get_hookimpls():

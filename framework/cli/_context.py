@@ -61,9 +61,8 @@ def show_offers(ctx: click.Context, kind: str, *, as_json: bool) -> None:
     """List every object of a kind with its options and their defaults; of routers, the fabrics they serve
     too."""
     serves = kind == "router"
-    rows, entries = [], []
-    for offer in registers(ctx)[kind].offers():
-        plugin = offer.registered
+    rows, entries, register = [], [], registers(ctx)[kind]
+    for name, plugin in register.items():
         options = ", ".join(f"{p.name}={_yaml(p.written(p.default))}" for p in plugin.parameters) or "-"
         entry = {"options": {p.name: p.default for p in plugin.parameters}, "summary": plugin.summary}
         cells = [options, plugin.summary]
@@ -71,8 +70,8 @@ def show_offers(ctx: click.Context, kind: str, *, as_json: bool) -> None:
             served, requires = list(plugin.serves) or ["*"], list(plugin.requires)
             entry = {"serves": served, "requires": requires, **entry}
             cells.insert(0, ", ".join(requires if requires and "*" in served else served).replace("*", "all"))
-        entries.append({"name": offer.name, **entry, "plugin": offer.holder})
-        rows.append((offer.name, *cells))
+        entries.append({"name": name, **entry, "plugin": register.holders[name]})
+        rows.append((name, *cells))
     if as_json:
         print_json(PLURALS[kind], {PLURALS[kind]: entries})
     else:

@@ -115,10 +115,10 @@ def plugin_options(ctx: click.Context, kind: str, taken: set[str]) -> list[click
     """One option per parameter name of any plugin of a kind; those `taken` are left to `--set KIND.NAME=`."""
     parameters: dict[str, Parameter] = {}
     owners: dict[str, list[str]] = {}
-    for offer in registers(ctx)[kind].offers():
-        for parameter in offer.registered.parameters:
+    for owner, plugin in registers(ctx)[kind].items():
+        for parameter in plugin.parameters:
             parameters.setdefault(parameter.name, parameter)
-            owners.setdefault(parameter.name, []).append(offer.name)
+            owners.setdefault(parameter.name, []).append(owner)
     return [
         click.Option(
             [flag(name), f"{kind}__{name}"],

@@ -17,10 +17,10 @@ def plugins(ctx: click.Context, kind: str | None, as_json: bool) -> None:
             f"{kind!r} is not a kind; they are: {', '.join(kinds)}.", ctx=ctx, param_hint="--kind"
         )
     rows = [
-        (register.kind, offer.name, offer.holder, offer.registered.summary)
+        (register.kind, name, register.holders[name], plugin.summary)
         for register in offered
         if kind in (None, register.kind)
-        for offer in register.offers()
+        for name, plugin in register.items()
     ]
     if as_json:
         names = ("kind", "name", "plugin", "summary")

@@ -30,8 +30,11 @@ def experiment(settings: Settings) -> tuple[Experiment, frozenset[str]]:
 
 def _value(settings: Settings, name: str, value: object) -> object:
     """What the model is to hold for a key. Raises ExperimentError for what is wrong with all of it."""
+    if name in OF_THE_COMMAND:
+        raise ExperimentError(f"belongs to the command, not to the experiment. Give it as --{name}.")
     if name not in KEYS:
-        raise ExperimentError(_unknown(name))
+        known = f"there is no such key.{did_you_mean(name, KEYS)} Keys are: {', '.join(KEYS)}."
+        raise ExperimentError(GONE.get(name, known))
     match KEYS[name].shape:
         case "value":
             return PARAMETERS[name].parse(value)
@@ -49,13 +52,6 @@ def _value(settings: Settings, name: str, value: object) -> object:
         known = ", ".join(p.name for p in HEALTH_PARAMETERS)
         raise ExperimentError(f"expects a mapping of {known} (got {value!r}).")
     return HealthOptions.of(options_of(settings, (name,), name, value, HEALTH_PARAMETERS) or {})
-
-
-def _unknown(name: str) -> str:
-    if name in OF_THE_COMMAND:
-        return f"belongs to the command, not to the experiment. Give it as --{name}."
-    known = f"there is no such key.{did_you_mean(name, KEYS)} Keys are: {', '.join(KEYS)}."
-    return GONE.get(name, known)
 
 
 def _texts(settings: Settings, name: str, value: object) -> tuple[str, ...]:

@@ -120,20 +120,16 @@ def _schema_of(name: str, key: Key, registers: Registers) -> dict[str, object]:
         case "section":
             return _object(HEALTH_PARAMETERS)
         case "reports":
-            offers = registers["report"].offers()
-            options = {offer.name: _object(offer.registered.parameters) for offer in offers}
+            options = {name: _object(report.parameters) for name, report in registers["report"].items()}
             return {"type": "object", "additionalProperties": False, "properties": options}
     value = parameter_schema(PARAMETERS[name])
     return {"anyOf": [value, {"type": "string", "pattern": _SWEEP}]} if key.shape == "size" else value
 
 
 def _plugins(kind: str, registers: Registers) -> Iterable[dict[str, object]]:
-    for offer in registers[kind].offers():
-        schema = _object(
-            offer.registered.parameters,
-            {"name": {"const": offer.name, "description": offer.registered.summary}},
-        )
-        yield schema if offer.name == KINDS[kind] else {**schema, "required": ["name"]}
+    for name, plugin in registers[kind].items():
+        schema = _object(plugin.parameters, {"name": {"const": name, "description": plugin.summary}})
+        yield schema if name == KINDS[kind] else {**schema, "required": ["name"]}
 
 
 def _object(parameters: Iterable[Parameter], more: dict[str, object] | None = None) -> dict[str, object]:

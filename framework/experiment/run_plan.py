@@ -67,7 +67,7 @@ class Plan:
 
     def yaml(self) -> str:
         """The resolved experiment as a file a person reads, and `railweave run` runs again."""
-        document = self.document()
+        document: dict[str, Any] = self.document()
         for kind in document.keys() & KINDS.keys():
             plugin = self.collective if kind == "workload" else getattr(self, kind)
             document[kind] = _readable(document[kind], plugin.parameters)
@@ -80,5 +80,5 @@ class Plan:
         return replace(self, experiment=self.experiment.model_copy(update={"rate_scale": rate_scale}))
 
 
-def _readable(section: Any, parameters: tuple[Parameter, ...]) -> dict[str, object]:
+def _readable(section: dict[str, Any], parameters: tuple[Parameter, ...]) -> dict[str, object]:
     return section | {p.name: p.written(section[p.name]) for p in parameters if p.name in section}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_serializer
 
 from railweave.framework.experiment.sizes import SIZE, parse_sizes
 from railweave.framework.health.options import HealthOptions
@@ -48,6 +48,10 @@ class Choice(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     name: str
     options: Mapping[str, object] = Field(default_factory=dict)
+
+    @model_serializer
+    def document(self) -> dict[str, object]:
+        return {"name": self.name, **self.options}
 
 
 class Experiment(BaseModel):
@@ -162,19 +166,8 @@ class Experiment(BaseModel):
 
     def document(self) -> dict[str, object]:
         """Plain data that reads back as this experiment: base units, every option spelt out."""
-        document: dict[str, object] = {}
-        for key in KEYS:
-            value = getattr(self, key)
-            if key == ("collective" if self.workload else "workload"):
-                continue
-            if isinstance(value, Choice):
-                value = {"name": value.name, **value.options}
-            elif isinstance(value, HealthOptions):
-                value = value.document()
-            elif isinstance(value, Mapping):
-                value = {name: dict(options) for name, options in value.items()}
-            document[key] = list(value) if isinstance(value, tuple) else value
-        return document
+        plain = self.model_dump(mode="json", exclude={"collective" if self.workload else "workload"})
+        return plain | {"health": self.health.document()}
 
 
 KEYS: Mapping[str, Key] = {

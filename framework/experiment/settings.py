@@ -68,14 +68,10 @@ class Settings:
         section[str(key[-1])] = value
         self.labels[key] = label
 
-    def drop(self, key: Key) -> None:
-        """Remove a key and everything reported about it."""
-        section: object = self.value
-        for name in key[:-1]:
-            section = section.get(str(name)) if isinstance(section, dict) else None
-        if isinstance(section, dict):
-            section.pop(str(key[-1]), None)
-        self._forget(key)
+    def drop(self, name: str) -> None:
+        """Remove a key of the top level and everything reported about it."""
+        self.value.pop(name, None)
+        self._forget((name,))
 
     def _forget(self, key: Key) -> None:
         self.problems = [p for p in self.problems if p.key[: len(key)] != key]

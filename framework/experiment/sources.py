@@ -100,17 +100,15 @@ def _one_spelling(settings: Settings) -> None:
 
 def _override(settings: Settings, key: Key, value: object, label: str) -> None:
     """Set one key; another plugin drops the options that the file has for the one it replaces."""
-    if len(key) == 1 and key[0] in KINDS:
-        kind = str(key[0])
+    kind = str(key[0])
+    if key == (kind,) and kind in KINDS:
         section = settings.value.get(kind)
+        before = section.get("name", KINDS[kind]) if isinstance(section, dict) else None
+        if isinstance(section, dict) and section.keys() - {"name"} and before != value:
+            text = f"{label} {value}: options of {kind} {before} in {settings.source} are ignored."
+            settings.notes.append(text)
+            section = None
         if not isinstance(section, dict):
-            settings.drop(key)
-        else:
-            before = section.get("name", KINDS[kind])
-            if set(section) - {"name"} and before != value:
-                settings.notes.append(
-                    f"{label} {value}: options of {kind} {before} in {settings.source} are ignored."
-                )
-                settings.drop(key)
+            settings.drop(kind)
         key = (kind, "name")
     settings.override(key, value, label)

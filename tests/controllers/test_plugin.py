@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_every_library_is_offered() -> None:
     offered = Registers([("controllers", plugin)])["controller"]
     assert list(offered) == ["c65of", "os-ken", "ryu"]
-    assert all(offer.registered.summary for offer in offered.offers())
+    assert all(controller.summary for controller in offered.values())
 
 
 def test_offering_them_imports_none() -> None:

@@ -31,8 +31,8 @@ def routers() -> Iterator[tuple[str, Router]]:
         if found.ispkg and not found.name.startswith("_")
     ]
     modules = [(name, import_module(name)) for name in names if util.find_spec(name)]
-    for offer in Registers(modules)["router"].offers():
-        yield offer.name, offer.registered.configured(resolve(offer.name, offer.registered.parameters, {}))
+    for name, router in Registers(modules)["router"].items():
+        yield name, router.configured(resolve(name, router.parameters, {}))
 
 
 ROUTERS = dict(routers())

@@ -15,11 +15,9 @@ def test_it_offers_its_collectives_and_its_transport() -> None:
     assert {"all-reduce", "ring-all-reduce"} <= set(registers["collective"])
     assert "rocev2" in registers["transport"]
     for register in ("collective", "transport"):
-        for offer in registers[register].offers():
-            assert offer.registered.summary
-            assert (
-                offer.registered.configured(resolve(offer.name, offer.registered.parameters, {})) is not None
-            )
+        for name, registered in registers[register].items():
+            assert registered.summary
+            assert registered.configured(resolve(name, registered.parameters, {})) is not None
     assert registers["collective"]["all-reduce"].kind == "all-reduce"
 
 

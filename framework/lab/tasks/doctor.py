@@ -93,11 +93,11 @@ def _controllers(registers: Registers) -> list[Finding]:
     """Start each registered controller as a run would, and stop it. A run needs the default one alone."""
     return [
         _checked(
-            f"controller {offer.name}",
-            partial(_started, offer.name, offer.registered),
-            missing=False if offer.name == DEFAULT_CONTROLLER else None,
+            f"controller {name}",
+            partial(_started, name, controller),
+            missing=False if name == DEFAULT_CONTROLLER else None,
         )
-        for offer in registers["controller"].offers()
+        for name, controller in registers["controller"].items()
     ]
 
 

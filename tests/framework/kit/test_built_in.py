@@ -12,7 +12,7 @@ from railweave.framework.kit.report import CheckReport
 from railweave.framework.registry import Registers, load_plugins
 
 OURS = sorted(
-    offer.name for offer in load_plugins()["router"].offers() if offer.holder.endswith("(railweave)")
+    name for name, holder in load_plugins()["router"].holders.items() if holder.endswith("(railweave)")
 )
 
 
@@ -33,10 +33,10 @@ def test_it_passes(name: str, report_of: Callable[[str], CheckReport]) -> None:
 
 
 OTHERS = [
-    (kind, offer.name)
+    (kind, name)
     for kind in ("topology", "collective", "workload", "estimator")
-    for offer in load_plugins()[kind].offers()
-    if not any(parameter.name == "file" for parameter in offer.registered.parameters)
+    for name, plugin in load_plugins()[kind].items()
+    if not any(parameter.name == "file" for parameter in plugin.parameters)
 ]
 
 
