@@ -11,43 +11,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from railweave.framework.errors import ExperimentError, FabricError
+from railweave.framework.limits.cuts import broadcast_bound, gather_bound, pair_bound, partition_bound
 from railweave.framework.limits.family import family_bounds
-from railweave.framework.limits.parts import partition_bound
 from railweave.framework.limits.paths import paths_bound
-from railweave.framework.limits.trees import broadcast_bound, gather_bound, pair_bound
 from railweave.framework.limits.wires import CutBound, Wires
 from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.model.arrays import Bool, Float, Int64, readonly
 
-__all__ = ["COLLECTIVES", "CutBound", "cut_bound_s", "tightest_cut"]
-
 COLLECTIVES = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all", "broadcast", "send-recv")
 LARGEST_SEARCH = 1 << 18
 """Ranks x links up to which all cuts are searched (256 GPUs); beyond it the family of cuts alone is used."""
-
-
-def cut_bound_s(
-    fabric: Fabric,
-    collective: str,
-    size_bytes: float,
-    packet: PacketFormat,
-    *,
-    capacity_bps: Float | None = None,
-    free_packets_per_link: float = 0.0,
-    ranks: Sequence[int] | None = None,
-    root: int | None = None,
-) -> float:
-    """The lower bound of `tightest_cut`, in seconds."""
-    return tightest_cut(
-        fabric,
-        collective,
-        size_bytes,
-        packet,
-        capacity_bps=capacity_bps,
-        free_packets_per_link=free_packets_per_link,
-        ranks=ranks,
-        root=root,
-    ).seconds
 
 
 def tightest_cut(
@@ -100,7 +73,9 @@ def tightest_cut(
         case "reduce-scatter":
             return gather_bound(wires.reverse(), bits, family[0])
         case "all-reduce":
-            return _all_reduce(wires, bits, family[0])
+            best = partition_bound(wires.reverse(), bits, partition_bound(wires, bits, family[0]))
+            from_first = [(0, i) for i in range(1, len(order))]
+            return pair_bound(wires, from_first + [(i, 0) for _, i in from_first], bits, best)
         case "broadcast":
             return broadcast_bound(wires, bits, family, root)
         case "send-recv":
@@ -108,13 +83,6 @@ def tightest_cut(
         case _:
             n = len(order)
             return family[0].or_larger(paths_bound(wires, (bits / n) * (1.0 - np.eye(n))))
-
-
-def _all_reduce(wires: Wires, bits: float, best: CutBound) -> CutBound:
-    best = partition_bound(wires, bits, best)
-    best = partition_bound(wires.reverse(), bits, best)
-    others = range(1, len(wires.ranks))
-    return pair_bound(wires, [*((0, i) for i in others), *((i, 0) for i in others)], bits, best)
 
 
 def _send_recv(wires: Wires, bits: float, best: CutBound) -> CutBound:

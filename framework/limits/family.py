@@ -1,21 +1,12 @@
 """A family of cuts that is quick to evaluate: single GPUs, the GPUs of each switch, and their complements."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from railweave.framework.limits.wires import NOTHING, CutBound, Wires, seconds
 from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Bool, Float, Int64
-
-
-@dataclass(frozen=True)
-class _Partition:
-    """Disjoint GPU sets. `part` (n_nodes,): the set of each node, -1 outside all; `names` by set."""
-
-    part: Int64
-    names: tuple[str, ...]
 
 
 def family_bounds(wires: Wires, collective: str, size_bits: float) -> list[CutBound]:
@@ -26,62 +17,37 @@ def family_bounds(wires: Wires, collective: str, size_bits: float) -> list[CutBo
     both, and over all parts of a partition into p together 2(p-1)S; broadcast S both; send-recv S for every
     rank inside whose next is outside, and S for every rank outside whose next is inside.
     """
-    fabric, order, n = wires.fabric, wires.ranks, len(wires.ranks)
-    best, roots = NOTHING, _Roots(n)
-    takes_part = np.zeros(fabric.n_gpus)
-    takes_part[order] = 1.0
-    for partition in _partitions(fabric):
-        x = np.bincount(partition.part[: fabric.n_gpus], takes_part, len(partition.names))
-        leave, enter = _crossing(wires, partition)
-        home = partition.part[order]
+    order, n = wires.ranks, len(wires.ranks)
+    best = [NOTHING] * (n if collective == "broadcast" else 1)
+    for part, names in _partitions(wires.fabric):
+        home = part[order]
+        x = np.bincount(home, minlength=len(names))
+        leave, enter = _crossing(wires, part, len(names))
         for k in np.flatnonzero((x > 0) & (x < n)):
-            if collective == "send-recv":
-                must_leave, must_enter = _to_next(home == k, size_bits)
-            else:
-                must_leave, must_enter = _payload(collective, float(x[k]), n, size_bits)
-            both = [
-                CutBound(seconds(bits, float(rate[k]), float(free[k])), f"{direction} {partition.names[k]}")
-                for direction, bits, (rate, free) in (
-                    ("out of", must_leave, leave),
-                    ("into", must_enter, enter),
-                )
-            ]
+            must_leave, must_enter = _payload(collective, home == k, size_bits)
+            out = CutBound(seconds(must_leave, *leave[:, k]), f"out of {names[k]}")
+            into = CutBound(seconds(must_enter, *enter[:, k]), f"into {names[k]}")
             if collective == "broadcast":
-                roots.cut(home == k, *both)
+                within = zip(best, home == k, strict=True)
+                best = [max(bound, out if inside else into, key=_seconds) for bound, inside in within]
             else:
-                best = max(best, *both, key=_seconds)
+                best = [max(*best, out, into, key=_seconds)]
         busy = int((x > 0).sum())
         if collective == "all-reduce" and busy > 1:
-            for rate, free in (leave, enter):
-                between = seconds(2 * (busy - 1) * size_bits, float(rate.sum()), float(free.sum()))
-                if between > best.seconds:
-                    best = CutBound(between, f"between {partition.names[0]} and all others of the kind")
-    return roots.best if collective == "broadcast" else [best]
+            for way in (leave, enter):
+                between = seconds(2 * (busy - 1) * size_bits, *way.sum(axis=1))
+                words = f"between {names[0]} and all others of the kind"
+                best = [max(*best, CutBound(between, words), key=_seconds)]
+    return best
 
 
 def _seconds(bound: CutBound) -> float:
     return bound.seconds
 
 
-class _Roots:
-    """The bound of a broadcast for every possible root."""
-
-    def __init__(self, n: int) -> None:
-        self.best = [NOTHING] * n
-
-    def cut(self, within: Bool, out: CutBound, into: CutBound) -> None:
-        """Add a cut around the ranks `within`: `out` bounds roots inside it, `into` those outside."""
-        for rank, inside in enumerate(within):
-            self.best[rank] = max(self.best[rank], out if inside else into, key=_seconds)
-
-
-def _to_next(within: Bool, bits: float) -> tuple[float, float]:
-    """Bits that leave and enter when every rank sends `bits` to the next in the list; within: by rank."""
-    there = np.roll(within, -1)
-    return float((within & ~there).sum()) * bits, float((~within & there).sum()) * bits
-
-
-def _payload(collective: str, x: float, n: int, bits: float) -> tuple[float, float]:
+def _payload(collective: str, inside: Bool, bits: float) -> tuple[float, float]:
+    """What must leave and what must enter the ranks `inside` (n_ranks,)."""
+    n, x = len(inside), float(inside.sum())
     match collective:
         case "all-gather":
             return x * bits / n, (n - x) * bits / n
@@ -89,29 +55,32 @@ def _payload(collective: str, x: float, n: int, bits: float) -> tuple[float, flo
             return (n - x) * bits / n, x * bits / n
         case "all-to-all":
             return x * (n - x) * bits / n, x * (n - x) * bits / n
+        case "send-recv":
+            following = np.roll(inside, -1)
+            return float((inside & ~following).sum()) * bits, float((~inside & following).sum()) * bits
         case _:
             return bits, bits
 
 
-def _crossing(wires: Wires, partition: _Partition) -> tuple[tuple[Float, Float], tuple[Float, Float]]:
-    """((rate, free bits) out of each part, (rate, free bits) into it)."""
-    a, b = partition.part[wires.fabric.link_src], partition.part[wires.fabric.link_dst]
-    out, into = (a != b) & (a >= 0), (a != b) & (b >= 0)
-    parts = len(partition.names)
+def _crossing(wires: Wires, part: Int64, parts: int) -> tuple[Float, Float]:
+    """(2, parts) each: rate and free bits out of each part, and into it."""
+    ends = part[wires.fabric.link_src], part[wires.fabric.link_dst]
+    crosses = ends[0] != ends[1]
 
-    def sums(part: Int64, chosen: Bool) -> tuple[Float, Float]:
-        rate, free = (np.bincount(part[chosen], of[chosen], parts) for of in (wires.rate, wires.free))
-        return np.asarray(rate, np.float64), np.asarray(free, np.float64)
+    def sums(end: Int64) -> Float:
+        chosen = crosses & (end >= 0)
+        return np.stack([np.bincount(end[chosen], of[chosen], parts) for of in (wires.rate, wires.free)])
 
-    return sums(a, out), sums(b, into)
+    return sums(ends[0]), sums(ends[1])
 
 
-def _partitions(fabric: Fabric) -> Iterator[_Partition]:
-    """Single GPUs, then for each kind of switch the GPU sets of its switches."""
+def _partitions(fabric: Fabric) -> Iterator[tuple[Int64, tuple[str, ...]]]:
+    """Disjoint sets of GPUs: single ones, then for each kind of switch those of its switches; the set of each
+    node (n_nodes,), -1 outside all, and the names of the sets."""
     n = fabric.n_gpus
     alone = np.full(fabric.n_nodes, -1, np.int64)
     alone[:n] = np.arange(n)
-    yield _Partition(alone, tuple(fabric.node_name(gpu) for gpu in range(n)))
+    yield alone, tuple(fabric.node_name(gpu) for gpu in range(n))
     for group in fabric.groups[1:]:
         links = np.flatnonzero(
             (fabric.link_src < n)
@@ -125,7 +94,7 @@ def _partitions(fabric: Fabric) -> Iterator[_Partition]:
         part[fabric.link_src[links[::-1]]] = fabric.link_dst[links[::-1]] - group.first
         _take_in_switches(fabric, part)
         names = (*(f"the GPUs of {group.name(group.first + i)}" for i in range(group.size)), "the other GPUs")
-        yield _Partition(part, names)
+        yield part, names
 
 
 def _take_in_switches(fabric: Fabric, part: Int64) -> None:

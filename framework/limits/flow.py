@@ -22,12 +22,10 @@ class Network:
         n = wires.fabric.n_nodes
         self._source, self._sink = n, n + 1
         tails, heads = wires.src.tolist(), wires.dst.tolist()
-        for rank in wires.ranks.tolist():
-            tails += [n, rank]
-            heads += [rank, n]
-        for rank in wires.ranks.tolist():
-            tails += [rank, n + 1]
-            heads += [n + 1, rank]
+        ranks = wires.ranks.tolist()
+        for tail, head in [(n, rank) for rank in ranks] + [(rank, n + 1) for rank in ranks]:
+            tails += [tail, head]
+            heads += [head, tail]
         self._tails, self._heads = tails, heads
         self._arcs: list[list[int]] = [[] for _ in range(n + 2)]
         for arc, tail in enumerate(tails):

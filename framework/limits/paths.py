@@ -29,11 +29,10 @@ def paths_bound(wires: Wires, demand: Float) -> CutBound:
     """
     if wires.fabric.n_nodes > MOST_NODES:
         return CutBound(0.0, WORDS)
-    known = [priced(wires, demand, price) for price in _plain_prices(wires)]
-    dual = _best_prices(wires, demand)
-    if dual is not None:
-        known.append(priced(wires, demand, dual))
-    return CutBound(max(known), WORDS)
+    prices = _plain_prices(wires)
+    if (dual := _best_prices(wires, demand)) is not None:
+        prices.append(dual)
+    return CutBound(max(priced(wires, demand, price) for price in prices), WORDS)
 
 
 def priced(wires: Wires, demand: Float, price: Float) -> float:
@@ -79,8 +78,13 @@ def _best_prices(wires: Wires, demand: Float) -> Float | None:
     """
     links = np.flatnonzero(wires.rate > 0)
     sources = np.flatnonzero(demand.sum(axis=1) > 0)
-    if len(sources) * len(links) > LARGEST_PROGRAM or not (highs := _solver()):
+    if len(sources) * len(links) > LARGEST_PROGRAM:
         return None
+    try:
+        import highspy
+    except ImportError:
+        return None
+    highs: ModuleType = highspy
     n, m, k = wires.fabric.n_nodes, len(links), len(sources)
     unit, fastest = float(demand.max()), float(wires.rate.max())
     must = np.zeros((k, n))
@@ -110,12 +114,3 @@ def _best_prices(wires: Wires, demand: Float) -> Float | None:
     price = np.zeros(wires.fabric.n_links)
     price[links] = np.maximum(0.0, -np.asarray(solver.getSolution().row_dual)[k * n :])
     return price
-
-
-def _solver() -> ModuleType | None:
-    try:
-        import highspy
-    except ImportError:
-        return None
-    module: ModuleType = highspy
-    return module

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from railweave.framework.experiment.faults import ResolvedFault
-from railweave.framework.limits import cut_bound_s
+from railweave.framework.limits import tightest_cut
 from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.model.arrays import Bool, Float
 
@@ -46,7 +46,7 @@ def shaped_bound_s(
     """
     packet_s = 8.0 * packet.full_packet_bytes / np.maximum(capacity_bps, 1e-9)
     fastest = capacity_bps * packet_s / np.maximum(packet_s - TICK_S, TICK_S)
-    bound = cut_bound_s(
+    bound = tightest_cut(
         fabric,
         collective,
         size_bytes,
@@ -55,7 +55,7 @@ def shaped_bound_s(
         free_packets_per_link=1 + resets,
         root=root,
     )
-    return max(0.0, bound - BUCKET_S)
+    return max(0.0, bound.seconds - BUCKET_S)
 
 
 def carriers(

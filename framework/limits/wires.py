@@ -1,10 +1,9 @@
 """The capacities of a fabric's links, and a bound with the cut that gives it."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
+from typing import Self
 
 import numpy as np
 
@@ -22,7 +21,7 @@ class CutBound:
     seconds: float
     cut: str
 
-    def or_larger(self, other: CutBound) -> CutBound:
+    def or_larger(self, other: Self) -> Self:
         return other if other.seconds > self.seconds * BETTER else self
 
 
@@ -52,9 +51,9 @@ class Wires:
     def dst(self) -> Int64:
         return np.asarray(self.fabric.link_src if self.reversed else self.fabric.link_dst, np.int64)
 
-    def reverse(self) -> Wires:
+    def reverse(self) -> Self:
         """The same fabric with every link reversed."""
-        return Wires(self.fabric, self.rate, self.free, self.ranks, not self.reversed)
+        return replace(self, reversed=not self.reversed)
 
     def out(self, inside: Bool) -> Bool:
         """(n_links,): the links out of the nodes `inside` (n_nodes,)."""
@@ -84,4 +83,4 @@ class Wires:
 def seconds(bits: float, rate: float, free: float) -> float:
     """The time that `bits` take over links of `rate` bit/s together, `free` of them at once."""
     left = bits - free
-    return 0.0 if left <= 0 else left / rate if rate > 0 else inf
+    return 0.0 if left <= 0 else float(left / rate) if rate > 0 else inf

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railweave.framework.limits import COLLECTIVES, cut_bound_s, tightest_cut
+from railweave.framework.limits import COLLECTIVES, tightest_cut
 from railweave.framework.limits.family import family_bounds
 from railweave.framework.limits.flow import Network
 from railweave.framework.limits.paths import priced
@@ -26,6 +26,7 @@ from railweave.framework.limits.wires import Wires
 from railweave.framework.model import Fabric, FabricBuilder, NodeGroup, PacketFormat
 from railweave.topologies.rail_only import RailOnly
 from railweave.topologies.torus import Torus
+from tests.fakes.cut_bounds import cut_bound_s
 
 PACKET = PacketFormat(4096)
 WIRE = (4096 + 58) / 4096

@@ -24,12 +24,12 @@ from railweave.framework.experiment import faults
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.lab.sandbox import unshare_command
 from railweave.framework.lab.switching import shaping
-from railweave.framework.limits import cut_bound_s
 from railweave.framework.limits.shaped import BUCKET_S, carriers, shaped_bound_s
 from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.model.events import FaultInjected
 from railweave.framework.runs import runner
 from railweave.topologies.rail_only import RailOnly
+from tests.fakes.cut_bounds import cut_bound_s
 from tests.fakes.findings import findings, iteration
 
 PACKET = PacketFormat(4096)
@@ -211,7 +211,7 @@ def test_a_run_is_judged_by_the_fabric_as_each_iteration_saw_it(monkeypatch: pyt
         return shaped_bound_s(*args, **given)
 
     monkeypatch.setattr(runner, "shaped_bound_s", counted)
-    bounds = runner._bounds_s(plan, scaled, found)
+    bounds = [one.bound_s for one in runner._timed_iterations(plan, scaled, found, pytest.fail)]
     size, rail = plan.schedules[0].size_bytes, rates.min()
     wire = plan.packet.full_packet_bytes / plan.packet.path_mtu
     packet_s = 8 * plan.packet.full_packet_bytes / rail
@@ -221,4 +221,4 @@ def test_a_run_is_judged_by_the_fabric_as_each_iteration_saw_it(monkeypatch: pyt
     ]
     assert bounds == pytest.approx(by_hand, rel=1e-4)
     assert len(asked) == 3
-    assert bounds[0] < cut_bound_s(scaled, "all-reduce", size, plan.packet)
+    assert bounds[0] is not None and bounds[0] < cut_bound_s(scaled, "all-reduce", size, plan.packet)

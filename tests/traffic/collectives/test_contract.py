@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from railweave.framework.errors import ExperimentError
 from railweave.framework.experiment.plugin_calls import CheckedData
 from railweave.framework.hookspecs import Collective
-from railweave.framework.limits import COLLECTIVES, cut_bound_s
+from railweave.framework.limits import COLLECTIVES
 from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.parameters import resolve
 from railweave.framework.registry import Registers
@@ -24,6 +24,7 @@ from railweave.topologies.rail_optimised import RailOptimised
 from railweave.topologies.ring import Ring
 from railweave.topologies.torus import Torus
 from railweave.traffic import plugin
+from tests.fakes.cut_bounds import cut_bound_s
 from tests.traffic.random_execution import COMBINE, execute
 
 REGISTER = Registers([("traffic", plugin)])["collective"]

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from railweave.framework.errors import ExperimentError, UnsupportedFabricError
-from railweave.framework.limits import cut_bound_s
 from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.topologies.rail_only import RailOnly
 from railweave.topologies.ring import Ring
 from railweave.topologies.torus import Torus
 from railweave.traffic.collectives.multi_ring import MultiRingAllReduce
+from tests.fakes.cut_bounds import cut_bound_s
 from tests.traffic.collectives.link_queues import seconds
 
 PACKET = PacketFormat(4096)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from railweave.framework.errors import ExperimentError, UnsupportedFabricError
 from railweave.framework.hookspecs import Collective
-from railweave.framework.limits import cut_bound_s
 from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.framework.model.capabilities import why_unserved
 from railweave.topologies.rail_only import RailOnly
@@ -25,6 +24,7 @@ from railweave.traffic.collectives.hierarchical import (
     HierarchicalReduceScatter,
     PipelinedAllReduce,
 )
+from tests.fakes.cut_bounds import cut_bound_s
 from tests.traffic.collectives.link_queues import seconds
 
 PACKET = PacketFormat(4096)
