@@ -3,7 +3,7 @@
 import struct
 
 from railweave.framework.model.addressing import ROCE_PORT, TRAIN_SEEN, TRAIN_SINK
-from railweave.framework.processes.udp_frame import HEADER_BYTES, UdpFrame
+from railweave.framework.processes.udp_frame import HEADER_BYTES, udp_frame
 
 SOURCE = 192 << 24 | 2 << 8 | 1
 """In TEST-NET-1 (RFC 5737), like the destination: GPUs are in 10/8, so no rule forwards a train."""
@@ -27,8 +27,16 @@ def train_frame(size_bytes: int, number: int = 0, mark: int = 0) -> bytes:
     `size_bytes` is at least HEADER_BYTES.
     """
     to = TRAIN_SEEN if mark else TRAIN_SINK
-    frame = UdpFrame(SOURCE, to, mark or ROCE_PORT, ROCE_PORT, DSCP, number, MAC_SOURCE, MAC_DESTINATION)
-    return frame.packed(size_bytes)
+    return udp_frame(
+        SOURCE,
+        to,
+        size_bytes,
+        src_port=mark or ROCE_PORT,
+        dscp=DSCP,
+        identification=number,
+        src_mac=MAC_SOURCE,
+        dst_mac=MAC_DESTINATION,
+    )
 
 
 def marked(head: bytes) -> tuple[int, int] | None:

@@ -13,11 +13,10 @@ from functools import cache
 from os import PathLike
 from pathlib import Path
 
-from railweave.framework.analysis.assumed_health import assumed_health
-from railweave.framework.analysis.demand import pattern as demand_pattern
+from railweave.framework.analysis.assumed_health import AssumedScores, assumed_health, read_scores
 from railweave.framework.analysis.explain import ExplainedPair, explain_pair
 from railweave.framework.analysis.link_loads import LoadReport, report, tables_asked
-from railweave.framework.analysis.scores_file import AssumedScores, read_scores
+from railweave.framework.analysis.link_loads import pattern as demand_pattern
 from railweave.framework.errors import InputError
 from railweave.framework.experiment.plan import Plan, Routed, build_fabric, plan_from_keys, routed_from_keys
 from railweave.framework.model import Fabric

@@ -1,16 +1,36 @@
-"""The health of a fabric under assumed scores and faults, without a lab and without measurement."""
+"""The health of a fabric under assumed scores and faults, without a lab and without measurement; scores are
+read from a YAML file that counts from 0 or from 1."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isnan
+from pathlib import Path
 
 import numpy as np
 
-from railweave.framework.analysis.scores_file import AssumedScores
-from railweave.framework.errors import FaultError
+from railweave.framework.errors import ExperimentError, FaultError, did_you_mean
+from railweave.framework.experiment.fault_targets import find_link
 from railweave.framework.experiment.faults import ResolvedFault
+from railweave.framework.experiment.settings import Settings
+from railweave.framework.experiment.yaml_reader import read
 from railweave.framework.health.options import Aggregate
 from railweave.framework.health.publishing import aggregate
-from railweave.framework.model import Fabric, HealthSnapshot
+from railweave.framework.model import Fabric, HealthSnapshot, NodeGroup
+from railweave.framework.model.coordinates import Counting
 from railweave.framework.model.health import rails_by_score
+
+COUNT_FROM, LINKS = "count_from", "links"
+COUNTED_FROM_0 = Counting()
+
+
+@dataclass(frozen=True)
+class AssumedScores:
+    """The contents of the file. `nodes`: score by node id; `links`: score by link id; all others are
+    healthy."""
+
+    counting: Counting = COUNTED_FROM_0
+    nodes: Mapping[int, float] = field(default_factory=dict)
+    links: Mapping[int, float] = field(default_factory=dict)
 
 
 def assumed_health(
@@ -31,9 +51,9 @@ def assumed_health(
     scores = scores or AssumedScores()
     element = np.ones(fabric.n_nodes)
     element[list(scores.nodes)] = list(scores.nodes.values())
-    own_score = np.ones(fabric.n_links)
     has = fabric.link_element >= 0
-    own_score[has] = element[fabric.link_element[has]]
+    of_switch = np.where(has, element[fabric.link_element], 1.0)
+    own_score = of_switch.copy()
     own_score[list(scores.links)] = list(scores.links.values())
     ceiling, kept, down = np.ones(fabric.n_links), np.ones(fabric.n_links), np.zeros(fabric.n_links, bool)
     touched = np.zeros(fabric.n_links, bool)
@@ -59,8 +79,73 @@ def assumed_health(
                 down[links] = down[links ^ 1] = False
     link_score = np.where(down, 0.0, np.minimum(own_score, ceiling) * kept)
     down |= link_score == 0
-    of_switch = element[fabric.link_element]  # unused where a link belongs to no switch
     changed_switches = np.unique(fabric.link_element[touched & has & (link_score != of_switch)])
     element[changed_switches] = aggregate(fabric, link_score, how)[changed_switches]
     version = int((link_score < 1).any() or (element < 1).any())
     return HealthSnapshot(version, 0.0, link_score, element, down, rails_by_score(fabric, element))
+
+
+def read_scores(path: Path, fabric: Fabric) -> AssumedScores:
+    """The scores in a file such as `domains: {1: 0.9, 2: 0.9}` and `rails: {1: 0.3}`; all others are 1.
+
+    A section per kind of switch (domains, rails, spines) with scores by index, or as a list from 0 up;
+    `links:` by name (`g0.0->r1`), which count from 0 as names always do. The file counts from 1 when its
+    lowest index is 1; `count_from: 0` or `1` overrides that.
+
+    Raises ExperimentError that lists every unknown key and every score outside 0..1, with their lines.
+    """
+    settings = read(path)
+    sections = {f"{g.kind}s": g for g in fabric.groups[1:] if fabric.element_links(g.first).size}
+    counting = _counting(settings, sections)
+    nodes: dict[int, float] = {}
+    links: dict[int, float] = {}
+    for key, content in settings.value.items():
+        if key == COUNT_FROM:
+            continue
+        if key not in (*sections, LINKS):
+            settings.report(
+                (key,),
+                f"a {fabric.kind} fabric has no such scores; it has "
+                f"{', '.join((*sections, LINKS, COUNT_FROM))}.{did_you_mean(key, (*sections, LINKS))}",
+            )
+            continue
+        if not isinstance(content, dict | list) or (key == LINKS and isinstance(content, list)):
+            settings.report((key,), f"holds scores by index, as in `{key}: {{0: 0.9}}` (got {content!r}).")
+            continue
+        rows = enumerate(content) if isinstance(content, list) else content.items()
+        by = COUNTED_FROM_0 if isinstance(content, list) else counting
+        for index, score in rows:
+            try:
+                if key == LINKS:
+                    links[find_link(fabric, str(index))] = _score(score)
+                else:
+                    node = by.node(sections[key], str(index), f"{sections[key].kind} {index}")
+                    nodes[node] = _score(score)
+            except (ExperimentError, FaultError) as error:
+                settings.report((key, index), str(error))
+    settings.check()
+    return AssumedScores(counting, nodes, links)
+
+
+def _counting(settings: Settings, sections: Mapping[str, NodeGroup]) -> Counting:
+    count_from = settings.value.get(COUNT_FROM)
+    if count_from is not None:
+        if isinstance(count_from, bool) or count_from not in (0, 1):
+            settings.report((COUNT_FROM,), f"is 0 or 1 (got {count_from!r}).")
+            return COUNTED_FROM_0
+        return Counting(1 if count_from == 1 else 0)
+    numbers: list[int] = []
+    for key in sections:
+        content = settings.value.get(key)
+        if isinstance(content, list):
+            numbers.append(0)
+        elif isinstance(content, dict):
+            parts = [part.strip() for index in content for part in str(index).split(",")]
+            numbers += [int(part) for part in parts if part.isascii() and part.isdecimal() and len(part) < 10]
+    return Counting(1 if numbers and min(numbers) == 1 else 0)
+
+
+def _score(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or isnan(value) or not 0 <= value <= 1:
+        raise ExperimentError(f"an h-score lies in 0..1: 1 is healthy, 0 is down (got {value!r}).")
+    return float(value)

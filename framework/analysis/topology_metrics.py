@@ -65,8 +65,7 @@ class TopologyMetrics:
 def metrics(fabric: Fabric) -> TopologyMetrics:
     """The metrics of the fabric as built; pure."""
     kinds = len(fabric.kinds)
-    count = np.bincount(fabric.link_kind, minlength=kinds)
-    capacity = np.bincount(fabric.link_kind, fabric.capacity_bps, kinds)
+    capacity_bps = np.bincount(fabric.link_kind, fabric.capacity_bps, kinds)
     optical = np.bincount(fabric.ocs[0::2][fabric.ocs[0::2] >= 0], minlength=len(fabric.ocs_names))
     return TopologyMetrics(
         fabric.n_gpus,
@@ -74,9 +73,9 @@ def metrics(fabric: Fabric) -> TopologyMetrics:
         fabric.n_links,
         distances(fabric),
         bisection(fabric),
-        {kind: int(c) for kind, c in zip(fabric.kinds, count, strict=True)},
-        {kind: float(c) for kind, c in zip(fabric.kinds, capacity, strict=True)},
-        {name: int(c) for name, c in zip(fabric.ocs_names, optical, strict=True)},
+        dict(zip(fabric.kinds, np.bincount(fabric.link_kind, minlength=kinds).tolist(), strict=True)),
+        dict(zip(fabric.kinds, capacity_bps.tolist(), strict=True)),
+        dict(zip(fabric.ocs_names, optical.tolist(), strict=True)),
     )
 
 
@@ -172,8 +171,7 @@ def _with_switches(fabric: Fabric, inside: Bool) -> Bool:
         before = side.copy()
         for group in fabric.groups[1:]:
             part = slice(group.first, group.first + group.size)
-            known = placed[fabric.link_dst]
-            pull = np.where(side[fabric.link_dst], 1.0, -1.0) * fabric.capacity_bps * known
+            pull = np.where(side[fabric.link_dst], 1.0, -1.0) * fabric.capacity_bps * placed[fabric.link_dst]
             balance: Float = np.bincount(fabric.link_src, pull, fabric.n_nodes)[part].astype(np.float64)
             side[part] = np.where(balance == 0, True if not placed[part].any() else side[part], balance > 0)
             placed[part] = True

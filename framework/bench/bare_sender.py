@@ -36,7 +36,7 @@ from railweave.framework.processes.packet_socket import (
     packet_socket,
     set_buffer,
 )
-from railweave.framework.processes.udp_frame import UdpFrame
+from railweave.framework.processes.udp_frame import udp_frame
 
 RECEIVED, COUNTED = "received", "counted"
 PORTS = {RECEIVED: ROCE_PORT + 1, COUNTED: ROCE_PORT + 2}
@@ -154,8 +154,7 @@ def frame(src: Endpoint, dst: Endpoint, size: int, mode: str) -> bytes:
     """A UDP packet of `size` bytes, Ethernet header included, that the rules of the pair forward."""
     src_ip, dst_ip = (int(IPv4Address(end.ip)) for end in (src, dst))
     src_mac, dst_mac = (bytes.fromhex(end.mac.replace(":", "")) for end in (src, dst))
-    headers = UdpFrame(src_ip, dst_ip, dst_port=PORTS[mode], src_mac=src_mac, dst_mac=dst_mac)
-    return headers.packed(size)
+    return udp_frame(src_ip, dst_ip, size, dst_port=PORTS[mode], src_mac=src_mac, dst_mac=dst_mac)
 
 
 class BareSender:

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from railweave.framework.analysis.assumed_health import assumed_health
-from railweave.framework.analysis.scores_file import AssumedScores
+from railweave.framework.analysis.assumed_health import AssumedScores, assumed_health
 from railweave.framework.errors import MachineError, RunFailedError
 from railweave.framework.health.options import HealthOptions
 from railweave.framework.health.publishing import publish

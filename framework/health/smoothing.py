@@ -47,11 +47,10 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
     packets = _follow(tracker.packets, measurement.sent_packets + measurement.drops, gain)
     drops = _follow(tracker.drops, measurement.drops, gain)
     seen = packets > np.finfo(np.float64).tiny  # below it the faded counts carry no ratio any more
-    loss = np.where(seen, drops / np.where(seen, packets, 1.0), old.loss)
     return LinkTracker(
         LinkState(
             _follow(old.queue_bytes, measurement.queue_bytes, gain),
-            loss,
+            np.where(seen, drops / np.where(seen, packets, 1.0), old.loss),
             np.where(np.isnan(measurement.service_bps), old.service_bps, measurement.service_bps),
             np.where(np.isnan(measurement.probe_s), old.probe_s, measurement.probe_s),
             measurement.up,

@@ -30,8 +30,8 @@ def axis_bytes(fabric: Fabric) -> tuple[tuple[int, int], ...]:
 
 def ipv4(fabric: Fabric, gpu: int) -> int:
     """The GPU's address as a 32-bit integer."""
-    axes = zip(fabric.coordinates(gpu), axis_bytes(fabric), strict=True)
-    return NETWORK + sum(coordinate << shift for coordinate, (shift, _) in axes) + host_byte(fabric)
+    places = zip(fabric.coordinates(gpu), axis_bytes(fabric), strict=True)
+    return NETWORK + sum(coordinate << shift for coordinate, (shift, _) in places) + host_byte(fabric)
 
 
 def host_byte(fabric: Fabric) -> int:

@@ -47,10 +47,8 @@ class ArrayNoun:
                 object.__setattr__(self, name, readonly(values, dtype))
 
     def __eq__(self, other: object) -> bool:
-        if type(self) is not type(other):
-            return False
-        compared = (f.name for f in fields(self) if f.compare)  # type: ignore[arg-type]
-        return all(_same(getattr(self, name), getattr(other, name)) for name in compared)
+        names = (f.name for f in fields(self) if f.compare)  # type: ignore[arg-type]
+        return type(self) is type(other) and all(_same(getattr(self, n), getattr(other, n)) for n in names)
 
 
 @cache

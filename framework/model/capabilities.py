@@ -96,5 +96,8 @@ def _wraps(fabric: "Fabric") -> bool:
 def _is_ring(fabric: "Fabric") -> bool:
     n = fabric.n_gpus
     step = (fabric.link_dst - fabric.link_src) % n
-    onward = np.unique(fabric.link_src[step == 1])
-    return len(fabric.groups[0].shape) == 1 and len(onward) == n and bool(np.isin(step, (1, n - 1)).all())
+    return (
+        len(fabric.groups[0].shape) == 1
+        and len(np.unique(fabric.link_src[step == 1])) == n
+        and bool(np.isin(step, (1, n - 1)).all())
+    )

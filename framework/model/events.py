@@ -25,8 +25,8 @@ class Event:
 
     def to_document(self) -> dict[str, Any]:
         """`kind` and the fields in their order, without those that are None: a line of events.jsonl."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {"kind": self.kind, **{name: value for name, value in values.items() if value is not None}}
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {"kind": self.kind, **{name: value for name, value in values if value is not None}}
 
 
 # -- run events: what an engine reports live -------------------------------------------------------------

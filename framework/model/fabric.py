@@ -226,9 +226,8 @@ class Fabric(ArrayNoun):
 
     def check_gpus(self, *gpus: int) -> None:
         """Raises RouteError for a GPU that is not there."""
-        for gpu in gpus:
-            if not 0 <= gpu < self.n_gpus:
-                raise RouteError(f"there is no GPU {gpu}; this {self.kind} has 0..{self.n_gpus - 1}.")
+        if bad := [gpu for gpu in gpus if not 0 <= gpu < self.n_gpus]:
+            raise RouteError(f"there is no GPU {bad[0]}; this {self.kind} has 0..{self.n_gpus - 1}.")
 
     @cached_property
     def gpu_coordinates(self) -> Int32:
@@ -353,11 +352,10 @@ class FabricBuilder:
         kinds = [self._kinds.setdefault(name, len(self._kinds)) for name in (there, back)]
         plane = -1 if ocs is None else self._ocs_names.setdefault(ocs, len(self._ocs_names))
         switch = np.full(n, -1) if element is None else np.repeat(element, 2)
-        rates = (np.full(n, capacity_bps), np.full(n, latency_s))
-        usable = np.tile([True, not one_way], n // 2)
         self._columns.append(
-            (ends.ravel(), ends[:, ::-1].ravel(), np.tile(kinds, n // 2), *rates, switch,
-             np.full(n, wavelength), np.full(n, plane), usable)
+            (ends.ravel(), ends[:, ::-1].ravel(), np.tile(kinds, n // 2), np.full(n, capacity_bps),
+             np.full(n, latency_s), switch, np.full(n, wavelength), np.full(n, plane),
+             np.tile([True, not one_way], n // 2))
         )  # fmt: skip
 
     def build(self) -> Fabric:

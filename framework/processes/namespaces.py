@@ -36,10 +36,6 @@ def die_with_parent(signal_number: int) -> None:
     _check(_libc.prctl(PR_SET_PDEATHSIG, signal_number, 0, 0, 0), "prctl(PR_SET_PDEATHSIG)")
 
 
-def _setns(fd: int) -> None:
-    _check(_libc.setns(fd, CLONE_NEWNET), "setns")
-
-
 @contextmanager
 def _returning() -> Iterator[None]:
     """Whatever network namespace the block enters, this thread comes back afterwards."""
@@ -47,7 +43,7 @@ def _returning() -> Iterator[None]:
     try:
         yield
     finally:
-        _setns(home.fd)
+        _check(_libc.setns(home.fd, CLONE_NEWNET), "setns")
         os.close(home.fd)
 
 
@@ -79,7 +75,7 @@ class NetNamespace:
     def entered(self) -> Iterator[None]:
         """Run the block, and the processes it starts, inside; this thread comes back afterwards."""
         with _returning():
-            _setns(self.fd)
+            _check(_libc.setns(self.fd, CLONE_NEWNET), "setns")
             yield
 
 

@@ -34,9 +34,10 @@ class Variant:
 
 def variants_of(routers: Sequence[str], modes: Sequence[str]) -> list[Variant]:
     """Every router in every mode. Raises InputError for a mode that does not exist."""
-    for mode in modes:
-        if mode not in MODES:
-            raise InputError(f"modes: {mode!r} is none of {', '.join(MODES)}.{did_you_mean(mode, MODES)}")
+    if unknown := [mode for mode in modes if mode not in MODES]:
+        raise InputError(
+            f"modes: {unknown[0]!r} is none of {', '.join(MODES)}.{did_you_mean(unknown[0], MODES)}"
+        )
     return [Variant(router, mode) for router in routers for mode in modes]
 
 

@@ -110,5 +110,6 @@ def response(
     seen += [r.t_s for r in later if names & {part.rsplit(" ", 3)[0] for part in r.why.split(", ")}][:1]
     if not seen:
         return Response(bool(changed.any()), None, None)
-    answer = next((r.t_s - fault_s for r in later if r.t_s >= min(seen)), None)
-    return Response(True, min(seen) - fault_s, answer)
+    return Response(
+        True, min(seen) - fault_s, next((r.t_s - fault_s for r in later if r.t_s >= min(seen)), None)
+    )

@@ -182,12 +182,9 @@ def _fresh(name: str) -> Path:
     """A directory that was not there before; two runs of one second get different ones."""
     for number in count(1):
         path = DEFAULT_PARENT / (name if number == 1 else f"{name}-{number}")
-        try:
+        with contextlib.suppress(FileExistsError):
             path.mkdir(parents=True)
             return path
-        except FileExistsError:
-            if not path.is_dir():
-                raise
     raise AssertionError("numbers never end")
 
 

@@ -22,8 +22,8 @@ def nccl_table(result: RunResult, columns: int | None = None) -> str:
 
     `columns`: of the terminal it is shown on; fewer than `WIDTH` give the narrow table. None: the wide one.
     """
-    lines = _wide(result) if columns is None or columns >= WIDTH else _narrow(result)
-    return "\n".join(lines) + "\n"
+    form = _wide if columns is None or columns >= WIDTH else _narrow
+    return "\n".join(form(result)) + "\n"
 
 
 def _narrow(result: RunResult) -> list[str]:

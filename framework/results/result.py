@@ -248,6 +248,11 @@ def from_document(document: Mapping[str, Any]) -> RunResult:
 def json_schema() -> dict[str, object]:
     """JSON schema (draft 2020-12) of results as they are written."""
     schema = _adapter().json_schema(mode="serialization")
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "railweave result"}
     properties = {"schema": {"const": SCHEMA}, **schema["properties"]}
-    return {**schema, **head, "properties": properties, "required": list(properties)}
+    return {
+        **schema,
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "railweave result",
+        "properties": properties,
+        "required": list(properties),
+    }

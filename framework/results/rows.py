@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from railweave.framework.errors import RunFailedError
 from railweave.framework.model import Fabric, IterationResult, Schedule
+from railweave.framework.model.findings import IterationRecord
 from railweave.framework.results.result import (
     FaultFigures,
     Group,
@@ -29,23 +30,23 @@ REPAIRS = ("restore", "up", "start")
 class TimedIteration:
     """One iteration and the inputs of its row, in emulated seconds and bytes.
 
-    `start_s`: when it began on the run's clock; `bound_s`: its physical limit; `model_s`: its closed form;
-    None where there is none; `link_bytes`: what all links carried meanwhile.
+    `bound_s`: its physical limit; `model_s`: its closed form; None where there is none.
     """
 
-    result: IterationResult
+    record: IterationRecord
     schedule: Schedule
-    start_s: float
     bound_s: float | None
     model_s: float | None
-    link_bytes: float
-    job: int = 0
 
 
 def iteration_rows(
-    iterations: Sequence[TimedIteration], *, rate_scale: float, busbw_factor: float | None, root: int = -1
+    iterations: Sequence[TimedIteration],
+    *,
+    rate_scale: float,
+    busbw_factor: float | None,
+    root: int | None = None,
 ) -> tuple[Row, ...]:
-    """A row per iteration and, last, a summary per size: mean times, summed counts. `root`: -1 where there is
+    """A row per iteration and, last, a summary per size: mean times, summed counts. `root`: None where there is
     none.
 
     algbw = S / t and busbw = algbw x factor, in declared GB/s (nccl-tests, doc/PERFORMANCE.md).
@@ -58,34 +59,34 @@ def iteration_rows(
     return (*rows[: -len(sizes)], *(replace(row, iteration=None) for row in rows[-len(sizes) :]))
 
 
-def _row(timed: TimedIteration, rate_scale: float, busbw_factor: float | None, root: int) -> Row:
-    result, schedule, seconds = timed.result, timed.schedule, timed.result.seconds
-    declared_s = seconds * rate_scale
+def _row(timed: TimedIteration, rate_scale: float, busbw_factor: float | None, root: int | None) -> Row:
+    record, schedule, result = timed.record, timed.schedule, timed.record.result
+    declared_s = result.seconds * rate_scale
     per_s = 1 / declared_s / 1e9 if declared_s > 0 else 0.0
     algbw = schedule.size_bytes * per_s
     return Row(
         iteration=result.iteration,
-        t_s=timed.start_s,
+        t_s=record.begin_s,
         size_bytes=schedule.size_bytes,
         count=schedule.size_bytes // np.dtype(schedule.dtype).itemsize,
         type=NCCL_TYPES.get(schedule.dtype, schedule.dtype),
         redop=schedule.redop if schedule.reduce.any() or not schedule.n_transfers else "none",
-        time_us=seconds * 1e6,
+        time_us=result.seconds * 1e6,
         declared_time_us=declared_s * 1e6,
         algbw_gbs=algbw,
         busbw_gbs=_times(busbw_factor, algbw),
-        netbw_gbs=timed.link_bytes * per_s,
+        netbw_gbs=record.link_bytes * per_s,
         wrong=result.wrong,
         bound_us=_times(timed.bound_s, 1e6),
-        ratio_to_bound=_times(timed.bound_s, 1 / seconds) if seconds > 0 else None,
+        ratio_to_bound=_times(timed.bound_s, 1 / result.seconds) if result.seconds > 0 else None,
         model_us=_times(timed.model_s, 1e6),
-        ratio_to_model=_times(timed.model_s, 1 / seconds) if seconds > 0 else None,
+        ratio_to_model=_times(timed.model_s, 1 / result.seconds) if result.seconds > 0 else None,
         packets=result.packets_sent,
         retransmitted=result.retransmitted,
         duplicates=result.duplicates,
         phase_us=tuple(p * 1e6 for p in result.phase_seconds),
-        root=root,
-        job=timed.job,
+        root=-1 if root is None else root,
+        job=record.job,
     )
 
 
@@ -95,10 +96,10 @@ def _times(value: float | None, factor: float) -> float | None:
 
 def _mean(iterations: Sequence[TimedIteration]) -> TimedIteration:
     """Mean times and summed counts, as one iteration."""
-    results = [timed.result for timed in iterations]
+    results = [timed.record.result for timed in iterations]
     bounds = [timed.bound_s for timed in iterations if timed.bound_s is not None]
-    return replace(
-        iterations[0],
+    mean = replace(
+        iterations[0].record,
         result=IterationResult(
             iteration=-1,
             seconds=fmean(i.seconds for i in results),
@@ -112,8 +113,10 @@ def _mean(iterations: Sequence[TimedIteration]) -> TimedIteration:
             send_lag_s=max(i.send_lag_s for i in results),
             compared=sum(i.compared for i in results),
         ),
-        bound_s=fmean(bounds) if len(bounds) == len(iterations) else None,
-        link_bytes=fmean(timed.link_bytes for timed in iterations),
+        link_bytes=fmean(timed.record.link_bytes for timed in iterations),
+    )
+    return replace(
+        iterations[0], record=mean, bound_s=fmean(bounds) if len(bounds) == len(iterations) else None
     )
 
 

@@ -5,9 +5,8 @@ import io
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any
-
-import pluggy
 
 from railweave.framework.errors import describe, raised_at
 from railweave.framework.hookspecs import Report
@@ -22,17 +21,14 @@ class Observers:
     code), a call slower than `slow_s` (the first of each hook), and every line that an observer prints."""
 
     def __init__(self, registers: Registers, note: Callable[[str], None], slow_s: float = SLOW_S) -> None:
-        self._registers, self._note, self._slow_s = registers, note, slow_s
-        self._callers: dict[str, list[tuple[str, pluggy.HookCaller]]] = {}
+        self._callers, self._note, self._slow_s = cache(registers.callers), note, slow_s
         self._noted: set[tuple[str, str]] = set()
         self.seconds: dict[str, float] = defaultdict(float)
         """Time spent in each plugin's observers so far."""
 
     def fire(self, hook: str, /, *, only: str = "", **arguments: Any) -> None:
         """Call `hook` of every plugin that has it, or of the plugin `only`; arguments as in the hookspec."""
-        if hook not in self._callers:
-            self._callers[hook] = self._registers.callers(hook)
-        for plugin, call in self._callers[hook]:
+        for plugin, call in self._callers(hook):
             if only not in ("", plugin):
                 continue
             began, subject = time.perf_counter(), f"observer {plugin}: {hook}"

@@ -51,8 +51,7 @@ class Recorder:
         self.health: list[HealthPoint] = []
         self.truth: list[HealthSnapshot] = []
         self.agreements: list[RuleAgreement] = []
-        self._sampled_s: list[float] = []
-        self._samples: tuple[list[Float32], ...] = ([], [], [], [])
+        self._samples: list[tuple[float | Float32, ...]] = []
 
     # -- the run's course ------------------------------------------------------------------------------
     def phase(self, name: str, text: str | None = None, seconds: float | None = None) -> None:
@@ -82,10 +81,8 @@ class Recorder:
     # -- health and routes -----------------------------------------------------------------------------
     def sample(self, measurement: Measurement, health: HealthSnapshot) -> None:
         """What was measured, and the scores in force after it."""
-        self._sampled_s.append(measurement.t_s)
         seen = (measurement.queue_bytes, measurement.service_bps, health.link_score, health.element_score)
-        for column, values in zip(self._samples, seen, strict=True):
-            column.append(values.astype(np.float32))
+        self._samples.append((measurement.t_s, *(values.astype(np.float32) for values in seen)))
 
     def published(self, before: HealthSnapshot, health: HealthSnapshot, measurement: Measurement) -> None:
         """New scores, from this measurement."""
@@ -120,9 +117,13 @@ class Recorder:
     # -- what came of it -------------------------------------------------------------------------------
     def samples(self) -> HealthSamples:
         """All samples so far, as arrays."""
-        n, n_links = len(self._sampled_s), self._fabric.n_links
-        columns = zip(self._samples, (n_links, n_links, n_links, self._fabric.n_nodes), strict=True)
+        n, n_links = len(self._samples), self._fabric.n_links
+        times, *columns = zip(*self._samples, strict=True) if n else ((), (), (), (), ())
+        widths = (n_links, n_links, n_links, self._fabric.n_nodes)
         return HealthSamples(
-            np.array(self._sampled_s),
-            *(np.array(rows, np.float32).reshape(n, width) for rows, width in columns),
+            np.array(times, np.float64),
+            *(
+                np.array(rows, np.float32).reshape(n, width)
+                for rows, width in zip(columns, widths, strict=True)
+            ),
         )

@@ -75,8 +75,7 @@ def run(
             directory.discard()
         raise
     notes += [item.text for item in findings.notes]
-    finished = result(plan, findings, tear_down_s, note)
-    finished = replace(finished, notes=tuple(notes))
+    finished = replace(result(plan, findings, tear_down_s, note), notes=tuple(notes))
     if directory is not None and path is not None:
         directory.write_samples(vars(findings.samples))
         directory.write_result(finished)
@@ -123,12 +122,11 @@ def result(plan: Plan, findings: Findings, tear_down_s: float, note: Callable[[s
     """
     scaled, facts = plan.fabric.scaled(findings.rate_scale), findings.facts
     links, iterations = findings.links, _timed_iterations(plan, scaled, findings, note)
-    root = _root(plan)
     rows = iteration_rows(
         iterations,
         rate_scale=findings.rate_scale,
         busbw_factor=_number(plan, note, "busbw_factor", plan.schedule.n_ranks),
-        root=-1 if root is None else root,
+        root=_root(plan),
     )
     faults, score_accuracy = _faults(plan, findings)
     reroutes = tuple(
@@ -187,17 +185,7 @@ def _timed_iterations(
         rates = np.where(down, 0.0, record.best_rates_bps)
         if (seen := (rates.tobytes(), resets, size)) not in bounds:
             bounds[seen] = _bound_s(plan, schedule, scaled, rates, resets)
-        iterations.append(
-            TimedIteration(
-                record.result,
-                schedule,
-                record.begin_s,
-                bounds[seen],
-                closed[size],
-                record.link_bytes,
-                record.job,
-            )
-        )
+        iterations.append(TimedIteration(record, schedule, bounds[seen], closed[size]))
     return iterations
 
 
@@ -264,16 +252,16 @@ def _fidelity(
     findings: Findings, iterations: Sequence[TimedIteration], faults: Sequence[FaultFigures]
 ) -> Fidelity:
     first_fault = min((f.t_s for f in faults if f.t_s is not None), default=math.inf)
-    results, facts, run_s = [timed.result for timed in iterations], findings.facts, findings.run_s
+    results, facts, run_s = [timed.record.result for timed in iterations], findings.facts, findings.run_s
     return judge(
         wrong=sum(i.wrong for i in results),
         ratios_to_bound=[
-            timed.bound_s / timed.result.seconds for timed in iterations if timed.bound_s is not None
+            timed.bound_s / timed.record.result.seconds for timed in iterations if timed.bound_s is not None
         ],
         healthy_ratios_to_model=[
-            timed.result.seconds / timed.model_s
-            for timed, record in zip(iterations, findings.iterations, strict=True)
-            if record.end_s <= first_fault and timed.model_s
+            timed.record.result.seconds / timed.model_s
+            for timed in iterations
+            if timed.record.end_s <= first_fault and timed.model_s
         ],
         switch_share=_share(facts.cpu_s.get("switches", 0.0), run_s, facts.switch_cores),
         machine_share=_share(sum(facts.cpu_s.values()), run_s, facts.cores),

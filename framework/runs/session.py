@@ -42,10 +42,20 @@ class Session(Generic[EngineT]):
         self.control = RouteControl(plan.fabric, plan.router, self._options, plan.experiment.router.name)
 
     def __enter__(self) -> Self:
-        fabric = self.plan.fabric
-        self.recorder.phase("bring-up", f"{fabric.n_gpus} GPUs, {fabric.n_links} links")
+        plan, experiment = self.plan, self.plan.experiment
+        self.recorder.phase("bring-up", f"{plan.fabric.n_gpus} GPUs, {plan.fabric.n_links} links")
         try:
-            self._open()
+            parts = self.parts = self.engine.bring_up(self.control)
+            truth = GroundTruth(plan.fabric, self._options)
+            monitor = self.monitor = HealthMonitor(parts.fabric, plan.estimator, plan.packet, self._options)
+            known = truth if experiment.oracle else monitor if experiment.feedback else None
+            self.health = HealthLoop(
+                self._clock, parts, monitor, self.control, self.recorder,
+                interval_s=experiment.health.interval_s, known=known, probing=self._probing,
+            )  # fmt: skip
+            self.faults = FaultTimetable(self._faults, self._clock, parts.faults, truth, self.recorder)
+            self.recorder.observers.fire("on_fabric_up", fabric=parts.fabric, endpoints=parts.endpoints)
+            self.recorder.phase("up", parts.summary, parts.bring_up_s)
         except BaseException:
             self.engine.down()
             raise
@@ -55,20 +65,6 @@ class Session(Generic[EngineT]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.engine.down()
-
-    def _open(self) -> None:
-        plan, experiment = self.plan, self.plan.experiment
-        parts = self.parts = self.engine.bring_up(self.control)
-        truth = GroundTruth(plan.fabric, self._options)
-        monitor = self.monitor = HealthMonitor(parts.fabric, plan.estimator, plan.packet, self._options)
-        known = truth if experiment.oracle else monitor if experiment.feedback else None
-        self.health = HealthLoop(
-            self._clock, parts, monitor, self.control, self.recorder,
-            interval_s=experiment.health.interval_s, known=known, probing=self._probing,
-        )  # fmt: skip
-        self.faults = FaultTimetable(self._faults, self._clock, parts.faults, truth, self.recorder)
-        self.recorder.observers.fire("on_fabric_up", fabric=parts.fabric, endpoints=parts.endpoints)
-        self.recorder.phase("up", parts.summary, parts.bring_up_s)
 
     # -- iterations ------------------------------------------------------------------------------------
     def start(self) -> None:

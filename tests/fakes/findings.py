@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from railweave.framework.model import Fabric, IterationResult
+from railweave.framework.model import Fabric, IterationResult, Schedule
 from railweave.framework.model.findings import (
     Findings,
     HealthSamples,
     IterationRecord,
     LinkTotals,
 )
+from railweave.framework.results.rows import TimedIteration
 
 
 def iteration(
@@ -23,6 +24,19 @@ def iteration(
     result = IterationResult(number, seconds, 0, 1000, 2, 1, 1 << 22, (seconds,), 0.1, 0.0)
     values = {"best_rates_bps": fabric.capacity_bps, "link_bytes": 3e6, **changed}
     return IterationRecord(result, begin_s, begin_s + seconds, **values)
+
+
+def timed(
+    result: IterationResult,
+    schedule: Schedule,
+    begin_s: float,
+    bound_s: float | None,
+    model_s: float | None,
+    link_bytes: float,
+) -> TimedIteration:
+    """An iteration of a fabric without links."""
+    record = IterationRecord(result, begin_s, begin_s + result.seconds, np.zeros(0), link_bytes)
+    return TimedIteration(record, schedule, bound_s, model_s)
 
 
 def findings(fabric: Fabric, iterations: Sequence[IterationRecord] = (), **changed: Any) -> Findings:

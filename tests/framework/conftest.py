@@ -34,10 +34,11 @@ from railweave.framework.results.result import (
     RunResult,
     Timing,
 )
-from railweave.framework.results.rows import TimedIteration, iteration_groups, iteration_rows
+from railweave.framework.results.rows import iteration_groups, iteration_rows
 from railweave.plugins.estimators import plugin as estimators
 from railweave.plugins.hscore import plugin as hscore
 from railweave.topologies import plugin as topologies
+from tests.fakes.findings import timed
 
 
 class Loop(Topology):
@@ -175,9 +176,7 @@ def result() -> RunResult:
     found = [
         IterationResult(i, s, 0, 1000, 2, 1, 1 << 22, (s / 2, s / 2), 0.1, 0.0) for i, s in enumerate(seconds)
     ]
-    iterations = [
-        TimedIteration(f, schedule, start, 0.6, 0.9, 3e6) for f, start in zip(found, starts, strict=True)
-    ]
+    iterations = [timed(f, schedule, start, 0.6, 0.9, 3e6) for f, start in zip(found, starts, strict=True)]
     rows = iteration_rows(iterations, rate_scale=1e-5, busbw_factor=2 * 15 / 16)
     faults = (FaultFigures("at=iter:2 degrade rail:1 to=20%", "degrade", "rail:1", 2.0, 32),)
     reroutes = (RerouteFigures(4.5, 3, 24, "rail:1 1.00 -> 0.20"),)

@@ -21,7 +21,7 @@ from railweave.framework.lab.switching.emulation import Emulation
 from railweave.framework.model import PacketFormat, RouteTable, Schedule
 from railweave.framework.model.addressing import ipv4
 from railweave.framework.model.arrays import Int64
-from railweave.framework.processes.udp_frame import UdpFrame
+from railweave.framework.processes.udp_frame import udp_frame
 from railweave.framework.registry import Registers
 from railweave.framework.routing.loads import link_loads
 
@@ -59,7 +59,7 @@ def calibrate(lab: Emulation, table: RouteTable, packet: PacketFormat) -> Capaci
     fabric, gpus = lab.fabric, np.arange(lab.fabric.n_gpus)
     addresses = [ipv4(fabric, gpu) for gpu in range(fabric.n_gpus)]
     nexts = [*addresses[1:], addresses[0]]
-    frames = [UdpFrame(a, b).packed(packet.full_packet_bytes) for a, b in zip(addresses, nexts, strict=True)]
+    frames = [udp_frame(a, b, packet.full_packet_bytes) for a, b in zip(addresses, nexts, strict=True)]
     hops_per_round = FLIGHT * int(_switches(table, gpus, np.roll(gpus, -1)).sum())
     hops_done = 0
     with ExitStack() as opened:

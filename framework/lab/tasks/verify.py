@@ -14,7 +14,7 @@ from railweave.framework.model import all_pairs
 from railweave.framework.model.addressing import ipv4
 from railweave.framework.model.arrays import Int64
 from railweave.framework.model.events import Note, RunEvent
-from railweave.framework.processes.udp_frame import UdpFrame
+from railweave.framework.processes.udp_frame import udp_frame
 
 MARKED_BYTES = 128
 FLIGHT = 32
@@ -87,7 +87,7 @@ class Marker:
         return lost
 
     def _frame(self, src: int, dst: int, udp_src: int) -> bytes:
-        return UdpFrame(ipv4(self._fabric, src), ipv4(self._fabric, dst), udp_src).packed(MARKED_BYTES)
+        return udp_frame(ipv4(self._fabric, src), ipv4(self._fabric, dst), MARKED_BYTES, src_port=udp_src)
 
 
 def verify(session: LabSession) -> Verification:

@@ -1,16 +1,19 @@
-"""Faults and scores as the health they make, by hand."""
+"""Faults and scores as the health they make, by hand; scores files: how they count, what they may hold, what
+is refused with its line."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from railweave.framework.analysis.assumed_health import assumed_health
-from railweave.framework.analysis.scores_file import AssumedScores
-from railweave.framework.errors import FaultError
+from railweave.framework.analysis.assumed_health import AssumedScores, assumed_health, read_scores
+from railweave.framework.errors import ExperimentError, FaultError
 from railweave.framework.experiment.faults import parse, resolve
 from railweave.framework.model import Fabric, HealthSnapshot
 from railweave.topologies.rail_only import RailOnly
+from tests.fakes.tori import torus
 
 
 def rail_only(domains: int, rails: int) -> Fabric:
@@ -85,3 +88,69 @@ def test_a_score_of_0_is_down() -> None:
 def test_processes_change_no_route() -> None:
     with pytest.raises(FaultError, match="kill affects a process and changes no route"):
         after(rail_only(2, 3), "kill controller")
+
+
+def read(tmp_path: Path, text: str) -> AssumedScores:
+    path = tmp_path / "scores.yaml"
+    path.write_text(text)
+    return read_scores(path, rail_only(2, 3))
+
+
+FIRST_DOMAIN, FIRST_RAIL = 6, 8  # 2 x 3 GPUs, then 2 domains, then 3 rails
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "nodes"),
+    [
+        ("rails: {0: 0.5, 1: 0.25}", 0, {FIRST_RAIL: 0.5, FIRST_RAIL + 1: 0.25}),
+        ("rails: {1: 0.5, 3: 0.25}", 1, {FIRST_RAIL: 0.5, FIRST_RAIL + 2: 0.25}),
+        ("domains: {0: 1}\nrails: {1: 0.5}", 0, {FIRST_DOMAIN: 1.0, FIRST_RAIL + 1: 0.5}),
+        ("rails: {1: 0.5}\ncount_from: 0", 0, {FIRST_RAIL + 1: 0.5}),
+        ("rails: {2: 0.5}\ncount_from: 1", 1, {FIRST_RAIL + 1: 0.5}),
+        ("rails: [0.5, 1, 0.25]", 0, {FIRST_RAIL: 0.5, FIRST_RAIL + 1: 1.0, FIRST_RAIL + 2: 0.25}),
+        ("", 0, {}),
+    ],
+)
+def test_how_a_file_counts(tmp_path: Path, text: str, first: int, nodes: dict[int, float]) -> None:
+    found = read(tmp_path, text)
+    assert (found.counting.first, dict(found.nodes)) == (first, nodes)
+
+
+def test_links_go_by_name(tmp_path: Path) -> None:
+    fabric = rail_only(2, 3)
+    found = read(tmp_path, "links: {'g0.0->r0': 0.3}")
+    ((link, score),) = found.links.items()
+    assert (fabric.link_name(link), score) == ("g0.0->r0", 0.3)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "rail: {0: 1}",
+            r"scores.yaml:1:1: rail: .*no such scores; it has domains, rails.*Did you mean rails",
+        ),
+        ("rails: {0: 1.5}", r"scores.yaml:1:9: rails.0: an h-score lies in 0..1.*got 1.5"),
+        ("rails:\n  0: -0.1", r"scores.yaml:2:3: rails.0"),
+        ("rails: {0: true}", "got True"),
+        ("rails: {0: .nan}", "got '.nan'"),
+        ("rails: {0: 1, 3: 1}", r"rail 3: there is no such rail; there are 0..2"),
+        ("rails: {1: 1, 4: 1}", r"rail 4: there is no such rail; there are 1..3"),
+        ("rails: [1, 1, 1, 1]", "rail 3: there is no such rail"),
+        ("rails: {x: 1}", "rail x: there is no such rail"),
+        ("rails: 0.5", "holds scores by index"),
+        ("links: {g0.0->g0.1: 1}", "g0.0 has no link to g0.1"),
+        ("count_from: 2", r"count_from: is 0 or 1 \(got 2\)"),
+        ("rails: {0: 2}\ndomains: {9: 1}", "2 errors:"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ExperimentError, match=f"(?s){message}"):
+        read(tmp_path, text)
+
+
+def test_a_torus_has_no_rails(tmp_path: Path) -> None:
+    path = tmp_path / "scores.yaml"
+    path.write_text("rails: {0: 1}")
+    with pytest.raises(ExperimentError, match="a torus fabric has no such scores; it has links, count_from"):
+        read_scores(path, torus(4, 4))

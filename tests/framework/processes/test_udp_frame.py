@@ -6,14 +6,14 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
-from railweave.framework.processes.udp_frame import HEADER_BYTES, UdpFrame
+from railweave.framework.processes.udp_frame import HEADER_BYTES, udp_frame
 
 NET = 10 << 24
 
 
 @pytest.mark.parametrize("size", [HEADER_BYTES, 128, 4154])
 def test_scapy_reads_what_was_packed(size: int) -> None:
-    frame = UdpFrame(NET | 1, NET | 2, 49153, 4791, dscp=63, identification=7).packed(size)
+    frame = udp_frame(NET | 1, NET | 2, size, src_port=49153, dst_port=4791, dscp=63, identification=7)
     packet = Ether(frame)
     assert len(frame) == size
     assert (packet[IP].src, packet[IP].dst, packet[IP].len) == ("10.0.0.1", "10.0.0.2", size - 14)

@@ -31,7 +31,8 @@ from railweave.framework.results.result import (
     from_document,
     json_schema,
 )
-from railweave.framework.results.rows import TimedIteration, iteration_groups, iteration_rows, link_figures
+from railweave.framework.results.rows import iteration_groups, iteration_rows, link_figures
+from tests.fakes.findings import timed
 
 VERSION_1 = Path(__file__).parent / "version_1"
 """The directory of a run by the version before."""
@@ -54,7 +55,7 @@ def rows_of(
 ) -> tuple[Row, ...]:
     starts = np.cumsum([0.0, *seconds])[: len(seconds)]
     iterations = [
-        TimedIteration(iteration(i, s, wrong), schedule(size), float(starts[i]), 0.5 * s, 0.01, 3 * size)
+        timed(iteration(i, s, wrong), schedule(size), float(starts[i]), 0.5 * s, 0.01, 3 * size)
         for i, s in enumerate(seconds)
     ]
     return iteration_rows(iterations, rate_scale=scale, busbw_factor=2 * 63 / 64)
@@ -88,8 +89,7 @@ def test_the_summary_is_the_mean_time_and_the_sum_of_counts() -> None:
 
 def test_a_sweep_has_a_summary_for_each_size_and_times_of_no_mixture() -> None:
     iterations = [
-        TimedIteration(iteration(i, 1.0 + i), schedule(1024 << i // 2), float(i), None, None, 0.0)
-        for i in range(4)
+        timed(iteration(i, 1.0 + i), schedule(1024 << i // 2), float(i), None, None, 0.0) for i in range(4)
     ]
     rows = iteration_rows(iterations, rate_scale=1.0, busbw_factor=1.0)
     assert [(row.size_bytes, row.time_us) for row in rows if row.iteration is None] == [
@@ -106,7 +106,7 @@ def test_what_the_links_carried_is_over_declared_time() -> None:
 
 
 def test_limits_that_do_not_exist_are_none() -> None:
-    nothing = TimedIteration(iteration(0, 1.0), schedule(0), 0.0, None, None, 0.0)
+    nothing = timed(iteration(0, 1.0), schedule(0), 0.0, None, None, 0.0)
     rows = iteration_rows([nothing], rate_scale=1.0, busbw_factor=1.0)
     for row in rows:
         assert (row.bound_us, row.ratio_to_bound, row.model_us, row.ratio_to_model) == (None,) * 4
@@ -296,7 +296,7 @@ def test_a_broadcast_has_a_root_and_reduces_nothing(result: RunResult) -> None:
         np.zeros(2, np.int64), np.zeros(0, np.int64),
     )  # fmt: skip
     rows = iteration_rows(
-        [TimedIteration(iteration(0, 1.0), moved, 0.0, None, None, 0.0)],
+        [timed(iteration(0, 1.0), moved, 0.0, None, None, 0.0)],
         rate_scale=1.0,
         busbw_factor=1.0,
         root=0,

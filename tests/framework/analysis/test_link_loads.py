@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railweave.framework.analysis.demand import derangement, pattern
+from railweave.framework.analysis.link_loads import derangement, pattern
 from railweave.framework.errors import ExperimentError
 from tests.fakes.small_fabrics import rail_only
 
