@@ -46,8 +46,8 @@ def iteration_rows(
     busbw_factor: float | None,
     root: int | None = None,
 ) -> tuple[Row, ...]:
-    """A row per iteration and, last, a summary per size: mean times, summed counts. `root`: None where there is
-    none.
+    """A row per iteration and, last, a summary per size: mean times, summed counts. `root`: None where there
+    is none.
 
     algbw = S / t and busbw = algbw x factor, in declared GB/s (nccl-tests, doc/PERFORMANCE.md).
     """
