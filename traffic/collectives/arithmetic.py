@@ -48,8 +48,11 @@ def exact_input(dtype: str, redop: str, n_ranks: int, rank: int, count: int, see
     redop_of(redop)
     rng = np.random.default_rng([seed, rank])
     length = min(BLOCK, count)
-    if redop == "prod":
-        block = _factors(kind, n_ranks, rank, seed, rng, length)
+    if redop == "prod" and kind.kind == "i":  # odd numbers: their products, cut to the type, never become 0
+        block = rng.integers(-50, 50, length) * 2 + 1
+    elif redop == "prod":
+        doubling = np.random.default_rng(seed).permutation(n_ranks)[:DOUBLING_RANKS]
+        block = rng.choice([-2, -1, 1, 2] if rank in doubling else [-1, 1], length)
     elif kind.kind == "i":
         limits = np.iinfo(kind)
         block = rng.integers(limits.min, limits.max, length, endpoint=True)
@@ -80,15 +83,6 @@ def nonzero_input(schedule: Schedule, rank: int, count: int, seed: int) -> NDArr
     data = exact_input(schedule.dtype, "max", schedule.n_ranks, rank, count, seed)
     data[data == 0] = 1
     return data
-
-
-def _factors(
-    kind: np.dtype[Any], n_ranks: int, rank: int, seed: int, rng: np.random.Generator, length: int
-) -> NDArray[np.int64]:
-    if kind.kind == "i":  # odd numbers: their products, cut to the type's width, never become 0
-        return rng.integers(-50, 50, length) * 2 + 1
-    doubling = np.random.default_rng(seed).permutation(n_ranks)[:DOUBLING_RANKS]
-    return rng.choice([-2, -1, 1, 2] if rank in doubling else [-1, 1], length)
 
 
 def reduced(redop: str, inputs: Sequence[NDArray[Any]]) -> NDArray[Any]:

@@ -40,13 +40,19 @@ class HalvingDoublingAllReduce(AllReduce):
         for distance in [1 << step for step in range(power.bit_length() - 1)]:
             held = [chunk_spans(span, 2)[i // distance % 2] for i, span in enumerate(held)]
             halved.append((distance, held))
-        for distance, held in halved:
-            builder.phase(f"halve, {distance} apart")
-            sent = [held[i ^ distance] for i in range(power)]
-            _exchange(builder, active, distance, sent, received, reduce=True)
-        for distance, held in reversed(halved):
-            builder.phase(f"double, {distance} apart")
-            _exchange(builder, active, distance, held, received, reduce=False)
+        for verb, exchanges in (("halve", halved), ("double", halved[::-1])):
+            halve = verb == "halve"
+            for distance, held in exchanges:
+                builder.phase(f"{verb}, {distance} apart")
+                partners = [i ^ distance for i in range(power)]
+                sent = [  # by each active rank once everything sent to it so far has arrived
+                    builder.transfer(
+                        rank, active[to], held[to if halve else i], reduce=halve, after=received[rank]
+                    )
+                    for i, (rank, to) in enumerate(zip(active, partners, strict=True))
+                ]
+                for rank, partner in zip(active, partners, strict=True):
+                    received[rank].append(sent[partner])
         if folded:
             builder.phase("unfold")
         for odd in folded:
@@ -69,21 +75,3 @@ class HalvingDoublingAllReduce(AllReduce):
         seconds = bits / rates + latencies
         phases = range(len(schedule.phase_names))
         return sum((float(seconds[schedule.phase == phase].max()) for phase in phases), 0.0)
-
-
-def _exchange(
-    builder: ScheduleBuilder,
-    active: Sequence[int],
-    distance: int,
-    spans: Sequence[Span],
-    received: list[list[int]],
-    *,
-    reduce: bool,
-) -> None:
-    """Each active rank sends its span to its partner once everything sent to it so far has arrived."""
-    sent = [
-        builder.transfer(rank, active[i ^ distance], spans[i], reduce=reduce, after=received[rank])
-        for i, rank in enumerate(active)
-    ]
-    for i, rank in enumerate(active):
-        received[rank].append(sent[i ^ distance])

@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 from railweave.framework.errors import ExperimentError
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.parameters import Parameter
-from railweave.traffic.collectives.arithmetic import dtype_of
 from railweave.traffic.collectives.msccl_file import Algorithm, read
 from railweave.traffic.collectives.msccl_flow import Move, moves_of
-from railweave.traffic.collectives.msccl_memory import Memory
 from railweave.traffic.collectives.operations import (
     SHARD_STEP,
     AllGather,
@@ -22,7 +20,7 @@ from railweave.traffic.collectives.operations import (
     Operation,
     ReduceScatter,
     check_ranks,
-    check_size,
+    checked_itemsize,
 )
 from railweave.traffic.collectives.schedule_builder import ScheduleBuilder
 
@@ -51,30 +49,27 @@ class Msccl(Operation):
     ) -> Schedule:
         """Raises ExperimentError with file and line for steps that cannot be carried out, or are wrong."""
         check_ranks(fabric, ranks)
-        check_size(size_bytes, dtype, redop)
+        itemsize = checked_itemsize(size_bytes, dtype, redop)
         algorithm = self._algorithm
         if algorithm is None:
             raise ExperimentError("msccl needs a file: --collective msccl:FILE, or the option `file`.")
         if len(ranks) != algorithm.n_ranks:
             raise ExperimentError(
                 f"{algorithm.path} is an algorithm for {algorithm.n_ranks} GPUs and there are {len(ranks)} "
-                "ranks. Use a "
-                "fabric of as many, or make the file for this one."
+                "ranks. Use a fabric of as many, or make the file for this one."
             )
-        memory = Memory(algorithm)
-        moves = moves_of(algorithm, memory)
-        _check_result(algorithm, memory, moves)
-        itemsize = dtype_of(dtype).itemsize
+        moves = moves_of(algorithm)
+        _check_result(algorithm, moves)
         if algorithm.kind == "all-reduce":
             chunk = size_bytes // algorithm.chunks // itemsize
         else:
-            step = lcm(SHARD_STEP, memory.shard * itemsize)
-            chunk = size_bytes // algorithm.n_ranks // step * step // memory.shard // itemsize
+            step = lcm(SHARD_STEP, algorithm.shard * itemsize)
+            chunk = size_bytes // algorithm.n_ranks // step * step // algorithm.shard // itemsize
         builder = ScheduleBuilder(algorithm.n_ranks, itemsize)
         if chunk and moves:
             builder.phase(algorithm.name)
             _add(builder, moves, chunk)
-        count, buffer_count = chunk * algorithm.chunks, chunk * memory.size
+        count, buffer_count = chunk * algorithm.chunks, chunk * algorithm.memory
         return builder.build(f"msccl:{algorithm.kind}", count, dtype, redop, buffer_count=buffer_count)
 
     def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
@@ -99,34 +94,51 @@ def _add(builder: ScheduleBuilder, moves: Sequence[Move], chunk: int) -> None:
     transfers: list[list[int]] = []
     for move in moves:
         after = [transfer for before in move.after for transfer in transfers[before]]
-        ends = list(zip(move.chunks, move.to, strict=True))
-        breaks = [i for i in range(1, len(ends)) if ends[i] != (ends[i - 1][0] + 1, ends[i - 1][1] + 1)]
+        ends = np.array([move.chunks, move.to])
+        breaks = np.flatnonzero(np.any(np.diff(ends) != 1, axis=0)) + 1
+        runs = [run.tolist() for run in np.split(ends, breaks, axis=1)]
         transfers.append(
             [
                 builder.transfer(
                     move.src,
                     move.dst,
-                    (ends[start][0] * chunk, (ends[start][0] + end - start) * chunk),
-                    to=ends[start][1] * chunk,
+                    (sent[0] * chunk, (sent[-1] + 1) * chunk),
+                    to=landed[0] * chunk,
                     reduce=move.reduce,
                     after=after,
                 )
-                for start, end in zip([0, *breaks], [*breaks, len(ends)], strict=True)
+                for sent, landed in runs
             ]
         )
 
 
-def _check_result(algorithm: Algorithm, memory: Memory, moves: Sequence[Move]) -> None:
-    held = memory.start()
+def _check_result(algorithm: Algorithm, moves: Sequence[Move]) -> None:
+    """Carry out the moves on random numbers for each chunk's content; a sum of them identifies what was
+    reduced."""
+    n, shard = algorithm.n_ranks, algorithm.shard
+    contents = np.random.default_rng(0).integers(1, 1 << 63, (n, algorithm.chunks), np.uint64)
+    held = np.zeros((n, algorithm.memory), np.uint64)
+    for rank, content in enumerate(contents):
+        inputs = [algorithm.chunk(rank, "i", i) for i in range(algorithm.length(rank, "i"))]
+        held[rank, inputs] = content[: len(inputs)]
     for move in moves:
         sent = held[move.src, move.chunks]
         held[move.dst, move.to] = held[move.dst, move.to] + sent if move.reduce else sent
-    for rank in range(algorithm.n_ranks):
-        wrong = np.flatnonzero(held[rank, : memory.result] != memory.expected(rank))
+    for rank in range(n):
+        own = contents[:, rank * shard : (rank + 1) * shard]
+        match algorithm.kind:
+            case "all-reduce":
+                expected = contents.sum(axis=0)
+            case "reduce-scatter":
+                expected = own.sum(axis=0)
+            case "all-gather":
+                expected = contents[:, :shard].ravel()
+            case _:
+                expected = own.ravel()
+        wrong = np.flatnonzero(held[rank, : len(expected)] != expected)
         if wrong.size:
             raise ExperimentError(
                 f"{algorithm.path}: after all steps, chunk {wrong[0]} of the result of GPU {rank} is not "
-                "what an "
-                f"{algorithm.kind} gives: something is missing, counted twice, or in the wrong place. Fix "
-                "the file."
+                f"what an {algorithm.kind} gives: something is missing, counted twice, or in the wrong "
+                "place. Fix the file."
             )

@@ -52,7 +52,6 @@ class Block:
     send: int
     recv: int
     channel: int
-    line: int
     steps: list[Step] = field(default_factory=list)
 
 
@@ -64,7 +63,19 @@ class Gpu:
 
 @dataclass(slots=True)
 class Algorithm:
-    """The whole file. `chunks`: the parts of the larger one of a rank's two buffers."""
+    """The whole file, and where its chunks lie in a rank's memory. `chunks`: the parts of the larger one of a
+    rank's two buffers.
+
+    All runs are in place: input and output share the memory that they have in common, as NCCL allows. So
+    every rank has
+
+        all-reduce      its buffer, which is input and output
+        all-gather      the output; its input is its own shard in it
+        reduce-scatter  the input, its own shard first and the others round in order; its output is that shard
+        all-to-all      the output, then the input; its slice for itself is one chunk of both
+
+    and scratch chunks behind them.
+    """
 
     name: str
     kind: str
@@ -75,6 +86,43 @@ class Algorithm:
 
     def refuse(self, line: int, why: str) -> ExperimentError:
         return ExperimentError(f"{self.path}, line {line}: {why}")
+
+    @property
+    def shard(self) -> int:
+        """Chunks of a rank's part."""
+        return self.chunks if self.kind == "all-reduce" else self.chunks // self.n_ranks
+
+    @property
+    def scratch_start(self) -> int:
+        """The first scratch chunk of a rank's memory."""
+        return self.chunks * (2 if self.kind == "all-to-all" else 1)
+
+    @property
+    def memory(self) -> int:
+        """Chunks of a rank's memory."""
+        return self.scratch_start + max(gpu.scratch for gpu in self.gpus.values())
+
+    def length(self, rank: int, buffer: str) -> int:
+        """Chunks of one buffer of a rank."""
+        if buffer == "s":
+            return self.gpus[rank].scratch
+        small = {"all-gather": "i", "reduce-scatter": "o"}.get(self.kind)
+        return self.shard if buffer == small else self.chunks
+
+    def chunk(self, rank: int, buffer: str, offset: int) -> int:
+        """The chunk of the rank's memory for a place, which must lie inside its buffer."""
+        own = rank * self.shard
+        match self.kind, buffer:
+            case _, "s":
+                return self.scratch_start + offset
+            case "all-gather", "i":
+                return own + offset
+            case "reduce-scatter", "i":
+                return (offset - own) % self.chunks
+            case "all-to-all", "i":
+                return offset if own <= offset < own + self.shard else self.chunks + offset
+            case _:
+                return offset
 
 
 def read(path: str) -> Algorithm:
@@ -96,9 +144,6 @@ def parse(data: bytes, path: str) -> Algorithm:
         )
     parser = expat.ParserCreate()
     reader = _Reader(parser, path)
-    parser.StartElementHandler = reader.start
-    parser.EndElementHandler = reader.end
-    parser.StartDoctypeDeclHandler = reader.doctype
     try:
         parser.Parse(data, True)
     except expat.ExpatError as error:
@@ -106,18 +151,22 @@ def parse(data: bytes, path: str) -> Algorithm:
             f"{path}, line {error.lineno}: this is not XML ({expat.ErrorString(error.code)}). "
             "Give an algorithm as MSCCL writes it."
         ) from None
-    assert reader.algorithm is not None  # a well-formed document has one root, and only <algo> is taken
-    missing = set(range(reader.algorithm.n_ranks)) - set(reader.algorithm.gpus)
+    algorithm = reader.algorithm  # a well-formed document has one root, and only <algo> is taken
+    missing = set(range(algorithm.n_ranks)) - set(algorithm.gpus)
     if missing:
-        raise reader.refuse(f"<algo> has ngpus {reader.algorithm.n_ranks} but no <gpu> {min(missing)}.")
-    return reader.algorithm
+        raise reader.refuse(f"<algo> has ngpus {algorithm.n_ranks} but no <gpu> {min(missing)}.")
+    return algorithm
 
 
 class _Reader:
+    algorithm: Algorithm  # from <algo> on, which is the first element
+
     def __init__(self, parser: expat.XMLParserType, path: str) -> None:
         self._parser, self._path = parser, path
         self._open: list[str] = []
-        self.algorithm: Algorithm | None = None
+        parser.StartElementHandler = self.start
+        parser.EndElementHandler = self.end
+        parser.StartDoctypeDeclHandler = self.doctype
 
     def refuse(self, why: str) -> ExperimentError:
         return ExperimentError(f"{self._path}, line {self._parser.CurrentLineNumber}: {why}")
@@ -137,9 +186,9 @@ class _Reader:
             raise self.refuse(f"<{tag}> belongs {where}, not {f'in <{above}>' if above else 'at the top'}.")
         self._open.append(tag)
         self._attributes = attributes
-        {"algo": self._algo, "gpu": self._gpu, "tb": self._tb, "step": self._step}[tag]()
+        {"algo": self._read_algo, "gpu": self._read_gpu, "tb": self._read_tb, "step": self._read_step}[tag]()
 
-    def _algo(self) -> None:
+    def _read_algo(self) -> None:
         coll = self._text("coll")
         if coll not in KINDS:
             raise self.refuse(f"coll {coll!r} is not supported; there are {', '.join(KINDS)}.")
@@ -152,49 +201,44 @@ class _Reader:
             self._attributes.get("name", "unnamed"), KINDS[coll], chunks, n, self._path
         )
 
-    def _gpu(self) -> None:
-        assert self.algorithm is not None
-        number = self._whole("id", 0)
-        if number >= self.algorithm.n_ranks or number in self.algorithm.gpus:
-            twice = number in self.algorithm.gpus
-            why = "appears twice" if twice else f"is not below ngpus {self.algorithm.n_ranks}"
-            raise self.refuse(f"<gpu> id {number} {why}.")
-        scratch = self._whole("s_chunks", 0) if "s_chunks" in self._attributes else 0
-        self._of_gpu = self.algorithm.gpus[number] = Gpu(scratch)
+    def _read_gpu(self) -> None:
+        gpus, number = self.algorithm.gpus, self._whole("id", 0)
+        if number in gpus:
+            raise self.refuse(f"<gpu> id {number} appears twice.")
+        if number >= self.algorithm.n_ranks:
+            raise self.refuse(f"<gpu> id {number} is not below ngpus {self.algorithm.n_ranks}.")
+        self._gpu = gpus[number] = Gpu(self._whole("s_chunks", 0) if "s_chunks" in self._attributes else 0)
         self._number = number
 
-    def _tb(self) -> None:
-        assert self.algorithm is not None
-        number = self._whole("id", 0)
-        if number in self._of_gpu.blocks:
+    def _read_tb(self) -> None:
+        number, n = self._whole("id", 0), self.algorithm.n_ranks
+        if number in self._gpu.blocks:
             raise self.refuse(f"<tb> id {number} appears twice in this <gpu>.")
         send, recv = (self._whole(key, -1) for key in ("send", "recv"))
         for key, peer in (("send", send), ("recv", recv)):
-            if peer >= self.algorithm.n_ranks or peer == self._number:
-                raise self.refuse(f"{key} {peer} is no other GPU of {self.algorithm.n_ranks}; -1 is none.")
-        channel = self._whole("chan", 0)
-        self._block = Block(send, recv, channel, self._parser.CurrentLineNumber)
-        self._of_gpu.blocks[number] = self._block
+            if peer >= n or peer == self._number:
+                raise self.refuse(f"{key} {peer} is no other GPU of {n}; -1 is none.")
+        self._block = self._gpu.blocks[number] = Block(send, recv, self._whole("chan", 0))
 
-    def _step(self) -> None:
+    def _read_step(self) -> None:
         kind = self._text("type")
         if kind not in STEPS:
             raise self.refuse(
                 f"step type {kind!r} is not supported; there are {', '.join(sorted(STEPS))}. Reduce while "
                 "receiving: use rrc instead of r and re."
             )
-        number = self._whole("s", 0)
-        if number != len(self._block.steps):
-            raise self.refuse(f"step s {number} follows {len(self._block.steps) - 1}; steps count up from 0.")
-        if (kind in SENDS and self._block.send < 0) or (kind in RECEIVES and self._block.recv < 0):
-            key = "send" if kind in SENDS and self._block.send < 0 else "recv"
-            raise self.refuse(f"step type {kind} needs a peer, and the <tb> has {key} -1.")
+        block, number = self._block, self._whole("s", 0)
+        if number != len(block.steps):
+            raise self.refuse(f"step s {number} follows {len(block.steps) - 1}; steps count up from 0.")
+        for key, peer, kinds in (("send", block.send, SENDS), ("recv", block.recv, RECEIVES)):
+            if kind in kinds and peer < 0:
+                raise self.refuse(f"step type {kind} needs a peer, and the <tb> has {key} -1.")
         src, dst, count = ("i", 0), ("i", 0), 0
         if kind != "nop":
             src, dst, count = self._place("src"), self._place("dst"), self._whole("cnt", 1)
         depid, deps = (self._whole(key, -1) for key in ("depid", "deps"))
         needs = (depid, deps) if depid >= 0 and deps >= 0 else None
-        self._block.steps.append(Step(kind, src, dst, count, needs, self._parser.CurrentLineNumber))
+        block.steps.append(Step(kind, src, dst, count, needs, self._parser.CurrentLineNumber))
 
     def _place(self, end: str) -> Place:
         buffer = self._text(f"{end}buf")

@@ -5,12 +5,11 @@ move waits for those that bring what it sends, and for those that must have read
 in. Beyond that the order of steps in a thread block reflects how many blocks a GPU has, and is ignored.
 """
 
-from collections import deque
+from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 
 from railweave.traffic.collectives.msccl_file import RECEIVES, REDUCES, SENDS, Algorithm, Block, Place, Step
-from railweave.traffic.collectives.msccl_memory import Memory
 
 
 @dataclass(slots=True)
@@ -35,62 +34,66 @@ class _Chunk:
     readers: set[int] = field(default_factory=set)
 
 
-def moves_of(algorithm: Algorithm, memory: Memory) -> list[Move]:
+def moves_of(algorithm: Algorithm) -> list[Move]:
     """All moves, each after those it waits for. Raises ExperimentError with the line of a step that cannot be
     executed."""
-    flow = _Flow(algorithm, memory)
-    flow.execute()
-    return flow.sorted()
+    return _Flow(algorithm).execute()
 
 
 class _Flow:
-    def __init__(self, algorithm: Algorithm, memory: Memory) -> None:
-        self._algorithm, self._memory = algorithm, memory
+    def __init__(self, algorithm: Algorithm) -> None:
+        self._algorithm = algorithm
         self._moves: list[Move] = []
-        self._chunks: dict[tuple[int, int], _Chunk] = {}
-        self._channels: dict[tuple[int, int, int], deque[int]] = {}
-        self._done: dict[tuple[int, int], int] = {}
+        self._chunks: dict[tuple[int, int], _Chunk] = defaultdict(_Chunk)
+        self._channels: dict[tuple[int, int, int], deque[int]] = defaultdict(deque)
+        self._done: dict[tuple[int, int], int] = defaultdict(int)
 
-    def execute(self) -> None:
-        blocks = [
+    def execute(self) -> list[Move]:
+        waiting = deque(
             (rank, number, block)
             for rank, gpu in sorted(self._algorithm.gpus.items())
             for number, block in sorted(gpu.blocks.items())
-        ]
-        waiting = deque(blocks)
-        idle = 0
+            if block.steps
+        )
+        idle = 0  # blocks that could do nothing, one after the other
         while waiting:
             rank, number, block = waiting.popleft()
-            before = self._done.get((rank, number), 0)
-            at = before
-            while at < len(block.steps) and self._ready(rank, block, block.steps[at]):
-                self._do(rank, block, block.steps[at])
-                at += 1
-                self._done[rank, number] = at
-            if at < len(block.steps):
-                waiting.append((rank, number, block))
-            idle = 0 if at > before or at == len(block.steps) else idle + 1
+            before = self._done[rank, number]
+            for step in block.steps[before:]:
+                if not self._ready(rank, block, step):
+                    waiting.append((rank, number, block))
+                    break
+                self._do(rank, block, step)
+                self._done[rank, number] += 1
+            idle = idle + 1 if self._done[rank, number] == before else 0
             if waiting and idle >= len(waiting):
-                self._refuse_stuck(waiting)
-        self._refuse_unreceived()
+                self._refuse_stuck(*waiting[0])
+        for (src, dst, channel), left in self._channels.items():
+            if left:
+                raise self._algorithm.refuse(
+                    self._moves[left[0]].line,
+                    f"GPU {dst} never receives what GPU {src} sends on channel {channel}.",
+                )
+        return self._sorted()
 
     def _ready(self, rank: int, block: Block, step: Step) -> bool:
         if step.needs is not None:
             number, last = step.needs
             other = self._algorithm.gpus[rank].blocks.get(number)
             if other is None or last >= len(other.steps):
-                raise self._refuse(step, f"depid {number} deps {last} is no step of GPU {rank}.")
-            if self._done.get((rank, number), 0) <= last:
+                raise self._algorithm.refuse(
+                    step.line, f"depid {number} deps {last} is no step of GPU {rank}."
+                )
+            if self._done[rank, number] <= last:
                 return False
         return step.type not in RECEIVES or bool(self._channels.get((block.recv, rank, block.channel)))
 
     def _do(self, rank: int, block: Block, step: Step) -> None:
         if step.type == "cpy" and self._places(rank, step, step.src) != self._places(rank, step, step.dst):
-            raise self._refuse(
-                step,
+            raise self._algorithm.refuse(
+                step.line,
                 "step type cpy is supported only between places that are the same when run in place. Send "
-                "from the "
-                "source, or let the receiver write to both.",
+                "from the source, or let the receiver write to both.",
             )
         if step.type in RECEIVES:
             self._receive(rank, block, step)
@@ -103,13 +106,16 @@ class _Flow:
         move.reduce = step.type in REDUCES
         move.to = self._places(rank, step, step.src if step.type == "rrs" else step.dst)
         if len(move.to) != len(move.chunks):
-            raise self._refuse(
-                step, f"it receives {len(move.to)} chunks where line {move.line} sends {len(move.chunks)}."
+            raise self._algorithm.refuse(
+                step.line,
+                f"it receives {len(move.to)} chunks where line {move.line} sends {len(move.chunks)}.",
             )
         if step.type in ("rrc", "rrcs") and self._places(rank, step, step.src) != move.to:
-            raise self._refuse(step, f"step type {step.type} is supported in place only: give src as dst.")
+            raise self._algorithm.refuse(
+                step.line, f"step type {step.type} is supported in place only: give src as dst."
+            )
         for place in move.to:
-            held = self._chunks.setdefault((rank, place), _Chunk())
+            held = self._chunks[rank, place]
             move.after |= held.base | held.readers
             if move.reduce:
                 held.reduced.add(number)
@@ -124,23 +130,23 @@ class _Flow:
         move = Move(rank, block.send, self._places(rank, step, place), step.line)
         self._moves.append(move)
         for chunk in move.chunks:
-            held = self._chunks.setdefault((rank, chunk), _Chunk())
+            held = self._chunks[rank, chunk]
             move.after |= held.base | held.reduced
             held.readers.add(number)
-        self._channels.setdefault((rank, block.send, block.channel), deque()).append(number)
+        self._channels[rank, block.send, block.channel].append(number)
 
     def _places(self, rank: int, step: Step, place: Place) -> list[int]:
         buffer, first = place
-        length = self._memory.length(rank, buffer)
+        length = self._algorithm.length(rank, buffer)
         if first < 0 or first + step.count > length:
-            raise self._refuse(
-                step,
+            raise self._algorithm.refuse(
+                step.line,
                 f"chunks {first} to {first + step.count - 1} of buffer {buffer} of GPU {rank}, which has "
                 f"{length}.",
             )
-        return [self._memory.chunk(rank, (buffer, first + i)) for i in range(step.count)]
+        return [self._algorithm.chunk(rank, buffer, first + i) for i in range(step.count)]
 
-    def sorted(self) -> list[Move]:
+    def _sorted(self) -> list[Move]:
         """All moves, each after those it waits for; otherwise in the order of their sends."""
         sorter = TopologicalSorter({i: move.after for i, move in enumerate(self._moves)})
         try:
@@ -151,8 +157,7 @@ class _Flow:
             raise self._algorithm.refuse(
                 lines[0],
                 f"messages swap chunks that each must read before the other writes (lines {shown}). Receive "
-                "into "
-                "scratch chunks.",
+                "into scratch chunks.",
             ) from None
         order: list[int] = []
         while sorter.is_active():
@@ -164,21 +169,11 @@ class _Flow:
             move.after = {place[j] for j in move.after}
         return [self._moves[i] for i in order]
 
-    def _refuse_stuck(self, waiting: deque[tuple[int, int, Block]]) -> None:
-        rank, number, block = waiting[0]
-        step = block.steps[self._done.get((rank, number), 0)]
+    def _refuse_stuck(self, rank: int, number: int, block: Block) -> None:
+        step = block.steps[self._done[rank, number]]
         missing = f"a message from GPU {block.recv}"
         if step.needs:
             missing = f"step {step.needs[1]} of tb {step.needs[0]}"
-        raise self._refuse(step, f"step type {step.type} of GPU {rank} waits for ever, for {missing}.")
-
-    def _refuse_unreceived(self) -> None:
-        for (src, dst, channel), left in self._channels.items():
-            if left:
-                raise self._algorithm.refuse(
-                    self._moves[left[0]].line,
-                    f"GPU {dst} never receives what GPU {src} sends on channel {channel}.",
-                )
-
-    def _refuse(self, step: Step, why: str) -> Exception:
-        return self._algorithm.refuse(step.line, why)
+        raise self._algorithm.refuse(
+            step.line, f"step type {step.type} of GPU {rank} waits for ever, for {missing}."
+        )

@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from railweave.framework.errors import ExperimentError, UnsupportedFabricError
 from railweave.framework.model import Fabric, PacketFormat, Schedule
@@ -61,7 +60,8 @@ class MultiRingAllReduce(AllReduce):
         for phase in range(axes):
             rings: list[tuple[Ready, list[int], list[Chunk]]] = []
             for part, (axis, direction) in enumerate(parts):
-                for line in _lines(torus, (axis + phase) % axes, direction):
+                lines = np.moveaxis(torus, (axis + phase) % axes, -1)[..., :: -1 if direction else 1]
+                for line in lines.reshape(-1, lines.shape[-1]).tolist():
                     shards = chunk_spans(held[part][line[0]], len(line))
                     held[part].update(zip(line, shards, strict=True))
                     rings.append((of_part[part], line, [[shard] for shard in shards]))
@@ -69,8 +69,8 @@ class MultiRingAllReduce(AllReduce):
         for what, in_order in (("reduce-scatter", phases), ("all-gather", phases[::-1])):
             for number, rings in enumerate(in_order, 1):
                 for ready, line, chunks in rings:
-                    reduce = what == "reduce-scatter"
-                    add_rings(builder, f"{what} {number}", [(line, chunks)], ready, reduce=reduce)
+                    ring = [(line, chunks)]
+                    add_rings(builder, f"{what} {number}", ring, ready, reduce=what == "reduce-scatter")
 
     def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
         """Per phase, k - 1 steps of its longest message at the slowest link, and its latency, on a torus or
@@ -83,10 +83,3 @@ class MultiRingAllReduce(AllReduce):
         rate, latency = float(fabric.capacity_bps.min()), float(fabric.latency_s.max())
         longest = [int(schedule.size[schedule.phase == p].max()) for p in range(len(schedule.phase_names))]
         return sum(steps * (packet.wire_bytes(size) * 8 / rate + latency) for size in longest)
-
-
-def _lines(torus: NDArray[np.int64], axis: int, direction: int) -> list[list[int]]:
-    """The ranks along every line of an axis, in the + (0) or - (1) direction; `torus`: the rank at each
-    place."""
-    lines = np.moveaxis(torus, axis, -1).reshape(-1, torus.shape[axis])
-    return [line[::-1] if direction else line for line in lines.tolist()]

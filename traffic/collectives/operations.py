@@ -38,7 +38,6 @@ class Operation(Collective):
 
     summary = ""
     name = ""
-    requires: tuple[str, ...] = ()
     regions = 1
 
     def configured(self, options: Mapping[str, Value]) -> Self:
@@ -65,8 +64,7 @@ class Operation(Collective):
         """The transfers of one run; none for 0 elements or 1 rank. Raises as `check`, and ExperimentError for
         a negative size or an unknown type or reduction."""
         self.check(fabric, ranks)
-        check_size(size_bytes, dtype, redop)
-        itemsize, n = dtype_of(dtype).itemsize, len(ranks)
+        itemsize, n = checked_itemsize(size_bytes, dtype, redop), len(ranks)
         count = self.element_count(size_bytes, itemsize, n)
         builder = ScheduleBuilder(n, itemsize)
         if count and n > 1:
@@ -196,11 +194,13 @@ def shard_bytes(size_bytes: int, n_ranks: int) -> int:
     return size_bytes // n_ranks // SHARD_STEP * SHARD_STEP
 
 
-def check_size(size_bytes: int, dtype: str, redop: str) -> None:
-    """Raise ExperimentError for a negative size or an unknown type or reduction."""
-    dtype_of(dtype), redop_of(redop)
+def checked_itemsize(size_bytes: int, dtype: str, redop: str) -> int:
+    """Bytes of an element. Raises ExperimentError for a negative size or an unknown type or reduction."""
+    itemsize = dtype_of(dtype).itemsize
+    redop_of(redop)
     if size_bytes < 0:
         raise ExperimentError(f"size {size_bytes} bytes: a collective moves 0 bytes or more.")
+    return itemsize
 
 
 def check_ranks(fabric: Fabric, ranks: Sequence[int]) -> None:
@@ -220,4 +220,4 @@ def check_ranks(fabric: Fabric, ranks: Sequence[int]) -> None:
 
 def longest_s(fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float:
     """Seconds of the largest message at the slowest link."""
-    return packet.wire_bytes(int(schedule.size.max())) * 8 / float(fabric.capacity_bps.min())
+    return packet.wire_bytes(int(schedule.size.max(initial=0))) * 8 / float(fabric.capacity_bps.min())

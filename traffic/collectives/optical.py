@@ -11,7 +11,7 @@ from railweave.framework.optical.algorithms import plan_of
 from railweave.framework.optical.plan import LightpathPlan
 from railweave.framework.parameters import Parameter
 from railweave.framework.routing.batches import spread, starts
-from railweave.traffic.collectives.operations import AllGather, check_size, longest_s, shard_bytes
+from railweave.traffic.collectives.operations import AllGather, checked_itemsize, longest_s, shard_bytes
 
 STEP, RANK = "step", "rank"
 BARRIER = Parameter(
@@ -26,7 +26,7 @@ MOST_WAITS = 1 << 22
 
 
 class OpticalAllGather(AllGather):
-    """Base of the all-gathers on optical rings; `name` is that of the lightpath plan.
+    """Base of the all-gathers on optical rings; `name` is that of the lightpath plan, `depth` is OpTree's.
 
     A step is a barrier, as in the source: no transfer starts before all of the step before have landed. It
     needs the lightpaths that `--router optree` installs for the same algorithm.
@@ -35,12 +35,22 @@ class OpticalAllGather(AllGather):
     serves: tuple[str, ...] = ("ring",)
     parameters: tuple[Parameter, ...] = (BARRIER,)
 
-    def __init__(self, barrier: str = STEP) -> None:
-        self._barrier = barrier
+    def __init__(self, barrier: str = STEP, depth: int = 0) -> None:
+        self._barrier, self._depth = barrier, depth
 
     def plan(self, fabric: Fabric) -> LightpathPlan:
         """The lightpaths on this ring. Raises UnsupportedFabricError for other fabrics."""
-        return plan_of(self.name, fabric.n_gpus, self._wavelengths(fabric))
+        if fabric.kind not in self.serves:
+            raise UnsupportedFabricError(
+                f"{self.name} is an all-gather on {', '.join(self.serves)} fabrics, not {fabric.kind}. Use "
+                "`--collective ring-all-gather`, which runs on all."
+            )
+        if not fabric.usable.all():
+            raise UnsupportedFabricError(
+                f"{self.name} needs a ring of 2 directions and this one has 1. Use `--directions 2`, or "
+                "`--collective ring-all-gather`."
+            )
+        return plan_of(self.name, fabric.n_gpus, len(np.unique(fabric.wavelength)), self._depth)
 
     def check(self, fabric: Fabric, ranks: Sequence[int]) -> None:
         super().check(fabric, ranks)
@@ -56,7 +66,7 @@ class OpticalAllGather(AllGather):
     ) -> Schedule:
         """Item i, rank i's shard, hop by hop; phases are the stages of the plan."""
         self.check(fabric, ranks)
-        check_size(size_bytes, dtype, redop)
+        checked_itemsize(size_bytes, dtype, redop)
         plan, shard = self.plan(fabric), shard_bytes(size_bytes, fabric.n_gpus)
         rows = len(plan.step) if shard else 0
         counts, after = self._waits(plan) if shard else (np.empty(0, np.int64), np.empty(0, np.int64))
@@ -93,19 +103,6 @@ class OpticalAllGather(AllGather):
         np.maximum.at(longest_hops, plan.step, plan.hops)
         item_s = longest_s(fabric, schedule, packet)
         return plan.item_times * item_s + int(longest_hops.sum()) * float(fabric.latency_s.max())
-
-    def _wavelengths(self, fabric: Fabric) -> int:
-        if fabric.kind not in self.serves:
-            raise UnsupportedFabricError(
-                f"{self.name} is an all-gather on {', '.join(self.serves)} fabrics, not {fabric.kind}. Use "
-                "`--collective ring-all-gather`, which runs on all."
-            )
-        if not fabric.usable.all():
-            raise UnsupportedFabricError(
-                f"{self.name} needs a ring of 2 directions and this one has 1. Use `--directions 2`, or "
-                "`--collective ring-all-gather`."
-            )
-        return len(np.unique(fabric.wavelength))
 
     def _waits(self, plan: LightpathPlan) -> tuple[Int64, Int64]:
         """(how many transfers each waits for, which)."""
@@ -168,13 +165,6 @@ class OpTree(OpticalAllGather):
         Parameter("depth", 0, "count", "stages of the tree; 0 takes the depth of fewest steps", minimum=0),
         BARRIER,
     )
-
-    def __init__(self, barrier: str = STEP, depth: int = 0) -> None:
-        super().__init__(barrier)
-        self._depth = depth
-
-    def plan(self, fabric: Fabric) -> LightpathPlan:
-        return plan_of(self.name, fabric.n_gpus, self._wavelengths(fabric), self._depth)
 
 
 def _own_waits(plan: LightpathPlan) -> tuple[Int64, Int64]:

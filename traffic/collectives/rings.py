@@ -36,8 +36,6 @@ class OneRing(Operation):
         ("Ring")."""
         if fabric.kind != "ring" or schedule.n_ranks != fabric.n_gpus:
             return None
-        if schedule.n_transfers == 0:
-            return 0.0
         steps = schedule.n_transfers // schedule.n_ranks
         return steps * (longest_s(fabric, schedule, packet) + float(fabric.latency_s.max()))
 

@@ -1,12 +1,12 @@
 """A workload from Chakra execution traces: `--workload chakra:DIR`."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from railweave.framework.errors import ExperimentError
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.parameters import Parameter
-from railweave.traffic.collectives.arithmetic import dtype_of
-from railweave.traffic.collectives.operations import check_ranks, check_size
+from railweave.traffic.collectives.operations import check_ranks, checked_itemsize
 from railweave.traffic.workloads.chakra_file import Trace, read
 from railweave.traffic.workloads.chakra_order import Ordered, ordered
 from railweave.traffic.workloads.chakra_traffic import Traffic
@@ -36,37 +36,32 @@ class Chakra(Workload):
 
     def __init__(self, file: str = "", *, two_levels: bool = True) -> None:
         self._file, self._two_levels = file, two_levels
-        self._trace: Trace | None = None
-        self._ordered: list[Ordered] = []
 
     def schedule(
         self, fabric: Fabric, ranks: Sequence[int], size_bytes: int, dtype: str, redop: str
     ) -> Schedule:
         """Raises ExperimentError with file and node for a trace that cannot be carried out."""
         check_ranks(fabric, ranks)
-        check_size(size_bytes, dtype, redop)
-        trace = self._read()
+        itemsize = checked_itemsize(size_bytes, dtype, redop)
+        trace, operations = self._contents
         if len(ranks) != len(trace.ranks):
             raise ExperimentError(
                 f"{trace.path} is a trace of {len(trace.ranks)} ranks and there are {len(ranks)} GPUs. Use a "
                 "fabric of as many GPUs, or a trace of as many ranks."
             )
         traffic = Traffic(fabric, ranks, dtype, redop, two_levels=self._two_levels)
-        itemsize = dtype_of(dtype).itemsize
-        return traffic.schedule(self._ordered, size_bytes // itemsize * itemsize)
+        return traffic.schedule(operations, size_bytes // itemsize * itemsize)
 
-    def _read(self) -> Trace:
-        """The trace, read at its first use: comparing results needs no files."""
+    @cached_property
+    def _contents(self) -> tuple[Trace, list[Ordered]]:
+        """The trace and what it sends, read at its first use: comparing results needs no files."""
         if not self._file:
             raise ExperimentError("chakra needs a trace: --workload chakra:DIR, or the option `file`.")
-        if self._trace is None:
-            trace = read(self._file)
-            self._ordered = ordered(trace)
-            if not self._ordered:
-                raise ExperimentError(
-                    f"{self._file} sends nothing: it has no send, no receive and no collective of two ranks "
-                    "or more with "
-                    "a comm_size. Trace a step that communicates."
-                )
-            self._trace = trace
-        return self._trace
+        trace = read(self._file)
+        operations = ordered(trace)
+        if not operations:
+            raise ExperimentError(
+                f"{self._file} sends nothing: it has no send, no receive and no collective of two ranks or "
+                "more with a comm_size. Trace a step that communicates."
+            )
+        return trace, operations

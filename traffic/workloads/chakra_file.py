@@ -193,13 +193,14 @@ def parse(data: bytes, file: str) -> tuple[Node, ...]:
             length, at = varint(data, at, len(data))
             if length > len(data) - at:
                 raise WireError(began, f"a message of {length} bytes reaches beyond the end of the file")
-            if first:
-                _check_metadata(data, at, at + length)
-            else:
+            if not first:
                 node = _node(data, at, at + length, file)
                 if node.id in nodes:
                     raise node.refuse(f"{nodes[node.id].called} has the same id. Fix the trace.")
                 nodes[node.id] = node
+            # GlobalMetadata has texts and messages only (different ones in different versions)
+            elif any(f.wire == VARINT and f.number in (1, 3) for f in fields(data, at, at + length)):
+                raise WireError(at, "the first message is a node, not GlobalMetadata")
             at, first = at + length, False
     except WireError as error:
         raise ExperimentError(
@@ -213,14 +214,6 @@ def parse(data: bytes, file: str) -> tuple[Node, ...]:
         if unknown:
             raise node.refuse(f"it depends on node {unknown[0]}, which is not in the file. Fix the trace.")
     return tuple(nodes.values())
-
-
-def _check_metadata(data: bytes, at: int, end: int) -> None:
-    """GlobalMetadata has texts and messages only (different ones in different versions); a node has a
-    type."""
-    for field in fields(data, at, end):
-        if field.wire == VARINT and field.number in (1, 3):
-            raise WireError(at, "the first message is a node, not GlobalMetadata")
 
 
 def _node(data: bytes, at: int, end: int, file: str) -> Node:
@@ -242,9 +235,7 @@ def _node(data: bytes, at: int, end: int, file: str) -> Node:
                 inputs = _expect(field, BYTES)
             case 10:
                 attributes.append(_expect(field, BYTES))
-    read: dict[str, Attribute] = {}
-    if kind in COMMUNICATES:
-        read = dict(_attribute(data, each.start, each.end) for each in attributes)
+    read = dict(_attribute(data, a.start, a.end) for a in attributes if kind in COMMUNICATES)
     values = ""
     if kind == METADATA and inputs is not None:
         for field in fields(data, inputs.start, inputs.end):
@@ -271,10 +262,7 @@ def _attribute(data: bytes, at: int, end: int) -> tuple[str, Attribute]:
             value = _text(data, field)
         elif field.number in INTEGERS:
             wire, decode = INTEGERS[field.number]
-            _expect(field, wire)
-            value = decode(
-                field.value if wire == VARINT else int.from_bytes(data[field.start : field.end], "little")
-            )
+            value = decode(_expect(field, wire).value)
         elif field.number != 2:  # which is its documentation
             value = None
     return name, value

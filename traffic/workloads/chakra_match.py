@@ -5,10 +5,10 @@ in which their ranks issue them: ascending ids, dependencies first.
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from railweave.framework.errors import ExperimentError
 from railweave.traffic.workloads.chakra_file import COLL, COLLECTIVES, METADATA, RECV, SEND, Node
 
 SEND_RECV, BROADCAST, BARRIER = "send-recv", "broadcast", "barrier"
@@ -55,28 +55,24 @@ def match(ranks: Sequence[Sequence[Node]]) -> list[TraceOperation]:
 
 
 def _messages(ranks: Sequence[Sequence[Node]]) -> list[TraceOperation]:
-    sends: dict[tuple[int, int, int], list[Node]] = {}
-    receives: dict[tuple[int, int, int], list[Node]] = {}
-    for rank, nodes in enumerate(ranks):
-        for node in nodes:
-            if node.type in (SEND, RECV):
-                is_send = node.type == SEND
-                mine, other = ("comm_src", "comm_dst") if is_send else ("comm_dst", "comm_src")
-                if node.whole(mine, rank) != rank:
-                    raise node.refuse(
-                        f"{mine} is {node.whole(mine)} in the trace of rank {rank}. Fix the trace."
-                    )
-                peer = node.whole(other)
-                if peer >= len(ranks) or peer == rank:
-                    raise node.refuse(f"{other} {peer} is no other rank; there are 0 to {len(ranks) - 1}.")
-                ends = (rank, peer) if is_send else (peer, rank)
-                (sends if is_send else receives).setdefault((*ends, node.whole("comm_tag", 0)), []).append(
-                    node
-                )
+    sends: dict[tuple[int, int, int], list[Node]] = defaultdict(list)
+    receives: dict[tuple[int, int, int], list[Node]] = defaultdict(list)
+    for rank, node in ((rank, node) for rank, nodes in enumerate(ranks) for node in nodes):
+        if node.type in (SEND, RECV):
+            mine, other = ("comm_src", "comm_dst") if node.type == SEND else ("comm_dst", "comm_src")
+            if node.whole(mine, rank) != rank:
+                raise node.refuse(f"{mine} is {node.whole(mine)} in the trace of rank {rank}. Fix the trace.")
+            peer = node.whole(other)
+            if peer >= len(ranks) or peer == rank:
+                raise node.refuse(f"{other} {peer} is no other rank; there are 0 to {len(ranks) - 1}.")
+            if node.type == SEND:
+                sends[rank, peer, node.whole("comm_tag", 0)].append(node)
+            else:
+                receives[peer, rank, node.whole("comm_tag", 0)].append(node)
     messages = []
     for key in dict.fromkeys([*sends, *receives]):
         src, dst, tag = key
-        sent, received = sends.get(key, []), receives.get(key, [])
+        sent, received = sends[key], receives[key]
         if len(sent) != len(received):
             more, verb = (sent, "received") if len(sent) > len(received) else (received, "sent")
             raise more[min(len(sent), len(received))].refuse(
@@ -96,16 +92,15 @@ def _messages(ranks: Sequence[Sequence[Node]]) -> list[TraceOperation]:
 
 
 def _collectives(ranks: Sequence[Sequence[Node]]) -> list[TraceOperation]:
-    users: dict[str, set[int]] = {}
-    collectives = [[node for node in nodes if node.type == COLL] for nodes in ranks]
+    users: dict[str, set[int]] = defaultdict(set)
+    collectives = [[(node, _group(node)) for node in nodes if node.type == COLL] for nodes in ranks]
     for rank, nodes in enumerate(collectives):
-        for node in nodes:
-            users.setdefault(_group(node), set()).add(rank)
-    issued: dict[tuple[str, Members], dict[int, list[Node]]] = {}
+        for _, name in nodes:
+            users[name].add(rank)
+    issued: dict[tuple[str, Members], dict[int, list[Node]]] = defaultdict(lambda: defaultdict(list))
     for rank, nodes in enumerate(collectives):
         defined = _defined(ranks[rank], len(ranks)) if nodes else {}
-        for node in nodes:
-            name = _group(node)
+        for node, name in nodes:
             if name in defined:
                 members = defined[name]
             elif name in EVERY_RANK:
@@ -116,7 +111,7 @@ def _collectives(ranks: Sequence[Sequence[Node]]) -> list[TraceOperation]:
                 raise node.refuse(
                     f"rank {rank} is not in group {name!r} of ranks {_listed(members)}. Fix the trace."
                 )
-            issued.setdefault((name, members), {}).setdefault(rank, []).append(node)
+            issued[name, members][rank].append(node)
     return [
         _collective(name, members, place, by_rank)
         for (name, members), by_rank in issued.items()
@@ -129,13 +124,13 @@ def _collective(
 ) -> TraceOperation:
     """Collective number `place` of those that a group issues."""
     called = f"group {name!r}" if name else "the group of all"
-    nodes = [issued[rank][place] for rank in members if place < len(issued.get(rank, ()))]
+    nodes = [issued[rank][place] for rank in members if place < len(issued[rank])]
     first = nodes[0]
     if len(nodes) < len(members):
-        absent = next(rank for rank in members if place >= len(issued.get(rank, ())))
+        absent = next(rank for rank in members if place >= len(issued[rank]))
         raise first.refuse(
             f"it is collective {place + 1} of {called} (ranks {_listed(members)}), and rank {absent} has "
-            f"{len(issued.get(absent, ()))} of them. Fix the trace."
+            f"{len(issued[absent])} of them. Fix the trace."
         )
     kinds = [_kind(node) for node in nodes]
     sizes = [node.bytes(0 if kind == BARRIER else None) for node, kind in zip(nodes, kinds, strict=True)]
@@ -182,21 +177,18 @@ def _defined(nodes: Sequence[Node], n_ranks: int) -> dict[str, Members]:
             continue
         text = node.values[node.values.find("[{") : node.values.rfind("}]") + 2]
         try:
-            for group in json.loads(text):
-                members = tuple(map(_rank, group["ranks"])) or tuple(range(n_ranks))
-                groups[str(group["pg_name"])] = members
-                if len(set(members)) < len(members) or not set(members) <= set(range(n_ranks)):
-                    raise node.refuse(
-                        f"group {group['pg_name']!r} has ranks {_listed(members)}; each is one of 0 to "
-                        f"{n_ranks - 1}, "
-                        "once. Fix the trace."
-                    )
-        except ExperimentError:
-            raise
+            parsed = [(group["pg_name"], tuple(map(_rank, group["ranks"]))) for group in json.loads(text)]
         except (ValueError, TypeError, KeyError, RecursionError):
             raise node.refuse(
                 "its process groups are not a JSON list of {pg_name, ranks}. Fix the trace."
             ) from None
+        for name, members in parsed:
+            groups[str(name)] = members or tuple(range(n_ranks))
+            if len(set(members)) < len(members) or not set(members) <= set(range(n_ranks)):
+                raise node.refuse(
+                    f"group {name!r} has ranks {_listed(members)}; each is one of 0 to {n_ranks - 1}, once. "
+                    "Fix the trace."
+                )
     return groups
 
 

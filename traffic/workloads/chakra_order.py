@@ -1,8 +1,11 @@
 """The order of a trace: which operations every operation waits for, and how many come before it."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from graphlib import CycleError, TopologicalSorter
+from operator import or_
 
 from railweave.framework.errors import ExperimentError
 from railweave.traffic.workloads.chakra_file import Node, Trace
@@ -28,10 +31,11 @@ def ordered(trace: Trace) -> list[Ordered]:
     operations = match(ranks)
     graph = _Graph(ranks, operations)
     walk = graph.walk()
-    levels = graph.levels(walk)
+    levels = [0] * len(walk)  # for every vertex, the operations on the longest path to it
+    for vertex in walk:
+        levels[vertex] = max((levels[v] + graph.sends(v) for v in graph.before[vertex]), default=0)
     entries = _entries(graph, walk)
-    position = {vertex: i for i, vertex in enumerate(walk)}
-    order = sorted((i for i, o in enumerate(operations) if o.sends), key=lambda i: (levels[i], position[i]))
+    order = sorted(filter(graph.sends, walk), key=levels.__getitem__)
     place = {i: at for at, i in enumerate(order)}
     return [
         Ordered(
@@ -88,18 +92,15 @@ class _Graph:
             for node in nodes:
                 if node.id not in self.vertex[rank]:
                     self._new(rank, node)
-        self.before = [self._before(v) for v in range(len(self.cells))]
+        before = [{self.vertex[rank][dep] for rank, node in cell for dep in node.deps} for cell in self.cells]
+        for vertex, message in self.received.items():
+            before[vertex].add(message)
+        self.before = list(map(sorted, before))
 
     def _new(self, rank: int, node: Node) -> int:
+        self.vertex[rank][node.id] = len(self.cells)
         self.cells.append([(rank, node)])
-        self.vertex[rank][node.id] = len(self.cells) - 1
         return len(self.cells) - 1
-
-    def _before(self, vertex: int) -> list[int]:
-        before = {self.vertex[rank][dep] for rank, node in self.cells[vertex] for dep in node.deps}
-        if vertex in self.received:
-            before.add(self.received[vertex])
-        return sorted(before)
 
     def sends(self, vertex: int) -> bool:
         return vertex < len(self.operations) and self.operations[vertex].sends
@@ -112,17 +113,9 @@ class _Graph:
             sorter.add(vertex, *before)
         try:
             return list(sorter.static_order())
-        except (
-            CycleError
-        ) as error:  # every vertex is before the next one; the first one is repeated at the end
+        except CycleError as error:
+            # every vertex is before the next one; the first one is repeated at the end
             raise _cycle([self.cells[vertex][0][1] for vertex in error.args[1][:0:-1]]) from None
-
-    def levels(self, walk: Sequence[int]) -> list[int]:
-        """For every vertex, the operations on the longest path to it."""
-        levels = [0] * len(walk)
-        for vertex in walk:
-            levels[vertex] = max((levels[v] + self.sends(v) for v in self.before[vertex]), default=0)
-        return levels
 
 
 class _Frontier:
@@ -138,19 +131,15 @@ class _Frontier:
         if len(distinct) < 2:
             return next(iter(distinct), ())
         every = sorted(set().union(*distinct))
-        implied = 0
-        for operation in every:
-            implied |= self._implies[operation]
+        implied = reduce(or_, map(self._implies.__getitem__, every))
         return tuple(operation for operation in every if not implied >> self._bit[operation] & 1)
 
     def passed(self, operation: int, entry: tuple[int, ...], *, blocks: bool) -> tuple[int, ...]:
         """The operations that must be complete for the rank to be past `operation`, which it reached after
         `entry`."""
         self._bit[operation] = len(self._bit)
-        implied = 0
-        for other in entry if blocks else ():
-            implied |= self._implies[other] | 1 << self._bit[other]
-        self._implies[operation] = implied
+        implied = (self._implies[other] | 1 << self._bit[other] for other in entry if blocks)
+        self._implies[operation] = reduce(or_, implied, 0)
         return (operation,) if blocks else (*entry, operation)
 
 
@@ -158,18 +147,17 @@ def _entries(graph: _Graph, walk: Sequence[int]) -> dict[int, list[tuple[int, ..
     """For every operation and member, the operations that must be complete before it sends."""
     frontiers = [_Frontier() for _ in graph.vertex]
     done: list[dict[int, tuple[int, ...]]] = [{} for _ in graph.vertex]
-    entries: dict[int, list[tuple[int, ...]]] = {}
+    entries: dict[int, list[tuple[int, ...]]] = defaultdict(list)
     for vertex in walk:
         operation = graph.received.get(vertex, vertex)
         for member, (rank, node) in enumerate(graph.cells[vertex]):
             entry = frontiers[rank].merged(done[rank][dep] for dep in node.deps)
             done[rank][node.id] = entry
-            if not graph.sends(operation):
-                continue
-            receives = vertex in graph.received
-            entries.setdefault(operation, []).append(() if receives else entry)
-            blocks = not receives and graph.operations[operation].blocks(member)
-            done[rank][node.id] = frontiers[rank].passed(operation, entry, blocks=blocks)
+            if graph.sends(operation):
+                receives = vertex in graph.received
+                entries[operation].append(() if receives else entry)
+                blocks = not receives and graph.operations[operation].blocks(member)
+                done[rank][node.id] = frontiers[rank].passed(operation, entry, blocks=blocks)
     return entries
 
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,26 +43,20 @@ Key = tuple[str, tuple[int, ...], int, int]
 """Kind, members, root and bytes of an operation."""
 
 
-@dataclass(frozen=True, slots=True)
 class Pattern:
     """The schedule of one operation among its members. `step`: for each transfer, the length of the longest
     chain before it; `part`: for each member, the transfers whose completion completes its part."""
 
-    schedule: Schedule
-    step: tuple[int, ...]
-    part: tuple[tuple[int, ...], ...]
-
-    @classmethod
-    def of(cls, schedule: Schedule) -> Self:
-        step: list[int] = []
-        parts: list[set[int]] = [set() for _ in range(schedule.n_ranks)]
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.step: list[int] = []
+        self.part: list[set[int]] = [set() for _ in range(schedule.n_ranks)]
         for i in range(schedule.n_transfers):
             transfer = schedule.transfer(i)
-            step.append(max((step[before] + 1 for before in transfer.after), default=0))
+            self.step.append(max((self.step[before] + 1 for before in transfer.after), default=0))
             for member in {transfer.src, transfer.dst}:
-                parts[member].difference_update(transfer.after)
-                parts[member].add(i)
-        return cls(schedule, tuple(step), tuple(tuple(sorted(part)) for part in parts))
+                self.part[member].difference_update(transfer.after)
+                self.part[member].add(i)
 
 
 class Traffic:
@@ -82,21 +74,19 @@ class Traffic:
     def sent(self, operations: Sequence[TraceOperation]) -> NDArray[np.float64]:
         """(n_ranks,): bytes that each rank sends when sizes are those of the trace, without barriers."""
         total = np.zeros(len(self._ranks))
-        known: dict[Key, NDArray[np.float64]] = {}
+        known: dict[Key, NDArray[np.int64 | np.float64]] = {}
         for operation in operations:
-            if operation.kind == BARRIER:
-                continue
-            size = self._scaled(operation, 1.0)
-            key = operation.kind, operation.members, operation.root, size
-            if key not in known:
-                schedule = self._planned(operation, size)
-                sent = np.bincount(schedule.src, schedule.size, len(operation.members))
-                known[key] = sent.astype(np.float64)
-            total[np.asarray(operation.members)] += known[key]
+            if operation.kind != BARRIER:
+                key = self._key(operation, 1.0)
+                if key not in known:
+                    schedule = self._planned(*key)
+                    known[key] = np.bincount(schedule.src, schedule.size, schedule.n_ranks)
+                total[np.asarray(operation.members)] += known[key]
         return total
 
     def schedule(self, ordered: Sequence[Ordered], size_bytes: int) -> Schedule:
-        """All operations, sizes scaled so that the busiest rank sends about `size_bytes`."""
+        """All operations, sizes scaled so that the busiest rank sends about `size_bytes`, each in its time
+        slot, with space of its own in the buffers of its members."""
         most = float(self.sent([one.operation for one in ordered]).max())
         scale = size_bytes / most if most else 0.0
         builder = ScheduleBuilder(len(self._ranks), self._itemsize)
@@ -104,34 +94,8 @@ class Traffic:
         if size_bytes:
             builder.phase("trace")  # operations overlap, so they are one phase
             self._check_waits(ordered, scale)
-            self._fill(builder, ordered, scale, used)
-        return builder.build(
-            "chakra", size_bytes // self._itemsize, self._dtype, self._redop, buffer_count=max(used)
-        )
-
-    def _check_waits(self, ordered: Sequence[Ordered], scale: float) -> None:
-        total = 0
-        parts: list[dict[int, int]] = []
-        for one in ordered:
-            pattern, members = self._pattern(one.operation, scale), one.operation.members
-            messages = np.bincount(pattern.schedule.src, minlength=len(members)).tolist()
-            for rank, befores, count in zip(members, one.after, messages, strict=True):
-                total += count * (1 + sum(parts[before][rank] for before in befores))
-            total += len(pattern.schedule.after)
-            parts.append({rank: len(part) for rank, part in zip(members, pattern.part, strict=True)})
-        if total > MOST_WAITS:
-            raise ExperimentError(
-                f"the trace makes {total} transfers and dependencies, more than {MOST_WAITS}. Trace fewer "
-                "iterations, or "
-                "fewer ranks."
-            )
-
-    def _fill(
-        self, builder: ScheduleBuilder, ordered: Sequence[Ordered], scale: float, used: list[int]
-    ) -> None:
-        """Add every operation in its time slot, with space of its own in the buffers of its members."""
         parts: list[dict[int, list[int]]] = []
-        for one in ordered:
+        for one in ordered if size_bytes else ():
             members = one.operation.members
             pattern = self._pattern(one.operation, scale)
             schedule = pattern.schedule
@@ -161,18 +125,36 @@ class Traffic:
             parts.append(
                 {rank: [numbers[i] for i in part] for rank, part in zip(members, pattern.part, strict=True)}
             )
+        return builder.build(
+            "chakra", size_bytes // self._itemsize, self._dtype, self._redop, buffer_count=max(used)
+        )
+
+    def _check_waits(self, ordered: Sequence[Ordered], scale: float) -> None:
+        total = 0
+        parts: list[dict[int, int]] = []
+        for one in ordered:
+            pattern, members = self._pattern(one.operation, scale), one.operation.members
+            messages = np.bincount(pattern.schedule.src, minlength=len(members)).tolist()
+            for rank, befores, count in zip(members, one.after, messages, strict=True):
+                total += count * (1 + sum(parts[before][rank] for before in befores))
+            total += len(pattern.schedule.after)
+            parts.append({rank: len(part) for rank, part in zip(members, pattern.part, strict=True)})
+        if total > MOST_WAITS:
+            raise ExperimentError(
+                f"the trace makes {total} transfers and dependencies, more than {MOST_WAITS}. Trace fewer "
+                "iterations, or fewer ranks."
+            )
 
     # -- one operation ---------------------------------------------------------------------------------
     def _pattern(self, operation: TraceOperation, scale: float) -> Pattern:
-        size = self._scaled(operation, scale)
-        key = operation.kind, operation.members, operation.root, size
+        key = self._key(operation, scale)
         if key not in self._known:
-            self._known[key] = Pattern.of(self._planned(operation, size))
+            self._known[key] = Pattern(self._planned(*key))
         return self._known[key]
 
-    def _scaled(self, operation: TraceOperation, scale: float) -> int:
-        """Bytes as nccl-tests counts them, in whole shares of every member; at least one share unless the
-        size is 0."""
+    def _key(self, operation: TraceOperation, scale: float) -> Key:
+        """With bytes as nccl-tests counts them, in whole shares of every member; at least one share unless
+        the size is 0."""
         n, size = len(operation.members), operation.size
         match operation.kind:
             case "send-recv" | "broadcast":
@@ -181,24 +163,22 @@ class Traffic:
                 unit = self._itemsize * n
             case _:
                 unit = SHARD_STEP * n
-        if operation.kind == BARRIER:
-            return unit
         if operation.kind == "all-gather":  # the trace has what each member contributes
             size *= n
-        return max(1, round(size * scale / unit)) * unit if size else 0
+        shares = 1 if operation.kind == BARRIER else max(1, round(size * scale / unit)) if size else 0
+        return operation.kind, operation.members, operation.root, shares * unit
 
-    def _planned(self, operation: TraceOperation, size_bytes: int) -> Schedule:
-        gpus = [self._ranks[rank] for rank in operation.members]
-        if operation.kind == SEND_RECV:
+    def _planned(self, kind: str, members: Sequence[int], root: int, size_bytes: int) -> Schedule:
+        if kind == SEND_RECV:
             builder, count = ScheduleBuilder(2, self._itemsize), size_bytes // self._itemsize
             builder.phase(SEND_RECV)
             builder.transfer(0, 1, (0, count), reduce=False, after=[])
             return builder.build(SEND_RECV, count, self._dtype, self._redop)
-        algorithm = Broadcast(root=operation.root) if operation.kind == BROADCAST else FLAT[operation.kind]
-        if self._two_levels and operation.kind in TWO_LEVELS:
-            with suppress(
-                ExperimentError, UnsupportedFabricError
-            ):  # for GPUs that do not fill domains and rails
-                TWO_LEVELS[operation.kind].check(self._fabric, gpus)
-                algorithm = TWO_LEVELS[operation.kind]
+        gpus = [self._ranks[rank] for rank in members]
+        algorithm = Broadcast(root=root) if kind == BROADCAST else FLAT[kind]
+        if self._two_levels and kind in TWO_LEVELS:
+            # refused for GPUs that do not fill domains and rails
+            with suppress(ExperimentError, UnsupportedFabricError):
+                TWO_LEVELS[kind].check(self._fabric, gpus)
+                algorithm = TWO_LEVELS[kind]
         return algorithm.schedule(self._fabric, gpus, size_bytes, self._dtype, self._redop)

@@ -23,7 +23,8 @@ class WireError(ValueError):
 
 
 class Field(NamedTuple):
-    """One field of a message. `value`: a varint's number; else 0, and the bytes are data[start:end]."""
+    """One field of a message. `value`: the number of a varint or of fixed width, without sign; 0 for bytes,
+    which are data[start:end]."""
 
     number: int
     wire: int
@@ -61,11 +62,10 @@ def fields(data: bytes, at: int, end: int) -> Iterator[Field]:
         number, wire = tag >> 3, tag & 7
         if number == 0:
             raise WireError(began, "a field has the number 0")
+        value = length = 0
         if wire == VARINT:
             value, at = varint(data, at, end)
-            yield Field(number, wire, value, at, at)
-            continue
-        if wire == BYTES:
+        elif wire == BYTES:
             length, at = varint(data, at, end)
         elif wire in WIDTHS:
             length = WIDTHS[wire]
@@ -73,7 +73,9 @@ def fields(data: bytes, at: int, end: int) -> Iterator[Field]:
             raise WireError(began, f"a field is of wire type {wire}")
         if length > end - at:
             raise WireError(began, f"a field of {length} bytes reaches beyond the end of its message")
-        yield Field(number, wire, 0, at, at + length)
+        if wire in WIDTHS:
+            value = int.from_bytes(data[at : at + length], "little")
+        yield Field(number, wire, value, at, at + length)
         at += length
 
 

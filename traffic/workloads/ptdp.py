@@ -10,8 +10,7 @@ from railweave.framework.parameters import Parameter, Value, resolve
 from railweave.framework.training.models import MODELS, model_named
 from railweave.framework.training.placement import REQUIRES, place, scaled_degrees
 from railweave.framework.training.traffic_matrix import Job, job_of_batch
-from railweave.traffic.collectives.arithmetic import dtype_of
-from railweave.traffic.collectives.operations import check_ranks, check_size
+from railweave.traffic.collectives.operations import check_ranks, checked_itemsize
 from railweave.traffic.collectives.schedule_builder import ScheduleBuilder
 from railweave.traffic.workloads.replay import Workload
 from railweave.traffic.workloads.training import Iteration, emulated_microbatches, layout
@@ -29,7 +28,6 @@ class Ptdp(Workload):
 
     summary = "one training iteration of a GPT with pipeline, tensor and data parallelism (rail-only paper)"
     kind = "training-iteration"
-    serves: tuple[str, ...] = ()
     requires: tuple[str, ...] = REQUIRES
     parameters: tuple[Parameter, ...] = (
         Parameter("model", "gpt-1t", "text", "the model that is trained", choices=tuple(MODELS)),
@@ -65,7 +63,7 @@ class Ptdp(Workload):
         small sizes a little more is sent.
         """
         check_ranks(fabric, ranks)
-        check_size(size_bytes, dtype, redop)
+        itemsize = checked_itemsize(size_bytes, dtype, redop)
         if len(ranks) != fabric.n_gpus:
             raise ExperimentError(
                 f"a training iteration takes all {fabric.n_gpus} GPUs of the fabric, not {len(ranks)}."
@@ -73,7 +71,6 @@ class Ptdp(Workload):
         job = self.job
         placed = place(fabric, *scaled_degrees(fabric, job.t, job.p, job.d), job.v)
         most = int(self._options["microbatches"]) or job.m
-        itemsize = dtype_of(dtype).itemsize
         busiest = size_bytes // itemsize
         sizes = layout(job, placed, busiest, emulated_microbatches(job.m, placed.p, job.v, most))
         builder = ScheduleBuilder(len(ranks), itemsize)
