@@ -1,10 +1,13 @@
-"""Shapes collected into one SVG document that is as large as what was drawn."""
+"""Shapes collected into one SVG document that is as large as what was drawn, and what its lines mean."""
 
 from collections.abc import Sequence
 from math import hypot
 from xml.etree import ElementTree
 
+from railweave.framework import units
+from railweave.framework.errors import FabricError
 from railweave.framework.model import Fabric
+from railweave.framework.model.arrays import Float
 
 MARGIN = 24.0
 INK, PALE, PAPER = "#1f2933", "#7b8794", "#ffffff"
@@ -13,6 +16,8 @@ COLOURS = ("#d64545", "#2f80ed", "#27874b", "#b7791f", "#7b4fc9", "#0e8c8c", "#c
 
 Point = tuple[float, float]
 Attributes = dict[str, str]
+Legend = list[tuple[str, str, str]]
+"""(colour, dash pattern, words) of every kind of line; a colour of "" makes a remark."""
 
 
 def colour(number: int) -> str:
@@ -27,6 +32,28 @@ def spot(point: Point) -> str:
 def of_link(fabric: Fabric, link: int) -> Attributes:
     """What makes an element the picture of a cable: an `id` by its link, and its kind as `class`."""
     return {"id": f"link{link}", "class": f"link {fabric.kinds[fabric.link_kind[link]]}"}
+
+
+def rate_words(rates_bps: Float) -> str:
+    """`400Gb/s`, or from lowest to highest where rates differ."""
+    low, high = units.rate(float(rates_bps.min())), units.rate(float(rates_bps.max()))
+    return low if low == high else f"{low} to {high}"
+
+
+def shown(length: int, most: int) -> list[int | None]:
+    """The positions to draw of `length`: all, or the first ones, a gap (None) and the last."""
+    if length <= most:
+        return list(range(length))
+    return [*range(most - 2), None, length - 1]
+
+
+def refuse_above(most: int, fabric: Fabric) -> None:
+    """FabricError for a fabric of more than `most` GPUs."""
+    if fabric.n_gpus > most:
+        raise FabricError(
+            f"{fabric.kind} of {fabric.n_gpus} GPUs: a picture holds {most} at most. Use `--format graphml` "
+            "and a graph viewer."
+        )
 
 
 class Canvas:
@@ -84,11 +111,17 @@ class Canvas:
         radius: float = 4.0,
         title: str = "",
         width: float = 1.2,
+        words: str = "",
+        font: float = 11.0,
+        bold: bool = False,
     ) -> None:
+        """A box around `centre`, with `words` in its middle."""
         (w, h), x, y = size, centre[0] - size[0] / 2, centre[1] - size[1] / 2
         pen = {"fill": fill, "stroke": stroke}
         corners = [(x, y), (x + w, y + h)]
         self._add("rect", corners, title, pen, x=x, y=y, width=w, height=h, rx=radius, stroke_width=width)
+        if words:
+            self.text(centre, words, font, bold=bold)
 
     def dot(self, centre: Point, radius: float, fill: str, stroke: str = INK, *, title: str = "") -> None:
         (x, y), r = centre, radius
@@ -129,8 +162,9 @@ class Canvas:
             "width": wide,
             "height": high,
             "role": "img",
+            "font-family": "DejaVu Sans, Helvetica, Arial, sans-serif",
+            "aria-label": title,
         }
-        root.attrib |= {"font-family": "DejaVu Sans, Helvetica, Arial, sans-serif", "aria-label": title}
         paper = {"x": f"{x:.0f}", "y": f"{y:.0f}", "width": wide, "height": high, "fill": PAPER}
         root[:0] = [ElementTree.Element("title"), ElementTree.Element("rect", paper)]
         root[0].text = title

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from railweave.framework.drawing.canvas import INK, PALE, Canvas
-from railweave.framework.drawing.legend import Legend
+from railweave.framework.drawing.canvas import INK, PALE, Canvas, Legend
 from railweave.framework.drawing.rails import draw_rails, fits_rails
 from railweave.framework.drawing.ring import draw_ring
 from railweave.framework.drawing.tiers import draw_tiers
@@ -22,21 +21,6 @@ def svg(fabric: Fabric) -> str:
     """
     canvas = Canvas()
     legend = _layout(fabric)(canvas, fabric)
-    return _framed(canvas, fabric, legend)
-
-
-def _layout(fabric: Fabric) -> Callable[[Canvas, Fabric], Legend]:
-    if fits_rails(fabric):
-        return draw_rails
-    if "ring" in fabric.capabilities:
-        return draw_ring
-    axes = {axis + sign for axis in "xyz"[: len(fabric.groups[0].shape)] for sign in "+-"}
-    if len(fabric.groups) == 1 and len(axes) > 2 and set(fabric.kinds) == axes:
-        return draw_torus
-    return draw_tiers
-
-
-def _framed(canvas: Canvas, fabric: Fabric, legend: Legend) -> str:
     left, top, _, bottom = canvas.bounds
     switches = fabric.n_nodes - fabric.n_gpus
     title = f"{fabric.kind}: {' x '.join(map(str, fabric.groups[0].shape))} GPUs"
@@ -48,8 +32,17 @@ def _framed(canvas: Canvas, fabric: Fabric, legend: Legend) -> str:
     for number, (stroke, dash, words) in enumerate(legend):
         y = bottom + 30 + 19 * number
         if stroke:
-            canvas.line(
-                [(left, y), (left + 26, y)], stroke, 2.5, more={"stroke-dasharray": dash} if dash else {}
-            )
+            more = {"stroke-dasharray": dash} if dash else {}
+            canvas.line([(left, y), (left + 26, y)], stroke, 2.5, more=more)
         canvas.text((left + (34 if stroke else 0), y), words, 11, anchor="start", fill=INK)
     return canvas.document(f"{title}, {counts}")
+
+
+def _layout(fabric: Fabric) -> Callable[[Canvas, Fabric], Legend]:
+    if fits_rails(fabric):
+        return draw_rails
+    if "ring" in fabric.capabilities:
+        return draw_ring
+    axes = {axis + sign for axis in "xyz"[: len(fabric.groups[0].shape)] for sign in "+-"}
+    is_torus = len(fabric.groups) == 1 and len(axes) > 2 and set(fabric.kinds) == axes
+    return draw_torus if is_torus else draw_tiers

@@ -3,8 +3,17 @@ switches."""
 
 import numpy as np
 
-from railweave.framework.drawing.canvas import INK, PALE, Canvas, colour, of_link
-from railweave.framework.drawing.legend import Legend, rate_words, shown
+from railweave.framework.drawing.canvas import (
+    INK,
+    PALE,
+    Canvas,
+    Legend,
+    Point,
+    colour,
+    of_link,
+    rate_words,
+    shown,
+)
 from railweave.framework.model import Fabric
 
 COLUMN, ROW = 84.0, 52.0
@@ -52,8 +61,7 @@ def draw_rails(canvas: Canvas, fabric: Fabric) -> Legend:
         canvas.line(
             [(-34, y + 17), (right - COLUMN / 2 + 13, y + 17)], colour(rail), 2.5, title=f"rail {name}"
         )
-        canvas.box((-34, y + 17), (38, 24), "#ffffff", colour(rail), title=f"switch of rail {name}", width=2)
-        canvas.text((-34, y + 17), name, 11, bold=True)
+        _switch(canvas, (-34, y + 17), (38, 24), colour(rail), f"switch of rail {name}", name)
     spines = _spines(canvas, fabric, bottom)
     for link in range(0, fabric.n_links, 2):
         a, b = sorted((int(fabric.link_src[link]), int(fabric.link_dst[link])))
@@ -77,8 +85,9 @@ def draw_rails(canvas: Canvas, fabric: Fabric) -> Legend:
         domain, rail = fabric.coordinates(gpu)
         if domain in x_of and rail in y_of:
             at, name = (x_of[domain] + 3, y_of[rail]), fabric.node_name(gpu)
-            canvas.box(at, (44, 20), "#ffffff", INK, title=f"GPU {name}")
-            canvas.text(at, name, 9.5 if len(name) < 7 else 8)
+            canvas.box(
+                at, (44, 20), "#ffffff", title=f"GPU {name}", words=name, font=9.5 if len(name) < 7 else 8
+            )
     legend = [
         (BUS, "", f"HB domain, {_rates_into(fabric, 1)} per GPU and direction"),
         (colour(0), "", f"rails, {_rates_into(fabric, 2)} per GPU and direction"),
@@ -106,8 +115,11 @@ def _domain(canvas: Canvas, fabric: Fabric, x: float, domain: int | None, lowest
     size = (COLUMN - 12, bottom - top)
     canvas.box((x, (top + bottom) / 2), size, "#f3f6fa", "#cbd5e0", radius=9, title=f"HB domain {name}")
     canvas.line([(x - 27, -42), (x - 27, lowest)], BUS, 2.5, title=f"HB domain {name}")
-    canvas.box((x, -42), (COLUMN - 26, 24), "#ffffff", BUS, title=f"switch of HB domain {name}", width=2)
-    canvas.text((x, -42), name, 11, bold=True)
+    _switch(canvas, (x, -42), (COLUMN - 26, 24), BUS, f"switch of HB domain {name}", name)
+
+
+def _switch(canvas: Canvas, at: Point, size: Point, stroke: str, title: str, name: str) -> None:
+    canvas.box(at, size, "#ffffff", stroke, title=title, width=2, words=name, bold=True)
 
 
 def _spines(canvas: Canvas, fabric: Fabric, lowest: float) -> dict[int, float]:
@@ -125,6 +137,5 @@ def _spines(canvas: Canvas, fabric: Fabric, lowest: float) -> dict[int, float]:
             continue
         name = spine.name(spine.first + number)
         heights[spine.first + number] = y
-        canvas.box((-168, y), (38, 26), "#ffffff", INK, title=f"spine {name}", width=2)
-        canvas.text((-168, y), name, 11, bold=True)
+        _switch(canvas, (-168, y), (38, 26), INK, f"spine {name}", name)
     return heights

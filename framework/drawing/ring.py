@@ -4,8 +4,15 @@ from math import cos, pi, sin
 
 import numpy as np
 
-from railweave.framework.drawing.canvas import Canvas, Point, colour, of_link
-from railweave.framework.drawing.legend import Legend, rate_words, refuse_above
+from railweave.framework.drawing.canvas import (
+    Canvas,
+    Legend,
+    Point,
+    colour,
+    of_link,
+    rate_words,
+    refuse_above,
+)
 from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Int64
 
@@ -28,12 +35,12 @@ def draw_ring(canvas: Canvas, fabric: Fabric) -> Legend:
     for cable in np.flatnonzero(number < drawn):
         _cable(canvas, fabric, int(cable), int(number[cable]), drawn, radius)
     for gpu in range(n):
-        x, y = _place(gpu, n, radius)
-        canvas.dot((x, y), 11 if n <= 128 else 6, "#ffffff", title=f"GPU {fabric.node_name(gpu)}")
+        name, at = fabric.node_name(gpu), _place(gpu, n, radius)
+        canvas.dot(at, 11 if n <= 128 else 6, "#ffffff", title=f"GPU {name}")
         if n <= 128:
-            canvas.text(_place(gpu, n, radius + 26), fabric.node_name(gpu), 10)
-    one_way = not fabric.usable.all()
-    words = f"{'one way' if one_way else 'both ways'}, {rate_words(fabric.capacity_bps)} each"
+            canvas.text(_place(gpu, n, radius + 26), name, 10)
+    ways = "both ways" if fabric.usable.all() else "one way"
+    words = f"{ways}, {rate_words(fabric.capacity_bps)} each"
     if lines == 1:
         return [(colour(0), "", f"cable between neighbours, {words}")]
     names = "wavelength" if (fabric.wavelength >= 0).any() else "parallel cable"

@@ -1,7 +1,15 @@
 """Any other fabric: the GPUs in a row, each kind of switch in a row above."""
 
-from railweave.framework.drawing.canvas import INK, PALE, Canvas, Point, colour, of_link
-from railweave.framework.drawing.legend import Legend, rate_words, shown
+from railweave.framework.drawing.canvas import (
+    PALE,
+    Canvas,
+    Legend,
+    Point,
+    colour,
+    of_link,
+    rate_words,
+    shown,
+)
 from railweave.framework.model import Fabric
 
 MOST, STEP, TIER = 128, 64.0, 120.0
@@ -26,21 +34,18 @@ def draw_tiers(canvas: Canvas, fabric: Fabric) -> Legend:
         if a not in places or b not in places:
             continue
         (x1, y1), (x2, y2) = places[a], places[b]
-        stroke, title, mark = (
-            colour(int(fabric.link_kind[link])),
-            fabric.link_name(link),
-            of_link(fabric, link),
-        )
+        stroke, title = colour(int(fabric.link_kind[link])), fabric.link_name(link)
         if y1 != y2:
-            canvas.line([(x1, y1), (x2, y2)], stroke, 1.4, title=title, more=mark)
+            canvas.line([(x1, y1), (x2, y2)], stroke, 1.4, title=title, more=of_link(fabric, link))
             continue
         low = y1 + 24 + 0.22 * abs(x2 - x1)
         path = f"M{x1:.1f},{y1:.1f} C{x1:.1f},{low:.1f} {x2:.1f},{low:.1f} {x2:.1f},{y2:.1f}"
-        canvas.path(path, [(x1, low), (x2, low)], stroke, 1.4, title=title, more=mark)
+        canvas.path(path, [(x1, low), (x2, low)], stroke, 1.4, title=title, more=of_link(fabric, link))
     for node, at in places.items():
         name, kind = fabric.node_name(node), fabric.node_kind(node).replace("gpu", "GPU")
-        canvas.box(at, (50, 24), "#ffffff", INK, title=f"{kind} {name}")
-        canvas.text(at, name, 10 if len(name) < 8 else 8)
+        canvas.box(
+            at, (50, 24), "#ffffff", title=f"{kind} {name}", words=name, font=10 if len(name) < 8 else 8
+        )
     return [
         (colour(i), "", f"{kind}, {rate_words(fabric.capacity_bps[fabric.link_kind == i])} per direction")
         for i, kind in enumerate(fabric.kinds)

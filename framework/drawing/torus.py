@@ -1,30 +1,35 @@
 """Tori along their axes: x to the right, y downwards (upwards with z), z into the depth; wraps as loops or
 stubs."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from railweave.framework.drawing.canvas import INK, PALE, Canvas, Point, colour, of_link, spot
-from railweave.framework.drawing.legend import Legend, rate_words, refuse_above
+from railweave.framework.drawing.canvas import (
+    INK,
+    PALE,
+    Canvas,
+    Legend,
+    Point,
+    colour,
+    of_link,
+    rate_words,
+    refuse_above,
+    spot,
+)
 from railweave.framework.model import Fabric
 
 MOST = 4096
 CELL = 74.0
 STUB = 0.34
 
+Steps = tuple[Point, ...]
+"""How coordinates lie on paper: the vector of one hop up each axis."""
 
-@dataclass(frozen=True)
-class _View:
-    """Where coordinates lie on paper: `steps[axis]` is the vector of one hop up that axis."""
 
-    steps: tuple[Point, ...]
-
-    def at(self, place: tuple[float, ...]) -> Point:
-        return (
-            sum(c * s[0] for c, s in zip(place, self.steps, strict=True)),
-            sum(c * s[1] for c, s in zip(place, self.steps, strict=True)),
-        )
+def _at(steps: Steps, place: tuple[float, ...]) -> Point:
+    return (
+        sum(c * x for c, (x, _) in zip(place, steps, strict=True)),
+        sum(c * y for c, (_, y) in zip(place, steps, strict=True)),
+    )
 
 
 def draw_torus(canvas: Canvas, fabric: Fabric) -> Legend:
@@ -35,32 +40,26 @@ def draw_torus(canvas: Canvas, fabric: Fabric) -> Legend:
     """
     refuse_above(MOST, fabric)
     shape = fabric.groups[0].shape
-    flat = len(shape) == 2
-    view = _View(((CELL, 0.0), (0.0, CELL)) if flat else _oblique(shape))
-    where = fabric.gpu_coordinates
+    flat, cell = len(shape) == 2, CELL if max(shape) <= 8 else 0.72 * CELL
+    steps = ((CELL, 0.0), (0.0, CELL)) if flat else ((cell, 0.0), (0.0, -cell), (0.46 * cell, -0.30 * cell))
     # from back to front, so near links and GPUs cover far ones
-    depth = where[:, 2] if not flat else np.zeros(fabric.n_gpus, np.int64)
+    depth = np.zeros(fabric.n_gpus, np.int64) if flat else fabric.gpu_coordinates[:, 2]
     cables = np.arange(0, fabric.n_links, 2)
     for link in cables[np.argsort(-depth[fabric.link_src[cables]], kind="stable")]:
-        _cable(canvas, fabric, view, int(link))
+        _cable(canvas, fabric, steps, int(link))
     for gpu in np.argsort(-depth, kind="stable"):
-        _gpu(canvas, fabric, view, int(gpu), flat)
-    _axes(canvas, view, shape)
+        _gpu(canvas, fabric, steps, int(gpu), flat)
+    _axes(canvas, steps, shape)
     return _legend(fabric, flat)
 
 
-def _oblique(shape: tuple[int, ...]) -> tuple[Point, ...]:
-    scale = 1.0 if max(shape) <= 8 else 0.72
-    return ((CELL * scale, 0.0), (0.0, -CELL * scale), (0.46 * CELL * scale, -0.30 * CELL * scale))
-
-
-def _cable(canvas: Canvas, fabric: Fabric, view: _View, link: int) -> None:
+def _cable(canvas: Canvas, fabric: Fabric, steps: Steps, link: int) -> None:
     kind = fabric.kinds[fabric.link_kind[link]]
     upwards = link if kind.endswith("+") else link ^ 1
     here, there = (fabric.coordinates(int(end[upwards])) for end in (fabric.link_src, fabric.link_dst))
     axis, ocs, more = "xyz".index(kind[0]), int(fabric.ocs[link]), of_link(fabric, link)
     title = fabric.link_name(link) + (f", OCS {fabric.ocs_names[ocs]}" if ocs >= 0 else "")
-    ends = [view.at(here), view.at(there)]
+    ends = [_at(steps, here), _at(steps, there)]
     if len(here) == 3:
         more["opacity"] = f"{_nearness(fabric, here):g}"
     if there[axis] == here[axis] + 1:
@@ -68,34 +67,35 @@ def _cable(canvas: Canvas, fabric: Fabric, view: _View, link: int) -> None:
         canvas.line(ends, colour(axis), 1.7, title=title, more=more)
     elif len(here) == 2:
         canvas.line(
-            _loop(view, axis, here, there), colour(axis), 1.3, title=title, more={**more, "opacity": "0.75"}
+            _loop(steps, axis, here, there), colour(axis), 1.3, title=title, more={**more, "opacity": "0.75"}
         )
     else:
-        out = view.at(tuple(c + (STUB if i == axis else 0) for i, c in enumerate(here)))
-        into = view.at(tuple(c - (STUB if i == axis else 0) for i, c in enumerate(there)))
+        out = _at(steps, tuple(c + (STUB if i == axis else 0) for i, c in enumerate(here)))
+        into = _at(steps, tuple(c - (STUB if i == axis else 0) for i, c in enumerate(there)))
         path = f"M{spot(ends[0])} L{spot(out)} M{spot(ends[1])} L{spot(into)}"
         more["stroke-dasharray"] = "2 3"
         canvas.path(path, [*ends, out, into], colour(axis), 1.7, title=title, more=more)
 
 
-def _loop(view: _View, axis: int, here: tuple[int, ...], there: tuple[int, ...]) -> list[Point]:
+def _loop(steps: Steps, axis: int, here: tuple[int, ...], there: tuple[int, ...]) -> list[Point]:
     """A wrap of a flat torus: out of one end, back along its row or column, in at the other end."""
-    (x1, y1), (x2, y2) = view.at(here), view.at(there)
+    start, end = _at(steps, here), _at(steps, there)
     dx, dy, sx, sy = (30.0, 0.0, 0.0, 21.0) if axis == 0 else (0.0, 30.0, 21.0, 0.0)
-    out, back = (x1 + dx, y1 + dy), (x2 - dx, y2 - dy)
-    return [(x1, y1), out, (out[0] + sx, out[1] + sy), (back[0] + sx, back[1] + sy), back, (x2, y2)]
+    out, back = (start[0] + dx, start[1] + dy), (end[0] - dx, end[1] - dy)
+    return [start, out, (out[0] + sx, out[1] + sy), (back[0] + sx, back[1] + sy), back, end]
 
 
-def _gpu(canvas: Canvas, fabric: Fabric, view: _View, gpu: int, flat: bool) -> None:
+def _gpu(canvas: Canvas, fabric: Fabric, steps: Steps, gpu: int, flat: bool) -> None:
     place = fabric.coordinates(gpu)
-    x, y = view.at(place)
+    x, y = _at(steps, place)
     name = fabric.node_name(gpu)
     if flat:
-        canvas.box((x, y), (38, 22), "#ffffff", INK, title=f"GPU {name}")
-        canvas.text((x, y), name, 9.5 if len(name) < 6 else 8)
+        canvas.box(
+            (x, y), (38, 22), "#ffffff", title=f"GPU {name}", words=name, font=9.5 if len(name) < 6 else 8
+        )
         return
-    near = _nearness(fabric, place)
-    canvas.dot((x, y), 5.5 if fabric.n_gpus <= 512 else 3.5, _towards_white(near), title=f"GPU {name}")
+    fill = _towards_white(_nearness(fabric, place))
+    canvas.dot((x, y), 5.5 if fabric.n_gpus <= 512 else 3.5, fill, title=f"GPU {name}")
     if place[2] == 0 and fabric.n_gpus <= 1024:
         canvas.text((x - 6, y + 14), ".".join(map(str, place)), 8, fill=PALE, anchor="end")
 
@@ -106,14 +106,13 @@ def _nearness(fabric: Fabric, place: tuple[int, ...]) -> float:
 
 
 def _towards_white(near: float) -> str:
-    ink = [int(255 - near * (255 - c)) for c in (31, 41, 51)]
-    return "#" + "".join(f"{c:02x}" for c in ink)
+    return "#" + bytes(int(255 - near * (255 - c)) for c in (31, 41, 51)).hex()
 
 
-def _axes(canvas: Canvas, view: _View, shape: tuple[int, ...]) -> None:
+def _axes(canvas: Canvas, steps: Steps, shape: tuple[int, ...]) -> None:
     origin = tuple(-1.15 if len(shape) == 3 else -0.95 for _ in shape[:2]) + (0.0,) * (len(shape) - 2)
-    x, y = view.at(origin)
-    for axis, step in enumerate(view.steps):
+    x, y = _at(steps, origin)
+    for axis, step in enumerate(steps):
         tip = (x + 0.6 * step[0], y + 0.6 * step[1])
         canvas.line([(x, y), tip], colour(axis), 2.2)
         canvas.arrowhead((x + 0.72 * step[0], y + 0.72 * step[1]), step, colour(axis), 9)
