@@ -17,6 +17,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from ipaddress import IPv4Address
 from typing import Any
@@ -61,10 +62,8 @@ Wait = Callable[[Callable[[], bool], str], None]
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Offered load (packets per second), packets sent and arrived, and the CPU seconds of both ends."""
+    """Packets that arrived in a test of `seconds`, and the CPU seconds of both ends."""
 
-    pps: float
-    sent: int
     arrived: int
     seconds: float
     cpu_s: float
@@ -82,16 +81,14 @@ class End:
         self._out = _Messages([ctypes.create_string_buffer(frame, len(frame))] * BURST)
         self._into = _Messages([ctypes.create_string_buffer(len(frame)) for _ in range(BURST)])
 
-    def send(self, packets: int) -> int:
-        """Send so many packets, at most BURST per system call; how many the kernel took."""
-        sent = 0
-        while sent < packets:
-            wanted = min(BURST, packets - sent)
-            taken = _libc.sendmmsg(self._socket.fileno(), self._out.headers, wanted, socket.MSG_DONTWAIT)
+    def send(self, packets: int) -> None:
+        """Send so many packets, at most BURST per system call, or as many as the kernel takes."""
+        fd, headers = self._socket.fileno(), self._out.headers
+        while packets > 0:
+            taken = _libc.sendmmsg(fd, headers, min(BURST, packets), socket.MSG_DONTWAIT)
             if taken <= 0:
-                break
-            sent += taken
-        return sent
+                return
+            packets -= taken
 
     def arrived(self) -> int:
         """Packets since the last call."""
@@ -106,9 +103,6 @@ class End:
             count += max(taken, 0)
         return count
 
-    def close(self) -> None:
-        self._socket.close()
-
 
 class _Messages:
     """An array of struct mmsghdr, one buffer each."""
@@ -119,9 +113,9 @@ class _Messages:
             *(IoVec(ctypes.addressof(each), len(each)) for each in buffers)
         )
         self.headers = (MMsgHdr * len(buffers))()
-        for i in range(len(buffers)):
-            self.headers[i].header.iov = ctypes.addressof(self._vectors) + i * ctypes.sizeof(IoVec)
-            self.headers[i].header.iov_count = 1
+        for i, message in enumerate(self.headers):
+            message.header.iov = ctypes.addressof(self._vectors) + i * ctypes.sizeof(IoVec)
+            message.header.iov_count = 1
 
 
 def _only_udp_to(port: int) -> tuple[Instruction, ...]:
@@ -132,16 +126,17 @@ def _only_udp_to(port: int) -> tuple[Instruction, ...]:
 def offer(ends: Sequence[End], pps: float, seconds: float) -> Trial:
     """Send `pps` packets per second, spread evenly over all ends, for `seconds`, and count those that
     arrive."""
-    each, due, sent, arrived = pps / len(ends), 0, 0, 0
+    each, due, arrived = pps / len(ends), 0, 0
     _count(ends)
     cpu, began = time.process_time(), time.perf_counter()
     while (now := time.perf_counter() - began) < seconds:
         before, due = due, int(each * now / BURST) * BURST
         if due > before:
-            sent += sum(end.send(due - before) for end in ends)
+            for end in ends:
+                end.send(due - before)
         arrived += _count(ends)
         select.select((), (), (), PASS_S)
-    trial = Trial(pps, sent, arrived, time.perf_counter() - began, time.process_time() - cpu)
+    trial = Trial(arrived, time.perf_counter() - began, time.process_time() - cpu)
     select.select((), (), (), DRAIN_S)
     return trial
 
@@ -207,14 +202,8 @@ def serve(channel: Channel) -> None:
             channel.send(asdict(offer(ends[order["mode"]], order["pps"], order["seconds"])))
 
 
-def main() -> None:
+if __name__ == "__main__":
     die_with_parent(signal.SIGKILL)
     gc.disable()
-    try:
+    with suppress(ChannelClosedError):
         serve(Channel.from_fd(int(sys.argv[1])))
-    except ChannelClosedError:
-        return
-
-
-if __name__ == "__main__":
-    main()

@@ -100,14 +100,11 @@ def _shaped_topo(fabric: Fabric) -> Any:
         """The same Topo; rates in Mb/s as TCLink wants them."""
 
         def addLink(self, a: str, b: str, port1: int, port2: int) -> Any:
-            return super().addLink(a, b, port1=port1, port2=port2, **self._rate(a, b))
-
-        @staticmethod
-        def _rate(a: str, b: str) -> dict[str, float]:
-            if a not in fabric.node_ids or b not in fabric.node_ids:
-                return {}
-            node = fabric.node_ids[a]
-            link = next(x for x in fabric.out_links(node) if fabric.link_dst[x] == fabric.node_ids[b])
-            return {"bw": float(fabric.capacity_bps[link]) / 1e6}
+            rate = {}
+            if a in fabric.node_ids and b in fabric.node_ids:
+                links, there = fabric.out_links(fabric.node_ids[a]), fabric.node_ids[b]
+                link = next(x for x in links if fabric.link_dst[x] == there)
+                rate = {"bw": float(fabric.capacity_bps[link]) / 1e6}
+            return super().addLink(a, b, port1=port1, port2=port2, **rate)
 
     return Shaped(fabric)

@@ -27,7 +27,6 @@ class Iperf:
     def __init__(self, endpoints: Sequence[Endpoint], payload_bytes: int, wait: Wait) -> None:
         self._wait, self._payload = wait, payload_bytes
         self._pairs = list(zip(endpoints, [*endpoints[1:], endpoints[0]], strict=True))
-        self._servers: list[subprocess.Popen[bytes]] = []
         self._serve()
 
     def _serve(self) -> None:
@@ -43,21 +42,19 @@ class Iperf:
         if any("error" in report for report in reports):
             self.stop()  # some servers wait for clients that are gone
             self._serve()
-            return Trial(pps, 0, 0, seconds, 0.0)
+            return Trial(0, seconds, 0.0)
         ends = [report["end"]["sum_received"] for report in reports]  # as its servers counted
         arrived = sum(each["bytes"] for each in ends) // self._payload
         spent = sum(each["seconds"] for each in ends) / len(ends)
-        sent = sum(report["end"]["sum_sent"]["packets"] for report in reports)
         cpu = [report["end"]["cpu_utilization_percent"] for report in reports]
         used = sum(each["host_total"] + each["remote_total"] for each in cpu) / 100 * spent
-        return Trial(pps, sent, arrived, spent, used)
+        return Trial(arrived, spent, used)
 
     def stop(self) -> None:
         for server in self._servers:
             server.kill()
         for server in self._servers:
             server.wait()
-        self._servers.clear()
 
     def _clients(self, bits: int, seconds: int) -> list[dict[str, Any]]:
         length = ["-l", str(self._payload), "-b", str(bits), "-t", str(seconds)]

@@ -6,6 +6,7 @@ from typing import Any
 
 from railweave.framework.hookspecs import Benchmark, hookimpl
 from railweave.framework.parameters import Parameter, Value
+from railweave.framework.registry import load_plugins
 
 Progress = Callable[[str], None]
 
@@ -30,7 +31,6 @@ def _bring_up(gpus: int, repeat: int, progress: Progress) -> Mapping[str, Any]:
 
 def _throughput(gpus: int, seconds: float, turns: int, quick: bool, progress: Progress) -> Mapping[str, Any]:
     from railweave.framework.bench.throughput import throughput
-    from railweave.framework.registry import load_plugins
 
     seconds, turns = (0.3, 1) if quick else (seconds, turns)
     return throughput(load_plugins(), gpus, seconds, turns, progress, iperf=not quick)
@@ -38,14 +38,12 @@ def _throughput(gpus: int, seconds: float, turns: int, quick: bool, progress: Pr
 
 def _datapaths(gpus: int, seconds: float, turns: int, progress: Progress) -> Mapping[str, Any]:
     from railweave.framework.bench.datapaths import datapaths
-    from railweave.framework.registry import load_plugins
 
     return datapaths(load_plugins(), gpus, seconds, turns, progress)
 
 
 def _routes(quick: bool, progress: Progress) -> Mapping[str, Any]:
     from railweave.framework.bench.routes import QUICK, Sizes, routes
-    from railweave.framework.registry import load_plugins
 
     return routes(load_plugins(), QUICK if quick else Sizes(), progress)
 
@@ -62,36 +60,36 @@ def _seconds(default: float, minimum: float) -> Parameter:
     return Parameter("seconds", default, "time", "length of each part of a turn", minimum=minimum)
 
 
-_BRING_UP = OwnBenchmark(
-    "seconds to bring a shaped fabric up and down, against stock Mininet with TCLink",
-    _bring_up,
-    (_gpus(64, 2), Parameter("repeat", 1, "count", "runs of each; medians are shown", minimum=1)),
-)
-_THROUGHPUT = OwnBenchmark(
-    "payload of all GPUs sending to the next, against bare senders over the same switches and rules",
-    _throughput,
-    (
-        _gpus(16, 4),
-        _seconds(1.0, 0.01),
-        _turns(7),
-        Parameter("quick", False, "bool", "one short turn without iperf3; no figures to quote"),
+BENCHMARKS = {
+    "bring-up": OwnBenchmark(
+        "seconds to bring a shaped fabric up and down, against stock Mininet with TCLink",
+        _bring_up,
+        (_gpus(64, 2), Parameter("repeat", 1, "count", "runs of each; medians are shown", minimum=1)),
     ),
-)
-_DATAPATHS = OwnBenchmark(
-    "Open vSwitch in the kernel against Open vSwitch as a process: bring-up, payload, idle health",
-    _datapaths,
-    (_gpus(16, 4), _seconds(5.0, 1.0), _turns(3)),
-)
-_ROUTES = OwnBenchmark(
-    "seconds to decide the routes of 4,096 GPUs, against networkx; best-fit lookups; all-to-all loads",
-    _routes,
-    (Parameter("quick", False, "bool", "fabrics of 16 to 64 GPUs; no figures to quote"),),
-)
+    "throughput": OwnBenchmark(
+        "payload of all GPUs sending to the next, against bare senders over the same switches and rules",
+        _throughput,
+        (
+            _gpus(16, 4),
+            _seconds(1.0, 0.01),
+            _turns(7),
+            Parameter("quick", False, "bool", "one short turn without iperf3; no figures to quote"),
+        ),
+    ),
+    "datapaths": OwnBenchmark(
+        "Open vSwitch in the kernel against Open vSwitch as a process: bring-up, payload, idle health",
+        _datapaths,
+        (_gpus(16, 4), _seconds(5.0, 1.0), _turns(3)),
+    ),
+    "routes": OwnBenchmark(
+        "seconds to decide the routes of 4,096 GPUs, against networkx; best-fit lookups; all-to-all loads",
+        _routes,
+        (Parameter("quick", False, "bool", "fabrics of 16 to 64 GPUs; no figures to quote"),),
+    ),
+}
 
 
 @hookimpl
 def register_benchmarks(register: Callable[[str, Benchmark], None]) -> None:
-    register("bring-up", _BRING_UP)
-    register("throughput", _THROUGHPUT)
-    register("datapaths", _DATAPATHS)
-    register("routes", _ROUTES)
+    for name, benchmark in BENCHMARKS.items():
+        register(name, benchmark)

@@ -16,11 +16,11 @@ import numpy as np
 
 from railweave.framework.analysis.assumed_health import AssumedScores, assumed_health
 from railweave.framework.errors import MachineError, RunFailedError
+from railweave.framework.experiment.plan import build_fabric
 from railweave.framework.health.options import HealthOptions
 from railweave.framework.health.publishing import publish
 from railweave.framework.hookspecs import Router
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
-from railweave.framework.parameters import resolve
 from railweave.framework.registry import Registers
 from railweave.framework.routing.batches import pair_chunks
 from railweave.framework.routing.loads import all_to_all_loads
@@ -55,24 +55,28 @@ class Sizes:
 QUICK = Sizes((4, 4), "4x4x4", (4, 4), (16, 64), 2_000, (4, 4))
 
 
-def routes(
-    registers: Registers, sizes: Sizes | None = None, report: Callable[[str], None] = lambda part: None
-) -> dict[str, Any]:
+def routes(registers: Registers, sizes: Sizes, report: Callable[[str], None]) -> dict[str, Any]:
     """All figures. Times in s, memory in MB (10^6 bytes) as numpy and Python allocate it, beyond what stood
     before.
 
     Raises MachineError without networkx, RunFailedError where its paths have another length than ours.
     """
-    sizes = sizes or Sizes()
-    nx = networkx()
-    rails, torus = _fabric(registers, "rail-only", sizes.rail_only), _torus(registers, sizes.torus)
+    try:
+        import networkx as nx
+    except ImportError:
+        raise MachineError(
+            "networkx is not installed; it is what the routes are measured against. "
+            "Install it: pip install 'railweave[dev]', or pip install networkx."
+        ) from None
+    rails = _rail_only(registers, sizes.rail_only)
+    torus = build_fabric("torus", {"shape": sizes.torus}, {}, registers)
     hscore, dor, shortest = (registers["router"][name] for name in ("hscore", "dor", "shortest"))
     report("rail-only: hscore and shortest against networkx")
     of_rails = against_networkx(nx, rails, hscore, shortest)
     report("torus: dor and shortest against networkx")
     of_torus = against_networkx(nx, torus, dor, shortest)
     report("hscore decisions")
-    decided = decisions(_fabric(registers, "rail-only", sizes.decisions), hscore)
+    decided = decisions(_rail_only(registers, sizes.decisions), hscore)
     report("best-fit lookups")
     lookups = {f"k{k}_per_s": best_fit_rate(registers, k, sizes.lookups) for k in sizes.registries}
     report("all-to-all loads of dor")
@@ -84,21 +88,8 @@ def routes(
         "hscore_decisions": decided,
         "best_fit": lookups,
         "dor_all_to_all_loads": loads,
-        "pairs_in_use": pairs_in_use(_fabric(registers, "rail-only", sizes.in_use), hscore),
+        "pairs_in_use": pairs_in_use(_rail_only(registers, sizes.in_use), hscore),
     }
-
-
-def networkx() -> ModuleType:
-    """The module; MachineError that says how to install it."""
-    try:
-        import networkx as nx  # type: ignore[import-untyped,unused-ignore]
-    except ImportError:
-        raise MachineError(
-            "networkx is not installed; it is what the routes are measured against. "
-            "Install it: pip install 'railweave[dev]', or pip install networkx."
-        ) from None
-    module: ModuleType = nx
-    return module
 
 
 def against_networkx(nx: ModuleType, fabric: Fabric, router: Router, *others: Router) -> dict[str, Any]:
@@ -124,7 +115,6 @@ def against_networkx(nx: ModuleType, fabric: Fabric, router: Router, *others: Ro
         lengths = {dst: len(path) - 1 for dst, path in nx.single_source_shortest_path(graph, src).items()}
         for table in tables:
             _compare_lengths(fabric, table, src, lengths)
-    hops = _walk(tables[0])
 
     def nodes() -> None:
         for src in sources:
@@ -138,8 +128,15 @@ def against_networkx(nx: ModuleType, fabric: Fabric, router: Router, *others: Ro
         for a, b in drawn:
             nx.shortest_path(graph, a, b)
 
-    works: list[Callable[[], object]] = [nodes, links, pair_after_pair]
-    works += [partial(_routed, one, fabric, health) for one in routers]
+    def ours(one: Router) -> None:
+        _walk(one.routes(fabric, health))
+
+    works: list[Callable[[], None]] = [
+        nodes,
+        links,
+        pair_after_pair,
+        *(partial(ours, one) for one in routers),
+    ]
     with _own_objects_set_aside():
         rounds = [[_timed(work)[0] for work in works] for _ in range(WALKS)]
     medians = [statistics.median(column) for column in zip(*rounds, strict=True)]
@@ -149,7 +146,7 @@ def against_networkx(nx: ModuleType, fabric: Fabric, router: Router, *others: Ro
     figures = {
         "gpus": n,
         "pairs": n * (n - 1),
-        "hops": hops,
+        "hops": _walk(tables[0]),
         "router": tables[0].router,
         "ours_s": ours_s,
         "networkx_nodes_s": nodes_s,
@@ -188,7 +185,7 @@ def decisions(fabric: Fabric, router: Router) -> dict[str, Any]:
 def best_fit_rate(registers: Registers, rails: int, lookups: int) -> float:
     """Best-fit lookups a second among `rails` rails: a binary search each in the snapshot's sorted scores."""
     rng = np.random.default_rng(1)
-    fabric = _fabric(registers, "rail-only", (1, rails))
+    fabric = _rail_only(registers, (1, rails))
     first = fabric.n_gpus + 1
     uneven = AssumedScores(nodes={first + rail: float(rng.random()) for rail in range(rails)})
     scores, thresholds = Scores.of(fabric, assumed_health(fabric, uneven)), rng.random(lookups)
@@ -249,28 +246,13 @@ def pairs_in_use(fabric: Fabric, router: Router) -> dict[str, Any]:
     }
 
 
-def _fabric(registers: Registers, name: str, size: tuple[int, int]) -> Fabric:
-    return _built(registers, name, {"domains": size[0], "rails": size[1]})
-
-
-def _torus(registers: Registers, shape: str) -> Fabric:
-    return _built(registers, "torus", {"shape": shape})
-
-
-def _built(registers: Registers, name: str, options: Mapping[str, object]) -> Fabric:
-    topology = registers["topology"][name]
-    built: Fabric = topology.build(resolve(f"topology {name}", topology.parameters, options))
-    return built
+def _rail_only(registers: Registers, size: tuple[int, int]) -> Fabric:
+    return build_fabric("rail-only", {"domains": size[0], "rails": size[1]}, {}, registers)
 
 
 def _walk(table: RouteTable) -> int:
     """Hops of all pairs' paths."""
     return sum(len(table.paths(src, dst).links) for src, dst in pair_chunks(table.n_gpus, CHUNK))
-
-
-def _routed(router: Router, fabric: Fabric, health: HealthSnapshot) -> int:
-    """Hops of all pairs' paths, the table made anew."""
-    return _walk(router.routes(fabric, health))
 
 
 def _as_links(

@@ -9,7 +9,7 @@ import shutil
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -96,22 +96,28 @@ class Contest:
     def __init__(self, session: LabSession, seconds: float) -> None:
         self._session, self._seconds = session, seconds
         self._payload, self._schedule = session.plan.packet.path_mtu, session.plan.schedule
+        self._switch_cpu_s = session.engine.lab.switch_cpu_s
         self.transport: list[Turn] = []
-        self.bare_sender: BareSender | None = None
-        self.iperf: Iperf | None = None
         self.climbers: dict[str, Climber] = {}
 
     def warm_up(self) -> None:
         """Open the queue pairs, and give messages a size that fills a turn."""
         self._session.start()
         self._iterate()  # opens the queue pairs
-        self._size(self._iterate().rate)
+        rate, plan, experiment = self._iterate().rate, self._session.plan, self._session.plan.experiment
+        n, mtu = plan.fabric.n_gpus, self._payload
+        size = int(min(max(rate * self._seconds / n, LEAST_BYTES), MOST_BYTES)) // mtu * mtu
+        self._schedule = plan.collective.schedule(
+            plan.fabric, range(n), size, experiment.dtype, experiment.redop
+        )
         self._iterate()
 
-    def challenge(self, *, with_iperf: bool) -> None:
-        """Open the bare senders, and find the load at which most of each one's packets arrive."""
+    def challenge(self, senders: ExitStack, *, with_iperf: bool) -> None:
+        """Open the bare senders, which `senders` stops, and find the load at which most of each one's packets
+        arrive."""
         ends, packet = self._session.parts.endpoints, self._session.plan.packet
-        sender = self.bare_sender = BareSender(self._wait)
+        sender = BareSender(self._wait)
+        senders.callback(sender.stop)
         self._session.engine.watch.readable(sender.channel, sender.hear)
         sender.open(ends, packet.full_packet_bytes)
         for mode in PORTS:
@@ -123,20 +129,12 @@ class Contest:
         if with_iperf:
             self._session.recorder.note("searching the load at which most of iperf3's packets arrive")
             address_hosts(self._session.engine.lab)
-            self.iperf = Iperf(ends, self._payload, self._wait)
+            iperf = Iperf(ends, self._payload, self._wait)
+            senders.callback(iperf.stop)
             first_pps = self.climbers[RECEIVED].pps / COARSE**3
-            climber = Climber(self._of(self.iperf.run, self._seconds), first_pps)
+            climber = Climber(self._of(iperf.run, self._seconds), first_pps)
             if climber.climb() > 0:
                 self.climbers["iperf3"] = climber
-
-    def _size(self, rate: float) -> None:
-        """Make the collective's messages as large as arrive in a turn at `rate`."""
-        plan, experiment = self._session.plan, self._session.plan.experiment
-        n, mtu = plan.fabric.n_gpus, self._payload
-        size = int(min(max(rate * self._seconds / n, LEAST_BYTES), MOST_BYTES)) // mtu * mtu
-        self._schedule = plan.collective.schedule(
-            plan.fabric, range(n), size, experiment.dtype, experiment.redop
-        )
 
     def turn(self) -> dict[str, float]:
         """One turn of every sender: payload bytes per second."""
@@ -159,9 +157,6 @@ class Contest:
 
         return run
 
-    def _switch_cpu_s(self) -> float:
-        return self._session.engine.lab.switch_cpu_s()
-
     def _wait(self, done: Callable[[], bool], what: str) -> None:
         """Run the health loop until `done`: it goes on during bare senders as during the transport."""
         end = time.monotonic() + WITHIN_S
@@ -177,10 +172,8 @@ class Contest:
             for name, climber in self.climbers.items()
             if climber.turns
         }
-        transport, iterations = (
-            _medians(self.transport),
-            [one.result for one in self._session.recorder.iterations],
-        )
+        transport = _medians(self.transport)
+        iterations = [one.result for one in self._session.recorder.iterations]
         rate = transport["payload_bytes_s"]
         ratios = {f"to_{name}": rate / baseline["payload_bytes_s"] for name, baseline in baselines.items()}
         return {
@@ -201,12 +194,6 @@ class Contest:
             "reroutes": len(self._session.recorder.reroutes),
         }
 
-    def close(self) -> None:
-        if self.iperf is not None:
-            self.iperf.stop()
-        if self.bare_sender is not None:
-            self.bare_sender.stop()
-
 
 def _medians(turns: Sequence[Turn]) -> dict[str, float]:
     """Rates in bytes/s; CPU seconds per gigabyte (10^9 bytes) of payload; `switch_cores`: CPUs used by
@@ -226,10 +213,11 @@ def _medians(turns: Sequence[Turn]) -> dict[str, float]:
 def task(message: Mapping[str, Any], emit: Callable[[RunEvent], None]) -> dict[str, Any]:
     """`message["turns"]` turns of about `message["seconds"]` each; `bare`, `iperf`: whether these senders run
     too."""
-    with lab_task(message, emit) as session, closing(Contest(session, message["seconds"])) as contest:
+    with lab_task(message, emit) as session, ExitStack() as senders:
+        contest = Contest(session, message["seconds"])
         contest.warm_up()
         if message["bare"]:
-            contest.challenge(with_iperf=message["iperf"])
+            contest.challenge(senders, with_iperf=message["iperf"])
         for _ in range(message["turns"]):
             rates = contest.turn().items()
             emit(Note(", ".join(f"{name} {rate / 1e6:.1f} MB/s" for name, rate in rates)))
@@ -260,14 +248,12 @@ def throughput(
 
     `iperf`: also iperf3 where it is installed; it sends for whole seconds.
     """
-    installed = shutil.which("iperf3", path=search_path()) is not None
-    document = planned(gpus, turns, registers).document()
     message = {
-        "document": document,
+        "document": planned(gpus, turns, registers).document(),
         "seconds": seconds,
         "turns": turns,
         "bare": True,
-        "iperf": iperf and installed,
+        "iperf": iperf and shutil.which("iperf3", path=search_path()) is not None,
     }
 
     def show(event: RunEvent) -> None:
