@@ -158,7 +158,7 @@ class BareSender:
     def __init__(self, wait: Wait) -> None:
         self._wait = wait
         self._process = ChildProcess("the bare sender", __name__)
-        self.channel = self._process.channel
+        self.channel, self.stop = self._process.channel, self._process.stop
         self._answers: list[dict[str, Any]] = []
 
     def open(self, endpoints: Sequence[Endpoint], size: int) -> None:
@@ -179,9 +179,6 @@ class BareSender:
             self._answers += self.channel.poll()
         except ChannelClosedError:
             raise LabError(self._process.obituary()) from None
-
-    def stop(self) -> None:
-        self._process.stop()
 
     def _ask(self, order: dict[str, Any]) -> dict[str, Any]:
         self.channel.send(order)

@@ -198,11 +198,10 @@ def dor_loads(fabric: Fabric, router: Router) -> dict[str, Any]:
     """The load of every link when all pairs exchange one unit, by paths walked one and all."""
     table = router.routes(fabric, HealthSnapshot.healthy(fabric))
     seconds, loads = _timed(lambda: all_to_all_loads(fabric, table, chunk=CHUNK))
-    memory = _peak_mb(lambda: all_to_all_loads(fabric, table, chunk=CHUNK))
     return {
         "pairs": fabric.n_gpus * (fabric.n_gpus - 1),
         "seconds": seconds,
-        "memory_mb": memory,
+        "memory_mb": _peak_mb(lambda: all_to_all_loads(fabric, table, chunk=CHUNK)),
         "max_load": float(loads.load.max()),
         "goal_s": 10.0,
         "goal_mb": 2000.0,

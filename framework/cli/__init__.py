@@ -7,7 +7,7 @@ text.
 
 import traceback
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -62,14 +62,11 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except RailweaveError as error:
-            _say(ctx, str(error))
-            ctx.exit(error.exit_code)
+            _end(ctx, str(error), error.exit_code)
         except KeyboardInterrupt:
-            _say(ctx, "interrupted." + _kept(ctx))
-            ctx.exit(130)
+            _end(ctx, "interrupted." + _kept(ctx), 130)
         except Terminated as error:
-            _say(ctx, f"ended by {error.signal.name}." + _kept(ctx))
-            ctx.exit(128 + error.signal)
+            _end(ctx, f"ended by {error.signal.name}." + _kept(ctx), 128 + error.signal)
 
 
 def _kept(ctx: click.Context) -> str:
@@ -77,10 +74,11 @@ def _kept(ctx: click.Context) -> str:
     return f" The events so far are in {ctx.meta[DIRECTORY]}." if DIRECTORY in ctx.meta else ""
 
 
-def _say(ctx: click.Context, message: str) -> None:
+def _end(ctx: click.Context, message: str, exit_code: int) -> NoReturn:
     if ctx.meta.get(VERBOSE):
         click.echo(traceback.format_exc(), err=True, nl=False)
     click.echo(f"railweave: {message}", err=True)
+    ctx.exit(exit_code)
 
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:

@@ -7,6 +7,7 @@ from railweave.framework import units
 from railweave.framework.results.result import FaultFigures, Group, RunResult
 
 SHOWN_REROUTES = 8
+SHOWN_SCORES = 16
 
 
 def report(result: RunResult, directory: Path) -> str:
@@ -33,15 +34,15 @@ def _line(name: str, text: str) -> str:
 
 
 def _iterations(result: RunResult) -> list[str]:
-    groups = result.iterations
-    faulty = bool(groups.during.iterations or groups.after.iterations)
-    lines = []
-    for name, group in (("before", groups.before), ("during", groups.during), ("after", groups.after)):
-        if group.iterations and group.median_us is not None:
-            label = f"{name} fault" if faulty else "iterations"
-            lines.append(_line(label if name != "during" else "in fault", _times(group)))
-    if faulty and groups.after.median_us and groups.before.median_us:
-        lines[-1] += f"; {groups.after.median_us / groups.before.median_us:.2f} times the healthy time"
+    before, during, after = result.iterations.before, result.iterations.during, result.iterations.after
+    faulty = bool(during.iterations or after.iterations)
+    lines = [
+        _line(label if faulty else "iterations", _times(group))
+        for label, group in (("before fault", before), ("in fault", during), ("after fault", after))
+        if group.iterations and group.median_us is not None
+    ]
+    if faulty and after.median_us and before.median_us:
+        lines[-1] += f"; {after.median_us / before.median_us:.2f} times the healthy time"
     return lines
 
 
@@ -58,13 +59,11 @@ def _limits(result: RunResult) -> list[str]:
     if len(result.summaries) > 1:  # the table has it by size
         return []
     healthy = [row for row in result.rows if row.iteration in result.iterations.before.iterations]
-    parts = []
-    for what, ratios in (
-        ("the physical limit", [r.ratio_to_bound for r in healthy if r.ratio_to_bound is not None]),
-        ("the algorithm's closed form", [r.ratio_to_model for r in healthy if r.ratio_to_model is not None]),
-    ):
-        if ratios:
-            parts.append(f"{median(ratios):.2f} of {what}")
+    ratios = {
+        "the physical limit": [row.ratio_to_bound for row in healthy if row.ratio_to_bound is not None],
+        "the algorithm's closed form": [r.ratio_to_model for r in healthy if r.ratio_to_model is not None],
+    }
+    parts = [f"{median(values):.2f} of {what}" for what, values in ratios.items() if values]
     return [_line("healthy", ", ".join(parts))] if parts else []
 
 
@@ -75,29 +74,26 @@ def _scores(result: RunResult) -> list[str]:
     for name, score in result.health[-1].elements.items():
         kind, _, which = name.partition(":")
         by_kind.setdefault(kind, []).append(f"{which} {score:.2f}")
-    return [
-        _line(f"h {kind}s", _shortened(scores, "  "))
-        for kind, scores in sorted(by_kind.items(), reverse=True)
-    ]
+    lines = []
+    for kind, scores in sorted(by_kind.items(), reverse=True):
+        more = [f"and {len(scores) - SHOWN_SCORES} more"] if len(scores) > SHOWN_SCORES else []
+        lines.append(_line(f"h {kind}s", "  ".join(scores[:SHOWN_SCORES] + more)))
+    return lines
 
 
 def _happened(result: RunResult) -> list[str]:
     lines = []
     for fault in result.faults:
         when = f"{fault.t_s:.2f} s" if fault.t_s is not None else "never fired"
-        lines.append(
-            _line("fault", f"{when}: {fault.verb} {fault.target}, {fault.links} links{_response(fault)}")
-        )
-    shown = sorted(
-        sorted(result.reroutes, key=lambda r: -r.pairs_changed)[:SHOWN_REROUTES], key=lambda r: r.t_s
-    )
-    if len(shown) < len(result.reroutes):
+        what = f"{fault.verb} {fault.target}, {fault.links} links{_response(fault)}"
+        lines.append(_line("fault", f"{when}: {what}"))
+    largest = sorted(result.reroutes, key=lambda reroute: -reroute.pairs_changed)[:SHOWN_REROUTES]
+    if len(largest) < len(result.reroutes):
         lines.append(_line("reroutes", f"{len(result.reroutes)}, the largest were:"))
-    for reroute in shown:
-        lines.append(
-            _line("reroute", f"{reroute.t_s:.2f} s: {reroute.pairs_changed} pairs, because {reroute.why}")
-        )
-    return lines
+    return lines + [
+        _line("reroute", f"{reroute.t_s:.2f} s: {reroute.pairs_changed} pairs, because {reroute.why}")
+        for reroute in sorted(largest, key=lambda reroute: reroute.t_s)
+    ]
 
 
 def _response(fault: FaultFigures) -> str:
@@ -120,9 +116,3 @@ def _timing(result: RunResult) -> str:
     if result.cpu_s:
         parts.append("cpu " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in result.cpu_s.items()))
     return "; ".join(parts)
-
-
-def _shortened(parts: list[str], between: str) -> str:
-    if len(parts) <= 16:
-        return between.join(parts)
-    return between.join(parts[:16]) + f"{between}and {len(parts) - 16} more"

@@ -26,16 +26,14 @@ def verify(ctx: click.Context, /, as_json: bool, **_: object) -> None:
         print_json("verify", {"experiment": plan.document(), "rows": rows})
     else:
         head = ("after", "pairs", "packets", "hops", "per link", "lost", "rules", "verdict")
-        shown = [row | {"per link": _spread(row), "verdict": _verdict(row)} for row in rows]
-        click.echo(table(head, [[row[column] for column in head] for row in shown]))
+        cells = []
+        for row in rows:
+            counts = row["counted"].values()
+            shown = row | {"per link": f"{min(counts)} to {max(counts)}", "verdict": _verdict(row)}
+            cells.append([shown[column] for column in head])
+        click.echo(table(head, cells))
     if not all(row["sound"] for row in rows):
         ctx.exit(1)
-
-
-def _spread(row: dict[str, Any]) -> str:
-    """Packets on the least and the most used link."""
-    counts = row["counted"].values()
-    return f"{min(counts)} to {max(counts)}"
 
 
 def _verdict(row: dict[str, Any]) -> str:

@@ -50,7 +50,16 @@ def draw_torus(canvas: Canvas, fabric: Fabric) -> Legend:
     for gpu in np.argsort(-depth, kind="stable"):
         _gpu(canvas, fabric, steps, int(gpu), flat)
     _axes(canvas, steps, shape)
-    return _legend(fabric, flat)
+    rate = rate_words(fabric.capacity_bps)
+    legend: Legend = [
+        (colour(axis), "", f"links along {'xyz'[axis]}, {length} GPUs a ring, {rate} per direction")
+        for axis, length in enumerate(shape)
+    ]
+    if fabric.ocs_names:
+        legend.append((INK, "5 4", "dashed: through an optical circuit switch"))
+    if not flat:
+        legend.append((INK, "2 3", "stubs: wraps, out of one face and in at the opposite one"))
+    return legend + [("", "", words) for words in _twist_words(fabric)]
 
 
 def _cable(canvas: Canvas, fabric: Fabric, steps: Steps, link: int) -> None:
@@ -119,21 +128,7 @@ def _axes(canvas: Canvas, steps: Steps, shape: tuple[int, ...]) -> None:
         canvas.text((x + 0.95 * step[0], y + 0.95 * step[1]), "xyz"[axis], 13, fill=colour(axis), bold=True)
 
 
-def _legend(fabric: Fabric, flat: bool) -> Legend:
-    shape = fabric.groups[0].shape
-    rate = rate_words(fabric.capacity_bps)
-    legend: Legend = [
-        (colour(axis), "", f"links along {'xyz'[axis]}, {length} GPUs a ring, {rate} per direction")
-        for axis, length in enumerate(shape)
-    ]
-    if fabric.ocs_names:
-        legend.append((INK, "5 4", "dashed: through an optical circuit switch"))
-    if not flat:
-        legend.append((INK, "2 3", "stubs: wraps, out of one face and in at the opposite one"))
-    return legend + [("", "", words) for words in twist_words(fabric)]
-
-
-def twist_words(fabric: Fabric) -> list[str]:
+def _twist_words(fabric: Fabric) -> list[str]:
     """In words, what crossing each wrap upwards adds to other coordinates; empty for a plain torus."""
     shape = np.array(fabric.groups[0].shape)
     words = []
