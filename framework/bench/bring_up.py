@@ -31,8 +31,7 @@ def bring_up(gpus: int, repeat: int, progress: Callable[[str], None]) -> dict[st
     railweave's also installs the first rules and starts the transport. Down: until the last process of the
     lab is gone.
     """
-    keys = {**square_rail_only(gpus), "rate_scale": RATE_SCALE}
-    plan = load_plan(None, keys, load_plugins())
+    plan = load_plan(None, {**square_rail_only(gpus), "rate_scale": RATE_SCALE}, load_plugins())
     times: dict[str, list[tuple[float, float]]] = {"railweave": [], "mininet": []}
     for number in range(1, repeat + 1):
         for lab, rows in times.items():

@@ -48,8 +48,8 @@ def _one(registers: Registers, gpus: int, seconds: float, datapath: str) -> dict
         {"document": plan.document(), "seconds": seconds, "turns": 1, "bare": False, "iperf": False},
         lambda _: None,
     )
-    idle_plan = load_plan(None, {**square_rail_only(gpus), "engine.datapath": datapath}, registers)
-    idle = in_lab("watch", {"document": idle_plan.document(), "seconds": seconds}, lambda _: None)
+    plan = load_plan(None, {**square_rail_only(gpus), "engine.datapath": datapath}, registers)
+    idle = in_lab("watch", {"document": plan.document(), "seconds": seconds}, lambda _: None)
     return {
         "bring_up_s": busy["bring_up_s"],
         "payload_bytes_s": busy["transport"]["payload_bytes_s"],

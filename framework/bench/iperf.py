@@ -30,8 +30,9 @@ class Iperf:
         self._serve()
 
     def _serve(self) -> None:
-        words = ["-s", "-4", "-p", str(PORT)]
-        self._servers = [_started(near, words, subprocess.DEVNULL) for near, _ in self._pairs]
+        self._servers = [
+            _started(near, ["-s", "-4", "-p", str(PORT)], subprocess.DEVNULL) for near, _ in self._pairs
+        ]
         self._wait(lambda: all(_listens(each.pid) for each in self._servers), "iperf3's servers")
 
     def run(self, pps: float, seconds: float) -> Trial:
@@ -57,8 +58,10 @@ class Iperf:
             server.wait()
 
     def _clients(self, bits: int, seconds: int) -> list[dict[str, Any]]:
-        length = ["-l", str(self._payload), "-b", str(bits), "-t", str(seconds)]
-        options = ["-u", *length, "-i", "0", "-J", "--connect-timeout", "5000", "-p", str(PORT)]
+        options = [
+            "-u", "-l", str(self._payload), "-b", str(bits), "-t", str(seconds), "-i", "0", "-J",
+            "--connect-timeout", "5000", "-p", str(PORT),
+        ]  # fmt: skip
         running = []
         for near, far in self._pairs:
             output = tempfile.TemporaryFile()  # noqa: SIM115 - read and closed below

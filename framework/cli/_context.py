@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -51,7 +51,7 @@ def sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def print_json(name: str, content: Mapping[str, object], version: int = 1) -> None:
+def print_json(name: str, version: int = 1, /, **content: object) -> None:
     """JSON on stdout, with schema name and version as in results."""
     document = {"schema": {"name": f"railweave.{name}", "version": version}, **content}
     click.echo(json.dumps(document, indent=1, allow_nan=False))
@@ -73,7 +73,7 @@ def show_offers(ctx: click.Context, kind: str, *, as_json: bool) -> None:
         entries.append({"name": name, **entry, "plugin": register.holders[name]})
         rows.append((name, *cells))
     if as_json:
-        print_json(PLURALS[kind], {PLURALS[kind]: entries})
+        print_json(PLURALS[kind], **{PLURALS[kind]: entries})
     else:
         click.echo(table((kind, *["fabrics"] * serves, "options", "summary"), rows))
 

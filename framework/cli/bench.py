@@ -28,7 +28,7 @@ class Benchmarks(click.Group):
             with raised_signals():
                 figures = run_benchmark(name, benchmark, values, lambda text: click.echo(text, err=True))
             if as_json:
-                print_json(f"bench.{name}", figures)
+                print_json(f"bench.{name}", **figures)
             else:
                 _show(figures)
 

@@ -69,8 +69,7 @@ def chaos(ctx: click.Context, /, runs: int, as_json: bool, **_: object) -> None:
             click.echo(f"{len(rows)}/{runs} {text}", err=True)
     bad = [row for row in rows if row["why"] is not None]
     if as_json:
-        content = {"experiment": plan.document(), "runs": rows, "as_expected": len(rows) - len(bad)}
-        print_json("chaos", content, version=2)
+        print_json("chaos", 2, experiment=plan.document(), runs=rows, as_expected=len(rows) - len(bad))
     else:
         click.echo(table(("what", "figure"), _summary(rows)))
     if bad:

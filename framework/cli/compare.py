@@ -64,8 +64,7 @@ def compare(ctx: click.Context, /, repeat: int, modes: str, as_json: bool, **_: 
     finally:  # an interrupted comparison shows what it has
         rows = compare_results([(variant, runs) for variant, runs in results.items() if runs])
         if rows and as_json:
-            content = {"experiment": plan.document(), "rows": [asdict(row) for row in rows]}
-            print_json("compare", content, version=2)
+            print_json("compare", 2, experiment=plan.document(), rows=[asdict(row) for row in rows])
         elif rows:
             _show(rows)
 

@@ -23,8 +23,7 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     checks = findings()
     able = all(finding.ok is not False for finding in checks)
     if as_json:
-        entries = [asdict(finding) for finding in checks]
-        print_json("doctor", {"able": able, "findings": entries})
+        print_json("doctor", able=able, findings=[asdict(finding) for finding in checks])
     else:
         width = max((len(f.name) for f in checks), default=0)
         for finding in checks:

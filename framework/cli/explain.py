@@ -55,20 +55,18 @@ def explain(
     if as_json:
         print_json(
             "explain",
-            {
-                "topology": fabric.kind,
-                "options": dict(fabric.params),
-                "router": name,
-                "counts_from": counting.first,
-                "faults": [fault.text for fault in faults],
-                "src": {"name": fabric.node_name(src), "coordinates": list(counting.place(fabric, src))},
-                "dst": {"name": fabric.node_name(dst), "coordinates": list(counting.place(fabric, dst))},
-                "unreachable": not pair.paths and src != dst,
-                "paths": [asdict(path) for path in pair.paths],
-                "why": pair.why,
-                "facts": {key: _plain(fact) for key, fact in pair.facts.items()},
-            },
-            version=2,
+            2,
+            topology=fabric.kind,
+            options=dict(fabric.params),
+            router=name,
+            counts_from=counting.first,
+            faults=[fault.text for fault in faults],
+            src={"name": fabric.node_name(src), "coordinates": list(counting.place(fabric, src))},
+            dst={"name": fabric.node_name(dst), "coordinates": list(counting.place(fabric, dst))},
+            unreachable=not pair.paths and src != dst,
+            paths=[asdict(path) for path in pair.paths],
+            why=pair.why,
+            facts={key: _plain(fact) for key, fact in pair.facts.items()},
         )
         return
     click.echo(f"{pair.src} to {pair.dst} on {fabric.kind}, router {name}")

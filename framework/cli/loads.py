@@ -64,28 +64,28 @@ def loads(ctx: click.Context, /, what: str, pattern_seed: int, top: int, as_json
     pairs = fabric.n_gpus * (fabric.n_gpus - 1) if demand.uniform else len(demand.src)
     busiest = _busiest(report, top)
     if as_json:
-        names = [[fabric.node_name(int(gpu)) for gpu in pair] for pair in report.unreachable[:SHOWN_PAIRS]]
         print_json(
             "loads",
-            {
-                "topology": fabric.kind,
-                "options": dict(fabric.params),
-                "router": name,
-                "faults": [fault.text for fault in faults],
-                "pattern": demand.name,
-                "unit": demand.unit,
-                "pairs": pairs,
-                "kinds": [asdict(kind) for kind in report.kinds],
-                "busiest": busiest,
-                "unreachable": {
-                    "pairs": len(report.unreachable),
-                    "amount": report.unroutable,
-                    "first": names,
-                },
-                "throughput_ratio": report.ratio,
-                "throughput_ratio_of_routed": report.ratio_of_routed,
+            2,
+            topology=fabric.kind,
+            options=dict(fabric.params),
+            router=name,
+            faults=[fault.text for fault in faults],
+            pattern=demand.name,
+            unit=demand.unit,
+            pairs=pairs,
+            kinds=[asdict(kind) for kind in report.kinds],
+            busiest=busiest,
+            unreachable={
+                "pairs": len(report.unreachable),
+                "amount": report.unroutable,
+                "first": [
+                    [fabric.node_name(a), fabric.node_name(b)]
+                    for a, b in report.unreachable[:SHOWN_PAIRS].tolist()
+                ],
             },
-            version=2,
+            throughput_ratio=report.ratio,
+            throughput_ratio_of_routed=report.ratio_of_routed,
         )
         return
     click.echo(f"{demand.name} on {fabric.kind}, router {name}, {pairs} pairs; loads in {demand.unit}")
@@ -112,19 +112,19 @@ def _busiest(loads: LoadReport, top: int) -> list[dict[str, object]]:
 
 
 def _described(loads: LoadReport, busiest: list[dict[str, object]]) -> str:
-    rows = [
+    kinds = [
         (k.kind, k.links, k.down, f"{k.most:.6g}", f"{k.least:.6g}", f"{k.mean:.6g}") for k in loads.kinds
     ]
-    parts = [table(("links", "count", "down", "max", "min", "mean"), rows)]
+    parts = [table(("links", "count", "down", "max", "min", "mean"), kinds)]
     if busiest:
         listed = [(b["link"], b["kind"], f"{b['load']:.6g}", f"{b['of_busiest']:.1%}") for b in busiest]
         parts.append(table(("busiest", "kind", "load", "busy time"), listed))
     relative = "throughput relative to the healthy fabric"
     if len(loads.unreachable):
-        a, b = (loads.fabric.node_name(int(gpu)) for gpu in loads.unreachable[0])
-        amount = f"{loads.unroutable:.6g} {loads.demand.unit}"
+        first = " -> ".join(loads.fabric.node_name(int(gpu)) for gpu in loads.unreachable[0])
         parts.append(
-            f"unreachable: {len(loads.unreachable)} pairs, the first {a} -> {b}; {amount}\n"
+            f"unreachable: {len(loads.unreachable)} pairs, the first {first}; {loads.unroutable:.6g} "
+            f"{loads.demand.unit}\n"
             f"{relative}: 0 (pairs are unreachable); {loads.ratio_of_routed:.4f} for the others"
         )
     else:

@@ -98,7 +98,7 @@ def check(
     kind = kind or kind_of(name, plugins)
     report = check_plugin(kind, name, plugins, options=options, scale=scale, lab=lab, run=run)
     if as_json:
-        print_json("plugin.check", report.document())
+        print_json("plugin.check", **report.document())
     else:
         click.echo(report.text())
     if not report.passed:

@@ -24,6 +24,6 @@ def plugins(ctx: click.Context, kind: str | None, as_json: bool) -> None:
     ]
     if as_json:
         names = ("kind", "name", "plugin", "summary")
-        print_json("plugins", {"plugins": [dict(zip(names, row, strict=True)) for row in rows]})
+        print_json("plugins", plugins=[dict(zip(names, row, strict=True)) for row in rows])
     else:
         click.echo(table(("kind", "name", "plugin", "what it is"), rows))

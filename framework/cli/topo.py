@@ -50,7 +50,7 @@ def show(ctx: click.Context, /, name: str, every_link: bool, form: str, as_json:
     if form != "table":
         click.echo(_graph(fabric, form), nl=False)
     elif as_json:
-        print_json("fabric", summary(fabric, every_link=every_link))
+        print_json("fabric", **summary(fabric, every_link=every_link))
     else:
         click.echo(describe(fabric, every_link=every_link))
 
@@ -64,8 +64,7 @@ def metrics(ctx: click.Context, /, name: str, as_json: bool, **_: object) -> Non
     fabric = _fabric(ctx, name)
     measured = topology_metrics.metrics(fabric)
     if as_json:
-        what = {"kind": fabric.kind, "options": dict(fabric.params)}
-        print_json("topology-metrics", {**what, **asdict(measured)})
+        print_json("topology-metrics", kind=fabric.kind, options=dict(fabric.params), **asdict(measured))
     else:
         click.echo(describe_metrics(fabric.kind, measured))
 

@@ -23,7 +23,7 @@ def verify(ctx: click.Context, /, as_json: bool, **_: object) -> None:
     """
     plan, rows = done_in_lab(ctx, "verify", quiet=as_json)
     if as_json:
-        print_json("verify", {"experiment": plan.document(), "rows": rows})
+        print_json("verify", experiment=plan.document(), rows=rows)
     else:
         head = ("after", "pairs", "packets", "hops", "per link", "lost", "rules", "verdict")
         cells = []

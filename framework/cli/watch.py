@@ -25,7 +25,7 @@ def watch(ctx: click.Context, /, seconds: float, as_json: bool, **_: object) -> 
     """
     plan, figures = done_in_lab(ctx, "watch", quiet=as_json, seconds=seconds)
     if as_json:
-        print_json("watch", {"experiment": plan.document(), **figures})
+        print_json("watch", experiment=plan.document(), **figures)
         return
     rows = [(name, f"{score:.2f}") for name, score in figures["elements"].items()]
     click.echo(table(("element", "lowest score"), rows))

@@ -68,10 +68,8 @@ def draw_rails(canvas: Canvas, fabric: Fabric) -> Legend:
         mark, group = of_link(fabric, link), fabric.group_of(b)
         if a >= fabric.n_gpus:
             if b in spines and (rail := a - fabric.groups[2].first) in y_of:
-                ends = [(-150.0, spines[b]), (-53.0, y_of[rail] + 17)]
-                canvas.line(
-                    ends, TAP, 1.3, title=f"trunk {fabric.node_name(a)} - {fabric.node_name(b)}", more=mark
-                )
+                title = f"trunk {fabric.node_name(a)} - {fabric.node_name(b)}"
+                canvas.line([(-150.0, spines[b]), (-53.0, y_of[rail] + 17)], TAP, 1.3, title=title, more=mark)
             continue
         domain, rail = fabric.coordinates(a)
         if domain in x_of and rail in y_of:
@@ -107,13 +105,19 @@ def _rates_into(fabric: Fabric, number: int) -> str:
 
 
 def _domain(canvas: Canvas, fabric: Fabric, x: float, domain: int | None, lowest: float) -> None:
-    top, bottom = -62.0, lowest + 34
     if domain is None:
         canvas.text((x, -42), "⋯", 20, fill=PALE)
         return
     name = fabric.node_name(fabric.groups[1].first + domain)
-    size = (COLUMN - 12, bottom - top)
-    canvas.box((x, (top + bottom) / 2), size, "#f3f6fa", "#cbd5e0", radius=9, title=f"HB domain {name}")
+    top, bottom = -62.0, lowest + 34
+    canvas.box(
+        (x, (top + bottom) / 2),
+        (COLUMN - 12, bottom - top),
+        "#f3f6fa",
+        "#cbd5e0",
+        radius=9,
+        title=f"HB domain {name}",
+    )
     canvas.line([(x - 27, -42), (x - 27, lowest)], BUS, 2.5, title=f"HB domain {name}")
     _switch(canvas, (x, -42), (COLUMN - 26, 24), BUS, f"switch of HB domain {name}", name)
 

@@ -46,17 +46,17 @@ def optree(
     rows = compare(nodes, wavelengths, item, rate, step_time)
     best, scheduled = optimal_depth(nodes), best_depth(nodes, wavelengths)
     if as_json:
-        content = {
-            "nodes": nodes,
-            "wavelengths": wavelengths,
-            "item_bytes": item,
-            "rate_bps": rate,
-            "step_s": step_time,
-            "optimal_depth": best,
-            "schedule_depth": scheduled,
-            "algorithms": [asdict(row) for row in rows],
-        }
-        print_json("model.optree", content)
+        print_json(
+            "model.optree",
+            nodes=nodes,
+            wavelengths=wavelengths,
+            item_bytes=item,
+            rate_bps=rate,
+            step_s=step_time,
+            optimal_depth=best,
+            schedule_depth=scheduled,
+            algorithms=[asdict(row) for row in rows],
+        )
         return
     click.echo(
         f"{nodes} nodes, {wavelengths} wavelengths per direction; items of {units.size(item)} at "

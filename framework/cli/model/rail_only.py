@@ -52,13 +52,13 @@ def cost(
         for k in radix
     ]
     if as_json:
-        content = {
-            "domain": domain,
-            "port_dollars": port_price,
-            "transceiver_dollars": transceiver_price,
-            "networks": [{**asdict(row), "per_rail": row.per_rail, "cut": row.cut} for row in networks],
-        }
-        print_json("model.cost", content)
+        print_json(
+            "model.cost",
+            domain=domain,
+            port_dollars=port_price,
+            transceiver_dollars=transceiver_price,
+            networks=[{**asdict(row), "per_rail": row.per_rail, "cut": row.cut} for row in networks],
+        )
         return
     cells = [
         (
@@ -120,16 +120,16 @@ def allgather(
     )
     phases = {"rail": rail_phase_bytes(size, grid), "domain": domain_phase_bytes(size, grid)}
     if as_json:
-        content = {
-            "size_bytes": size,
+        print_json(
+            "model.allgather",
+            size_bytes=size,
             **asdict(grid),
-            "all_gather_s": seconds,
-            "bounds_s": bounds,
-            "bounds_over_all_subsets_s": searched,
-            "received_bytes": phases,
-            "all_to_all": {**asdict(exchange), "slowdown": exchange.slowdown},
-        }
-        print_json("model.allgather", content)
+            all_gather_s=seconds,
+            bounds_s=bounds,
+            bounds_over_all_subsets_s=searched,
+            received_bytes=phases,
+            all_to_all={**asdict(exchange), "slowdown": exchange.slowdown},
+        )
         return
     size_text = units.size(size)
     click.echo(f"all-gather of {size_text} over {domains} HB domains of {rails} ({size} bytes)\n")

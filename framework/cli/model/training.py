@@ -121,16 +121,16 @@ def iteration(
         for one in ranking.best
     ]
     if as_json:
-        document = {
-            "model": asdict(language_model) | {"parameters": language_model.parameters},
-            "cluster": asdict(cluster),
-            "batch": batch,
-            "calibration": asdict(calibration),
-            "tried": ranking.tried,
-            "fitting": ranking.fitting,
-            "strategies": rows,
-        }
-        print_json("model.iteration", document)
+        print_json(
+            "model.iteration",
+            model=asdict(language_model) | {"parameters": language_model.parameters},
+            cluster=asdict(cluster),
+            batch=batch,
+            calibration=asdict(calibration),
+            tried=ranking.tried,
+            fitting=ranking.fitting,
+            strategies=rows,
+        )
         return
     click.echo(
         f"{name}: {language_model.parameters / 1e9:.4g} billion parameters on {gpus} {gpu} in HB domains of "
@@ -166,7 +166,7 @@ def _published(calibration: Calibration, domain_bps: float | None, as_json: bool
         for case in TABLE_4
     ]
     if as_json:
-        print_json("model.iteration.published", {"calibration": asdict(calibration), "cases": rows})
+        print_json("model.iteration.published", calibration=asdict(calibration), cases=rows)
         return
     columns = ("model", "gpus", "batch", "t", "p", "b", "v")
     cells = [
@@ -245,19 +245,19 @@ def traffic(
         raise ExperimentError(f"{error.filename} cannot be written: {error.strerror}.") from error
     busiest = float(sent.sent.max())
     if as_json:
-        document = {
-            "model": name,
-            "asked": {"tp": tp, "pp": pp, "dp": dp},
-            "placed": {"tp": placed.t, "pp": placed.p, "dp": placed.d},
-            "microbatches": job.m,
-            "domains": domains,
-            "rails": rails,
-            "shares": dict(sent.shares),
-            "total_bytes": sent.total_bytes,
-            "busiest_gpu_bytes": busiest,
-            "silent_pairs": sent.silent_pairs,
-        }
-        print_json("model.traffic", document)
+        print_json(
+            "model.traffic",
+            model=name,
+            asked={"tp": tp, "pp": pp, "dp": dp},
+            placed={"tp": placed.t, "pp": placed.p, "dp": placed.d},
+            microbatches=job.m,
+            domains=domains,
+            rails=rails,
+            shares=dict(sent.shares),
+            total_bytes=sent.total_bytes,
+            busiest_gpu_bytes=busiest,
+            silent_pairs=sent.silent_pairs,
+        )
         return
     if (placed.t, placed.p, placed.d) != (tp, pp, dp):
         click.echo(f"{tp * pp * dp} ranks on {fabric.n_gpus} GPUs: groups are made smaller")
