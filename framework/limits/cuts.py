@@ -12,6 +12,7 @@ rate this is the well-known 2(n - 1)S/(nB)). So the links that leave the parts c
 """
 
 from collections.abc import Callable, Sequence
+from itertools import compress
 from math import inf
 
 import numpy as np
@@ -154,14 +155,9 @@ def _weakest(network: Network, wires: Wires, bits: float, time_s: float) -> list
         leaving = float(pipes[wires.out(inside)].sum())
         within = inside[wires.ranks]
         price[rank] = leaving - 2 * bits - sum(price[i] for i in range(rank) if within[i])
-        joined = inside.copy()
-        apart = []
-        for part in parts:
-            if np.any(part[wires.ranks] & within):
-                joined |= part
-            else:
-                apart.append(part)
-        parts = [*apart, joined]
+        meets = np.array([np.any(part[wires.ranks] & within) for part in parts], bool)
+        joined: Bool = np.any([inside, *compress(parts, meets)], axis=0)
+        parts = [*compress(parts, ~meets), joined]
     return parts
 
 

@@ -34,9 +34,9 @@ def family_bounds(wires: Wires, collective: str, size_bits: float) -> list[CutBo
                 best = [max(*best, out, into, key=_seconds)]
         busy = int((x > 0).sum())
         if collective == "all-reduce" and busy > 1:
+            words = f"between {names[0]} and all others of the kind"
             for way in (leave, enter):
                 between = seconds(2 * (busy - 1) * size_bits, *way.sum(axis=1))
-                words = f"between {names[0]} and all others of the kind"
                 best = [max(*best, CutBound(between, words), key=_seconds)]
     return best
 

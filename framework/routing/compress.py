@@ -5,8 +5,6 @@ field was split off into a list of its own above the others (what a switch does 
 domain often has nothing in common with what it does with the rest). The shortest list is kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -32,8 +30,7 @@ def compress(keys: Keys, orders: Sequence[tuple[int, ...]], extra: Sequence[int]
     if unsolved.size:
         raise RouteError(
             f"switch {unsolved[0]}: two packets with equal addresses, port and entropy must leave by "
-            f"different "
-            "ports. A path meets a node twice, or two paths of a pair share an entropy."
+            "different ports. A path meets a node twice, or two paths of a pair share an entropy."
         )
     cost, best = whole.cost.copy(), np.zeros(len(whole.cost), np.int64)
     splits: list[tuple[Int64, int, Bool, _Search]] = []
@@ -77,7 +74,7 @@ def _odd_values(keys: Keys, field: int, others: Sequence[int]) -> Int64:
     return np.where(against.any(axis=1), against.argmax(axis=1), ANY) if n_switches else np.empty(0, np.int64)
 
 
-def _rejoined(search: _Search, field: int, odd: Bool, wanted: Bool) -> RuleList:
+def _rejoined(search: "_Search", field: int, odd: Bool, wanted: Bool) -> RuleList:
     """The rules of split switches `wanted`: those of the keys split off match their value and have higher
     levels."""
     part = search.rules(wanted)

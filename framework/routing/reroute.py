@@ -108,18 +108,16 @@ class RoutesInUse:
         self._changed_at = [
             np.where(leaves, now_s, at) for leaves, at in zip(moved, self._changed_at, strict=True)
         ]
-        self.version += (
-            1  # by change, not by snapshot: one may be acted on twice, before and after a dwell time
-        )
+        # By change, not by snapshot: one may be acted on twice, before and after a dwell time.
+        self.version += 1
         return RouteChange(self.version, self.paths, np.concatenate(moved), why)
 
     def _why(self, before: HealthSnapshot, now: HealthSnapshot) -> str:
         """The scores that moved since routes last changed, largest move first: `rail:1 0.70 -> 0.10`."""
-        moved = score_changes(self.fabric, before, now)
-        if not moved:
-            return "earlier scores, after the dwell time"
-        order = sorted(moved.items(), key=lambda item: -abs(item[1][1] - item[1][0]))
-        return ", ".join(f"{name} {old:.2f} -> {new:.2f}" for name, (old, new) in order[:3])
+        changes = score_changes(self.fabric, before, now).items()
+        order = sorted(changes, key=lambda item: -abs(item[1][1] - item[1][0]))
+        moves = ", ".join(f"{name} {old:.2f} -> {new:.2f}" for name, (old, new) in order[:3])
+        return moves or "earlier scores, after the dwell time"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -184,7 +182,7 @@ class RouteControl:
 
     def unreachable(self) -> list[str]:
         """The pairs that have no path now."""
-        return pair_names(self.fabric, self.installed.unreachable)
+        return [pair_name(self.fabric, *pair) for pair in self.installed.unreachable]
 
 
 def first_routes(
@@ -202,14 +200,11 @@ def first_routes(
     """
     health = HealthSnapshot.healthy(fabric, margin=options.margin)
     blocks = list(batches(ask(router, name, fabric, health), pairs, block))
-    lost = [np.empty((0, 2), np.int64)]
     for paths in blocks:
         check_batch(fabric, name, paths, health)
-        lost.append(unreachable(paths))
-    if any(map(len, lost)):
-        raise NoPathError(
-            f"router {name} gives no path for {_listed(pair_names(fabric, np.concatenate(lost)))}."
-        )
+    if lost := [pair_name(fabric, *pair) for paths in blocks for pair in unreachable(paths)]:
+        more = f" and {len(lost) - 5} more pairs" if len(lost) > 5 else ""
+        raise NoPathError(f"router {name} gives no path for {', '.join(lost[:5])}{more}.")
     return blocks
 
 
@@ -223,22 +218,11 @@ def score_changes(
 ) -> dict[str, tuple[float, float]]:
     """(old, new) of every rail, domain or spine whose score moved, else of links that belong to none."""
     nodes = np.flatnonzero(before.element_score != now.element_score)
-    changes = {
+    alone = np.flatnonzero((before.link_score != now.link_score) & (fabric.link_element < 0))
+    return {
         element_name(fabric, int(n)): (float(before.element_score[n]), float(now.element_score[n]))
         for n in nodes
-    }
-    alone = np.flatnonzero((before.link_score != now.link_score) & (fabric.link_element < 0))
-    changes |= {
+    } | {
         fabric.link_name(int(link)): (float(before.link_score[link]), float(now.link_score[link]))
         for link in alone
     }
-    return changes
-
-
-def pair_names(fabric: Fabric, pairs: Int64) -> list[str]:
-    """`g0.0 -> g1.1` of each of (M, 2) pairs."""
-    return [pair_name(fabric, src, dst) for src, dst in pairs]
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more pairs" if len(names) > 5 else "")

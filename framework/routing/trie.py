@@ -6,10 +6,9 @@ Zill, "Constructing optimal IP routing tables", INFOCOM 1999), with fan-out by v
 left out, and keys that need no rule. All switches are worked on at once, each a root of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,10 +37,10 @@ class Keys:
     action: Int64
     free: Bool
 
-    def at(self, keys: NDArray[np.integer] | Bool) -> Keys:
+    def at(self, keys: NDArray[np.integer] | Bool) -> Self:
         """The keys at these positions."""
         fields = tuple(f[keys] for f in self.fields)
-        return Keys(self.switch[keys], fields, self.entropy[keys], self.action[keys], self.free[keys])
+        return type(self)(self.switch[keys], fields, self.entropy[keys], self.action[keys], self.free[keys])
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +80,10 @@ class _Level:
 
     first: Int64
     parent: Int64
-    open_cost: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
-    own_cost: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
-    silent: Bool = field(default_factory=lambda: np.empty(0, bool))
-    good: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
+    open_cost: Int64 = field(init=False)
+    own_cost: Int64 = field(init=False)
+    silent: Bool = field(init=False)
+    good: Int64 = field(init=False)
 
 
 class Trie:
@@ -134,19 +133,15 @@ class Trie:
         n = len(above.first)
         node, action = np.divmod(below.good, self.n_actions)
         good = below.parent[node] * self.n_actions + action
+        served = np.zeros(n, bool)
         if by_entropy:
             # Class 0 has no rule of its own: the default above it is its rule, so that no other will do.
             bare = self.keys.entropy[below.first] == 0
             forced = np.zeros(n, bool)
             forced[below.parent[bare]] = True
-            votes = np.where(bare[node] | ~forced[below.parent[node]], 1, 0)
-            wanted = np.unique(good[votes > 0])
-            count = np.bincount(np.searchsorted(wanted, good[np.isin(good, wanted)]), minlength=len(wanted))
-            served = np.zeros(n, bool)
+            good = good[np.isin(good, good[bare[node] | ~forced[below.parent[node]]])]
             served[below.parent[bare & ~below.silent]] = True
-        else:
-            wanted, count = np.unique(good, return_counts=True)
-            served = np.zeros(n, bool)
+        wanted, count = np.unique(good, return_counts=True)
         owner = wanted // self.n_actions
         begin = np.searchsorted(owner, np.arange(n))
         most = np.maximum.reduceat(count, begin) if n else count
@@ -179,11 +174,7 @@ class Trie:
         n_rules = 0
         for depth, level in enumerate(self.levels):
             rule, inherited = rule[level.parent], inherited[level.parent]
-            at = np.searchsorted(level.good, np.arange(len(inherited)) * self.n_actions + inherited)
-            fits = (
-                level.good[np.minimum(at, len(level.good) - 1)]
-                == np.arange(len(inherited)) * self.n_actions + inherited
-            )
+            fits = np.isin(np.arange(len(inherited)) * self.n_actions + inherited, level.good)
             own = np.flatnonzero(np.where(inherited == ANY, ~level.silent, ~fits))
             begin = np.searchsorted(level.good, own * self.n_actions)
             inherited[own] = level.good[begin] % self.n_actions

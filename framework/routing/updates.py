@@ -71,30 +71,27 @@ class Installed(ArrayNoun):
         return unreachable(self.batch)
 
 
-def nothing_installed(fabric: Fabric, src: Int64, dst: Int64) -> Installed:
-    """Every one of these pairs unreachable: only the base rules, which drop what hosts send."""
-    none = np.empty(0, np.int64)
-    zeros, links = np.zeros(len(src) + 1, np.int64), np.empty(0, np.int32)
-    batch = PathBatch(src, dst, zeros, np.empty(0), zeros[:1], links)
-    return Installed(
+def initial(fabric: Fabric, batch: PathBatch, version: int = 0) -> tuple[Installed, EntropyTable]:
+    """The first state, with all its rules, for the pairs of `batch`, and what senders need; every pair has
+    tag 0."""
+    n, none = len(batch.src), np.empty(0, np.int64)
+    no_paths = PathBatch.in_row(
+        batch.src, batch.dst, np.zeros(n + 1, np.int64), np.empty(0, np.int32), reachable=np.zeros(n, bool)
+    )
+    # Every pair unreachable: only the base rules, which drop what hosts send.
+    nothing = Installed(
         0,
-        np.full(len(src), NO_TAG),
-        batch,
+        np.full(n, NO_TAG),
+        no_paths,
         none,
         tuple(base_rules(fabric)),
-        src,
-        np.arange(len(src)),
+        batch.src,
+        np.arange(n),
         np.full(fabric.n_gpus, INGRESS_PRIORITY),
         NO_TAG,
         fabric.n_gpus,
     )
-
-
-def initial(fabric: Fabric, batch: PathBatch, version: int = 0) -> tuple[Installed, EntropyTable]:
-    """The first state, with all its rules, for the pairs of `batch`, and what senders need; every pair has
-    tag 0."""
-    everyone = np.ones(len(batch.src), bool)
-    state, _ = migrate(fabric, nothing_installed(fabric, batch.src, batch.dst), batch, everyone, 0, version)
+    state, _ = migrate(fabric, nothing, batch, np.ones(n, bool), 0, version)
     return replace(state, fresh=len(state.rules)), entropy_table(fabric, version, batch, state.classes)
 
 

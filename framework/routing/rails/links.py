@@ -1,9 +1,8 @@
 """A rail-only fabric as index arrays: which link leads from a GPU to its switches and back."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -37,7 +36,7 @@ class RailLinks:
     r_down: Int32
 
     @classmethod
-    def of(cls, fabric: Fabric, router: str) -> RailLinks:
+    def of(cls, fabric: Fabric, router: str) -> Self:
         """Raises UnsupportedFabricError for other kinds, FabricError if a GPU lacks an interface."""
         require(fabric, router, REQUIRES)
         domain, rail = fabric.group("domain"), fabric.group("rail")
@@ -64,22 +63,19 @@ class RailLinks:
 
         Up from the source and down to the GPU where it turns; up from there and down to the destination.
         """
-        pairs = (
-            (self.d_up, self.r_up),
-            (self.d_down, self.r_down),
-            (self.r_up, self.d_up),
-            (self.r_down, self.d_down),
+        return (
+            np.concatenate((self.d_up, self.r_up)),
+            np.concatenate((self.d_down, self.r_down)),
+            np.concatenate((self.r_up, self.d_up)),
+            np.concatenate((self.r_down, self.d_down)),
         )
-        up, to_turn, from_turn, down = (np.concatenate(pair) for pair in pairs)
-        return up, to_turn, from_turn, down
 
     @cached_property
     def halves(self) -> tuple[Int64, Int64, Int64, Int64]:
         """(n_gpus,) each: d_up, d_down, r_up, r_down as halves of a crossing; `up | down` are two links in a
         row."""
-        links = (self.d_up, self.d_down, self.r_up, self.r_down)
         halves = np.zeros((4, len(self.d_up), 2), np.int32)
-        for number, link in enumerate(links):
+        for number, link in enumerate((self.d_up, self.d_down, self.r_up, self.r_down)):
             halves[number, :, number % 2] = link
         d_up, d_down, r_up, r_down = halves.view(np.int64)[..., 0]
         return d_up, d_down, r_up, r_down
@@ -131,14 +127,12 @@ class RailLinks:
     def over(self, src: Int64, dst: Int64, via: Int64) -> Int64:
         """(P, 3): the crossings of drd-paths."""
         turns = src + via - self._rail.take(src), dst + via - self._rail.take(dst)
-        d_up, d_down, r_up, r_down = self.halves
-        return _crossings(src, dst, turns, (d_up, d_down), (r_up, r_down))
+        return _crossings(src, dst, turns, self.halves[:2], self.halves[2:])
 
     def through(self, src: Int64, dst: Int64, via: Int64) -> Int64:
         """(P, 3): the crossings of rdr-paths, which change rails in domain `via`."""
         turns = via * self.rails + self._rail.take(src), via * self.rails + self._rail.take(dst)
-        d_up, d_down, r_up, r_down = self.halves
-        return _crossings(src, dst, turns, (r_up, r_down), (d_up, d_down))
+        return _crossings(src, dst, turns, self.halves[2:], self.halves[:2])
 
 
 def _crossings(
@@ -164,18 +158,15 @@ def whole(hops: Int32, dead: Bool) -> Bool:
 
 def _between(fabric: Fabric, switch: Int64) -> tuple[Int32, Int32]:
     """The links from each GPU to `switch[gpu]` and back; the lowest ids where cables are parallel."""
-    up, down = np.full(fabric.n_gpus, -1, np.int32), np.full(fabric.n_gpus, -1, np.int32)
+    up = np.full(fabric.n_gpus, -1, np.int32)
     leaving = np.flatnonzero(fabric.link_src < fabric.n_gpus)
     leaving = leaving[fabric.link_dst[leaving] == switch[fabric.link_src[leaving]]][::-1]
     up[fabric.link_src[leaving]] = leaving
-    arriving = np.flatnonzero(fabric.link_dst < fabric.n_gpus)
-    arriving = arriving[fabric.link_src[arriving] == switch[fabric.link_dst[arriving]]][::-1]
-    down[fabric.link_dst[arriving]] = arriving
-    bare = np.flatnonzero((up < 0) | (down < 0))
+    bare = np.flatnonzero(up < 0)
     if bare.size:
         raise FabricError(
             f"{fabric.kind}: {fabric.node_name(int(bare[0]))} has no cable to "
             f"{fabric.node_name(int(switch[bare[0]]))}. Every GPU of the kind has a d- and an r-interface; "
             "report a dead cable in HealthSnapshot.down."
         )
-    return up, down
+    return up, up ^ 1

@@ -1,9 +1,8 @@
 """A health snapshot in the terms of the h-score rules."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -31,7 +30,7 @@ class Scores:
     dead: Bool
 
     @classmethod
-    def of(cls, fabric: Fabric, health: HealthSnapshot) -> Scores:
+    def of(cls, fabric: Fabric, health: HealthSnapshot) -> Self:
         """Raises HealthError if the snapshot is of another fabric or its rails are not in order."""
         domains, rails = fabric.group("domain"), fabric.group("rail")
         if domains is None or rails is None:
