@@ -118,12 +118,11 @@ class Recorder:
     def samples(self) -> HealthSamples:
         """All samples so far, as arrays."""
         n, n_links = len(self._samples), self._fabric.n_links
-        times, *columns = zip(*self._samples, strict=True) if n else ((), (), (), (), ())
         widths = (n_links, n_links, n_links, self._fabric.n_nodes)
         return HealthSamples(
-            np.array(times, np.float64),
+            np.array([sample[0] for sample in self._samples]),
             *(
-                np.array(rows, np.float32).reshape(n, width)
-                for rows, width in zip(columns, widths, strict=True)
+                np.array([sample[i] for sample in self._samples], np.float32).reshape(n, width)
+                for i, width in enumerate(widths, 1)
             ),
         )

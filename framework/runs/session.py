@@ -87,9 +87,8 @@ class Session(Generic[EngineT]):
         self.faults.begin_iteration(iteration)
         began, sent = self._clock.now_s(), parts.source.totals().sent_bytes.sum()
         parts.traffic.begin(iteration, schedule or self.plan.schedule_of(iteration))
-        result = self._finished(iteration, began)
         record = IterationRecord(
-            result,
+            self._finished(iteration, began),
             began,
             self._clock.now_s(),
             self.faults.best_rates_bps,
