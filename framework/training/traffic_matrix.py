@@ -121,8 +121,7 @@ class Traffic(ArrayNoun):
     @property
     def silent_pairs(self) -> float:
         """The share of ordered pairs of GPUs that exchange nothing."""
-        busy = np.unique(self.src * self.n_gpus + self.dst).size
-        return 1 - busy / (self.n_gpus * (self.n_gpus - 1))
+        return 1 - np.unique(self.src * self.n_gpus + self.dst).size / (self.n_gpus * (self.n_gpus - 1))
 
 
 def traffic(job: Job, placed: Placement) -> Traffic:

@@ -51,8 +51,7 @@ def relaxed(some: Candidates, limit_s: float) -> Answer:
     nor the random costs can make it too high; they cost it some 1e-5 of its value.
     """
     highs, n = _program(some, limit_s), len(some.wild)
-    costs = np.random.default_rng(0).random(n) * SHAKE
-    highs.changeColsCost(n, np.arange(n, dtype=np.int32), costs)
+    highs.changeColsCost(n, np.arange(n, dtype=np.int32), np.random.default_rng(0).random(n) * SHAKE)
     highs.setOptionValue("solver", "ipm")
     highs.setOptionValue("run_crossover", "off")
     highs.run()
