@@ -103,9 +103,8 @@ def compare(
     plans = {v: load(source, registers=registers, **{**keys, **v.keys}) for v in variants}
 
     def directory(turn: int, variant: Variant) -> RunDirectory | None:
-        if out is None:
-            return None
-        return RunDirectory.create(Path(out) / f"{turn + 1}-{variant.router}-{variant.mode}", "")
+        name = f"{turn + 1}-{variant.router}-{variant.mode}"
+        return None if out is None else RunDirectory.create(Path(out) / name, "")
 
     results: dict[Variant, list[RunResult]] = {variant: [] for variant in variants}
     for variant, result in compared_runs(plans, repeat, registers, directory, on_event):
@@ -146,10 +145,8 @@ def explain(
     file of assumed h-scores. `routed` stands in for the keys.
     """
     fabric, name, router, faults = routed or routed_from_keys(keys, registers or installed())
-    if scores is None or isinstance(scores, AssumedScores):
-        assumed = scores or AssumedScores()
-    else:
-        assumed = read_scores(Path(scores), fabric)
+    scores = AssumedScores() if scores is None else scores
+    assumed = scores if isinstance(scores, AssumedScores) else read_scores(Path(scores), fabric)
     pair = assumed.counting.gpu(fabric, src, "SRC"), assumed.counting.gpu(fabric, dst, "DST")
     health = assumed_health(fabric, assumed, faults)
     return explain_pair(name, router, fabric, health, pair, assumed.counting)

@@ -126,6 +126,11 @@ def raised_at(error: BaseException) -> str:
     return place
 
 
+def type_name(value: object) -> str:
+    """`a list`, or `nothing` for None: what a plugin answered with."""
+    return "nothing" if value is None else f"a {type(value).__name__}"
+
+
 def defined_at(plugin: Any) -> str:
     """`FILE:LINE` of a function, or of the class of any other object; its module where no source is known."""
     import inspect

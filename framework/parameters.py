@@ -94,8 +94,9 @@ class Parameter:
             if self.maximum is not None and parsed > self.maximum:
                 raise ExperimentError(f"{self.name}: {value!r} is too large; it takes {self.expects}.")
         if self.choices and parsed not in self.choices:
-            hint = did_you_mean(value, self.choices)
-            raise ExperimentError(f"{self.name}: {value!r} is not {self.expects}.{hint}")
+            raise ExperimentError(
+                f"{self.name}: {value!r} is not {self.expects}.{did_you_mean(value, self.choices)}"
+            )
         return parsed
 
     def _convert(self, value: object) -> Value:
@@ -123,8 +124,8 @@ def resolve(owner: str, parameters: Sequence[Parameter], options: Mapping[str, o
     known = {p.name: p for p in parameters}
     for name in options:
         if name not in known:
-            allowed = ", ".join(known) or "none"
             raise ExperimentError(
-                f"{owner} has no option {name!r}; it takes: {allowed}.{did_you_mean(name, known)}"
+                f"{owner} has no option {name!r}; it takes: {', '.join(known) or 'none'}."
+                f"{did_you_mean(name, known)}"
             )
     return {p.name: p.parse(options[p.name]) if p.name in options else p.default for p in parameters}

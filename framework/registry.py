@@ -56,8 +56,10 @@ class Register(UserDict[str, Any]):
         self[name], self.holders[name] = registered, holder
 
     def __missing__(self, name: str) -> Any:
-        known = ", ".join(self) or "none"
-        raise PluginError(f"there is no {self.kind} {name!r}; known are: {known}.{did_you_mean(name, self)}")
+        raise PluginError(
+            f"there is no {self.kind} {name!r}; known are: {', '.join(self) or 'none'}."
+            f"{did_you_mean(name, self)}"
+        )
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self.data))
@@ -78,8 +80,7 @@ def _unfit(kind: str, name: str, registered: Any) -> str:
         if not member.startswith("_")
     )
     if missing := [member for member in members if not hasattr(registered, member)]:
-        inherit = f"{shape.__module__}.{shape.__name__}"
-        return f"lacks {', '.join(missing)}. Write them, or inherit {inherit}"
+        return f"lacks {', '.join(missing)}. Write them, or inherit {shape.__module__}.{shape.__name__}"
     if not isinstance(registered.summary, str) or len(registered.summary.splitlines()) != 1:
         return f"has the summary {registered.summary!r}: it takes one line of text"
     if not isinstance(registered.parameters, tuple) or not all(
@@ -152,10 +153,9 @@ class Registers:
         for caller in self.manager.get_hookcallers(plugin) or ():
             for implementation in caller.get_hookimpls():
                 if not (caller.has_spec() or implementation.optionalhook):
-                    place = defined_at(implementation.function)
                     raise PluginError(
-                        f"plugin {name}: there is no hook {caller.name}, at {place}"
-                        f".{did_you_mean(caller.name, specs)}"
+                        f"plugin {name}: there is no hook {caller.name}, at "
+                        f"{defined_at(implementation.function)}.{did_you_mean(caller.name, specs)}"
                     )
 
     def __getitem__(self, kind: str) -> Register:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from railweave.framework.kit.samples import built
+from railweave.framework.kit.subject import built
 from railweave.framework.model.capabilities import why_unserved
 from railweave.framework.registry import load_plugins
 

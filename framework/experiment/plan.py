@@ -125,11 +125,12 @@ def _routed(settings: Settings, objects: Mapping[str, object], registers: Regist
             settings.report((key,), "changes no route. Leave it out.")
         elif key in objects:
             settings.report((key,), f"is a {type(objects[key]).__name__} already, and takes no options.")
-    faults = settings.value.get("faults", [])
+    faults = settings.value.setdefault("faults", [])
     texts = [faults] if isinstance(faults, str) else faults
     if isinstance(texts, list | tuple):
-        faults = [f if f == "none" or str(f).startswith("at=") else f"at=0s {f}" for f in texts]
-    settings.value["faults"] = faults
+        settings.value["faults"] = [
+            f if f == "none" or str(f).startswith("at=") else f"at=0s {f}" for f in texts
+        ]
     draft = Draft(settings, registers)
     topology, router = objects.get("topology"), objects.get("router")
     fabric = topology if isinstance(topology, Fabric) else draft.topology()[1]

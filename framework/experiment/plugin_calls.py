@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from railweave.framework.errors import FabricError, PluginError, blaming, defined_at
+from railweave.framework.errors import FabricError, PluginError, blaming, defined_at, type_name
 from railweave.framework.hookspecs import Collective, Topology
 from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.framework.model.arrays import Bool, Int32, Int64
@@ -37,7 +37,7 @@ def fabric_of(name: str, topology: Topology, params: Mapping[str, Value]) -> Fab
         fabric = topology.build(params)
     if not isinstance(fabric, Fabric):
         raise PluginError(
-            f"topology {name}: build() at {defined_at(topology.build)} returns {_kind_of(fabric)}, not a "
+            f"topology {name}: build() at {defined_at(topology.build)} returns {type_name(fabric)}, not a "
             "Fabric. FabricBuilder makes one."
         )
     axes = fabric.groups[0].shape
@@ -55,7 +55,7 @@ def schedule_of(
         schedule = collective.schedule(fabric, ranks, size, dtype, redop)
     place = f"collective {name}: schedule() at {defined_at(collective.schedule)}"
     if not isinstance(schedule, Schedule):
-        raise PluginError(f"{place} returns {_kind_of(schedule)}, not a Schedule.")
+        raise PluginError(f"{place} returns {type_name(schedule)}, not a Schedule.")
     if (schedule.n_ranks, schedule.dtype, schedule.redop) != (len(ranks), dtype, redop):
         raise PluginError(
             f"{place} returns a schedule of {schedule.n_ranks} ranks, {schedule.dtype}, {schedule.redop}; "
@@ -82,9 +82,9 @@ def check_collective(
             value = getattr(collective, method)(*arguments)
         number = isinstance(value, int | float | np.number) and isfinite(value) and value >= 0
         if not (number or (value is None and method == "closed_form_s")):
-            place = defined_at(getattr(collective, method))
             raise PluginError(
-                f"collective {name}: {method}() at {place} returns {value!r}, not a number of 0 or more."
+                f"collective {name}: {method}() at {defined_at(getattr(collective, method))} returns "
+                f"{value!r}, not a number of 0 or more."
             )
     if schedule.n_transfers and schedule.n_ranks * schedule.buffer_bytes <= MOST_BYTES:
         CheckedData(name, collective, schedule).inputs(seed)
@@ -105,9 +105,8 @@ class CheckedData:
         )
         result = OUTPUT if (schedule.dst_buffer == OUTPUT).any() else DATA
         sender = np.repeat(schedule.src, np.diff(schedule.after_start))
-        stays = np.ones(schedule.n_transfers, bool)
-        passed_on = schedule.after[sender == schedule.dst[schedule.after]]
-        stays[passed_on] = False  # it is no result yet
+        passed_on = schedule.after[sender == schedule.dst[schedule.after]]  # it is no result yet
+        stays = np.isin(np.arange(schedule.n_transfers), passed_on, invert=True)
         self._received = _ends(
             schedule, schedule.dst, schedule.dst_offset, stays & (schedule.dst_buffer == result)
         )
@@ -121,7 +120,7 @@ class CheckedData:
             inputs = self._collective.inputs(self._schedule, seed)
         place = f"collective {self._name}: inputs() at {defined_at(self._collective.inputs)}"
         if not isinstance(inputs, Sequence) or len(inputs) != self._schedule.n_ranks:
-            kind = f"{len(inputs)} arrays" if isinstance(inputs, Sequence) else _kind_of(inputs)
+            kind = f"{len(inputs)} arrays" if isinstance(inputs, Sequence) else type_name(inputs)
             raise PluginError(f"{place} returns {kind}, not a list of {self._schedule.n_ranks} arrays.")
         for rank, array in enumerate(inputs):
             _check_array(place, rank, array, self._schedule, int(self._used[rank]), "sends or combines")
@@ -153,7 +152,7 @@ def _ends(schedule: Schedule, rank: Int32, offset: Int64, counted: Bool) -> Int6
 
 def _check_array(place: str, rank: int, array: object, schedule: Schedule, least: int, why: str) -> None:
     if not isinstance(array, np.ndarray) or array.dtype != np.dtype(schedule.dtype):
-        kind = f"an array of {array.dtype}" if isinstance(array, np.ndarray) else _kind_of(array)
+        kind = f"an array of {array.dtype}" if isinstance(array, np.ndarray) else type_name(array)
         raise PluginError(f"{place} returns {kind} for rank {rank}, not an array of {schedule.dtype}.")
     if array.ndim != 1:
         raise PluginError(
@@ -165,7 +164,3 @@ def _check_array(place: str, rank: int, array: object, schedule: Schedule, least
             f"{least} bytes of its buffer of {schedule.buffer_bytes}: wrong data would go unseen. "
             "Cover all of them."
         )
-
-
-def _kind_of(registered: object) -> str:
-    return "nothing" if registered is None else f"a {type(registered).__name__}"

@@ -91,10 +91,12 @@ def markdown() -> str:
         )
         for verb, entry in VERBS.items()
     ]
-    parts = [_INTRODUCTION, "\n## Keys\n\n", _table(("key", "value", "default", "meaning"), keys)]
-    parts += ["\n## health\n\n", _parameters(HEALTH_PARAMETERS), "\n## faults\n", _FAULTS, "\n"]
-    parts += [_table(("verb", "objects", "options", "does"), verbs), _OBJECTS]
-    return "".join(parts)
+    health = [(f"`{p.name}`", p.expects, f"`{p.written(p.default)}`", p.help) for p in HEALTH_PARAMETERS]
+    head = ("key", "value", "default", "meaning")
+    return (
+        f"{_INTRODUCTION}\n## Keys\n\n{_table(head, keys)}\n## health\n\n{_table(head, health)}\n## faults\n"
+        f"{_FAULTS}\n{_table(('verb', 'objects', 'options', 'does'), verbs)}{_OBJECTS}"
+    )
 
 
 def json_schema(registers: Registers) -> dict[str, object]:
@@ -114,7 +116,12 @@ def json_schema(registers: Registers) -> dict[str, object]:
 def _schema_of(name: str, key: Key, registers: Registers) -> dict[str, object]:
     match key.shape:
         case "plugin":
-            return {"anyOf": [{"type": "string"}, *_plugins(name, registers)]}
+            schemas = [
+                _object(plugin.parameters, {"name": {"const": chosen, "description": plugin.summary}})
+                | ({} if chosen == KINDS[name] else {"required": ["name"]})
+                for chosen, plugin in registers[name].items()
+            ]
+            return {"anyOf": [{"type": "string"}, *schemas]}
         case "texts":
             return {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
         case "section":
@@ -124,12 +131,6 @@ def _schema_of(name: str, key: Key, registers: Registers) -> dict[str, object]:
             return {"type": "object", "additionalProperties": False, "properties": options}
     value = parameter_schema(PARAMETERS[name])
     return {"anyOf": [value, {"type": "string", "pattern": _SWEEP}]} if key.shape == "size" else value
-
-
-def _plugins(kind: str, registers: Registers) -> Iterable[dict[str, object]]:
-    for name, plugin in registers[kind].items():
-        schema = _object(plugin.parameters, {"name": {"const": name, "description": plugin.summary}})
-        yield schema if name == KINDS[kind] else {**schema, "required": ["name"]}
 
 
 def _object(parameters: Iterable[Parameter], more: dict[str, object] | None = None) -> dict[str, object]:
@@ -167,11 +168,6 @@ def _expects(name: str, key: Key) -> str:
         case "section" | "reports":
             return "a mapping"
     return PARAMETERS[name].expects + ("; or a sweep" if key.shape == "size" else "")
-
-
-def _parameters(parameters: Iterable[Parameter]) -> str:
-    rows = [(f"`{p.name}`", p.expects, f"`{p.written(p.default)}`", p.help) for p in parameters]
-    return _table(("key", "value", "default", "meaning"), rows)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -18,8 +18,7 @@ class Mark(NamedTuple):
     column: int
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """An error at `key`; `mark` where the file itself is wrong there."""
 
     key: Key

@@ -4,16 +4,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from copy import deepcopy
+from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 import numpy as np
 
 from railweave.framework.errors import RailweaveError, UnsupportedFabricError
 from railweave.framework.kit.failures import failures, scored
 from railweave.framework.kit.report import Broken, Outcome, Violation
-from railweave.framework.kit.samples import Sample
 from railweave.framework.kit.soundness import check_paths, connected, no_path, pair_text, paths_text
-from railweave.framework.kit.subject import DEADLOCK_FREE, EQUAL_SPLIT, REROUTES, Subject
+from railweave.framework.kit.subject import DEADLOCK_FREE, EQUAL_SPLIT, REROUTES, Sample, Subject
 from railweave.framework.model import Fabric, HealthSnapshot, Path, RouteTable, all_pairs
 from railweave.framework.model.capabilities import why_unserved
 from railweave.framework.routing.batches import all_paths, batches
@@ -91,18 +92,8 @@ def every_pair_reached(subject: Subject, samples: list[Sample]) -> tuple[Outcome
     return Outcome.of("every pair reached", wrong, f"{pairs} pairs of {len(samples)} fabrics, no loop"), good
 
 
-def equal_split(subject: Subject, samples: list[Sample]) -> Outcome:
-    """Where it is promised: all paths of a pair weigh the same."""
-    held = [s for s in samples if EQUAL_SPLIT in subject.promises(s.fabric)]
-    if not held:
-        return Outcome("equal split", "skipped", "not promised")
-    tally = Counter[str]()
-
-    def check(fabric: Fabric, health: HealthSnapshot) -> None:
-        check_shares(fabric, subject.ask(fabric, health), tally)
-
-    wrong = [violation for s in held for violation in first_broken(s, without_damage, check)]
-    return Outcome.of("equal split", wrong, f"{tally['split']} pairs with several paths")
+def equal_split(subject: Subject, tally: Counter[str], fabric: Fabric, health: HealthSnapshot) -> None:
+    check_shares(fabric, subject.ask(fabric, health), tally)
 
 
 def check_shares(fabric: Fabric, table: RouteTable, tally: Counter[str]) -> None:
@@ -120,14 +111,8 @@ def check_shares(fabric: Fabric, table: RouteTable, tally: Counter[str]) -> None
             )  # fmt: skip
 
 
-def deterministic(subject: Subject, samples: list[Sample]) -> Outcome:
+def deterministic(subject: Subject, _: Counter[str], fabric: Fabric, health: HealthSnapshot) -> None:
     """Equal input gives equal tables: asked again, of a second instance, after another question, in part."""
-    check = partial(_check_repeated, subject)
-    wrong = [violation for s in samples for violation in first_broken(s, without_damage, check)]
-    return Outcome.of("equal in, equal out", wrong, "asked again, a second instance, other order")
-
-
-def _check_repeated(subject: Subject, fabric: Fabric, health: HealthSnapshot) -> None:
     same = subject.made()
     first = ask(same, subject.name, fabric, health)
     ask(same, subject.name, fabric, scored(fabric, OTHER_SEED)).path(0, 1)
@@ -173,18 +158,8 @@ def pure(subject: Subject, samples: list[Sample]) -> Outcome:
     return Outcome.of("changes nothing", wrong, "fabric and health as before")
 
 
-def deadlock_free(subject: Subject, samples: list[Sample]) -> Outcome:
-    """Where it is promised: no cycle of channels, healthy and with scores."""
-    held = [s for s in samples if DEADLOCK_FREE in subject.promises(s.fabric)]
-    if not held:
-        return Outcome("no deadlock", "skipped", "no lossless fabric, or not promised")
-    tally = Counter[str]()
-
-    def check(fabric: Fabric, health: HealthSnapshot) -> None:
-        check_channels(fabric, subject.ask(fabric, health), tally)
-
-    wrong = [violation for s in held for violation in first_broken(s, healthy, check)]
-    return Outcome.of("no deadlock", wrong, f"{len(held)} fabrics, {tally['channels']} virtual channels")
+def deadlock_free(subject: Subject, tally: Counter[str], fabric: Fabric, health: HealthSnapshot) -> None:
+    check_channels(fabric, subject.ask(fabric, health), tally)
 
 
 def check_channels(fabric: Fabric, table: RouteTable, tally: Counter[str]) -> None:
@@ -213,40 +188,81 @@ def refuses_others(subject: Subject, samples: list[Sample]) -> Outcome:
     return Outcome.of("refuses others", wrong, ", ".join(others))
 
 
-def single_failures(subject: Subject, samples: list[Sample]) -> Outcome:
-    """Under each single failure: sound paths, no connected pair without a path, no deadlock.
+def single_failure(subject: Subject, tally: Counter[str], fabric: Fabric, health: HealthSnapshot) -> None:
+    """Sound paths, no connected pair without a path, no deadlock, as far as they are promised; counts the
+    pairs the router gave up needlessly."""
+    tally["failures"] += 1
+    table, held = subject.ask(fabric, health), subject.promises(fabric)
+    cut = check_paths(fabric, table, health)
+    given_up = connected(fabric, health, cut)
+    tally["cut"] += len(cut) - len(given_up)
+    tally["given up"] += len(given_up)
+    if REROUTES in held and given_up:
+        raise no_path(fabric, *given_up[0])
+    if EQUAL_SPLIT in held:
+        check_shares(fabric, table, tally)
+    if DEADLOCK_FREE in held:
+        check_channels(fabric, table, tally)
 
-    The first violation of each fabric; the detail counts the pairs the router gave up needlessly.
-    """
-    tally = Counter[str]()
 
-    def check(held: frozenset[str], fabric: Fabric, health: HealthSnapshot) -> None:
-        tally["failures"] += 1
-        table = subject.ask(fabric, health)
-        cut = check_paths(fabric, table, health)
-        given_up = connected(fabric, health, cut)
-        tally["cut"] += len(cut) - len(given_up)
-        tally["given up"] += len(given_up)
-        if REROUTES in held and given_up:
-            raise no_path(fabric, *given_up[0])
-        if EQUAL_SPLIT in held:
-            check_shares(fabric, table, tally)
-        if DEADLOCK_FREE in held:
-            check_channels(fabric, table, tally)
-
-    wrong = list[Violation]()
-    for sample in samples:
-        held = subject.promises(sample.fabric)
-        tally["promised"] += REROUTES in held
-        wrong += first_broken(sample, failures, partial(check, held))
-    detail = (
+def _failures_told(tally: Counter[str]) -> str:
+    text = (
         f"{tally['failures']} links, cables and switches down one by one; {tally['cut']} pairs cut by the "
         "fabric"
     )
     if tally["given up"]:
-        detail += f", {tally['given up']} given up by the router"
-    if tally["promised"] < len(samples):
-        detail += f" (reroutes promised on {tally['promised']} of {len(samples)} fabrics)"
-    if tally["channels"]:
-        detail += f"; no deadlock with {tally['channels']} virtual channels"
-    return Outcome.of("single failures", wrong, detail)
+        text += f", {tally['given up']} given up by the router"
+    if tally[REROUTES] < tally["fabrics"]:
+        text += f" (reroutes promised on {tally[REROUTES]} of {tally['fabrics']} fabrics)"
+    return text + (f"; no deadlock with {tally['channels']} virtual channels" if tally["channels"] else "")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A check of a router on the fabrics where its first answers were sound; under a `promise` only where the
+    router makes it, and `otherwise` says why nothing was checked.
+
+    `check` raises an error for what is wrong in one of the `cases` of a fabric. It counts in a tally, which
+    begins with the number of fabrics, and of those on which each promise is made; `detail` is the tally in
+    words.
+    """
+
+    name: str
+    check: Callable[[Subject, Counter[str], Fabric, HealthSnapshot], None]
+    detail: Callable[[Counter[str]], str]
+    cases: Callable[[Fabric], Iterator[Case]] = without_damage
+    promise: str = ""
+    otherwise: str = ""
+
+    def outcome(self, subject: Subject, samples: list[Sample]) -> Outcome:
+        """A router that answered before and fails now breaks the rule, too."""
+        if not samples:
+            return Outcome(self.name, "skipped", "no fabric that it routes")
+        try:
+            promises = {s.name: subject.promises(s.fabric) for s in samples}
+        except RailweaveError as error:
+            return Outcome.of(self.name, [Violation.of("", error)], "")
+        tally = Counter(fabrics=len(samples)) + Counter(chain.from_iterable(promises.values()))
+        held = [s for s in samples if not self.promise or self.promise in promises[s.name]]
+        if not held:
+            return Outcome(self.name, "skipped", self.otherwise)
+        check = partial(self.check, subject, tally)
+        wrong = [violation for s in held for violation in first_broken(s, self.cases, check)]
+        return Outcome.of(self.name, wrong, self.detail(tally))
+
+
+RULES = (
+    Rule(
+        "equal in, equal out", deterministic, lambda tally: "asked again, a second instance, other order"
+    ),
+    Rule(
+        "equal split", equal_split, lambda tally: f"{tally['split']} pairs with several paths",
+        promise=EQUAL_SPLIT, otherwise="not promised",
+    ),
+    Rule("single failures", single_failure, _failures_told, cases=failures),
+    Rule(
+        "no deadlock", deadlock_free,
+        lambda tally: f"{tally[DEADLOCK_FREE]} fabrics, {tally['channels']} virtual channels",
+        cases=healthy, promise=DEADLOCK_FREE, otherwise="no lossless fabric, or not promised",
+    ),
+)  # fmt: skip

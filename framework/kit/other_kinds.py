@@ -23,8 +23,7 @@ from railweave.framework.hookspecs import Hooks, LinkState
 from railweave.framework.kit.execution import wrong_elements
 from railweave.framework.kit.failures import scored
 from railweave.framework.kit.report import Outcome, Violation
-from railweave.framework.kit.samples import Sample, built, examples
-from railweave.framework.kit.subject import Subject
+from railweave.framework.kit.subject import Sample, Subject, built, examples
 from railweave.framework.model import (
     Fabric,
     IterationResult,

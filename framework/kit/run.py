@@ -1,27 +1,15 @@
 """All checks of one plugin, in order."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from railweave.framework.errors import PluginError, RailweaveError, did_you_mean
+from railweave.framework.errors import PluginError, did_you_mean
 from railweave.framework.kit import checks, other_kinds
-from railweave.framework.kit.labrun import on_the_lab
 from railweave.framework.kit.report import CheckReport, Outcome, Violation
-from railweave.framework.kit.samples import Sample, examples
-from railweave.framework.kit.scale import at_1024_gpus
-from railweave.framework.kit.subject import Subject
+from railweave.framework.kit.subject import Sample, Subject, examples
+from railweave.framework.kit.trials import at_1024_gpus, on_the_lab
 from railweave.framework.model.capabilities import why_unserved
 from railweave.framework.registry import PROTOCOLS, Registers, load_plugins
-
-Check = Callable[[Subject, list[Sample]], Outcome]
-
-CHECKS: Mapping[str, Check] = {
-    "equal in, equal out": checks.deterministic,
-    "equal split": checks.equal_split,
-    "single failures": checks.single_failures,
-    "no deadlock": checks.deadlock_free,
-}
-"""The checks of a router on the fabrics where its first answers were sound."""
 
 
 def check_plugin(
@@ -102,7 +90,7 @@ def _router(
     outcomes = [Outcome.of("has fabrics", unbuilt, "")] if unbuilt else []
     outcomes += [checks.pure(subject, small), checks.refuses_others(subject, samples)]
     reached, good = checks.every_pair_reached(subject, small)
-    outcomes += [reached, *(_guarded(label, check, subject, good) for label, check in CHECKS.items())]
+    outcomes += [reached, *(rule.outcome(subject, good) for rule in checks.RULES)]
     if scale:
         kinds = {s.fabric.kind for s in good}
         outcomes.append(at_1024_gpus(subject, [s for s in served if not s.small and s.fabric.kind in kinds]))
@@ -111,13 +99,3 @@ def _router(
     elif lab:
         outcomes.append(on_the_lab(subject, good))
     return CheckReport("router", subject.name, tuple(s.name for s in small), tuple(outcomes))
-
-
-def _guarded(label: str, check: Check, subject: Subject, samples: list[Sample]) -> Outcome:
-    """The outcome; a router that answered before and fails now violates the check, too."""
-    if not samples:
-        return Outcome(label, "skipped", "no fabric that it routes")
-    try:
-        return check(subject, samples)
-    except RailweaveError as error:
-        return Outcome.of(label, [Violation.of("", error)], "")

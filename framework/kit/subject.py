@@ -1,14 +1,23 @@
-"""The plugin under check, and what a router is held to."""
+"""The plugin under check, what a router is held to, and the fabrics to check on: the examples of every
+registered topology."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from railweave.framework.errors import PluginError, blaming
-from railweave.framework.experiment.plugin_calls import configured
+from railweave.framework.errors import PluginError, RailweaveError, blaming
+from railweave.framework.experiment.plugin_calls import configured, fabric_of
+from railweave.framework.kit.report import Violation
 from railweave.framework.model import Fabric, HealthSnapshot, RouteTable
 from railweave.framework.parameters import resolve
+from railweave.framework.registry import Registers
 from railweave.framework.routing.router_calls import ask
+
+Options = Mapping[str, object]
+
+MOST_GPUS = 256
+"""Fabrics up to here are small: every check is made on them."""
+
 
 REROUTES = "reroutes"
 EQUAL_SPLIT = "equal-split"
@@ -28,7 +37,7 @@ class Subject:
     kind: str
     name: str
     registered: Any
-    options: Mapping[str, object]
+    options: Options
 
     def made(self) -> Any:
         """The object with its options. Raises PluginError if configuring fails, ExperimentError for options
@@ -51,3 +60,42 @@ class Subject:
                 f"{', '.join(PROMISES)}."
             )
         return words
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A fabric and what to call it: `rail-only (domains 2, rails 2)`."""
+
+    name: str
+    fabric: Fabric
+    topology: str
+    options: Options
+
+    @property
+    def small(self) -> bool:
+        return self.fabric.n_gpus <= MOST_GPUS
+
+
+def examples(registers: Registers) -> tuple[list[Sample], list[Violation]]:
+    """The examples of every registered topology, and what is wrong with those that cannot be built."""
+    samples, wrong = list[Sample](), list[Violation]()
+    for name, topology in registers["topology"].items():
+        for options in topology.examples:
+            try:
+                samples.append(built(registers, name, options))
+            except RailweaveError as error:
+                wrong.append(Violation.of(called(name, options), error))
+    return samples, wrong
+
+
+def built(registers: Registers, name: str, options: Options) -> Sample:
+    """Raises ExperimentError, FabricError or PluginError where there is no such fabric."""
+    topology = registers["topology"][name]
+    params = resolve(f"topology {name}", topology.parameters, options)
+    topology = configured("topology", name, topology, params)
+    return Sample(called(name, options), fabric_of(name, topology, params), name, options)
+
+
+def called(name: str, options: Options) -> str:
+    inside = ", ".join(f"{key} {value}" for key, value in options.items())
+    return f"{name} ({inside})" if inside else name

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from railweave.framework.errors import PluginError, RailweaveError, RouteError, blaming
+from railweave.framework.errors import PluginError, RailweaveError, RouteError, blaming, type_name
 from railweave.framework.hookspecs import Router
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
 from railweave.framework.model.arrays import Int64
@@ -32,7 +32,7 @@ def ask(
     with blaming(where, error):
         table = router.routes(fabric, health)
     if not isinstance(table, RouteTable):
-        raise error(f"{where} returns {_kind(table)} instead of a RouteTable.")
+        raise error(f"{where} returns {type_name(table)} instead of a RouteTable.")
     if table.n_gpus != fabric.n_gpus:
         raise error(f"{where} returns a table of {table.n_gpus} GPUs for a fabric of {fabric.n_gpus}.")
     resolve = table.resolve
@@ -41,7 +41,7 @@ def ask(
         with blaming(f"{where}: its table", error):
             batch = resolve(src, dst)
         if not isinstance(batch, PathBatch):
-            raise error(f"{where}: its table answers with {_kind(batch)} instead of a PathBatch.")
+            raise error(f"{where}: its table answers with {type_name(batch)} instead of a PathBatch.")
         return batch
 
     return replace(table, router=name, resolve=guarded)
@@ -82,7 +82,3 @@ def ask_for_live_links(
         return batch
 
     return replace(table, resolve=resolve)
-
-
-def _kind(value: object) -> str:
-    return "nothing" if value is None else f"a {type(value).__name__}"

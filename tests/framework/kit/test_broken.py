@@ -131,7 +131,7 @@ def test_a_promise_nobody_knows_is_refused(with_routers: WithRouters) -> None:
 
 
 def test_too_slow_is_found_at_scale(with_routers: WithRouters, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("railweave.framework.kit.scale.MOST_SECONDS", 0.0)
+    monkeypatch.setattr("railweave.framework.kit.trials.MOST_SECONDS", 0.0)
     report = check_plugin("router", "broken", with_routers(broken=Sound()))
     (outcome,) = report.failed
     assert outcome.check == "1,024 GPUs" and "of 1047552 pairs" in outcome.violations[0].why

@@ -1,14 +1,18 @@
-"""Time and memory of a router for all pairs of 1,024 GPUs."""
+"""The trials of a router that take long: time and memory for all pairs of 1,024 GPUs; a short real run."""
 
+import subprocess
+import sys
+import tempfile
 import time
 import tracemalloc
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
 from railweave.framework.errors import RailweaveError
 from railweave.framework.kit.report import Outcome, Violation
-from railweave.framework.kit.samples import Sample
-from railweave.framework.kit.subject import Subject
+from railweave.framework.kit.subject import Sample, Subject
 from railweave.framework.model import Fabric, HealthSnapshot
 from railweave.framework.routing.batches import CHUNK, batches
 
@@ -18,6 +22,9 @@ paths."""
 
 MOST_SECONDS = 120.0
 MOST_BYTES = 2 << 30
+MOST_GPUS = 16
+WITHIN_S = 300
+LAST_LINES = 12
 
 
 def measured(subject: Subject, fabric: Fabric) -> tuple[int, float, int]:
@@ -60,3 +67,33 @@ def at_1024_gpus(subject: Subject, samples: list[Sample]) -> Outcome:
             why = f"{peak_bytes / 1e9:.1f} GB for a part of the pairs: too much"
             wrong.append(Violation(sample.name, why))
     return Outcome.of("1,024 GPUs", wrong, "; ".join(texts))
+
+
+def on_the_lab(subject: Subject, samples: Sequence[Sample]) -> Outcome:
+    """Two iterations of a ring all-reduce on the first example of each kind that has up to `MOST_GPUS` GPUs;
+    real packets, every element compared."""
+    chosen = {s.fabric.kind: s for s in reversed(samples) if s.fabric.n_gpus <= MOST_GPUS}
+    if not chosen:
+        return Outcome("on the lab", "skipped", "no fabric small enough")
+    wrong = []
+    for sample in chosen.values():
+        with tempfile.TemporaryDirectory(prefix="railweave-kit-") as directory:
+            done = subprocess.run(
+                command(subject, sample, Path(directory) / "run"),
+                capture_output=True, text=True, timeout=WITHIN_S, check=False,
+            )  # fmt: skip
+        if done.returncode:
+            output = "\n".join((done.stdout + done.stderr).splitlines()[-LAST_LINES:])
+            wrong.append(Violation(sample.name, f"the run ends with exit code {done.returncode}:\n{output}"))
+    return Outcome.of("on the lab", wrong, f"2 iterations on {', '.join(sorted(chosen))}")
+
+
+def command(subject: Subject, sample: Sample, out: Path) -> list[str]:
+    """The `railweave run` of one fabric."""
+    options = {"topology": sample.options, "router": subject.options}
+    return [
+        sys.executable, "-c", "from railweave.framework.cli import main; main(prog_name='railweave')",
+        "run", "--topology", sample.topology, "--router", subject.name, "--collective", "ring-all-reduce",
+        "--size", "64K", "--iterations", "2", "--fault", "none", "--quiet", "--out", str(out),
+        *(f"--set={kind}.{key}={value}" for kind in options for key, value in options[kind].items()),
+    ]  # fmt: skip
