@@ -69,7 +69,8 @@ def compile_batch(fabric: Fabric, batch: PathBatch, tag: int = 0) -> list[Rule]:
     """As compile_rules, for the paths of every pair."""
     flows = Flows.of(batch, path_classes(fabric, batch))
     transit = transit_rules(fabric, batch, flows, tag)
-    ingress = ingress_rules(fabric, batch, flows, np.full(len(batch.src), tag), flows.path == ANY)
+    tags, above = np.full(len(batch.src), tag), np.full(fabric.n_gpus, INGRESS_PRIORITY)
+    ingress = ingress_rules(fabric, batch, flows, tags, flows.path == ANY, above)
     return [*base_rules(fabric), *transit.rules, *ingress.rules]
 
 
@@ -101,12 +102,12 @@ def transit_rules(fabric: Fabric, batch: PathBatch, flows: Flows, tag: int) -> C
 
 
 def ingress_rules(
-    fabric: Fabric, batch: PathBatch, flows: Flows, tag: Int64, free: Bool, above: Int64 | None = None
+    fabric: Fabric, batch: PathBatch, flows: Flows, tag: Int64, free: Bool, above: Int64
 ) -> Compiled:
     """The rules at the sources' NIC switches, which write the version tags `tag` (P,) of the pairs.
 
     `free` (F,): the rules in place already serve the flow, as the base rule does with one to be dropped.
-    `above` (n_gpus,): the highest priority in use there by rules of port 1 (the base rule's by default). All
+    `above` (n_gpus,): the highest priority in use there by rules of port 1, the base rule's at least. All
     new rules have higher priorities, and are listed from the highest down: installed one by one in this
     order, a key keeps its old action until the very rule is installed that sets its new one.
     """
@@ -118,11 +119,11 @@ def ingress_rules(
     columns = tuple(fabric.gpu_coordinates[batch.dst[flows.pair]].astype(np.int64).T.copy())
     keys = Keys(batch.src[flows.pair], columns, flows.entropy, action, free)
     rule_list = compress(keys, list(permutations(range(len(columns)))))
-    base = np.full(fabric.n_gpus, INGRESS_PRIORITY) if above is None else above
     actions = [_send(int(tags[key]), int(port[key])) for key in example[rule_list.action]]
     fields = np.full((len(actions), 1 + 2 * len(columns)), ANY)
     fields[:, 0], fields[:, 1 : 1 + len(columns)] = HOST_PORT, rule_list.fields
-    rules = _written(fabric, rule_list, fields, base[rule_list.switch] + 1 + _rank_levels(rule_list), actions)
+    priority = above[rule_list.switch] + 1 + _rank_levels(rule_list)
+    rules = _written(fabric, rule_list, fields, priority, actions)
     return Compiled(rules, rule_list.key_rule, np.arange(len(action)))
 
 

@@ -178,7 +178,9 @@ class _Search:
 
     def rules(self, wanted: Bool) -> RuleList:
         """The rules of the switches `wanted` (n_switches or more,), each in the order that is best for it."""
-        parts: list[tuple[Int64, RuleList]] = []
+        none = np.empty(0, np.int64)
+        fields = np.empty((0, len(self.keys.fields)), np.int64)
+        parts = [(none, RuleList(none, none, fields, none, none, none))]  # there may be no others
         for i, (reduced, order, place) in enumerate(self._tried):
             mine = wanted[: len(self.cost)] & (self._best == i)
             if mine.any():
@@ -187,8 +189,4 @@ class _Search:
                 local = np.full(len(reduced.keys.switch), ANY)
                 local[chosen] = part.key_rule
                 parts.append((reduced.of, replace(part, key_rule=local[reduced.inverse])))
-        none = np.empty(0, np.int64)
-        if not parts:
-            fields = np.empty((0, len(self.keys.fields)), np.int64)
-            return RuleList(none, none, fields, none, none, np.full(len(self.keys.switch), ANY))
         return _merged(len(self.keys.switch), parts)

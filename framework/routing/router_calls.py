@@ -35,11 +35,10 @@ def ask(
         raise error(f"{where} returns {type_name(table)} instead of a RouteTable.")
     if table.n_gpus != fabric.n_gpus:
         raise error(f"{where} returns a table of {table.n_gpus} GPUs for a fabric of {fabric.n_gpus}.")
-    resolve = table.resolve
 
     def guarded(src: Int64, dst: Int64) -> PathBatch:
         with blaming(f"{where}: its table", error):
-            batch = resolve(src, dst)
+            batch = table.resolve(src, dst)
         if not isinstance(batch, PathBatch):
             raise error(f"{where}: its table answers with {type_name(batch)} instead of a PathBatch.")
         return batch

@@ -116,8 +116,7 @@ def plan(
     if len(state.rules) > BLOAT * state.fresh:
         state = replace(state, fresh=len(compile_batch(fabric, batch)))
         if len(state.rules) > BLOAT * state.fresh and not moved.all():
-            everyone = np.ones(len(moved), bool)
-            state, update = migrate(fabric, installed, batch, everyone, tag, version)
+            state, update = migrate(fabric, installed, batch, np.ones(len(moved), bool), tag, version)
             state = replace(state, fresh=len(state.rules))
     return state, update, entropy_table(fabric, version, batch, state.classes)
 

@@ -27,9 +27,8 @@ class Displacements:
     """
 
     def __init__(self, lattice: Lattice) -> None:
-        self._where, self._shape = lattice.coordinates, lattice.shape
-        self._plain = lattice.is_plain
-        if self._plain:
+        self._lattice = lattice
+        if lattice.is_plain:
             self._signed = [_signed(length) for length in lattice.shape]
             # Where a source's row begins, less what the destination's coordinate adds to it.
             self._row = [
@@ -37,16 +36,15 @@ class Displacements:
                 for length, here in zip(lattice.shape, lattice.coordinates, strict=True)
             ]
         else:
-            self._lattice = lattice
             self._start, self._vectors = shortest_vectors(lattice)
             self._parity = lattice.coordinates.sum(axis=0)
 
     def of(self, src: Int64, dst: Int64) -> list[Int64]:
         """For each axis (P,): signed hops."""
-        if self._plain:
+        if self._lattice.is_plain:
             return [
                 table.take(row.take(src) + where.take(dst))
-                for table, row, where in zip(self._signed, self._row, self._where, strict=True)
+                for table, row, where in zip(self._signed, self._row, self._lattice.coordinates, strict=True)
             ]
         place = self._lattice.offset(src, dst)
         start = self._start[place]
@@ -56,24 +54,24 @@ class Displacements:
     def to_all(self, sources: Int64) -> list[Int64]:
         """For each axis (S, 1, .., length of the axis, .., 1): signed hops to every coordinate. Plain tori
         only."""
-        axes = len(self._shape)
+        axes = len(self._lattice.shape)
         return [
             table.take(row.take(sources)[:, None] + np.arange(length)).reshape(
                 -1, *(length if other == axis else 1 for other in range(axes))
             )
             for axis, (table, row, length) in enumerate(
-                zip(self._signed, self._row, self._shape, strict=True)
+                zip(self._signed, self._row, self._lattice.shape, strict=True)
             )
         ]
 
     def ties(self, src: int, dst: int) -> tuple[str, ...]:
         """What decided for this pair where two displacements are equally short, as words."""
-        here, there = self._where[:, src], self._where[:, dst]
-        if self._plain:
+        here, there = self._lattice.coordinates[:, src], self._lattice.coordinates[:, dst]
+        if self._lattice.is_plain:
             return tuple(
                 f"{AXES[axis]}: half way round {length}, source at {AXES[axis]} = {here[axis]}, so "
                 + ("up (even)" if here[axis] % 2 == 0 else "down (odd)")
-                for axis, length in enumerate(self._shape)
+                for axis, length in enumerate(self._lattice.shape)
                 if 2 * ((there[axis] - here[axis]) % length) == length
             )
         place = int(self._lattice.offset(np.array([src]), np.array([dst]))[0])
