@@ -29,26 +29,23 @@ result."""
 
 def main() -> int:
     die_with_parent(signal.SIGKILL)
-    fd, task_name = int(sys.argv[1]), sys.argv[2]
-    channel = Channel.from_fd(fd)
+    channel, task_name = Channel.from_fd(int(sys.argv[1])), sys.argv[2]
     message = channel.receive()
     mount("tmpfs", "/run", "tmpfs", data="mode=755")
     if task_name != "shell":  # a signal that another thread takes would not wake the prompt
         threading.Thread(target=_end_with, args=[channel], daemon=True).start()
     task = import_module(TASKS[task_name]).task
     try:
-        result = task(message, channel.send)
+        channel.send(TaskEnded(task(message, channel.send)))
+        return 0
     except RailweaveError as error:
         channel.send(TaskFailed(type(error).__name__, str(error)))
         return error.exit_code
     except KeyboardInterrupt:  # Ctrl-C at a terminal that the lab owns
         channel.send(TaskFailed("LabError", "interrupted."))
-        return 1
     except Exception:  # noqa: BLE001 - whatever it was is reported, and then the lab ends
         channel.send(TaskFailed("LabError", traceback.format_exc()))
-        return 1
-    channel.send(TaskEnded(result))
-    return 0
+    return 1
 
 
 def _end_with(channel: Channel) -> None:

@@ -85,14 +85,13 @@ class EmulatedRun:
     def bring_up(self, control: RouteControl) -> EngineParts:
         began, plan = time.monotonic(), self._plan
         Path("/run/railweave").mkdir()
-        listeners = self.lab.open_namespaces()
         # their imports take longest, so they start first and the fabric is built meanwhile
         link = self.link = ControllerLink(
             plan.fabric, plan.controller, self.watch, intent=lambda: control.rules,
             drain_s=lambda: self.measurements.drain_s(), note=self._recorder.note,
             agreement=self._recorder.agreement,
         )  # fmt: skip
-        link.start(listeners)
+        link.start(self.lab.open_namespaces())
         self.traffic.start(self.lab.endpoints())
         self.lab.build()
         for shard in self.lab.shards:
@@ -145,8 +144,8 @@ class EmulatedRun:
             f"{kind} {scaled.capacity_bps[scaled.link_kind == i].min() / 1e6:.3g} Mb/s"
             for i, kind in enumerate(scaled.kinds)
         )
-        name = self._plan.experiment.controller.name
-        return f"{self._rules} rules by {name}; emulated rates: {rates} (scale {rate_scale:.2g})"
+        rules = f"{self._rules} rules by {self._plan.experiment.controller.name}"
+        return f"{rules}; emulated rates: {rates} (scale {rate_scale:.2g})"
 
     def until(self, done: Callable[[], bool], what: str) -> None:
         """Wait for something without letting the health loop run; LabError if it takes too long."""
@@ -183,9 +182,11 @@ class EmulatedRun:
     def facts(self) -> EngineFacts:
         self.checkpoint()
         cores = len(os.sched_getaffinity(0))
-        version = run([tool("ovs-vswitchd"), "--version"]).split()[3]
         return EngineFacts(
-            versions={"openvswitch": version, "datapath": self.lab.datapath},
+            versions={
+                "openvswitch": run([tool("ovs-vswitchd"), "--version"]).split()[3],
+                "datapath": self.lab.datapath,
+            },
             cores=cores,
             switch_cores=min(cores, len(self.lab.shards)),
             # a restarted controller's counter begins anew

@@ -21,8 +21,3 @@ def interface_name(node_name: str, port: int) -> str:
             "Choose smaller dimensions."
         )
     return name
-
-
-def link_interface(fabric: Fabric, link: int) -> str:
-    """The interface by which a link leaves its node; it holds the link's shaper and queue."""
-    return interface_name(fabric.node_name(int(fabric.link_src[link])), int(fabric.link_port[link]))

@@ -40,9 +40,8 @@ class EmulationEngine(Configurable):
         directory: str | None = None,
         pcap: int | None = None,
     ) -> Findings:
-        files = () if pcap is None else (pcap,)
         message = {"document": dict(document), "directory": directory, "pcap": pcap}
-        findings: Findings = in_lab("run", message, emit, files=files)
+        findings: Findings = in_lab("run", message, emit, files=() if pcap is None else (pcap,))
         memory = (findings.facts.memory_peak_bytes or 0) + pss_bytes()
         return replace(findings, facts=replace(findings.facts, memory_peak_bytes=memory))
 

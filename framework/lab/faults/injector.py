@@ -110,10 +110,8 @@ class Injector:
 
     def heal(self, links: Int64) -> None:
         """Undo `impair` on these links."""
-        impaired = links[np.isin(links, list(self._impaired))]
-        for link in impaired.tolist():
-            del self._impaired[link]
-        self._put_in_force(impaired)
+        impaired = [link for link in links.tolist() if self._impaired.pop(link, None)]
+        self._put_in_force(np.array(impaired, np.int64))
 
     def _put_in_force(self, links: Int64) -> None:
         """On links with a latency netem drops and reorders packets in flight, on others nftables as they
@@ -148,8 +146,9 @@ class Injector:
         began = time.monotonic()
         kept = self._lab.revive(shard)
         self._watch.ending(shard.pids[SWITCH], self._ended(shard.index, SWITCH))
-        took = f"{(time.monotonic() - began) * 1e3:.0f} ms"
+        took_ms = (time.monotonic() - began) * 1e3
         shapers = "its shapers are unchanged" if kept else "its shapers were lost and are set again"
         self._note(
-            f"ovs-vswitchd of shard {shard.index} is back after {took}; {shapers}; its rules come next"
+            f"ovs-vswitchd of shard {shard.index} is back after {took_ms:.0f} ms; {shapers}; "
+            "its rules come next"
         )

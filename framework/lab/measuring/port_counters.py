@@ -7,7 +7,7 @@ from a base, the lowest balance of the last seconds, and counting starts again w
 """
 
 from collections import deque
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -45,8 +45,7 @@ TRAIN_ROUNDS = 3
 """For how many rounds after the end of a train the balances of its switches are ignored."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Round:
+class Round(NamedTuple):
     """Result of one round of counters, as arrays of n_links; `service_bps` NaN where it is uncertain,
     `queue_bytes` as of the previous round."""
 
@@ -75,8 +74,8 @@ class PortCounters:
         self._link_of[fabric.link_src, fabric.link_port] = np.arange(n)
         self._passing, self._passing_most = np.zeros(nodes), fabric.capacity_bps * LAG_S / 8
         self._slack = self._full + fabric.capacity_bps * TORN_S / 8
-        self._tx, self._packets, self._rx, self._t = (np.zeros(n) for _ in range(4))
-        self._sum_bytes, self._sum_packets, self._sum_s, self._sum_since = (np.zeros(n) for _ in range(4))
+        self._last, self._rx = np.zeros((3, n)), np.zeros(n)  # bytes and packets sent, age; bytes received
+        self._sums, self._since = np.zeros((3, n)), np.zeros(n)  # of busy intervals: bytes, packets, seconds
         self._share, self._only, self._moving = np.zeros(n), np.zeros(n, bool), np.zeros(n, bool)
         self._balance, self._held = np.zeros(nodes), np.zeros(nodes)
         self._low, self._low_before = np.full(nodes, np.inf), np.full(nodes, np.inf)
@@ -90,7 +89,7 @@ class PortCounters:
         """The rounds from now on see a train of ours in the queue of its link: it entered its switch by no
         port, and leaves the next one by none."""
         link, size_bytes = self._link_of[train.switch, train.port], train.packets * train.size_bytes
-        self._train[link], self._train_tx[link], self._train_at[link] = size_bytes, self._tx[link], now_s
+        self._train[link], self._train_tx[link], self._train_at[link] = size_bytes, self._last[0, link], now_s
         self._train_end[link] = np.inf
 
     def forget(self) -> None:
@@ -105,48 +104,38 @@ class PortCounters:
         """
         fabric, source = self._fabric, self._fabric.link_src
         node = rows[:, DPID] - 1
-        links, own = self._links_of(rows, node)
-        tx, packets, t, rx = self._tx.copy(), self._packets.copy(), self._t.copy(), self._rx.copy()
-        tx[links], packets[links], t[links] = own[TX_BYTES], own[TX_PACKETS], own[AGE_MS] / 1e3
+        links = self._link_of[node, rows[:, PORT]]
+        own = rows[links >= 0].T  # a host's port has no link
+        links = links[links >= 0]
+        now, rx = self._last.copy(), self._rx.copy()
+        now[:, links] = own[TX_BYTES], own[TX_PACKETS], own[AGE_MS] / 1e3
         rx[links ^ 1] = own[RX_BYTES]  # a port receives what the cable's other direction carries
-        answered, reborn = np.zeros(fabric.n_nodes, bool), np.zeros(fabric.n_nodes, bool)
-        answered[node] = True
-        reborn[source[t < self._t]] = True
+        answered = np.bincount(node, minlength=fabric.n_nodes) > 0
+        reborn = np.bincount(source[now[2] < self._last[2]], minlength=fabric.n_nodes) > 0
         known, self._known = answered & self._known & ~reborn, answered
         mine = known[source]
-        sent = np.where(mine, tx - self._tx, 0.0)
+        sent, sent_packets, elapsed = np.where(mine, now - self._last, 0.0)
         came = np.where(known[fabric.link_dst], rx - self._rx, 0.0)
-        sent_packets = np.where(mine, packets - self._packets, 0.0)
-        elapsed = np.where(mine, t - self._t, 0.0)
-        queued = self._queued  # at the beginning of the interval
-        rest_of_train = self._trains(tx, elapsed, now_s)
+        rest_of_train = self._trains(now[0], elapsed, now_s)
         sound = self._whole(rows, node, answered) & (self._troubled == 0)
 
-        entered = rows[:, RX_BYTES] - rows[:, TX_BYTES]
-        balance = np.bincount(node, entered, fabric.n_nodes).astype(np.float64)
+        balance = np.bincount(node, rows[:, RX_BYTES] - rows[:, TX_BYTES], fabric.n_nodes).astype(np.float64)
         balance = np.where(answered, balance, self._balance)
-        held = self._over_base(balance, known, answered, sound, sent, came, elapsed, now_s)
+        held = self._over_base(balance, known, sound, sent, came, elapsed, now_s)
         data = (sent > 0) & (sent >= sent_packets * self._full / 4)  # acknowledgements are short
         others = np.bincount(source, sent, fabric.n_nodes)[source] - sent
-        alone, before = self._alone(data), self._only
+        alone = self._alone(data)
         spare = self._held[source] - self._passing[source] - self._slack - others
-        backlogged = alone & before & self._moving & (spare >= sent)
-        in_train = queued & (rest_of_train > self._full)
+        backlogged = alone & self._only & self._moving & (spare >= sent)
+        in_train = self._queued & (rest_of_train > self._full)
         service = self._add_up(mine & (backlogged | in_train), sent, sent_packets, elapsed, now_s)
         self._only, self._moving = alone, backlogged | (sent > 0)
         queue = np.where(self._train > 0, rest_of_train, self._attribute(self._held, sent, data))
-        self._tx, self._packets, self._t, self._rx = tx, packets, t, rx
+        self._last, self._rx = now, rx
         self._balance, self._held, self._queued = balance, held, self._train > 0
         passing = np.minimum(came, self._passing_most)
         self._passing = np.bincount(fabric.link_dst, passing, fabric.n_nodes).astype(np.float64)
         return Round(sent, sent_packets, queue, service)
-
-    def _links_of(self, rows: Int64, node: Int64) -> tuple[Int64, Int64]:
-        """The links that leave by the ports of `rows`, and those rows' columns; a host's port has no link."""
-        known = rows[:, PORT] < self._link_of.shape[1]
-        links = np.full(len(rows), -1)
-        links[known] = self._link_of[node[known], rows[known, PORT]]
-        return links[links >= 0], rows[links >= 0].T
 
     def _trains(self, tx: Float, elapsed: Float, now_s: float) -> Float:
         """(n_links,): bytes that must still be in each link's queue since its train was queued. While a train
@@ -157,7 +146,7 @@ class PortCounters:
         """
         out = self._train > 0
         left = np.where(out, self._train - (tx - self._train_tx), 0.0)
-        self._silent = np.where(self._queued & (tx == self._tx), self._silent + elapsed, 0.0)
+        self._silent = np.where(self._queued & (tx == self._last[0]), self._silent + elapsed, 0.0)
         self._train_end = np.where(out & np.isinf(self._train_end), tx + self._train, self._train_end)
         ended = (self._silent >= SILENT_S) | (tx >= self._train_end) | (now_s - self._train_at > TRAIN_LOST_S)
         self._troubled = np.maximum(self._troubled - 1, 0)
@@ -169,14 +158,9 @@ class PortCounters:
     def _whole(self, rows: Int64, node: Int64, answered: Bool) -> Bool:
         """(n_nodes,): whether all ports of a switch were read together, so that their ages differ as
         usual."""
-        fabric = self._fabric
-        ages = np.full((fabric.n_nodes, int(rows[:, PORT].max(initial=0)) + 1), np.nan)
+        ages = np.full(self._link_of.shape, np.nan)
         ages[node, rows[:, PORT]] = rows[:, AGE_MS] / 1e3
-        first = np.full(fabric.n_nodes, np.inf)
-        np.minimum.at(first, node, rows[:, AGE_MS] / 1e3)
-        offsets = ages - first[:, None]
-        if self._offsets and self._offsets[0].shape != offsets.shape:
-            self._offsets.clear()
+        offsets = ages - np.fmin.reduce(ages, axis=1)[:, None]
         self._offsets.append(offsets)
         usual = np.median(np.stack(self._offsets), axis=0)
         apart = np.abs(offsets - usual) >= TORN_S
@@ -187,7 +171,6 @@ class PortCounters:
         self,
         balance: Float,
         known: Bool,
-        answered: Bool,
         sound: Bool,
         sent: Float,
         came: Float,
@@ -201,17 +184,12 @@ class PortCounters:
         shortest = np.full(fabric.n_nodes, np.inf)
         np.minimum.at(shortest, fabric.link_src, elapsed)
         stood = known & (moved == 0) & (balance == self._balance) & np.isfinite(shortest)
-        self._still = np.where(stood, self._still + np.where(stood, shortest, 0.0), 0.0)
-        rest = self._still >= REST_S
-        fresh = rest | ~answered | ~known | (self._troubled > 0)
-        self._low = np.where(fresh, balance, self._low)
-        self._low_before = np.where(fresh, np.inf, self._low_before)
-        self._turned = np.where(fresh, now_s, self._turned)
+        self._still = np.where(stood, self._still + shortest, 0.0)
+        fresh = (self._still >= REST_S) | ~known | (self._troubled > 0)
+        self._low[fresh], self._low_before[fresh], self._turned[fresh] = balance[fresh], np.inf, now_s
         turn = sound & (now_s - self._turned > WINDOW_S)
-        self._low_before = np.where(turn, self._low, self._low_before)
-        lower = np.where(turn, balance, np.minimum(self._low, balance))
-        self._low = np.where(sound, lower, self._low)
-        self._turned = np.where(turn, now_s, self._turned)
+        self._low_before[turn], self._low[turn], self._turned[turn] = self._low[turn], np.inf, now_s
+        self._low[sound] = np.minimum(self._low, balance)[sound]
         held = balance - np.minimum(self._low, self._low_before)
         return np.where(sound, np.maximum(held, 0.0), 0.0)
 
@@ -222,16 +200,13 @@ class PortCounters:
         return np.where(senders == 0, self._only, data & (senders == 1))
 
     def _add_up(self, busy: Bool, sent: Float, packets: Float, elapsed: Float, now_s: float) -> Float:
-        begin = busy & ((self._sum_packets == 0) | (now_s - self._sum_since > STALE_S))
-        self._sum_since = np.where(begin, now_s, self._sum_since)
-        kept = ~begin
-        self._sum_bytes = np.where(busy, self._sum_bytes * kept + sent, self._sum_bytes)
-        self._sum_packets = np.where(busy, self._sum_packets * kept + packets, self._sum_packets)
-        self._sum_s = np.where(busy, self._sum_s * kept + elapsed, self._sum_s)
-        evident = busy & (self._sum_packets >= EVIDENT_PACKETS) & (self._sum_s >= LEAST_S)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            rate = np.where(evident, self._sum_bytes * 8 / self._sum_s, np.nan)
-        self._sum_packets[evident] = 0
+        begin = busy & ((self._sums[1] == 0) | (now_s - self._since > STALE_S))
+        self._since[begin], self._sums[:, begin] = now_s, 0.0
+        self._sums += np.where(busy, (sent, packets, elapsed), 0.0)
+        sum_bytes, sum_packets, sum_s = self._sums
+        evident = busy & (sum_packets >= EVIDENT_PACKETS) & (sum_s >= LEAST_S)
+        rate = np.divide(sum_bytes * 8, sum_s, out=np.full_like(sent, np.nan), where=evident)
+        sum_packets[evident] = 0
         return rate
 
     def _attribute(self, held: Float, sent: Float, data: Bool) -> Float:

@@ -136,12 +136,11 @@ class QueueTelemetry:
         """The interval since the last call. `start_s`: time.monotonic() of the run's start."""
         now, last, anchor = self.snapshot(), self.last, self._anchor
         busy = now.sent_bytes - last.sent_bytes < last.queue_bytes
-        packets = now.sent_packets - anchor.sent_packets
-        evident = busy & (packets >= self._packets)
+        evident = busy & (now.sent_packets - anchor.sent_packets >= self._packets)
         took = now.t_s - anchor.t_s
-        with np.errstate(invalid="ignore", divide="ignore"):
-            rate = (now.sent_bytes - anchor.sent_bytes) * 8 / took
-        self._rate = np.where(evident, self._blended(rate, took), self._rate)
+        rate = np.divide((now.sent_bytes - anchor.sent_bytes) * 8, took, out=self._rate.copy(), where=evident)
+        share = np.where(rate < self._rate, 1 - np.exp(-took / SLOWER_OVER_S), 1.0)
+        self._rate = self._rate + share * (rate - self._rate)
         self._anchor = QueueCounters(*np.where(evident | ~busy, now, anchor))
         self.last = now
         t = float(now.t_s.max())
@@ -156,8 +155,3 @@ class QueueTelemetry:
             probe_s=np.full(self._n, np.nan),
             up=up,
         )
-
-    def _blended(self, rate: Float, took_s: Float) -> Float:
-        """(n_links,) from a reading of every link and the time it took."""
-        share = 1 - np.exp(-took_s / SLOWER_OVER_S)
-        return np.where(rate < self._rate, self._rate + share * (rate - self._rate), rate)

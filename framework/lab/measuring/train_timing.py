@@ -65,7 +65,6 @@ class TrainTiming:
         self._last: list[deque[float]] = [deque(maxlen=int(k)) for k in kept]
         self._due = np.arange(n) / n * self._period_s.min()  # spread over the first period
         self._under_way: dict[int, tuple[int, float]] = {}
-        self._travelling = np.zeros(n, bool)
         self._number = 0
         self._baseline = np.full(n, np.inf)
         self._seen = np.zeros(n, int)
@@ -73,19 +72,21 @@ class TrainTiming:
 
     def departures(self, now_s: float, up: Bool) -> list[Train]:
         """The trains to send now, all of which the caller sends. Links that are down get none."""
-        for number, (link, at) in list(self._under_way.items()):
-            if now_s - at > LOST_S:
-                self._arrive(number, link)
-        ready = np.flatnonzero((self._due <= now_s) & up & ~self._travelling)
+        self._under_way = {
+            number: train for number, train in self._under_way.items() if now_s - train[1] <= LOST_S
+        }
+        free = (self._due <= now_s) & up
+        free[[link for link, _ in self._under_way.values()]] = False
+        ready = np.flatnonzero(free)
         chosen = ready[np.argsort(self._due[ready], kind="stable")][:AT_ONCE]
         trains = []
         for link in map(int, chosen):
             self._number = self._number % NUMBERS + 1
             self._under_way[self._number] = (link, now_s)
-            self._travelling[link] = True
             self._due[link] = now_s + self._period_s[link]
-            packets = int(self.packets[link])
-            trains.append(Train.over(self._fabric, link, packets, self.packet_bytes, self._number))
+            trains.append(
+                Train.over(self._fabric, link, int(self.packets[link]), self.packet_bytes, self._number)
+            )
         return trains
 
     def arrived(
@@ -95,8 +96,7 @@ class TrainTiming:
         had too few, for a train in doubt, and for one that was given up."""
         if number not in self._under_way:
             return None
-        link, departed_s = self._under_way[number]
-        self._arrive(number, link)
+        link, departed_s = self._under_way.pop(number)
         took, delay = max(last_s - first_s, 1e-6), first_s - sent_s
         self._last[link].append(took)
         best = min(self._last[link])
@@ -113,8 +113,3 @@ class TrainTiming:
     def forget(self) -> None:
         """No report about trains under way will come."""
         self._under_way.clear()
-        self._travelling[:] = False
-
-    def _arrive(self, number: int, link: int) -> None:
-        del self._under_way[number]
-        self._travelling[link] = False

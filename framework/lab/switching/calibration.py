@@ -10,7 +10,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,8 +62,7 @@ def calibrate(lab: Emulation, table: RouteTable, packet: PacketFormat) -> Capaci
     frames = [udp_frame(a, b, packet.full_packet_bytes) for a, b in zip(addresses, nexts, strict=True)]
     hops_per_round = FLIGHT * int(_switches(table, gpus, np.roll(gpus, -1)).sum())
     hops_done = 0
-    with ExitStack() as opened:
-        sockets = [opened.enter_context(lab.host_socket(gpu, 1.0)) for gpu in range(fabric.n_gpus)]
+    with lab.host_sockets(timeout_s=1.0) as sockets:
         try:
             for sender, receiver, frame in zip(sockets, [*sockets[1:], sockets[0]], frames, strict=True):
                 _first_packet(sender, receiver, frame)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from railweave.framework.errors import LabError, MachineError
-from railweave.framework.lab.names import HOST_PORT, host_name, interface_name, link_interface
+from railweave.framework.lab.names import HOST_PORT, host_name, interface_name
 from railweave.framework.lab.switching import datapath, shaping
 from railweave.framework.lab.switching.mininet_net import CONTROLLER_PORT, LabNet
 from railweave.framework.lab.switching.ovs import OvsShard
@@ -28,15 +28,16 @@ class Emulation:
     """One fabric on Open vSwitch. Call `open_namespaces`, `build` and `shape` in this order, and `down` at
     the end.
 
-    `interfaces`: of every link, the one by which it leaves its node. `scaled`: the fabric with the emulated
-    rates, once it is shaped; `rates_bps` (n_links,): those in force, which faults change.
-    `short_packets_wait`: why short packets cannot overtake queued ones, "" where they do.
+    `datapath`: its name; valid once the namespaces are open. `interfaces`: of every link, the one by which it
+    leaves its node, with its shaper and queue. `scaled`: the fabric with the emulated rates, once it is
+    shaped; `rates_bps` (n_links,): those in force, which faults change. `short_packets_wait`: why short
+    packets cannot overtake queued ones, "" where they do.
     """
 
     def __init__(self, fabric: Fabric, path_mtu: int, wanted_datapath: str = "auto") -> None:
         self.fabric, self.scaled = fabric, fabric
         self.placement: Int64 = place(fabric, shard_count(fabric))
-        self.kernel_datapath = False
+        self.kernel_datapath, self.datapath = False, datapath.USERSPACE
         self._path_mtu, self._wanted_datapath = path_mtu, wanted_datapath
         self.shards: list[OvsShard] = []
         self.hosts: dict[str, NetNamespace] = {}
@@ -44,17 +45,15 @@ class Emulation:
         self.send_buffer_bytes = 0
         self.short_packets_wait = ""
         self.rates_bps: Float = np.zeros(fabric.n_links)
-        self.interfaces = [link_interface(fabric, link) for link in range(fabric.n_links)]
+        self.interfaces = [
+            interface_name(fabric.node_name(node), port)
+            for node, port in zip(fabric.link_src.tolist(), fabric.link_port.tolist(), strict=True)
+        ]
         self._links_of = [
             np.flatnonzero(self.placement[fabric.link_src] == shard)
             for shard in range(int(self.placement.max()) + 1)
         ]
         self._spent_cpu_s = 0.0
-
-    @property
-    def datapath(self) -> str:
-        """The name of the datapath in use; valid once the namespaces are open."""
-        return datapath.KERNEL if self.kernel_datapath else datapath.USERSPACE
 
     # -- bring-up --------------------------------------------------------------------------------------
     def open_namespaces(self) -> list[int]:
@@ -66,6 +65,7 @@ class Emulation:
         """
         self.shards = [OvsShard(i, NetNamespace.create(f"shard{i}")) for i in range(len(self._links_of))]
         self.kernel_datapath = datapath.is_kernel(self._wanted_datapath, self.shards[0].namespace)
+        self.datapath = datapath.KERNEL if self.kernel_datapath else datapath.USERSPACE
         self.hosts = {
             name: NetNamespace.create(name)
             for name in (host_name(self.fabric, gpu) for gpu in range(self.fabric.n_gpus))
@@ -153,22 +153,25 @@ class Emulation:
 
     def link_interfaces(self) -> list[tuple[str, str]]:
         """(namespace path, interface) of every link: where its packets leave."""
-        shard_of_link = self.placement[self.fabric.link_src]
-        paths = [shard.namespace.path for shard in self.shards]
-        return [(paths[shard], name) for shard, name in zip(shard_of_link, self.interfaces, strict=True)]
+        shards = [self.shards[shard] for shard in self.placement[self.fabric.link_src]]
+        return [(shard.namespace.path, name) for shard, name in zip(shards, self.interfaces, strict=True)]
 
-    def host_socket(self, gpu: int, timeout_s: float) -> socket.socket:
-        """A packet socket for IPv4 on the interface of a GPU's host."""
-        name = host_name(self.fabric, gpu)
-        with self.hosts[name].entered():
-            sock = packet_socket()
-            sock.bind((interface_name(name, 0), ETH_P_IP))
-        sock.settimeout(timeout_s)
-        return sock
+    @contextlib.contextmanager
+    def host_sockets(self, timeout_s: float) -> Iterator[list[socket.socket]]:
+        """Packet sockets for IPv4 during the block, one on the interface of each GPU's host."""
+        with contextlib.ExitStack() as opened:
+            sockets = []
+            for name, namespace in self.hosts.items():
+                with namespace.entered():
+                    sock = opened.enter_context(packet_socket())
+                    sock.bind((interface_name(name, 0), ETH_P_IP))
+                sock.settimeout(timeout_s)
+                sockets.append(sock)
+            yield sockets
 
     def switch_cpu_s(self) -> float:
         """CPU seconds that the switches have used so far."""
-        alive = (shard.pids[SWITCH] for shard in self.shards if SWITCH in shard.pids)
+        alive = [shard.pids[SWITCH] for shard in self.shards if SWITCH in shard.pids]
         return self._spent_cpu_s + sum(map(cpu_seconds, alive))
 
     # -- changed by faults/injector.py -----------------------------------------------------------------

@@ -31,12 +31,12 @@ def address_hosts(lab: Emulation) -> None:
             interface.ip, interface.mac = ipv4_text(ipv4(lab.fabric, gpu)), _mac(interface.name)
             _write_checksums_in_software(interface.name)
     for name, own in interfaces.items():
-        lines = ["link set dev lo up", f"addr add {own.ip}/8 dev {own.name}"]
-        lines += [
+        neighbours = [
             f"neigh replace {other.ip} lladdr {other.mac} dev {own.name} nud permanent"
             for other in interfaces.values()
             if other is not own
         ]
+        lines = ["link set dev lo up", f"addr add {own.ip}/8 dev {own.name}", *neighbours]
         run([tool("ip"), "-n", name, "-batch", "-"], stdin="\n".join(lines) + "\n")
 
 

@@ -197,13 +197,13 @@ class LabNet(Mininet):  # type: ignore[misc]
     def _cable_lines(self) -> list[str]:
         lines = []
         for index, link in enumerate(self.links):
-            ends = []
-            for end, intf in enumerate((link.intf1, link.intf2)):
-                space = intf.node.namespace.name
-                # not the MAC that packets are sent to, so a host's kernel drops them early; the transport's
-                # packet socket receives them all the same
-                mac = f"02:01:{end:02x}:{index >> 16 & 255:02x}:{index >> 8 & 255:02x}:{index & 255:02x}"
-                ends.append(f"name {intf.name} address {mac} mtu {LINK_MTU} group {GROUP} netns {space}")
+            # not the MAC that packets are sent to, so a host's kernel drops them early; the transport's
+            # packet socket receives them all the same
+            ends = [
+                f"name {intf.name} address 02:01:{end:02x}:{index.to_bytes(3, 'big').hex(':')} "
+                f"mtu {LINK_MTU} group {GROUP} netns {intf.node.namespace.name}"
+                for end, intf in enumerate((link.intf1, link.intf2))
+            ]
             # only the first end (hosts come first) can be set up here, before its peer exists
             lines.append(f"link add {ends[0]} up type veth peer {ends[1]}\n")
         return lines

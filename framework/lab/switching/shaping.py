@@ -57,9 +57,11 @@ def shape(namespace: NetNamespace, links: Sequence[tuple[str, float, float]]) ->
             # above the shaper, so packets in flight are not counted as queued
             lines.append(f"qdisc add dev {interface} {DELAY} {_delay(latency_s)}\n")
             above = f"parent {DELAY_CLASS}"
-        lines.append(f"qdisc add dev {interface} {above} handle 1: htb default 1\n")
-        lines.append(class_words(interface, rate_bps, "add"))
-        lines.append(f"qdisc add dev {interface} parent 1:1 handle 10: {BANDS}\n")
+        lines += [
+            f"qdisc add dev {interface} {above} handle 1: htb default 1\n",
+            class_words(interface, rate_bps, "add"),
+            f"qdisc add dev {interface} parent 1:1 handle 10: {BANDS}\n",
+        ]
     tc_batch(namespace, lines)
 
 

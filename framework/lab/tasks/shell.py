@@ -50,17 +50,12 @@ def prompt_class() -> type:
         identchars = CLI.identchars + "."  # so that h0.0 is one word
 
         def onecmd(self, line: str) -> Any:
+            command = line.strip().partition(" ")[0]
             try:
-                return super().onecmd(line)
+                return super().onecmd(self._as_python(line) if command in ("py", "px") else line)
             except (Exception, SystemExit) as failure:  # noqa: BLE001 - Mininet's commands raise and exit as they like
                 error(f"*** {type(failure).__name__}: {failure}\n")
                 return False
-
-        def do_py(self, line: str) -> None:
-            super().do_py(self._as_python(line))
-
-        def do_px(self, line: str) -> None:
-            super().do_px(self._as_python(line))
 
         def _as_python(self, line: str) -> str:
             """Node names that are no Python names, such as h0.0, become net['h0.0']; not inside quotes."""

@@ -245,7 +245,7 @@ def loss_through_a_switch(share: float, packets: int, burst: int) -> dict[str, A
     """Bursts from g0.0 to g1.0 through Open vSwitch, which sends in batches, with loss on the first cable."""
     from railweave.framework.experiment.plan import load_plan
     from railweave.framework.lab.emulated_run import lab_session
-    from railweave.framework.lab.tasks.verify import Marker
+    from railweave.framework.lab.tasks.verify import LOST_AFTER_S, Marker
     from railweave.framework.registry import load_plugins as registers
 
     known = registers()
@@ -261,10 +261,10 @@ def loss_through_a_switch(share: float, packets: int, burst: int) -> dict[str, A
         link = next(i for i in range(fabric.n_links) if fabric.link_name(i) == "g0.0->r0")
         session.engine.injector.impair(np.array([link]), "loss", share)
         entropy = int(session.control.entropies.udp_src[0])
-        with Marker(session) as marker:
-            sender, receiver = marker._sockets[0], marker._sockets[2]
+        with session.engine.lab.host_sockets(LOST_AFTER_S) as sockets:
+            sender, receiver = sockets[0], sockets[2]
             receiver.settimeout(0.05)
-            frame, arrived = marker._frame(0, 2, entropy), []
+            frame, arrived = Marker(session, sockets)._frame(0, 2, entropy), []
             shard = session.engine.lab.shards[0]
             for _ in range(0, packets, burst):
                 shard.halt()  # so that it finds the whole burst at once
