@@ -17,8 +17,7 @@ def parse_bytes(value: object) -> int:
     """Bytes of `64K`, `1M`, `2G` (binary, one letter, any case) or a plain number; ValueError otherwise."""
     if isinstance(value, int):
         return value
-    match = re.fullmatch(r"(-?\d+)\s*([KMGkmg]?)", str(value).strip())
-    if not match:
+    if not (match := re.fullmatch(r"(-?\d+)\s*([KMGkmg]?)", str(value).strip())):
         raise ValueError(value)
     return int(match[1]) * BINARY[match[2].upper()]
 
@@ -54,8 +53,7 @@ def parse_ratio(value: object) -> float:
 def _split(value: object) -> tuple[float, str]:
     if isinstance(value, int | float):
         return float(value), ""
-    match = re.fullmatch(_NUMBER, str(value).strip())
-    if not match:
+    if not (match := re.fullmatch(_NUMBER, str(value).strip())):
         raise ValueError(value)
     return float(match[1]), match[2]
 

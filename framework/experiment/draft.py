@@ -190,8 +190,11 @@ class Draft:
                         f"0 to {iterations - 1}. Raise iterations or let it fire earlier."
                     )
                 # a stored experiment holds the steps of a fault next to it
-                made = [s for s in steps(fault) if s is fault or s.text not in request.faults]
-                resolved += [resolve(step, fabric) for step in made]
+                resolved += [
+                    resolve(step, fabric)
+                    for step in steps(fault)
+                    if step is fault or step.text not in request.faults
+                ]
             except RailweaveError as error:
                 if named:
                     self.settings.report(("faults", i), str(error))

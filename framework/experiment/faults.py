@@ -192,8 +192,10 @@ def _options(verb: str, words: list[str]) -> dict[str, Value]:
     values = resolve_options(verb, (*needed, *optional), written)
     for parameter in needed:
         if parameter.name not in written:
-            example = f"{parameter.name}={parameter.default:.0%}"
-            raise FaultError(f"{verb} needs {parameter.name}= ({parameter.help}), such as {example}.")
+            raise FaultError(
+                f"{verb} needs {parameter.name}= ({parameter.help}), such as "
+                f"{parameter.name}={parameter.default:.0%}."
+            )
     return {k: v for k, v in values.items() if k in written or k != _BACK.name}
 
 

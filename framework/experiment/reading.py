@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 
 from railweave.framework.errors import ExperimentError, did_you_mean
-from railweave.framework.experiment.schema import KEYS, KINDS, PARAMETERS, Choice, Experiment
+from railweave.framework.experiment.schema import KEYS, KINDS, PARAMETERS, Choice, Experiment, canonical
 from railweave.framework.experiment.settings import Key, Settings
-from railweave.framework.experiment.sizes import canonical
 from railweave.framework.health.options import PARAMETERS as HEALTH_PARAMETERS
 from railweave.framework.health.options import HealthOptions
 from railweave.framework.parameters import Parameter, Value, resolve
@@ -33,8 +32,9 @@ def _value(settings: Settings, name: str, value: object) -> object:
     if name in OF_THE_COMMAND:
         raise ExperimentError(f"belongs to the command, not to the experiment. Give it as --{name}.")
     if name not in KEYS:
-        known = f"there is no such key.{did_you_mean(name, KEYS)} Keys are: {', '.join(KEYS)}."
-        raise ExperimentError(GONE.get(name, known))
+        raise ExperimentError(
+            GONE.get(name) or f"there is no such key.{did_you_mean(name, KEYS)} Keys are: {', '.join(KEYS)}."
+        )
     match KEYS[name].shape:
         case "value":
             return PARAMETERS[name].parse(value)
@@ -49,8 +49,9 @@ def _value(settings: Settings, name: str, value: object) -> object:
                 raise ExperimentError(f"expects a mapping of reports and their options (got {value!r}).")
             return value
     if not isinstance(value, Mapping):
-        known = ", ".join(p.name for p in HEALTH_PARAMETERS)
-        raise ExperimentError(f"expects a mapping of {known} (got {value!r}).")
+        raise ExperimentError(
+            f"expects a mapping of {', '.join(p.name for p in HEALTH_PARAMETERS)} (got {value!r})."
+        )
     return HealthOptions.of(options_of(settings, (name,), name, value, HEALTH_PARAMETERS) or {})
 
 

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from railweave.framework.experiment.faults import VERBS
-from railweave.framework.experiment.schema import DEFAULTS, KEYS, KINDS, PARAMETERS, Choice, Key
-from railweave.framework.experiment.sizes import spoken
+from railweave.framework.experiment.schema import DEFAULTS, KEYS, KINDS, PARAMETERS, Choice, Key, spoken
 from railweave.framework.health.options import PARAMETERS as HEALTH_PARAMETERS
 from railweave.framework.parameters import Parameter, Unit
 from railweave.framework.registry import Registers

@@ -7,8 +7,7 @@ from typing import Any, Self
 import yaml
 
 from railweave.framework.experiment.faults import ResolvedFault
-from railweave.framework.experiment.schema import KINDS, Experiment
-from railweave.framework.experiment.sizes import spoken
+from railweave.framework.experiment.schema import KINDS, Experiment, spoken
 from railweave.framework.health.options import PARAMETERS as HEALTH_PARAMETERS
 from railweave.framework.hookspecs import (
     Collective,

@@ -105,8 +105,9 @@ def _override(settings: Settings, key: Key, value: object, label: str) -> None:
         section = settings.value.get(kind)
         before = section.get("name", KINDS[kind]) if isinstance(section, dict) else None
         if isinstance(section, dict) and section.keys() - {"name"} and before != value:
-            text = f"{label} {value}: options of {kind} {before} in {settings.source} are ignored."
-            settings.notes.append(text)
+            settings.notes.append(
+                f"{label} {value}: options of {kind} {before} in {settings.source} are ignored."
+            )
             section = None
         if not isinstance(section, dict):
             settings.drop(kind)

@@ -11,9 +11,16 @@ from itertools import chain
 import numpy as np
 
 from railweave.framework.errors import RailweaveError, UnsupportedFabricError
-from railweave.framework.kit.failures import failures, scored
 from railweave.framework.kit.report import Broken, Outcome, Violation
-from railweave.framework.kit.soundness import check_paths, connected, no_path, pair_text, paths_text
+from railweave.framework.kit.soundness import (
+    check_paths,
+    connected,
+    failures,
+    no_path,
+    pair_text,
+    paths_text,
+    scored,
+)
 from railweave.framework.kit.subject import DEADLOCK_FREE, EQUAL_SPLIT, REROUTES, Sample, Subject
 from railweave.framework.model import Fabric, HealthSnapshot, Path, RouteTable, all_pairs
 from railweave.framework.model.capabilities import why_unserved

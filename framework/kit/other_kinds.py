@@ -2,7 +2,10 @@
 
 import json
 import tempfile
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from graphlib import TopologicalSorter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +19,12 @@ from railweave.framework.errors import (
     RailweaveError,
     UnsupportedFabricError,
 )
-from railweave.framework.experiment.plugin_calls import check_collective, schedule_of
+from railweave.framework.experiment.plugin_calls import DATA, OUTPUT, check_collective, schedule_of
 from railweave.framework.experiment.schema import Experiment
 from railweave.framework.health.monitor import scores_of
-from railweave.framework.hookspecs import Hooks, LinkState
-from railweave.framework.kit.execution import wrong_elements
-from railweave.framework.kit.failures import scored
+from railweave.framework.hookspecs import Collective, Hooks, LinkState
 from railweave.framework.kit.report import Outcome, Violation
+from railweave.framework.kit.soundness import scored
 from railweave.framework.kit.subject import Sample, Subject, built, examples
 from railweave.framework.model import (
     Fabric,
@@ -31,11 +33,13 @@ from railweave.framework.model import (
     PacketFormat,
     PathBatch,
     RouteTable,
+    Schedule,
 )
 from railweave.framework.model.capabilities import why_unserved
 from railweave.framework.registry import Registers
 from railweave.framework.runs.observers import Observers, write_reports
 
+COMBINE: Mapping[str, np.ufunc] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 SIZES = (4096, (1 << 16) + 64)
 MOST_RANKS = 64
 MOST_TRANSFERS = 20_000
@@ -106,6 +110,40 @@ def collective(subject: Subject, samples: list[Sample]) -> tuple[Outcome, ...]:
     )
 
 
+def wrong_elements(collective: Collective, schedule: Schedule, seed: int) -> int:
+    """Elements, over all ranks, that differ from `expected` after the transfers ran in an order drawn by
+    `seed`, each after those it waits for."""
+    kind, inputs = np.dtype(schedule.dtype), collective.inputs(schedule, seed)
+    buffers = np.zeros((3, schedule.n_ranks, schedule.buffer_bytes), np.uint8)  # data, output, scratch
+    for rank, array in enumerate(inputs):
+        buffers[DATA, rank, : array.nbytes] = array.view(np.uint8)
+    for i in _order(schedule, seed):
+        size, src_at, dst_at = (int(a[i]) for a in (schedule.size, schedule.src_offset, schedule.dst_offset))
+        sent = buffers[schedule.src_buffer[i], schedule.src[i], src_at : src_at + size].view(kind)
+        held = buffers[schedule.dst_buffer[i], schedule.dst[i], dst_at : dst_at + size].view(kind)
+        with np.errstate(over="ignore"):
+            held[:] = COMBINE[schedule.redop](held, sent) if schedule.reduce[i] else sent
+    result = buffers[OUTPUT if (schedule.dst_buffer == OUTPUT).any() else DATA]
+    expected = (collective.expected(schedule, inputs, rank) for rank in range(schedule.n_ranks))
+    return sum(
+        int(np.count_nonzero(row[: array.nbytes].view(kind) != array))
+        for row, array in zip(result, expected, strict=True)
+    )
+
+
+def _order(schedule: Schedule, seed: int) -> Iterator[int]:
+    """All transfers, each after those in its `after`; otherwise at random."""
+    after, ranges = schedule.after.tolist(), pairwise(schedule.after_start.tolist())
+    waiting = TopologicalSorter({i: after[low:high] for i, (low, high) in enumerate(ranges)})
+    waiting.prepare()
+    ready, draw = list[int](), np.random.default_rng(seed)
+    while waiting.is_active():
+        ready += waiting.get_ready()
+        done = ready.pop(int(draw.integers(len(ready))))
+        yield done
+        waiting.done(done)
+
+
 def estimator(subject: Subject, samples: list[Sample]) -> tuple[Outcome, ...]:
     """Scores of 0..1 for every link, also without evidence; equal for equal input; 1 for idle links."""
     wrong, different = list[Violation](), list[Violation]()
@@ -123,8 +161,10 @@ def estimator(subject: Subject, samples: list[Sample]) -> tuple[Outcome, ...]:
                 link = sample.fabric.link_name(int(np.argmin(first)))
                 why = f"link {link} scores {first.min():g}: an idle healthy link is 1"
                 wrong.append(Violation(where, why))
-            pairs = zip(vars(state).values(), vars(before).values(), strict=True)
-            same = all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
+            same = all(
+                np.array_equal(a, b, equal_nan=True)
+                for a, b in zip(vars(state).values(), vars(before).values(), strict=True)
+            )
             if not (same and np.array_equal(first, again)):
                 different.append(Violation(where, "asked again it differs, or it changes its input"))
     return (

@@ -18,7 +18,7 @@ from railweave.framework.cli.plugin import KINDS_TO_WRITE
 from railweave.framework.errors import PluginError, RouteError
 from railweave.framework.health.options import HealthOptions
 from railweave.framework.hookspecs import hookimpl
-from railweave.framework.kit.failures import failures
+from railweave.framework.kit.soundness import failures
 from railweave.framework.kit.template import USES
 from railweave.framework.model import Fabric, HealthSnapshot, RouteTable
 from railweave.framework.registry import Registers

@@ -7,8 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railweave.framework.kit.failures import failures, scored
-from railweave.framework.kit.soundness import connected, no_path, shortest_paths
+from railweave.framework.kit.soundness import connected, failures, no_path, scored, shortest_paths
 from railweave.framework.model import HealthSnapshot
 from railweave.topologies.rail_only import RailOnly
 from railweave.topologies.ring import Ring
