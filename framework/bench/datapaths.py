@@ -42,10 +42,10 @@ def datapaths(
 
 
 def _one(registers: Registers, gpus: int, seconds: float, datapath: str) -> dict[str, float]:
-    plan = planned(gpus, 1, registers, datapath)
+    document = planned(gpus, 1, registers, datapath).document()
     busy = in_lab(
         "throughput",
-        {"document": plan.document(), "seconds": seconds, "turns": 1, "bare": False, "iperf": False},
+        {"document": document, "seconds": seconds, "turns": 1, "bare": False, "iperf": False},
         lambda _: None,
     )
     plan = load_plan(None, {**square_rail_only(gpus), "engine.datapath": datapath}, registers)

@@ -6,12 +6,12 @@ this machine carries: the bottleneck is its switches, and the CPU that they shar
 """
 
 import shutil
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from statistics import median
 from typing import Any
 
 from railweave.framework.bench.bare_sender import PORTS, RECEIVED, BareSender, Trial
@@ -174,8 +174,10 @@ class Contest:
         }
         transport = _medians(self.transport)
         iterations = [one.result for one in self._session.recorder.iterations]
-        rate = transport["payload_bytes_s"]
-        ratios = {f"to_{name}": rate / baseline["payload_bytes_s"] for name, baseline in baselines.items()}
+        ratios = {
+            f"to_{name}": transport["payload_bytes_s"] / baseline["payload_bytes_s"]
+            for name, baseline in baselines.items()
+        }
         return {
             "gpus": self._session.plan.fabric.n_gpus,
             "path_mtu": self._payload,
@@ -198,15 +200,14 @@ class Contest:
 def _medians(turns: Sequence[Turn]) -> dict[str, float]:
     """Rates in bytes/s; CPU seconds per gigabyte (10^9 bytes) of payload; `switch_cores`: CPUs used by
     switching."""
-    middle = statistics.median
     rates = [turn.rate for turn in turns]
     return {
-        "payload_bytes_s": middle(rates),
+        "payload_bytes_s": median(rates),
         "lowest": min(rates),
         "highest": max(rates),
-        "cpu_s_per_gb": middle(turn.cpu_s / turn.payload_bytes * 1e9 for turn in turns),
-        "switch_cpu_s_per_gb": middle(turn.switch_cpu_s / turn.payload_bytes * 1e9 for turn in turns),
-        "switch_cores": middle(turn.switch_cpu_s / turn.seconds for turn in turns),
+        "cpu_s_per_gb": median(turn.cpu_s / turn.payload_bytes * 1e9 for turn in turns),
+        "switch_cpu_s_per_gb": median(turn.switch_cpu_s / turn.payload_bytes * 1e9 for turn in turns),
+        "switch_cores": median(turn.switch_cpu_s / turn.seconds for turn in turns),
     }
 
 

@@ -44,8 +44,9 @@ def bench() -> None:
 def _option(parameter: Parameter) -> click.Option:
     flag = "--" + parameter.name.replace("_", "-")
     if parameter.unit == "bool":
-        words = [f"{flag}/--no-{flag[2:]}", parameter.name]
-        return click.Option(words, default=None, help=sentence(parameter.help))
+        return click.Option(
+            [f"{flag}/--no-{flag[2:]}", parameter.name], default=None, help=sentence(parameter.help)
+        )
     text = sentence(f"{parameter.help}; {parameter.expects}") + f"  [default: {parameter.default}]"
     return click.Option([flag, parameter.name], metavar=parameter.unit.upper(), help=text)
 

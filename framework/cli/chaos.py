@@ -83,18 +83,16 @@ def _run(plan: Plan, registers: Registers) -> tuple[Ending, dict[str, object]]:
     directory = RunDirectory.create(None, f"chaos-{plan.experiment.router.name}")
     mark = os.environ[MARK] = directory.path.name
     before, began = footprint(mark), time.monotonic()
-    result, error = None, None
+    figures: dict[str, object] = {"timed_faults": [], "accuracy": None}
+    error, wrong, verdict = None, 0, ""
     try:
         result = api.run(plan, out=directory, registers=registers)
+        wrong, verdict = result.wrong, result.fidelity.verdict
+        figures = {"timed_faults": [asdict(x) for x in result.faults], "accuracy": asdict(result.accuracy)}
     except RailweaveError as failed:
         error = f"{type(failed).__name__}: {failed}"
     seconds = time.monotonic() - began
-    left = tuple(sorted(footprint(mark) - before))
-    if result is None:
-        return Ending(error, 0, "", seconds, left), {"timed_faults": [], "accuracy": None}
-    faults = [asdict(fault) for fault in result.faults]
-    ending = Ending(None, result.wrong, result.fidelity.verdict, seconds, left)
-    return ending, {"timed_faults": faults, "accuracy": asdict(result.accuracy)}
+    return Ending(error, wrong, verdict, seconds, tuple(sorted(footprint(mark) - before))), figures
 
 
 def _summary(rows: list[dict[str, Any]]) -> list[tuple[str, object]]:

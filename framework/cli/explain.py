@@ -88,13 +88,12 @@ def _described(pair: ExplainedPair, *, same: bool) -> str:
             if len(pair.paths) == 1
             else f" {number} of {len(pair.paths)}, {path.weight:.4g} of the packets"
         )
-        title = f"path{share}: {len(path.hops)} hops, score {path.score:.6g}"
         head = ("hop", "from", "to", "link", "kind", "vc", "score")
         rows = [
             (i, hop.start, hop.end, hop.link, hop.kind, "-" if hop.vc is None else hop.vc, f"{hop.score:.6g}")
             for i, hop in enumerate(path.hops, 1)
         ]
-        parts.append(f"{title}\n{table(head, rows)}")
+        parts.append(f"path{share}: {len(path.hops)} hops, score {path.score:.6g}\n{table(head, rows)}")
     if not pair.paths:
         parts.append("no path: the same GPU" if same else "no path: the pair is cut off")
     if pair.why is None:

@@ -100,12 +100,17 @@ def describe_metrics(kind: str, metrics: topology_metrics.TopologyMetrics) -> st
         + (f", {far.unreachable} pairs not connected" if far.unreachable else ""),
         f"bisection {units.rate(cut.capacity_bps)} per direction over {cut.links} links {where}",
     ]
-    hops = [(hops, pairs) for hops, pairs in enumerate(far.pairs) if pairs]
-    kinds = [
-        (kind, count, units.rate(metrics.kind_capacity_bps[kind]))
-        for kind, count in metrics.kind_links.items()
+    parts = [
+        "\n".join(lines),
+        table(("hops", "pairs"), [(hops, pairs) for hops, pairs in enumerate(far.pairs) if pairs]),
+        table(
+            ("link", "count", "together"),
+            [
+                (kind, count, units.rate(metrics.kind_capacity_bps[kind]))
+                for kind, count in metrics.kind_links.items()
+            ],
+        ),
     ]
-    parts = ["\n".join(lines), table(("hops", "pairs"), hops), table(("link", "count", "together"), kinds)]
     if metrics.ocs_cables:
         by_count = Counter((name.partition(":")[0], cables) for name, cables in metrics.ocs_cables.items())
         rows = [(axis, switches, cables) for (axis, cables), switches in by_count.items()]
@@ -151,7 +156,7 @@ def describe(fabric: Fabric, *, every_link: bool = False) -> str:
         )
         for g in fabric.groups
     ]
-    links: list[tuple[object, ...]] = [
+    links = [
         (kind, count, units.rate(rate), units.time(latency))
         for (kind, rate, latency), count in _link_counts(fabric).items()
     ]

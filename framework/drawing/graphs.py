@@ -52,8 +52,13 @@ def _ends(fabric: Fabric, link: int) -> tuple[str, str]:
 
 def _link(fabric: Fabric, link: int) -> dict[str, object]:
     noun = fabric.link(link)
-    rates = {"capacity_bps": noun.capacity_bps, "latency_s": noun.latency_s}
-    data: dict[str, object] = {"link": link, "name": noun.name, "kind": noun.kind, **rates}
+    data: dict[str, object] = {
+        "link": link,
+        "name": noun.name,
+        "kind": noun.kind,
+        "capacity_bps": noun.capacity_bps,
+        "latency_s": noun.latency_s,
+    }
     if fabric.wavelength[link] >= 0:
         data["wavelength"] = int(fabric.wavelength[link])
     if fabric.ocs[link] >= 0:

@@ -122,8 +122,7 @@ def _axes(canvas: Canvas, steps: Steps, shape: tuple[int, ...]) -> None:
     origin = tuple(-1.15 if len(shape) == 3 else -0.95 for _ in shape[:2]) + (0.0,) * (len(shape) - 2)
     x, y = _at(steps, origin)
     for axis, step in enumerate(steps):
-        tip = (x + 0.6 * step[0], y + 0.6 * step[1])
-        canvas.line([(x, y), tip], colour(axis), 2.2)
+        canvas.line([(x, y), (x + 0.6 * step[0], y + 0.6 * step[1])], colour(axis), 2.2)
         canvas.arrowhead((x + 0.72 * step[0], y + 0.72 * step[1]), step, colour(axis), 9)
         canvas.text((x + 0.95 * step[0], y + 0.95 * step[1]), "xyz"[axis], 13, fill=colour(axis), bold=True)
 

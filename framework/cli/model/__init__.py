@@ -15,6 +15,7 @@ from railweave.framework.optical.optree import best_depth
 
 
 @click.group(
+    commands=[iteration, cost, allgather, traffic],
     epilog=example("railweave model optree --nodes 1024 --wavelengths 64"),
 )
 def model() -> None:
@@ -91,7 +92,3 @@ def optree(
     if nodes % 2:
         click.echo("\nneighbor-exchange: needs an even number of nodes")
     click.echo(f"\nbest depth by Theorem 2: {best}; depth of the schedule with the fewest steps: {scheduled}")
-
-
-for command in (iteration, cost, allgather, traffic):
-    model.add_command(command)
