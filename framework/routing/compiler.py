@@ -145,9 +145,7 @@ def _rank_levels(rule_list: RuleList) -> Int64:
 
 
 def _send(tag: int, port: int) -> tuple[Action, ...]:
-    if port == 0:
-        return ()
-    return (SetDscp(tag), Output(port)) if tag else (Output(port),)
+    return () if port == 0 else (SetDscp(tag), Output(port)) if tag else (Output(port),)
 
 
 def _written(

@@ -50,9 +50,8 @@ def entropy_table(fabric: Fabric, version: int, batch: PathBatch, classes: Int64
     slots = _slots(batch)
     path = np.repeat(np.arange(len(slots)), slots)
     turn = (spread(np.zeros(len(slots), np.int64), slots) + 0.5) / slots[path]
-    order = np.lexsort((path, turn, batch.path_pair[path]))
     # A pair's paths of equal weight keep their order; a heavy one is spread between the others.
-    path = path[order]
+    path = path[np.lexsort((path, turn, batch.path_pair[path]))]
     per_pair = np.bincount(batch.path_pair, slots, len(batch.src)).astype(np.int64)
     capacity = fabric.capacity_bps[batch.links]
     slowest = np.minimum.reduceat(capacity, batch.hop_start[:-1]) if len(slots) else capacity

@@ -54,7 +54,7 @@ class Lattice:
     def n_gpus(self) -> int:
         return int(self.coordinates.shape[1])
 
-    @property
+    @cached_property
     def is_plain(self) -> bool:
         return not self.twist.any()
 

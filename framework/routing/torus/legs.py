@@ -175,7 +175,7 @@ def batch_of(rings: Rings, src: Int64, dst: Int64, legs: Legs, reachable: Bool |
 
     Source: Zu et al., NSDI'24 (two channels); the dateline is Dally and Seitz's, reset on every axis.
     """
-    first, hops = np.stack(legs.first, axis=1), np.stack(legs.hops, axis=1)
+    first, hops = _side_by_side(legs.first, (len(src),)), _side_by_side(legs.hops, (len(src),))
     if reachable is not None:
         hops[~reachable] = 0
     ends, links, vc = _laid_out(rings, first, hops, legs.channel)
@@ -200,13 +200,19 @@ def batch_from(
     signed = displacements.to_all(sources)
     legs = straight_legs(lattice, ((axis, signed[axis]) for axis in order), sources.reshape(-1, *[1] * axes))
     shape = (len(sources), *lattice.shape)
-    first, hops = (
-        np.stack([np.broadcast_to(x, shape) for x in xs], axis=-1) for xs in (legs.first, legs.hops)
-    )
+    first, hops = _side_by_side(legs.first, shape), _side_by_side(legs.hops, shape)
     ends, links, vc = _laid_out(lattice.rings, first.reshape(-1, axes), hops.reshape(-1, axes), legs.channel)
     hop_start = np.zeros(len(src) + 1, np.int64)
     hop_start[1:] = ends.reshape(len(sources), -1)[np.arange(lattice.n_gpus) != sources[:, None]]
     return PathBatch.in_row(src, dst, hop_start, links, vc)
+
+
+def _side_by_side(legs: list[Int64], shape: tuple[int, ...]) -> Int64:
+    """(*shape, legs): what np.stack makes of them, broadcast; quicker for few pairs."""
+    table = np.empty((*shape, len(legs)), np.int64)
+    for leg, values in enumerate(legs):
+        table[..., leg] = values
+    return table
 
 
 def _laid_out(rings: Rings, first: Int64, hops: Int64, channel: list[int]) -> tuple[Int64, Int32, Int32]:
