@@ -6,7 +6,6 @@ which job of the experiment something belongs to.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,9 +120,3 @@ class Findings(ArrayNoun):
     links: LinkTotals
     link_score: Float
     facts: EngineFacts = field(default_factory=EngineFacts)
-
-
-FINDINGS: tuple[type[Any], ...] = (
-    IterationRecord, HealthPoint, RuleAgreement, HealthSamples, LinkTotals, EngineFacts, Findings,
-)  # fmt: skip
-"""Every class of this module, for the codec."""

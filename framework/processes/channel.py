@@ -1,41 +1,26 @@
 """Messages between the processes of a run: msgpack over an inherited socket pair."""
 
 import socket
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
+from functools import cache
+from importlib import import_module
 from typing import Any, Self
 
 import msgpack
 import numpy as np
 
 from railweave.framework.errors import ChannelClosedError
-from railweave.framework.model import (
-    Endpoint,
-    EntropyTable,
-    HealthSnapshot,
-    IterationResult,
-    PacketFormat,
-    Schedule,
-)
-from railweave.framework.model.events import EVENTS
-from railweave.framework.model.findings import FINDINGS
 
 _ARRAY, _NOUN = 1, 2
 _HEAD_BYTES = 256
 """The element type and the shape of an array are shorter than this."""
+_NOUNS = "railweave.framework.model."
+"""The modules of all nouns; each is imported when one of it travels."""
 
-_NOUNS: dict[str, type[Any]] = {
-    noun.__name__: noun
-    for noun in (
-        *EVENTS,
-        *FINDINGS,
-        Endpoint,
-        EntropyTable,
-        HealthSnapshot,
-        IterationResult,
-        PacketFormat,
-        Schedule,
-    )
-}
+
+@cache
+def _noun(module: str, name: str) -> Any:
+    return getattr(import_module(_NOUNS + module), name)
 
 
 def _encode(value: Any) -> Any:
@@ -44,16 +29,18 @@ def _encode(value: Any) -> Any:
         return msgpack.ExtType(_ARRAY, head + np.ascontiguousarray(value).tobytes())
     if isinstance(value, np.generic):
         return value.item()
-    if (name := type(value).__name__) in _NOUNS:
-        values = [getattr(value, field.name) for field in fields(value)]
-        return msgpack.ExtType(_NOUN, msgpack.packb((name, values), default=_encode))
+    kind = type(value)
+    if is_dataclass(kind) and kind.__module__.startswith(_NOUNS):
+        values = [getattr(value, field.name) for field in fields(kind)]
+        name = (kind.__module__.removeprefix(_NOUNS), kind.__name__)
+        return msgpack.ExtType(_NOUN, msgpack.packb((*name, values), default=_encode))
     raise TypeError(f"{type(value).__name__} cannot travel on a channel")
 
 
 def _decode(code: int, data: bytes) -> Any:
     if code == _NOUN:  # every sequence in a noun is a tuple
-        name, values = msgpack.unpackb(data, ext_hook=_decode, strict_map_key=False, use_list=False)
-        noun = _NOUNS[name]
+        *name, values = msgpack.unpackb(data, ext_hook=_decode, strict_map_key=False, use_list=False)
+        noun = _noun(*name)
         return noun(**dict(zip((field.name for field in fields(noun)), values, strict=True)))
     if code != _ARRAY:
         return msgpack.ExtType(code, data)
@@ -66,9 +53,9 @@ def _decode(code: int, data: bytes) -> Any:
 class Channel:
     """One end. `send` blocks until the message is handed to the kernel; `poll` never blocks; `receive` waits.
 
-    Messages are plain data (dicts, lists, numbers, strings, bytes, numpy arrays), and the nouns of `_NOUNS`,
-    among them all events; lists and dicts may hold nouns. A closed peer raises ChannelClosedError. Works on
-    plain and on eventlet's green sockets.
+    Messages are plain data (dicts, lists, numbers, strings, bytes, numpy arrays), and the dataclasses of
+    framework/model, among them all events, which lists and dicts may hold. A closed peer raises
+    ChannelClosedError. Works on plain and on eventlet's green sockets.
     """
 
     def __init__(self, sock: socket.socket) -> None:
