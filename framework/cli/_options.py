@@ -101,14 +101,23 @@ def _key_option(name: str, key: Key) -> click.Option:
     on_off = switch and default == "true"
     shown = flag(name)[2:] if on_off else "" if switch else default
     choices = f" One of {', '.join(key.choices)}." if key.choices else ""
+    several = key.shape == "texts"
     return click.Option(
         [f"{flag(name)}/--no-{name}" if on_off else flag(name), name],
         is_flag=switch,
         default=None,
         metavar=None if switch else key.metavar or key.unit.upper(),
-        multiple=key.shape == "texts",
+        multiple=not switch,
+        callback=None if switch or several else _only_one,
         help=key.help + choices + (f"  [default: {shown}]" if shown else ""),
     )
+
+
+def _only_one(ctx: click.Context, option: click.Parameter, values: tuple[str, ...]) -> str | None:
+    """The value of an option that takes one: of two, neither is silently preferred."""
+    if len(values) > 1:
+        raise click.BadParameter(f"given {len(values)} times: {', '.join(values)}. Give one.", ctx, option)
+    return values[0] if values else None
 
 
 def plugin_options(ctx: click.Context, kind: str, taken: set[str]) -> list[click.Option]:
@@ -123,6 +132,8 @@ def plugin_options(ctx: click.Context, kind: str, taken: set[str]) -> list[click
         click.Option(
             [flag(name), f"{kind}__{name}"],
             metavar=parameter.unit.upper(),
+            multiple=True,
+            callback=_only_one,
             help=sentence(f"{parameter.help}; {parameter.expects}") + f"  [{', '.join(owners[name])}]",
         )
         for name, parameter in parameters.items()

@@ -21,6 +21,7 @@ def report(result: RunResult, directory: Path) -> str:
             "rules",
             f"{result.controller.rules} by {result.controller.name} in {result.controller.install_s:.2f} s",
         ),
+        *([_line("compared", f"{result.compared} elements, {result.wrong} wrong")] * bool(result.compared)),
         _line("fidelity", result.fidelity.verdict),
         *(_line("", f"- {reason}") for reason in result.fidelity.reasons),
         _line("took", _timing(result)),
@@ -98,8 +99,10 @@ def _happened(result: RunResult) -> list[str]:
 
 def _response(fault: FaultFigures) -> str:
     """When a fault showed in the scores and when new routes answered it; or that it never did."""
-    if fault.t_s is None or fault.visible is False:
+    if fault.t_s is None:
         return ""
+    if fault.visible is False:
+        return "; no true score left the margin"
     if fault.detected_s is None:
         return "; never seen"
     answer = "not answered" if fault.recovered_s is None else f"answered after {fault.recovered_s:.2f} s"

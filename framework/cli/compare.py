@@ -64,7 +64,8 @@ def compare(ctx: click.Context, /, repeat: int, modes: str, as_json: bool, **_: 
     finally:  # an interrupted comparison shows what it has
         rows = compare_results([(variant, runs) for variant, runs in results.items() if runs])
         if rows and as_json:
-            print_json("compare", 2, experiment=plan.document(), rows=[asdict(row) for row in rows])
+            pinned = plan.at_scale(rows[0].rate_scales[0])
+            print_json("compare", 2, experiment=pinned.document(), rows=[asdict(row) for row in rows])
         elif rows:
             _show(rows)
 

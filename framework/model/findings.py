@@ -103,7 +103,8 @@ class Findings(ArrayNoun):
     `run_s` on the run's.
 
     `truth`: the scores as they should have been, one snapshot after each fault that was done to links.
-    `links`: totals at the end; `link_score` (n_links,) as last published.
+    `links`: totals at the end; `link_score` (n_links,) as last published. `blind_s`: since when health could
+    not be measured any more, None if it could to the end.
     """
 
     rate_scale: float
@@ -119,4 +120,5 @@ class Findings(ArrayNoun):
     samples: HealthSamples
     links: LinkTotals
     link_score: Float
+    blind_s: float | None = None
     facts: EngineFacts = field(default_factory=EngineFacts)

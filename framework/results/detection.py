@@ -17,6 +17,11 @@ from railweave.framework.model.events import RoutesChanged
 
 Scores = NDArray[np.floating]
 
+PUBLISHED_WITHIN = 0.3
+REPAIRED_WITHIN = 0.1
+EQUAL_WITHIN = 1e-6
+"""Scores are kept in 32 bits."""
+
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
@@ -84,6 +89,26 @@ def accuracy(reported: Bool, true: Bool) -> Accuracy:
     """Of (n, J) against (n, J)."""
     both, claims, facts = int((reported & true).sum()), int(reported.sum()), int(true.sum())
     return Accuracy(both / claims if claims else None, both / facts if facts else None)
+
+
+def asked_below(truth: Scores) -> Float:
+    """The score below which an element of this true score has to be published: halfway to 1, and at most 0.3
+    above the truth. 0.5 for an element at 20 %, 0.75 for one at 50 %."""
+    level: Float = np.minimum((1 + truth) / 2, truth + PUBLISHED_WITHIN)
+    return level
+
+
+def published_s(times: Float, scores: Scores, before: Scores, after: Scores, fault_s: float) -> float | None:
+    """Seconds from a fault until the published score of the first element that it changed agreed with the
+    truth: below `asked_below` where the truth fell, at most REPAIRED_WITHIN under it where it rose. None
+    where that never came or nothing changed.
+
+    `scores` (n, J) as published at `times` (n,); `before`, `after` (J,): the true scores.
+    """
+    fell, changed = after < before, np.abs(after - before) > EQUAL_WITHIN
+    agrees = np.where(fell, scores < asked_below(after), scores >= after - REPAIRED_WITHIN - EQUAL_WITHIN)
+    when = np.flatnonzero((agrees & changed).any(axis=1) & (times >= fault_s))
+    return float(times[when[0]]) - fault_s if when.size else None
 
 
 def response(

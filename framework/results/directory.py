@@ -64,9 +64,9 @@ class RunDirectory:
         experiment = self.path / "experiment.yaml"
         text = experiment.read_text(encoding="utf-8") if experiment.exists() else ""
         if AUTO_SCALE in text:
-            chosen = (
-                f"\nrate_scale: {result.fabric.rate_scale!r}  # auto: chosen for the machine that ran this\n"
-            )
+            scale = repr(float(result.fabric.rate_scale))
+            scale = scale if "." in scale else scale.replace("e", ".0e")  # 1e-05 is a word in YAML 1.1
+            chosen = f"\nrate_scale: {scale}  # auto: chosen for the machine that ran this\n"
             self.write_experiment(text.replace(AUTO_SCALE, chosen))
 
     def write_samples(self, arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -36,6 +36,7 @@ def judge(
     drops: int,
     send_buffer_bytes: int,
     send_buffer_used_bytes: int,
+    blind_s: float | None = None,
 ) -> Fidelity:
     """Invalid: results are wrong, or faster than physics allows. Degraded: the emulator, not the fabric,
     shaped some figure.
@@ -61,6 +62,8 @@ def judge(
         degraded.append(
             f"a sender was {send_lag_s * 1e3:.0f} ms late: the machine was busy; lower rate_scale"
         )
+    if blind_s is not None:
+        degraded.append(f"health was not measured from {blind_s:.2f} s on: the run went on without feedback")
     if drops:
         degraded.append(f"{drops} packets were dropped because a link's queue was full")
     if retransmitted > RETRANSMITTED:

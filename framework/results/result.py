@@ -54,7 +54,7 @@ class Row:
     `t_s` its start on the run's clock. `redop` is none where nothing is reduced, `root` -1 where there is
     none. `netbw_gbs`: what all links of the fabric carried, headers counted, over the declared time.
     `bound_us`: the physical limit of the fabric as it was; `model_us`: the algorithm's closed form on the
-    healthy fabric; None where there is none. Ratios are limit over measured.
+    healthy fabric; None where there is none. Ratios are limit over measured. `wrong` of `compared` elements.
     """
 
     iteration: int | None
@@ -79,6 +79,7 @@ class Row:
     phase_us: tuple[float, ...]
     root: int = -1
     job: int = 0
+    compared: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,10 @@ class FaultFigures:
 
     Seconds after it, None where that did not come: `detected_s`, until the published scores showed it (for a
     killed process: until its end was seen); `recovered_s`, until routes that answer it were in use (all rules
-    in place). `visible`: whether the ground truth of any judged score changed; None where that is not known.
+    in place); `published_s`, until the score of what it hit was published below the level that the truth asks
+    (detection.py, `asked_below`). `visible`: whether the ground truth of any judged score changed by more
+    than the margin; None where that is not known. `link_scores`: of the links it touched, as last published
+    before the next fault of links.
     """
 
     text: str
@@ -135,6 +139,8 @@ class FaultFigures:
     recovered_s: float | None = None
     visible: bool | None = None
     job: int = 0
+    published_s: float | None = None
+    link_scores: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +204,11 @@ class RunResult:
     def wrong(self) -> int:
         """Elements that came out wrong, over all sizes."""
         return sum(row.wrong for row in self.summaries)
+
+    @property
+    def compared(self) -> int:
+        """Elements that were compared with plain arithmetic, over all sizes."""
+        return sum(row.compared or 0 for row in self.summaries)
 
     def __repr__(self) -> str:
         fabric, busbw = self.fabric, self.summary.busbw_gbs

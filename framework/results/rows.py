@@ -87,6 +87,7 @@ def _row(timed: TimedIteration, rate_scale: float, busbw_factor: float | None, r
         phase_us=tuple(p * 1e6 for p in result.phase_seconds),
         root=-1 if root is None else root,
         job=record.job,
+        compared=result.compared,
     )
 
 

@@ -1,5 +1,6 @@
 """The health loop: sample, score, route, install. It never looks into the traffic."""
 
+from railweave.framework.errors import HealthError, LabError, PluginError, RunFailedError, describe
 from railweave.framework.health.monitor import HealthMonitor
 from railweave.framework.routing.reroute import RouteControl
 from railweave.framework.runs.fault_timetable import GroundTruth
@@ -13,6 +14,10 @@ class HealthLoop:
     `known`: the scores that routes follow, measured ones or the ground truth; None where routes stay as they
     are. `probing`: whether measuring traffic may be sent. `next_s`: when the next sample is due; `moved_s`:
     when changed routes last came into use.
+
+    Where measuring fails (the source died, or says what cannot be), the run goes on: the scores, and the
+    routes that follow them, stay as they are, and the recorder keeps when that began. An estimator or router
+    that breaks its contract ends the run with RunFailedError.
     """
 
     def __init__(
@@ -40,20 +45,28 @@ class HealthLoop:
             self._recorder.rerouted(reroute)
         if now >= self.next_s:
             self.next_s = max(self.next_s + self._interval_s, now)
-            self._sample()
-            if self._known is not None and rules.ready:
-                wanted = self._control.react(self._known.snapshot, now)
-                if wanted is not None:
-                    rules.reroute(wanted)
+            try:
+                if self._recorder.blind_s is None:
+                    self._sample()
+                if self._known is not None and rules.ready:
+                    wanted = self._control.react(self._known.snapshot, now)
+                    if wanted is not None:
+                        rules.reroute(wanted)
+            except PluginError as error:  # bad input is refused before a run; this one has begun
+                raise RunFailedError(str(error)) from error
 
     def _sample(self) -> None:
         """Measure once, and publish scores that changed."""
         source, monitor = self._parts.source, self._monitor
-        measurement = source.measure()
-        if self._probing:
-            source.probe(measurement.t_s, monitor.links)
         before = monitor.snapshot
-        published = monitor.observe(measurement)
+        try:
+            measurement = source.measure()
+            if self._probing:
+                source.probe(measurement.t_s, monitor.links)
+            published = monitor.observe(measurement)
+        except (LabError, HealthError, OSError) as error:
+            self._recorder.blind(describe(error))
+            return
         self._recorder.sample(measurement, monitor.snapshot)
         if published is not None:
             self._recorder.published(before, published, measurement)

@@ -31,6 +31,7 @@ class Recorder:
     plugins.
 
     `now_s`: seconds on the run's clock. `job`: which job of the experiment iterations and reroutes belong to.
+    `blind_s`: since when health could not be measured any more, None if it can.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Recorder:
         self.health: list[HealthPoint] = []
         self.truth: list[HealthSnapshot] = []
         self.agreements: list[RuleAgreement] = []
+        self.blind_s: float | None = None
         self._samples: list[tuple[float | Float32, ...]] = []
 
     # -- the run's course ------------------------------------------------------------------------------
@@ -79,6 +81,11 @@ class Recorder:
         self.agreements.append(RuleAgreement(self._now_s(), agrees))
 
     # -- health and routes -----------------------------------------------------------------------------
+    def blind(self, why: str) -> None:
+        """Health cannot be measured any more, from now on."""
+        self.blind_s = self._now_s()
+        self.note(f"health is no longer measured: {why}. Scores, and routes by them, stay as they are")
+
     def sample(self, measurement: Measurement, health: HealthSnapshot) -> None:
         """What was measured, and the scores in force after it."""
         seen = (measurement.queue_bytes, measurement.service_bps, health.link_score, health.element_score)

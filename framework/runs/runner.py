@@ -18,9 +18,8 @@ from railweave.framework.limits.shaped import carriers, shaped_bound_s
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.events import Note, PhaseStarted, Progress, RunEvent
-from railweave.framework.model.findings import Findings, RuleAgreement
+from railweave.framework.model.findings import Findings
 from railweave.framework.registry import Registers
-from railweave.framework.results.detection import Accuracy, Judged, Response, accuracy, response, truth_at
 from railweave.framework.results.directory import RunDirectory
 from railweave.framework.results.fidelity import Fidelity, judge
 from railweave.framework.results.result import (
@@ -32,6 +31,7 @@ from railweave.framework.results.result import (
     Timing,
 )
 from railweave.framework.results.rows import TimedIteration, iteration_groups, iteration_rows, link_figures
+from railweave.framework.runs.fault_figures import fault_figures
 from railweave.framework.runs.observers import Observers, write_reports
 
 VERSIONED = ("railweave", "mininet", "ryu", "os-ken", "scapy", "pluggy", "numpy", "click")
@@ -128,7 +128,7 @@ def result(plan: Plan, findings: Findings, tear_down_s: float, note: Callable[[s
         busbw_factor=_number(plan, note, "busbw_factor", plan.schedule.n_ranks),
         root=_root(plan),
     )
-    faults, score_accuracy = _faults(plan, findings)
+    faults, score_accuracy = fault_figures(plan, findings)
     reroutes = tuple(
         RerouteFigures(r.t_s, r.version, r.pairs_changed, r.why, r.job) for r in findings.reroutes
     )
@@ -213,41 +213,6 @@ def _root(plan: Plan) -> int | None:
     return root if isinstance(root, int) else None
 
 
-def _faults(plan: Plan, findings: Findings) -> tuple[tuple[FaultFigures, ...], Accuracy]:
-    """Every fault with the times until it was seen and answered; and how well the scores matched the ground
-    truth."""
-    samples, judged = findings.samples, Judged(plan.fabric, plan.experiment.health.margin)
-    reported = judged.degraded(judged.of(samples.link_score, samples.element_score))
-    truth = [(t.t_s, judged.degraded(judged.of(t.link_score, t.element_score))) for t in findings.truth]
-    fired = {fault.text: fault.t_s for fault in reversed(findings.faults)}
-    jobs = {fault.text: fault.job for fault in findings.faults}
-    figures, changes, before = [], iter(truth), np.zeros(len(judged.ids), bool)
-    for fault in sorted(plan.faults, key=lambda fault: fired.get(fault.text, np.inf)):
-        t_s, answer = fired.get(fault.text), Response(False, None, None)
-        if t_s is not None and fault.process:
-            answer = Response(True, *_process_times(findings.agreements, t_s))
-        elif t_s is not None:
-            _, after = next(changes)
-            answer = response(judged, samples.t_s, reported, before, after, findings.reroutes, t_s)
-            before = after
-        figures.append(
-            FaultFigures(
-                fault.text, fault.verb, fault.target, t_s, len(fault.links),
-                answer.detected_s, answer.recovered_s, answer.visible, jobs.get(fault.text, 0),
-            )
-        )  # fmt: skip
-    return tuple(figures), accuracy(reported, truth_at(samples.t_s, truth, len(judged.ids)))
-
-
-def _process_times(agreements: Sequence[RuleAgreement], t_s: float) -> tuple[float | None, float | None]:
-    """Seconds from `t_s` until the end of a process was seen, and until all rules were in place again."""
-    lost = next((a.t_s for a in agreements if not a.agrees and a.t_s >= t_s), None)
-    if lost is None:
-        return None, None
-    back = next((a.t_s for a in agreements if a.agrees and a.t_s >= lost), None)
-    return lost - t_s, None if back is None else back - t_s
-
-
 def _fidelity(
     findings: Findings, iterations: Sequence[TimedIteration], faults: Sequence[FaultFigures]
 ) -> Fidelity:
@@ -268,6 +233,7 @@ def _fidelity(
         send_lag_s=max(i.send_lag_s for i in results),
         retransmitted=sum(i.retransmitted for i in results) / max(1, sum(i.packets_sent for i in results)),
         drops=int(findings.links.drops.sum()),
+        blind_s=findings.blind_s,
         send_buffer_bytes=facts.send_buffer_bytes,
         send_buffer_used_bytes=facts.send_buffer_used_bytes,
     )

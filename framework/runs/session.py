@@ -148,5 +148,6 @@ class Session(Generic[EngineT]):
             samples=recorder.samples(),
             links=self.parts.source.totals(),
             link_score=self.monitor.snapshot.link_score,
+            blind_s=recorder.blind_s,
             facts=self.engine.facts(),
         )

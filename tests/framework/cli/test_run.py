@@ -127,7 +127,7 @@ def test_the_main_job_needs_no_word(call: Call, plans: list[Plan]) -> None:
     ("changes", "line"),
     [
         ({"visible": True}, "links; never seen"),
-        ({"visible": False}, "links"),
+        ({"visible": False}, "links; no true score left the margin"),
         ({"visible": True, "detected_s": 0.5}, "links; seen after 0.50 s, not answered"),
         ({"detected_s": 0.5, "recovered_s": 1.25}, "links; seen after 0.50 s, answered after 1.25 s"),
     ],
@@ -204,6 +204,13 @@ def test_the_written_experiment_gives_the_same_plan(call: Call, plans: list[Plan
         (["--out", "."], ". is not empty"),
         (["-q", "-v"], "contradict"),
         (["--set", "x"], "is not KEY=VALUE"),
+        (["--measure", "queue", "--measure", "probe"], "'--measure': given 2 times: queue, probe. Give one."),
+        (["--measure", "queue,probe"], "--measure: 'queue,probe' is not one of"),
+        (["--rails", "2", "--rails", "3"], "'--rails': given 2 times: 2, 3. Give one."),
+        (["--set", "health.step=1.5"], "--set health.step: '1.5' is not a share"),
+        (["--set", "health.step=-5%"], "--set health.step: '-5%' is not a share"),
+        (["--fault", "at=1s degrade rail:1 to=120%"], "120%"),
+        (["--fault", "at=1s loss rail:1 rate=-0.1"], "-0.1"),
     ],
 )
 def test_bad_input_starts_nothing_and_exits_with_2(
@@ -330,3 +337,25 @@ def test_an_interrupted_run_names_the_directory_of_its_events(
     shown = call("--out", "a")
     assert shown.exit_code == 130
     assert shown.stderr.endswith("railweave: interrupted. The events so far are in a.\n")
+
+
+def test_a_comparison_calibrates_once_and_prints_its_scale(
+    registers: Registers, plans: list[Plan], result: RunResult
+) -> None:
+    """The first run chooses a rate scale (the fixture's 1e-5), all others are given it."""
+    words = ["compare", "--modes", "feedback,no-feedback", "--repeat", "2"]
+    shown = CliRunner().invoke(main, words, obj=registers, prog_name="railweave")
+    assert shown.exit_code == 0, shown.output
+    assert [plan.experiment.rate_scale for plan in plans] == ["auto", 1e-5, 1e-5, 1e-5]
+    assert [plan.experiment.feedback for plan in plans] == [True, False] * 2
+    assert shown.stdout.splitlines()[-1] == "declared times; rate scale 1e-05 in all runs"
+    again = CliRunner().invoke(main, [*words, "--json"], obj=registers, prog_name="railweave")
+    assert json.loads(again.stdout)["experiment"]["rate_scale"] == 1e-5
+    for directory in Path("runs").iterdir():
+        assert yaml.safe_load((directory / "experiment.yaml").read_text())["rate_scale"] == 1e-5
+
+
+def test_the_number_of_elements_compared_is_printed(result: RunResult) -> None:
+    counted = tuple(replace(row, compared=4096, wrong=1) for row in result.rows)
+    lines = report(replace(result, rows=counted), Path("runs")).splitlines()
+    assert "compared    4096 elements, 1 wrong" in lines

@@ -81,6 +81,6 @@ def test_the_scale_that_a_run_chose_is_written_with_the_word(
     directory.write_experiment(plan.yaml())
     directory.write_result(result)
     path = directory.path / "experiment.yaml"
-    assert "\nrate_scale: 1e-05  # auto: " in path.read_text()
+    assert "\nrate_scale: 1.0e-05  # auto: " in path.read_text()
     again = load_plan(path, None, registers)
     assert again.experiment.rate_scale == 1e-5 and again.document() == plan.at_scale(1e-5).document()

@@ -6,13 +6,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from railweave.framework.analysis.assumed_health import assumed_health
 from railweave.framework.experiment.faults import parse, resolve
 from railweave.framework.model import Fabric, HealthSnapshot
 from railweave.framework.model.events import RoutesChanged
 from railweave.framework.parameters import resolve as parsed
-from railweave.framework.results.detection import Judged, accuracy, response, truth_at
+from railweave.framework.results.detection import (
+    Judged,
+    accuracy,
+    asked_below,
+    published_s,
+    response,
+    truth_at,
+)
 from railweave.topologies.torus import Torus
 
 
@@ -72,3 +81,42 @@ def test_an_answer_follows_what_was_seen(
     unseen = response(judged, times, np.tile(healthy, (6, 1)), healthy, degraded, [], 0.5)
     assert (unseen.visible, unseen.detected_s, unseen.recovered_s) == (True, None, None)
     assert not response(judged, times, reported, healthy, healthy, events, 0.5).visible
+
+
+def test_half_the_way_to_the_truth_has_to_be_published() -> None:
+    """The levels of the issue: 0.5 at 20 %, 0.75 at 50 %."""
+    assert asked_below(np.array([0.2, 0.5, 0.8, 0.0])) == pytest.approx([0.5, 0.75, 0.9, 0.3])
+
+
+@pytest.mark.parametrize(
+    ("scores", "before", "after", "seconds"),
+    [
+        ([1.0, 0.75, 0.5, 0.45, 0.2], 1.0, 0.2, 2.5),  # 0.5 itself is not below 0.5
+        ([1.0, 0.8, 0.7, 0.7, 0.7], 1.0, 0.5, 1.5),
+        ([1.0, 1.0, 0.5, 0.5, 0.5], 1.0, 0.2, None),
+        ([0.2, 0.2, 0.8, 0.9, 1.0], 0.2, 1.0, 2.5),  # repaired: 0.9 is near enough
+        ([0.2, 0.2, 0.2, 0.2, 0.2], 1.0, 1.0, None),  # a fault that changes no score
+    ],
+)
+def test_when_a_score_was_published_by_hand(
+    scores: list[float], before: float, after: float, seconds: float | None
+) -> None:
+    """Samples at 0..4 s of two elements, a fault of the first at 0.5 s."""
+    published = np.array([[score, 1.0] for score in scores], np.float32)
+    truth = np.array([before, 1.0]), np.array([after, 1.0])
+    assert published_s(np.arange(5.0), published, *truth, 0.5) == seconds
+
+
+@given(
+    st.lists(st.floats(0, 1, width=32), min_size=1, max_size=8), st.floats(0, 1), st.floats(0, 1),
+    st.floats(0, 8),
+)  # fmt: skip
+def test_nothing_is_published_before_its_fault(
+    scores: list[float], before: float, after: float, fault_s: float
+) -> None:
+    published = np.array(scores, np.float32)[:, None]
+    truth = np.array([before]), np.array([after])
+    seconds = published_s(np.arange(float(len(scores))), published, *truth, fault_s)
+    assert seconds is None or 0 <= seconds <= len(scores)
+    if before == after:
+        assert seconds is None

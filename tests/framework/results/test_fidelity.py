@@ -30,6 +30,7 @@ def test_a_clean_run_passes() -> None:
         ({"drops": 5}, "degraded", "5 packets were dropped"),
         ({"retransmitted": 0.02}, "degraded", "2.0% of the packets"),
         ({"healthy_ratios_to_model": (1.1, 1.2, 1.3)}, "degraded", "1.20 times the algorithm's closed form"),
+        ({"blind_s": 3.25}, "degraded", "not measured from 3.25 s on: the run went on without feedback"),
         ({"send_buffer_used_bytes": 900 << 10}, "degraded", "900 of 1024 KiB"),
     ],
 )

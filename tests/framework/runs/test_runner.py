@@ -274,6 +274,9 @@ def test_faults_are_timed_by_what_was_found(registers: Registers, plan: Plan) ->
     )  # fmt: skip
     result = runner.run(replace(made, collective=plan.collective, engine=Engine(found)), registers)
     assert (result.faults[0].detected_s, result.faults[0].recovered_s) == (0.25, 0.75)
+    assert result.faults[0].published_s == 0.25
+    links = made.fabric.element_links(made.fabric.node_ids["r1"]).tolist()
+    assert result.faults[0].link_scores == {made.fabric.link_name(link): 1.0 for link in links}
     assert [row.iteration for row in result.rows if row.iteration is not None] == [0, 1]
     assert (result.faults[0].job, result.reroutes[0].job) == (3, 3)
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from railweave.framework.errors import ControllerError, LabError, TransportError
+from railweave.framework.errors import ControllerError, HealthError, LabError, RunFailedError, TransportError
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.hookspecs import hookimpl
+from railweave.framework.model import Fabric, Measurement
 from railweave.framework.model.events import (
     FaultInjected,
     HealthPublished,
@@ -117,6 +118,56 @@ def test_without_feedback_health_is_published_and_routes_stay(make: Make) -> Non
     with scene.session as session:
         session.iterate()
     assert scene.of(HealthPublished) and not scene.of(RoutesChanged)
+
+
+@pytest.mark.parametrize(
+    "error", [LabError("no queue of link 3"), OSError(9, "Bad file descriptor"), HealthError("-1 bytes")]
+)
+def test_a_source_that_dies_leaves_a_run_without_feedback(make: Make, error: Exception) -> None:
+    """It dies at 1.5 s, the fault comes at 2 s: nothing is published, and the run ends all the same."""
+    scene = make(f"at=iter:2 {SLOW}")
+    with scene.session as session:
+        measure = session.parts.source.measure
+
+        def dying() -> Measurement:
+            if scene.clock.now_s() > 1.5:
+                raise error
+            return measure()
+
+        session.parts.source.measure = dying  # type: ignore[method-assign]
+        session.iterate()
+        findings = session.findings()
+    assert findings.blind_s == pytest.approx(1.5, abs=0.03) and findings.samples.t_s[-1] <= 1.5
+    assert len(findings.iterations) == 6 and not scene.of(HealthPublished) and not scene.of(RoutesChanged)
+    (note,) = scene.recorder.notes
+    assert note.text.startswith("health is no longer measured: ") and str(error) in note.text
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda scores: scores * np.nan, "returns nan for link "),
+        (lambda scores: -scores, "returns -1.0 for link "),
+        (lambda scores: scores[1:], r"returns shape \(\d+,\), not "),
+    ],
+)
+def test_an_estimator_that_breaks_its_contract_in_a_run_ends_it(
+    make: Make, answer: Callable[[Any], Any], words: str
+) -> None:
+    """Bad input that was refused before anything started has exit code 2; this has 1."""
+    scene = make()
+    with pytest.raises(RunFailedError, match=f"Broken.*{words}") as failed, scene.session as session:
+        monitor = session.monitor
+
+        class Broken:
+            def scores(self, fabric: Fabric, *_: Any) -> Any:
+                scores = np.ones(fabric.n_links)
+                return answer(scores) if scene.clock.now_s() > 1.5 else scores
+
+        monitor.estimator = Broken()  # type: ignore[assignment]
+        session.iterate()
+    assert failed.value.exit_code == 1
+    assert [event.iteration for event in scene.of(IterationEnded)] == [0]
 
 
 def test_an_oracle_is_told_of_what_no_measurement_shows(make: Make) -> None:
