@@ -48,6 +48,12 @@ def _routes(quick: bool, progress: Progress) -> Mapping[str, Any]:
     return routes(load_plugins(), QUICK if quick else Sizes(), progress)
 
 
+def _health(quick: bool, resume: str, progress: Progress) -> Mapping[str, Any]:
+    from railweave.framework.bench.health import health
+
+    return health(load_plugins(), quick, resume, progress)
+
+
 def _gpus(default: int, minimum: int) -> Parameter:
     return Parameter("gpus", default, "count", "size of the rail-only fabric", minimum=minimum)
 
@@ -80,6 +86,15 @@ BENCHMARKS = {
         "Open vSwitch in the kernel against Open vSwitch as a process: bring-up, payload, idle health",
         _datapaths,
         (_gpus(16, 4), _seconds(5.0, 1.0), _turns(3)),
+    ),
+    "health": OwnBenchmark(
+        "detection, published scores and benefit of health in every regime, with and without feedback and "
+        "with the truth",
+        _health,
+        (
+            Parameter("quick", False, "bool", "two sizes and ten idle seconds on 4 x 4: about two minutes"),
+            Parameter("resume", "", "text", "a file of rows (JSON lines) to go on with and to add rows to"),
+        ),
     ),
     "routes": OwnBenchmark(
         "seconds to decide the routes of 4,096 GPUs, against networkx; best-fit lookups; all-to-all loads",

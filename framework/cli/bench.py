@@ -47,7 +47,8 @@ def _option(parameter: Parameter) -> click.Option:
         return click.Option(
             [f"{flag}/--no-{flag[2:]}", parameter.name], default=None, help=sentence(parameter.help)
         )
-    text = sentence(f"{parameter.help}; {parameter.expects}") + f"  [default: {parameter.default}]"
+    default = "" if parameter.default == "" else f"  [default: {parameter.default}]"
+    text = sentence(f"{parameter.help}; {parameter.expects}") + default
     return click.Option([flag, parameter.name], metavar=parameter.unit.upper(), help=text)
 
 
@@ -63,4 +64,6 @@ def _show(figures: Mapping[str, Any], prefix: str = "") -> None:
 
 
 def _text(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if isinstance(value, tuple):
+        return " ".join(map(_text, value))
+    return f"{value:.4g}" if isinstance(value, float) else "-" if value is None else str(value)

@@ -97,7 +97,15 @@ def test_a_mistake_exits_with_2_and_names_it(call: Call, words: tuple[str, ...],
 
 def test_the_built_in_ones_use_the_same_hook() -> None:
     registered = load_plugins()["benchmark"]
-    assert list(registered) == ["bring-up", "datapaths", "install", "routes", "throughput", "transport"]
+    assert list(registered) == [
+        "bring-up",
+        "datapaths",
+        "health",
+        "install",
+        "routes",
+        "throughput",
+        "transport",
+    ]
     assert [name for name in registered if registered[name].in_lab] == ["install", "transport"]
     assert registered.holders["install"].startswith("controllers")
     assert registered.holders["transport"].startswith("traffic")

@@ -1,0 +1,209 @@
+"""Whether health holds in every regime: detection, truth and benefit over fabrics, sizes, faults and routers.
+
+Every case with a fault is three runs at one rate scale: with feedback, without it, and with the truth in
+place of measured scores.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from math import inf
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from railweave.framework.bench.health_rows import Case, Row, RowFile, judged, ratio
+from railweave.framework.errors import HealthError, RouteError, RunFailedError
+from railweave.framework.experiment.plan import Plan, load_plan
+from railweave.framework.lab.plugin import in_lab
+from railweave.framework.model import HealthSnapshot
+from railweave.framework.model.findings import Findings
+from railweave.framework.model.health import EQUAL_WITHIN
+from railweave.framework.registry import Registers
+from railweave.framework.results.comparison import MODES
+from railweave.framework.results.detection import Judged
+from railweave.framework.results.result import RunResult
+from railweave.framework.runs import runner
+
+Progress = Callable[[str], None]
+
+RAIL_ONLY: dict[str, dict[str, object]] = {
+    f"{domains}x{rails}": {"topology": "rail-only", "topology.domains": domains, "topology.rails": rails}
+    for domains, rails in ((4, 4), (8, 4), (8, 8))
+}
+OTHERS: dict[str, dict[str, object]] = {
+    "rail-optimised": {"topology": "rail-optimised"},
+    "torus": {"topology": "torus", "topology.shape": "4x4"},
+}
+FABRICS = {**RAIL_ONLY, **OTHERS}
+SIZES = {"64K": 40, "256K": 30, "1M": 18, "4M": 16, "16M": 3}
+"""Iterations at each: ten of them begin after the answer, except at 16 MiB."""
+HEALTHY_FIRST, HEALTHY_OF_FEW = 4, 1
+"""Iterations before the fault, and where there are three in all."""
+LAST = 10
+HOLD_S = 60.0
+
+RAIL = ["degrade rail:1 to=20%", "degrade rail:1 to=60%"]
+FAULTS = [
+    *RAIL,
+    "degrade rail:1 to=80%",
+    "degrade rail:1 to=50%",
+    "degrade rail:1 to=20% way=out",
+    "degrade domain:1 to=50%",
+    "degrade domain:1 to=20%",
+    "degrade link:g0.1->r1 to=20%",
+    "loss rail:1 rate=3%",
+    "loss link:g0.1->r1 rate=20%",
+    "reorder rail:1 rate=5%",
+    "duplicate rail:1 rate=5%",
+]
+OTHER_FAULTS = {
+    "rail-optimised": ["degrade rail:1 to=20%", "degrade link:g0.1->r1 to=20%", "loss rail:1 rate=3%"],
+    "torus": ["degrade link:g0.0->g1.0 to=20%", "degrade link:g0.0->g1.0 to=50%",
+              "loss link:g0.0->g1.0 rate=20%"],
+}  # fmt: skip
+
+
+def cases(quick: bool) -> list[Case]:
+    """What is measured, in this order: every fabric idle; the fabrics that are not rail-only at 1 MiB; all
+    faults and both routers at 1 MiB on the smallest; a slow rail at all other sizes on rail-only ones."""
+    if quick:
+        return [
+            Case("4x4", "64K", RAIL[0], "hscore", SIZES["64K"]),
+            Case("4x4", "1M", RAIL[0], "hscore", SIZES["1M"]),
+            Case("4x4", hold_s=10.0),
+        ]
+    return [
+        *(Case(fabric, hold_s=HOLD_S) for fabric in FABRICS),
+        *(Case(fabric, "1M", fault, "", SIZES["1M"]) for fabric, faults in OTHER_FAULTS.items()
+          for fault in ("", *faults)),
+        *(Case("4x4", "1M", fault, router, SIZES["1M"]) for router in ("hscore", "spray")
+          for fault in ("", *FAULTS)),
+        *(Case(fabric, size, fault, "hscore", count) for fabric in RAIL_ONLY
+          for size, count in SIZES.items() if (fabric, size) != ("4x4", "1M") for fault in ("", *RAIL)),
+    ]  # fmt: skip
+
+
+def health(registers: Registers, quick: bool, resume: str, progress: Progress) -> dict[str, Any]:
+    """A row per case (Row). `resume`: a file of rows, as JSON lines, that measured ones are added to and that
+    those already there are taken from; none where empty. A case whose run fails has that as its verdict, and
+    is measured again when resumed.
+    """
+    todo, file = cases(quick), RowFile(Path(resume)) if resume else None
+    rows: list[Row] = []
+    for number, case in enumerate(todo, 1):
+        row = file.rows.get(case) if file else None
+        if row is None or row.verdict.startswith(FAILED):
+            progress(f"{number}/{len(todo)} {case.name}")
+            row = _measured(case, registers)
+            if file:
+                file.add(row)
+        progress(f"{number}/{len(todo)} {case.name}: {row.verdict}")
+        rows.append(row)
+    return {
+        "rows": [asdict(row) for row in rows],
+        "cases": len(rows),
+        "as_they_should_be": sum(row.verdict == "ok" for row in rows),
+    }
+
+
+FAILED = "failed: "
+
+
+def _measured(case: Case, registers: Registers) -> Row:
+    row = Row(**asdict(case))
+    try:
+        return judged(held(row, registers) if case.hold_s else compared(row, list(_runs(case, registers))))
+    except (RunFailedError, HealthError, RouteError) as error:  # others would meet every case
+        return replace(row, verdict=f"{FAILED}{error}")
+
+
+def held(row: Row, registers: Registers) -> Row:
+    """An idle fabric, watched."""
+    plan = load_plan(None, {**FABRICS[row.fabric], "fault": "none"}, registers)
+    seen = in_lab("watch", {"document": plan.document(), "seconds": row.hold_s}, lambda _: None)
+    lowest = min([seen["link_score"], *seen["elements"].values()])
+    return replace(row, healthy_min=lowest, reroutes=len(seen["reroutes"]))
+
+
+Run = tuple[Plan, Findings, RunResult]
+
+
+def _runs(case: Case, registers: Registers) -> Iterator[Run]:
+    """With feedback, and where there is a fault, without it and with the truth; at one rate scale."""
+    scale: float | None = None
+    before = HEALTHY_FIRST if case.iterations > HEALTHY_FIRST else HEALTHY_OF_FEW
+    faults = [f"at=iter:{before} {case.fault}"] if case.fault else []
+    keys = {"size": case.size, "iterations": case.iterations, "faults": faults}
+    keys |= {"router": case.router} if case.router else {}
+    for mode in MODES if case.fault else ["feedback"]:
+        plan = load_plan(None, {**FABRICS[case.fabric], **keys, **MODES[mode]}, registers)
+        plan = plan if scale is None else plan.at_scale(scale)
+        findings = plan.engine.run(plan.document(), lambda _: None)
+        scale = findings.rate_scale
+        yield plan, findings, runner.result(plan, findings, 0.0, lambda _: None)
+
+
+def compared(row: Row, runs: list[Run]) -> Row:
+    """The figures of a case from its runs: with feedback, without it, with the truth."""
+    (plan, findings, result), *others = runs
+    fault = result.faults[0] if result.faults else None
+    if result.wrong:
+        raise RunFailedError(f"{result.wrong} elements came out wrong.")
+    ours, *theirs = (_after(other) for _, _, other in runs)
+    alone, oracle = theirs if others else ([], [])
+    fault_s = inf if fault is None or fault.t_s is None else fault.t_s
+    healthy = [
+        x.declared_time_us for x in result.rows
+        if x.iteration is not None and x.t_s + x.time_us * 1e-6 <= fault_s
+    ]  # fmt: skip
+    if fault is not None:
+        row = replace(
+            row, detected_s=fault.detected_s, published_s=fault.published_s, answered_s=fault.recovered_s
+        )
+    return replace(
+        _scored(row, plan, findings),
+        reroutes=len(result.reroutes),
+        healthy_us=_median(healthy),
+        faulted_us=_median(ours),
+        alone_us=_median(alone),
+        oracle_us=_median(oracle),
+        to_alone=ratio(ours, alone),
+        to_oracle=ratio(ours, oracle),
+        fidelity=result.fidelity.verdict,
+    )
+
+
+def _after(result: RunResult) -> list[float]:
+    """Declared times of the first ten iterations that began after the answer to the fault, or after the fault
+    where nothing answered it; none without a fault."""
+    fault = result.faults[0] if result.faults else None
+    if fault is None or fault.t_s is None:
+        return []
+    since = fault.t_s + (fault.recovered_s or 0.0)
+    return [row.declared_time_us for row in result.rows if row.iteration is not None and row.t_s >= since][
+        :LAST
+    ]
+
+
+def _scored(row: Row, plan: Plan, findings: Findings) -> Row:
+    """The row with the score and the truth of what the fault hit most, at the end, and the lowest score that
+    was published of anything healthy."""
+    samples, of = findings.samples, Judged(plan.fabric, plan.experiment.health.margin)
+    true = findings.truth[-1] if findings.truth else HealthSnapshot.healthy(plan.fabric)
+    truth = of.of(true.link_score, true.element_score)
+    published = of.of(samples.link_score, samples.element_score)
+    lowest = min(
+        samples.link_score[:, true.link_score >= 1 - EQUAL_WITHIN].min(initial=1.0),
+        published[:, truth >= 1 - EQUAL_WITHIN].min(initial=1.0),
+    )
+    row = replace(row, healthy_min=round(float(lowest), 6))
+    if truth.min() >= 1 - EQUAL_WITHIN or not len(published):
+        return row
+    hit = np.lexsort((published[-1], truth))[0]
+    return replace(row, score=round(float(published[-1, hit]), 6), truth=float(truth[hit]))
+
+
+def _median(times: list[float]) -> float | None:
+    return median(times) if times else None

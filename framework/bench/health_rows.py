@@ -1,0 +1,150 @@
+"""The rows of `bench health`: what each case is judged by, and the file that an interrupted one goes on
+with."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from railweave.framework.errors import InputError, RunFailedError
+
+HEALTHY = 0.9
+"""The lowest score that a healthy link or element may be published with."""
+NEAR = 0.1
+"""How far a score may be from the truth at the end of a run."""
+HAS_TO_SHOW = 0.9
+"""Elements of this true score or less have to be published as degraded."""
+TO_ALONE, TO_ORACLE = 1.03, 1.10
+"""Iterations with feedback take at most this many times those without it, and those that know the truth."""
+RESAMPLES = 2000
+START = '{"fabric": '
+"""Of every line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`fault` as behind its `at=`; none in a healthy run. `hold_s`: how long the idle fabric is watched in
+    place of a run, which has no size, router or iterations."""
+
+    fabric: str
+    size: str = ""
+    fault: str = ""
+    router: str = ""
+    iterations: int = 0
+    hold_s: float = 0.0
+
+    @property
+    def name(self) -> str:
+        what = f"idle for {self.hold_s:g} s" if self.hold_s else self.fault or "healthy"
+        return " ".join(part for part in (self.fabric, self.size, self.router, what) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Row(Case):
+    """A case and its figures, None where there is none. Times after the fault in s, times of iterations in us
+    declared: medians before the fault, and of those begun after the answer with feedback, after the fault
+    without it (`alone_us`), and with the truth in place of measured scores (`oracle_us`).
+
+    `score` and `truth` at the end, of what the fault hit most; `healthy_min`: the lowest score published of
+    anything healthy; `to_alone`, `to_oracle`: the ratio of medians and the low end of its 95 % interval.
+    `fidelity`: the run's own verdict. `verdict`: ok, or all that is not as it should be.
+    """
+
+    detected_s: float | None = None
+    published_s: float | None = None
+    answered_s: float | None = None
+    score: float | None = None
+    truth: float | None = None
+    healthy_min: float | None = None
+    reroutes: int = 0
+    healthy_us: float | None = None
+    faulted_us: float | None = None
+    alone_us: float | None = None
+    oracle_us: float | None = None
+    to_alone: tuple[float, float] | None = None
+    to_oracle: tuple[float, float] | None = None
+    fidelity: str = ""
+    verdict: str = ""
+
+    @property
+    def case(self) -> Case:
+        return Case(self.fabric, self.size, self.fault, self.router, self.iterations, self.hold_s)
+
+
+def judged(row: Row) -> Row:
+    """The row with its verdict."""
+    wrong = []
+    if row.healthy_min is not None and row.healthy_min < HEALTHY:
+        wrong.append(f"something healthy was published with {row.healthy_min:.2f}")
+    if row.truth is not None and row.score is not None:
+        if row.truth <= HAS_TO_SHOW and row.published_s is None:
+            wrong.append("the fault was never published")
+        if abs(row.score - row.truth) > NEAR:
+            wrong.append(f"published {row.score:.2f} at the end, where {row.truth:.2f} is true")
+    for figure, most, other in (
+        (row.to_alone, TO_ALONE, "without feedback"),
+        (row.to_oracle, TO_ORACLE, "of the oracle"),
+    ):
+        if figure is not None and figure[1] > most:
+            wrong.append(f"iterations took {figure[0]:.2f} times those {other}")
+    if not row.fault and row.reroutes:
+        wrong.append(f"{row.reroutes} reroutes of a healthy fabric")
+    if row.fidelity == "invalid" or (not row.fault and row.fidelity == "degraded"):
+        wrong.append(f"fidelity {row.fidelity}")
+    return replace(row, verdict="; ".join(wrong) or "ok")
+
+
+def ratio(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float] | None:
+    """The ratio of the medians, and the low end of its 95 % interval: the percentile bootstrap of Efron and
+    Tibshirani (1993, section 13.3), drawn anew with the same seed each time. None where either is empty."""
+    if not ours or not theirs:
+        return None
+    rng = np.random.default_rng(0)
+    drawn = [
+        np.median(rng.choice(np.array(times), (RESAMPLES, len(times))), axis=1) for times in (ours, theirs)
+    ]
+    low = np.percentile(drawn[0] / drawn[1], 2.5)
+    return float(np.median(ours) / np.median(theirs)), float(low)
+
+
+class RowFile:
+    """Rows as JSON lines, each written once it is complete. `rows`: those that are there, by case; a line cut
+    short by a kill is dropped."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.rows: dict[Case, Row] = {}
+        try:
+            lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+        except (OSError, ValueError) as error:
+            raise InputError(f"--resume {path}: cannot be read: {error}.") from None
+        cut = bool(lines) and not lines[-1].endswith("\n") and START.startswith(lines[-1][: len(START)])
+        whole = lines[:-1] if cut else lines
+        for number, line in enumerate(whole, 1):
+            try:
+                row = _row(json.loads(line))
+            except (ValueError, TypeError) as error:
+                raise InputError(
+                    f"--resume {path}: line {number} is no row of `bench health`: {error}. Give another file."
+                ) from None
+            self.rows[row.case] = row
+        if cut:
+            path.write_text("".join(whole))
+
+    def add(self, row: Row) -> None:
+        """Keep a row. Raises RunFailedError where it cannot be written."""
+        self.rows[row.case] = row
+        try:
+            with self._path.open("a") as file:
+                file.write(json.dumps(asdict(row), allow_nan=False) + "\n")
+        except OSError as error:
+            raise RunFailedError(f"--resume {self._path}: cannot be written: {error.strerror}.") from None
+
+
+def _row(document: object) -> Row:
+    if not isinstance(document, dict):
+        raise TypeError("it is no mapping")
+    pairs = {key: tuple(value) for key, value in document.items() if isinstance(value, list)}
+    return Row(**{**document, **pairs})

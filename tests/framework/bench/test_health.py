@@ -1,0 +1,195 @@
+"""`bench health`: its arithmetic by hand, its file, what an interrupted one goes on with; one row on the
+lab."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from railweave.framework.bench import health as benchmark
+from railweave.framework.bench.health import RAIL, SIZES, cases, compared, health
+from railweave.framework.bench.health_rows import Case, Row, RowFile, judged, ratio
+from railweave.framework.errors import InputError, RunFailedError
+from railweave.framework.experiment.plan import load_plan
+from railweave.framework.model.findings import HealthSamples
+from railweave.framework.registry import Registers, load_plugins
+from railweave.framework.results.result import RunResult
+from railweave.framework.runs.fault_timetable import GroundTruth
+from tests.fakes.findings import findings
+
+SLOW = Case("4x4", "1M", RAIL[0], "hscore", 18)
+FINE = Row(
+    **asdict(SLOW), published_s=0.2, score=0.2, truth=0.2, healthy_min=1.0, reroutes=2,
+    to_alone=(0.4, 0.38), to_oracle=(1.02, 0.98), fidelity="pass",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict"),
+    [
+        ({}, "ok"),
+        ({"healthy_min": 0.85}, "something healthy was published with 0.85"),
+        ({"published_s": None}, "the fault was never published"),
+        ({"published_s": None, "truth": 0.97, "score": 1.0}, "ok"),  # 3 % of loss is less than a step
+        ({"score": 0.35}, "published 0.35 at the end, where 0.20 is true"),
+        ({"to_alone": (1.2, 1.04)}, "iterations took 1.20 times those without feedback"),
+        ({"to_alone": (1.2, 0.99), "to_oracle": (1.3, 1.05)}, "ok"),  # the intervals reach below
+        ({"to_oracle": (1.3, 1.15)}, "iterations took 1.30 times those of the oracle"),
+        ({"fault": "", "reroutes": 2}, "2 reroutes of a healthy fabric"),
+        ({"fault": "", "reroutes": 0, "fidelity": "degraded"}, "fidelity degraded"),
+        ({"fidelity": "degraded"}, "ok"),
+        ({"fidelity": "invalid", "healthy_min": 0.5}, "something healthy was published with 0.50; fidelity"),
+    ],
+)
+def test_what_a_row_is_judged_by(changes: dict[str, Any], verdict: str) -> None:
+    row = judged(replace(FINE, **changes))
+    assert row.verdict.startswith(verdict)
+    assert replace(row, verdict="") == replace(FINE, **changes)
+
+
+def test_the_ratio_of_times_that_do_not_vary_has_no_width() -> None:
+    assert ratio([3.0] * 10, [2.0] * 10) == (1.5, 1.5)
+    assert ratio([], [1.0]) is None and ratio([1.0], []) is None
+
+
+def test_the_interval_is_about_that_of_the_normal_approximation() -> None:
+    """The second method: the median of n normal times has the standard error 1.2533 s / sqrt(n)."""
+    rng, n = np.random.default_rng(5), 400
+    ours, theirs = rng.normal(100, 5, n).tolist(), rng.normal(100, 5, n).tolist()
+    found = ratio(ours, theirs)
+    assert found is not None
+    error = 1.2533 * 5 / np.sqrt(n) / 100 * np.sqrt(2)
+    assert found[1] == pytest.approx(found[0] - 1.96 * error, abs=0.35 * 1.96 * error)
+
+
+@given(st.lists(st.floats(0.1, 1e6), min_size=1, max_size=12), st.floats(0.01, 100))
+def test_the_ratio_does_not_depend_on_the_unit(times: list[float], unit: float) -> None:
+    found, again = ratio(times, times), ratio([t * unit for t in times], [t * unit for t in times])
+    assert found is not None and again is not None
+    assert found == pytest.approx(again) and found[0] == 1 and found[1] <= 1 + 1e-9
+
+
+def test_the_matrix_has_every_size_and_every_kind_of_fabric_once() -> None:
+    full = cases(quick=False)
+    assert len(set(full)) == len(full)
+    assert {(c.fabric, c.size) for c in full if c.fault == RAIL[0] and c.router == "hscore"} == {
+        (fabric, size) for fabric in ("4x4", "8x4", "8x8") for size in SIZES
+    }
+    assert len([c for c in full if c.hold_s]) == 5 and all(c.hold_s == 60 for c in full if c.hold_s)
+    assert set(cases(quick=True)) - set(full) == {Case("4x4", hold_s=10.0)}
+
+
+def test_every_case_of_the_matrix_can_be_planned() -> None:
+    registers = load_plugins()
+    seen = {(c.fabric, c.fault, c.router): c for c in cases(quick=False) if c.iterations}
+    for case in seen.values():
+        keys = {"router": case.router} if case.router else {}
+        faults = [f"at=iter:1 {case.fault}"] if case.fault else []
+        fabric = benchmark.FABRICS[case.fabric]
+        plan = load_plan(None, {**fabric, **keys, "size": "64K", "faults": faults}, registers)
+        assert len(plan.faults) == len(faults)
+
+
+def timed(result: RunResult, seconds: float, **fault: float) -> RunResult:
+    """The fixture's run (two iterations of 1 s, the fault at 2 s, one of 2.5 s, one from 4.5 s on) with
+    another last iteration."""
+    rows = tuple(
+        replace(row, declared_time_us=seconds * 1e6 if row.iteration == 3 else row.declared_time_us)
+        for row in result.rows
+    )
+    return replace(result, rows=rows, faults=(replace(result.faults[0], **fault),))
+
+
+def test_figures_of_three_runs_by_hand(registers: Registers, result: RunResult) -> None:
+    fault = f"at=iter:2 {RAIL[0]}"
+    plan = load_plan(None, {"iterations": 4, "faults": [fault]}, registers)
+    known = GroundTruth(plan.fabric, plan.experiment.health)
+    known.inject(plan.faults[0], 2.0)
+    links, elements = np.ones((2, plan.fabric.n_links)), np.ones((2, plan.fabric.n_nodes))
+    elements[1, plan.fabric.node_ids["r1"]], elements[0, plan.fabric.node_ids["d2"]] = 0.25, 0.95
+    links[0, 0] = 0.9
+    single = [array.astype(np.float32) for array in (links, links, links, elements)]
+    found = findings(
+        plan.fabric, samples=HealthSamples(np.array([1.0, 3.0]), *single), truth=(known.snapshot,)
+    )
+    answered = {"detected_s": 0.5, "published_s": 0.25, "recovered_s": 2.5}
+    runs = [
+        (plan, found, timed(result, 1.5, **answered)),  # the iteration from 4.5 s on
+        (plan, found, timed(result, 3.0)),  # 2.5e-5 s and 3 s, after the fault
+        (plan, found, timed(result, 1.25, recovered_s=2.4)),
+    ]
+    row = compared(Row(**asdict(SLOW)), runs)
+    assert (row.detected_s, row.published_s, row.answered_s) == (0.5, 0.25, 2.5)
+    assert (row.score, row.truth, row.healthy_min) == (0.25, pytest.approx(0.2), pytest.approx(0.9))
+    assert (row.healthy_us, row.faulted_us, row.oracle_us) == pytest.approx((10.0, 1.5e6, 1.25e6))
+    assert row.alone_us == pytest.approx((25 + 3e6) / 2)
+    assert row.to_oracle is not None and row.to_oracle == pytest.approx((1.2, 1.2))
+    with pytest.raises(RunFailedError, match="1 elements came out wrong"):
+        compared(
+            row, [(plan, found, replace(result, rows=(*result.rows[:-1], replace(result.summary, wrong=1))))]
+        )
+
+
+def test_rows_are_kept_and_a_line_cut_short_is_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    file = RowFile(path)
+    other = Row("8x8", hold_s=60.0, healthy_min=1.0, verdict="ok")
+    for row in (judged(FINE), other):
+        file.add(row)
+    assert RowFile(path).rows == {SLOW: judged(FINE), other.case: other}
+    path.write_text(path.read_text()[:-20])
+    assert RowFile(path).rows == {SLOW: judged(FINE)}
+    assert len(path.read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", ["fabric,size\n", "a note", '{"fabric": "4x4", "colour": 3}\n', "[]\n"])
+def test_another_file_is_refused_and_left_alone(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"notes\.txt: line 1 is no row"):
+        RowFile(path)
+    assert path.read_text() == text
+    with pytest.raises(InputError, match="cannot be read"):
+        RowFile(tmp_path)
+
+
+def test_an_interrupted_benchmark_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registers: Registers
+) -> None:
+    measured: list[Case] = []
+
+    def once(case: Case, _: object) -> Row:
+        measured.append(case)
+        if len(measured) == 3:
+            raise KeyboardInterrupt
+        return Row(**asdict(case), verdict="failed: no switch" if len(measured) == 1 else "ok")
+
+    monkeypatch.setattr(benchmark, "_measured", once)
+    path, told, todo = tmp_path / "rows.jsonl", list[str](), cases(quick=True)
+    with pytest.raises(KeyboardInterrupt):
+        health(registers, True, str(path), told.append)
+    assert len(path.read_text().splitlines()) == 2 and measured == todo
+    figures = health(registers, True, str(path), told.append)
+    assert measured[3:] == [todo[0], todo[2]]  # the failed one again, and the one that was interrupted
+    assert (figures["cases"], figures["as_they_should_be"]) == (3, 3)
+    assert told[-1] == "3/3 4x4 idle for 10 s: ok"
+    assert json.loads(json.dumps(figures, allow_nan=False))["rows"][0]["fault"] == RAIL[0]
+    assert health(registers, True, str(path), told.append) == figures and len(measured) == 5
+
+
+@pytest.mark.lab
+def test_a_row_on_the_lab(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = {"topology": "rail-only", "topology.domains": 2, "topology.rails": 2}
+    monkeypatch.setitem(benchmark.FABRICS, "4x4", small)
+    row = benchmark._measured(Case("4x4", "256K", RAIL[0], "hscore", 12), load_plugins())
+    assert not row.verdict.startswith(benchmark.FAILED), row.verdict
+    assert row.truth == pytest.approx(0.2) and row.healthy_min is not None and row.fidelity != "invalid"
+    assert row.healthy_us and row.faulted_us and row.oracle_us and row.alone_us
+    assert row.alone_us > 1.5 * row.oracle_us and row.to_oracle is not None
