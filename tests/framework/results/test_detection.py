@@ -120,3 +120,24 @@ def test_nothing_is_published_before_its_fault(
     assert seconds is None or 0 <= seconds <= len(scores)
     if before == after:
         assert seconds is None
+
+
+@given(
+    st.lists(st.booleans(), min_size=1, max_size=8),
+    st.lists(st.tuples(st.floats(0, 9), st.sampled_from(["rail:1 1.00 -> 0.80", "rail:2 1.00 -> 0.90"]))),
+    st.floats(0, 9),
+)
+def test_no_answer_comes_before_what_it_answers_was_seen(
+    fabric: Fabric, seen: list[bool], reroutes: list[tuple[float, str]], fault_s: float
+) -> None:
+    judged = Judged(fabric, 1.25)
+    healthy, degraded = np.zeros(len(judged.ids), bool), judged.ids == fabric.node_ids["r1"]
+    reported = np.array([degraded & one for one in seen])
+    events = [RoutesChanged(t_s, 1, 12, why) for t_s, why in sorted(reroutes)]
+    times = np.arange(float(len(seen)))
+    found = response(judged, times, reported, healthy, degraded, events, fault_s)
+    if found.detected_s is None:
+        assert found.recovered_s is None
+    else:
+        assert found.detected_s >= 0
+        assert found.recovered_s is None or found.recovered_s >= found.detected_s
