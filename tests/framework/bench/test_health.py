@@ -18,7 +18,7 @@ from railweave.framework.bench.health import RAIL, SIZES, cases, compared, healt
 from railweave.framework.bench.health_rows import Case, Row, RowFile, judged, ratio
 from railweave.framework.errors import InputError, RunFailedError
 from railweave.framework.experiment.plan import load_plan
-from railweave.framework.model.findings import HealthSamples
+from railweave.framework.model.findings import Findings, HealthSamples
 from railweave.framework.registry import Registers, load_plugins
 from railweave.framework.results.result import RunResult
 from railweave.framework.runs.fault_timetable import GroundTruth
@@ -182,6 +182,24 @@ def test_an_interrupted_benchmark_goes_on_where_it_was(
     assert told[-1] == "3/3 4x4 idle for 10 s: ok"
     assert json.loads(json.dumps(figures, allow_nan=False))["rows"][0]["fault"] == RAIL[0]
     assert health(registers, True, str(path), told.append) == figures and len(measured) == 5
+
+
+def test_all_runs_of_a_case_are_at_the_scale_that_the_first_chose(registers: Registers) -> None:
+    class Engine:
+        def run(self, document: dict[str, Any], emit: object) -> Findings:
+            told.append(document)
+            return findings(plan.fabric, rate_scale=2e-6)
+
+    told: list[dict[str, Any]] = []
+    plan = load_plan(None, {}, registers)
+    runs = benchmark._runs(replace(SLOW, iterations=16), registers)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(benchmark.runner, "result", lambda *_: None)
+        patch.setattr(type(plan.engine), "run", Engine.run, raising=False)
+        list(runs)
+    assert [(t["rate_scale"], t["iterations"], t["feedback"], t["oracle"]) for t in told] == [
+        ("auto", 16, True, False), (2e-6, 8, False, False), (2e-6, 13, True, True),
+    ]  # fmt: skip
 
 
 @pytest.mark.lab
