@@ -83,7 +83,7 @@ def test_the_matrix_has_every_size_and_every_kind_of_fabric_once() -> None:
         (fabric, size) for fabric in ("4x4", "8x4", "8x8") for size in SIZES
     }
     assert len([c for c in full if c.hold_s]) == 5 and all(c.hold_s == 60 for c in full if c.hold_s)
-    assert set(cases(quick=True)) - set(full) == {Case("4x4", hold_s=10.0)}
+    assert {(c.size, c.fault) for c in cases(quick=True)} == {("64K", RAIL[0]), ("1M", RAIL[0]), ("", "")}
 
 
 def test_every_case_of_the_matrix_can_be_planned() -> None:
@@ -198,7 +198,7 @@ def test_all_runs_of_a_case_are_at_the_scale_that_the_first_chose(registers: Reg
         patch.setattr(type(plan.engine), "run", Engine.run, raising=False)
         list(runs)
     assert [(t["rate_scale"], t["iterations"], t["feedback"], t["oracle"]) for t in told] == [
-        ("auto", 16, True, False), (2e-6, 8, False, False), (2e-6, 13, True, True),
+        ("auto", 16, True, False), (2e-6, 7, False, False), (2e-6, 13, True, True),
     ]  # fmt: skip
 
 
