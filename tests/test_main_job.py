@@ -98,7 +98,13 @@ def test_measured_health_moves_the_routes_and_nothing_is_wrong(controller: str, 
 def test_without_feedback_no_route_moves(tmp_path: Path) -> None:
     done = railweave(*SMALL, "--fault", FAULT, "--no-feedback", "--json", "-", "--out", str(tmp_path / "run"))
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["reroutes"] == []
+    result = json.loads(done.stdout)
+    assert result["reroutes"] == []
+    *each, overall = result["bottlenecks"]
+    assert [one["iteration"] for one in each] == list(range(6)) and overall["iteration"] is None
+    assert all(one["balanced"] for one in each[:2])
+    for one in (*each[2:], overall):  # two of three rail steps wait for the slow rail at a fifth of its rate
+        assert (one["element"], one["balanced"]) == ("rail:1", False) and 0.5 < one["share"] <= 1
 
 
 @pytest.mark.parametrize("controller", ["ryu", "c65of"])

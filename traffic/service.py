@@ -210,6 +210,7 @@ class Service:
             cpu_s=running.cpu_s,
             send_lag_s=running.send_lag_s,
             compared=compared,
+            end_s=progress.end_s,
             **counted,
         )
         self._channel.send(IterationFinished(result))

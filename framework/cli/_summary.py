@@ -15,6 +15,7 @@ def report(result: RunResult, directory: Path) -> str:
     lines = [
         *_iterations(result),
         *_limits(result),
+        *_bottleneck(result),
         *_scores(result),
         *_happened(result),
         _line(
@@ -66,6 +67,21 @@ def _limits(result: RunResult) -> list[str]:
     }
     parts = [f"{median(values):.2f} of {what}" for what, values in ratios.items() if values]
     return [_line("healthy", ", ".join(parts))] if parts else []
+
+
+def _bottleneck(result: RunResult) -> list[str]:
+    """What held the slowest iteration, and all together; or that everything was balanced."""
+    if not result.bottlenecks:
+        return []
+    *each, overall = result.bottlenecks
+    times = {row.iteration: row.time_us for row in result.rows}
+    slowest = max(each, key=lambda one: (not one.balanced, times[one.iteration]))
+    if slowest.balanced:
+        return [_line("bottleneck", "none: the iterations are balanced")]
+    what, of_all = slowest.element or slowest.link, overall.element or overall.link
+    more = f", {100 * overall.share:.0f} % of all" if of_all == what and len(each) > 1 else ""
+    share = f"{100 * slowest.share:.0f} %"
+    return [_line("bottleneck", f"{what} held {share} of iteration {slowest.iteration}{more}")]
 
 
 def _scores(result: RunResult) -> list[str]:

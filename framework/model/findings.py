@@ -13,15 +13,32 @@ from numpy.typing import NDArray
 from railweave.framework.model.arrays import ArrayNoun, Float
 from railweave.framework.model.events import FaultInjected, Note, RoutesChanged
 from railweave.framework.model.health import HealthSnapshot
+from railweave.framework.model.routes import PathBatch
 from railweave.framework.model.traffic import IterationResult
 
 Float32 = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class CriticalPath(ArrayNoun):
+    """The transfers that an iteration's time consists of, each waiting for the one before, on their routes.
+
+    (n,) each, seconds from the iteration's start: `begin_s`, `end_s`, the time that a transfer held the
+    iteration; one whose routes changed meanwhile has a part for each. `paths`: of these n pairs of GPUs.
+    `link_bytes` (n_links,): wire bytes that each link carried during the iteration.
+    """
+
+    begin_s: Float
+    end_s: Float
+    paths: PathBatch
+    link_bytes: Float
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class IterationRecord(ArrayNoun):
     """One iteration. `best_rates_bps`: (n_links,), the highest rate that each link had at any time during it;
-    `link_bytes`: wire bytes that all links together carried meanwhile."""
+    `link_bytes`: wire bytes that all links together carried meanwhile. `critical`: None where the traffic
+    does not time its transfers."""
 
     result: IterationResult
     begin_s: float
@@ -29,6 +46,7 @@ class IterationRecord(ArrayNoun):
     best_rates_bps: Float
     link_bytes: float
     job: int = 0
+    critical: CriticalPath | None = None
 
 
 @dataclass(frozen=True, slots=True)

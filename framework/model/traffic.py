@@ -123,10 +123,14 @@ class Schedule(ArrayNoun):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class IterationResult:
+@dataclass(frozen=True, eq=False, slots=True)
+class IterationResult(ArrayNoun):
     """One iteration as the transport saw it. Times are emulated seconds. `wrong` of `compared` elements, over
-    all ranks, were not what the collective's arithmetic says."""
+    all ranks, were not what the collective's arithmetic says.
+
+    `end_s`: (n_transfers,), seconds from the iteration's start until each transfer had landed, which is when
+    those that wait for it alone begin; empty where the transport does not say, and in the findings of a run.
+    """
 
     iteration: int
     seconds: float
@@ -139,3 +143,4 @@ class IterationResult:
     cpu_s: float
     send_lag_s: float
     compared: int = 0
+    end_s: Float = field(default_factory=lambda: np.empty(0))

@@ -155,6 +155,25 @@ class RerouteFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class Bottleneck:
+    """What held an iteration, or all together (`iteration` None): the `share` of the time for which `element`
+    did, on the chain of transfers that the time consists of.
+
+    `element` None where the link belongs to no switch; `link`: the one of its links that held most; `rank`:
+    whose link that is, or who sent most over it where it joins two switches. `balanced`: no element was
+    slower or busier than its like by 10 % or more, and this is only the one that the chain passed most.
+    """
+
+    iteration: int | None
+    element: str | None
+    link: str
+    rank: int
+    share: float
+    balanced: bool
+    job: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Timing:
     """Wall-clock seconds; `tear_down_s` None while the lab still stands."""
 
@@ -167,7 +186,8 @@ class Timing:
 class RunResult:
     """The result of a run. `experiment` is `plan.document()`; `versions` program -> version.
 
-    `accuracy`: how well the scores matched the ground truth of the faults.
+    `accuracy`: how well the scores matched the ground truth of the faults. `bottlenecks`: one for each timed
+    iteration and, last, one for all together.
     `memory_peak_mb`: highest sum of the whole process tree's PSS; `cpu_s`: processor seconds by process.
     `notes`: what a user should read, in the order it happened, plugins that failed after the run included.
     """
@@ -189,6 +209,7 @@ class RunResult:
     memory_peak_mb: float | None = None
     cpu_s: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    bottlenecks: tuple[Bottleneck, ...] = ()
 
     @property
     def summaries(self) -> tuple[Row, ...]:

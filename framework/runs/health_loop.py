@@ -1,7 +1,10 @@
 """The health loop: sample, score, route, install. It never looks into the traffic."""
 
+from math import inf
+
 from railweave.framework.errors import HealthError, LabError, PluginError, RunFailedError, describe
 from railweave.framework.health.monitor import HealthMonitor
+from railweave.framework.model import RouteTable
 from railweave.framework.routing.reroute import RouteControl
 from railweave.framework.runs.fault_timetable import GroundTruth
 from railweave.framework.runs.parts import Clock, EngineParts
@@ -13,7 +16,8 @@ class HealthLoop:
 
     `known`: the scores that routes follow, measured ones or the ground truth; None where routes stay as they
     are. `probing`: whether measuring traffic may be sent. `next_s`: when the next sample is due; `moved_s`:
-    when changed routes last came into use.
+    when changed routes last came into use; `tables`: since when which routes were in use, at least those of
+    the present iteration.
 
     Where measuring fails (the source died, or says what cannot be), the run goes on: the scores, and the
     routes that follow them, stay as they are, and the recorder keeps when that began. An estimator or router
@@ -35,12 +39,14 @@ class HealthLoop:
         self._clock, self._parts, self._monitor, self._control = clock, parts, monitor, control
         self._recorder, self._interval_s, self._known, self._probing = recorder, interval_s, known, probing
         self.next_s, self.moved_s = interval_s, 0.0  # a measurement needs time to cover
+        self.tables: list[tuple[float, RouteTable]] = [(-inf, control.table)]
 
     def advance(self) -> None:
         """Do what is due by the clock; cheap when nothing is."""
         now, rules = self._clock.now_s(), self._parts.rules
         for reroute in rules.advance(now):
             self.moved_s = now
+            self.tables.append((now, reroute.table))
             self._parts.traffic.use_routes(reroute)
             self._recorder.rerouted(reroute)
         if now >= self.next_s:

@@ -1,6 +1,7 @@
 """What happens in a run, written down once: kept for the findings, reported as events, shown to observers."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -61,7 +62,7 @@ class Recorder:
 
     def iteration(self, record: IterationRecord) -> None:
         result = record.result
-        self.iterations.append(record)
+        self.iterations.append(replace(record, result=replace(result, end_s=np.empty(0))))
         self.emit(IterationEnded(result.iteration, result.seconds, result.wrong, job=record.job))
         self.observers.fire("on_iteration", result=result, t_s=record.end_s)
 

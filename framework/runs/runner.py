@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from railweave.framework.analysis.bottleneck import bottlenecks
 from railweave.framework.errors import InputError, describe
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.limits import COLLECTIVES
@@ -151,6 +152,7 @@ def result(plan: Plan, findings: Findings, tear_down_s: float, note: Callable[[s
         accuracy=score_accuracy,
         memory_peak_mb=None if facts.memory_peak_bytes is None else facts.memory_peak_bytes / 1e6,
         cpu_s=facts.cpu_s,
+        bottlenecks=bottlenecks(scaled, findings.iterations, findings.samples),
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
+from railweave.framework.analysis.bottleneck import critical_path
 from railweave.framework.errors import LabError, TransportError
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
@@ -85,15 +86,21 @@ class Session(Generic[EngineT]):
         plan's."""
         parts = self.parts
         self.faults.begin_iteration(iteration)
-        began, sent = self._clock.now_s(), parts.source.totals().sent_bytes.sum()
-        parts.traffic.begin(iteration, schedule or self.plan.schedule_of(iteration))
+        schedule = schedule or self.plan.schedule_of(iteration)
+        del self.health.tables[:-1]
+        began, sent = self._clock.now_s(), parts.source.totals().sent_bytes
+        parts.traffic.begin(iteration, schedule)
+        result, ended = self._finished(iteration, began), self._clock.now_s()
+        carried = parts.source.totals().sent_bytes - sent
+        tables = [(since_s - began, table) for since_s, table in self.health.tables]
         record = IterationRecord(
-            self._finished(iteration, began),
+            result,
             began,
-            self._clock.now_s(),
+            ended,
             self.faults.best_rates_bps,
-            float(parts.source.totals().sent_bytes.sum() - sent),
+            float(carried.sum()),
             self.recorder.job,
+            critical_path(schedule, result.end_s, tables, carried),
         )
         self.engine.checkpoint()
         self.recorder.iteration(record)

@@ -82,10 +82,13 @@ class FakeTraffic:
     def begin(self, iteration: int, schedule: Schedule) -> None:
         seconds, self._result = self._seconds(iteration), None
         if seconds < float("inf"):
-            self._clock.after(seconds, lambda: self._end(iteration, seconds))
+            self._clock.after(seconds, lambda: self._end(iteration, schedule.n_transfers, seconds))
 
-    def _end(self, iteration: int, seconds: float) -> None:
-        self._result = IterationResult(iteration, seconds, 0, 10, 0, 0, 1000, (seconds,), 0.1, 0.0)
+    def _end(self, iteration: int, transfers: int, seconds: float) -> None:
+        end_s = np.linspace(0, seconds, transfers + 1)[1:]  # one after the other
+        self._result = IterationResult(
+            iteration, seconds, 0, 10, 0, 0, 1000, (seconds,), 0.1, 0.0, end_s=end_s
+        )
 
     def finished(self) -> IterationResult | None:
         return self._result

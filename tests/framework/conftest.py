@@ -25,6 +25,7 @@ from railweave.framework.parameters import Parameter, Value
 from railweave.framework.registry import Registers
 from railweave.framework.results.fidelity import Fidelity
 from railweave.framework.results.result import (
+    Bottleneck,
     ControllerFigures,
     FabricFigures,
     FaultFigures,
@@ -193,6 +194,11 @@ def result() -> RunResult:
         faults=faults,
         reroutes=reroutes,
         fidelity=Fidelity("pass"),
+        bottlenecks=(
+            Bottleneck(0, "rail:0", "g0.0->r0", 0, 0.3, True),
+            Bottleneck(2, "rail:1", "g0.1->r1", 1, 0.61, False),
+            Bottleneck(None, "rail:1", "g0.1->r1", 1, 0.4, False),
+        ),
         timing=Timing(5.0, 6.0, 0.5),
         memory_peak_mb=400.0,
         cpu_s={"switches": 3.0},

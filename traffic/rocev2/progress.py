@@ -3,6 +3,7 @@
 import numpy as np
 
 from railweave.framework.model import Schedule
+from railweave.framework.model.arrays import Float
 
 
 class Progress:
@@ -12,6 +13,7 @@ class Progress:
     def __init__(self, schedule: Schedule) -> None:
         self.total = schedule.n_transfers
         self.done = 0
+        self._landed_at = [0.0] * self.total
         waits = np.diff(schedule.after_start)
         owner = np.repeat(np.arange(self.total), waits)
         order = np.argsort(schedule.after, kind="stable")
@@ -30,7 +32,7 @@ class Progress:
     def landed(self, transfer: int, now: float) -> list[int]:
         """Note the end of a transfer; those that may start now that it is complete."""
         self.done += 1
-        self.last_at = now
+        self.last_at = self._landed_at[transfer] = now
         phase = self._phase_of[transfer]
         if phase < self._n_phases:
             self._phase_ends[phase] = now
@@ -47,6 +49,13 @@ class Progress:
         if self.done:
             self._phase_ends = [now if end == self.last_at else end for end in self._phase_ends]
             self.last_at = now
+
+    @property
+    def end_s(self) -> Float:
+        """(total,), once complete: seconds from the start of the iteration until each transfer had landed."""
+        end = np.array(self._landed_at, np.float64)
+        end[end == end.max(initial=0.0)] = self.last_at
+        return end - self.started_at
 
     @property
     def complete(self) -> bool:

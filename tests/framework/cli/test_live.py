@@ -131,8 +131,9 @@ def test_a_report_without_fault_scores_or_limits(result: RunResult) -> None:
         speedup=None,
     )
     plain = replace(
-        result, rows=rows, iterations=whole, faults=(), reroutes=(), health=(), memory_peak_mb=None, cpu_s={}
-    )
+        result, rows=rows, iterations=whole, faults=(), reroutes=(), health=(), memory_peak_mb=None, cpu_s={},
+        bottlenecks=(),
+    )  # fmt: skip
     assert report(plain, Path("d")).splitlines() == [
         "iterations  1s median of 4, 1s to 1s",
         "rules       320 by ryu in 0.40 s",

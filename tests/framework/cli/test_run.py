@@ -33,7 +33,7 @@ from railweave.framework.model.events import (
 )
 from railweave.framework.model.findings import Findings
 from railweave.framework.registry import Registers
-from railweave.framework.results.result import Fidelity, RunResult, from_document
+from railweave.framework.results.result import Bottleneck, Fidelity, RunResult, from_document
 from railweave.framework.runs import runner
 from tests.fakes.findings import findings
 
@@ -113,6 +113,7 @@ def test_the_main_job_needs_no_word(call: Call, plans: list[Plan]) -> None:
         "in fault    2.5s (iteration 2)",
         "after fault 1.25s (iteration 3); 1.25 times the healthy time",
         "healthy     0.60 of the physical limit, 0.90 of the algorithm's closed form",
+        "bottleneck  rail:1 held 61 % of iteration 2, 40 % of all",
         "h rails     0 1.00  1 0.20",
         "reroute     4.50 s: 24 pairs, because rail:1 1.00 -> 0.20",
         "fidelity    pass",
@@ -121,6 +122,20 @@ def test_the_main_job_needs_no_word(call: Call, plans: list[Plan]) -> None:
     ):
         assert words in rest
     assert "rail:1 1.00 -> 0.20" in shown.stderr
+
+
+def test_the_bottleneck_is_that_of_the_slowest_iteration_that_has_one(result: RunResult) -> None:
+    first, slow, overall = result.bottlenecks
+
+    def line(*bottlenecks: Bottleneck) -> str:
+        text = report(replace(result, bottlenecks=bottlenecks), Path("runs"))
+        return next((x for x in text.splitlines() if x.startswith("bottleneck")), "")
+
+    assert line() == ""
+    assert line(first, replace(first, iteration=None)) == "bottleneck  none: the iterations are balanced"
+    assert line(slow, overall) == "bottleneck  rail:1 held 61 % of iteration 2"
+    alone = replace(slow, element=None, link="g0.1->g0.2")
+    assert line(first, alone, overall) == "bottleneck  g0.1->g0.2 held 61 % of iteration 2"
 
 
 @pytest.mark.parametrize(

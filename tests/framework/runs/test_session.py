@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from railweave.framework.analysis.bottleneck import bottlenecks
 from railweave.framework.errors import ControllerError, HealthError, LabError, RunFailedError, TransportError
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.hookspecs import hookimpl
-from railweave.framework.model import Fabric, Measurement
+from railweave.framework.model import Fabric, Measurement, Schedule
 from railweave.framework.model.events import (
     FaultInjected,
     HealthPublished,
@@ -168,6 +169,39 @@ def test_an_estimator_that_breaks_its_contract_in_a_run_ends_it(
         session.iterate()
     assert failed.value.exit_code == 1
     assert [event.iteration for event in scene.of(IterationEnded)] == [0]
+
+
+@pytest.mark.parametrize("feedback", [True, False])
+def test_the_critical_path_follows_the_routes_in_use(make: Make, feedback: bool) -> None:
+    """Two transfers between the GPUs of rail 1, 2 s each; the rail is slow from the second iteration on."""
+    src, dst, zero = np.array([1, 4]), np.array([4, 1]), np.zeros(2, np.int64)
+    there_and_back = Schedule(
+        "ping", 6, 4096, "float32", "sum", 4096, src, dst, zero, zero, zero + 4096, zero, zero,
+        np.array([0, 0, 1]), np.array([0]),
+    )  # fmt: skip
+    scene = make(f"at=iter:1 {SLOW}", iterations=3, seconds=lambda _: 4.0, feedback=feedback)
+    with scene.session as session:
+        session.start()
+        records = [session.iterate_once(iteration, there_and_back) for iteration in range(3)]
+        findings = session.findings()
+    assert [len(record.result.end_s) for record in (*records, *findings.iterations)] == [2] * 3 + [0] * 3
+    fabric, crossed = session.plan.fabric, []
+    for record in records:
+        path = record.critical
+        assert path is not None
+        assert path.begin_s.tolist() == [0.0, *path.end_s[:-1]] and path.end_s[-1] == 4.0
+        assert path.link_bytes == pytest.approx(4 * BYTES_A_SECOND, rel=0.05)
+        hops = [path.paths.paths(part)[0].links for part in range(len(path.end_s))]
+        crossed.append([max(fabric.link_element[list(links)]) - fabric.n_gpus - 2 for links in hops])
+    named = bottlenecks(fabric, findings.iterations, findings.samples)
+    assert [one.iteration for one in named] == [0, 1, 2, None]
+    assert named[0].balanced and named[0].element == "rail:1"
+    if feedback:  # rerouted during the first transfer of the second iteration
+        assert crossed[:2] == [[1, 1], [1, *crossed[2]]] and 1 not in crossed[2]
+        assert all(one.element != "rail:1" for one in named[1:3])
+    else:
+        assert crossed == [[1, 1]] * 3
+        assert [(one.element, one.share, one.balanced) for one in named[1:]] == [("rail:1", 1.0, False)] * 3
 
 
 def test_an_oracle_is_told_of_what_no_measurement_shows(make: Make) -> None:

@@ -106,6 +106,17 @@ def test_landings_free_every_transfer_once_and_never_too_early(domains: int, rai
     assert progress.complete
 
 
+def test_transfers_end_when_they_land_and_the_last_ones_with_their_pass() -> None:
+    fabric = RailOnly().build({"domains": 1, "rails": 2})
+    schedule = RingAllReduce().schedule(fabric, range(2), 4096, "float32", "sum")
+    progress = Progress(schedule)
+    progress.begin(10.0)
+    for transfer, now in enumerate((11.0, 11.5, 13.0, 13.0)):
+        progress.landed(transfer, now)
+    progress.ended(13.25)
+    assert progress.end_s.tolist() == [1.0, 1.5, 3.25, 3.25]
+
+
 def test_wrong_elements_are_counted_each() -> None:
     collective = RingAllReduce()
     schedule = collective.schedule(

@@ -1,0 +1,218 @@
+"""What held an iteration: the chain of transfers that its time consists of, split over the links of their
+routes by what each carried and at which rate it was measured."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from railweave.framework.model import Fabric, RouteTable, Schedule
+from railweave.framework.model.arrays import ArrayNoun, Bool, Float, Int64
+from railweave.framework.model.findings import CriticalPath, HealthSamples, IterationRecord
+from railweave.framework.results.result import Bottleneck
+from railweave.framework.routing.batches import join
+from railweave.framework.routing.reroute import element_name
+
+ALIKE = 1.1
+"""An element within this factor of its like is as good as it, and so is a link of its declared rate."""
+EVIDENT = 0.03
+"""A slow element that cost less than this part of the time is not what held it."""
+DOWN = 1e-3
+"""Part of its rate that a link which is down counts with."""
+MOST_ROWS = 256
+"""Samples of an iteration that are looked at."""
+USED = 0.05
+"""An element that was busy for less than this part of the busiest one's time is no measure for it."""
+
+
+def critical_path(
+    schedule: Schedule, end_s: Float, tables: Sequence[tuple[float, RouteTable]], link_bytes: Float
+) -> CriticalPath | None:
+    """The chain of transfers that ends with what landed last, on the routes in use meanwhile; None where
+    transfers were not timed, or there are none. Rank i is GPU i.
+
+    `end_s` as in IterationResult; `tables`: routes, and since when on the same clock they were in use, in
+    order of time. `link_bytes` (n_links,): what each link carried.
+
+    A transfer held the iteration from when the last of those before it had landed: of those it waits for, and
+    of the one that its pair sent before it, since a pair sends in the order of the schedule.
+    """
+    if not len(end_s):
+        return None
+    pair = schedule.src.astype(np.int64) * schedule.n_ranks + schedule.dst
+    order = np.argsort(pair, kind="stable")
+    again = np.flatnonzero(np.diff(pair[order]) == 0)
+    previous = np.full(len(order), -1)
+    previous[order[again + 1]] = order[again]
+    chain = [int(np.argmax(end_s))]
+    while True:
+        at = chain[-1]
+        before = schedule.after[schedule.after_start[at] : schedule.after_start[at + 1]]
+        if previous[at] >= 0 and end_s[previous[at]] <= end_s[at]:  # another path may have been slower
+            before = np.append(before, previous[at])
+        if not len(before):
+            break
+        chain.append(int(before[np.argmax(end_s[before])]))
+    numbers = np.array(chain[::-1])
+    end = end_s[numbers]
+    begin = np.append(0.0, end[:-1])
+    lows, highs, paths = [], [], []
+    untils = [since_s for since_s, _ in tables[1:]] + [np.inf]
+    for (since_s, table), until_s in zip(tables, untils, strict=True):
+        low, high = np.maximum(begin, since_s), np.minimum(end, until_s)
+        held = high > low
+        lows.append(low[held])
+        highs.append(high[held])
+        paths.append(table.paths(schedule.src[numbers[held]], schedule.dst[numbers[held]]))
+    return CriticalPath(np.concatenate(lows), np.concatenate(highs), join(*paths), link_bytes)
+
+
+def rates_during(
+    fabric: Fabric, samples: HealthSamples, spans: Sequence[tuple[float, float]]
+) -> Iterator[tuple[Float, Float]]:
+    """For each span (begin, end), in order of time: when links were sampled during it, (m,), and the rate of
+    every link as known then, (m, n_links), bit/s; at its end where there was no sample.
+
+    That is the service rate stated last, or the share of the declared rate that its score says if that is
+    less; the declared one (`fabric`) where neither says anything.
+    """
+    declared, done = fabric.capacity_bps, 0
+    stated = rate = declared
+    for begin_s, end_s in spans:
+        low, high = np.searchsorted(samples.t_s, begin_s), np.searchsorted(samples.t_s, end_s, "right")
+        every = 1 + (high - low) // MOST_ROWS
+        times: list[float] = []
+        rates: list[Float] = []
+        for row in range(done, int(high)):
+            service = samples.service_bps[row]
+            stated = np.where(np.isnan(service), stated, service)
+            by_score = samples.link_score[row] * declared
+            rate = np.clip(np.minimum(stated, by_score), DOWN * declared, declared)
+            if row >= low and (high - 1 - row) % every == 0:
+                times.append(float(samples.t_s[row]))
+                rates.append(rate)
+        done = max(done, int(high))
+        yield np.array(times or [end_s]), np.array(rates or [rate])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Attribution(ArrayNoun):
+    """Where `seconds` went. (H,) each, one per link that a part of the critical path passed: `link`; `src`,
+    the GPU that sent over it; `held_s`, its share of the time; `lost_s`, what of that it would have saved at
+    its declared rate. `busy_s` (n_links,): what each link of the fabric carried, over its rate."""
+
+    seconds: float
+    link: Int64
+    src: Int64
+    held_s: Float
+    lost_s: Float
+    busy_s: Float
+
+    @classmethod
+    def of(cls, fabric: Fabric, path: CriticalPath, seconds: float, t_s: Float, rates_bps: Float) -> Self:
+        """Of an iteration; `rates_bps` (m, n_links) as known at `t_s` (m,), seconds from its start.
+
+        The time of a part belongs to the paths of its pair whose busiest link is as busy as any, alike, and
+        on each of them to its links by what they carried over their rates at the end of the part.
+        """
+        paths, carried = path.paths, np.maximum(path.link_bytes, 1.0) * 8
+        row = np.minimum(np.searchsorted(t_s, path.end_s), len(t_s) - 1)
+        hop, pair = paths.hop_path, paths.path_pair
+        rate = rates_bps[row[pair[hop]], paths.links]
+        busy = carried[paths.links] / rate
+        busiest = np.maximum.reduceat(busy, paths.hop_start[:-1])
+        most = np.zeros(len(paths.src))
+        np.maximum.at(most, pair, busiest)
+        slowest = busiest * ALIKE >= most[pair]
+        seconds_each = (path.end_s - path.begin_s) / np.bincount(pair, slowest, len(most)).clip(1)
+        of_path = slowest * seconds_each[pair]
+        held = of_path[hop] * busy / np.bincount(hop, busy)[hop]
+        share = rate / fabric.capacity_bps[paths.links]
+        lost = np.where(share * ALIKE < 1, held * (1 - share), 0.0)
+        links = paths.links.astype(np.int64)
+        return cls(seconds, links, paths.src[pair[hop]], held, lost, (carried / rates_bps).mean(axis=0))
+
+    @classmethod
+    def together(cls, parts: Sequence[Self]) -> Self:
+        """Of several iterations as a whole."""
+        return cls(
+            sum(part.seconds for part in parts),
+            np.concatenate([part.link for part in parts]),
+            np.concatenate([part.src for part in parts]),
+            np.concatenate([part.held_s for part in parts]),
+            np.concatenate([part.lost_s for part in parts]),
+            np.sum([part.busy_s for part in parts], axis=0),
+        )
+
+
+def bottleneck(fabric: Fabric, iteration: int | None, time: Attribution, job: int = 0) -> Bottleneck | None:
+    """The element that held the most of this time; a link that belongs to no switch stands for itself. None
+    where nothing passed a link.
+
+    An element below its declared rate comes first, by the time lost there; then one whose busiest link was
+    busier than those of its like (the lower median of its kind), by the time held. If there is none of
+    either, the time is balanced.
+    """
+    if not len(time.link):
+        return None
+    # Elements are numbered as nodes, and links without one behind them.
+    unit = np.where(fabric.link_element >= 0, fabric.link_element, fabric.n_nodes + np.arange(fabric.n_links))
+    n = fabric.n_nodes + fabric.n_links
+    held, lost = (np.bincount(unit[time.link], values, n) for values in (time.held_s, time.lost_s))
+    chosen, by = lost >= EVIDENT * time.seconds, time.lost_s
+    if not chosen.any():
+        chosen, by = _over(fabric, unit, time.busy_s) & (held >= USED * time.seconds), time.held_s
+    balanced = not chosen.any()
+    which = int(np.argmax(np.bincount(unit[time.link], by, n) * (chosen | balanced)))
+    own = unit[time.link] == which
+    link = int(np.argmax(np.bincount(time.link[own], by[own], fabric.n_links)))
+    senders = np.bincount(time.src, np.where(time.link == link, time.held_s, 0.0))
+    ends = [int(end) for end in (fabric.link_src[link], fabric.link_dst[link]) if end < fabric.n_gpus]
+    return Bottleneck(
+        iteration=iteration,
+        element=element_name(fabric, which) if which < fabric.n_nodes else None,
+        link=fabric.link_name(link),
+        rank=ends[0] if ends else int(np.argmax(senders)),
+        share=float(held[which] / time.seconds),
+        balanced=balanced,
+        job=job,
+    )
+
+
+def _over(fabric: Fabric, unit: Int64, busy_s: Float) -> Bool:
+    """(units,): those whose busiest link is busier by `ALIKE` than that of their like."""
+    busiest = np.zeros(fabric.n_nodes + fabric.n_links)
+    np.maximum.at(busiest, unit, busy_s)
+    firsts = [group.first for group in fabric.groups]
+    kind = np.concatenate(
+        (-1 - np.searchsorted(firsts, np.arange(fabric.n_nodes), side="right"), fabric.link_kind)
+    )
+    over = np.zeros(len(busiest), bool)
+    present = np.zeros(len(busiest), bool)
+    present[unit] = True
+    for one in np.unique(kind[present]):
+        like = np.flatnonzero(present & (kind == one))
+        used = np.sort(busiest[like[busiest[like] >= USED * busiest[like].max()]])
+        over[like] = busiest[like] > ALIKE * used[(len(used) - 1) // 2]
+    return over
+
+
+def bottlenecks(
+    fabric: Fabric, iterations: Sequence[IterationRecord], samples: HealthSamples
+) -> tuple[Bottleneck, ...]:
+    """One for each iteration whose transfers were timed and, last, one for all of them together. `fabric` has
+    emulated rates."""
+    timed = [(record, record.critical) for record in iterations if record.critical is not None]
+    rates = rates_during(fabric, samples, [(record.begin_s, record.end_s) for record, _ in timed])
+    times = [
+        Attribution.of(fabric, path, record.result.seconds, t_s - record.begin_s, rates_bps)
+        for (record, path), (t_s, rates_bps) in zip(timed, rates, strict=True)
+    ]
+    named = [
+        bottleneck(fabric, record.result.iteration, time, record.job)
+        for (record, _), time in zip(timed, times, strict=True)
+    ]
+    if len(times) > 0:
+        named.append(bottleneck(fabric, None, Attribution.together(times)))
+    return tuple(one for one in named if one is not None)
