@@ -10,14 +10,16 @@ from railweave.framework.runs.fault_timetable import GroundTruth
 from railweave.framework.runs.parts import Clock, EngineParts
 from railweave.framework.runs.recorder import Recorder
 
+MOST_TABLES = 32
+"""Earlier routes that are kept; a session drops them with their iteration."""
+
 
 class HealthLoop:
     """Measures every `interval_s` and changes routes when scores say so.
 
     `known`: the scores that routes follow, measured ones or the ground truth; None where routes stay as they
     are. `probing`: whether measuring traffic may be sent. `next_s`: when the next sample is due; `moved_s`:
-    when changed routes last came into use; `tables`: since when which routes were in use, at least those of
-    the present iteration.
+    when changed routes last came into use; `tables`: since when which routes were in use, the latest last.
 
     Where measuring fails (the source died, or says what cannot be), the run goes on: the scores, and the
     routes that follow them, stay as they are, and the recorder keeps when that began. An estimator or router
@@ -46,7 +48,7 @@ class HealthLoop:
         now, rules = self._clock.now_s(), self._parts.rules
         for reroute in rules.advance(now):
             self.moved_s = now
-            self.tables.append((now, reroute.table))
+            self.tables = [*self.tables[-MOST_TABLES:], (now, reroute.table)]
             self._parts.traffic.use_routes(reroute)
             self._recorder.rerouted(reroute)
         if now >= self.next_s:
