@@ -3,6 +3,7 @@ routes by what each carried and at which rate it was measured."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -33,7 +34,7 @@ def critical_path(
     transfers were not timed, or there are none. Rank i is GPU i.
 
     `end_s` as in IterationResult; `tables`: routes, and since when on the same clock they were in use, in
-    order of time. `link_bytes` (n_links,): what each link carried.
+    order of time; the first from the beginning. `link_bytes` (n_links,): what each link carried.
 
     A transfer held the iteration from when the last of those before it had landed: of those it waits for, and
     of the one that its pair sent before it, since a pair sends in the order of the schedule.
@@ -58,8 +59,8 @@ def critical_path(
     end = end_s[numbers]
     begin = np.append(0.0, end[:-1])
     lows, highs, paths = [], [], []
-    untils = [since_s for since_s, _ in tables[1:]] + [np.inf]
-    for (since_s, table), until_s in zip(tables, untils, strict=True):
+    changes = [-np.inf, *(since_s for since_s, _ in tables[1:]), np.inf]
+    for (_, table), (since_s, until_s) in zip(tables, pairwise(changes), strict=True):
         low, high = np.maximum(begin, since_s), np.minimum(end, until_s)
         held = high > low
         lows.append(low[held])
