@@ -170,7 +170,8 @@ class Collective(Configurable, Protocol):
 
     def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
         """What this algorithm takes on the healthy (scaled) fabric by its own formula, headers counted; None
-        if it has none."""
+        if it has none. A figure of the result (`model_us`); the verdict is judged by the schedule and its
+        routes where the engine measures the latency of a packet."""
         return None
 
 

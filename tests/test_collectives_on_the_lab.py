@@ -143,3 +143,16 @@ def test_one_percent_loss_everywhere_keeps_70_percent_of_the_rate(tmp_path: Path
     times = [row["time_us"] for row in found["rows"] if row["iteration"] is not None]
     assert sum(row["retransmitted"] for row in found["rows"][4:10]) > 0
     assert statistics.median(times[:4]) / statistics.median(times[4:]) >= 0.7
+
+
+@pytest.mark.parametrize("collective", ["all-reduce", "broadcast", "ring-all-reduce"])
+def test_declared_times_do_not_depend_on_the_rate_scale(collective: str, tmp_path: Path) -> None:
+    """At auto, auto / 2 and auto / 4 they agree within 10 %, or a verdict is not `pass`."""
+    words = ["--collective", collective, "--size", "64K", "--iterations", "5"]
+    results = [run(tmp_path / "auto", *words)]
+    fastest = results[0]["fabric"]["rate_scale"]
+    for part in (2, 4):
+        results.append(run(tmp_path / str(part), *words, "--rate-scale", str(fastest / part)))
+    times = [result["rows"][-1]["declared_time_us"] for result in results]
+    verdicts = [result["fidelity"]["verdict"] for result in results]
+    assert max(times) <= 1.1 * min(times) or "degraded" in verdicts, times

@@ -21,11 +21,13 @@ from railweave.framework.lab.switching.calibration import (
     auto_scale,
     busiest_phase_hops,
     calibrate,
+    packet_latency_s,
     trial,
 )
 from railweave.framework.lab.switching.controller_link import ControllerLink
 from railweave.framework.lab.switching.emulation import Emulation, cpu_seconds
 from railweave.framework.lab.transport_link import TransportLink
+from railweave.framework.limits.timeline import Timeline
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.model.events import RunEvent
 from railweave.framework.model.findings import EngineFacts
@@ -64,8 +66,8 @@ class WallClock:
 class EmulatedRun:
     """Runs one plan on Mininet and Open vSwitch, in this process's namespaces (runs/parts.py: RunEngine).
 
-    `capacity`: what the switches can carry, None where the experiment gives the rate scale. All waiting is in
-    `watch`.
+    `capacity`: what the switches can carry, None where the experiment gives the rate scale. `latency_s`: of
+    one packet before the links are shaped. All waiting is in `watch`.
     """
 
     def __init__(self, plan: Plan, registers: Registers, recorder: Recorder, clock: WallClock) -> None:
@@ -77,6 +79,7 @@ class EmulatedRun:
         self.traffic = TransportLink(plan, watch, recorder.emit)
         self.injector = Injector(self.lab, watch, self._controller_pid, self._daemon_ended, recorder.note)
         self.capacity: Capacity | None = None
+        self.latency_s: float | None = None
         self.link: ControllerLink | None = None
         self._rules, self._install_s, self._memory_peak_bytes = 0, 0.0, 0
         self._cpu_before: dict[str, float] = {}
@@ -107,7 +110,6 @@ class EmulatedRun:
         self.lab.shape(scaled)
         if self.lab.short_packets_wait:
             self._recorder.note(f"acknowledgements wait behind data: {self.lab.short_packets_wait}")
-        self.until(lambda: self.traffic.up, "the transport to start")
         self.traffic.use_entropies(control.entropies, rate_scale)
         source = open_source(
             plan.experiment.measure, scaled, plan.packet, plan.experiment.health.interval_s, link
@@ -119,17 +121,19 @@ class EmulatedRun:
         )  # fmt: skip
 
     def _rate_scale(self, control: RouteControl) -> float:
-        """As the experiment gives it, or from what this lab can carry."""
-        plan, scale = self._plan, self._plan.experiment.rate_scale
+        """As the experiment gives it, or from what this lab can carry; measures the latency of a packet."""
+        plan, scale, table = self._plan, self._plan.experiment.rate_scale, control.table
+        self.until(lambda: self.traffic.up, "the transport to start")
+        self.traffic.use_entropies(control.entropies)
+        self.latency_s = packet_latency_s(plan, self._registers, table, self._carry)
         if scale != "auto":
             return scale
         if self.lab.kernel_datapath:
-            self.until(lambda: self.traffic.up, "the transport to start")
-            self.traffic.use_entropies(control.entropies)
-            self.capacity = trial(plan, self._registers, control.table, self._carry)
+            self.capacity = trial(plan, self._registers, table, self._carry)
         else:
-            self.capacity = calibrate(self.lab, control.table, plan.packet)
-        return auto_scale(self.capacity, busiest_phase_hops(plan, control.table))
+            self.capacity = calibrate(self.lab, table, plan.packet)
+        times = [Timeline(plan.fabric, schedule, table, plan.packet) for schedule in plan.schedules]
+        return auto_scale(self.capacity, busiest_phase_hops(plan, table), self.latency_s, times)
 
     def _carry(self, collective: str, schedule: Schedule) -> float:
         """Let the transport carry a schedule before the links are shaped; the seconds it took."""
@@ -145,7 +149,8 @@ class EmulatedRun:
             for i, kind in enumerate(scaled.kinds)
         )
         rules = f"{self._rules} rules by {self._plan.experiment.controller.name}"
-        return f"{rules}; emulated rates: {rates} (scale {rate_scale:.2g})"
+        latency = "" if self.latency_s is None else f"; a packet takes {self.latency_s * 1e3:.2g} ms unshaped"
+        return f"{rules}; emulated rates: {rates} (scale {rate_scale:.2g}){latency}"
 
     def until(self, done: Callable[[], bool], what: str) -> None:
         """Wait for something without letting the health loop run; LabError if it takes too long."""
@@ -194,6 +199,7 @@ class EmulatedRun:
             memory_peak_bytes=self._memory_peak_bytes,
             rules=self._rules,
             install_s=self._install_s,
+            packet_latency_s=self.latency_s,
             send_buffer_bytes=self.lab.send_buffer_bytes,
             # waiting packets count with the memory they hold, about twice their size at 4 KiB
             send_buffer_used_bytes=2 * self.measurements.most_waiting_bytes,

@@ -100,6 +100,7 @@ class EngineFacts:
     `versions`: of the programs it used, and its variant (`datapath`). `cores`: processor cores it could use,
     and `switch_cores` those of them that its switches could; `cpu_s`: processor seconds of the run by
     process; `memory_peak_bytes`: of all processes together. `rules` installed first, in `install_s`.
+    `packet_latency_s`: what a packet needs, and the next one that waits for it, where links take no time.
     `send_buffer_bytes`: memory that all queues of a switch share (0: no such limit), `send_buffer_used_bytes`
     the most that was used.
     """
@@ -111,6 +112,7 @@ class EngineFacts:
     memory_peak_bytes: int | None = None
     rules: int = 0
     install_s: float = 0.0
+    packet_latency_s: float | None = None
     send_buffer_bytes: int = 0
     send_buffer_used_bytes: int = 0
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median_high
+from statistics import median
 from typing import Literal
+
+from railweave.framework.units import size as size_text
 
 Verdict = Literal["pass", "degraded", "invalid"]
 
@@ -11,24 +13,64 @@ BUSY_SWITCHES = 0.9
 BUSY_MACHINE = 0.97
 LATE_SENDER_S = 0.1
 RETRANSMITTED = 0.01
-SLOWER_THAN_MODEL = 1.15
+SLOWER, FASTER = 1.12, 0.9
+"""Healthy iterations may take this many times the most and the least that their links and a packet's latency
+account for."""
+LATENCY_SHARE = 0.09
+"""Part of an iteration that the latency of packets through the emulator may make up. It does not scale with
+the rates: at a quarter of them an iteration would take 7 % less declared time."""
 FULL_BUFFER = 0.8
 EARLY = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Fidelity:
-    """The verdict of a run. `reasons` is empty for `pass`."""
+    """The verdict of a run. `reasons`: of a `pass`, only what was not checked."""
 
     verdict: Verdict
     reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SizeTiming:
+    """The times of one size: `healthy_s`, of the iterations before the first fault; `low_s` and `high_s`,
+    what they should take without and with the latency of a packet, None where that is not known.
+    `latency_share`: the part that this latency makes up."""
+
+    size_bytes: int
+    healthy_s: Sequence[float]
+    low_s: float | None = None
+    high_s: float | None = None
+    latency_share: float = 0.0
+
+    def unchecked(self) -> str:
+        """Why the times say nothing, "" if they do."""
+        if self.low_s is None or self.high_s is None:
+            return "what an iteration should take is not known"
+        return "" if self.healthy_s else "no iteration ended before the first fault"
+
+    def wrong(self) -> list[str]:
+        """What is wrong with the times."""
+        reasons = []
+        if self.latency_share > LATENCY_SHARE:
+            reasons.append(
+                f"the latency of packets through the emulator makes up {self.latency_share:.0%} of an "
+                "iteration: lower rate_scale"
+            )
+        if not self.unchecked() and self.low_s is not None and self.high_s is not None:
+            seconds = median(self.healthy_s)
+            if seconds > SLOWER * self.high_s:
+                reasons.append(f"healthy iterations took {seconds / self.high_s:.2f} times what links need")
+            if seconds < FASTER * self.low_s:
+                reasons.append(f"healthy iterations took {seconds / self.low_s:.2f} times what links need")
+        return reasons
 
 
 def judge(
     *,
     wrong: int,
     ratios_to_bound: Sequence[float],
-    healthy_ratios_to_model: Sequence[float],
+    timings: Sequence[SizeTiming],
     switch_share: float,
     machine_share: float,
     send_lag_s: float,
@@ -41,10 +83,10 @@ def judge(
     """Invalid: results are wrong, or faster than physics allows. Degraded: the emulator, not the fabric,
     shaped some figure.
 
-    Shares in 0..1; `ratios_to_bound` and `healthy_ratios_to_model` per iteration (bound / time,
-    time / model); healthy iterations are those before the first fault.
+    Shares in 0..1; `ratios_to_bound` per iteration (bound / time); `timings`: of every size.
     """
     invalid, degraded = [], []
+    unchecked: dict[str, list[str]] = {}
     if wrong:
         invalid.append(f"{wrong} elements are wrong")
     if (best := max(ratios_to_bound, default=0.0)) > EARLY:
@@ -68,8 +110,11 @@ def judge(
         degraded.append(f"{drops} packets were dropped because a link's queue was full")
     if retransmitted > RETRANSMITTED:
         degraded.append(f"{retransmitted:.1%} of the packets were sent again")
-    if (median := median_high(healthy_ratios_to_model or [0.0])) > SLOWER_THAN_MODEL:
-        degraded.append(f"healthy iterations took {median:.2f} times the algorithm's closed form")
+    for timing in timings:
+        of_size = size_text(timing.size_bytes)
+        degraded += [f"{of_size}: {reason}" if len(timings) > 1 else reason for reason in timing.wrong()]
+        if why := timing.unchecked():
+            unchecked.setdefault(why, []).append(of_size)
     if 0 < FULL_BUFFER * send_buffer_bytes < send_buffer_used_bytes:
         used, size = send_buffer_used_bytes >> 10, send_buffer_bytes >> 10
         degraded.append(
@@ -77,4 +122,8 @@ def judge(
             "dropped: raise net.core.wmem_max or run as root"
         )
     verdict: Verdict = "invalid" if invalid else "degraded" if degraded else "pass"
-    return Fidelity(verdict, (*invalid, *degraded))
+    notes = [
+        "timing not checked" + (f" ({', '.join(which)})" if len(timings) > 1 else "") + f": {why}"
+        for why, which in unchecked.items()
+    ]
+    return Fidelity(verdict, (*invalid, *degraded, *notes))

@@ -4,7 +4,7 @@ import contextlib
 import math
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,13 +16,14 @@ from railweave.framework.errors import InputError, describe
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.limits import COLLECTIVES
 from railweave.framework.limits.shaped import carriers, shaped_bound_s
-from railweave.framework.model import Fabric, Schedule
+from railweave.framework.limits.timeline import Timeline
+from railweave.framework.model import Fabric, HealthSnapshot, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.events import Note, PhaseStarted, Progress, RunEvent
 from railweave.framework.model.findings import Findings
 from railweave.framework.registry import Registers
 from railweave.framework.results.directory import RunDirectory
-from railweave.framework.results.fidelity import Fidelity, judge
+from railweave.framework.results.fidelity import Fidelity, SizeTiming, judge
 from railweave.framework.results.result import (
     ControllerFigures,
     FabricFigures,
@@ -147,7 +148,7 @@ def result(plan: Plan, findings: Findings, tear_down_s: float, note: Callable[[s
         health=findings.health,
         faults=faults,
         reroutes=reroutes,
-        fidelity=_fidelity(findings, iterations, faults),
+        fidelity=_fidelity(plan, findings, iterations, faults, note),
         timing=Timing(findings.bring_up_s, findings.run_s, tear_down_s),
         accuracy=score_accuracy,
         memory_peak_mb=None if facts.memory_peak_bytes is None else facts.memory_peak_bytes / 1e6,
@@ -215,8 +216,40 @@ def _root(plan: Plan) -> int | None:
     return root if isinstance(root, int) else None
 
 
+def _timings(
+    plan: Plan,
+    findings: Findings,
+    iterations: Sequence[TimedIteration],
+    until_s: float,
+    note: Callable[[str], None],
+) -> Iterator[SizeTiming]:
+    """For every size, what its iterations took that ended by `until_s`, and should have taken: on the first
+    routes; where the engine measured no latency, by the collective's closed form."""
+    latency_s, scale = findings.facts.packet_latency_s, findings.rate_scale
+    table = None
+    if latency_s is not None:
+        try:
+            table = plan.router.routes(plan.fabric, HealthSnapshot.healthy(plan.fabric))
+        except Exception as error:  # noqa: BLE001 - whatever the plugin raises, the run has its result
+            note(f"{plan.experiment.router.name}: routes fails with {describe(error)}")
+    for schedule in plan.schedules:
+        timed = [one for one in iterations if one.schedule is schedule]
+        healthy = [one.record.result.seconds for one in timed if one.record.end_s <= until_s]
+        size, model_s = schedule.size_bytes, timed[0].model_s if timed else None
+        if latency_s is None or table is None or schedule.n_transfers == 0:
+            yield SizeTiming(size, healthy, 0.0 if model_s else None, model_s or None)
+            continue
+        timeline = Timeline(plan.fabric, schedule, table, plan.packet)
+        low_s, high_s = timeline.seconds() / scale, timeline.seconds(latency_s * scale) / scale
+        yield SizeTiming(size, healthy, low_s, high_s, timeline.latency_share(latency_s * scale))
+
+
 def _fidelity(
-    findings: Findings, iterations: Sequence[TimedIteration], faults: Sequence[FaultFigures]
+    plan: Plan,
+    findings: Findings,
+    iterations: Sequence[TimedIteration],
+    faults: Sequence[FaultFigures],
+    note: Callable[[str], None],
 ) -> Fidelity:
     first_fault = min((f.t_s for f in faults if f.t_s is not None), default=math.inf)
     results, facts, run_s = [timed.record.result for timed in iterations], findings.facts, findings.run_s
@@ -225,11 +258,7 @@ def _fidelity(
         ratios_to_bound=[
             timed.bound_s / timed.record.result.seconds for timed in iterations if timed.bound_s is not None
         ],
-        healthy_ratios_to_model=[
-            timed.record.result.seconds / timed.model_s
-            for timed in iterations
-            if timed.record.end_s <= first_fault and timed.model_s
-        ],
+        timings=list(_timings(plan, findings, iterations, first_fault, note)),
         switch_share=_share(facts.cpu_s.get("switches", 0.0), run_s, facts.switch_cores),
         machine_share=_share(sum(facts.cpu_s.values()), run_s, facts.cores),
         send_lag_s=max(i.send_lag_s for i in results),

@@ -1,5 +1,5 @@
-"""Packet-hops per second that this machine can carry, measured on the lab's own switches before they are
-shaped.
+"""What this machine can carry, measured on the lab's own switches before they are shaped: packet-hops per
+second, and the latency of one packet. The rate scale follows from both.
 
 The userspace datapath costs by far the most per packet and has cores to itself, so `calibrate` measures it
 alone. The kernel datapath switches in the context of the sender and costs little; there the transport is the
@@ -9,20 +9,23 @@ limit, and `trial` measures both together.
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import median
 
 import numpy as np
 
 from railweave.framework.errors import LabError
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.lab.switching.emulation import Emulation
+from railweave.framework.limits.timeline import Timeline
 from railweave.framework.model import PacketFormat, RouteTable, Schedule
-from railweave.framework.model.addressing import ipv4
+from railweave.framework.model.addressing import ROCE_PORT, ipv4
 from railweave.framework.model.arrays import Int64
 from railweave.framework.processes.udp_frame import udp_frame
 from railweave.framework.registry import Registers
+from railweave.framework.results.fidelity import LATENCY_SHARE
 from railweave.framework.routing.loads import link_loads
 
 BURST_S = 0.3
@@ -40,6 +43,15 @@ SHARE = 0.7
 """Share of the capacity that the data packets of the busiest phase may use. Acknowledgements, senders and the
 control loop take the rest. Measured at 16 GPUs on 2 cores: healthy iterations take 1.08 times the closed form
 at 0.7, 1.1 to 1.14 at 0.8, and at 1.0 the domain phases fall behind."""
+
+STEPS, STEP_PACKETS, STEP_TRIALS = 16, 512, 5
+"""Of the latency's measurement: steps of a trial, packets of a trial at most (two steps at least), trials."""
+
+SHORTEST_STEP = 0.1
+"""Part of the shortest step that the latency of one packet may take."""
+
+LONGEST_S = 60.0
+"""An iteration is not slowed down beyond this for its latency; the verdict then says what that means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +71,10 @@ def calibrate(lab: Emulation, table: RouteTable, packet: PacketFormat) -> Capaci
     fabric, gpus = lab.fabric, np.arange(lab.fabric.n_gpus)
     addresses = [ipv4(fabric, gpu) for gpu in range(fabric.n_gpus)]
     nexts = [*addresses[1:], addresses[0]]
-    frames = [udp_frame(a, b, packet.full_packet_bytes) for a, b in zip(addresses, nexts, strict=True)]
+    frames = [  # to a port at which the transport does not listen
+        udp_frame(a, b, packet.full_packet_bytes, dst_port=ROCE_PORT + 1)
+        for a, b in zip(addresses, nexts, strict=True)
+    ]
     hops_per_round = FLIGHT * int(_switches(table, gpus, np.roll(gpus, -1)).sum())
     hops_done = 0
     with lab.host_sockets(timeout_s=1.0) as sockets:
@@ -102,6 +117,45 @@ def trial(
     return Capacity(rate, rate)
 
 
+def packet_latency_s(
+    plan: Plan, registers: Registers, table: RouteTable, carry: Callable[[str, Schedule], float]
+) -> float | None:
+    """Seconds from a packet's arrival at a rank to that of the packet it sets off at the next rank, through
+    the transport and the unshaped switches; the median of `STEP_TRIALS`.
+
+    All ranks send in every step, as in a collective, and each waits for the packet before. None where some
+    rank has no neighbour to send to.
+    """
+    n, experiment = plan.fabric.n_gpus, plan.experiment
+    ranks = np.arange(n)
+    if n < 2 or not np.diff(table.paths(ranks, np.roll(ranks, -1)).pair_start).all():
+        return None
+    one = registers["collective"][TRIAL].schedule(
+        plan.fabric, range(n), plan.packet.path_mtu, experiment.dtype, experiment.redop
+    )
+    steps = min(STEPS, max(2, STEP_PACKETS // n))
+    columns = (
+        "src",
+        "dst",
+        "src_offset",
+        "dst_offset",
+        "size",
+        "reduce",
+        "phase",
+        "src_buffer",
+        "dst_buffer",
+    )
+    before = np.arange((steps - 1) * n).reshape(steps - 1, n)
+    chain = replace(
+        one,
+        **{name: np.tile(getattr(one, name), steps) for name in columns},
+        after_start=np.maximum(0, np.arange(steps * n + 1) - n),
+        after=np.roll(before, 1, axis=1).ravel(),  # rank r waits for what r - 1 sent it
+    )
+    carry(TRIAL, chain)  # opens the queue pairs
+    return median(carry(TRIAL, chain) for _ in range(STEP_TRIALS)) / steps
+
+
 def _first_packet(sender: socket.socket, receiver: socket.socket, frame: bytes) -> None:
     """Send one packet until it arrives. The first one of a flow is an upcall, and may be lost among many."""
     for _ in range(FIRST_TRIES - 1):
@@ -138,10 +192,18 @@ def _switches(table: RouteTable, src: Int64, dst: Int64) -> Int64:
     return np.diff(batch.hop_start)[batch.pair_start[:-1]] + 1
 
 
-def auto_scale(capacity: Capacity, declared_hops_s: float) -> float:
-    """The rate scale at which the busiest phase uses `SHARE` of the capacity, rounded down to two digits."""
-    if declared_hops_s <= 0:
-        return 1e-5
-    exact = SHARE * capacity.hops_s / declared_hops_s
+def auto_scale(
+    capacity: Capacity, declared_hops_s: float, latency_s: float | None = None, times: Sequence[Timeline] = ()
+) -> float:
+    """The rate scale at which the busiest phase uses `SHARE` of the capacity; or less, so that the latency of
+    a packet is `SHORTEST_STEP` of the shortest step, and `LATENCY_SHARE` of an iteration, at most. Rounded
+    down to two digits. `times`: of every size at declared rates, ascending."""
+    moving = [timeline for timeline in times if timeline.seconds() > 0]
+    exact = SHARE * capacity.hops_s / declared_hops_s if declared_hops_s > 0 else 1e-5
+    if latency_s and moving:
+        scale = min(exact, *(SHORTEST_STEP * timeline.shortest_step_s() / latency_s for timeline in moving))
+        while any(timeline.latency_share(latency_s * scale) > LATENCY_SHARE for timeline in moving):
+            scale *= 0.9
+        exact = max(scale, min(exact, moving[-1].seconds() / LONGEST_S))
     digits = 1 - int(np.floor(np.log10(exact)))
     return float(np.floor(exact * 10.0**digits) / 10.0**digits)

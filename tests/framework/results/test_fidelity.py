@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from railweave.framework.results.fidelity import judge
+from railweave.framework.results.fidelity import SizeTiming, judge
 
 FINE: dict[str, Any] = {
-    "wrong": 0, "ratios_to_bound": (0.55, 0.6), "healthy_ratios_to_model": (1.08, 1.1),
+    "wrong": 0, "ratios_to_bound": (0.55, 0.6), "timings": [SizeTiming(1 << 20, (1.05, 1.08), 1.0, 1.0)],
     "switch_share": 0.7, "machine_share": 0.8, "send_lag_s": 0.01, "retransmitted": 0.0, "drops": 0,
     "send_buffer_bytes": 1 << 20, "send_buffer_used_bytes": 1 << 18,
 }  # fmt: skip
@@ -29,8 +29,10 @@ def test_a_clean_run_passes() -> None:
         ({"send_lag_s": 0.2}, "degraded", "200 ms late"),
         ({"drops": 5}, "degraded", "5 packets were dropped"),
         ({"retransmitted": 0.02}, "degraded", "2.0% of the packets"),
-        ({"healthy_ratios_to_model": (1.1, 1.2, 1.3)}, "degraded", "1.20 times the algorithm's closed form"),
         ({"blind_s": 3.25}, "degraded", "not measured from 3.25 s on: the run went on without feedback"),
+        ({"timings": [SizeTiming(1, (1.1, 1.2, 1.3), 0.9, 1.0)]}, "degraded", "1.20 times what links need"),
+        ({"timings": [SizeTiming(1, (0.7, 0.8, 0.9), 0.9, 1.0)]}, "degraded", "0.89 times what links need"),
+        ({"timings": [SizeTiming(1, (1.2,), 1.0, 1.2, 0.17)]}, "degraded", "makes up 17% of an iteration"),
         ({"send_buffer_used_bytes": 900 << 10}, "degraded", "900 of 1024 KiB"),
     ],
 )
@@ -41,3 +43,20 @@ def test_each_fault_has_its_verdict(change: dict[str, object], verdict: str, wor
 
 def test_the_kernel_datapath_has_no_such_buffer() -> None:
     assert judge(**{**FINE, "send_buffer_bytes": 0, "send_buffer_used_bytes": 1 << 30}).verdict == "pass"
+
+
+def test_every_size_is_judged_by_itself() -> None:
+    small, large = SizeTiming(65536, (1.3, 1.3), 0.9, 1.0), SizeTiming(1 << 20, (10.0,) * 9, 9.9, 10.0)
+    verdict = judge(**{**FINE, "timings": [small, large]})
+    assert verdict.verdict == "degraded"
+    assert verdict.reasons == ("64K: healthy iterations took 1.30 times what links need",)
+
+
+def test_a_pass_says_which_times_were_not_checked() -> None:
+    fine, unknown = SizeTiming(4096, (1.0,), 0.9, 1.0), SizeTiming(65536, (1.0,))
+    faulty = [SizeTiming(size, (), 0.9, 1.0) for size in (1 << 20, 2 << 20)]
+    verdict = judge(**{**FINE, "timings": [fine, unknown, *faulty]})
+    assert verdict.verdict == "pass" and verdict.reasons == (
+        "timing not checked (64K): what an iteration should take is not known",
+        "timing not checked (1M, 2M): no iteration ended before the first fault",
+    )

@@ -16,6 +16,8 @@ import pytest
 from railweave.framework.errors import InputError, LabError, MachineError
 from railweave.framework.experiment.plan import Plan, load_plan
 from railweave.framework.hookspecs import Configurable, hookimpl
+from railweave.framework.limits.timeline import Timeline
+from railweave.framework.model import HealthSnapshot
 from railweave.framework.model.events import (
     FaultInjected,
     Note,
@@ -25,7 +27,7 @@ from railweave.framework.model.events import (
     RunEvent,
 )
 from railweave.framework.model.findings import EngineFacts, Findings
-from railweave.framework.registry import Registers
+from railweave.framework.registry import Registers, load_plugins
 from railweave.framework.results.directory import RunDirectory
 from railweave.framework.runs import runner
 from railweave.framework.runs.fault_timetable import GroundTruth
@@ -149,6 +151,26 @@ def test_the_facts_of_an_engine_are_judged(plan: Plan, registers: Registers) -> 
     assert (result.controller.rules, result.controller.install_s, result.memory_peak_mb) == (7, 0.25, 5.0)
     (reason,) = result.fidelity.reasons  # 1.95 s of 2 s on one core; of the machine's two it is half
     assert "98% of their cores" in reason
+
+
+def test_times_are_judged_by_the_links_and_the_latency_of_a_packet(plan: Plan) -> None:
+    """Both iterations take 1 s. At the scale at which the links need 1 s that is a pass; links
+    twice as fast, or slower ones, need another time, and 0.3 s of latency make up too much of it."""
+    sized = {"topology.domains": 2, "topology.rails": 2, "size": "1M", "fault": "none"}
+    plan = replace(plan, schedules=load_plan(None, sized, load_plugins()).schedules)
+    table = plan.router.routes(plan.fabric, HealthSnapshot.healthy(plan.fabric))
+    needed_s = Timeline(plan.fabric, plan.schedule, table, plan.packet).seconds()
+
+    def reasons(latency_s: float, scale: float) -> tuple[str, ...]:
+        facts = EngineFacts(packet_latency_s=latency_s)
+        found = replace(plan.engine.found, facts=facts, rate_scale=scale)  # type: ignore[attr-defined]
+        return runner.result(plan, found, 0.0, print).fidelity.reasons
+
+    assert reasons(0.0, needed_s) == reasons(0.003, needed_s) == ()
+    assert reasons(0.0, 2 * needed_s) == ("healthy iterations took 2.00 times what links need",)
+    assert reasons(0.0, 0.8 * needed_s) == ("healthy iterations took 0.80 times what links need",)
+    (reason,) = reasons(0.3, needed_s)
+    assert "the latency of packets through the emulator makes up" in reason
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from railweave.framework.experiment.plan import load_plan
-from railweave.framework.lab.switching.calibration import SHARE, Capacity, auto_scale, busiest_phase_hops
-from railweave.framework.model import HealthSnapshot
+from railweave.framework.lab.switching.calibration import (
+    LONGEST_S,
+    SHARE,
+    STEP_TRIALS,
+    STEPS,
+    Capacity,
+    auto_scale,
+    busiest_phase_hops,
+    packet_latency_s,
+)
+from railweave.framework.limits.timeline import Timeline
+from railweave.framework.model import HealthSnapshot, Schedule
 from railweave.framework.registry import load_plugins
+from railweave.framework.results.fidelity import LATENCY_SHARE
 
 
 def test_the_scale_uses_a_share_of_the_capacity_rounded_down() -> None:
@@ -36,3 +48,52 @@ def test_the_busiest_phase_counts_switches_over_the_time_of_its_busiest_link() -
     packets = 16  # 64 KiB in packets of 4 KiB
     rail_s = packets * plan.packet.full_packet_bytes * 8 / 400e9
     assert busiest_phase_hops(plan, table) == pytest.approx(packets * (3 + 5 + 3 + 5) / rail_s)
+
+
+def test_a_packets_latency_is_at_most_a_tenth_of_the_shortest_step() -> None:
+    """64 KiB over 4 x 4: a step in a domain is 16 KiB at 3.6 Tb/s, the shortest; 5 ms are a tenth of it."""
+    plan = load_plan(None, {"size": "64K", "fault": "none"}, load_plugins())
+    table = plan.router.routes(plan.fabric, HealthSnapshot.healthy(plan.fabric))
+    times = [Timeline(plan.fabric, plan.schedule, table, plan.packet)]
+    step_s = plan.packet.wire_bytes(16384) * 8 / 3.6e12
+    assert times[0].shortest_step_s() == pytest.approx(step_s)
+    enough = Capacity(1e9, 1e9)
+    assert auto_scale(enough, 7e9, 0.005, times) == pytest.approx(0.1 * step_s / 0.005, rel=0.05)
+    assert auto_scale(Capacity(10.0, 10.0), 7e9, 0.005, times) == pytest.approx(1e-9)  # the capacity is less
+
+
+@pytest.mark.parametrize("collective", ["send-recv", "broadcast", "tree-all-reduce", "all-to-all"])
+def test_latency_is_a_small_part_of_an_iteration_at_the_scale_chosen(collective: str) -> None:
+    plan = load_plan(None, {"collective": collective, "size": "64K", "fault": "none"}, load_plugins())
+    table = plan.router.routes(plan.fabric, HealthSnapshot.healthy(plan.fabric))
+    timeline = Timeline(plan.fabric, plan.schedule, table, plan.packet)
+    scale = auto_scale(Capacity(1e9, 1e9), 7e9, 0.005, [timeline])
+    assert timeline.latency_share(0.005 * scale) <= LATENCY_SHARE
+    assert timeline.seconds(0.005 * scale) <= 1.1 * timeline.seconds(0.005 * scale / 4)
+
+
+def test_a_small_size_does_not_slow_a_sweep_down_for_ever() -> None:
+    plan = load_plan(None, {"size": "4K:64M:x16384", "fault": "none"}, load_plugins())
+    table = plan.router.routes(plan.fabric, HealthSnapshot.healthy(plan.fabric))
+    times = [Timeline(plan.fabric, schedule, table, plan.packet) for schedule in plan.schedules]
+    scale = auto_scale(Capacity(1e9, 1e9), 7e9, 0.005, times)
+    assert times[-1].seconds() / scale == pytest.approx(LONGEST_S, rel=0.05)
+
+
+def test_a_packets_latency_is_the_median_step_of_chains_through_all_ranks() -> None:
+    registers = load_plugins()
+    plan = load_plan(None, {"fault": "none"}, registers)
+    carried: list[Schedule] = []
+    took = iter([9.0, 0.16, 0.32, 0.16, 9.0, 0.16])  # the first one opens the queue pairs
+
+    def carry(_: str, schedule: Schedule) -> float:
+        carried.append(schedule)
+        return next(took)
+
+    table = plan.router.routes(plan.fabric, HealthSnapshot.healthy(plan.fabric))
+    assert packet_latency_s(plan, registers, table, carry) == pytest.approx(0.16 / STEPS)
+    chain, n = carried[-1], plan.fabric.n_gpus
+    assert len(carried) == 1 + STEP_TRIALS and chain.n_transfers == STEPS * n
+    assert np.array_equal(np.diff(chain.after_start), [0] * n + [1] * (STEPS - 1) * n)
+    assert np.array_equal(chain.dst[chain.after], chain.src[n:])
+    assert np.all(chain.size == plan.packet.path_mtu)

@@ -1,0 +1,146 @@
+"""How long a schedule takes over token buckets when nothing but its links and a known latency delays it."""
+
+from heapq import heapify, heappop, heappush
+from math import inf
+
+import numpy as np
+
+from railweave.framework.model import Fabric, PacketFormat, RouteTable, Schedule
+from railweave.framework.model.arrays import Bool, Int64
+from railweave.framework.routing.loads import link_loads
+
+
+class Timeline:
+    """A schedule over the routes of `table`, at the rates of `fabric`.
+
+    A step of n packets over an idle link takes n - 1 packet times and the latency, because a token bucket
+    lets the first packet go at once, on every link of the path: nothing is stored and forwarded. If the link
+    still pays for packets before it, the step takes n packet times, and a latency of less than one packet is
+    hidden (net/sched/sch_htb.c; limits/shaped.py). Messages of a pair are sent in the order of the schedule,
+    and messages that meet at a link pass it in the order in which their first packets come to it; packets of
+    a pair take its paths in turn.
+
+    Times of a fabric at rate scale s are these over s, with a latency times s.
+    """
+
+    def __init__(self, fabric: Fabric, schedule: Schedule, table: RouteTable, packet: PacketFormat) -> None:
+        self._fabric, self._schedule = fabric, schedule
+        pair_id = schedule.src.astype(np.int64) * fabric.n_gpus + schedule.dst
+        pairs, self._pair = np.unique(pair_id, return_inverse=True)
+        self._src, self._dst = np.divmod(pairs, fabric.n_gpus)
+        batch = table.paths(self._src, self._dst)
+        self._paths = [batch.paths(pair) for pair in range(len(pairs))]
+        self._table = table
+        self._packets = packets = np.maximum(1, -(-schedule.size // packet.path_mtu))
+        padded = -(-schedule.size // 4) * 4
+        self._bits = 8.0 * (padded + packets * packet.HEADERS + packet.RETH)
+        last = padded - (packets - 1) * packet.path_mtu + packet.HEADERS
+        self._last_bits = 8.0 * (last + np.where(packets == 1, packet.RETH, 0))
+
+    def seconds(self, latency_s: float = 0.0) -> float:
+        """Time until the last message has landed; every message lands `latency_s` after its last packet has
+        left its last link. inf where a pair has no path."""
+        if not all(self._paths):
+            return inf
+        schedule, rates = self._schedule, self._fabric.capacity_bps.tolist()
+        latencies, pair = self._fabric.latency_s, self._pair.tolist()
+        ways = [
+            [(path.links, float(latencies[list(path.links)].sum())) for path in paths]
+            for paths in self._paths
+        ]
+        packets, bits, last_bits = self._packets.tolist(), self._bits.tolist(), self._last_bits.tolist()
+        free = [0.0] * self._fabric.n_links
+        waits = np.diff(schedule.after_start)
+        behind = self._behind(waits)
+        followers, first = self._followers()
+        waiting, under_way, turn = waits.tolist(), [0] * schedule.n_transfers, [0] * len(ways)
+        ready, landed = [0.0] * schedule.n_transfers, [0.0] * schedule.n_transfers
+        # (when its first packet comes to the link, message, path or -1: all, link, bits, when its last comes)
+        heap = [(0.0, transfer, -1, 0, 0.0, 0.0) for transfer in np.flatnonzero(waits == 0).tolist()]
+        heapify(heap)
+
+        def start(transfer: int, at: float) -> None:
+            """Take note that one of those that `transfer` waits for is over."""
+            ready[transfer] = now = max(ready[transfer], at)
+            waiting[transfer] -= 1
+            if not waiting[transfer]:
+                heappush(heap, (now, transfer, -1, 0, 0.0, now))
+
+        while heap:
+            now, transfer, way, hop, part, last = heappop(heap)
+            if way < 0:
+                n, among = packets[transfer], len(ways[pair[transfer]])
+                for ahead in range(min(n, among)):  # one packet to every path in turn, and again
+                    part = bits[transfer] * ((n - ahead + among - 1) // among) / n
+                    heappush(heap, (now, transfer, (turn[pair[transfer]] + ahead) % among, 0, part, now))
+                under_way[transfer] = min(n, among)
+                turn[pair[transfer]] += n
+                if (following := behind[transfer]) >= 0:
+                    start(following, now)
+                continue
+            links, travel = ways[pair[transfer]][way]
+            link = links[hop]
+            begin = max(now, free[link])
+            free[link] = begin + part / rates[link]
+            last = max(last, begin + (part - min(part, last_bits[transfer])) / rates[link])
+            if hop + 1 < len(links):
+                heappush(heap, (begin, transfer, way, hop + 1, part, last))
+                continue
+            landed[transfer] = max(landed[transfer], last + travel + latency_s)
+            under_way[transfer] -= 1
+            if not under_way[transfer]:
+                for following in followers[first[transfer] : first[transfer + 1]]:
+                    start(following, landed[transfer])
+        return max(landed, default=0.0)
+
+    def latency_share(self, latency_s: float) -> float:
+        """Part of `seconds(latency_s)` that the latency adds, 0..1."""
+        late = self.seconds(latency_s)
+        return 1 - self.seconds() / late if late > 0 else 0.0
+
+    def shortest_step_s(self) -> float:
+        """The least mean step of any phase: what its busiest link needs, or its longest chain of messages if
+        that is longer, over the number of messages in that chain. inf where nothing is sent."""
+        schedule, fabric = self._schedule, self._fabric
+        slowest = np.array(
+            [
+                min((float(fabric.capacity_bps[list(path.links)].min()) for path in paths), default=inf)
+                for paths in self._paths
+            ]
+        )
+        alone = (self._bits / slowest[self._pair]).tolist() if schedule.n_transfers else []
+        count, spent = np.zeros(schedule.n_transfers, np.int64), np.zeros(schedule.n_transfers)
+        steps = []
+        for phase in np.unique(schedule.phase):
+            chosen = schedule.phase == phase
+            for transfer in np.flatnonzero(chosen).tolist():
+                after = schedule.after[schedule.after_start[transfer] : schedule.after_start[transfer + 1]]
+                before = after[chosen[after]]
+                count[transfer] = 1 + count[before].max(initial=0)
+                spent[transfer] = alone[transfer] + spent[before].max(initial=0.0)
+            longest = max(float(spent[chosen].max()), self._busiest_s(chosen))
+            steps.append(longest / int(count[chosen].max()))
+        return min(steps, default=inf)
+
+    def _busiest_s(self, chosen: Bool) -> float:
+        bits = np.bincount(self._pair[chosen], self._bits[chosen], len(self._src)).astype(np.float64)
+        load = link_loads(self._fabric, self._table, self._src, self._dst, bits).load
+        return float((load / self._fabric.capacity_bps).max())
+
+    def _behind(self, waits: Int64) -> list[int]:
+        """(n_transfers,): the next message of the same pair, -1 for the last. It waits for this one to start,
+        which is added to `waits`."""
+        order = np.argsort(self._pair, kind="stable")
+        same = self._pair[order[1:]] == self._pair[order[:-1]]
+        behind = np.full(len(order), -1)
+        behind[order[:-1][same]] = order[1:][same]
+        waits[order[1:][same]] += 1
+        return list(map(int, behind))
+
+    def _followers(self) -> tuple[list[int], list[int]]:
+        """(the messages that wait for each, one message's behind another's; where each one's begin)."""
+        n = self._schedule.n_transfers
+        waiting = np.repeat(np.arange(n), np.diff(self._schedule.after_start))
+        order = np.argsort(self._schedule.after, kind="stable")
+        counts = np.bincount(self._schedule.after, minlength=n)
+        return waiting[order].tolist(), np.concatenate(([0], np.cumsum(counts))).tolist()
