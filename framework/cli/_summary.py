@@ -70,14 +70,14 @@ def _limits(result: RunResult) -> list[str]:
 
 
 def _bottleneck(result: RunResult) -> list[str]:
-    """What held the slowest iteration, and all together; or that everything was balanced."""
+    """What held the slowest iteration, and all together; or that there is none."""
     if not result.bottlenecks:
         return []
     *each, overall = result.bottlenecks
     times = {row.iteration: row.time_us for row in result.rows}
     slowest = max(each, key=lambda one: (not one.balanced, times[one.iteration]))
     if slowest.balanced:
-        return [_line("bottleneck", "none: the iterations are balanced")]
+        return [_line("bottleneck", "none: no element was measured slow or carried more than its like")]
     what, of_all = slowest.element or slowest.link, overall.element or overall.link
     more = f", {100 * overall.share:.0f} % of all" if of_all == what and len(each) > 1 else ""
     share = f"{100 * slowest.share:.0f} %"

@@ -132,7 +132,9 @@ def test_the_bottleneck_is_that_of_the_slowest_iteration_that_has_one(result: Ru
         return next((x for x in text.splitlines() if x.startswith("bottleneck")), "")
 
     assert line() == ""
-    assert line(first, replace(first, iteration=None)) == "bottleneck  none: the iterations are balanced"
+    assert line(first, replace(first, iteration=None)) == (
+        "bottleneck  none: no element was measured slow or carried more than its like"
+    )
     assert line(slow, overall) == "bottleneck  rail:1 held 61 % of iteration 2"
     alone = replace(slow, element=None, link="g0.1->g0.2")
     assert line(first, alone, overall) == "bottleneck  g0.1->g0.2 held 61 % of iteration 2"
