@@ -53,6 +53,16 @@ class HealthOptions:
         )
     )
 
+    damping: Literal["demand", "score"] = _number(
+        Parameter(
+            "damping",
+            "demand",
+            "text",
+            "what may move routes: a better score if the demand then ends sooner, or a better score alone",
+            choices=("demand", "score"),
+        )
+    )
+
     def __post_init__(self) -> None:
         for parameter, value in zip(PARAMETERS, self.document().values(), strict=True):
             try:

@@ -23,12 +23,15 @@ from railweave.framework.routing.batches import (
     answer,
     batches,
     join,
+    replaced,
     same_paths,
     table_from_batch,
+    take,
     unreachable,
 )
 from railweave.framework.routing.checks import check_batch, pair_name
 from railweave.framework.routing.damping import damped
+from railweave.framework.routing.demand import DemandGate, PairDemand
 from railweave.framework.routing.router_calls import ask
 from railweave.framework.routing.updates import initial, plan
 
@@ -52,8 +55,9 @@ class RoutesInUse:
     answers.
 
     `pairs`: all ordered pairs of GPUs by default. They are routed, checked and damped `block` pairs at a
-    time, and nothing has an entry for a pair that is not in use. Scores are ratios, so the fabric may have
-    declared or emulated rates.
+    time, and nothing has an entry for a pair that is not in use. `demand`: what they send; pairs leave their
+    paths only if that makes it end sooner. Without it scores alone decide, as in the source. Scores are
+    ratios, so the fabric may have declared or emulated rates.
 
     Raises RouteError naming the router if it fails, answers with something else, or gives a path that no
     packet could follow; NoPathError for pairs that it leaves without a path while everything is healthy.
@@ -66,6 +70,7 @@ class RoutesInUse:
         options: HealthOptions,
         name: str = "",
         pairs: Pairs | None = None,
+        demand: PairDemand | None = None,
         *,
         block: int = CHUNK,
     ) -> None:
@@ -75,6 +80,7 @@ class RoutesInUse:
         self._routed = self._based_on = HealthSnapshot.healthy(fabric, margin=options.margin)
         self._blocks = first_routes(fabric, router, self.name, options, pairs, block=block)
         self._changed_at = [np.full(len(paths.src), -np.inf) for paths in self._blocks]
+        self._gate = None if demand is None else DemandGate(fabric, demand, self._blocks)
 
     @property
     def paths(self) -> PathBatch:
@@ -98,6 +104,12 @@ class RoutesInUse:
                 leaves = ~same_paths(old, new)
             blocks.append(new)
             moved.append(leaves)
+        if self.router.damped and self._gate is not None and any(leaves.any() for leaves in moved):
+            refused = self._gate.refused(self._blocks, blocks, moved, health, self.options.margin)
+            for i, stays in enumerate(refused):
+                moved[i] = moved[i] & ~stays
+                at = np.flatnonzero(stays)
+                blocks[i] = replaced(blocks[i], at, take(self._blocks[i], at))
         if not any(leaves.any() for leaves in moved):
             # What only the dwell time holds back is tried again at the next sample.
             if not any((now_s - at < self.options.dwell_s).any() for at in self._changed_at):
@@ -153,9 +165,10 @@ class RouteControl:
         options: HealthOptions,
         name: str = "",
         pairs: Pairs | None = None,
+        demand: PairDemand | None = None,
     ) -> None:
         self.fabric = fabric
-        self._routes = RoutesInUse(fabric, router, options, name, pairs)
+        self._routes = RoutesInUse(fabric, router, options, name, pairs, demand)
         self.installed, self.entropies = initial(fabric, self._routes.paths)
 
     @property

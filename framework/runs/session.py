@@ -11,6 +11,7 @@ from railweave.framework.experiment.plan import Plan
 from railweave.framework.health.monitor import HealthMonitor
 from railweave.framework.model import IterationResult, Schedule
 from railweave.framework.model.findings import Findings, IterationRecord
+from railweave.framework.routing.demand import PairDemand
 from railweave.framework.routing.reroute import RouteControl
 from railweave.framework.runs.fault_timetable import FaultTimetable, GroundTruth
 from railweave.framework.runs.health_loop import HealthLoop
@@ -40,7 +41,10 @@ class Session(Generic[EngineT]):
         self._options, self._probing = plan.experiment.health, probing
         self._faults = plan.faults if faults is None else faults
         self._clock, self._run_s = engine.clock, 0.0
-        self.control = RouteControl(plan.fabric, plan.router, self._options, plan.experiment.router.name)
+        self.control = RouteControl(
+            plan.fabric, plan.router, self._options, plan.experiment.router.name,
+            demand=PairDemand.of(plan.schedule) if self._options.damping == "demand" else None,
+        )  # fmt: skip
 
     def __enter__(self) -> Self:
         plan, experiment = self.plan, self.plan.experiment
