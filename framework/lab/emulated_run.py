@@ -13,6 +13,7 @@ from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.lab.faults.injector import Injector
 from railweave.framework.lab.measuring.measurements import LabMeasurements
+from railweave.framework.lab.measuring.queue_telemetry import QueueTelemetry
 from railweave.framework.lab.measuring.sources import open_source
 from railweave.framework.lab.memory import total_pss_bytes
 from railweave.framework.lab.switching.borrowed_sockets import closing_together
@@ -81,6 +82,7 @@ class EmulatedRun:
         self.capacity: Capacity | None = None
         self.latency_s: float | None = None
         self.link: ControllerLink | None = None
+        self.telemetry: QueueTelemetry | None = None
         self._rules, self._install_s, self._memory_peak_bytes = 0, 0.0, 0
         self._cpu_before: dict[str, float] = {}
 
@@ -114,7 +116,11 @@ class EmulatedRun:
         source = open_source(
             plan.experiment.measure, scaled, plan.packet, plan.experiment.health.interval_s, link
         )
-        self.measurements = LabMeasurements(self.lab, source, link, lambda: self.clock.start_s or 0.0)
+        self.telemetry = QueueTelemetry.of(self.lab, scaled, plan.packet)
+        self.watch.ending(self.telemetry.sampler.start(), self._sampler_ended)
+        self.measurements = LabMeasurements(
+            self.lab, self.telemetry, source, link, lambda: self.clock.start_s or 0.0
+        )
         return EngineParts(
             scaled, rate_scale, self._summary(scaled, rate_scale), time.monotonic() - began,
             tuple(self.lab.endpoints()), self.measurements, link, self.injector, self.traffic,
@@ -208,11 +214,12 @@ class EmulatedRun:
     def cpu_s(self) -> dict[str, float]:
         """Processor seconds that each part of the lab has used so far."""
         pid = self._controller_pid()
+        sampler = None if self.telemetry is None else self.telemetry.sampler.pid
         return {
             "switches": self.lab.switch_cpu_s(),
             "controller": cpu_seconds(pid) if pid else 0.0,
             "transport": cpu_seconds(self.traffic.pid),
-            "control": cpu_seconds(os.getpid()),
+            "control": cpu_seconds(os.getpid()) + (cpu_seconds(sampler) if sampler else 0.0),
         }
 
     def down(self) -> None:
@@ -221,11 +228,18 @@ class EmulatedRun:
             self.traffic.stop()
         if self.link is not None:
             self.link.stop()
+        if self.telemetry is not None:
+            self.telemetry.sampler.stop()
         self.lab.down()
 
     # -- supervision -------------------------------------------------------------------------------------
     def _controller_pid(self) -> int | None:
         return None if self.link is None else self.link.pid
+
+    def _sampler_ended(self) -> None:
+        if self.telemetry is not None and self.telemetry.sampler.pid is not None:
+            self.telemetry.sampler.ended()
+            self._recorder.note("the sampler of the queues ended: short bursts may go unseen from now on")
 
     def _daemon_ended(self, shard: int, name: str) -> Callable[[], None]:
         def ended() -> None:

@@ -24,10 +24,15 @@ class LabMeasurements:
     """
 
     def __init__(
-        self, lab: Emulation, source: Source, link: ControllerLink, start_s: Callable[[], float]
+        self,
+        lab: Emulation,
+        telemetry: QueueTelemetry,
+        source: Source,
+        link: ControllerLink,
+        start_s: Callable[[], float],
     ) -> None:
         self._lab, self._source, self._link, self._start_s = lab, source, link, start_s
-        self._telemetry = QueueTelemetry.of(lab)
+        self._telemetry = telemetry
         self._shard_of_link = lab.placement[lab.fabric.link_src]
         self.most_waiting_bytes = 0
 

@@ -18,7 +18,9 @@ from railweave.framework.errors import LabError, MachineError
 from railweave.framework.experiment.faults import parse, resolve
 from railweave.framework.lab.faults.impairment import Impairment, script
 from railweave.framework.lab.faults.injector import Injector
-from railweave.framework.lab.measuring.queue_telemetry import QueueTelemetry, ShardQueues
+from railweave.framework.lab.measuring.queue_counters import ShardQueues, read_all
+from railweave.framework.lab.measuring.queue_telemetry import QueueTelemetry
+from railweave.framework.lab.measuring.sampler import Sampler
 from railweave.framework.lab.switching import shaping
 from railweave.framework.lab.switching.emulation import Emulation
 from railweave.framework.model import Fabric, FabricBuilder, NodeGroup
@@ -110,7 +112,10 @@ def drains(packets: int, size: int, rate_bps: float, times: int) -> list[dict[st
     idle."""
     near, sender, _receiver = _cable()
     shaping.shape(near, [("a", rate_bps, 0.0)])
-    telemetry = QueueTelemetry([ShardQueues(near, {0: "a"})], 1)
+    queues = [ShardQueues(near, {0: "a"})]
+    sampler = Sampler([ShardQueues(near, {0: "a"})], np.array([rate_bps]), size)
+    sampler.start()
+    telemetry = QueueTelemetry(sampler, queues)
     frame = bytes.fromhex("ffffffffffff02000000000188b5") + bytes(size - 14)
     up = np.ones(1, bool)
     found = []
@@ -119,13 +124,13 @@ def drains(packets: int, size: int, rate_bps: float, times: int) -> list[dict[st
         for _ in range(packets):
             sender.send(frame)
         samples = [telemetry.measure(began, up)]
-        while samples[-1].queue_bytes[0] > 0:
+        while samples[-1].queue_bytes[0] > 0 or not sum(m.sent_packets[0] for m in samples):
             time.sleep(0.02)
             samples.append(telemetry.measure(began, up))
         rates = [float(m.service_bps[0]) for m in samples if not np.isnan(m.service_bps[0])]
         found.append(
             {
-                "first_queue_packets": float(samples[0].queue_bytes[0]) / size,
+                "first_queue_packets": float(max(m.queue_bytes[0] for m in samples)) / size,
                 "rates": rates,
                 "sent_packets": float(sum(m.sent_packets[0] for m in samples)),
                 "sent_bytes": float(sum(m.sent_bytes[0] for m in samples)),
@@ -208,16 +213,16 @@ def impaired(kind: str, share: float, packets: int, size: int, rate_bps: float, 
     run([tool("ip"), "-n", "near", "link", "set", "dev", "lo", "up"])
     with near.entered():
         run([tool("nft"), "-f", "-"], stdin=script("a", Impairment(**{kind: share})))
-    telemetry = QueueTelemetry([ShardQueues(near, {0: "a"})], 1)
+    queues = [ShardQueues(near, {0: "a"})]
     head = bytes.fromhex("ffffffffffff02000000000188b5")
     began = time.monotonic()
     for first in range(0, packets, burst):
         for number in range(first, min(first + burst, packets)):
             sender.send(head + number.to_bytes(4, "big") + bytes(size - 18))
-        while telemetry.snapshot().queue_bytes[0] > 0:
+        while read_all(queues, 1).queue_bytes[0] > 0:
             time.sleep(0.002)
     seconds = time.monotonic() - began
-    arrived, totals = _numbers(receiver), telemetry.snapshot()
+    arrived, totals = _numbers(receiver), read_all(queues, 1)
     with near.entered():
         run([tool("nft"), "-f", "-"], stdin=script("a", Impairment()))
     for number in range(burst):

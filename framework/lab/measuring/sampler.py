@@ -1,0 +1,104 @@
+"""Samples every shaper of a lab from a process of its own, so that nothing the lab computes delays one."""
+
+import mmap
+import os
+import signal
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from railweave.framework.lab.measuring.queue_counters import QueueCounters, ShardQueues, read_all
+from railweave.framework.lab.measuring.service_meter import ServiceMeter
+from railweave.framework.model.arrays import Float
+from railweave.framework.processes.namespaces import die_with_parent
+
+SHARE = 0.05
+"""Of one core, at most, for sampling."""
+SHORTEST_S, LONGEST_S = 0.002, 0.025
+
+
+class Samples(NamedTuple):
+    """(n,) each. The latest counters; service rates and when they were last confirmed (ServiceMeter)."""
+
+    t_s: Float
+    sent_bytes: Float
+    sent_packets: Float
+    drops: Float
+    queue_bytes: Float
+    rate_bps: Float
+    stated_s: Float
+
+
+class Sampler:
+    """The process and the memory that it shares. `pid`: None once it has ended; samples are then taken when
+    they are asked for. Times are time.monotonic()."""
+
+    def __init__(self, shards: Sequence[ShardQueues], line_bps: Float, packet_bytes: float) -> None:
+        self._shards, n = shards, len(line_bps)
+        memory = mmap.mmap(-1, 8 + 2 * len(Samples._fields) * n * 8)
+        self._count = np.frombuffer(memory, np.int64, 1)
+        self._slots = np.frombuffer(memory, np.float64, offset=8).reshape(2, len(Samples._fields), n)
+        first = read_all(shards, n)
+        self._meter = ServiceMeter(line_bps, packet_bytes, first.t_s, first.sent_bytes, first.queue_bytes)
+        self._publish(first)
+        self.pid: int | None = None
+
+    def start(self) -> int:
+        """Sample in a process from now on; returns its id."""
+        pid = os.fork()
+        if pid == 0:
+            try:
+                self._run()
+            finally:
+                os._exit(1)
+        self.pid = pid
+        return pid
+
+    def read(self) -> Samples:
+        """The latest sample."""
+        if self.pid is None:
+            self._sample()
+        while True:  # a slot is written again two samples later, thus again only if this was delayed for long
+            count = int(self._count[0])
+            samples = self._slots[count % 2].copy()
+            if int(self._count[0]) == count:
+                return Samples(*samples)
+
+    def stop(self) -> None:
+        if self.pid is not None:
+            os.kill(self.pid, signal.SIGKILL)
+            self.ended()
+
+    def ended(self) -> None:
+        """The process is gone: from now on samples are taken when they are asked for."""
+        if self.pid is not None:
+            os.waitpid(self.pid, 0)
+            self.pid = None
+
+    def _run(self) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        die_with_parent(signal.SIGKILL)
+        # an end of a channel that stays open here would hide that the lab has closed it
+        kept = sorted(queues.fileno() for queues in self._shards)
+        for low, high in pairwise((2, *kept, os.sysconf("SC_OPEN_MAX"))):
+            os.closerange(low + 1, high)
+        due = time.monotonic()
+        while True:
+            began = time.thread_time()
+            self._sample()
+            cost_s = time.thread_time() - began
+            due = max(due + min(max(cost_s / SHARE, SHORTEST_S), LONGEST_S), time.monotonic())
+            time.sleep(max(0.0, due - time.monotonic()))
+
+    def _sample(self) -> None:
+        counters = read_all(self._shards, len(self._meter.rate_bps))
+        self._meter.add(counters.t_s, counters.sent_bytes, counters.queue_bytes)
+        self._publish(counters)
+
+    def _publish(self, counters: QueueCounters) -> None:
+        following = int(self._count[0]) + 1
+        self._slots[following % 2] = (*counters, self._meter.rate_bps, self._meter.stated_s)
+        self._count[0] = following
