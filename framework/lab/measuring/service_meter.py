@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from railweave.framework.lab.switching.shaping import SHORT_BYTES
 from railweave.framework.model.arrays import Bool, Float
 
 EVIDENT_PACKETS = 8
@@ -18,9 +19,10 @@ class ServiceMeter:
     Queues are first in, first out: a link that sent less between two samples than was queued at the first was
     busy all the time. The interval in which a queue ends counts half, as it ends halfway on average, and the
     packet that is being served when a queue is first seen has half an interval behind it, at most `packet_s`,
-    its time at `line_bps`. A queue seen once only says nothing, since how long it lasted is unknown; packets
-    that pass on a token bucket's credit are never queued and do not count. Bytes and time of such intervals
-    add up over bursts. Before they amount to EVIDENT_PACKETS they bound the rate, to a packet.
+    its time at `line_bps`. A queue seen once only says nothing, since how long it lasted is unknown; nor
+    does a short packet that waits alone, as it waits for what a long one before it took from the bucket.
+    Packets that pass on the bucket's credit are never queued and do not count. Bytes and time of such
+    intervals add up over bursts. Before they amount to EVIDENT_PACKETS they bound the rate, to a packet.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class ServiceMeter:
         """One more sample: when each link was read, its cumulative bytes, and what waits there."""
         then_s, sent_then, waiting = self._last
         took_s, sent = t_s - then_s, sent_bytes - sent_then
+        waiting = np.where(waiting < SHORT_BYTES, 0.0, waiting)
         busy = (waiting > 0) & (sent < waiting)
         ended = (waiting > 0) & ~busy & self._goes_on
         self.busy_s += np.where(busy, took_s, np.where(ended, took_s / 2, 0.0))
