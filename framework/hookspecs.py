@@ -180,7 +180,8 @@ class LinkState(ArrayNoun):
     """What health keeps of every link between measurements, as arrays of n_links; the input of estimators.
 
     `queue_bytes` smoothed; `loss` smoothed share of packets; `service_bps` the last rate seen while
-    backlogged, NaN before any; `probe_s` the last probe delay, NaN before any; `up`.
+    backlogged, NaN before any; `probe_s` the last probe delay, NaN before any; `up`; `unknown` where a link
+    was not measured since another one of its switch turned out slow: until it is, it counts for nothing.
     """
 
     queue_bytes: NDArray[np.float64]
@@ -188,6 +189,7 @@ class LinkState(ArrayNoun):
     service_bps: NDArray[np.float64]
     probe_s: NDArray[np.float64]
     up: NDArray[np.bool_]
+    unknown: NDArray[np.bool_]
 
 
 class Estimator(Configurable, Protocol):

@@ -121,9 +121,11 @@ class Experiment(BaseModel):
     measure: Annotated[
         str,
         Key(
-            "Where the health of links is measured.", choices=("queue", "counters", "probe"), metavar="SOURCE"
+            "Where the health of links is measured. auto: queues, and trains where these say too little.",
+            choices=("auto", "queue", "counters", "probe"),
+            metavar="SOURCE",
         ),
-    ] = "queue"
+    ] = "auto"
     controller: Annotated[Choice, _plugin("OpenFlow controller.")] = Choice(name="ryu")
     transport: Annotated[Choice, _plugin("Sends and acknowledges the packets.")] = Choice(name="rocev2")
     engine: Annotated[Choice, _plugin("Carries the packets.")] = Choice(name="emulation")

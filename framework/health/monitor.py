@@ -31,13 +31,19 @@ class HealthMonitor:
     def links(self) -> LinkState:
         return self._tracker.links
 
+    @property
+    def measured_s(self) -> Float:
+        """(n_links,): when the rate of each was last measured, -inf before any."""
+        return self._tracker.measured_s
+
     def observe(self, measurement: Measurement) -> HealthSnapshot | None:
         """The new snapshot if this measurement changed what is published, else None."""
         self._tracker = observe(self._tracker, measurement, self.options.smoothing_s)
         raw = scores_of(self.estimator, self.fabric, self.links, self.packet)
         news = publish(
-            self.fabric, self.snapshot, raw, self.links.up, t_s=measurement.t_s, options=self.options
-        )
+            self.fabric, self.snapshot, raw, self.links.up, self.links.unknown,
+            t_s=measurement.t_s, options=self.options,
+        )  # fmt: skip
         self.snapshot = news or self.snapshot
         return news
 

@@ -10,12 +10,20 @@ from railweave.framework.model.health import EQUAL_WITHIN, rails_by_score
 
 
 def publish(
-    fabric: Fabric, previous: HealthSnapshot, raw: Float, up: Bool, *, t_s: float, options: HealthOptions
+    fabric: Fabric,
+    previous: HealthSnapshot,
+    raw: Float,
+    up: Bool,
+    unknown: Bool | None = None,
+    *,
+    t_s: float,
+    options: HealthOptions,
 ) -> HealthSnapshot | None:
     """The next snapshot, or None if no published score changes. Pure.
 
     raw: (n_links,) scores of an estimator; values outside 0..1 are clipped to it. up: (n_links,). A link that
-    is not up scores 0 at once; all other scores follow the rule of `settle`.
+    is not up scores 0 at once; all other scores follow the rule of `settle`. unknown: (n_links,), the links
+    that do not count for the score of their switch.
 
     Raises HealthError for arrays of other lengths and for scores that are not numbers.
     """
@@ -32,8 +40,11 @@ def publish(
         )
     raw = np.where(up, np.clip(raw, 0.0, 1.0), 0.0)
     links = settle(previous.link_score, raw, options.step)
+    counted = None if unknown is None else ~(unknown & up)
     # From the raw scores: rounding links first would let many small steps add up in their switch.
-    elements = settle(previous.element_score, aggregate(fabric, raw, options.aggregate), options.step)
+    elements = settle(
+        previous.element_score, aggregate(fabric, raw, options.aggregate, counted), options.step
+    )
     if (
         np.array_equal(links, previous.link_score)
         and np.array_equal(elements, previous.element_score)
@@ -58,18 +69,20 @@ def settle(published: Float, raw: Float, step: float) -> Float:
     return np.where(moved, nearest, published)
 
 
-def aggregate(fabric: Fabric, link_score: Float, how: Aggregate) -> Float:
-    """(n_nodes,): the score of every switch from its links' scores; 1 for nodes that have none.
+def aggregate(fabric: Fabric, link_score: Float, how: Aggregate, counted: Bool | None = None) -> Float:
+    """(n_nodes,): the score of every switch from its links' scores, of those `counted` (n_links,; all by
+    default); 1 for nodes that have none.
 
     `mean` weighs by capacity, `min` takes the worst link. A link that is down counts with its 0.
     """
-    counted = np.flatnonzero(fabric.link_element >= 0)
-    element, scores = fabric.link_element[counted], link_score[counted]
+    own = fabric.link_element >= 0
+    links = np.flatnonzero(own if counted is None else own & counted)
+    element, scores = fabric.link_element[links], link_score[links]
     result = np.ones(fabric.n_nodes)
     if how == "min":
         np.minimum.at(result, element, scores)
         return result
-    capacity = fabric.capacity_bps[counted]
+    capacity = fabric.capacity_bps[links]
     weight = np.bincount(element, capacity, fabric.n_nodes)
     total = np.bincount(element, capacity * scores, fabric.n_nodes)
     np.divide(total, weight, out=result, where=weight > 0)

@@ -41,17 +41,18 @@ class Source(Protocol):
 
     def measure(self, telemetry: Measurement) -> Measurement:
         """What this source knows of the interval. Of `telemetry` (the shapers' own counters, over netlink)
-        every source takes the clock and the carriers, and `queue` alone the rest."""
+        every source takes the clock and the carriers, and QueueSource alone the rest."""
 
     def trains(self, now_s: float, links: LinkState) -> list[Train]:
         """The measuring trains to send now; the caller sends them all."""
 
 
 class QueueSource:
-    """The shapers' queues and counters, read over netlink at every sample."""
+    """The shapers' queues and counters, as the sampler reads them; `probing`: and trains over links of which
+    they say too little."""
 
-    def __init__(self, fabric: Fabric, packet: PacketFormat, interval_s: float) -> None:
-        self._prober = Prober(fabric, packet, interval_s * QUEUE_SAMPLES)
+    def __init__(self, fabric: Fabric, packet: PacketFormat, interval_s: float, probing: bool) -> None:
+        self._prober, self._probing = Prober(fabric, packet, interval_s * QUEUE_SAMPLES), probing
 
     def receive(self, event: ControllerEvent) -> None:
         """This source asks nothing of the controller."""
@@ -60,7 +61,7 @@ class QueueSource:
         return self._prober.cleaned(telemetry)
 
     def trains(self, now_s: float, links: LinkState) -> list[Train]:
-        return [self._prober.train(link) for link in self._prober.due(now_s, links)]
+        return [self._prober.train(link) for link in self._prober.due(now_s, links)] if self._probing else []
 
 
 class CounterSource:
@@ -171,4 +172,4 @@ def open_source(
         return CounterSource(fabric, packet, link)
     if name == "probe":
         return ProbeSource(fabric, link)
-    return QueueSource(fabric, packet, interval_s)
+    return QueueSource(fabric, packet, interval_s, probing=name == "auto")

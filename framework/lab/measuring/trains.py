@@ -10,7 +10,7 @@ import numpy as np
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.lab.switching.controller_link import Train
 from railweave.framework.model import Fabric, Measurement, PacketFormat
-from railweave.framework.model.arrays import Bool, Int64
+from railweave.framework.model.arrays import Int64
 
 IDLE_S = 1.0
 PERIOD_S = 2.0
@@ -33,7 +33,7 @@ class Prober:
         self._packets = np.maximum(SHORTEST, np.ceil(fill) + extra).astype(int)
         self._busy_at = np.zeros(fabric.n_links)
         self._sent_at = np.full(fabric.n_links, -np.inf)
-        self._out = np.zeros(fabric.n_links, bool)
+        self._out, self._unknown = np.zeros((2, fabric.n_links), bool)
 
     def cleaned(self, measurement: Measurement) -> Measurement:
         """The measurement without the queues of our own trains."""
@@ -44,28 +44,20 @@ class Prober:
         return replace(measurement, queue_bytes=np.where(self._out, 0.0, measurement.queue_bytes))
 
     def due(self, now: float, links: LinkState) -> Int64:
-        """The links that need a train now, each of which the caller sends. `now`: time of the last
-        measurement."""
-        due = (
-            self._suspect(links)
-            & links.up
-            & (now - self._busy_at > IDLE_S)
-            & (now - self._sent_at > PERIOD_S)
-            & ~self._out
-        )
+        """The links that need a train now, each of which the caller sends: at once those that became unknown,
+        later slow ones and others of their switch that are idle, since a link fed by a slow link builds no
+        queue. `now`: time of the last measurement."""
+        slow = links.service_bps < SLOW * self._fabric.capacity_bps
+        tainted = np.zeros(self._fabric.n_nodes + 1, bool)
+        tainted[self._fabric.link_element[slow]] = True
+        tainted[-1] = False  # links of no switch
+        rested = now - self._sent_at > PERIOD_S
+        again = (slow | tainted[self._fabric.link_element]) & (now - self._busy_at > IDLE_S) & rested
+        due = (again | (links.unknown & (rested | ~self._unknown))) & links.up & ~self._out
+        self._unknown = links.unknown & (self._unknown | due)
         self._sent_at = np.where(due, now, self._sent_at)
         self._out |= due
         return np.flatnonzero(due)
 
     def train(self, link: int) -> Train:
         return Train.over(self._fabric, link, int(self._packets[link]), self._size)
-
-    def _suspect(self, links: LinkState) -> Bool:
-        """(n_links,): slow when last busy, or part of a switch with such a link: a link fed by a slow link
-        builds no queue, so only a train shows its rate."""
-        slow = links.service_bps < SLOW * self._fabric.capacity_bps
-        element = self._fabric.link_element
-        tainted = np.zeros(self._fabric.n_nodes + 1, bool)
-        tainted[element[slow]] = True
-        tainted[-1] = False  # links of no switch
-        return slow | tainted[element]

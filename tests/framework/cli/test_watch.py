@@ -13,7 +13,7 @@ SMALL = ("--domains", "2", "--rails", "2", "--rate-scale", "1e-5", "--seconds", 
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize(("measure", "least"), [("queue", 0.95), ("counters", 0.95), ("probe", 0.85)])
+@pytest.mark.parametrize(("measure", "least"), [("auto", 0.95), ("counters", 0.95), ("probe", 0.85)])
 def test_an_idle_healthy_fabric_stays_healthy(measure: str, least: float) -> None:
     words = ["watch", *SMALL, "--measure", measure, "--json"]
     done = CliRunner().invoke(main, words, prog_name="railweave")

@@ -127,6 +127,8 @@ def test_aggregate_mean_weighs_by_capacity_and_min_takes_the_worst() -> None:
     # (0.2 + 0.6 + 3 x 1.0 + 3 x 0.8) / 8 by hand; GPUs and the spine, which has no links of its own, 1
     assert aggregate(fabric, scores, "mean") == pytest.approx([1, 1, 6.2 / 8, 1])
     assert aggregate(fabric, scores, "min").tolist() == [1, 1, 0.2, 1]
+    known = np.array([True, False, False, True, True, True])  # (0.2 + 3 x 0.8) / 4
+    assert aggregate(fabric, scores, "mean", known) == pytest.approx([1, 1, 2.6 / 4, 1])
 
 
 def test_elements_are_made_from_raw_scores(fabric: Fabric) -> None:

@@ -100,3 +100,21 @@ def test_impossible_measurements_are_refused(fabric: Fabric, measured: Make) -> 
     short = np.zeros(3)
     with pytest.raises(HealthError, match="sent_bytes of 3 links, not 24"):
         observe(tracker, Measurement(0.1, 0.1, short, short, short, short, short, short, short > 0))
+
+
+def test_once_a_link_is_slow_the_others_of_its_switch_are_unknown_until_they_are_measured(
+    fabric: Fabric, measured: Make
+) -> None:
+    """A rail's first link shows a fifth of its rate; the others say nothing until they are measured again;
+    all is forgotten once it has recovered."""
+    mine, *others = fabric.element_links(fabric.node_ids["r1"]).tolist()
+    rate = float(fabric.capacity_bps[mine])
+    healthy = {link: rate for link in (mine, *others)}
+    tracker = observe(LinkTracker.start(fabric), measured(t_s=1.0, service_bps=healthy))
+    assert not tracker.links.unknown.any()
+    tracker = observe(tracker, measured(t_s=2.0, service_bps={mine: rate / 5}))
+    assert np.flatnonzero(tracker.links.unknown).tolist() == sorted(others)
+    tracker = observe(tracker, measured(t_s=3.0, service_bps={others[0]: rate}))
+    assert np.flatnonzero(tracker.links.unknown).tolist() == sorted(others[1:])
+    assert tracker.measured_s[[mine, *others]].tolist() == [2.0, 3.0, *[1.0] * (len(others) - 1)]
+    assert not observe(tracker, measured(t_s=4.0, service_bps={mine: rate})).links.unknown.any()

@@ -32,7 +32,7 @@ def state(**given: float) -> LinkState:
     up = np.ones(8, bool)
     for name, value in given.items():
         (up if name == "up" else values[name])[0] = value
-    return LinkState(**values, up=up)
+    return LinkState(**values, up=up, unknown=np.zeros(8, bool))
 
 
 def scores(name: str, links: LinkState, latency_s: float = 0.0, **options: object) -> list[float]:
@@ -95,3 +95,11 @@ def test_scores_are_scores(queue: float, loss: float, service: float) -> None:
     for name in ("delay", "rate"):
         h = scores(name, state(queue_bytes=queue, loss=loss, service_bps=service))
         assert all(0 <= score <= 1 for score in h)
+
+
+def test_a_queue_on_a_link_that_serves_its_full_rate_is_load_and_not_sickness() -> None:
+    """50 packets wait: at 1 Mb/s known, none of them counts; at 0.5 Mb/s, or with no rate known, 34 do."""
+    queue = 50 * L / 8
+    assert scores("delay", state(queue_bytes=queue, service_bps=1e6))[0] == 1.0
+    assert scores("delay", state(queue_bytes=queue))[0] == pytest.approx(1 / 35, rel=0.05)
+    assert scores("delay", state(queue_bytes=queue, service_bps=5e5))[0] == pytest.approx(0.5 / 35, rel=0.05)

@@ -13,7 +13,7 @@ import pytest
 from tests.framework.lab.inside import inside
 
 pytestmark = pytest.mark.lab
-SOURCES = ("queue", "counters", "probe")
+SOURCES = ("auto", "counters", "probe")
 
 
 @cache

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from railweave.framework.hookspecs import LinkState
@@ -20,7 +22,8 @@ def state(fabric: Fabric, slow: int | None) -> LinkState:
     if slow is not None:
         service[slow] = 0.2 * fabric.capacity_bps[slow]
     zeros = np.zeros(fabric.n_links)
-    return LinkState(zeros, zeros, service, np.full(fabric.n_links, np.nan), np.ones(fabric.n_links, bool))
+    none, up = np.full(fabric.n_links, np.nan), np.ones(fabric.n_links, bool)
+    return LinkState(zeros, zeros, service, none, up, ~up)
 
 
 def sample(t_s: float, busy: int | None = None, queued: int | None = None) -> Measurement:
@@ -66,3 +69,16 @@ def test_a_train_keeps_its_link_busy_for_the_declared_time() -> None:
     assert train.packets == -(-int(0.5 * 4e6) // (8 * PACKET.full_packet_bytes))
     assert (train.switch, train.port) == (FABRIC.link_src[link], FABRIC.link_port[link])
     assert Prober(FABRIC, PACKET, 0.001).train(link).packets == SHORTEST
+
+
+def test_a_link_that_became_unknown_gets_a_train_at_once_busy_or_not_and_then_every_period() -> None:
+    links = FABRIC.element_links(RAIL).tolist()
+    prober, unknown = Prober(FABRIC, PACKET, 0.125), np.zeros(FABRIC.n_links, bool)
+    unknown[links[1:]] = True
+    doubtful = replace(state(FABRIC, links[0]), unknown=unknown)
+    prober.cleaned(sample(5.0, busy=links[1]))
+    assert prober.due(5.0, doubtful).tolist() == links  # the first one is slow and has long been idle
+    assert prober.due(5.1, doubtful).tolist() == []
+    prober.cleaned(sample(5.6))  # the trains are over, and said nothing
+    assert prober.due(5.6, doubtful).tolist() == []
+    assert set(links[1:]) <= set(prober.due(5.0 + PERIOD_S + 0.1, doubtful).tolist())
