@@ -31,6 +31,13 @@ def _counting(size: int) -> Int64:
     return numbers
 
 
+def distinct(numbers: Int64) -> Int64:
+    """Each number once, ascending. np.unique hashes since numpy 2.3, and the numbers of rules and pairs are
+    multiples that collide: at 256 GPUs a reaction took up to 2.8 times as long."""
+    ascending = np.sort(numbers)
+    return ascending[np.append(True, np.diff(ascending) != 0)] if len(ascending) else ascending
+
+
 def spread(start: Int64, count: Int64) -> Int64:
     """The whole numbers of the ranges `start[i] : start[i] + count[i]`, one range after the other."""
     ends = np.cumsum(count)

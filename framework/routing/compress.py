@@ -12,6 +12,7 @@ import numpy as np
 
 from railweave.framework.errors import RouteError
 from railweave.framework.model.arrays import Bool, Int64
+from railweave.framework.routing.batches import distinct
 from railweave.framework.routing.trie import ANY, NEVER, Keys, RuleList, Trie, pack
 
 NEAREST = 6
@@ -132,8 +133,8 @@ class _Search:
         self._tried: list[tuple[_Reduced, tuple[int, ...], str]] = []
         needed = np.flatnonzero(~keys.free)
         width = int(keys.action.max(initial=0)) + 1
-        distinct = np.unique(keys.switch[needed] * width + keys.action[needed])
-        self.bound = np.bincount(distinct // width, minlength=n_switches)
+        actions = distinct(keys.switch[needed] * width + keys.action[needed])
+        self.bound = np.bincount(actions // width, minlength=n_switches)
         self.near = self._reduce(np.ones(len(keys.switch), bool), orders)
         ranked = self._run(self.near, orders)
         pending = self.present & (self.cost >= NEVER)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from railweave.framework.model.arrays import Bool, Int64
+from railweave.framework.routing.batches import distinct
 
 ANY = -1
 """In a rule: this field is not matched. Among costs and rule numbers: none."""
@@ -65,8 +66,8 @@ def pack(columns: Sequence[NDArray[np.generic]]) -> Int64:
         values = column.astype(np.int64)
         width = int(values.max(initial=0)) + 1
         if size * width >= 1 << 62:
-            distinct, packed = np.unique(packed, return_inverse=True)
-            size = len(distinct)
+            present, packed = np.unique(packed, return_inverse=True)
+            size = len(present)
         packed, size = packed * width + values, size * width
     return packed
 
@@ -115,7 +116,7 @@ class Trie:
         keys, leaves = self.keys, self.levels[-1]
         action = keys.action[leaves.first]
         clash = action[self.leaf] != keys.action[self.sorted]
-        self.clash = np.unique(keys.switch[self.sorted[clash]])
+        self.clash = distinct(keys.switch[self.sorted[clash]])
         free = np.logical_and.reduceat(keys.free[self.sorted], first) if len(first) else keys.free
         if self.place == "first":
             # Rules of class 0 also catch the classes, so that these cannot rely on what lies below.

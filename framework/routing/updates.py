@@ -14,7 +14,7 @@ import numpy as np
 
 from railweave.framework.model import EntropyTable, Fabric, PathBatch, Rule, RuleUpdate
 from railweave.framework.model.arrays import ArrayNoun, Bool, Int64
-from railweave.framework.routing.batches import take, unreachable
+from railweave.framework.routing.batches import distinct, take, unreachable
 from railweave.framework.routing.compiler import (
     HOST_PORT,
     INGRESS_PRIORITY,
@@ -177,7 +177,7 @@ def migrate(
     stays[: fabric.n_gpus] = True
     stays[use_rule] = True
     number = np.cumsum(stays) - 1
-    use_rule, use_pair = np.divmod(np.unique(use_rule * len(moved) + use_pair), len(moved))
+    use_rule, use_pair = np.divmod(distinct(use_rule * len(moved) + use_pair), len(moved))
 
     top = old.top.copy()
     top[[rule.switch for rule in detour]] = 0
