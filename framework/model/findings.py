@@ -123,8 +123,9 @@ class Findings(ArrayNoun):
     `run_s` on the run's.
 
     `truth`: the scores as they should have been, one snapshot after each fault that was done to links.
-    `links`: totals at the end; `link_score` (n_links,) as last published. `blind_s`: since when health could
-    not be measured any more, None if it could to the end.
+    `links`: totals at the end; `link_score` (n_links,) as last published; `measured_s` (n_links,): when the
+    rate of each link was last measured, -inf where it never was. `blind_s`: since when health could not be
+    measured any more, None if it could to the end.
     """
 
     rate_scale: float
@@ -140,5 +141,6 @@ class Findings(ArrayNoun):
     samples: HealthSamples
     links: LinkTotals
     link_score: Float
+    measured_s: Float
     blind_s: float | None = None
     facts: EngineFacts = field(default_factory=EngineFacts)

@@ -108,7 +108,8 @@ class Groups:
 
 @dataclass(frozen=True, slots=True)
 class LinkFigures:
-    """One directed link over the whole run. `utilisation`: bytes sent over what its healthy rate allows."""
+    """One directed link over the whole run. `utilisation`: bytes sent over what its healthy rate allows.
+    `age_s`: how long before the end its rate was last measured; None: never, and its score says nothing."""
 
     name: str
     kind: str
@@ -116,6 +117,7 @@ class LinkFigures:
     drops: int
     utilisation: float
     h_score: float
+    age_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,14 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from statistics import fmean, median
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from railweave.framework.errors import RunFailedError
 from railweave.framework.model import Fabric, IterationResult, Schedule
-from railweave.framework.model.findings import IterationRecord
+from railweave.framework.model.findings import Findings, IterationRecord
 from railweave.framework.results.result import (
     FaultFigures,
     Group,
@@ -155,23 +153,19 @@ def _group(rows: Sequence[Row]) -> Group:
     return Group(numbers, median(times), min(times), max(times))
 
 
-def link_figures(
-    fabric: Fabric, sent_bytes: NDArray[Any], drops: NDArray[Any], seconds: float, link_score: NDArray[Any]
-) -> tuple[LinkFigures, ...]:
-    """Every link's figures over a run of `seconds`. `fabric` has emulated rates; arrays are (n_links,)."""
-    used = (
-        np.asarray(sent_bytes, float) * 8 / (fabric.capacity_bps * seconds)
-        if seconds > 0
-        else sent_bytes * 0.0
-    )
+def link_figures(fabric: Fabric, findings: Findings) -> tuple[LinkFigures, ...]:
+    """Every link's figures over a run. `fabric` has emulated rates."""
+    links, run_s = findings.links, findings.run_s
+    used = links.sent_bytes * (8 / run_s if run_s > 0 else 0.0) / fabric.capacity_bps
     return tuple(
         LinkFigures(
             fabric.link_name(i),
             fabric.kinds[fabric.link_kind[i]],
-            int(sent_bytes[i]),
-            int(drops[i]),
+            int(links.sent_bytes[i]),
+            int(links.drops[i]),
             float(used[i]),
-            float(link_score[i]),
+            float(findings.link_score[i]),
+            float(run_s - findings.measured_s[i]) if np.isfinite(findings.measured_s[i]) else None,
         )
         for i in range(fabric.n_links)
     )

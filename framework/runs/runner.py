@@ -123,7 +123,7 @@ def result(plan: Plan, findings: Findings, tear_down_s: float, note: Callable[[s
     None.
     """
     scaled, facts = plan.fabric.scaled(findings.rate_scale), findings.facts
-    links, iterations = findings.links, _timed_iterations(plan, scaled, findings, note)
+    iterations = _timed_iterations(plan, scaled, findings, note)
     rows = iteration_rows(
         iterations,
         rate_scale=findings.rate_scale,
@@ -144,7 +144,7 @@ def result(plan: Plan, findings: Findings, tear_down_s: float, note: Callable[[s
         controller=ControllerFigures(plan.experiment.controller.name, facts.rules, facts.install_s),
         rows=rows,
         iterations=iteration_groups(rows, faults, reroutes),
-        links=link_figures(scaled, links.sent_bytes, links.drops, findings.run_s, findings.link_score),
+        links=link_figures(scaled, findings),
         health=findings.health,
         faults=faults,
         reroutes=reroutes,

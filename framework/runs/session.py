@@ -160,5 +160,6 @@ class Session(Generic[EngineT]):
             links=self.parts.source.totals(),
             link_score=self.monitor.snapshot.link_score,
             blind_s=recorder.blind_s,
+            measured_s=self.monitor.measured_s,
             facts=self.engine.facts(),
         )

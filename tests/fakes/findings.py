@@ -48,5 +48,6 @@ def findings(fabric: Fabric, iterations: Sequence[IterationRecord] = (), **chang
         "iterations": tuple(iterations), "health": (), "reroutes": (), "faults": (), "notes": (), "truth": (),
         "agreements": (), "samples": HealthSamples(np.zeros(1), 0 * ones, np.nan * ones, ones, nodes),
         "links": LinkTotals(links, links, links), "link_score": links + 1,
+        "measured_s": links - np.inf,
     }  # fmt: skip
     return Findings(**{**values, **changed})

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from railweave.framework.errors import InputError, RunFailedError
 from railweave.framework.model import Fabric, IterationResult, Schedule
 from railweave.framework.model.events import HealthPublished
+from railweave.framework.model.findings import LinkTotals
 from railweave.framework.results.directory import Run, read_result, result_json
 from railweave.framework.results.nccl_table import fitted, nccl_table
 from railweave.framework.results.result import (
@@ -32,7 +33,7 @@ from railweave.framework.results.result import (
     json_schema,
 )
 from railweave.framework.results.rows import iteration_groups, iteration_rows, link_figures
-from tests.fakes.findings import timed
+from tests.fakes.findings import findings, timed
 
 VERSION_1 = Path(__file__).parent / "version_1"
 """The directory of a run by the version before."""
@@ -164,8 +165,12 @@ def test_every_iteration_is_in_one_group(seconds: list[float], broken: float, an
 def test_utilisation_is_bits_sent_over_bits_possible(fabric: Fabric) -> None:
     sent = np.zeros(fabric.n_links)
     sent[5] = fabric.capacity_bps[5] / 8 * 3
-    found = link_figures(fabric, sent, np.zeros(fabric.n_links, int), 6.0, np.ones(fabric.n_links))
+    none, measured_s = np.zeros(fabric.n_links), np.full(fabric.n_links, -np.inf)
+    measured_s[5] = 4.5
+    links = LinkTotals(sent, none, none)
+    found = link_figures(fabric, findings(fabric, run_s=6.0, links=links, measured_s=measured_s))
     assert found[5].utilisation == pytest.approx(0.5)
+    assert (found[5].age_s, found[4].age_s) == (1.5, None)
     assert found[4].utilisation == 0
     assert found[5].name == fabric.link_name(5)
 
@@ -185,7 +190,7 @@ def test_the_document_has_the_keys_that_issue_2_names(result: RunResult) -> None
     }  # fmt: skip
     assert len(document["rows"]) == 5
     assert document["rows"][-1]["iteration"] is None
-    assert set(document["links"][0]) == {"name", "kind", "bytes", "drops", "utilisation", "h_score"}
+    assert set(document["links"][0]) >= {"name", "kind", "bytes", "drops", "utilisation", "h_score"}
     assert set(document["reroutes"][0]) == {"t_s", "version", "pairs_changed", "why", "job"}
     assert set(document["fidelity"]) == {"verdict", "reasons"}
     assert set(document["timing"]) == {"bring_up_s", "run_s", "tear_down_s"}
