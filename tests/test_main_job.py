@@ -19,7 +19,7 @@ from railweave.framework.runs.leftovers import MARK, footprint
 pytestmark = pytest.mark.lab
 
 COMMAND = [str(Path(sys.executable).with_name("railweave"))]
-SMALL = [
+SHORT = [
     "run",
     "--domains",
     "2",
@@ -27,11 +27,10 @@ SMALL = [
     "2",
     "--size",
     "512K",
-    "--iterations",
-    "6",
     "--rate-scale",
     "1e-5",
 ]
+SMALL = [*SHORT, "--iterations", "6"]
 FAULT = "at=iter:2 degrade rail:1 to=20%"
 NOBODY = 65534
 
@@ -134,7 +133,7 @@ def test_a_dead_switch_fails_the_run_with_its_words(tmp_path: Path) -> None:
 
 
 def test_two_labs_run_side_by_side(tmp_path: Path) -> None:
-    words = [*SMALL, "--fault", "none", "--iterations", "2"]
+    words = [*SHORT, "--fault", "none", "--iterations", "2"]
     labs = [
         subprocess.Popen([*COMMAND, *words, "--out", str(tmp_path / name)], stdout=subprocess.PIPE,
                          stderr=subprocess.STDOUT, text=True)
@@ -148,7 +147,7 @@ def test_two_labs_run_side_by_side(tmp_path: Path) -> None:
 def _started(out: Path) -> subprocess.Popen[str]:
     """A run that has begun to iterate."""
     lab = subprocess.Popen(
-        [*COMMAND, *SMALL, "--iterations", "1000", "--fault", "none", "--out", str(out)],
+        [*COMMAND, *SHORT, "--iterations", "1000", "--fault", "none", "--out", str(out)],
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert lab.stderr is not None
