@@ -13,6 +13,7 @@ from railweave.framework.experiment.fault_targets import find_link
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.settings import Settings
 from railweave.framework.experiment.yaml_reader import read
+from railweave.framework.health.loss import speed_at_loss
 from railweave.framework.health.options import Aggregate
 from railweave.framework.health.publishing import aggregate
 from railweave.framework.model import Fabric, HealthSnapshot, NodeGroup
@@ -41,10 +42,11 @@ def assumed_health(
 ) -> HealthSnapshot:
     """The snapshot after all `faults`, in their order, on a fabric with these scores.
 
-    A link has the score of its switch unless it has its own. `degrade` limits links to `to`, `loss` subtracts
-    its share, `down` takes links down, `up` and `restore` undo, other verbs change no score; a score of 0 is
-    down. A switch with links that have their own score or a fault gets their aggregate (`how`), all others
-    keep their score. The version is 0 for a healthy fabric, else 1.
+    A link has the score of its switch unless it has its own. `degrade` limits links to `to`, `loss` and
+    `corrupt` leave the speed that the transport keeps (`health/loss.py`), `down` takes links down, `up` and
+    `restore` undo, other verbs change no score; a score of 0 is down. A switch with links that have their own
+    score or a fault gets their aggregate (`how`), all others keep their score. The version is 0 for a healthy
+    fabric, else 1.
 
     Raises FaultError for faults of processes: they change no route.
     """
@@ -55,7 +57,8 @@ def assumed_health(
     of_switch = np.where(has, element[fabric.link_element], 1.0)
     own_score = of_switch.copy()
     own_score[list(scores.links)] = list(scores.links.values())
-    ceiling, kept, down = np.ones(fabric.n_links), np.ones(fabric.n_links), np.zeros(fabric.n_links, bool)
+    ceiling, down = np.ones(fabric.n_links), np.zeros(fabric.n_links, bool)
+    arriving = {verb: np.ones(fabric.n_links) for verb in ("loss", "corrupt")}
     touched = np.zeros(fabric.n_links, bool)
     touched[list(scores.links)] = True
     for fault in faults:
@@ -68,15 +71,16 @@ def assumed_health(
         match fault.verb:
             case "degrade":
                 ceiling[links] = float(fault.options["to"])
-            case "loss":
-                kept[links] = 1 - float(fault.options["rate"])
+            case "loss" | "corrupt" as verb if not fault.options.get("icrc"):
+                arriving[verb][links] = 1 - float(fault.options["rate"])
             case "down":
                 down[links] = down[links ^ 1] = True  # the other direction of the cable
             case "up":
                 down[links] = down[links ^ 1] = False
             case "restore":
-                ceiling[links], kept[links] = 1.0, 1.0
+                ceiling[links] = arriving["loss"][links] = arriving["corrupt"][links] = 1.0
                 down[links] = down[links ^ 1] = False
+    kept = speed_at_loss(1 - arriving["loss"] * arriving["corrupt"])
     link_score = np.where(down, 0.0, np.minimum(own_score, ceiling) * kept)
     down |= link_score == 0
     changed_switches = np.unique(fabric.link_element[touched & has & (link_score != of_switch)])

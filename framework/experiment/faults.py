@@ -58,7 +58,17 @@ VERBS: Mapping[str, Verb] = {
         _share("to", 0.2, "share of the declared rate that is left"),
         (_WAY,),
     ),
-    "loss": Verb("drop packets at random", _share("rate", 0.01, "share of packets lost"), (_WAY,)),
+    "loss": Verb("lose packets at random", _share("rate", 0.01, "share of packets lost"), (_WAY,)),
+    "corrupt": Verb(
+        "damage packets at random; the receiving port drops them",
+        _share("rate", 0.01, "share of packets damaged"),
+        (
+            _WAY,
+            Parameter(
+                "icrc", "no", "bool", "only the ICRC is wrong: switches pass the packet, the rank drops it"
+            ),
+        ),
+    ),
     "reorder": Verb(
         "let packets overtake queued ones", _share("rate", 0.05, "share of packets that overtake")
     ),
@@ -74,7 +84,7 @@ VERBS: Mapping[str, Verb] = {
             Parameter("times", 3, "count", "how often", minimum=1, maximum=100),
         ),
     ),
-    "restore": Verb("undo degrade, loss, reorder, duplicate and down"),
+    "restore": Verb("undo degrade, loss, corrupt, reorder, duplicate and down"),
     "kill": Verb("kill -9 the process", options=(_BACK,), objects=("controller", "switch")),
     "start": Verb("start the killed switch again", objects=("switch",)),
 }

@@ -28,7 +28,7 @@ class HealthOptions:
         )
     )
     smoothing_s: float = _number(
-        Parameter("smoothing", 0.3, "time", "time constant of queue and loss", minimum=0, maximum=3600)
+        Parameter("smoothing", 0.3, "time", "time constant of the queue", minimum=0, maximum=3600)
     )
     margin: float = _number(
         Parameter(

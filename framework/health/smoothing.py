@@ -1,4 +1,4 @@
-"""What is kept of every link between measurements: smoothed queue and loss, the last rate seen."""
+"""What is kept of every link between measurements: smoothed queue, loss, the last rate seen."""
 
 from dataclasses import dataclass
 from math import exp
@@ -13,22 +13,25 @@ from railweave.framework.model.arrays import ArrayNoun, Float
 
 SLOW = 0.8
 """Below this share of its rate a link makes what is known of the others of its switch doubtful."""
+BLOCK_PACKETS, EVIDENT_LOST = 512, 8
+IMPROBABLE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class LinkTracker(ArrayNoun):
     """The links as estimators see them, and what the next measurement is added to.
 
-    `fabric` has the rates of the measurements; `links` the state; `packets` and `drops` (n_links,): smoothed
-    counts whose ratio is the loss. Both fade alike, so an idle link keeps the loss it showed, and fresh
-    evidence outweighs old. `measured_s` (n_links,): when a rate was last measured, -inf before any;
-    `slow_since_s` (n_nodes + 1,): since when a link of each switch is slow, inf where none is.
+    `fabric` has the rates of the measurements; `links` the state; `packets` offered to a link in its present
+    block and `lost` of them (n_links,); `unbroken`, packets since the last lost one. `measured_s` (n_links,):
+    when a rate was last measured, -inf before any; `slow_since_s` (n_nodes + 1,): since when a link of each
+    switch is slow, inf where none is.
     """
 
     fabric: Fabric
     links: LinkState
     packets: Float
-    drops: Float
+    lost: Float
+    unbroken: Float
     measured_s: Float
     slow_since_s: Float
 
@@ -37,15 +40,17 @@ class LinkTracker(ArrayNoun):
         """Before any measurement: empty queues, no loss, no evidence of a rate, everything up."""
         n, zero, no_rate = fabric.n_links, np.zeros(fabric.n_links), np.full(fabric.n_links, np.nan)
         links = LinkState(zero, zero, no_rate, no_rate, np.ones(n, bool), np.zeros(n, bool))
-        return cls(fabric, links, zero, zero, np.full(n, -np.inf), np.full(fabric.n_nodes + 1, np.inf))
+        return cls(fabric, links, zero, zero, zero, np.full(n, -np.inf), np.full(fabric.n_nodes + 1, np.inf))
 
 
 def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float = 0.3) -> LinkTracker:
     """The tracker after one more interval; pure.
 
-    Queue and loss follow with time constant `smoothing_s` (weight 1 - exp(-dt / smoothing_s), so uneven
-    intervals are alike). `service_bps` and `probe_s` are the last evidence, which NaN leaves as it was;
-    otherwise a slow link would look healthy once traffic left it.
+    The queue follows with time constant `smoothing_s` (weight 1 - exp(-dt / smoothing_s), so uneven intervals
+    are alike). `service_bps` and `probe_s` are the last evidence, which NaN leaves as it was; otherwise a
+    slow link would look healthy once traffic left it. Loss is stated from blocks of 512 packets, of each from
+    its 8th lost packet on (exact to a third then); it is 0 at once when a run of packets without a loss
+    contradicts it. Lost are packets dropped at the queue, and those that did not reach the far end.
 
     Raises HealthError for a measurement of other links, of no duration, or with a count that is negative or
     not a number.
@@ -53,12 +58,17 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
     fabric = tracker.fabric
     _check(measurement, fabric.n_links)
     gain = 1.0 if smoothing_s == 0 else 1.0 - exp(-measurement.dt_s / smoothing_s)
-    old, stated = tracker.links, ~np.isnan(measurement.service_bps)
-    packets = _follow(tracker.packets, measurement.sent_packets + measurement.drops, gain)
-    drops = _follow(tracker.drops, measurement.drops, gain)
-    seen = packets > np.finfo(np.float64).tiny  # below it the faded counts carry no ratio any more
-    service = np.where(stated, measurement.service_bps, old.service_bps)
-    measured_s = np.where(stated, measurement.t_s, tracker.measured_s)
+    old, rated = tracker.links, ~np.isnan(measurement.service_bps)
+    lost_now = measurement.drops + measurement.lost
+    offered = measurement.sent_packets + measurement.drops
+    packets, lost = tracker.packets + offered, tracker.lost + lost_now
+    unbroken = np.where(lost_now > 0, 0.0, tracker.unbroken + offered)
+    healed = (1.0 - old.loss) ** unbroken < IMPROBABLE
+    ended = healed | (packets >= BLOCK_PACKETS)
+    stated = ended | (lost >= EVIDENT_LOST)
+    share = np.where(healed, 0.0, np.minimum(lost / np.maximum(packets, 1.0), 1.0))
+    service = np.where(rated, measurement.service_bps, old.service_bps)
+    measured_s = np.where(rated, measurement.t_s, tracker.measured_s)
     slow = np.full(fabric.n_nodes + 1, np.inf)
     slow[fabric.link_element[service < SLOW * fabric.capacity_bps]] = measurement.t_s
     slow[-1] = np.inf  # links of no switch
@@ -67,14 +77,15 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
         fabric,
         LinkState(
             _follow(old.queue_bytes, measurement.queue_bytes, gain),
-            np.where(seen, drops / np.where(seen, packets, 1.0), old.loss),
+            np.where(stated, share, old.loss),
             service,
             np.where(np.isnan(measurement.probe_s), old.probe_s, measurement.probe_s),
             measurement.up,
             (measured_s < slow[fabric.link_element]) & np.isfinite(slow[fabric.link_element]),
         ),
-        packets,
-        drops,
+        np.where(ended, 0.0, packets),
+        np.where(ended, 0.0, lost),
+        unbroken,
         measured_s,
         slow,
     )
@@ -89,7 +100,7 @@ def _check(measurement: Measurement, n_links: int) -> None:
         raise HealthError(
             f"measurement at {measurement.t_s} s covers {measurement.dt_s} s: it must be above 0."
         )
-    counts = ("sent_bytes", "sent_packets", "drops", "queue_bytes")
+    counts = ("sent_bytes", "sent_packets", "drops", "lost", "queue_bytes")
     for name in (*counts, "service_bps", "probe_s", "up"):
         values = getattr(measurement, name)
         if len(values) != n_links:

@@ -70,7 +70,10 @@ def carriers(
     for t_s, fault in sorted(fired, key=lambda one: one[0]):
         if t_s > end_s:
             break
-        if fault.verb in ("degrade", "loss", "reorder", "duplicate") or fault.process == "controller":
+        if (
+            fault.verb in ("degrade", "loss", "corrupt", "reorder", "duplicate")
+            or fault.process == "controller"
+        ):
             continue
         resets += t_s >= begin_s
         if fault.verb == "down":

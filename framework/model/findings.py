@@ -85,12 +85,13 @@ class HealthSamples(ArrayNoun):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LinkTotals(ArrayNoun):
-    """(n_links,) each, since the fabric is up: wire bytes sent, packets sent, packets dropped at the
-    queue."""
+    """(n_links,) each, since the fabric is up: wire bytes sent, packets sent, packets dropped at the queue,
+    packets sent that did not reach the far end."""
 
     sent_bytes: Float
     sent_packets: Float
     drops: Float
+    lost: Float
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,8 @@ class Schedule(ArrayNoun):
 @dataclass(frozen=True, eq=False, slots=True)
 class IterationResult(ArrayNoun):
     """One iteration as the transport saw it. Times are emulated seconds. `wrong` of `compared` elements, over
-    all ranks, were not what the collective's arithmetic says.
+    all ranks, were not what the collective's arithmetic says. `wrong_icrc`: packets that ranks dropped for
+    it.
 
     `end_s`: (n_transfers,), seconds from the iteration's start until each transfer had landed, which is when
     those that wait for it alone begin; empty where the transport does not say, and in the findings of a run.
@@ -143,4 +144,5 @@ class IterationResult(ArrayNoun):
     cpu_s: float
     send_lag_s: float
     compared: int = 0
+    wrong_icrc: int = 0
     end_s: Float = field(default_factory=lambda: np.empty(0))

@@ -49,13 +49,18 @@ def packet_socket(filter_: Sequence[Instruction] = (), *, outgoing: bool = False
     """
     sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
     if filter_:
-        code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in filter_))
-        sock.setsockopt(
-            socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HL", len(filter_), ctypes.addressof(code))
-        )
+        attach_filter(sock, filter_)
     if not outgoing:
         sock.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
     return sock
+
+
+def attach_filter(sock: socket.socket, filter_: Sequence[Instruction]) -> None:
+    """Let only the packets in that `filter_` accepts; it takes the place of the filter that was there."""
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in filter_))
+    sock.setsockopt(
+        socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HL", len(filter_), ctypes.addressof(code))
+    )
 
 
 def set_buffer(sock: socket.socket, option: int, size_bytes: int) -> None:

@@ -80,6 +80,7 @@ class Row:
     root: int = -1
     job: int = 0
     compared: int | None = None
+    wrong_icrc: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,8 @@ class Groups:
 @dataclass(frozen=True, slots=True)
 class LinkFigures:
     """One directed link over the whole run. `utilisation`: bytes sent over what its healthy rate allows.
-    `age_s`: how long before the end its rate was last measured; None: never, and its score says nothing."""
+    `age_s`: how long before the end its rate was last measured; None: never, and its score says nothing.
+    `loss`: the share of the packets sent that did not reach its far end."""
 
     name: str
     kind: str
@@ -118,6 +120,7 @@ class LinkFigures:
     utilisation: float
     h_score: float
     age_s: float | None = None
+    loss: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

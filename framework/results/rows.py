@@ -86,6 +86,7 @@ def _row(timed: TimedIteration, rate_scale: float, busbw_factor: float | None, r
         root=-1 if root is None else root,
         job=record.job,
         compared=result.compared,
+        wrong_icrc=result.wrong_icrc,
     )
 
 
@@ -111,6 +112,7 @@ def _mean(iterations: Sequence[TimedIteration]) -> TimedIteration:
             cpu_s=sum(i.cpu_s for i in results),
             send_lag_s=max(i.send_lag_s for i in results),
             compared=sum(i.compared for i in results),
+            wrong_icrc=sum(i.wrong_icrc for i in results),
         ),
         link_bytes=fmean(timed.record.link_bytes for timed in iterations),
     )
@@ -157,6 +159,7 @@ def link_figures(fabric: Fabric, findings: Findings) -> tuple[LinkFigures, ...]:
     """Every link's figures over a run. `fabric` has emulated rates."""
     links, run_s = findings.links, findings.run_s
     used = links.sent_bytes * (8 / run_s if run_s > 0 else 0.0) / fabric.capacity_bps
+    loss = links.lost / np.maximum(links.sent_packets, 1)
     return tuple(
         LinkFigures(
             fabric.link_name(i),
@@ -166,6 +169,7 @@ def link_figures(fabric: Fabric, findings: Findings) -> tuple[LinkFigures, ...]:
             float(used[i]),
             float(findings.link_score[i]),
             float(run_s - findings.measured_s[i]) if np.isfinite(findings.measured_s[i]) else None,
+            float(loss[i]),
         )
         for i in range(fabric.n_links)
     )

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from railweave.framework.health.loss import speed_at_loss
 from railweave.framework.hookspecs import Configurable, LinkState
 from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.model.arrays import Float
@@ -14,7 +15,7 @@ FULL = 0.9
 
 
 class Delay:
-    """h = (1 - loss) T0 / T with T0 = L/C + l and T = (Q + L)/C' + l; 0 for a link that is down.
+    """h = speed_at_loss(loss) T0 / T with T0 = L/C + l and T = (Q + L)/C' + l; 0 for a link that is down.
 
     L wire bytes of a full packet, C and l the link's rate and latency, Q its smoothed queue, C' the rate it
     was last seen to serve while backlogged (C before any evidence). C' is what keeps an emptied slow link
@@ -53,12 +54,12 @@ class Delay:
             queue_bits[state.service_bps >= FULL * fabric.capacity_bps] = 0.0
         with np.errstate(divide="ignore", over="ignore"):  # a rate of (almost) 0 is an endless delay, score 0
             now = (queue_bits + packet_bits) / service + fabric.latency_s
-        h = (1.0 - state.loss) * at_line_rate / now
+        h = speed_at_loss(state.loss) * at_line_rate / now
         return np.where(state.up, np.clip(h, 0.0, 1.0), 0.0)
 
 
 class Rate(Configurable):
-    """h = (1 - loss) C'/C; 0 for a link that is down.
+    """h = speed_at_loss(loss) C'/C; 0 for a link that is down.
 
     Blind to queues, so a busy link scores as an idle one does; C' the rate last served while backlogged, C
     before any evidence.
@@ -69,5 +70,5 @@ class Rate(Configurable):
     def scores(self, fabric: Fabric, state: LinkState, packet: PacketFormat) -> Float:
         """(n_links,) in 0..1."""
         service = np.where(np.isnan(state.service_bps), fabric.capacity_bps, state.service_bps)
-        h = (1.0 - state.loss) * service / fabric.capacity_bps
+        h = speed_at_loss(state.loss) * service / fabric.capacity_bps
         return np.where(state.up, np.clip(h, 0.0, 1.0), 0.0)

@@ -60,14 +60,14 @@ class FakeSource:
         none, up = np.zeros(len(rates)), np.ones(len(rates), bool)
         up[list(self._link.down_links)] = False
         since, self._last_s = self._last_s, now
-        return Measurement(now, now - since, none, none, none, none, rates, none + np.nan, up)
+        return Measurement(now, now - since, none, none, none, none, none, rates, none + np.nan, up)
 
     def probe(self, now_s: float, links: LinkState) -> None:
         self.probes.append(now_s)
 
     def totals(self) -> LinkTotals:
         carried = np.full(len(self._faults.rates_bps), BYTES_A_SECOND * self._clock.now_s())
-        return LinkTotals(carried, carried / 100, 0 * carried)
+        return LinkTotals(carried, carried / 100, 0 * carried, 0 * carried)
 
 
 class FakeTraffic:

@@ -105,13 +105,14 @@ class Executor:
 
     def counts(self) -> dict[str, int]:
         """What all pairs have counted until now, by the names in IterationResult: data packets and their wire
-        bytes, first transmissions and retransmissions; without acknowledgements."""
+        bytes, first transmissions and retransmissions; without acknowledgements, except for `wrong_icrc`."""
         pairs = self.pairs.values()
         return {
             "packets_sent": sum(pair.sender.transmissions for pair in pairs),
             "retransmitted": sum(pair.sender.retransmitted for pair in pairs),
             "duplicates": sum(pair.receiver.duplicates for pair in pairs),
             "bytes_sent": sum(pair.sender.wire_bytes for pair in pairs),
+            "wrong_icrc": sum(port.bad_icrc for port in self.ports),
         }
 
     # -- iterations ------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import numpy as np
 from railweave.framework.errors import LabError, MachineError
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.lab.faults.impairment import Impairment, script
+from railweave.framework.lab.faults.wire_loss import ingress_script, lose
 from railweave.framework.lab.switching import shaping
 from railweave.framework.lab.switching.emulation import Emulation
 from railweave.framework.lab.switching.ovs import OvsShard
@@ -40,6 +41,7 @@ class Injector:
         self._lab, self._watch, self._ended, self._note = lab, watch, ended, note
         self._controller_pid = controller_pid
         self._impaired: dict[int, Impairment] = {}
+        self._arriving = {kind: np.ones(lab.fabric.n_links) for kind in ("loss", "corrupt")}
         self._killed: Counter[int] = Counter()
 
     @property
@@ -53,15 +55,17 @@ class Injector:
         match fault.verb:
             case "degrade":
                 self.set_rates(links, healthy_bps[links] * float(fault.options["to"]))
-            case "loss" | "reorder" | "duplicate" as kind:
+            case "loss" | "corrupt" as kind if not fault.options.get("icrc"):
+                self.lose(links, kind, float(fault.options["rate"]))
+            case "corrupt" | "reorder" | "duplicate" as verb:
+                field = "wrong_icrc" if verb == "corrupt" else verb
                 try:
-                    self.impair(links, kind, float(fault.options["rate"]))
+                    self.impair(links, field, float(fault.options["rate"]))
                 except LabError as error:
                     raise MachineError(
-                        f"{fault.text!r}: this kernel cannot {kind} packets ({error}). It needs nftables at "
+                        f"{fault.text!r}: this kernel cannot {verb} packets ({error}). It needs nftables at "
                         "the egress of a device (Linux 5.16, CONFIG_NETFILTER_EGRESS, "
-                        "CONFIG_NFT_DUP_NETDEV, CONFIG_NFT_FWD_NETDEV). Leave the fault out, or run in the "
-                        "VM lab (`vagrant up`)."
+                        "CONFIG_NFT_DUP_NETDEV). Leave the fault out, or run in the VM lab (`vagrant up`)."
                     ) from None
             case "down" | "up" as state:
                 self.set_carrier(links, up=state == "up")
@@ -101,28 +105,48 @@ class Injector:
             lines = "".join(f"link set dev {self._lab.interfaces[link]} {state}\n" for link in mine)
             run([tool("ip"), "-n", shard.namespace.name, "-batch", "-"], stdin=lines)
 
+    def lose(self, links: Int64, kind: str, share: float) -> None:
+        """Let this share of the packets of each link not arrive, at random, for `loss` or `corrupt`; 0 ends
+        it."""
+        self._arriving[kind][links] = 1 - share
+        self._let_arrive(links)
+
+    def _let_arrive(self, links: Int64) -> None:
+        lost = 1 - self._arriving["loss"] * self._arriving["corrupt"]
+        for shard, mine in self._lab.by_shard(links, far=True):
+            rules = ""
+            for link in mine:
+                if (receiver := self._lab.receiver(link)) is not None:
+                    lose(receiver, float(lost[link]))
+                elif self._lab.kernel_datapath:
+                    rules += ingress_script(self._lab.interfaces[link ^ 1], float(lost[link]))
+            if rules:
+                with shard.namespace.entered():
+                    run([tool("nft"), "-f", "-"], stdin=rules)
+
     def impair(self, links: Int64, kind: str, share: float) -> None:
-        """Drop (`loss`), `duplicate` or `reorder` this share of the packets of each link, at random; 0 ends
+        """Impair this share of the packets of each link, at random; `kind`: a field of Impairment. 0 ends
         it."""
         for link in links.tolist():
             self._impaired[link] = replace(self._impaired.get(link, Impairment()), **{kind: share})
         self._put_in_force(links)
 
     def heal(self, links: Int64) -> None:
-        """Undo `impair` on these links."""
+        """Undo `lose` and `impair` on these links."""
+        lossy = links[self._arriving["loss"][links] * self._arriving["corrupt"][links] < 1]
+        self._arriving["loss"][lossy] = self._arriving["corrupt"][lossy] = 1.0
+        self._let_arrive(lossy)
         impaired = [link for link in links.tolist() if self._impaired.pop(link, None)]
         self._put_in_force(np.array(impaired, np.int64))
 
     def _put_in_force(self, links: Int64) -> None:
-        """On links with a latency netem drops and reorders packets in flight, on others nftables as they
-        leave."""
+        """On links with a latency netem also reorders packets in flight, on others nftables as they wait."""
         for shard, mine in self._lab.by_shard(links):
             rules, delayed = "", []
             for link in mine:
                 interface, now = self._lab.interfaces[link], self._impaired.get(link, Impairment())
                 if (late := float(self._lab.scaled.latency_s[link])) > 0:
-                    delayed.append((interface, late, now.loss, now.reorder))
-                    now = replace(now, loss=0.0)
+                    delayed.append((interface, late, now.reorder))
                 rules += script(interface, now)
             if delayed:
                 shaping.change_netem(shard.namespace, delayed)
@@ -145,6 +169,7 @@ class Injector:
             return
         began = time.monotonic()
         kept = self._lab.revive(shard)
+        self._let_arrive(np.flatnonzero(self._lab.placement[self._lab.fabric.link_dst] == shard.index))
         self._watch.ending(shard.pids[SWITCH], self._ended(shard.index, SWITCH))
         took_ms = (time.monotonic() - began) * 1e3
         shapers = "its shapers are unchanged" if kept else "its shapers were lost and are set again"

@@ -1,10 +1,12 @@
 """The measurements of a lab: queue telemetry, and the source of health that the experiment selects."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from railweave.framework.hookspecs import LinkState
+from railweave.framework.lab.measuring.arrivals import IngressArrivals, LossMeter, SocketArrivals
 from railweave.framework.lab.measuring.queue_telemetry import QueueTelemetry
 from railweave.framework.lab.measuring.sources import Source
 from railweave.framework.lab.switching.controller_link import ControllerLink
@@ -15,6 +17,9 @@ from railweave.framework.model.findings import LinkTotals
 DRAIN_S = 0.5
 DRAIN_QUEUES = 4
 """A packet on a replaced path meets at most this many queues, none longer than the longest."""
+
+SOCKETS_EVERY_S, INGRESS_EVERY_S = 0.25, 0.5
+"""Arrivals are counted this often: 3 us a link, or a process a shard with the kernel datapath."""
 
 
 class LabMeasurements:
@@ -33,6 +38,13 @@ class LabMeasurements:
     ) -> None:
         self._lab, self._source, self._link, self._start_s = lab, source, link, start_s
         self._telemetry = telemetry
+        arrivals, every_s = (
+            (IngressArrivals(lab), INGRESS_EVERY_S)
+            if lab.kernel_datapath
+            else (SocketArrivals(lab), SOCKETS_EVERY_S)
+        )
+        self._losses = LossMeter(arrivals, self._telemetry.snapshot().sent_packets, every_s)
+        self._lost = self._losses.total
         self._shard_of_link = lab.placement[lab.fabric.link_src]
         self.most_waiting_bytes = 0
 
@@ -42,16 +54,20 @@ class LabMeasurements:
         up = np.ones(self._lab.fabric.n_links, bool)
         up[list(self._link.down_links)] = False
         telemetry = self._telemetry.measure(self._start_s(), up)
+        if self._losses.due:
+            self._losses.count(self._telemetry.snapshot().sent_packets)
+        lost, self._lost = self._losses.total - self._lost, self._losses.total
         waiting = int(np.bincount(self._shard_of_link, telemetry.queue_bytes).max())
         self.most_waiting_bytes = max(self.most_waiting_bytes, waiting)
-        return self._source.measure(telemetry)
+        return self._source.measure(replace(telemetry, lost=lost))
 
     def probe(self, now_s: float, links: LinkState) -> None:
         self._link.send_trains(self._source.trains(now_s, links))
 
     def totals(self) -> LinkTotals:
         now = self._telemetry.snapshot()
-        return LinkTotals(now.sent_bytes, now.sent_packets, now.drops)
+        self._losses.count(now.sent_packets)
+        return LinkTotals(now.sent_bytes, now.sent_packets, now.drops, self._losses.total)
 
     def drain_s(self) -> float:
         """How long packets may still be on paths that were just replaced, at the present rates."""

@@ -99,6 +99,7 @@ class CounterSource:
                 telemetry,
                 **counted._asdict(),
                 drops=np.zeros(n),  # a dropped packet leaves by no port, so no counter shows it
+                lost=np.zeros(n),  # a veth counts as received whatever was sent to it
                 probe_s=np.full(n, np.nan),
             )
         )
@@ -154,6 +155,7 @@ class ProbeSource:
             sent_bytes=nothing,
             sent_packets=nothing,
             drops=nothing,
+            lost=nothing,
             queue_bytes=self._timing.queue_bytes,
             service_bps=service,
             probe_s=delay,

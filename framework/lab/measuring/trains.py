@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from railweave.framework.health.loss import speed_at_loss
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.lab.switching.controller_link import Train
 from railweave.framework.model import Fabric, Measurement, PacketFormat
@@ -15,7 +16,8 @@ from railweave.framework.model.arrays import Int64
 IDLE_S = 1.0
 PERIOD_S = 2.0
 SLOW = 0.9
-"""A link whose kept service rate is below this share of its rate is measured again."""
+"""A link whose kept service rate is below this share of its rate, or whose loss leaves less, is measured
+again."""
 
 SHORTEST = 12
 
@@ -45,9 +47,10 @@ class Prober:
 
     def due(self, now: float, links: LinkState) -> Int64:
         """The links that need a train now, each of which the caller sends: at once those that became unknown,
-        later slow ones and others of their switch that are idle, since a link fed by a slow link builds no
-        queue. `now`: time of the last measurement."""
+        later slow or lossy ones and others of their switch that are idle, since a link fed by a slow link
+        builds no queue. `now`: time of the last measurement."""
         slow = links.service_bps < SLOW * self._fabric.capacity_bps
+        slow |= speed_at_loss(links.loss) < SLOW
         tainted = np.zeros(self._fabric.n_nodes + 1, bool)
         tainted[self._fabric.link_element[slow]] = True
         tainted[-1] = False  # links of no switch

@@ -5,7 +5,7 @@ import ctypes
 import errno
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -41,13 +41,14 @@ def borrowed_sockets(pid: int, family: socket.AddressFamily) -> list[socket.sock
 
 
 @contextlib.contextmanager
-def closing_together(pids: Sequence[int]) -> Iterator[None]:
-    """A block that ends processes with many packet sockets; their sockets are closed at its end.
+def closing_together(pids: Sequence[int], kept: Iterable[socket.socket] = ()) -> Iterator[None]:
+    """A block that ends processes with many packet sockets; their sockets are closed at its end, and those of
+    them that were borrowed before and `kept`.
 
     Closing a packet socket waits for a grace period of the kernel, about 10 ms. An ending process waits for
     each socket in turn; threads that close them at the same time wait once.
     """
-    sockets = [sock for pid in pids for sock in borrowed_sockets(pid, socket.AF_PACKET)]
+    sockets = [*kept, *(sock for pid in pids for sock in borrowed_sockets(pid, socket.AF_PACKET))]
     try:
         yield
     finally:

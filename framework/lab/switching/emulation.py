@@ -1,6 +1,7 @@
 """The emulated fabric, as the lab's first process builds it, shapes it, changes it and takes it down."""
 
 import contextlib
+import resource
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,6 +64,8 @@ class Emulation:
         The sockets belong to this process, so a restarted controller listens on the same ones. Raises
         MachineError where the wanted datapath is not available.
         """
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # two borrowed sockets a cable
         self.shards = [OvsShard(i, NetNamespace.create(f"shard{i}")) for i in range(len(self._links_of))]
         self.kernel_datapath = datapath.is_kernel(self._wanted_datapath, self.shards[0].namespace)
         self.datapath = datapath.KERNEL if self.kernel_datapath else datapath.USERSPACE
@@ -174,11 +177,18 @@ class Emulation:
         alive = [shard.pids[SWITCH] for shard in self.shards if SWITCH in shard.pids]
         return self._spent_cpu_s + sum(map(cpu_seconds, alive))
 
+    def receiver(self, link: int) -> socket.socket | None:
+        """The packet socket on which the switch at the far end of a link receives; None with the kernel
+        datapath, and while that switch is down."""
+        shard = self.shards[int(self.placement[self.fabric.link_dst[link]])]
+        return shard.receivers.get(self.interfaces[link ^ 1])
+
     # -- changed by faults/injector.py -----------------------------------------------------------------
-    def by_shard(self, links: Int64) -> Iterator[tuple[OvsShard, list[int]]]:
-        """Each shard in which some of these links are shaped, with those links."""
-        for shard, own in zip(self.shards, self._links_of, strict=True):
-            mine = links[np.isin(links, own)].tolist()
+    def by_shard(self, links: Int64, *, far: bool = False) -> Iterator[tuple[OvsShard, list[int]]]:
+        """Each shard in which some of these links are shaped (`far`: received), with those links."""
+        shards = self.placement[(self.fabric.link_dst if far else self.fabric.link_src)[links]]
+        for shard in self.shards:
+            mine = links[shards == shard.index].tolist()
             if mine:
                 yield shard, mine
 

@@ -17,18 +17,23 @@ SEND_BUFFER_BYTES, RECEIVE_BUFFER_BYTES, MISS_BUFFER_BYTES = 64 << 20, 4 << 20, 
 
 
 class OvsShard(OpenVSwitch):
-    """The daemons of one shard, and what the lab does to them while they run."""
+    """The daemons of one shard, and what the lab does to them while they run.
+
+    `receivers`: by port, the packet socket on which the userspace datapath receives there; borrowed for as
+    long as the switch runs.
+    """
 
     namespace: NetNamespace
 
     def __init__(self, index: int, namespace: NetNamespace) -> None:
         super().__init__(RUN_DIR / f"shard{index}", namespace)
         self.index = index
+        self.receivers: dict[str, socket.socket] = {}
 
     def kill_switch(self) -> None:
         """kill -9 ovs-vswitchd and wait for its end; `start_switch` starts another."""
         pid = self.pids.pop(SWITCH)
-        with closing_together([pid]):
+        with closing_together([pid], self._receivers_back()):
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
 
@@ -49,12 +54,21 @@ class OvsShard(OpenVSwitch):
         """
         granted = 0
         for sock in borrowed_sockets(self.pids[SWITCH], socket.AF_PACKET):
+            set_buffer(sock, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+            interface, protocol, *_ = sock.getsockname()
+            if interface:
+                self.receivers[interface] = sock
+                continue
             with sock:
-                set_buffer(sock, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
-                if sock.getsockname()[:2] == ("", 0):  # no interface, no protocol
+                if protocol == 0:
                     set_buffer(sock, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
                     granted = sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
         return granted
+
+    def _receivers_back(self) -> list[socket.socket]:
+        """The borrowed receivers, to be closed."""
+        receivers, self.receivers = list(self.receivers.values()), {}
+        return receivers
 
     def widen_miss_buffers(self) -> None:
         """Enlarge the sockets on which the kernel datapath queues its upcalls.
@@ -73,5 +87,5 @@ class OvsShard(OpenVSwitch):
             os.kill(self.pids[SWITCH], signal.SIGSTOP)
 
     def stop(self) -> None:
-        with closing_together([self.pids[SWITCH]] if SWITCH in self.pids else []):
+        with closing_together([self.pids[SWITCH]] if SWITCH in self.pids else [], self._receivers_back()):
             super().stop()

@@ -93,14 +93,13 @@ def _delay(latency_s: float) -> str:
     return f"netem delay {latency_s * 1e6:.0f}us limit 10000"
 
 
-def change_netem(namespace: NetNamespace, links: Iterable[tuple[str, float, float, float]]) -> None:
-    """Set loss and reordering of interfaces that have a latency: (interface, latency in s, share of the
-    packets lost, share that skips the latency)."""
+def change_netem(namespace: NetNamespace, links: Iterable[tuple[str, float, float]]) -> None:
+    """Set the reordering of interfaces that have a latency: (interface, latency in s, share of the packets
+    that skips it)."""
     lines = []
-    for name, latency_s, lost, skips in links:
-        loss = f" loss {lost * 100:.6g}%" if lost > 0 else ""
+    for name, latency_s, skips in links:
         reorder = f" reorder {skips * 100:.6g}%" if skips > 0 else ""
-        lines.append(f"qdisc change dev {name} {DELAY} {_delay(latency_s)}{loss}{reorder}\n")
+        lines.append(f"qdisc change dev {name} {DELAY} {_delay(latency_s)}{reorder}\n")
     tc_batch(namespace, lines)
 
 

@@ -50,11 +50,20 @@ def test_a_dead_link_counts_0_in_its_rail() -> None:
     assert np.flatnonzero(health.down).size == 2
 
 
-def test_loss_takes_its_share_off() -> None:
+def test_loss_leaves_the_speed_that_the_transport_keeps() -> None:
+    """0.9 / 1.6 at 10 %; of a tenth lost and a tenth of the rest damaged, 0.81 / (1 + 6 x 0.19)."""
     fabric = rail_only(2, 3)
-    assert score(fabric, after(fabric, "loss rail:1 rate=0.1"), "r1") == pytest.approx(0.9)
+    assert score(fabric, after(fabric, "loss rail:1 rate=0.1"), "r1") == pytest.approx(0.9 / 1.6)
     both = after(fabric, "loss rail:1 rate=0.1", "degrade rail:1 to=0.5")
-    assert score(fabric, both, "r1") == pytest.approx(0.45)
+    assert score(fabric, both, "r1") == pytest.approx(0.45 / 1.6)
+    lossy = after(fabric, "loss rail:1 rate=0.1", "corrupt rail:1 rate=0.1")
+    assert score(fabric, lossy, "r1") == pytest.approx(0.81 / 2.14)
+    assert after(fabric, "corrupt rail:1 rate=0.1", "restore rail:1") == HealthSnapshot.healthy(fabric)
+
+
+def test_a_wrong_icrc_is_no_matter_of_links() -> None:
+    fabric = rail_only(2, 3)
+    assert after(fabric, "corrupt rail:1 rate=0.1 icrc=yes") == HealthSnapshot.healthy(fabric)
 
 
 def test_order_and_copies_are_no_matter_of_health() -> None:

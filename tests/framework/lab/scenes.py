@@ -18,7 +18,9 @@ from railweave.framework.errors import LabError, MachineError
 from railweave.framework.experiment.faults import parse, resolve
 from railweave.framework.lab.faults.impairment import Impairment, script
 from railweave.framework.lab.faults.injector import Injector
-from railweave.framework.lab.measuring.queue_counters import ShardQueues, read_all
+from railweave.framework.lab.faults.wire_loss import ingress_script, lose
+from railweave.framework.lab.measuring.arrivals import IngressCounters
+from railweave.framework.lab.measuring.queue_counters import QueueCounters, ShardQueues, read_all
 from railweave.framework.lab.measuring.queue_telemetry import QueueTelemetry
 from railweave.framework.lab.measuring.sampler import Sampler
 from railweave.framework.lab.switching import shaping
@@ -27,6 +29,7 @@ from railweave.framework.model import Fabric, FabricBuilder, NodeGroup
 from railweave.framework.processes.event_loop import Watch
 from railweave.framework.processes.namespaces import NetNamespace, mount
 from railweave.framework.processes.openvswitch import SWITCH
+from railweave.framework.processes.packet_socket import ETH_P_ALL, packet_counts
 from railweave.framework.processes.programs import run, tool
 
 SOL_PACKET, PACKET_IGNORE_OUTGOING = 263, 23
@@ -236,6 +239,43 @@ def impaired(kind: str, share: float, packets: int, size: int, rate_bps: float, 
     }
 
 
+def lost_on_the_wire(share: float, packets: int) -> dict[str, Any]:
+    """Packets over a shaped cable of which the far end loses a share, then none: to a socket like those of
+    Open vSwitch, and through ingress rules. What was sent, and what arrived."""
+    near, far = NetNamespace.create("near"), NetNamespace.create("far")
+    sender, answerer = _join(near, far, "a", "b")
+    shaping.shape(near, [("a", 1e8, 0.0)])
+    queues = ShardQueues(near, {0: "a"})
+    with far.entered():
+        receiver = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        receiver.bind(("b", ETH_P_ALL))
+    ingress = IngressCounters(far, {7: "b"})
+    frame = bytes.fromhex("ffffffffffff02000000000188b5") + bytes(200)
+
+    def counts() -> tuple[float, int, int]:
+        counters = QueueCounters(*np.zeros((5, 1)))
+        queues.read(counters)
+        return counters.sent_packets[0], packet_counts(receiver)[0], ingress.read()[7]
+
+    def passed() -> list[int]:
+        before = counts()
+        for _ in range(packets):
+            sender.send(frame)
+            answerer.send(frame)  # what leaves there is not received
+            time.sleep(0.0002)
+        time.sleep(0.1)
+        after = counts()
+        return [int(after[0] - before[0]), after[1], after[2] - before[2]]
+
+    found = []
+    for at_socket, at_ingress in ((share, 0.0), (0.0, share), (0.0, 0.0)):
+        lose(receiver, at_socket)
+        with far.entered():
+            run([tool("nft"), "-f", "-"], stdin=ingress_script("b", at_ingress))
+        found.append(passed())
+    return {"passed": found}
+
+
 def _numbers(receiver: socket.socket) -> list[int]:
     found = []
     receiver.settimeout(0.5)
@@ -264,7 +304,7 @@ def loss_through_a_switch(share: float, packets: int, burst: int) -> dict[str, A
     with lab_session(load_plan(None, overrides, known), known, lambda _: None) as session:
         fabric = session.plan.fabric
         link = next(i for i in range(fabric.n_links) if fabric.link_name(i) == "g0.0->r0")
-        session.engine.injector.impair(np.array([link]), "loss", share)
+        session.engine.injector.lose(np.array([link]), "loss", share)
         entropy = int(session.control.entropies.udp_src[0])
         with session.engine.lab.host_sockets(LOST_AFTER_S) as sockets:
             sender, receiver = sockets[0], sockets[2]
@@ -277,7 +317,23 @@ def loss_through_a_switch(share: float, packets: int, burst: int) -> dict[str, A
                     sender.send(frame)
                 os.kill(shard.pids[SWITCH], signal.SIGCONT)
                 arrived.append(_drained(receiver, burst))
-    return {"arrived": arrived}
+            measured = session.parts.source.totals().lost
+            session.engine.lab.kill(shard)
+            session.engine.injector._start(shard)
+            session.engine.until(lambda: session.parts.rules.at_rest, "the rules to be back")
+            before = session.parts.source.totals()
+            for _ in range(packets):
+                sender.send(frame)
+                time.sleep(0.001)
+            time.sleep(0.5)
+            after = session.parts.source.totals()
+    return {
+        "arrived": arrived,
+        "measured": measured.tolist(),
+        "link": link,
+        "sent_after_restart": float(after.sent_packets[link] - before.sent_packets[link]),
+        "lost_after_restart": float(after.lost[link] - before.lost[link]),
+    }
 
 
 def _drained(receiver: socket.socket, most: int) -> int:
@@ -303,8 +359,9 @@ def bring_up(domains: int, rails: int) -> dict[str, Any]:
     for (path, interface), asked in zip(lab.link_interfaces(), lab.rates_bps, strict=True):
         space = next(s.namespace for s in lab.shards if s.namespace.path == path)
         rates[interface] = [float(asked), float(shaping.rates_in_force(space, [interface])[0])]
-    for kind in ("loss", "reorder", "duplicate"):
+    for kind in ("reorder", "duplicate", "wrong_icrc"):
         injector.impair(links[:2], kind, 0.5)
+    injector.lose(links[:2], "loss", 0.5)
     injector.heal(links)
     injector.set_carrier(links[:2], up=False)
     ports = lab.shards[0].vsctl(["--format=json", "--columns=name,ofport", "list", "Interface"])

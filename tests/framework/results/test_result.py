@@ -162,16 +162,16 @@ def test_every_iteration_is_in_one_group(seconds: list[float], broken: float, an
     assert members == tuple(range(len(seconds)))
 
 
-def test_utilisation_is_bits_sent_over_bits_possible(fabric: Fabric) -> None:
-    sent = np.zeros(fabric.n_links)
-    sent[5] = fabric.capacity_bps[5] / 8 * 3
+def test_utilisation_is_bits_sent_over_bits_possible_and_loss_packets_over_packets(fabric: Fabric) -> None:
     none, measured_s = np.zeros(fabric.n_links), np.full(fabric.n_links, -np.inf)
+    sent, packets, lost = none.copy(), none.copy(), none.copy()
+    sent[5], packets[5], lost[5] = fabric.capacity_bps[5] / 8 * 3, 400, 30
     measured_s[5] = 4.5
-    links = LinkTotals(sent, none, none)
+    links = LinkTotals(sent, packets, none, lost)
     found = link_figures(fabric, findings(fabric, run_s=6.0, links=links, measured_s=measured_s))
-    assert found[5].utilisation == pytest.approx(0.5)
+    assert (found[5].utilisation, found[5].loss) == (pytest.approx(0.5), pytest.approx(0.075))
     assert (found[5].age_s, found[4].age_s) == (1.5, None)
-    assert found[4].utilisation == 0
+    assert (found[4].utilisation, found[4].loss) == (0, 0)
     assert found[5].name == fabric.link_name(5)
 
 
@@ -190,7 +190,7 @@ def test_the_document_has_the_keys_that_issue_2_names(result: RunResult) -> None
     }  # fmt: skip
     assert len(document["rows"]) == 5
     assert document["rows"][-1]["iteration"] is None
-    assert set(document["links"][0]) >= {"name", "kind", "bytes", "drops", "utilisation", "h_score"}
+    assert set(document["links"][0]) >= {"name", "kind", "bytes", "drops", "loss", "utilisation", "h_score"}
     assert set(document["reroutes"][0]) == {"t_s", "version", "pairs_changed", "why", "job"}
     assert set(document["fidelity"]) == {"verdict", "reasons"}
     assert set(document["timing"]) == {"bring_up_s", "run_s", "tear_down_s"}

@@ -213,7 +213,7 @@ def test_an_oracle_is_told_of_what_no_measurement_shows(make: Make) -> None:
             session.iterate()
     assert not blind.of(RoutesChanged)
     (reroute,) = knowing.of(RoutesChanged)
-    assert "rail:1 1.00 -> 0.50" in reroute.why
+    assert "rail:1 1.00 -> 0.12" in reroute.why  # 0.5 / (1 + 6 x 0.5)
     assert not knowing.of(HealthPublished)
 
 

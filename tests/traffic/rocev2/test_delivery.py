@@ -113,7 +113,9 @@ def test_a_healthy_fabric_sees_every_packet_once_and_few_acknowledgements() -> N
     seconds = fabric.run(schedule, buffers)
     counted = fabric.executor.counts()
     sent_bytes = fabric.packet.wire_bytes(200 * 256)
-    assert counted == {"packets_sent": 200, "retransmitted": 0, "duplicates": 0, "bytes_sent": sent_bytes}
+    assert counted == {
+        "packets_sent": 200, "retransmitted": 0, "duplicates": 0, "bytes_sent": sent_bytes, "wrong_icrc": 0,
+    }  # fmt: skip
     assert sum(src == 1 for _, src, _, _ in fabric.seen) <= 200 / 4 + 1
     # the link is never idle: its own time, one latency, and nothing more
     assert seconds == pytest.approx(sent_bytes * 8 / RATE_BPS + 0.001, rel=1e-6)
