@@ -162,13 +162,17 @@ def test_a_declared_latency_is_the_time_on_the_way(guest: Machine) -> None:
     assert quickest_s == pytest.approx(4 * 0.05, rel=0.1)
 
 
-def test_what_netem_loses_is_sent_again(guest: Machine) -> None:
+def test_what_a_link_with_a_latency_loses_is_measured_and_sent_again(guest: Machine) -> None:
     """5 % on each of a rail's links, on ways of two: about one packet in ten that took that rail."""
     words = ("--domains", "2", "--rails", "2", "--router", "shortest", "--size", "512K", "--iterations", "4",
              "--rail-latency", "0.03us", "--fault", "at=iter:0 loss rail:1 rate=5%", *SLOW)  # fmt: skip
     found = run(guest, *words)
     sent, again = (sum(row[key] for row in found["rows"]) for key in ("packets", "retransmitted"))
     assert 0.005 < again / sent < 0.1
+    loss = {row["name"]: row["loss"] for row in found["links"]}
+    lossy = {name for name in loss if "r1" in name.split("->")}
+    assert 0.01 < sum(loss[name] for name in lossy) / len(lossy) < 0.15
+    assert all(loss[name] == 0 for name in loss.keys() - lossy)
 
 
 def test_the_same_fault_ends_in_the_same_choice_of_rail(guest: Machine, tmp_path: Path) -> None:
