@@ -14,7 +14,8 @@ from railweave.framework.model.arrays import ArrayNoun, Float
 SLOW = 0.8
 """Below this share of its rate a link makes what is known of the others of its switch doubtful."""
 BLOCK_PACKETS, EVIDENT_LOST = 512, 8
-IMPROBABLE = 1e-3
+IMPROBABLE = 1e-4
+"""Probability of a run of packets without a loss, at the stated loss, below which the loss is over."""
 
 
 @dataclass(frozen=True, eq=False)

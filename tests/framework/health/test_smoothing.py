@@ -79,14 +79,14 @@ def test_loss_is_visible_after_512_packets_or_8_losses(fabric: Fabric, measured:
 def test_an_idle_link_keeps_the_loss_it_showed_until_packets_contradict_it(
     fabric: Fabric, measured: Make
 ) -> None:
-    """0.75^10 = 0.06 may be chance; after it 25 of 110 are lost, and 0.77^27 = 0.0009 may not."""
+    """0.75^10 = 0.06 may be chance; after it 25 of 110 are lost, and 0.77^40 = 0.00003 may not."""
     tracker = observe(LinkTracker.start(fabric), measured(sent_packets={7: 75.0}, drops={7: 25.0}))
     for _ in range(40):
         tracker = observe(tracker, measured(dt_s=60.0))
     assert tracker.links.loss[7] == pytest.approx(0.25)
     tracker = observe(tracker, measured(sent_packets={7: 10.0}))
     assert tracker.links.loss[7] == pytest.approx(25 / 110)
-    tracker = observe(tracker, measured(sent_packets={7: 17.0}))
+    tracker = observe(tracker, measured(sent_packets={7: 30.0}))
     assert tracker.links.loss[7] == 0
 
 
