@@ -52,8 +52,8 @@ def test_an_idle_link_at_a_fifth_scores_a_fifth(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["delay", "rate"])
-def test_loss_takes_its_share_and_down_is_0(name: str) -> None:
-    assert scores(name, state(loss=0.3))[0] == pytest.approx(0.7)
+def test_loss_costs_the_speed_that_the_transport_loses_and_down_is_0(name: str) -> None:
+    assert scores(name, state(loss=0.3))[0] == pytest.approx(0.7 / (1 + 6 * 0.3))
     assert scores(name, state(up=0.0)) == [0.0] + [1.0] * 7
     assert scores(name, state(service_bps=0.0))[0] == 0.0
     assert scores(name, state(loss=1.0))[0] == 0.0
