@@ -12,8 +12,8 @@ from tests.framework.lab.inside import inside
 @pytest.mark.lab
 def test_a_draining_queue_shows_its_length_its_bytes_and_its_rate() -> None:
     """Five drains. A descheduled machine delays a sample, which then shows fewer packets, or a link, which
-    then reads slower; neither ever errs upwards. So every drain obeys the upper limits, and the median the
-    lower ones."""
+    then reads slower, or the clock's reading behind a sample, which makes one rate too high and the next too
+    low. So counts obey their limits in every drain, and rates in the median."""
     packets, size, rate = 60, 1000, 2e6
     drains = inside("drains", packets, size, rate, 5)
     for drain in drains:
@@ -24,5 +24,6 @@ def test_a_draining_queue_shows_its_length_its_bytes_and_its_rate() -> None:
     # a few more may have gone before the first sample
     assert median(drain["first_queue_packets"] for drain in drains) >= packets - 5, drains
     readings = [reading for drain in drains for reading in drain["rates"]]
-    assert max(readings) <= rate * 9 / 8  # one packet of eight is the resolution of whole packets
-    assert median(readings) >= rate * 7 / 8, readings
+    assert rate * 7 / 8 <= median(readings) <= rate * 9 / 8, readings
+    # eight whole packets in the time of seven, and a tenth for late clocks
+    assert median(max(drain["rates"]) for drain in drains) <= rate * 8 / 7 * 1.1, drains
