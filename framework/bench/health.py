@@ -47,6 +47,8 @@ longest."""
 LONG = ("4M", "16M")
 """Sizes with one fault only: an iteration of 64 GPUs takes up to minutes."""
 HOLD_S = 60.0
+RESTORED, RESTORED_OF = 9, 14
+"""The iteration before which a fault is undone, and how many there are then."""
 
 RAIL = ["degrade rail:1 to=20%", "degrade rail:1 to=60%"]
 FAULTS = [
@@ -67,11 +69,17 @@ OTHER_FAULTS = {
     "torus": ["degrade link:g0.0->g1.0 to=20%", "degrade link:g0.0->g1.0 to=50%",
               "loss link:g0.0->g1.0 rate=20%"],
 }  # fmt: skip
+RESTORED_FAULTS = [
+    *((fabric, RAIL[0]) for fabric in ("rail-optimised", *RAIL_ONLY)),
+    ("4x4", "loss rail:1 rate=20%"),
+    ("torus", OTHER_FAULTS["torus"][0]),
+]
 
 
 def cases(quick: bool) -> list[Case]:
     """What is measured, in this order: every fabric idle; the fabrics that are not rail-only at 1 MiB; all
-    faults and both routers at 1 MiB on the smallest; a slow rail at all other sizes on rail-only ones."""
+    faults and both routers at 1 MiB on the smallest; a slow rail at all other sizes on rail-only ones. Of
+    each fabric, a fault that is undone."""
     if quick:
         return [
             Case("4x4", "64K", RAIL[0], "hscore", 30),
@@ -82,6 +90,7 @@ def cases(quick: bool) -> list[Case]:
         *(Case(fabric, hold_s=HOLD_S) for fabric in FABRICS),
         *(Case(fabric, "1M", fault, "", SIZES["1M"]) for fabric, faults in OTHER_FAULTS.items()
           for fault in ("", *faults)),
+        *(Case(fabric, "1M", fault, "", RESTORED_OF, restored=RESTORED) for fabric, fault in RESTORED_FAULTS),
         *(Case("4x4", "1M", fault, router, SIZES["1M"]) for router in ("hscore", "spray")
           for fault in ("", *FAULTS)),
         *(Case(fabric, size, fault, "hscore", count) for fabric in RAIL_ONLY
@@ -136,13 +145,16 @@ Run = tuple[Plan, Findings, RunResult]
 
 
 def _runs(case: Case, registers: Registers) -> Iterator[Run]:
-    """With feedback, and where there is a fault, without it and with the truth; at one rate scale."""
+    """With feedback, and where there is a fault that stays, without it and with the truth; at one rate
+    scale."""
     scale: float | None = None
     before = HEALTHY_FIRST if case.iterations > HEALTHY_FIRST else HEALTHY_OF_FEW
     faults = [f"at=iter:{before} {case.fault}"] if case.fault else []
+    if case.restored:
+        faults.append(f"at=iter:{case.restored} restore {case.fault.split()[1]}")
     keys = {**FABRICS[case.fabric], "size": case.size, "faults": faults}
     keys |= {"router": case.router} if case.router else {}
-    for mode in MODES if case.fault else ["feedback"]:
+    for mode in MODES if case.fault and not case.restored else ["feedback"]:
         after = {"feedback": case.iterations, "no-feedback": ALONE, "oracle": LAST}[mode]
         many = min(case.iterations, before + after)
         plan = load_plan(None, {**keys, **MODES[mode], "iterations": many}, registers)
@@ -166,9 +178,12 @@ def compared(row: Row, runs: list[Run]) -> Row:
         if x.iteration is not None and x.t_s + x.time_us * 1e-6 <= fault_s
     ]  # fmt: skip
     if fault is not None:
+        published_s, answered_s = fault.published_s, fault.recovered_s
         row = replace(
-            row, detected_s=fault.detected_s, published_s=fault.published_s, answered_s=fault.recovered_s
-        )
+            row, detected_s=fault.detected_s, published_s=published_s, allowance_s=fault.allowance_s,
+            answered_s=answered_s, back_s=result.faults[1].recovered_s if row.restored else None,
+            rules_s=None if published_s is None or answered_s is None else answered_s - published_s,
+        )  # fmt: skip
     return replace(
         _scored(row, plan, findings),
         reroutes=len(result.reroutes),
@@ -184,31 +199,34 @@ def compared(row: Row, runs: list[Run]) -> Row:
 
 def _after(result: RunResult) -> list[float]:
     """Declared times of the first ten iterations that began after the answer to the fault, or after the fault
-    where nothing answered it; none without a fault."""
+    where nothing answered it, and before its repair; none without a fault."""
     fault = result.faults[0] if result.faults else None
     if fault is None or fault.t_s is None:
         return []
     since = fault.t_s + (fault.recovered_s or 0.0)
-    return [row.declared_time_us for row in result.rows if row.iteration is not None and row.t_s >= since][
-        :LAST
-    ]
+    until = min((repair.t_s or inf for repair in result.faults[1:]), default=inf)
+    return [
+        row.declared_time_us for row in result.rows if row.iteration is not None and since <= row.t_s < until
+    ][:LAST]
 
 
 def _scored(row: Row, plan: Plan, findings: Findings) -> Row:
     """The row with the score and the truth of what the fault hit most, at the end, and the lowest score that
-    was published of anything healthy."""
+    was published of anything that no fault hit."""
     samples, of = findings.samples, Judged(plan.fabric, plan.experiment.health.margin)
-    true = findings.truth[-1] if findings.truth else HealthSnapshot.healthy(plan.fabric)
-    truth = of.of(true.link_score, true.element_score)
+    true = [HealthSnapshot.healthy(plan.fabric), *findings.truth]
+    truths = np.array([of.of(t.link_score, t.element_score) for t in true])
+    worst, truth = truths.min(axis=0), truths[-1]
     published = of.of(samples.link_score, samples.element_score)
+    healthy = np.min([t.link_score for t in true], axis=0) >= 1 - EQUAL_WITHIN
     lowest = min(
-        samples.link_score[:, true.link_score >= 1 - EQUAL_WITHIN].min(initial=1.0),
-        published[:, truth >= 1 - EQUAL_WITHIN].min(initial=1.0),
+        samples.link_score[:, healthy].min(initial=1.0),
+        published[:, worst >= 1 - EQUAL_WITHIN].min(initial=1.0),
     )
     row = replace(row, healthy_min=round(float(lowest), 6))
-    if truth.min() >= 1 - EQUAL_WITHIN or not len(published):
+    if worst.min() >= 1 - EQUAL_WITHIN or not len(published):
         return row
-    hit = np.lexsort((published[-1], truth))[0]
+    hit = np.lexsort((published[-1], worst))[0]
     return replace(row, score=round(float(published[-1, hit]), 6), truth=float(truth[hit]))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from railweave.framework.errors import InputError, RunFailedError
+from railweave.framework.health.options import HealthOptions
 
 HEALTHY = 0.9
 """The lowest score that a healthy link or element may be published with."""
@@ -18,6 +19,10 @@ HAS_TO_SHOW = 0.9
 """Elements of this true score or less have to be published as degraded."""
 TO_ALONE, TO_ORACLE = 1.03, 1.10
 """Iterations with feedback take at most this many times those without it, and those that know the truth."""
+RULES_S, RULES_WITHIN_S = 0.1, {"16x16": 0.5}
+"""From the published score until new rules are in use: up to 64 GPUs, and on larger fabrics."""
+BACK_WITHIN_S = 1.5 + HealthOptions().dwell_s
+"""From a repair until rules use what was restored."""
 RESAMPLES = 2000
 START = '{"fabric": '
 """Of every line."""
@@ -26,7 +31,8 @@ START = '{"fabric": '
 @dataclass(frozen=True, slots=True)
 class Case:
     """`fault` as behind its `at=`; none in a healthy run. `hold_s`: how long the idle fabric is watched in
-    place of a run, which has no size, router or iterations."""
+    place of a run, which has no size, router or iterations. `restored`: the iteration before which the fault
+    is undone; never where 0."""
 
     fabric: str
     size: str = ""
@@ -34,18 +40,22 @@ class Case:
     router: str = ""
     iterations: int = 0
     hold_s: float = 0.0
+    restored: int = 0
 
     @property
     def name(self) -> str:
         what = f"idle for {self.hold_s:g} s" if self.hold_s else self.fault or "healthy"
-        return " ".join(part for part in (self.fabric, self.size, self.router, what) if part)
+        after = "and restored" if self.restored else ""
+        return " ".join(part for part in (self.fabric, self.size, self.router, what, after) if part)
 
 
 @dataclass(frozen=True, slots=True)
 class Row(Case):
     """A case and its figures, None where there is none. Times after the fault in s, times of iterations in us
     declared: medians before the fault, and of those begun after the answer with feedback, after the fault
-    without it (`alone_us`), and with the truth in place of measured scores (`oracle_us`).
+    without it (`alone_us`), and with the truth in place of measured scores (`oracle_us`). `allowance_s`: by
+    when it had to be published (detection.py); `rules_s`: from its publication until new rules were in use;
+    `back_s`: from its repair until rules used again what it had hit.
 
     `score` and `truth` at the end, of what the fault hit most; `healthy_min`: the lowest score published of
     anything healthy; `to_alone`, `to_oracle`: the ratio of medians and the low end of its 95 % interval.
@@ -54,7 +64,10 @@ class Row(Case):
 
     detected_s: float | None = None
     published_s: float | None = None
+    allowance_s: float | None = None
     answered_s: float | None = None
+    rules_s: float | None = None
+    back_s: float | None = None
     score: float | None = None
     truth: float | None = None
     healthy_min: float | None = None
@@ -70,7 +83,9 @@ class Row(Case):
 
     @property
     def case(self) -> Case:
-        return Case(self.fabric, self.size, self.fault, self.router, self.iterations, self.hold_s)
+        return Case(
+            self.fabric, self.size, self.fault, self.router, self.iterations, self.hold_s, self.restored
+        )
 
 
 def judged(row: Row) -> Row:
@@ -83,6 +98,15 @@ def judged(row: Row) -> Row:
             wrong.append("the fault was never published")
         if abs(row.score - row.truth) > NEAR:
             wrong.append(f"published {row.score:.2f} at the end, where {row.truth:.2f} is true")
+    for seconds, most_s, what in (
+        (row.published_s, row.allowance_s, "the fault was published"),
+        (row.rules_s, RULES_WITHIN_S.get(row.fabric, RULES_S), "new rules were in use"),
+        (row.back_s, BACK_WITHIN_S, "what was restored was used again"),
+    ):
+        if seconds is not None and most_s is not None and seconds > most_s:
+            wrong.append(f"{what} after {seconds:.2f} s, {most_s:.2f} s are allowed")
+    if row.restored and row.answered_s is not None and row.back_s is None:
+        wrong.append("what was restored was never used again")
     for figure, most, other in (
         (row.to_alone, TO_ALONE, "without feedback"),
         (row.to_oracle, TO_ORACLE, "of the oracle"),

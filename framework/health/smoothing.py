@@ -101,7 +101,7 @@ def _check(measurement: Measurement, n_links: int) -> None:
         raise HealthError(
             f"measurement at {measurement.t_s} s covers {measurement.dt_s} s: it must be above 0."
         )
-    counts = ("sent_bytes", "sent_packets", "drops", "lost", "queue_bytes")
+    counts = ("sent_bytes", "sent_packets", "drops", "lost", "queue_bytes", "waited_bytes")
     for name in (*counts, "service_bps", "probe_s", "up"):
         values = getattr(measurement, name)
         if len(values) != n_links:

@@ -224,7 +224,7 @@ def observer(name: str, registers: Registers) -> tuple[Outcome, ...]:
         "on_fabric_up": {"fabric": fabric, "endpoints": ()},
         "on_health": {
             "health": health,
-            "measurement": Measurement(1.0, 0.025, zero, zero, zero, zero, zero, nothing, nothing, up),
+            "measurement": Measurement(1.0, 0.025, zero, zero, zero, zero, zero, zero, nothing, nothing, up),
         },
         "on_reroute": {
             "table": RouteTable("check", 1, fabric.n_gpus, unreachable), "pairs": pairs, "pairs_changed": 1,

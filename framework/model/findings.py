@@ -72,12 +72,13 @@ class RuleAgreement:
 class HealthSamples(ArrayNoun):
     """n samples of every link: what was measured, and the scores in force after it; the arrays of health.npz.
 
-    `t_s` (n,); `queue_bytes`, `service_bps` (NaN without evidence) and `link_score` (n, n_links);
-    `element_score` (n, n_nodes).
+    `t_s` (n,); `queue_bytes`, `waited_bytes` (sent since the sample before, of packets that had waited),
+    `service_bps` (NaN without evidence) and `link_score` (n, n_links); `element_score` (n, n_nodes).
     """
 
     t_s: Float
     queue_bytes: Float32
+    waited_bytes: Float32
     service_bps: Float32
     link_score: Float32
     element_score: Float32

@@ -18,6 +18,8 @@ from railweave.framework.model.events import RoutesChanged
 Scores = NDArray[np.floating]
 
 PUBLISHED_WITHIN = 0.3
+ALLOWED_PACKETS, ALLOWED_S = 24, 0.25
+"""A slow element is published this long after its links have sent so many full packets that had waited."""
 REPAIRED_WITHIN = 0.1
 EQUAL_WITHIN = 1e-6
 """Scores are kept in 32 bits."""
@@ -109,6 +111,20 @@ def published_s(times: Float, scores: Scores, before: Scores, after: Scores, fau
     agrees = np.where(fell, scores < asked_below(after), scores >= after - REPAIRED_WITHIN - EQUAL_WITHIN)
     when = np.flatnonzero((agrees & changed).any(axis=1) & (times >= fault_s))
     return float(times[when[0]]) - fault_s if when.size else None
+
+
+def allowance_s(
+    times: Float, waited_bytes: Scores, packet_bytes: float, fault_s: float, until_s: float
+) -> float | None:
+    """Seconds from a fault until it has to be published; None where less waited before `until_s`.
+
+    `waited_bytes` (n,): what its links sent in the intervals that end at `times` (n,), of packets that had
+    waited; of the interval in which it happened nothing counts.
+    """
+    first, end = int(np.searchsorted(times, fault_s)) + 1, int(np.searchsorted(times, until_s))
+    total = np.cumsum(waited_bytes[first:end], dtype=float)
+    enough = int(np.searchsorted(total, ALLOWED_PACKETS * packet_bytes))
+    return float(times[first + enough]) - fault_s + ALLOWED_S if enough < len(total) else None
 
 
 def response(

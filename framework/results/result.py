@@ -130,9 +130,10 @@ class FaultFigures:
     Seconds after it, None where that did not come: `detected_s`, until the published scores showed it (for a
     killed process: until its end was seen); `recovered_s`, until routes that answer it were in use (all rules
     in place); `published_s`, until the score of what it hit was published below the level that the truth asks
-    (detection.py, `asked_below`). `visible`: whether the ground truth of any judged score changed by more
-    than the margin; None where that is not known. `link_scores`: of the links it touched, as last published
-    before the next fault of links.
+    (detection.py, `asked_below`); `allowance_s`, until it has to be, of a `degrade` after which enough
+    packets waited. `visible`: whether the ground truth of any judged score changed by more than the margin;
+    None where that is not known. `link_scores`: of the links it touched, as last published before the next
+    fault of links.
     """
 
     text: str
@@ -146,6 +147,7 @@ class FaultFigures:
     job: int = 0
     published_s: float | None = None
     link_scores: Mapping[str, float] = field(default_factory=dict)
+    allowance_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from railweave.framework.results.detection import (
     Judged,
     Response,
     accuracy,
+    allowance_s,
     published_s,
     response,
     truth_at,
@@ -35,6 +36,7 @@ def fault_figures(plan: Plan, findings: Findings) -> tuple[tuple[FaultFigures, .
     until = iter([*(t_s for t_s, _ in truth[1:]), np.inf])
     for fault in sorted(plan.faults, key=lambda fault: fired.get(fault.text, np.inf)):
         t_s, answer, when, scores = fired.get(fault.text), Response(False, None, None), None, {}
+        allowed = None
         if t_s is not None and fault.process:
             answer = Response(True, *_process_times(findings.agreements, t_s))
         elif t_s is not None:
@@ -42,11 +44,16 @@ def fault_figures(plan: Plan, findings: Findings) -> tuple[tuple[FaultFigures, .
             visible = judged.degraded(before), judged.degraded(after)
             answer = response(judged, samples.t_s, reported, *visible, findings.reroutes, t_s)
             when = published_s(samples.t_s, published, before, after, t_s)
-            scores = _link_scores(plan.fabric, fault, samples, next(until))
+            before_s = next(until)
+            scores = _link_scores(plan.fabric, fault, samples, before_s)
+            if fault.verb == "degrade":
+                waited = samples.waited_bytes[:, fault.links].sum(axis=1)
+                allowed = allowance_s(samples.t_s, waited, plan.packet.full_packet_bytes, t_s, before_s)
         figures.append(
             FaultFigures(
                 fault.text, fault.verb, fault.target, t_s, len(fault.links),
                 answer.detected_s, answer.recovered_s, answer.visible, jobs.get(fault.text, 0), when, scores,
+                allowed,
             )
         )  # fmt: skip
     return tuple(figures), accuracy(reported, truth_at(samples.t_s, degraded, len(judged.ids)))

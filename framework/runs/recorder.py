@@ -89,7 +89,10 @@ class Recorder:
 
     def sample(self, measurement: Measurement, health: HealthSnapshot) -> None:
         """What was measured, and the scores in force after it."""
-        seen = (measurement.queue_bytes, measurement.service_bps, health.link_score, health.element_score)
+        seen = (
+            measurement.queue_bytes, measurement.waited_bytes, measurement.service_bps, health.link_score,
+            health.element_score,
+        )  # fmt: skip
         self._samples.append((measurement.t_s, *(values.astype(np.float32) for values in seen)))
 
     def published(self, before: HealthSnapshot, health: HealthSnapshot, measurement: Measurement) -> None:
@@ -126,7 +129,7 @@ class Recorder:
     def samples(self) -> HealthSamples:
         """All samples so far, as arrays."""
         n, n_links = len(self._samples), self._fabric.n_links
-        widths = (n_links, n_links, n_links, self._fabric.n_nodes)
+        widths = (*[n_links] * 4, self._fabric.n_nodes)
         return HealthSamples(
             np.array([sample[0] for sample in self._samples]),
             *(

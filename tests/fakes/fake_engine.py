@@ -60,7 +60,7 @@ class FakeSource:
         none, up = np.zeros(len(rates)), np.ones(len(rates), bool)
         up[list(self._link.down_links)] = False
         since, self._last_s = self._last_s, now
-        return Measurement(now, now - since, none, none, none, none, none, rates, none + np.nan, up)
+        return Measurement(now, now - since, *[none] * 6, rates, none + np.nan, up)
 
     def probe(self, now_s: float, links: LinkState) -> None:
         self.probes.append(now_s)

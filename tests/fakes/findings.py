@@ -46,7 +46,7 @@ def findings(fabric: Fabric, iterations: Sequence[IterationRecord] = (), **chang
     values: dict[str, Any] = {
         "rate_scale": 1.0, "bring_up_s": 0.5, "run_s": max([0.1, *(i.end_s for i in iterations)]),
         "iterations": tuple(iterations), "health": (), "reroutes": (), "faults": (), "notes": (), "truth": (),
-        "agreements": (), "samples": HealthSamples(np.zeros(1), 0 * ones, np.nan * ones, ones, nodes),
+        "agreements": (), "samples": HealthSamples(np.zeros(1), *[0 * ones] * 2, np.nan * ones, ones, nodes),
         "links": LinkTotals(links, links, links, links), "link_score": links + 1,
         "measured_s": links - np.inf,
     }  # fmt: skip

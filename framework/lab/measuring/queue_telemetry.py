@@ -49,6 +49,7 @@ class QueueTelemetry:
             drops=now.drops - last.drops,
             lost=np.zeros(len(up)),
             queue_bytes=now.queue_bytes,
+            waited_bytes=now.waited_bytes - last.waited_bytes,
             service_bps=np.where(now.stated_s > last.t_s, now.rate_bps, np.nan),
             probe_s=np.full(len(up), np.nan),
             up=up,

@@ -21,7 +21,8 @@ SHORTEST_S, LONGEST_S = 0.002, 0.025
 
 
 class Samples(NamedTuple):
-    """(n,) each. The latest counters; service rates and when they were last confirmed (ServiceMeter)."""
+    """(n,) each. The latest counters; what ServiceMeter says: service rates and when they were last
+    confirmed, all bytes that have waited."""
 
     t_s: Float
     sent_bytes: Float
@@ -30,6 +31,7 @@ class Samples(NamedTuple):
     queue_bytes: Float
     rate_bps: Float
     stated_s: Float
+    waited_bytes: Float
 
 
 class Sampler:
@@ -100,5 +102,6 @@ class Sampler:
 
     def _publish(self, counters: QueueCounters) -> None:
         following = int(self._count[0]) + 1
-        self._slots[following % 2] = (*counters, self._meter.rate_bps, self._meter.stated_s)
+        meter = self._meter
+        self._slots[following % 2] = (*counters, meter.rate_bps, meter.stated_s, meter.all_waited_bytes)
         self._count[0] = following

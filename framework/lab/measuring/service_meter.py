@@ -14,7 +14,8 @@ never early."""
 
 class ServiceMeter:
     """The service rate of n links: `rate_bps` (n,), NaN before any evidence; `stated_s` (n,), when each was
-    last confirmed or changed (-inf: never).
+    last confirmed or changed (-inf: never); `all_waited_bytes` (n,), sent so far of packets that a sample had
+    seen waiting.
 
     Queues are first in, first out: a link that sent less between two samples than was queued at the first was
     busy all the time. The interval in which a queue ends counts half, as it ends halfway on average, and the
@@ -33,6 +34,7 @@ class ServiceMeter:
         self.rate_bps, self.stated_s = np.full(n, np.nan), np.full(n, -np.inf)
         self.waited_bytes, self.busy_s = np.zeros((2, n))
         """Since the last accepted rate."""
+        self.all_waited_bytes = np.zeros(n)
         self._base_bps = line_bps.copy()
         self._last = t_s.copy(), sent_bytes.copy(), queue_bytes.copy()
         self._goes_on = np.zeros(n, bool)
@@ -42,6 +44,7 @@ class ServiceMeter:
         then_s, sent_then, waiting = self._last
         took_s, sent = t_s - then_s, sent_bytes - sent_then
         waiting = np.where(waiting < SHORT_BYTES, 0.0, waiting)
+        self.all_waited_bytes += np.minimum(sent, waiting)
         busy = (waiting > 0) & (sent < waiting)
         ended = (waiting > 0) & ~busy & self._goes_on
         self.busy_s += np.where(busy, took_s, np.where(ended, took_s / 2, 0.0))

@@ -280,7 +280,7 @@ def samples(
         service[np.flatnonzero(times == t_s), 0] = rate
     for t_s, value in (scores or {}).items():
         score[times >= t_s, 0] = value
-    return HealthSamples(times, 0 * score, service, score, np.ones((6, fabric.n_nodes)))
+    return HealthSamples(times, 0 * score, 0 * score, service, score, np.ones((6, fabric.n_nodes)))
 
 
 def test_a_rate_holds_until_another_is_stated() -> None:

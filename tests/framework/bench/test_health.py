@@ -42,6 +42,14 @@ FINE = Row(
         ({"to_alone": (1.2, 1.04)}, "iterations took 1.20 times those without feedback"),
         ({"to_alone": (1.2, 0.99), "to_oracle": (1.3, 1.05)}, "ok"),  # the intervals reach below
         ({"to_oracle": (1.3, 1.15)}, "iterations took 1.30 times those of the oracle"),
+        ({"allowance_s": 0.2}, "ok"),
+        ({"allowance_s": 0.15}, "the fault was published after 0.20 s, 0.15 s are allowed"),
+        ({"rules_s": 0.2, "fabric": "16x16"}, "ok"),
+        ({"rules_s": 0.2}, "new rules were in use after 0.20 s, 0.10 s are allowed"),
+        ({"restored": 9, "answered_s": 0.3}, "what was restored was never used again"),
+        ({"restored": 9, "answered_s": 0.3, "back_s": 3.5}, "ok"),
+        ({"restored": 9, "answered_s": 0.3, "back_s": 3.6}, "what was restored was used again after 3.60 s"),
+        ({"restored": 9}, "ok"),  # nothing had left it
         ({"fault": "", "reroutes": 2}, "2 reroutes of a healthy fabric"),
         ({"fault": "", "reroutes": 0, "fidelity": "degraded"}, "fidelity degraded"),
         ({"fidelity": "degraded"}, "ok"),
@@ -88,10 +96,11 @@ def test_the_matrix_has_every_size_and_every_kind_of_fabric_once() -> None:
 
 def test_every_case_of_the_matrix_can_be_planned() -> None:
     registers = load_plugins()
-    seen = {(c.fabric, c.fault, c.router): c for c in cases(quick=False) if c.iterations}
+    seen = {(c.fabric, c.fault, c.router, c.restored): c for c in cases(quick=False) if c.iterations}
     for case in seen.values():
         keys = {"router": case.router} if case.router else {}
         faults = [f"at=iter:1 {case.fault}"] if case.fault else []
+        faults += [f"at=iter:2 restore {case.fault.split()[1]}"] if case.restored else []
         fabric = benchmark.FABRICS[case.fabric]
         plan = load_plan(None, {**fabric, **keys, "size": "64K", "faults": faults}, registers)
         assert len(plan.faults) == len(faults)
@@ -115,11 +124,11 @@ def test_figures_of_three_runs_by_hand(registers: Registers, result: RunResult) 
     links, elements = np.ones((2, plan.fabric.n_links)), np.ones((2, plan.fabric.n_nodes))
     elements[1, plan.fabric.node_ids["r1"]], elements[0, plan.fabric.node_ids["d2"]] = 0.25, 0.95
     links[0, 0] = 0.9
-    single = [array.astype(np.float32) for array in (links, links, links, elements)]
+    single = [array.astype(np.float32) for array in (*[links] * 4, elements)]
     found = findings(
         plan.fabric, samples=HealthSamples(np.array([1.0, 3.0]), *single), truth=(known.snapshot,)
     )
-    answered = {"detected_s": 0.5, "published_s": 0.25, "recovered_s": 2.5}
+    answered = {"detected_s": 0.5, "published_s": 0.25, "recovered_s": 2.5, "allowance_s": 0.75}
     runs = [
         (plan, found, timed(result, 1.5, **answered)),  # the iteration from 4.5 s on
         (plan, found, timed(result, 3.0)),  # 2.5e-5 s and 3 s, after the fault
@@ -127,6 +136,7 @@ def test_figures_of_three_runs_by_hand(registers: Registers, result: RunResult) 
     ]
     row = compared(Row(**asdict(SLOW)), runs)
     assert (row.detected_s, row.published_s, row.answered_s) == (0.5, 0.25, 2.5)
+    assert (row.allowance_s, row.rules_s, row.back_s) == (0.75, 2.25, None)
     assert (row.score, row.truth, row.healthy_min) == (0.25, pytest.approx(0.2), pytest.approx(0.9))
     assert (row.healthy_us, row.faulted_us, row.oracle_us) == pytest.approx((10.0, 1.5e6, 1.25e6))
     assert row.alone_us == pytest.approx((25 + 3e6) / 2)
@@ -135,6 +145,31 @@ def test_figures_of_three_runs_by_hand(registers: Registers, result: RunResult) 
         compared(
             row, [(plan, found, replace(result, rows=(*result.rows[:-1], replace(result.summary, wrong=1))))]
         )
+
+
+def test_figures_of_a_fault_that_is_undone(registers: Registers, result: RunResult) -> None:
+    """Rail 1 at a fifth from 2 s to 4 s: the truth at the end is 1, and rail 1 is not of what was healthy."""
+    faults = [f"at=iter:2 {RAIL[0]}", "at=iter:3 restore rail:1"]
+    plan = load_plan(None, {"iterations": 4, "faults": faults}, registers)
+    known, truth, rail = GroundTruth(plan.fabric, plan.experiment.health), [], plan.fabric.node_ids["r1"]
+    for fault, t_s in zip(plan.faults, (2.0, 4.0), strict=True):
+        known.inject(fault, t_s)
+        truth.append(known.snapshot)
+    links, elements = np.ones((3, plan.fabric.n_links)), np.ones((3, plan.fabric.n_nodes))
+    links[1, plan.fabric.element_links(rail)], elements[1, rail], elements[2, rail] = 0.2, 0.2, 0.95
+    single = [array.astype(np.float32) for array in (*[links] * 4, elements)]
+    found = findings(
+        plan.fabric, samples=HealthSamples(np.array([1.0, 3.0, 5.0]), *single), truth=tuple(truth)
+    )
+    slow = timed(result, 1.0, published_s=0.25, recovered_s=0.5)
+    repaired = replace(slow.faults[0], t_s=4.0, published_s=0.5, recovered_s=1.5)
+    row = compared(
+        Row(**asdict(replace(SLOW, restored=3))),
+        [(plan, found, replace(slow, faults=(slow.faults[0], repaired)))],
+    )
+    assert (row.rules_s, row.back_s, row.to_alone, row.to_oracle) == (0.25, 1.5, None, None)
+    assert (row.score, row.truth, row.healthy_min) == (pytest.approx(0.95), 1.0, 1.0)
+    assert judged(replace(row, fidelity="pass", rules_s=0.05)).verdict == "ok"
 
 
 def test_rows_are_kept_and_a_line_cut_short_is_dropped(tmp_path: Path) -> None:
@@ -210,4 +245,5 @@ def test_a_row_on_the_lab(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not row.verdict.startswith(benchmark.FAILED), row.verdict
     assert row.truth == pytest.approx(0.2) and row.healthy_min is not None and row.fidelity != "invalid"
     assert row.healthy_us and row.faulted_us and row.oracle_us and row.alone_us
+    assert row.published_s is not None and row.allowance_s is not None and row.published_s <= row.allowance_s
     assert row.alone_us > 1.5 * row.oracle_us and row.to_oracle is not None

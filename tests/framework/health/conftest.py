@@ -26,9 +26,8 @@ def measured(fabric: Fabric) -> MakeMeasurement:
 
     def make(t_s: float = 0.1, dt_s: float = 0.1, **changes: dict[int, float]) -> Measurement:
         n = fabric.n_links
-        arrays = {
-            name: np.zeros(n) for name in ("sent_bytes", "sent_packets", "drops", "lost", "queue_bytes")
-        }
+        counts = ("sent_bytes", "sent_packets", "drops", "lost", "queue_bytes", "waited_bytes")
+        arrays = {name: np.zeros(n) for name in counts}
         arrays |= {name: np.full(n, np.nan) for name in ("service_bps", "probe_s")}
         arrays["up"] = np.ones(n, bool)
         for name, values in changes.items():

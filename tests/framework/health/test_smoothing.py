@@ -127,7 +127,7 @@ def test_impossible_measurements_are_refused(fabric: Fabric, measured: Make) -> 
         observe(tracker, measured(service_bps={4: -5.0}))
     short = np.zeros(3)
     with pytest.raises(HealthError, match="sent_bytes of 3 links, not 24"):
-        observe(tracker, Measurement(0.1, 0.1, *[short] * 7, short > 0))
+        observe(tracker, Measurement(0.1, 0.1, *[short] * 8, short > 0))
 
 
 def test_once_a_link_is_slow_the_others_of_its_switch_are_unknown_until_they_are_measured(

@@ -17,6 +17,7 @@ from railweave.framework.parameters import resolve as parsed
 from railweave.framework.results.detection import (
     Judged,
     accuracy,
+    allowance_s,
     asked_below,
     published_s,
     response,
@@ -105,6 +106,17 @@ def test_when_a_score_was_published_by_hand(
     published = np.array([[score, 1.0] for score in scores], np.float32)
     truth = np.array([before, 1.0]), np.array([after, 1.0])
     assert published_s(np.arange(5.0), published, *truth, 0.5) == seconds
+
+
+def test_the_allowance_by_hand() -> None:
+    """Samples each second, a fault at 0.5 s: the interval until 1 s is partly before it. 24 packets of 100
+    bytes have waited at 3 s, 2.5 s after the fault, and 0.25 s more are allowed."""
+    times, waited = np.arange(6.0), np.array([9000.0, 9000.0, 1200.0, 1200.0, 100.0, 0.0], np.float32)
+    assert allowance_s(times, waited, 100, 0.5, np.inf) == 2.75
+    assert allowance_s(times, waited, 100.001, 0.5, np.inf) == 3.75
+    assert allowance_s(times, waited, 100, 0.5, 3.0) is None  # the next fault came first
+    assert allowance_s(times, waited, 105, 0.5, np.inf) is None
+    assert allowance_s(times, waited, 100, 9.0, np.inf) is None
 
 
 @given(

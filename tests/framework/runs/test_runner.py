@@ -281,6 +281,9 @@ def test_faults_are_timed_by_what_was_found(registers: Registers, plan: Plan) ->
     known.inject(fault, 1.0)
     scores = record.samples.element_score.repeat(4, axis=0)
     scores[2:, made.fabric.node_ids["r1"]] = 0.2
+    links = made.fabric.element_links(made.fabric.node_ids["r1"]).tolist()
+    waited = np.zeros((4, made.fabric.n_links), np.float32)
+    waited[:, 0], waited[2:, links[0]] = 1e9, 12 * made.packet.full_packet_bytes
     samples = replace(
         record.samples,
         t_s=np.array([0.5, 1.0, 1.25, 1.5]),
@@ -289,6 +292,7 @@ def test_faults_are_timed_by_what_was_found(registers: Registers, plan: Plan) ->
             for name in ("queue_bytes", "service_bps", "link_score")
         },
         element_score=scores,
+        waited_bytes=waited,
     )
     found = replace(
         record, samples=samples, truth=(known.snapshot,), faults=(FaultInjected(1.0, fault.text, job=3),),
@@ -297,7 +301,7 @@ def test_faults_are_timed_by_what_was_found(registers: Registers, plan: Plan) ->
     result = runner.run(replace(made, collective=plan.collective, engine=Engine(found)), registers)
     assert (result.faults[0].detected_s, result.faults[0].recovered_s) == (0.25, 0.75)
     assert result.faults[0].published_s == 0.25
-    links = made.fabric.element_links(made.fabric.node_ids["r1"]).tolist()
+    assert result.faults[0].allowance_s == 0.5 + 0.25  # 12 packets in each interval that ends after 1.25 s
     assert result.faults[0].link_scores == {made.fabric.link_name(link): 1.0 for link in links}
     assert [row.iteration for row in result.rows if row.iteration is not None] == [0, 1]
     assert (result.faults[0].job, result.reroutes[0].job) == (3, 3)

@@ -66,6 +66,16 @@ def test_a_link_that_becomes_slow_is_known_soon(packets: int, case: tuple[float,
     assert meter.rate_bps[0] / LINE_BPS < below
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 12), st.sampled_from([0.2, 1.0]), st.integers(0, 2**32))
+def test_what_waited_is_all_but_the_packets_that_met_no_queue(packets: int, share: float, seed: int) -> None:
+    """Of each burst all packets but the first one wait, a packet time and more; none is counted twice."""
+    rng, count = np.random.default_rng(seed), 9
+    arrived = bursts(packets, share, count, rng)
+    (*_, meter) = metered(arrived, share * LINE_BPS, 0.004, rng.uniform(0, 0.004))
+    assert meter.all_waited_bytes[0] / PACKET == pytest.approx(count * packets, abs=count)
+
+
 def test_one_packet_at_a_time_is_no_evidence() -> None:
     (*_, meter) = metered(np.arange(50) * 0.1, LINE_BPS / 5, 0.004, 0.001)
     assert np.isnan(meter.rate_bps[0]) and meter.stated_s[0] == -np.inf

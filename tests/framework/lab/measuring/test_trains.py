@@ -35,7 +35,17 @@ def sample(t_s: float, busy: int | None = None, queued: int | None = None) -> Me
         queue[queued] = 5000
     unknown = np.full(n, np.nan)
     return Measurement(
-        t_s, 0.025, packets * 4096, packets, nothing, nothing, queue, unknown, unknown, np.ones(n, bool)
+        t_s,
+        0.025,
+        packets * 4096,
+        packets,
+        nothing,
+        nothing,
+        queue,
+        nothing,
+        unknown,
+        unknown,
+        np.ones(n, bool),
     )
 
 
