@@ -4,6 +4,8 @@ import numpy as np
 
 from railweave.framework.model.arrays import Float
 
+IMPROBABLE = 1e-4
+"""Probability of a run of packets without a loss, at the stated loss, below which the loss is over."""
 WAIT_PACKETS = 6.0
 """Packet times that a step waits for a lost packet, besides those in which it is sent again."""
 
@@ -17,3 +19,9 @@ def speed_at_loss(loss: Float) -> Float:
     1.07, 1.22, 1.8 and 2.8. Longer steps wait less (64 packets: 1.07 at 3 %), shorter ones longer.
     """
     return np.asarray((1.0 - loss) / (1.0 + WAIT_PACKETS * loss))
+
+
+def packets_to_end(loss: Float) -> Float:
+    """How many packets in a row without a loss end a stated loss (0..1): infinitely many where it is 0."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(IMPROBABLE) / np.log1p(-np.asarray(loss)))

@@ -7,6 +7,7 @@ from typing import Self
 import numpy as np
 
 from railweave.framework.errors import HealthError
+from railweave.framework.health.loss import packets_to_end
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.model import Fabric, Measurement
 from railweave.framework.model.arrays import ArrayNoun, Float
@@ -14,8 +15,6 @@ from railweave.framework.model.arrays import ArrayNoun, Float
 SLOW = 0.8
 """Below this share of its rate a link makes what is known of the others of its switch doubtful."""
 BLOCK_PACKETS, EVIDENT_LOST = 512, 8
-IMPROBABLE = 1e-4
-"""Probability of a run of packets without a loss, at the stated loss, below which the loss is over."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,9 +22,10 @@ class LinkTracker(ArrayNoun):
     """The links as estimators see them, and what the next measurement is added to.
 
     `fabric` has the rates of the measurements; `links` the state; `packets` offered to a link in its present
-    block and `lost` of them (n_links,); `unbroken`, packets since the last lost one. `measured_s` (n_links,):
-    when a rate was last measured, -inf before any; `slow_since_s` (n_nodes + 1,): since when a link of each
-    switch is slow, inf where none is.
+    block and `lost` of them (n_links,); `unbroken`, packets since the last lost one; `uncounted` (2,
+    n_links), packets and lost ones since arrivals were last counted. `measured_s` (n_links,): when a rate was
+    last measured, -inf before any; `slow_since_s` (n_nodes + 1,): since when a link of each switch is slow,
+    inf where none is.
     """
 
     fabric: Fabric
@@ -33,6 +33,7 @@ class LinkTracker(ArrayNoun):
     packets: Float
     lost: Float
     unbroken: Float
+    uncounted: Float
     measured_s: Float
     slow_since_s: Float
 
@@ -41,7 +42,8 @@ class LinkTracker(ArrayNoun):
         """Before any measurement: empty queues, no loss, no evidence of a rate, everything up."""
         n, zero, no_rate = fabric.n_links, np.zeros(fabric.n_links), np.full(fabric.n_links, np.nan)
         links = LinkState(zero, zero, no_rate, no_rate, np.ones(n, bool), np.zeros(n, bool))
-        return cls(fabric, links, zero, zero, zero, np.full(n, -np.inf), np.full(fabric.n_nodes + 1, np.inf))
+        never, slow_since_s = np.full(n, -np.inf), np.full(fabric.n_nodes + 1, np.inf)
+        return cls(fabric, links, zero, zero, zero, np.zeros((2, n)), never, slow_since_s)
 
 
 def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float = 0.3) -> LinkTracker:
@@ -51,7 +53,8 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
     are alike). `service_bps` and `probe_s` are the last evidence, which NaN leaves as it was; otherwise a
     slow link would look healthy once traffic left it. Loss is stated from blocks of 512 packets, of each from
     its 8th lost packet on (exact to a third then); it is 0 at once when a run of packets without a loss
-    contradicts it. Lost are packets dropped at the queue, and those that did not reach the far end.
+    contradicts it. Lost are packets dropped at the queue, and those that did not reach the far end; packets
+    count once it is known whether they did.
 
     Raises HealthError for a measurement of other links, of no duration, or with a count that is negative or
     not a number.
@@ -60,11 +63,13 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
     _check(measurement, fabric.n_links)
     gain = 1.0 if smoothing_s == 0 else 1.0 - exp(-measurement.dt_s / smoothing_s)
     old, rated = tracker.links, ~np.isnan(measurement.service_bps)
-    lost_now = measurement.drops + measurement.lost
     offered = measurement.sent_packets + measurement.drops
+    uncounted = tracker.uncounted + np.array([offered, measurement.drops + np.nan_to_num(measurement.lost)])
+    counted = ~np.isnan(measurement.lost)
+    offered, lost_now = np.where(counted, uncounted, 0.0)
     packets, lost = tracker.packets + offered, tracker.lost + lost_now
     unbroken = np.where(lost_now > 0, 0.0, tracker.unbroken + offered)
-    healed = (1.0 - old.loss) ** unbroken < IMPROBABLE
+    healed = unbroken > packets_to_end(old.loss)
     ended = healed | (packets >= BLOCK_PACKETS)
     stated = ended | (lost >= EVIDENT_LOST)
     share = np.where(healed, 0.0, np.minimum(lost / np.maximum(packets, 1.0), 1.0))
@@ -87,6 +92,7 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
         np.where(ended, 0.0, packets),
         np.where(ended, 0.0, lost),
         unbroken,
+        np.where(counted, 0.0, uncounted),
         measured_s,
         slow,
     )
@@ -101,14 +107,14 @@ def _check(measurement: Measurement, n_links: int) -> None:
         raise HealthError(
             f"measurement at {measurement.t_s} s covers {measurement.dt_s} s: it must be above 0."
         )
-    counts = ("sent_bytes", "sent_packets", "drops", "lost", "queue_bytes", "waited_bytes")
-    for name in (*counts, "service_bps", "probe_s", "up"):
+    never_nan = ("sent_bytes", "sent_packets", "drops", "queue_bytes", "waited_bytes")
+    for name in (*never_nan, "lost", "service_bps", "probe_s", "up"):
         values = getattr(measurement, name)
         if len(values) != n_links:
             raise HealthError(
                 f"measurement at {measurement.t_s} s: {name} of {len(values)} links, not {n_links}."
             )
-        bad = np.flatnonzero(~(values >= 0)) if name in counts else np.flatnonzero(values < 0)
+        bad = np.flatnonzero(~(values >= 0)) if name in never_nan else np.flatnonzero(values < 0)
         if bad.size:
             raise HealthError(
                 f"measurement at {measurement.t_s} s: {name} of link {bad[0]} is {values[bad[0]]}; "

@@ -19,10 +19,11 @@ class Measurement(ArrayNoun):
 
     `t_s` the end of the interval on the run's clock, `dt_s` its length; `sent_bytes`, `sent_packets`, `drops`
     during it (wire bytes as the link's shaper counts them); `lost`, packets sent that did not reach the far
-    end, of this interval or an earlier one; `queue_bytes` waiting at its end; `waited_bytes`, wire bytes sent
-    of packets that had been seen waiting, by which detection is judged; `service_bps` the rate at which the
-    link was seen to drain while it was backlogged all the time, NaN without such evidence; `probe_s` a timed
-    probe's delay, NaN without one; `up` whether the carrier is there.
+    end, of this interval or an earlier one, NaN if arrivals were not counted; `queue_bytes` waiting at its
+    end; `waited_bytes`, wire bytes sent of packets that had been seen waiting, by which detection is judged;
+    `service_bps` the rate at which the link was seen to drain while it was backlogged all the time, NaN
+    without such evidence; `probe_s` a timed probe's delay, NaN without one; `up` whether the carrier is
+    there.
     """
 
     t_s: float

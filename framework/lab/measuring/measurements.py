@@ -54,9 +54,10 @@ class LabMeasurements:
         up = np.ones(self._lab.fabric.n_links, bool)
         up[list(self._link.down_links)] = False
         telemetry = self._telemetry.measure(self._start_s(), up)
+        lost = np.full(len(up), np.nan)
         if self._losses.due:
             self._losses.count(self._telemetry.snapshot().sent_packets)
-        lost, self._lost = self._losses.total - self._lost, self._losses.total
+            lost, self._lost = self._losses.total - self._lost, self._losses.total
         waiting = int(np.bincount(self._shard_of_link, telemetry.queue_bytes).max())
         self.most_waiting_bytes = max(self.most_waiting_bytes, waiting)
         return self._source.measure(replace(telemetry, lost=lost))

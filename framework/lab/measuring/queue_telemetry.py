@@ -47,7 +47,7 @@ class QueueTelemetry:
             sent_bytes=now.sent_bytes - last.sent_bytes,
             sent_packets=now.sent_packets - last.sent_packets,
             drops=now.drops - last.drops,
-            lost=np.zeros(len(up)),
+            lost=np.full(len(up), np.nan),
             queue_bytes=now.queue_bytes,
             waited_bytes=now.waited_bytes - last.waited_bytes,
             service_bps=np.where(now.stated_s > last.t_s, now.rate_bps, np.nan),

@@ -61,7 +61,8 @@ class QueueSource:
         return self._prober.cleaned(telemetry)
 
     def trains(self, now_s: float, links: LinkState) -> list[Train]:
-        return [self._prober.train(link) for link in self._prober.due(now_s, links)] if self._probing else []
+        due = self._prober.due(now_s, links) if self._probing else ()
+        return [self._prober.train(link, links) for link in due]
 
 
 class CounterSource:
@@ -107,7 +108,7 @@ class CounterSource:
     def trains(self, now_s: float, links: LinkState) -> list[Train]:
         if not self._link.up:
             return []
-        trains = [self._prober.train(link) for link in self._prober.due(now_s, links)]
+        trains = [self._prober.train(link, links) for link in self._prober.due(now_s, links)]
         self._sent_since_poll += trains
         return trains
 

@@ -7,19 +7,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from railweave.framework.health.loss import speed_at_loss
+from railweave.framework.health.loss import packets_to_end, speed_at_loss
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.lab.switching.controller_link import Train
 from railweave.framework.model import Fabric, Measurement, PacketFormat
 from railweave.framework.model.arrays import Int64
 
 IDLE_S = 1.0
-PERIOD_S = 2.0
+PERIOD_S, LOSSY_PERIOD_S = 2.0, 1.0
 SLOW = 0.9
 """A link whose kept service rate is below this share of its rate, or whose loss leaves less, is measured
 again."""
 
 SHORTEST = 12
+LOSS_PACKET_BYTES, LOSS_MOST_PACKETS = 512, 320
+"""Of trains that are to show whether a loss is over, as many as it takes: at a loss of 3 % 303."""
 
 
 class Prober:
@@ -54,7 +56,7 @@ class Prober:
         tainted = np.zeros(self._fabric.n_nodes + 1, bool)
         tainted[self._fabric.link_element[slow]] = True
         tainted[-1] = False  # links of no switch
-        rested = now - self._sent_at > PERIOD_S
+        rested = now - self._sent_at > np.where(links.loss > 0, LOSSY_PERIOD_S, PERIOD_S)
         again = (slow | tainted[self._fabric.link_element]) & (now - self._busy_at > IDLE_S) & rested
         due = (again | (links.unknown & (rested | ~self._unknown))) & links.up & ~self._out
         self._unknown = links.unknown & (self._unknown | due)
@@ -62,5 +64,10 @@ class Prober:
         self._out |= due
         return np.flatnonzero(due)
 
-    def train(self, link: int) -> Train:
+    def train(self, link: int, links: LinkState) -> Train:
+        """Full packets, which wait; many short ones over a link that loses packets and is not slow."""
+        fast = links.service_bps[link] >= SLOW * self._fabric.capacity_bps[link] and not links.unknown[link]
+        if links.loss[link] > 0 and fast:
+            packets = min(float(packets_to_end(links.loss[link])) + 2, LOSS_MOST_PACKETS)
+            return Train.over(self._fabric, link, int(max(packets, SHORTEST)), LOSS_PACKET_BYTES)
         return Train.over(self._fabric, link, int(self._packets[link]), self._size)

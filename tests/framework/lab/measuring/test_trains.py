@@ -75,10 +75,22 @@ def test_the_queue_of_a_train_is_left_out_and_that_of_traffic_is_not() -> None:
 def test_a_train_keeps_its_link_busy_for_the_declared_time() -> None:
     """0.5 s at 4 Mb/s are 60 packets of 4,182 bytes; a short one has the fewest that prove a rate."""
     link, *_ = FABRIC.element_links(RAIL).tolist()
-    train = Prober(FABRIC, PACKET, 0.5).train(link)
+    train = Prober(FABRIC, PACKET, 0.5).train(link, state(FABRIC, link))
     assert train.packets == -(-int(0.5 * 4e6) // (8 * PACKET.full_packet_bytes))
     assert (train.switch, train.port) == (FABRIC.link_src[link], FABRIC.link_port[link])
-    assert Prober(FABRIC, PACKET, 0.001).train(link).packets == SHORTEST
+    assert Prober(FABRIC, PACKET, 0.001).train(link, state(FABRIC, None)).packets == SHORTEST
+
+
+def test_a_train_over_a_lossy_link_shows_whether_the_loss_is_over() -> None:
+    """0.8^42 = 0.00009 and 0.97^303 = 0.0001, two more for packets that are not counted yet."""
+    link, *_ = FABRIC.element_links(RAIL).tolist()
+    prober = Prober(FABRIC, PACKET, 0.125)
+    full = replace(state(FABRIC, None), service_bps=FABRIC.capacity_bps)
+    for loss, packets in ((0.2, 43), (0.03, 304), (1.0, SHORTEST)):
+        train = prober.train(link, replace(full, loss=np.full(FABRIC.n_links, loss)))
+        assert (train.packets, train.size_bytes) == (packets, 512)
+    slow_as_well = replace(state(FABRIC, link), loss=np.full(FABRIC.n_links, 0.2))
+    assert prober.train(link, slow_as_well).size_bytes == PACKET.full_packet_bytes
 
 
 def test_a_link_that_became_unknown_gets_a_train_at_once_busy_or_not_and_then_every_period() -> None:
