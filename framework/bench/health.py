@@ -72,14 +72,13 @@ OTHER_FAULTS = {
 RESTORED_FAULTS = [
     *((fabric, RAIL[0]) for fabric in ("rail-optimised", *RAIL_ONLY)),
     ("4x4", "loss rail:1 rate=20%"),
-    ("torus", OTHER_FAULTS["torus"][0]),
 ]
 
 
 def cases(quick: bool) -> list[Case]:
     """What is measured, in this order: every fabric idle; the fabrics that are not rail-only at 1 MiB; all
     faults and both routers at 1 MiB on the smallest; a slow rail at all other sizes on rail-only ones. Of
-    each fabric, a fault that is undone."""
+    each fabric with rails, a fault that is undone."""
     if quick:
         return [
             Case("4x4", "64K", RAIL[0], "hscore", 30),

@@ -53,16 +53,17 @@ def scores_of(estimator: Estimator, fabric: Fabric, links: LinkState, packet: Pa
     answers with anything but numbers of 0..1."""
     name = f"estimator {type(estimator).__name__}: scores()"
     with blaming(name):
-        scores = np.asarray(estimator.scores(fabric, links, packet), np.float64)
+        answer = np.asarray(estimator.scores(fabric, links, packet))
+        scores = answer.real.astype(np.float64)
     place = defined_at(estimator.scores)
     if scores.shape != (fabric.n_links,):
         raise PluginError(
             f"{name} at {place} returns shape {scores.shape}, not ({fabric.n_links},), one per link."
         )
-    bad = np.flatnonzero(~((scores >= 0) & (scores <= 1 + EQUAL_WITHIN)))
+    bad = np.flatnonzero(~((scores >= 0) & (scores <= 1 + EQUAL_WITHIN) & (answer.imag == 0)))
     if bad.size:
         raise PluginError(
-            f"{name} at {place} returns {scores[bad[0]]} for link {fabric.link_name(int(bad[0]))}: "
+            f"{name} at {place} returns {answer[bad[0]]} for link {fabric.link_name(int(bad[0]))}: "
             "a score lies in 0..1."
         )
     return scores

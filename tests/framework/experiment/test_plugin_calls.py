@@ -194,6 +194,7 @@ class Scores(Estimator):
         (lambda n: np.full(n, 7.0), "returns 7.0 for link g0.0->d0: a score lies in 0..1"),
         (lambda n: np.full(n, np.nan), "returns nan for link g0.0->d0"),
         (lambda n: np.full(n, -0.5), "returns -0.5 for link g0.0->d0"),
+        (lambda n: np.ones(n) + 1j, "returns (1+1j) for link g0.0->d0"),
         (lambda n: np.ones(3), "returns shape (3,), not (64,)"),
         (lambda n: 1 / 0, "fails with ZeroDivisionError: division by zero"),
     ],
