@@ -63,6 +63,9 @@ class Sampler:
         """The latest sample."""
         if self.pid is None:
             self._sample()
+        return self._latest()
+
+    def _latest(self) -> Samples:
         while True:  # a slot is written again two samples later, thus again only if this was delayed for long
             count = int(self._count[0])
             samples = self._slots[count % 2].copy()
@@ -79,6 +82,7 @@ class Sampler:
         if self.pid is not None:
             os.waitpid(self.pid, 0)
             self.pid = None
+            self._meter.all_waited_bytes = self._latest().waited_bytes
 
     def _run(self) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
