@@ -303,7 +303,7 @@ def captured(path: str) -> object:
 
 
 def main() -> None:
-    print(json.dumps(globals()[sys.argv[1]](*sys.argv[2:])))
+    print(json.dumps(globals()[sys.argv[1]](*sys.argv[2:]), default=np.ndarray.tolist))
 
 
 if __name__ == "__main__":

@@ -52,6 +52,7 @@ def test_every_iteration_is_right(n: int, size: int, dtype: str, redop: str, pat
     for r in results:
         assert r["packets_sent"] - r["retransmitted"] == packets
         assert sum(r["phase_seconds"]) == pytest.approx(r["seconds"])
+        assert max(r["end_s"], default=r["seconds"]) == pytest.approx(r["seconds"])
         assert r["cpu_s"] >= 0
         assert 0 <= r["send_lag_s"] < 5
 
