@@ -179,9 +179,9 @@ class Collective(Configurable, Protocol):
 class LinkState(ArrayNoun):
     """What health keeps of every link between measurements, as arrays of n_links; the input of estimators.
 
-    `queue_bytes` smoothed; `loss` the share of packets lost; `service_bps` the last rate seen while
-    backlogged, NaN before any; `probe_s` the last probe delay, NaN before any; `up`; `unknown` where a link
-    was not measured since another one of its switch turned out slow: until it is, it counts for nothing.
+    `queue_bytes` smoothed; `loss` the share of packets lost on the way; `service_bps` the last rate seen
+    while backlogged, NaN before any; `probe_s` the last probe delay, NaN before any; `up`; `unknown` where a
+    link was not measured since another one of its switch turned out slow: until it is, it counts for nothing.
     """
 
     queue_bytes: NDArray[np.float64]

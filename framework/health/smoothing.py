@@ -21,7 +21,7 @@ BLOCK_PACKETS, EVIDENT_LOST = 512, 8
 class LinkTracker(ArrayNoun):
     """The links as estimators see them, and what the next measurement is added to.
 
-    `fabric` has the rates of the measurements; `links` the state; `packets` offered to a link in its present
+    `fabric` has the rates of the measurements; `links` the state; `packets` sent over a link in its present
     block and `lost` of them (n_links,); `unbroken`, packets since the last lost one; `uncounted` (2,
     n_links), packets and lost ones since arrivals were last counted. `measured_s` (n_links,): when a rate was
     last measured, -inf before any; `slow_since_s` (n_nodes + 1,): since when a link of each switch is slow,
@@ -53,8 +53,8 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
     are alike). `service_bps` and `probe_s` are the last evidence, which NaN leaves as it was; otherwise a
     slow link would look healthy once traffic left it. Loss is stated from blocks of 512 packets, of each from
     its 8th lost packet on (exact to a third then); it is 0 at once when a run of packets without a loss
-    contradicts it. Lost are packets dropped at the queue, and those that did not reach the far end; packets
-    count once it is known whether they did.
+    contradicts it. Lost are packets that did not reach the far end, which count once that is known; those
+    that find the queue full are load.
 
     Raises HealthError for a measurement of other links, of no duration, or with a count that is negative or
     not a number.
@@ -63,12 +63,11 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
     _check(measurement, fabric.n_links)
     gain = 1.0 if smoothing_s == 0 else 1.0 - exp(-measurement.dt_s / smoothing_s)
     old, rated = tracker.links, ~np.isnan(measurement.service_bps)
-    offered = measurement.sent_packets + measurement.drops
-    uncounted = tracker.uncounted + np.array([offered, measurement.drops + np.nan_to_num(measurement.lost)])
+    uncounted = tracker.uncounted + np.array([measurement.sent_packets, np.nan_to_num(measurement.lost)])
     counted = ~np.isnan(measurement.lost)
-    offered, lost_now = np.where(counted, uncounted, 0.0)
-    packets, lost = tracker.packets + offered, tracker.lost + lost_now
-    unbroken = np.where(lost_now > 0, 0.0, tracker.unbroken + offered)
+    sent, lost_now = np.where(counted, uncounted, 0.0)
+    packets, lost = tracker.packets + sent, tracker.lost + lost_now
+    unbroken = np.where(lost_now > 0, 0.0, tracker.unbroken + sent)
     healed = unbroken > packets_to_end(old.loss)
     ended = healed | (packets >= BLOCK_PACKETS)
     stated = ended | (lost >= EVIDENT_LOST)

@@ -19,6 +19,7 @@ TASKS = {
     "bring-up": "railweave.framework.bench.bring_up",
     "verify": "railweave.framework.lab.tasks.verify",
     "watch": "railweave.framework.lab.tasks.watch",
+    "hold": "railweave.framework.bench.health_holds",
     "throughput": "railweave.framework.bench.throughput",
     "benchmark": "railweave.framework.lab.tasks.benchmark",
     "doctor": "railweave.framework.lab.tasks.doctor",

@@ -10,9 +10,6 @@ from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.model.arrays import Float
 from railweave.framework.parameters import Parameter, Value
 
-FULL = 0.9
-"""A link that serves this share of its rate is not slow, however much waits."""
-
 
 class Delay:
     """h = speed_at_loss(loss) T0 / T with T0 = L/C + l and T = (Q + L)/C' + l; 0 for a link that is down.
@@ -24,7 +21,7 @@ class Delay:
     A busy link is not a degraded one: senders keep their windows queued on healthy links too, and a rail that
     carries the traffic of two would score below a slow one that carries none. So of Q only what exceeds the
     windows counts: `allowance` full packets or `allowance_time` at line rate, whichever is more; and none of
-    it on a link that was seen to serve its full rate. 0 and 0 give the plain formula.
+    it on a link whose rate is known, which says all. 0 and 0 give the plain formula.
     """
 
     summary = "delay at line rate over delay now: queue beyond the senders' windows, and service rate"
@@ -51,7 +48,7 @@ class Delay:
         windows = np.maximum(self._allowance * packet_bits, self._allowance_time * fabric.capacity_bps)
         queue_bits = np.maximum(0.0, 8.0 * state.queue_bytes - windows)
         if windows.any():
-            queue_bits[state.service_bps >= FULL * fabric.capacity_bps] = 0.0
+            queue_bits[~np.isnan(state.service_bps)] = 0.0
         with np.errstate(divide="ignore", over="ignore"):  # a rate of (almost) 0 is an endless delay, score 0
             now = (queue_bits + packet_bits) / service + fabric.latency_s
         h = speed_at_loss(state.loss) * at_line_rate / now

@@ -33,13 +33,15 @@ DUMP_REQUEST = _HEADER.pack(36, RTM_GETQDISC, NLM_F_REQUEST_DUMP, 0, 0) + _TCMSG
 
 
 class QueueCounters(NamedTuple):
-    """Counters of many shapers at one instant: cumulative bytes, packets and drops; queued bytes."""
+    """Counters of many shapers at one instant: cumulative bytes, packets and drops; queued bytes and
+    packets."""
 
     t_s: Float
     sent_bytes: Float
     sent_packets: Float
     drops: Float
     queue_bytes: Float
+    queue_packets: Float
 
 
 class ShardQueues:
@@ -90,14 +92,16 @@ class ShardQueues:
             if inside and kind == TCA_STATS_BASIC:
                 into.sent_bytes[i], into.sent_packets[i] = _BASIC.unpack_from(data, offset + 4)
             elif inside and kind == TCA_STATS_QUEUE:
-                _packets, into.queue_bytes[i], into.drops[i] = _QUEUE.unpack_from(data, offset + 4)
+                into.queue_packets[i], into.queue_bytes[i], into.drops[i] = _QUEUE.unpack_from(
+                    data, offset + 4
+                )
             offset += (length + 3) & ~3
         into.t_s[i] = now
 
 
 def read_all(shards: Sequence[ShardQueues], n_links: int) -> QueueCounters:
     """The counters of all links at this moment."""
-    counters = QueueCounters(*np.zeros((5, n_links)))
+    counters = QueueCounters(*np.zeros((6, n_links)))
     for queues in shards:
         queues.read(counters)
     return counters

@@ -29,6 +29,7 @@ class Samples(NamedTuple):
     sent_packets: Float
     drops: Float
     queue_bytes: Float
+    queue_packets: Float
     rate_bps: Float
     stated_s: Float
     waited_bytes: Float
@@ -101,7 +102,7 @@ class Sampler:
 
     def _sample(self) -> None:
         counters = read_all(self._shards, len(self._meter.rate_bps))
-        self._meter.add(counters.t_s, counters.sent_bytes, counters.queue_bytes)
+        self._meter.add(counters.t_s, counters.sent_bytes, counters.queue_bytes, counters.queue_packets)
         self._publish(counters)
 
     def _publish(self, counters: QueueCounters) -> None:

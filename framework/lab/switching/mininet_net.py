@@ -19,6 +19,7 @@ from mininet.topo import Topo
 
 from railweave.framework.lab.names import HOST_PORT, host_name
 from railweave.framework.lab.switching.ovs import OvsShard
+from railweave.framework.lab.switching.shaping import LINK_MTU
 from railweave.framework.model import Fabric
 from railweave.framework.model.addressing import dpid, ipv4, ipv4_text, mac_text
 from railweave.framework.model.arrays import Int64
@@ -28,9 +29,6 @@ from railweave.framework.processes.programs import run, tool
 CONTROLLER_PORT = 6653
 GROUP = 7
 """Interface group of everything in a lab, so the kernel can remove all of it at once."""
-
-LINK_MTU = 9000
-"""Larger than every packet of a run (path MTU 4096 and headers)."""
 
 
 class FabricTopo(Topo):  # type: ignore[misc]

@@ -14,6 +14,8 @@ without it."""
 FIRST_BAND = "0:6"
 """A priority that selects the first band; ordinary packets have priority 0 and take the second."""
 SHORT_BYTES = 256
+LINK_MTU = 9000
+"""Larger than every packet of a run (path MTU 4096 and headers); that of programs on hosts."""
 DEVICES_PER_CHAIN = 128
 """The kernel refuses the 256th device of one nftables chain (NFT_NETDEVICE_MAX,
 net/netfilter/nf_tables_api.c)."""

@@ -38,26 +38,27 @@ def test_no_smoothing_takes_the_last_value(fabric: Fabric, measured: Make) -> No
     assert observe(tracker, measured(queue_bytes={5: 700.0}), 0.0).links.queue_bytes[5] == 700
 
 
-def test_loss_is_the_share_of_packets_dropped(fabric: Fabric, measured: Make) -> None:
+def test_loss_is_the_share_of_packets_lost(fabric: Fabric, measured: Make) -> None:
     tracker = LinkTracker.start(fabric)
     for _ in range(5):
-        tracker = observe(tracker, measured(sent_packets={7: 75.0, 8: 10.0}, drops={7: 25.0}))
+        tracker = observe(tracker, measured(sent_packets={7: 100.0, 8: 10.0}, lost={7: 25.0}))
     assert tracker.links.loss[7] == pytest.approx(0.25)
     assert tracker.links.loss[8] == 0
 
 
-def test_lost_on_the_way_counts_like_dropped_at_the_queue(fabric: Fabric, measured: Make) -> None:
-    """What is dropped at the queue is not sent, what is lost on the way is: 100 offered either way."""
+def test_what_finds_the_queue_full_is_load_and_no_loss(fabric: Fabric, measured: Make) -> None:
+    """As under TCP, whose senders go on until a queue is full; they do not end a loss either."""
     tracker = observe(
         LinkTracker.start(fabric),
-        measured(sent_packets={7: 80.0, 8: 100.0}, drops={7: 20.0}, lost={8: 20.0}),
+        measured(sent_packets={7: 80.0, 8: 100.0}, drops={7: 20.0, 8: 100.0}, lost={8: 20.0}),
     )
-    assert tracker.links.loss[[7, 8]].tolist() == [0.2, 0.2]
+    assert tracker.links.loss[[7, 8]].tolist() == [0.0, 0.2]
+    assert observe(tracker, measured(drops={8: 100.0})).links.loss[8] == 0.2
 
 
 def test_loss_of_few_packets_weighs_little(fabric: Fabric, measured: Make) -> None:
     tracker = observe(LinkTracker.start(fabric), measured(sent_packets={7: 1000.0}))
-    tracker = observe(tracker, measured(drops={7: 1.0}))
+    tracker = observe(tracker, measured(lost={7: 1.0}))
     assert tracker.links.loss[7] < 0.002
 
 
@@ -80,7 +81,7 @@ def test_an_idle_link_keeps_the_loss_it_showed_until_packets_contradict_it(
     fabric: Fabric, measured: Make
 ) -> None:
     """0.75^10 = 0.06 may be chance; after it 25 of 110 are lost, and 0.77^40 = 0.00003 may not."""
-    tracker = observe(LinkTracker.start(fabric), measured(sent_packets={7: 75.0}, drops={7: 25.0}))
+    tracker = observe(LinkTracker.start(fabric), measured(sent_packets={7: 100.0}, lost={7: 25.0}))
     for _ in range(40):
         tracker = observe(tracker, measured(dt_s=60.0))
     assert tracker.links.loss[7] == pytest.approx(0.25)

@@ -253,7 +253,7 @@ def lost_on_the_wire(share: float, packets: int) -> dict[str, Any]:
     frame = bytes.fromhex("ffffffffffff02000000000188b5") + bytes(200)
 
     def counts() -> tuple[float, int, int]:
-        counters = QueueCounters(*np.zeros((5, 1)))
+        counters = QueueCounters(*np.zeros((6, 1)))
         queues.read(counters)
         return counters.sent_packets[0], packet_counts(receiver)[0], ingress.read()[7]
 

@@ -27,7 +27,7 @@ class Backlogged:
     def read(self, into: QueueCounters) -> None:
         now = time.monotonic()
         packets = int((now - self._began) * RATE_BPS / 8 / PACKET)
-        for counter, value in zip(into, (now, packets * PACKET, packets, 0, 100 * PACKET), strict=True):
+        for counter, value in zip(into, (now, packets * PACKET, packets, 0, 100 * PACKET, 100), strict=True):
             counter[0] = value
 
 
