@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from railweave.framework.bench.health_holds import IDLE, TCP, fullness, hold_cases, kept
 from railweave.framework.bench.health_rows import Case, Row, RowFile, judged, ratio
 from railweave.framework.errors import HealthError, RouteError, RunFailedError
 from railweave.framework.experiment.plan import Plan, load_plan
-from railweave.framework.lab.plugin import in_lab
 from railweave.framework.model import HealthSnapshot
 from railweave.framework.model.findings import Findings
 from railweave.framework.model.health import EQUAL_WITHIN
@@ -25,6 +25,7 @@ from railweave.framework.results.comparison import MODES
 from railweave.framework.results.detection import Judged
 from railweave.framework.results.result import RunResult
 from railweave.framework.runs import runner
+from railweave.framework.runs.fault_figures import fault_figures
 
 Progress = Callable[[str], None]
 
@@ -46,7 +47,6 @@ LAST, ALONE = 10, 4
 longest."""
 LONG = ("4M", "16M")
 """Sizes with one fault only: an iteration of 64 GPUs takes up to minutes."""
-HOLD_S = 60.0
 RESTORED, RESTORED_OF = 9, 14
 """The iteration before which a fault is undone, and how many there are then."""
 
@@ -76,17 +76,18 @@ RESTORED_FAULTS = [
 
 
 def cases(quick: bool) -> list[Case]:
-    """What is measured, in this order: every fabric idle; the fabrics that are not rail-only at 1 MiB; all
+    """What is measured, in this order: the holds; the fabrics that are not rail-only at 1 MiB; all
     faults and both routers at 1 MiB on the smallest; a slow rail at all other sizes on rail-only ones. Of
     each fabric with rails, a fault that is undone."""
     if quick:
         return [
             Case("4x4", "64K", RAIL[0], "hscore", 30),
             Case("4x4", "1M", RAIL[0], "hscore", 10),
-            Case("4x4", hold_s=10.0),
+            Case("4x4", hold=IDLE, hold_s=10.0),
+            Case("4x4", hold=TCP, hold_s=10.0),
         ]
     return [
-        *(Case(fabric, hold_s=HOLD_S) for fabric in FABRICS),
+        *hold_cases(FABRICS, RAIL[0], SIZES["1M"]),
         *(Case(fabric, "1M", fault, "", SIZES["1M"]) for fabric, faults in OTHER_FAULTS.items()
           for fault in ("", *faults)),
         *(Case(fabric, "1M", fault, "", RESTORED_OF, restored=RESTORED) for fabric, fault in RESTORED_FAULTS),
@@ -127,17 +128,42 @@ FAILED = "failed: "
 def _measured(case: Case, registers: Registers) -> Row:
     row = Row(**asdict(case))
     try:
-        return judged(held(row, registers) if case.hold_s else compared(row, list(_runs(case, registers))))
+        return judged(held(row, registers) if case.hold else compared(row, list(_runs(case, registers))))
     except (RunFailedError, HealthError, RouteError) as error:  # others would meet every case
         return replace(row, verdict=f"{FAILED}{error}")
 
 
 def held(row: Row, registers: Registers) -> Row:
-    """An idle fabric, watched."""
-    plan = load_plan(None, {**FABRICS[row.fabric], "fault": "none"}, registers)
-    seen = in_lab("watch", {"document": plan.document(), "seconds": row.hold_s}, lambda _: None)
-    lowest = min([seen["link_score"], *seen["elements"].values()])
-    return replace(row, healthy_min=lowest, reroutes=len(seen["reroutes"]))
+    """The figures of a hold; of two labs the lower scores, and the reroutes of both."""
+    plan = load_plan(None, _keys(row), registers)
+    labs = kept(plan, row.hold, row.hold_s)
+    if row.fault:
+        (fault,), _ = fault_figures(plan, labs[0])
+        row = replace(row, published_s=fault.published_s, allowance_s=fault.allowance_s)
+    rows = [_scored(row, plan, findings) for findings in labs]
+    return replace(
+        min(rows, key=lambda row: row.healthy_min or 0.0),
+        reroutes=sum(len(findings.reroutes) for findings in labs),
+        fullness=round(fullness(plan, labs[0]), 3) if row.hold == TCP else None,
+    )
+
+
+def _keys(case: Case) -> dict[str, object]:
+    """The experiment of a case."""
+    keys = {"size": case.size, "router": case.router, "iterations": case.iterations}
+    faults = [f"at=iter:{_before(case)} {case.fault}"] if case.fault else []
+    if case.restored:
+        faults.append(f"at=iter:{case.restored} restore {case.fault.split()[1]}")
+    return {
+        **FABRICS[case.fabric],
+        **{name: value for name, value in keys.items() if value},
+        "faults": faults,
+    }
+
+
+def _before(case: Case) -> int:
+    """Iterations before the fault."""
+    return HEALTHY_FIRST if case.iterations > HEALTHY_FIRST else HEALTHY_OF_FEW
 
 
 Run = tuple[Plan, Findings, RunResult]
@@ -147,16 +173,10 @@ def _runs(case: Case, registers: Registers) -> Iterator[Run]:
     """With feedback, and where there is a fault that stays, without it and with the truth; at one rate
     scale."""
     scale: float | None = None
-    before = HEALTHY_FIRST if case.iterations > HEALTHY_FIRST else HEALTHY_OF_FEW
-    faults = [f"at=iter:{before} {case.fault}"] if case.fault else []
-    if case.restored:
-        faults.append(f"at=iter:{case.restored} restore {case.fault.split()[1]}")
-    keys = {**FABRICS[case.fabric], "size": case.size, "faults": faults}
-    keys |= {"router": case.router} if case.router else {}
     for mode in MODES if case.fault and not case.restored else ["feedback"]:
         after = {"feedback": case.iterations, "no-feedback": ALONE, "oracle": LAST}[mode]
-        many = min(case.iterations, before + after)
-        plan = load_plan(None, {**keys, **MODES[mode], "iterations": many}, registers)
+        many = min(case.iterations, _before(case) + after)
+        plan = load_plan(None, {**_keys(case), **MODES[mode], "iterations": many}, registers)
         plan = plan if scale is None else plan.at_scale(scale)
         findings = plan.engine.run(plan.document(), lambda _: None)
         scale = findings.rate_scale

@@ -3,7 +3,7 @@ with."""
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,8 @@ RULES_S, RULES_WITHIN_S = 0.1, {"16x16": 0.5}
 """From the published score until new rules are in use: up to 64 GPUs, and on larger fabrics."""
 BACK_WITHIN_S = 1.5 + HealthOptions().dwell_s
 """From a repair until rules use what was restored."""
+FULL = 0.75
+"""Of its rate every link carries at least this share under TCP at full rate, connecting included."""
 RESAMPLES = 2000
 START = '{"fabric": '
 """Of every line."""
@@ -30,23 +32,25 @@ START = '{"fabric": '
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`fault` as behind its `at=`; none in a healthy run. `hold_s`: how long the idle fabric is watched in
-    place of a run, which has no size, router or iterations. `restored`: the iteration before which the fault
-    is undone; never where 0."""
+    """`fault` as behind its `at=`; none in a healthy run. `hold`: in place of a run, the load under which the
+    fabric is held for `hold_s` (health_holds.py). `restored`: the iteration before which the fault is undone;
+    never where 0."""
 
     fabric: str
     size: str = ""
     fault: str = ""
     router: str = ""
     iterations: int = 0
+    hold: str = ""
     hold_s: float = 0.0
     restored: int = 0
 
     @property
     def name(self) -> str:
-        what = f"idle for {self.hold_s:g} s" if self.hold_s else self.fault or "healthy"
+        held = f"{self.hold} for {self.hold_s:g} s" if self.hold else "" if self.fault else "healthy"
         after = "and restored" if self.restored else ""
-        return " ".join(part for part in (self.fabric, self.size, self.router, what, after) if part)
+        parts = (self.fabric, self.size, self.router, self.fault, held, after)
+        return " ".join(part for part in parts if part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,8 @@ class Row(Case):
 
     `score` and `truth` at the end, of what the fault hit most; `healthy_min`: the lowest score published of
     anything healthy; `to_alone`, `to_oracle`: the ratio of medians and the low end of its 95 % interval.
-    `fidelity`: the run's own verdict. `verdict`: ok, or all that is not as it should be.
+    `fullness`: what TCP made of the rate of the least busy link. `fidelity`: the run's own verdict.
+    `verdict`: ok, or all that is not as it should be.
     """
 
     detected_s: float | None = None
@@ -78,14 +83,14 @@ class Row(Case):
     oracle_us: float | None = None
     to_alone: tuple[float, float] | None = None
     to_oracle: tuple[float, float] | None = None
+    fullness: float | None = None
     fidelity: str = ""
     verdict: str = ""
 
     @property
     def case(self) -> Case:
-        return Case(
-            self.fabric, self.size, self.fault, self.router, self.iterations, self.hold_s, self.restored
-        )
+        values = asdict(self)
+        return Case(**{field.name: values[field.name] for field in fields(Case)})
 
 
 def judged(row: Row) -> Row:
@@ -113,6 +118,8 @@ def judged(row: Row) -> Row:
     ):
         if figure is not None and figure[1] > most:
             wrong.append(f"iterations took {figure[0]:.2f} times those {other}")
+    if row.fullness is not None and row.fullness < FULL:
+        wrong.append(f"TCP filled a link to {row.fullness:.0%} only".replace("%", " %"))
     if not row.fault and row.reroutes:
         wrong.append(f"{row.reroutes} reroutes of a healthy fabric")
     if row.fidelity == "invalid" or (not row.fault and row.fidelity == "degraded"):

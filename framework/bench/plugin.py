@@ -92,7 +92,12 @@ BENCHMARKS = {
         "with the truth",
         _health,
         (
-            Parameter("quick", False, "bool", "two sizes and ten idle seconds on 4 x 4: about two minutes"),
+            Parameter(
+                "quick",
+                False,
+                "bool",
+                "two sizes, ten idle seconds and ten of TCP on 4 x 4: about two minutes",
+            ),
             Parameter("resume", "", "text", "a file of rows (JSON lines) to go on with and to add rows to"),
         ),
     ),

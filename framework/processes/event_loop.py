@@ -16,6 +16,10 @@ class Watch:
     def readable(self, source: Any, call: Callable[[], None]) -> None:
         self._selector.register(source, selectors.EVENT_READ, call)
 
+    def forget(self, source: Any) -> None:
+        """Call for this source no more."""
+        self._selector.unregister(source)
+
     def ending(self, pid: int, call: Callable[[], None]) -> None:
         """Call once when process `pid` ends."""
         pidfd = os.pidfd_open(pid)

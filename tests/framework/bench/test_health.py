@@ -90,7 +90,10 @@ def test_the_matrix_has_every_size_and_every_kind_of_fabric_once() -> None:
     assert {(c.fabric, c.size) for c in full if c.fault == RAIL[0] and c.router == "hscore"} == {
         (fabric, size) for fabric in ("4x4", "8x4", "8x8") for size in SIZES
     }
-    assert len([c for c in full if c.hold_s]) == 5 and all(c.hold_s == 60 for c in full if c.hold_s)
+    assert {(c.fabric, c.hold) for c in full if c.hold and c.hold_s == 60} == {
+        *((fabric, hold) for fabric in benchmark.FABRICS for hold in ("idle", "load", "tcp")),
+        *(("4x4", hold) for hold in ("cpu bursts", "two labs", "after a fault")),
+    }
     assert {(c.size, c.fault) for c in cases(quick=True)} == {("64K", RAIL[0]), ("1M", RAIL[0]), ("", "")}
 
 
@@ -175,7 +178,7 @@ def test_figures_of_a_fault_that_is_undone(registers: Registers, result: RunResu
 def test_rows_are_kept_and_a_line_cut_short_is_dropped(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     file = RowFile(path)
-    other = Row("8x8", hold_s=60.0, healthy_min=1.0, verdict="ok")
+    other = Row("8x8", hold="idle", hold_s=60.0, healthy_min=1.0, verdict="ok")
     for row in (judged(FINE), other):
         file.add(row)
     assert RowFile(path).rows == {SLOW: judged(FINE), other.case: other}
@@ -210,13 +213,13 @@ def test_an_interrupted_benchmark_goes_on_where_it_was(
     path, told, todo = tmp_path / "rows.jsonl", list[str](), cases(quick=True)
     with pytest.raises(KeyboardInterrupt):
         health(registers, True, str(path), told.append)
-    assert len(path.read_text().splitlines()) == 2 and measured == todo
+    assert len(path.read_text().splitlines()) == 2 and measured == todo[:3]
     figures = health(registers, True, str(path), told.append)
-    assert measured[3:] == [todo[0], todo[2]]  # the failed one again, and the one that was interrupted
-    assert (figures["cases"], figures["as_they_should_be"]) == (3, 3)
-    assert told[-1] == "3/3 4x4 idle for 10 s: ok"
+    assert measured[3:] == [todo[0], todo[2], todo[3]]  # the failed one again, and where it was interrupted
+    assert (figures["cases"], figures["as_they_should_be"]) == (4, 4)
+    assert told[-1] == "4/4 4x4 tcp for 10 s: ok"
     assert json.loads(json.dumps(figures, allow_nan=False))["rows"][0]["fault"] == RAIL[0]
-    assert health(registers, True, str(path), told.append) == figures and len(measured) == 5
+    assert health(registers, True, str(path), told.append) == figures and len(measured) == 6
 
 
 def test_all_runs_of_a_case_are_at_the_scale_that_the_first_chose(registers: Registers) -> None:
