@@ -35,7 +35,7 @@ class Prober:
         self._size = packet.full_packet_bytes
         fill = fabric.capacity_bps * fill_s / (8 * self._size)
         self._packets = np.maximum(SHORTEST, np.ceil(fill) + extra).astype(int)
-        self._busy_at = np.zeros(fabric.n_links)
+        self._busy_at, self._stated_at = np.zeros((2, fabric.n_links))
         self._sent_at = np.full(fabric.n_links, -np.inf)
         self._out, self._unknown = np.zeros((2, fabric.n_links), bool)
 
@@ -45,19 +45,22 @@ class Prober:
         self._out &= (measurement.queue_bytes > 0) | (now - self._sent_at < IDLE_S / 2)
         traffic = (measurement.sent_packets > 0) & ~self._out
         self._busy_at = np.where(traffic, now, self._busy_at)
+        self._stated_at = np.where(traffic & ~np.isnan(measurement.service_bps), now, self._stated_at)
         return replace(measurement, queue_bytes=np.where(self._out, 0.0, measurement.queue_bytes))
 
     def due(self, now: float, links: LinkState) -> Int64:
         """The links that need a train now, each of which the caller sends: at once those that became unknown,
-        later slow or lossy ones and others of their switch that are idle, since a link fed by a slow link
-        builds no queue. `now`: time of the last measurement."""
+        later slow ones whose traffic says nothing of their rate, and idle ones that are lossy or share a
+        switch with those, since a link fed by a slow link builds no queue. `now`: time of the last
+        measurement."""
         slow = links.service_bps < SLOW * self._fabric.capacity_bps
+        since = np.where(slow, self._stated_at, self._busy_at)
         slow |= speed_at_loss(links.loss) < SLOW
         tainted = np.zeros(self._fabric.n_nodes + 1, bool)
         tainted[self._fabric.link_element[slow]] = True
         tainted[-1] = False  # links of no switch
         rested = now - self._sent_at > np.where(links.loss > 0, LOSSY_PERIOD_S, PERIOD_S)
-        again = (slow | tainted[self._fabric.link_element]) & (now - self._busy_at > IDLE_S) & rested
+        again = (slow | tainted[self._fabric.link_element]) & (now - since > IDLE_S) & rested
         due = (again | (links.unknown & (rested | ~self._unknown))) & links.up & ~self._out
         self._unknown = links.unknown & (self._unknown | due)
         self._sent_at = np.where(due, now, self._sent_at)

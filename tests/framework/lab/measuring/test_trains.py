@@ -60,6 +60,20 @@ def test_idle_links_of_a_switch_with_a_slow_link_get_a_train_every_period() -> N
     assert prober.due(IDLE_S + 0.1 + PERIOD_S + 0.1, slow).tolist() == links
 
 
+def test_a_slow_link_gets_a_train_although_packets_pass_if_none_says_how_fast() -> None:
+    """Messages of one packet never wait; a link that is as fast as ever again would stay slow for ever."""
+    mine, other, *_ = FABRIC.element_links(RAIL).tolist()
+    prober, slow = Prober(FABRIC, PACKET, 0.125), state(FABRIC, mine)
+    rate = np.full(FABRIC.n_links, np.nan)
+    rate[mine] = 0.2 * FABRIC.capacity_bps[mine]
+    for t_s in (1.0, 2.0, 3.0):
+        prober.cleaned(replace(sample(t_s, busy=mine), service_bps=rate))
+        assert mine not in prober.due(t_s, slow)
+    prober.cleaned(sample(4.5, busy=mine))
+    prober.cleaned(sample(4.5, busy=other))
+    assert mine in (due := prober.due(4.5, slow)) and other not in due
+
+
 def test_a_healthy_fabric_needs_no_trains() -> None:
     assert Prober(FABRIC, PACKET, 0.125).due(60.0, state(FABRIC, None)).tolist() == []
 
