@@ -1,0 +1,66 @@
+"""Meter, tracker, estimator and publishing against what labs showed them: each regime recorded once."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from railweave.framework.registry import load_plugins
+from railweave.framework.results.detection import Judged, allowance_s, published_s
+from tests.recordings.record import REGIMES
+from tests.recordings.replay import HERE, Replay, replayed
+
+HEALTHY, NEAR, SETTLED_PACKETS = 0.9, 0.1, 100
+BUSY = {"loss-3-1M": 0.85}
+"""The lowest healthy score where other jobs held both cores during the recording: one link, for 0.1 s."""
+
+
+@cache
+def replay(name: str) -> Replay:
+    return replayed(name, load_plugins())
+
+
+def test_there_is_a_recording_of_each_regime() -> None:
+    files = list(HERE.glob("*.npz"))
+    assert {file.stem for file in files} == set(REGIMES)
+    assert max(file.stat().st_size for file in files) <= 150_000
+
+
+@pytest.mark.parametrize("name", REGIMES)
+def test_nothing_healthy_is_called_slow(name: str) -> None:
+    seen = replay(name)
+    links, elements = (
+        np.min([np.ones(scores.shape[1]), *(getattr(true, kind) for true in seen.truth)], axis=0) == 1
+        for kind, scores in (("link_score", seen.link_score), ("element_score", seen.element_score))
+    )
+    assert links.any() and elements.any()
+    assert min(seen.link_score[:, links].min(), seen.element_score[:, elements].min()) >= (
+        BUSY.get(name, HEALTHY) - 1e-9
+    )
+
+
+@pytest.mark.parametrize("name", [name for name, regime in REGIMES.items() if regime.settings["faults"]])
+def test_what_a_fault_hit_is_published_in_time_and_as_it_is(name: str) -> None:
+    """In time: while its allowance lasts. As it is: to 0.1, once 100 packets have waited for its slow links
+    (200 after a repair), and at the end."""
+    seen = replay(name)
+    plan, judged = seen.plan, Judged(seen.plan.fabric, seen.plan.experiment.health.margin)
+    scores, before = judged.of(seen.link_score, seen.element_score), np.ones(len(judged.ids))
+    ends = [*(true.t_s for true in seen.truth[1:]), np.inf]
+    for fault, truth, until_s in zip(plan.faults, seen.truth, ends, strict=True):
+        after, packet = judged.of(truth.link_score, truth.element_score), plan.packet.full_packet_bytes
+        waited = seen.waited_bytes[:, fault.links].sum(axis=1)
+        if fault.verb == "degrade":
+            allowed_s = allowance_s(seen.t_s, waited, packet, truth.t_s, until_s)
+            seconds = published_s(seen.t_s, scores, before, after, truth.t_s)
+            assert allowed_s is not None and seconds is not None and seconds <= allowed_s
+        enough = SETTLED_PACKETS * (2 if fault.verb == "restore" else 1)
+        present = (seen.t_s > truth.t_s) & (seen.t_s <= until_s)
+        settled = present & (np.cumsum(waited * present) >= enough * packet) & (fault.verb != "loss")
+        settled[np.flatnonzero(present)[-1]] = True
+        changed = np.abs(after - before) > 1e-6
+        assert changed.any()
+        assert np.abs(scores[settled][:, changed] - after[changed]).max() <= NEAR + 1e-9
+        before = after
