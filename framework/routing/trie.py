@@ -140,7 +140,9 @@ class Trie:
             bare = self.keys.entropy[below.first] == 0
             forced = np.zeros(n, bool)
             forced[below.parent[bare]] = True
-            good = good[np.isin(good, good[bare[node] | ~forced[below.parent[node]]])]
+            will_do = np.zeros(n * self.n_actions, bool)
+            will_do[good[bare[node] | ~forced[below.parent[node]]]] = True
+            good = good[will_do[good]]
             served[below.parent[bare & ~below.silent]] = True
         wanted, count = np.unique(good, return_counts=True)
         owner = wanted // self.n_actions
