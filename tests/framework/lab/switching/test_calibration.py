@@ -80,11 +80,11 @@ def test_a_small_size_does_not_slow_a_sweep_down_for_ever() -> None:
     assert times[-1].seconds() / scale == pytest.approx(LONGEST_S, rel=0.05)
 
 
-def test_a_packets_latency_is_the_median_step_of_chains_through_all_ranks() -> None:
+def test_a_packets_latency_is_a_step_of_the_less_disturbed_chains_through_all_ranks() -> None:
     registers = load_plugins()
     plan = load_plan(None, {"fault": "none"}, registers)
     carried: list[Schedule] = []
-    took = iter([9.0, 0.16, 0.32, 0.16, 9.0, 0.16])  # the first one opens the queue pairs
+    took = iter([9.0, *[0.16] * 4, *[0.32] * (STEP_TRIALS - 5), 9.0])  # the first one opens the queue pairs
 
     def carry(_: str, schedule: Schedule) -> float:
         carried.append(schedule)
