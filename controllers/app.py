@@ -115,9 +115,8 @@ class RuleApp(App):  # type: ignore[misc]
 
     @handles(ofp_event.EventOFPPacketIn, MAIN)
     def on_packet(self, packet: Any) -> None:
-        now = time.monotonic()
         if (train_end := marked(packet.msg.data)) is not None:
-            self._trains.arrived(*train_end, now)
+            self._trains.arrived(*train_end, packet.msg.arrived_s)
 
     @handles(ofp_event.EventOFPBarrierReply, MAIN)
     def on_barrier(self, reply: Any) -> None:

@@ -1,17 +1,21 @@
 """One connected switch: encodes rules and trains, and hands them to the library's sender in large pieces."""
 
 from collections.abc import Iterable, Sequence
-from itertools import chain, count, islice, repeat
+from itertools import chain, count
 from typing import Any
 
 from railweave.controllers import messages
 from railweave.controllers.frames import FIRST, LAST, train_frame
 from railweave.controllers.library import hub, ofproto, parser
 from railweave.framework.model import Rule
+from railweave.framework.model.addressing import TRAIN_SEEN, TRAIN_SINK
 
 PIECE_BYTES = 1 << 16
 """How much is handed over at once. Answers to echo requests pass between pieces; one system call per message
 would cost more than the messages."""
+
+PACKETS_AT_ONCE = 1000
+"""Packets that one message may send; each is an action of 16 bytes, and a message holds 64 KiB."""
 
 
 class ConnectedSwitch:
@@ -41,29 +45,32 @@ class ConnectedSwitch:
         return self._send(chain(bundle, [parser.OFPBarrierRequest(datapath)]))
 
     def send_train(self, port: int, packets: int, size_bytes: int, timed: int = 0) -> None:
-        """Packets back to back out of a port; in a `timed` train the first and the last carry its number."""
-        plain = self._packet_out(port, train_frame(size_bytes))
-        first, last = (
-            self._packet_out(port, train_frame(size_bytes, timed, mark)) if timed else plain
-            for mark in (FIRST, LAST)
-        )
-        train = chain([first], repeat(plain, packets - 2), [last]) if packets > 1 else iter([plain])
-        packets_at_once = max(1, PIECE_BYTES // len(plain))
-        for piece in iter(lambda: b"".join(islice(train, packets_at_once)), b""):
-            self.datapath.send(piece)
+        """Packets back to back out of a port; in a `timed` train the first and the last carry its number.
 
-    def _packet_out(self, port: int, frame: bytes) -> bytes:
-        """Sends `frame` out of `port`, past all flow tables."""
+        One message makes many packets, so nothing gets between them and they cost what one does.
+        """
+        out = parser.OFPActionOutput(port)
+        if not timed:
+            for first in range(0, packets, PACKETS_AT_ONCE):
+                self._packet_out(train_frame(size_bytes), [out] * min(PACKETS_AT_ONCE, packets - first))
+            return
+        to_sink, to_seen = (parser.OFPActionSetField(ipv4_dst=to) for to in (TRAIN_SINK, TRAIN_SEEN))
+        last = parser.OFPActionSetField(udp_src=LAST)
+        self._packet_out(
+            train_frame(size_bytes, timed, FIRST),
+            [out, to_sink, *[out] * (packets - 2), to_seen, last, out],
+        )
+
+    def _packet_out(self, frame: bytes, actions: Sequence[Any]) -> None:
+        """Apply `actions` to `frame`, past all flow tables."""
         message = parser.OFPPacketOut(
             self.datapath,
             buffer_id=ofproto.OFP_NO_BUFFER,
             in_port=ofproto.OFPP_CONTROLLER,
-            actions=[parser.OFPActionOutput(port)],
+            actions=list(actions),
             data=frame,
         )
-        self.datapath.set_xid(message)
-        message.serialize()
-        return bytes(message.buf)
+        self._send([message])
 
     def _send(self, requests: Iterable[Any]) -> int:
         """Hand over the messages, in order; the number of the last one, which its answer carries."""

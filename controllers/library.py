@@ -87,6 +87,21 @@ MAIN: str = handler.MAIN_DISPATCHER
 DEAD: str = handler.DEAD_DISPATCHER
 
 
+def _stamp_packets() -> None:
+    """Give every packet-in `arrived_s`, when it arrived at the process: a handler is called when the packets
+    before it have been dealt with."""
+    make = parser.OFPPacketIn.__init__
+
+    def stamped(packet: Any, datapath: Any, *args: Any, **kwargs: Any) -> None:
+        make(packet, datapath, *args, **kwargs)
+        packet.arrived_s = datapath.arrived_s
+
+    parser.OFPPacketIn.__init__ = stamped
+
+
+_stamp_packets()
+
+
 def handles(event_class: Any, *states: str) -> Callable[[Handler], Handler]:
     """Decorate an application's method as the handler of an event, in these states of a connection (default:
     all).

@@ -40,6 +40,10 @@ WINDOW_S = 1.0
 LEAST_S = 0.04
 """A rate over less time would err by several per cent, since ages are whole milliseconds."""
 
+SLOWER, SLOWER_S = 0.9, 0.5
+"""Readings below this share of the last rate replace it when they cover this much busy time, and then by the
+fastest of them: a machine that is late makes links slow for tens of milliseconds, and never fast."""
+
 TRAIN_LOST_S = 10.0
 TRAIN_ROUNDS = 3
 """For how many rounds after the end of a train the balances of its switches are ignored."""
@@ -63,7 +67,7 @@ class PortCounters:
     than it sent: then it was never idle, since queues are first in, first out. "For it" means beyond what the
     other ports sent, and only if none of them sent data in this interval and the previous one. A link was
     also backlogged if a train of ours is in its queue and it has sent less than the train. Bytes over time of
-    such intervals is the service rate, once they contain enough packets.
+    such intervals is a reading of the service rate, once they contain enough packets; slower ones must last.
     """
 
     def __init__(self, fabric: Fabric, packet: PacketFormat) -> None:
@@ -76,6 +80,7 @@ class PortCounters:
         self._slack = self._full + fabric.capacity_bps * TORN_S / 8
         self._last, self._rx = np.zeros((3, n)), np.zeros(n)  # bytes and packets sent, age; bytes received
         self._sums, self._since = np.zeros((3, n)), np.zeros(n)  # of busy intervals: bytes, packets, seconds
+        self._rate, self._doubt_s, self._fastest = fabric.capacity_bps.copy(), np.zeros(n), np.zeros(n)
         self._share, self._only, self._moving = np.zeros(n), np.zeros(n, bool), np.zeros(n, bool)
         self._balance, self._held = np.zeros(nodes), np.zeros(nodes)
         self._low, self._low_before = np.full(nodes, np.inf), np.full(nodes, np.inf)
@@ -205,9 +210,16 @@ class PortCounters:
         self._sums += np.where(busy, (sent, packets, elapsed), 0.0)
         sum_bytes, sum_packets, sum_s = self._sums
         evident = busy & (sum_packets >= EVIDENT_PACKETS) & (sum_s >= LEAST_S)
-        rate = np.divide(sum_bytes * 8, sum_s, out=np.full_like(sent, np.nan), where=evident)
+        reading = np.divide(sum_bytes * 8, sum_s, out=np.zeros_like(sent), where=evident)
         sum_packets[evident] = 0
-        return rate
+        slower = evident & (reading < SLOWER * self._rate)
+        self._doubt_s = np.where(slower, self._doubt_s + sum_s, np.where(evident, 0.0, self._doubt_s))
+        fastest = np.maximum(self._fastest, reading)
+        stated = evident & (~slower | (self._doubt_s >= SLOWER_S))
+        self._rate = np.where(stated, np.where(slower, fastest, reading), self._rate)
+        self._doubt_s[stated] = 0.0
+        self._fastest = np.where(stated, 0.0, np.where(slower, fastest, self._fastest))
+        return np.where(stated, self._rate, np.nan)
 
     def _attribute(self, held: Float, sent: Float, data: Bool) -> Float:
         """(n_links,): the bytes queued in each switch at the beginning of an interval, attributed to its

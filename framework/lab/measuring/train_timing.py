@@ -1,4 +1,4 @@
-"""Which link gets a timed train when, and what the arrival times of trains say about links. Pure of
+"""Which links get timed trains when, and what the arrival times of trains say about links. Pure of
 clocks."""
 
 from collections import deque
@@ -10,64 +10,62 @@ from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Bool, Float
 
 TRAIN_S = 0.06
-"""How long a train keeps a healthy link busy; milliseconds of jitter are then a few per cent of it."""
+"""How long a train keeps a healthy link busy; milliseconds of jitter are then a tenth of it."""
 
-SHARE = 0.035
-"""Share of a link's time that its trains may take."""
+SHARE = 0.015
+"""Share of the time in which trains are under way on a healthy fabric."""
 
-EACH_S = 0.01
-"""A train costs the controller and the switches time, whatever its link: at most one per this time over all
-links."""
+AT_ONCE = 128
+"""Trains that go together: a synchronous collective waits once for all of them. More would keep the
+controller and the switches busy for longer than a train takes."""
 
-PACKET_BYTES = 9000
-"""The largest packets that links of the lab carry, because a train costs the switches time per packet."""
+PACKETS, MOST = 6, 16
+"""Packets of a train, and the most on a fast link."""
 
-FEWEST, MOST = 4, 16
-"""Packets of a train: the token bucket lets the first one through early, and a fast link would need
-hundreds."""
+SMALLEST_BYTES, LARGEST_BYTES = 512, 9000
+"""Short packets would overtake data; the largest are those that links of the lab carry."""
 
-AT_ONCE = 4
-"""Trains that may start at one sample."""
+KEPT, AGREEING = 5, 2
+"""Number of latest trains, and how many of them must have been as fast as the link's figure says. At the
+beginning a link counts as one whose trains were as fast as its rate."""
 
-KEPT, KEPT_SHORT = 4, 6
-"""Number of latest trains of which the fastest counts; more for short trains, which jitter affects more."""
-
-SHORT_S = 0.04
-DOUBT, DOUBT_S = 1.2, 0.005
-"""A train that is slower than its link's figure by this factor and time is in doubt: the next one follows
-soon, but not so soon that the same stall of the machine spoils both."""
+DOUBT, FAR, JITTER_S = 1.2, 1.6, 0.005
+"""A train that is slower than its link's figure by the factor DOUBT and the jitter says nothing yet. If it
+differs by FAR the next one follows soon, but not so soon that the same stall of the machine spoils both."""
 
 SOON_S = 0.2
-
-CALIBRATION = 4
-"""Trains of a link before its first figure."""
 
 LOST_S = 10.0
 NUMBERS = 65535
 
 
 class TrainTiming:
-    """Gives every link its turn, with one train under way per link, and evaluates the latest trains.
+    """Sends trains over many links at the same time, in turns, and evaluates the latest trains of each.
 
     A train's packets queue one behind the other, so between the arrivals of the first and the last packet the
     link served the bytes in between: their quotient is its service rate, whatever constant delay the emulator
-    adds to both. Jitter adds or subtracts milliseconds; of the latest trains the fastest counts. The delay of
-    the first packet above the minimum of its link is its waiting time.
+    adds to both. Jitter adds or subtracts milliseconds, so several trains must agree. The delay of the first
+    packet above the minimum of its link is its waiting time. `turn_s`: how long until every link had a train.
     """
 
-    def __init__(self, fabric: Fabric, packet_bytes: int = PACKET_BYTES) -> None:
-        self._fabric, n, self.packet_bytes = fabric, fabric.n_links, packet_bytes
-        fill = 1 + np.ceil(TRAIN_S * fabric.capacity_bps / (8 * packet_bytes)).astype(int)
-        self.packets = np.clip(fill, FEWEST, MOST)
-        self._healthy_s = (self.packets - 1) * packet_bytes * 8 / fabric.capacity_bps
-        self._period_s = np.maximum(np.maximum(TRAIN_S / SHARE, n * EACH_S), self._healthy_s / SHARE)
-        kept = np.where(self._healthy_s < SHORT_S, KEPT_SHORT, KEPT)
-        self._last: list[deque[float]] = [deque(maxlen=int(k)) for k in kept]
-        self._due = np.arange(n) / n * self._period_s.min()  # spread over the first period
+    def __init__(self, fabric: Fabric) -> None:
+        self._fabric, n = fabric, fabric.n_links
+        fill_bytes = TRAIN_S * fabric.capacity_bps / 8
+        self.size_bytes = np.clip(fill_bytes / PACKETS, SMALLEST_BYTES, LARGEST_BYTES).astype(int)
+        self.packets = np.clip(np.round(fill_bytes / self.size_bytes), PACKETS, MOST).astype(int)
+        self._timed_bits = (self.packets - 1) * self.size_bytes * 8
+        """From the first packet of a train to the last, which is the time between their arrivals."""
+        self._healthy_s = self._timed_bits / fabric.capacity_bps
+        busy_s = self.packets * self.size_bytes * 8 / fabric.capacity_bps
+        longest_s, group = float(busy_s.max(initial=TRAIN_S)), np.arange(n) // AT_ONCE
+        every_s = longest_s / SHARE
+        self.turn_s = every_s * (int(group.max(initial=0)) + 1)
+        self._due = group * every_s + (longest_s - busy_s) / 2  # short trains in the middle of long ones
+        self._again = np.full(n, np.inf)  # when links in doubt get another one
+        self._last = [deque([float(s)] * KEPT, maxlen=KEPT) for s in self._healthy_s]
         self._under_way: dict[int, tuple[int, float]] = {}
         self._number = 0
-        self._baseline = np.full(n, np.inf)
-        self._seen = np.zeros(n, int)
+        self._least_delay_s = np.full(n, np.inf)
         self.queue_bytes: Float = np.zeros(n)
 
     def departures(self, now_s: float, up: Bool) -> list[Train]:
@@ -75,40 +73,44 @@ class TrainTiming:
         self._under_way = {
             number: train for number, train in self._under_way.items() if now_s - train[1] <= LOST_S
         }
-        free = (self._due <= now_s) & up
+        free = (np.minimum(self._due, self._again) <= now_s) & up
         free[[link for link, _ in self._under_way.values()]] = False
-        ready = np.flatnonzero(free)
-        chosen = ready[np.argsort(self._due[ready], kind="stable")][:AT_ONCE]
         trains = []
-        for link in map(int, chosen):
+        for link in np.flatnonzero(free).tolist():
             self._number = self._number % NUMBERS + 1
             self._under_way[self._number] = (link, now_s)
-            self._due[link] = now_s + self._period_s[link]
-            trains.append(
-                Train.over(self._fabric, link, int(self.packets[link]), self.packet_bytes, self._number)
-            )
+            train = int(self.packets[link]), int(self.size_bytes[link]), self._number
+            trains.append(Train.over(self._fabric, link, *train))
+        self._again[free] = np.inf
+        over = np.maximum(0.0, np.floor((now_s - self._due[free]) / self.turn_s) + 1)
+        self._due[free] += over * self.turn_s  # in step with the others of its group
         return trains
 
     def arrived(
         self, number: int, sent_s: float, first_s: float, last_s: float
     ) -> tuple[int, float, float] | None:
-        """(link, service rate in bit/s, delay in s above the minimum) after this train. None while a link has
-        had too few, for a train in doubt, and for one that was given up."""
+        """(link, service rate in bit/s, delay in s above the minimum) after this train. None for a train
+        slower than those before, which others must confirm, and for one that was given up."""
         if number not in self._under_way:
             return None
         link, departed_s = self._under_way.pop(number)
-        took, delay = max(last_s - first_s, 1e-6), first_s - sent_s
-        self._last[link].append(took)
-        best = min(self._last[link])
-        self._baseline[link] = min(self._baseline[link], delay)
-        self._seen[link] += 1
-        if self._seen[link] < CALIBRATION or took > DOUBT * best + DOUBT_S:
-            self._due[link] = departed_s + (last_s - sent_s) + SOON_S
+        took_s = max(last_s - first_s, float(self._healthy_s[link]))  # no link is faster than its rate
+        delay_s = first_s - sent_s
+        self._least_delay_s[link] = min(self._least_delay_s[link], delay_s)
+        self._last[link].append(took_s)
+        figure_s = sorted(self._last[link])[AGREEING - 1]
+        if took_s > FAR * figure_s + JITTER_S or took_s * FAR + JITTER_S < figure_s:
+            soon_s = departed_s + (last_s - sent_s) + SOON_S
+            self._again[link] = np.ceil(soon_s / SOON_S) * SOON_S  # in step with others in doubt
+        if took_s > DOUBT * figure_s + JITTER_S:
             return None
-        rate = (int(self.packets[link]) - 1) * self.packet_bytes * 8 / best
-        waited = float(delay - self._baseline[link])
-        self.queue_bytes[link] = waited * rate / 8
-        return link, rate, waited
+        healthy_s = float(self._healthy_s[link])
+        if figure_s <= DOUBT * healthy_s + JITTER_S:
+            figure_s = healthy_s  # jitter explains the rest
+        rate = float(self._timed_bits[link]) / figure_s
+        waited_s = float(delay_s - self._least_delay_s[link])
+        self.queue_bytes[link] = waited_s * rate / 8
+        return link, rate, waited_s
 
     def forget(self) -> None:
         """No report about trains under way will come."""
