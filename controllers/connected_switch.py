@@ -1,6 +1,7 @@
 """One connected switch: encodes rules and trains, and hands them to the library's sender in large pieces."""
 
 from collections.abc import Iterable, Sequence
+from ipaddress import IPv4Address
 from itertools import chain, count
 from typing import Any
 
@@ -47,14 +48,16 @@ class ConnectedSwitch:
     def send_train(self, port: int, packets: int, size_bytes: int, timed: int = 0) -> None:
         """Packets back to back out of a port; in a `timed` train the first and the last carry its number.
 
-        One message makes many packets, so nothing gets between them and they cost what one does.
+        One message makes all of them, so nothing gets in between.
         """
         out = parser.OFPActionOutput(port)
         if not timed:
             for first in range(0, packets, PACKETS_AT_ONCE):
                 self._packet_out(train_frame(size_bytes), [out] * min(PACKETS_AT_ONCE, packets - first))
             return
-        to_sink, to_seen = (parser.OFPActionSetField(ipv4_dst=to) for to in (TRAIN_SINK, TRAIN_SEEN))
+        to_sink, to_seen = (
+            parser.OFPActionSetField(ipv4_dst=str(IPv4Address(to))) for to in (TRAIN_SINK, TRAIN_SEEN)
+        )
         last = parser.OFPActionSetField(udp_src=LAST)
         self._packet_out(
             train_frame(size_bytes, timed, FIRST),

@@ -40,9 +40,10 @@ WINDOW_S = 1.0
 LEAST_S = 0.04
 """A rate over less time would err by several per cent, since ages are whole milliseconds."""
 
-SLOWER, SLOWER_S = 0.9, 0.5
-"""Readings below this share of the last rate replace it when they cover this much busy time, and then by the
-fastest of them: a machine that is late makes links slow for tens of milliseconds, and never fast."""
+SLOWER, SLOWER_S = 0.9, 0.35
+"""Readings below this share of the last rate (of the line rate, if that was near it) replace it when they
+cover this much busy time, and then by the fastest of them: a machine that is late makes links slow for tens
+of milliseconds, and never fast."""
 
 TRAIN_LOST_S = 10.0
 TRAIN_ROUNDS = 3
@@ -212,7 +213,9 @@ class PortCounters:
         evident = busy & (sum_packets >= EVIDENT_PACKETS) & (sum_s >= LEAST_S)
         reading = np.divide(sum_bytes * 8, sum_s, out=np.zeros_like(sent), where=evident)
         sum_packets[evident] = 0
-        slower = evident & (reading < SLOWER * self._rate)
+        line_bps = self._fabric.capacity_bps
+        usual = np.where(self._rate >= SLOWER * line_bps, line_bps, self._rate)
+        slower = evident & (reading < SLOWER * usual)
         self._doubt_s = np.where(slower, self._doubt_s + sum_s, np.where(evident, 0.0, self._doubt_s))
         fastest = np.maximum(self._fastest, reading)
         stated = evident & (~slower | (self._doubt_s >= SLOWER_S))

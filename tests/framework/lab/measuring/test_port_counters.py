@@ -97,6 +97,18 @@ def test_the_rate_of_a_backlogged_link_is_right_to_one_packet_in_sixteen(share: 
     assert all(abs(rate / (RAIL_BPS * share) - 1) <= 1 / 16 for rate in found)
 
 
+def test_a_machine_that_is_late_for_a_while_makes_no_link_slow() -> None:
+    sim, counters = started()
+    sim.arrive(200)
+    seen = rounds(sim, counters, 10)
+    sim.rate_bps = RAIL_BPS / 4
+    seen += rounds(sim, counters, 4)
+    sim.rate_bps = RAIL_BPS
+    found = rates(seen + rounds(sim, counters, 20), sim.link)
+    assert len(found) > 5
+    assert min(found) > 0.9 * RAIL_BPS
+
+
 def test_the_queue_is_what_was_received_and_not_sent() -> None:
     sim, counters = started()
     sim.arrive(40)
