@@ -188,12 +188,14 @@ def test_an_optical_switch_down(tmp_path: Path) -> None:
 
 
 def test_a_killed_switch_comes_back_with_everything(tmp_path: Path) -> None:
+    """Without trains: behind one of 0.6 s over the slow rail packets outwait their timeouts, and here a
+    retransmission is to mean a loss."""
     run = Run(
         tmp_path / "run",
         "at=iter:1 degrade rail:1 to=20%",
         "at=iter:2+50ms kill switch:g0.0 back=500ms",
         iterations=8,
-        more=("--no-feedback",),
+        more=("--no-feedback", "--measure", "queue"),
     )
     notes = run.notes()
     assert "ovs-vswitchd of shard 0 is back" in notes and "its shapers are unchanged" in notes
