@@ -12,7 +12,7 @@ from railweave.framework.model.arrays import Bool, Float
 TRAIN_S = 0.06
 """How long a train keeps a healthy link busy; milliseconds of jitter are then a tenth of it."""
 
-SHARE = 0.015
+SHARE = 0.01
 """Share of the time in which trains are under way on a healthy fabric."""
 
 AT_ONCE = 128
@@ -25,13 +25,17 @@ PACKETS, MOST = 6, 16
 SMALLEST_BYTES, LARGEST_BYTES = 512, 9000
 """Short packets would overtake data; the largest are those that links of the lab carry."""
 
-KEPT, AGREEING = 5, 2
+KEPT, AGREEING = 6, 2
 """Number of latest trains, and how many of them must have been as fast as the link's figure says. At the
 beginning a link counts as one whose trains were as fast as its rate."""
 
-DOUBT, FAR, JITTER_S = 1.2, 1.6, 0.005
-"""A train that is slower than its link's figure by the factor DOUBT and the jitter says nothing yet. If it
-differs by FAR the next one follows soon, but not so soon that the same stall of the machine spoils both."""
+DOUBT, DOUBT_S = 1.2, 0.016
+"""A train slower than its link's figure by this factor and time says nothing yet, and a figure that is slower
+than the healthy one by no more is the healthy one: a busy machine delays packets so much."""
+
+FAR, FAR_S = 1.6, 0.005
+"""If a train differs from the figure by this, the next one follows soon, but not so soon that the same stall
+of the machine spoils both."""
 
 SOON_S = 0.2
 
@@ -99,13 +103,13 @@ class TrainTiming:
         self._least_delay_s[link] = min(self._least_delay_s[link], delay_s)
         self._last[link].append(took_s)
         figure_s = sorted(self._last[link])[AGREEING - 1]
-        if took_s > FAR * figure_s + JITTER_S or took_s * FAR + JITTER_S < figure_s:
+        if took_s > FAR * figure_s + FAR_S or took_s * FAR + FAR_S < figure_s:
             soon_s = departed_s + (last_s - sent_s) + SOON_S
             self._again[link] = np.ceil(soon_s / SOON_S) * SOON_S  # in step with others in doubt
-        if took_s > DOUBT * figure_s + JITTER_S:
+        if took_s > DOUBT * figure_s + DOUBT_S:
             return None
         healthy_s = float(self._healthy_s[link])
-        if figure_s <= DOUBT * healthy_s + JITTER_S:
+        if figure_s <= DOUBT * healthy_s + DOUBT_S:
             figure_s = healthy_s  # jitter explains the rest
         rate = float(self._timed_bits[link]) / figure_s
         waited_s = float(delay_s - self._least_delay_s[link])
