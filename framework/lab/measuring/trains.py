@@ -15,6 +15,8 @@ from railweave.framework.model.arrays import Int64
 
 IDLE_S = 1.0
 PERIOD_S, LOSSY_PERIOD_S = 2.0, 1.0
+BUSY_SHARE = 0.01
+"""Of a link's time that trains may take while it has traffic, which waits for them."""
 SLOW = 0.9
 """A link whose kept service rate is below this share of its rate, or whose loss leaves less, is measured
 again."""
@@ -60,7 +62,9 @@ class Prober:
         tainted[self._fabric.link_element[slow]] = True
         tainted[-1] = False  # links of no switch
         rested = now - self._sent_at > np.where(links.loss > 0, LOSSY_PERIOD_S, PERIOD_S)
-        again = (slow | tainted[self._fabric.link_element]) & (now - since > IDLE_S) & rested
+        train_s = self._packets * self._size * 8 / np.fmin(links.service_bps, self._fabric.capacity_bps)
+        bearable = (now - self._busy_at > IDLE_S) | (now - self._sent_at > train_s / BUSY_SHARE)
+        again = (slow | tainted[self._fabric.link_element]) & (now - since > IDLE_S) & rested & bearable
         due = (again | (links.unknown & (rested | ~self._unknown))) & links.up & ~self._out
         self._unknown = links.unknown & (self._unknown | due)
         self._sent_at = np.where(due, now, self._sent_at)

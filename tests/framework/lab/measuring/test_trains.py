@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from railweave.framework.hookspecs import LinkState
-from railweave.framework.lab.measuring.trains import IDLE_S, PERIOD_S, SHORTEST, Prober
+from railweave.framework.lab.measuring.trains import BUSY_SHARE, IDLE_S, PERIOD_S, SHORTEST, Prober
 from railweave.framework.model import Fabric, Measurement, PacketFormat
 from tests.framework.lab.scenes import rail_fabric
 
@@ -72,6 +72,13 @@ def test_a_slow_link_gets_a_train_although_packets_pass_if_none_says_how_fast() 
     prober.cleaned(sample(4.5, busy=mine))
     prober.cleaned(sample(4.5, busy=other))
     assert mine in (due := prober.due(4.5, slow)) and other not in due
+    train = prober.train(mine, slow)
+    train_s = train.packets * PACKET.full_packet_bytes * 8 / slow.service_bps[mine]
+    for t_s in np.arange(5.5, 4.5 + train_s / BUSY_SHARE, 0.5):  # its traffic would wait for the next one
+        prober.cleaned(sample(float(t_s), busy=mine))
+        assert mine not in prober.due(float(t_s), slow)
+    prober.cleaned(sample(4.6 + train_s / BUSY_SHARE, busy=mine))
+    assert mine in prober.due(4.6 + train_s / BUSY_SHARE, slow)
 
 
 def test_a_healthy_fabric_needs_no_trains() -> None:
