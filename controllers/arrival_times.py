@@ -29,11 +29,11 @@ class StampedSocket:
         """Waits as the library's own does."""
         self._socket.recv(1, socket.MSG_PEEK)
         data, notes, *_ = self._raw.recvmsg(size, socket.CMSG_SPACE(TIMESPEC.size), socket.MSG_DONTWAIT)
-        late_s = 0.0
+        late_ns = 0
         for _, kind, stamp in notes:
             if kind == SO_TIMESTAMPNS:
                 seconds, nanoseconds = TIMESPEC.unpack(stamp)
-                late_s = time.time() - (seconds + nanoseconds / 1e9)
-        self.arrived_s = time.monotonic() - late_s
+                late_ns = time.time_ns() - (seconds * 10**9 + nanoseconds)  # floats err by 0.2 us
+        self.arrived_s = time.monotonic() - late_ns * 1e-9
         received: bytes = data
         return received

@@ -73,7 +73,9 @@ def test_a_timed_train_comes_back_by_its_ends_alone(in_lab: InLab, library: str)
     seen = in_lab("reports", library)
     timed = seen["timed"]
     assert timed["number"] == 77
-    assert seen["began"] <= timed["sent_s"] <= timed["first_s"] <= timed["last_s"] <= seen["ended"]
+    assert seen["began"] <= timed["sent_s"] <= timed["first_s"] <= seen["ended"]
+    # ends that were read late share a time, but for what passes between the readings of two clocks
+    assert timed["first_s"] - 1e-5 <= timed["last_s"] <= seen["ended"]
     assert without_cookies(seen["flows"]) == ["priority=100,ip,nw_dst=192.0.2.3 actions=CONTROLLER:64"]
 
 
