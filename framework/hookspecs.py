@@ -54,12 +54,13 @@ class Topology(Configurable, Protocol):
     `examples`: options of fabrics to try plugins on, from small to large: those of up to 256 GPUs for every
     check, the first of up to 16 for real runs, larger ones for time and memory. `axis_names`: what the
     coordinates of a GPU are called. `lossless`: whether its links wait instead of dropping, so that routes
-    can deadlock.
+    can deadlock. `notes`: what a user should know of the fabric that `build` made, a sentence each.
     """
 
     examples: tuple[Mapping[str, object], ...] = ({},)
     axis_names: tuple[str, ...] = ()
     lossless: bool = False
+    notes: tuple[str, ...] = ()
 
     @abstractmethod
     def build(self, params: Mapping[str, Value]) -> Fabric:

@@ -116,6 +116,7 @@ def test_the_wheel_of_the_source_distribution_runs_by_itself(tmp_path: Path) -> 
         *FOLDERS,
         "tests",
         "docs",
+        "examples",
         "pyproject.toml",
         "README.md",
         "LICENSE",

@@ -157,7 +157,7 @@ def _ones(words: NDArray[np.uint64]) -> Int64:
 def _axis_name(fabric: Fabric, axis: int) -> str:
     if len(fabric.groups[0].shape) == 1:
         return "of the GPUs"
-    names = [group.kind for group in fabric.groups[1:]] or ["x", "y", "z"]
+    names = fabric.axis_names or [group.kind for group in fabric.groups[1:]] or ["x", "y", "z"]
     return names[axis] if axis < len(names) else str(axis)
 
 

@@ -50,6 +50,14 @@ def new(ctx: click.Context, name: str, kind: str, directory: Path | None) -> Non
     "--kind", metavar="KIND", help="What NAME is, where several kinds have it; see `railweave plugins`."
 )
 @click.option("--lab", is_flag=True, help="Routers: then run it on the lab, on a small fabric of each kind.")
+@click.option(
+    "--topology",
+    "fabrics",
+    multiple=True,
+    metavar="NAME",
+    help="Check on this fabric, such as file:FABRIC.yaml, in place of every topology's examples. May be "
+    "given several times.",
+)
 @click.option("--scale/--no-scale", default=True, help="Routers: ask for 1,024 GPUs.  [default: scale]")
 @click.option(
     "--run", type=click.Path(path_type=Path), metavar="DIR", help="Reports: the finished run to write from."
@@ -67,6 +75,7 @@ def check(
     name: str,
     kind: str | None,
     lab: bool,
+    fabrics: tuple[str, ...],
     scale: bool,
     run: Path | None,
     assignments: tuple[str, ...],
@@ -96,7 +105,9 @@ def check(
             f"{kind!r} is not a kind; they are: {', '.join(kinds)}.", ctx=ctx, param_hint="--kind"
         )
     kind = kind or kind_of(name, plugins)
-    report = check_plugin(kind, name, plugins, options=options, scale=scale, lab=lab, run=run)
+    report = check_plugin(
+        kind, name, plugins, options=options, scale=scale, lab=lab, run=run, fabrics=fabrics
+    )
     if as_json:
         print_json("plugin.check", **report.document())
     else:

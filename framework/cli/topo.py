@@ -9,7 +9,15 @@ import numpy as np
 
 from railweave.framework import units
 from railweave.framework.analysis import topology_metrics
-from railweave.framework.cli._context import example, json_command, print_json, registers, show_offers, table
+from railweave.framework.cli._context import (
+    example,
+    json_command,
+    plain_command,
+    print_json,
+    registers,
+    show_offers,
+    table,
+)
 from railweave.framework.cli._options import FabricCommand, overrides_of
 from railweave.framework.experiment.plan import build_fabric
 from railweave.framework.model import Fabric
@@ -19,7 +27,7 @@ from railweave.framework.model import Fabric
     epilog=example("railweave topo show rail-only --domains 8 --rails 8"),
 )
 def topo() -> None:
-    """List the fabrics there are, show or draw what one consists of, or measure it on paper."""
+    """List the fabrics there are, show, draw or export what one consists of, or measure it on paper."""
 
 
 @topo.command("list", epilog=example("railweave topo list --json"))
@@ -56,6 +64,33 @@ def show(ctx: click.Context, /, name: str, every_link: bool, form: str, as_json:
 
 
 @topo.command(
+    "export",
+    cls=FabricCommand,
+    epilog=example(
+        "railweave topo export torus --shape 4x4 > torus.yaml",
+        "railweave topo export file:cluster.graphml --format infragraph",
+    ),
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["railweave", "graphml", "infragraph"]),
+    default="railweave",
+    show_default=True,
+    help="railweave: reads back as the same fabric; of the others stderr says what they leave out.",
+)
+@plain_command
+def export(ctx: click.Context, /, name: str, form: str, **_: object) -> None:
+    """Write the fabric NAME (rail-only) as a file that `--topology file:FILE` reads (docs/fabrics.md)."""
+    from railweave.framework.fabric_files import text_of
+
+    text, lost = text_of(_fabric(ctx, name), form)
+    click.echo(text, nl=False)
+    for what in lost:
+        _note(f"left out of {form}: {what}")
+
+
+@topo.command(
     "metrics", cls=FabricCommand, epilog=example("railweave topo metrics torus --shape 4x4x8 --json")
 )
 @json_command
@@ -79,7 +114,12 @@ def _fabric(ctx: click.Context, name: str) -> Fabric:
             raise click.BadParameter(f"{key} is no option of a fabric.", ctx=ctx, param_hint="--set")
         options[option] = value
         labels[f"topology.{option}"] = labels[key]
-    return build_fabric(name, options, {**labels, "topology": "NAME"}, registers(ctx))
+    labels["topology"] = "NAME"
+    return build_fabric(name, options, labels, registers(ctx), _note)
+
+
+def _note(text: str) -> None:
+    click.echo(f"note: {text}", err=True)
 
 
 def _graph(fabric: Fabric, form: str) -> str:

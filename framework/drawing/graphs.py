@@ -1,5 +1,6 @@
 """GraphML and node-link JSON: directed multigraphs whose nodes and links carry the fabric's attributes."""
 
+import json
 from typing import Any
 
 from railweave.framework.errors import MachineError
@@ -9,9 +10,10 @@ from railweave.framework.model import Fabric
 def graphml(fabric: Fabric) -> str:
     """GraphML text. Nodes have their names; each direction of a cable is an edge, parallel ones by their key.
 
-    Attributes of nodes: kind, coordinates (`0.1`). Of edges: link (id), name, kind, capacity_bps, latency_s,
-    and where they exist wavelength and ocs. networkx.read_graphml gives a MultiDiGraph. Raises MachineError
-    without networkx (extra `graph`).
+    Attributes of the graph: kind, options (JSON), traits, axes, ocs. Of nodes: kind, coordinates (`0.1`). Of
+    edges: link (id), name, kind, capacity_bps, latency_s, and where they exist wavelength, ocs, element (the
+    switch whose health the link counts for) and usable (false where a direction carries nothing).
+    networkx.read_graphml gives a MultiDiGraph. Raises MachineError without networkx (extra `graph`).
     """
     try:
         import networkx
@@ -20,7 +22,12 @@ def graphml(fabric: Fabric) -> str:
             "GraphML is written by networkx, which is not installed. Install the extra `graph` "
             "(pip install 'railweave[graph]'), or use `--format json`, which needs nothing."
         ) from None
-    graph = networkx.MultiDiGraph(kind=fabric.kind)
+    words = {"traits": fabric.traits, "axes": fabric.axis_names, "ocs": fabric.ocs_names}
+    graph = networkx.MultiDiGraph(
+        kind=fabric.kind,
+        options=json.dumps(fabric.params),
+        **{name: " ".join(of) for name, of in words.items() if of},
+    )
     graph.add_nodes_from((fabric.node_name(node), _node(fabric, node)) for node in range(fabric.n_nodes))
     graph.add_edges_from((*_ends(fabric, link), link, _link(fabric, link)) for link in range(fabric.n_links))
     return "\n".join(networkx.generate_graphml(graph, named_key_ids=True)) + "\n"
@@ -63,4 +70,8 @@ def _link(fabric: Fabric, link: int) -> dict[str, object]:
         data["wavelength"] = int(fabric.wavelength[link])
     if fabric.ocs[link] >= 0:
         data["ocs"] = fabric.ocs_names[fabric.ocs[link]]
+    if fabric.link_element[link] >= 0:
+        data["element"] = fabric.node_name(int(fabric.link_element[link]))
+    if not fabric.usable[link]:
+        data["usable"] = False
     return data

@@ -23,7 +23,9 @@ def svg(fabric: Fabric) -> str:
     legend = _layout(fabric)(canvas, fabric)
     left, top, _, bottom = canvas.bounds
     switches = fabric.n_nodes - fabric.n_gpus
-    title = f"{fabric.kind}: {' x '.join(map(str, fabric.groups[0].shape))} GPUs"
+    full = "lattice" in fabric.capabilities
+    size = " x ".join(map(str, fabric.groups[0].shape)) if full else str(fabric.n_gpus)
+    title = f"{fabric.kind}: {size} GPUs"
     counts = (
         f"{fabric.n_gpus} GPUs, {f'{switches} switches, ' if switches else ''}{fabric.n_links // 2} cables"
     )

@@ -119,7 +119,9 @@ class Draft:
         if topology is None or "topology" in self._unreadable:
             return topology, None
         choice = self._choices["topology"]
-        return topology, self._guarded(("topology",), fabric_of, choice.name, topology, choice.options)
+        fabric = self._guarded(("topology",), fabric_of, choice.name, topology, choice.options)
+        self.settings.notes += topology.notes
+        return topology, fabric
 
     def plugin(self, kind: str, fabric: Fabric | None) -> Any:
         """The chosen plugin with its options; a router or collective must serve the fabric."""

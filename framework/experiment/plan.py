@@ -5,7 +5,7 @@ plain data; `from_document` makes the same plan of it in another process. Everyt
 once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -83,14 +83,21 @@ def from_document(document: Mapping[str, object], registers: Registers) -> Plan:
 
 
 def build_fabric(
-    name: str, options: Mapping[str, object], labels: Mapping[str, str], registers: Registers
+    name: str,
+    options: Mapping[str, object],
+    labels: Mapping[str, str],
+    registers: Registers,
+    note: Callable[[str], None] = lambda text: None,
 ) -> Fabric:
-    """A fabric alone. Raises ExperimentError that lists everything wrong."""
+    """A fabric alone; `note` gets what a user should know of it. Raises ExperimentError that lists everything
+    wrong."""
     overrides = {"topology": name, **{f"topology.{k}": v for k, v in options.items()}}
     draft = Draft(from_file(None, overrides, labels), registers)
     _, fabric = draft.topology()
     draft.settings.check()
     assert fabric is not None
+    for text in draft.settings.notes:
+        note(text)
     return fabric
 
 

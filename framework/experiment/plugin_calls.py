@@ -29,7 +29,7 @@ def configured(kind: str, name: str, registered: Any, options: Mapping[str, Valu
 
 
 def fabric_of(name: str, topology: Topology, params: Mapping[str, Value]) -> Fabric:
-    """The fabric of a topology, with its `axis_names` and, if `lossless`, that trait.
+    """The fabric of a topology, with its `axis_names`, if it has any, and if `lossless`, that trait.
 
     Raises PluginError where `build` fails or gives something else, and what `build` refuses on purpose.
     """
@@ -44,7 +44,8 @@ def fabric_of(name: str, topology: Topology, params: Mapping[str, Value]) -> Fab
     if topology.axis_names and len(topology.axis_names) < len(axes):
         raise FabricError(f"topology {name}: {len(axes)} axes, but axis_names {topology.axis_names}.")
     traits = {*fabric.traits, "lossless"} if topology.lossless else fabric.traits
-    return replace(fabric, axis_names=tuple(topology.axis_names)[: len(axes)], traits=tuple(sorted(traits)))
+    names = tuple(topology.axis_names)[: len(axes)] or fabric.axis_names
+    return replace(fabric, axis_names=names, traits=tuple(sorted(traits)))
 
 
 def schedule_of(

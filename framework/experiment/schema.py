@@ -72,7 +72,9 @@ class Experiment(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    topology: Annotated[Choice, _plugin("Fabric; see `railweave topo list`.")] = Choice(name="rail-only")
+    topology: Annotated[Choice, _plugin("Fabric; see `railweave topo list`, or file:FABRIC.yaml.")] = Choice(
+        name="rail-only"
+    )
     router: Annotated[
         Choice, _plugin("Decides the paths; see `railweave routers`.", otherwise=("dor", "shortest"))
     ] = Choice(name="hscore")

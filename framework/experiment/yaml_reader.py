@@ -6,7 +6,7 @@ fix.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,17 +45,31 @@ def read(path: Path) -> Settings:
     return parse(text, str(path))
 
 
-def parse(text: str, source: str) -> Settings:
-    """The mapping in `text`; an empty text is an empty mapping.
+def parse(
+    text: str,
+    source: str,
+    *,
+    what: str = "an experiment",
+    watch: Callable[[yaml.Event, int], None] = lambda event, depth: None,
+) -> Settings:
+    """The mapping in `text`; an empty text is an empty mapping. `what` it is, for messages.
+
+    `watch` sees every event and the depth after it before anything is composed, and may raise: a large file
+    that is wrong in its first lines need not be read to its end.
 
     Raises ExperimentError with line and column when the text is not YAML or not a mapping.
     """
-    depth = 0
+    depth = documents = 0
     try:
         for event in yaml.parse(text, Loader=_LOADER):
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            documents += isinstance(event, yaml.DocumentStartEvent)
+            if documents > 1:
+                line = event.start_mark.line + 1 if event.start_mark else 1
+                raise ExperimentError(f"{source}:{line}:1: a second document begins here. Keep one of them.")
             if depth > DEEPEST:  # composing is recursive
                 raise ExperimentError(f"{source}: not readable as YAML: nested too deeply.")
+            watch(event, depth)
         root = yaml.compose(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
         place = error.problem_mark or error.context_mark
@@ -69,7 +83,7 @@ def parse(text: str, source: str) -> Settings:
     if isinstance(root, yaml.MappingNode):
         settings.value = _Reader(settings).mapping(root, ())
     elif root is not None:
-        raise ExperimentError(f"{source}:1:1: an experiment is a list of `key: value` lines, this is not.")
+        raise ExperimentError(f"{source}:1:1: {what} is a list of `key: value` lines, this is not.")
     return settings
 
 

@@ -1,12 +1,12 @@
 """All checks of one plugin, in order."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from railweave.framework.errors import PluginError, did_you_mean
 from railweave.framework.kit import checks, other_kinds
 from railweave.framework.kit.report import CheckReport, Outcome, Violation
-from railweave.framework.kit.subject import Sample, Subject, examples
+from railweave.framework.kit.subject import Sample, Subject, examples, on
 from railweave.framework.kit.trials import at_1024_gpus, on_the_lab
 from railweave.framework.model.capabilities import why_unserved
 from railweave.framework.registry import PROTOCOLS, Registers, load_plugins
@@ -21,13 +21,15 @@ def check_plugin(
     scale: bool = True,
     lab: bool = False,
     run: Path | None = None,
+    fabrics: Sequence[str] = (),
 ) -> CheckReport:
     """What a registered object of a kind does right and wrong; `observer` checks the hooks of the plugin
     `name`.
 
     `registers`: everything installed by default. `options`: as a user writes them. Routers: `scale` asks for
     1,024 GPUs too, and `lab` then runs it on the real lab, half a minute per kind of fabric. `run`: the
-    directory of a finished run, from which a report writes into another directory.
+    directory of a finished run, from which a report writes into another directory. `fabrics`: those to check
+    on, as `NAME` or `file:FILE`, in place of the examples.
 
     Raises PluginError for a name that is not registered, ExperimentError for options it does not take.
     """
@@ -40,10 +42,12 @@ def check_plugin(
     except PluginError as error:
         return CheckReport(kind, name, (), (Outcome.of("configured", [Violation.of("", error)], ""),))
     samples, unbuilt = examples(registers)
+    if fabrics:
+        samples, unbuilt = [on(registers, fabric) for fabric in fabrics], []
     outcomes = [Outcome("configured", "passed", "every member of its Protocol is there")]
     match kind:
         case "router":
-            return _router(subject, samples, unbuilt, scale=scale, lab=lab)
+            return _router(subject, samples, unbuilt, scale=scale, lab=lab, chosen=bool(fabrics))
         case "topology":
             outcomes += other_kinds.topology(subject, registers, samples, unbuilt)
         case "collective" | "workload":
@@ -73,7 +77,13 @@ def kind_of(name: str, registers: Registers) -> str:
 
 
 def _router(
-    subject: Subject, samples: list[Sample], unbuilt: list[Violation], *, scale: bool, lab: bool
+    subject: Subject,
+    samples: list[Sample],
+    unbuilt: list[Violation],
+    *,
+    scale: bool,
+    lab: bool,
+    chosen: bool,
 ) -> CheckReport:
     served = [s for s in samples if not why_unserved(subject.registered, s.fabric)]
     small = [s for s in served if s.small]
@@ -85,7 +95,7 @@ def _router(
             f"docs/plugins.md); there are {', '.join(sorted(built))}",
         )
         for kind in subject.registered.serves
-        if kind != "*" and kind not in built
+        if kind != "*" and kind not in built and not chosen
     ]
     outcomes = [Outcome.of("has fabrics", unbuilt, "")] if unbuilt else []
     outcomes += [checks.pure(subject, small), checks.refuses_others(subject, samples)]

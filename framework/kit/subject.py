@@ -96,6 +96,12 @@ def built(registers: Registers, name: str, options: Options) -> Sample:
     return Sample(called(name, options), fabric_of(name, topology, params), name, options)
 
 
+def on(registers: Registers, text: str) -> Sample:
+    """The fabric `NAME` or `NAME:FILE`, with the topology's defaults. Raises as `built`."""
+    name, colon, file = text.partition(":")
+    return built(registers, name, {"file": file} if colon else {})
+
+
 def called(name: str, options: Options) -> str:
     inside = ", ".join(f"{key} {value}" for key, value in options.items())
     return f"{name} ({inside})" if inside else name

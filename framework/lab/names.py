@@ -18,6 +18,6 @@ def interface_name(node_name: str, port: int) -> str:
     if len(name) > INTERFACE_LIMIT:
         raise FabricError(
             f"interface {name} would have {len(name)} characters; Linux allows {INTERFACE_LIMIT}. "
-            "Choose smaller dimensions."
+            "Choose smaller dimensions, or shorter prefixes in a fabric file."
         )
     return name

@@ -30,14 +30,16 @@ which a topology adds as `Fabric.traits`; a plugin's topology may declare words 
 def capabilities(fabric: "Fabric") -> frozenset[str]:
     """The capabilities of a fabric: those that its nodes and links show, and its traits."""
     switches = {group.kind for group in fabric.groups[1:]}
+    rails = _numbered(fabric, "rail", 1)
     shows = {
         "lattice": fabric.groups[0].places is None,
         "wrap": not switches and _wraps(fabric),
         "ring": not switches and _is_ring(fabric),
         "two-way": bool(fabric.usable.all()),
-        "domains": "domain" in switches,
-        "rails": "rail" in switches,
-        "isolated-rails": switches == {"domain", "rail"}
+        "domains": _numbered(fabric, "domain", 0),
+        "rails": rails,
+        "isolated-rails": rails
+        and switches == {"domain", "rail"}
         and bool(np.all((fabric.link_src < fabric.n_gpus) | (fabric.link_dst < fabric.n_gpus))),
         "spines": "spine" in switches,
         "wavelengths": bool((fabric.wavelength >= 0).any()),
@@ -77,6 +79,14 @@ def _why_lacking(fabric: "Fabric", requires: Collection[str]) -> str:
     if not lacking:
         return ""
     return f"it requires {', '.join(requires)}, and this fabric lacks {', '.join(lacking)}"
+
+
+def _numbered(fabric: "Fabric", kind: str, axis: int) -> bool:
+    """Whether the coordinates of GPUs on an axis number the switches of a kind."""
+    group, places = fabric.group(kind), fabric.gpu_coordinates
+    if group is None or len(group.shape) > 1 or group.places is not None or places.shape[1] <= axis:
+        return False
+    return int(places[:, axis].max()) < group.size
 
 
 def _wraps(fabric: "Fabric") -> bool:

@@ -46,7 +46,7 @@ class NodeGroup(ArrayNoun):
             raise FabricError(f"{self.kind} group: a place lies outside the shape {self.shape}.")
         if len(np.unique(self.places, axis=0)) < len(self.places):
             raise FabricError(f"{self.kind} group: two nodes have the same coordinates.")
-        if np.array_equal(self.places, _grid(self.shape)):
+        if len(self.places) == prod(self.shape) and np.array_equal(self.places, _grid(self.shape)):
             object.__setattr__(self, "places", None)
 
     @classmethod

@@ -49,13 +49,16 @@ class RunDirectory:
 
     def discard(self) -> None:
         """Take back what was written, for a run that was refused before it began."""
-        for name in ("experiment.yaml", "events.jsonl", "capture.pcapng"):
+        for name in ("experiment.yaml", "fabric.yaml", "events.jsonl", "capture.pcapng"):
             (self.path / name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # an observer may have written something of its own
             self.path.rmdir()
 
     def write_experiment(self, text: str) -> None:
         write_whole(self.path / "experiment.yaml", text.encode())
+
+    def write_fabric(self, text: str) -> None:
+        write_whole(self.path / "fabric.yaml", text.encode())
 
     def write_result(self, result: RunResult) -> None:
         """Write result.json; and into experiment.yaml the rate scale that was chosen where it said auto, so

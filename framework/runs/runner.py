@@ -14,6 +14,7 @@ import numpy as np
 from railweave.framework.analysis.bottleneck import bottlenecks
 from railweave.framework.errors import InputError, describe
 from railweave.framework.experiment.plan import Plan
+from railweave.framework.fabric_files import text_of
 from railweave.framework.limits import COLLECTIVES
 from railweave.framework.limits.shaped import carriers, shaped_bound_s
 from railweave.framework.limits.timeline import Timeline
@@ -68,6 +69,8 @@ def run(
 
     if directory is not None:
         directory.write_experiment(plan.yaml())
+        if plan.experiment.topology.name == "file":  # which may change later
+            directory.write_fabric(text_of(plan.fabric)[0])
     try:
         for text in plan.notes:
             emit(Note(text))

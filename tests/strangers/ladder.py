@@ -26,6 +26,7 @@ class Ladder:
     examples = ({"rungs": 4}, {"rungs": 2}, {"rungs": 5})
     axis_names = ("side", "rung")
     lossless = False
+    notes = ()
 
     def configured(self, options):
         return self

@@ -53,14 +53,14 @@ class OnRails(Operation):
     """The part of an algorithm over domains and rails that does not depend on its operation; `alternative` is
     the collective for other ranks and fabrics."""
 
-    requires: tuple[str, ...] = ("domains", "rails")
+    requires: tuple[str, ...] = ("domains", "rails", "lattice")
     alternative = ""
 
     def grid(self, fabric: Fabric, ranks: Sequence[int]) -> Grid:
         """(domains, rails): the rank at each place. The ranks must be every GPU of some domains on some
         rails; anything else is refused. Raises as `check`."""
         check_ranks(fabric, ranks)
-        if not fabric.capabilities.issuperset(OnRails.requires):
+        if not fabric.capabilities.issuperset(("domains", "rails")):
             raise UnsupportedFabricError(
                 f"{self.name} (hierarchical) needs a fabric with domains and rails, not {fabric.kind}. "
                 f"Use `--collective {self.alternative}`."

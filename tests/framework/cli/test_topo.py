@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from pathlib import Path
 from xml.etree import ElementTree
 
 import networkx as nx
@@ -37,6 +38,26 @@ def test_show_in_every_format(call: Call, name: str) -> None:
     by_json = nx.node_link_graph(document, edges="edges")
     assert set(by_xml.nodes) == set(by_json.nodes)
     assert sorted(by_xml.edges()) == sorted(by_json.edges())
+
+
+@pytest.mark.parametrize("form", ["railweave", "graphml", "infragraph"])
+def test_export_and_back(call: Call, form: str, tmp_path: Path) -> None:
+    """2 x 3 GPUs, each with a d- and an r-cable; what a format leaves out is on stderr."""
+    exported = call("topo", "export", "rail-only", "--domains", "2", "--rails", "3", "--format", form)
+    assert exported.exit_code == 0
+    assert ("note: left out of infragraph: " in exported.stderr) == (form == "infragraph")
+    path = tmp_path / "fabric"
+    path.write_text(exported.stdout)
+    shown = call("topo", "show", f"file:{path}")
+    assert "6 GPUs, 5 switches, 24 links" in shown.stdout
+    assert ("note: " in shown.stderr) == (form == "infragraph")
+
+
+def test_a_wrong_file_is_refused_with_its_line(call: Call, tmp_path: Path) -> None:
+    path = tmp_path / "f.yaml"
+    path.write_text("fabric: 1\nnodes:\n  gpu: {shape: 4}\nlinks:\n  - rate: 0\n    cables: g0 g1\n")
+    refused = call("topo", "show", f"file:{path}")
+    assert refused.exit_code == 2 and f"{path}:5:5: links.0.rate: 0 is too small" in refused.stderr
 
 
 def test_options_reach_the_graph(call: Call) -> None:

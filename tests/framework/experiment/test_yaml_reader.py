@@ -94,6 +94,22 @@ def test_what_is_not_yaml_is_refused_with_its_place(text: str, words: str) -> No
     assert words in str(caught.value)
 
 
+def test_what_watches_sees_the_first_lines_before_anything_else() -> None:
+    seen: list[str] = []
+
+    def watch(event: yaml.Event, depth: int) -> None:
+        if isinstance(event, yaml.ScalarEvent):
+            seen.append(f"{depth} {event.value}")
+            if event.value == "stop":
+                raise ExperimentError("enough")
+
+    with pytest.raises(ExperimentError, match="enough"):
+        parse("a:\n  b: stop\nc: [\n", "f", watch=watch)
+    assert seen == ["1 a", "2 b", "2 stop"], "and not the error behind it"
+    with pytest.raises(ExperimentError, match="f:2:1: a second document begins here"):
+        parse("a: 1\n---\nb: [\n", "f")
+
+
 def test_an_empty_file_is_no_settings() -> None:
     assert parse("# nothing\n", "f").value == {}
 

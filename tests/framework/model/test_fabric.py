@@ -127,3 +127,18 @@ def test_arrays_are_frozen_and_compared_by_value() -> None:
     with pytest.raises(TypeError, match="unhashable"):
         hash(health)
     assert Path((1,)) == Path((1,))
+
+
+def test_domains_and_rails_are_numbered_by_the_coordinates_of_gpus() -> None:
+    """GPUs of one coordinate have no rails; with more domains than switches there are no domains."""
+    for places, wanted in (
+        ([(0,), (1,)], {"domains"}), ([(0, 0), (1, 0)], {"domains", "rails"}), ([(0, 0), (2, 1)], {"rails"}),
+    ):  # fmt: skip
+        groups = [
+            NodeGroup.at("gpu", 0, places, "g"),
+            NodeGroup("domain", 2, (2,), "d"),
+            NodeGroup("rail", 4, (2,), "r"),
+        ]
+        builder = FabricBuilder("mine", groups, {})
+        builder.cables([0, 1], [2, 3], "d", 1e9)
+        assert builder.build().capabilities & {"domains", "rails"} == wanted

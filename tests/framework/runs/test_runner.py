@@ -15,6 +15,8 @@ import pytest
 
 from railweave.framework.errors import InputError, LabError, MachineError
 from railweave.framework.experiment.plan import Plan, load_plan
+from railweave.framework.experiment.schema import Choice
+from railweave.framework.fabric_files import load
 from railweave.framework.hookspecs import Configurable, hookimpl
 from railweave.framework.limits.timeline import Timeline
 from railweave.framework.model import HealthSnapshot
@@ -130,6 +132,14 @@ def test_everything_is_written_and_progress_alone_is_not(
     ]
     assert json.loads((directory.path / "result.json").read_text()) == result.document()
     assert plan.engine.told == (str(directory.path), None)  # type: ignore[attr-defined]
+
+
+def test_the_fabric_of_a_file_is_kept_with_the_run(
+    plan: Plan, registers: Registers, directory: RunDirectory
+) -> None:
+    choice = {"topology": Choice(name="file", options={"file": "mine.yaml"})}
+    runner.run(replace(plan, experiment=plan.experiment.model_copy(update=choice)), registers, directory)
+    assert load(directory.path / "fabric.yaml").fabric == plan.fabric
 
 
 def test_an_engine_needs_no_facts_to_have_a_result(plan: Plan, registers: Registers) -> None:

@@ -45,6 +45,23 @@ def test_every_pair_takes_its_path(words: list[str], hops: int | None) -> None:
         assert row["hops"] == hops
 
 
+@pytest.mark.parametrize(
+    ("name", "router", "hops"),
+    [
+        # 16 GPUs, k = 4: a partner below the same edge switch, two in the pod, twelve in other pods
+        ("fat-tree-k4", "ecmp", 16 * (1 * 2 + 2 * 4 + 12 * 6)),
+        # 3 partners in the server, 4 below the same leaf, 8 over a spine
+        ("dual-plane", "ecmp", 16 * (3 * 2 + 4 * 2 + 8 * 4)),
+        # 16 ordered pairs in a domain, 6 on each of rails 0 and 1, the other 28 over a domain and a rail
+        ("unequal-domains", "shortest", 16 * 2 + 12 * 2 + 28 * 4),
+    ],
+)
+def test_fabrics_from_files(name: str, router: str, hops: int) -> None:
+    file = Path(__file__).parents[4] / "examples" / f"{name}.yaml"
+    (row,) = verified("--topology", f"file:{file}", "--router", router)
+    assert row["hops"] == hops and row["unreachable"] == 0
+
+
 FABRICS: dict[str, list[str]] = {
     "rail-only": ["--fault", "at=0s down rail:1"],
     "rail-optimised": ["--fault", "at=0s down spine:0"],
@@ -72,7 +89,7 @@ def allowed() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("fabric", "router"), allowed())
 def test_every_router_on_every_fabric_it_serves(fabric: str, router: str) -> None:
     """Packet by packet as the table says, healthy and, where a fault can be survived, after it."""
-    assert set(load_plugins()["topology"]) == set(FABRICS)
+    assert set(load_plugins()["topology"]) == {*FABRICS, "file"}
     rows = verified("--topology", fabric, "--router", router, *FABRICS[fabric])
     assert rows[0]["unreachable"] == 0 and rows[0]["packets"] >= rows[0]["pairs"] > 0
     if router not in GIVE_UP:

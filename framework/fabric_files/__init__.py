@@ -1,0 +1,6 @@
+"""Fabrics as files: railweave's own format, GraphML and InfraGraph, read and written."""
+
+from railweave.framework.fabric_files.opening import FabricFile, load
+from railweave.framework.fabric_files.writing import FORMATS, text_of
+
+__all__ = ["FORMATS", "FabricFile", "load", "text_of"]

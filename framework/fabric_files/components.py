@@ -1,0 +1,241 @@
+"""Components of servers and switches, and the fabric of GPUs, switches and cables that they amount to."""
+
+import re
+from collections import defaultdict
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
+from itertools import chain, count
+from typing import NamedTuple
+
+from railweave.framework.errors import FabricError
+from railweave.framework.fabric_files.cables import Cables, Variant
+from railweave.framework.fabric_files.names import Names
+from railweave.framework.model import Fabric, NodeGroup
+
+KIND = "infragraph"
+MOST_JOINTS = 1 << 22
+GPU, SWITCH = "xpu", "switch"
+PASSED = ("nic", "port")
+"""Types of components inside a server that belong to the cable which passes them."""
+
+
+class Component(NamedTuple):
+    """A component of the instance of that number; `place` inside its device is empty for a whole device."""
+
+    instance: str
+    number: int
+    place: tuple[tuple[str, int], ...]
+
+    @property
+    def name(self) -> str:
+        return ".".join([self.instance, str(self.number), *(f"{n}.{i}" for n, i in self.place)])
+
+    @property
+    def box(self) -> "Component":
+        return Component(self.instance, self.number, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """What joins two components; 0 where the rate is not known."""
+
+    link: str
+    rate_bps: float = 0.0
+    latency_s: float = 0.0
+
+    def after(self, other: "Joint") -> "Joint":
+        """Both in a row: the slower rate, the sum of the latencies, this one's name."""
+        rates = [rate for rate in (self.rate_bps, other.rate_bps) if rate]
+        return Joint(self.link, min(rates, default=0.0), self.latency_s + other.latency_s)
+
+
+Edge = tuple[Component, Component, Joint]
+
+
+class ComponentGraph:
+    """Components and joints, reduced to a fabric by `fabric`.
+
+    xpus are GPUs. A device instance without xpus is one switch. In a server, nics and ports between two
+    others are part of the cable; other components that lead to two or more others are switches; those that
+    lead nowhere are left out.
+    """
+
+    def __init__(self) -> None:
+        self._types: dict[Component, str] = {}
+        self._servers: dict[Component, int] = {}
+        self._joints: dict[tuple[Component, Component], Joint] = {}
+
+    @property
+    def size(self) -> int:
+        return len(self._types)
+
+    def add(self, component: Component, type_: str) -> None:
+        self._types[component] = type_
+        if type_ == GPU:
+            self._servers.setdefault(component.box, len(self._servers))
+
+    def join(self, one: Component, other: Component, joint: Joint) -> None:
+        """As in infragraph's own graph, two components are joined once at most; the last joint counts."""
+        key = (other, one) if (other, one) in self._joints else (one, other)
+        self._joints[key] = joint
+        if len(self._joints) > MOST_JOINTS:
+            raise FabricError(f"more than {MOST_JOINTS} links between components. Lower the counts.")
+
+    def fabric(self, default_rate_bps: float) -> tuple[Fabric, list[str]]:
+        """The fabric and what it leaves out. Raises FabricError."""
+        if list(self._types.values()).count(GPU) < 2:
+            raise FabricError(
+                "there are not two components of type xpu, and a fabric has 2 GPUs or more. Give the devices "
+                "that compute a component with `choice: xpu`."
+            )
+        edges = self._edges()
+        edges, dropped = self._without_dead_ends(edges)
+        edges = self._passed_through(edges)
+        lost = []
+        if dropped:
+            example = dropped[0].name
+            lost.append(f"{len(dropped)} components that lead nowhere are left out, such as {example}")
+        if unknown := sorted({joint.link for _, _, joint in edges if not joint.rate_bps}):
+            links = ", ".join(unknown)
+            if not default_rate_bps:
+                raise FabricError(
+                    f"links without a bandwidth: {links}. Give them physical.bandwidth in the file, or "
+                    "all of them one with `--default-rate 400Gb/s`."
+                )
+            lost.append(f"links without a bandwidth have the default rate: {links}")
+        groups, nodes = self._groups(edges)
+        cables, numbers = Cables(), dict[Joint, int]()
+        for one, other, joint in edges:
+            if joint not in numbers:
+                kind = "-".join(joint.link.split())
+                rate = joint.rate_bps or default_rate_bps
+                latency = joint.latency_s
+                numbers[joint] = cables.variant(Variant((kind, kind), (rate, rate), (latency, latency)))
+            cables.a.append(nodes[one])
+            cables.b.append(nodes[other])
+            cables.which.append(numbers[joint])
+        fabric = cables.fabric(KIND, groups, {})
+        first = next(node for node in nodes if nodes[node] == 0)
+        lost.append(f"components have other names: {first.name} is {fabric.node_name(0)}")
+        return fabric, lost
+
+    def _edges(self) -> list[Edge]:
+        """The joints, with every device that is no server as one."""
+
+        def end(component: Component) -> Component:
+            return component if component.box in self._servers else component.box
+
+        joined = [(end(one), end(other), joint) for (one, other), joint in self._joints.items()]
+        return [(one, other, joint) for one, other, joint in joined if one != other]
+
+    def _without_dead_ends(self, edges: list[Edge]) -> tuple[list[Edge], list[Component]]:
+        """Without the components of servers (GPUs aside) that have one neighbour, again and again."""
+        neighbours: dict[Component, set[Component]] = defaultdict(set)
+        for one, other, _ in edges:
+            neighbours[one].add(other)
+            neighbours[other].add(one)
+        ends = [c for c in neighbours if self._inner(c) and len(neighbours[c]) < 2]
+        dropped = []
+        while ends:
+            component = ends.pop()
+            dropped.append(component)
+            for neighbour in neighbours.pop(component):
+                neighbours[neighbour].discard(component)
+                if self._inner(neighbour) and len(neighbours[neighbour]) == 1:
+                    ends.append(neighbour)
+        return [edge for edge in edges if edge[0] in neighbours and edge[1] in neighbours], dropped
+
+    def _inner(self, component: Component) -> bool:
+        """Whether it is a component of a server, and no GPU."""
+        return bool(component.place) and self._types[component] != GPU
+
+    def _passed_through(self, edges: list[Edge]) -> list[Edge]:
+        """With nics and ports that join two others made part of the cable."""
+        at: dict[Component, list[int]] = defaultdict(list)
+        kept: list[Edge | None] = list(edges)
+        for i, (one, other, _) in enumerate(edges):
+            at[one].append(i)
+            at[other].append(i)
+        for component in [c for c in at if c.place and self._types[c] in PASSED]:
+            if len(at[component]) != 2:
+                continue
+            # the cable stands where its outer part stood, in the same direction
+            inner, outer = sorted(at[component], key=lambda i: self._leaves(kept[i]))
+            before, after = kept[inner], kept[outer]
+            assert before and after
+            near = before[0] if before[1] == component else before[1]
+            ends = [near if end == component else end for end in after[:2]]
+            if ends[0] == ends[1]:
+                continue
+            kept[outer], kept[inner] = (ends[0], ends[1], after[2].after(before[2])), None
+            at[near] = [outer if i == inner else i for i in at[near]]
+        return [edge for edge in kept if edge is not None]
+
+    def _leaves(self, edge: Edge | None) -> bool:
+        """Whether it joins two boxes."""
+        return edge is not None and edge[0].box != edge[1].box
+
+    def _groups(self, edges: Iterable[Edge]) -> tuple[list[NodeGroup], dict[Component, int]]:
+        """Groups of nodes and the id of every node: GPUs at (server, number) or numbered, then switches by
+        the components or instances that they are."""
+        used = {end for one, other, _ in edges for end in (one, other)}
+        gpus = [c for c, type_ in self._types.items() if type_ == GPU]
+        of_server: dict[Component, list[Component]] = defaultdict(list)
+        for gpu in gpus:
+            of_server[gpu.box].append(gpu)
+        alone = all(len(held) == 1 for held in of_server.values())
+        numbered = [(s, k) for s, held in enumerate(of_server.values()) for k in range(len(held))]
+        places = [place[:1] for place in numbered] if alone else numbered
+        order = [gpu for held in of_server.values() for gpu in held]
+        groups = [NodeGroup.at("gpu", 0, places, "g")]
+        nodes = {gpu: i for i, gpu in enumerate(order)}
+        members: dict[tuple[str, ...], list[tuple[tuple[int, ...], Component]]] = defaultdict(list)
+        boxes = {c.box: None for c in self._types if c.box not in self._servers}
+        domain = self._domains(edges, of_server)
+        for component in (c for c in (*boxes, *self._types) if c in used and c not in nodes):
+            names = tuple(name for name, _ in component.place)
+            if component in domain:
+                members["domain", ""].append(((self._servers[component.box],), component))
+            elif component.place:
+                places_ = (self._servers[component.box], *(index for _, index in component.place))
+                members["of a server", *names].append((places_, component))
+            else:
+                members[component.instance,].append(((component.number,), component))
+        kinds, prefixes = {"gpu"}, {"g", "h"}
+        for names, held in sorted(members.items(), key=lambda entry: entry[0] != ("domain", "")):
+            kind = _word("domain" if names[-1] == "" else "-".join(names[1:] or names), kinds)
+            starts = (kind[:n] for n in range(1, len(kind)) if kind[n - 1].isalpha())
+            prefix = next((start for start in starts if start not in prefixes), f"{kind}-")
+            kinds.add(kind)
+            prefixes.add(prefix)
+            first = groups[-1].first + groups[-1].size
+            groups.append(NodeGroup.at(kind, first, [place for place, _ in held], prefix))
+            nodes |= {component: first + i for i, (_, component) in enumerate(held)}
+        Names(groups)
+        return groups, nodes
+
+    def _domains(
+        self,
+        edges: Iterable[Edge],
+        of_server: dict[Component, list[Component]],
+    ) -> set[Component]:
+        """The switch of every server that joins its GPUs and nothing else, where each server has just one."""
+        joined: dict[Component, set[Component]] = defaultdict(set)
+        for one, other, _ in edges:
+            joined[one].add(other)
+            joined[other].add(one)
+        chosen: dict[Component, list[Component]] = defaultdict(list)
+        for component, others in joined.items():
+            is_switch = bool(component.place) and self._types[component] == SWITCH
+            if is_switch and others == set(of_server[component.box]):
+                chosen[component.box].append(component)
+        every = len(chosen) == len(of_server) and all(len(found) == 1 for found in chosen.values())
+        return {found[0] for found in chosen.values()} if every else set()
+
+
+def _word(name: str, taken: Container[str]) -> str:
+    """A kind of nodes, none of those taken, from a name of any characters."""
+    word = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-")
+    if not word[:1].isalpha() or word in ("gpu", "link", "nic", "ocs"):
+        word = f"x-{word}".rstrip("-")
+    return next(w for w in chain([word], (f"{word}-{n}" for n in count(2))) if w not in taken)

@@ -1,0 +1,266 @@
+"""Reads GraphML: what `topo export --format graphml` writes, and graphs of other programs that name GPUs and
+rates."""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from xml.parsers import expat
+
+import numpy as np
+
+from railweave.framework.errors import ExperimentError, FabricError, did_you_mean
+from railweave.framework.fabric_files.cables import AUTO, NONE, Cables, Variant
+from railweave.framework.fabric_files.names import Names, check_kind, is_number
+from railweave.framework.fabric_files.sections import LATENCY, RATE
+from railweave.framework.model import Fabric, NodeGroup
+
+NODE_KEYS = ("kind", "coordinates")
+EDGE_KEYS = (
+    "kind", "capacity_bps", "rate", "latency_s", "latency", "wavelength", "ocs", "element", "usable", "link",
+    "name",
+)  # fmt: skip
+
+
+@dataclass
+class _Element:
+    """A node or an edge: its line, XML attributes and data."""
+
+    line: int
+    xml: Mapping[str, str]
+    data: dict[str, str] = field(default_factory=dict)
+
+
+def read(data: bytes, path: str) -> tuple[Fabric, tuple[str, ...]]:
+    """The fabric, and what of the file it leaves out.
+
+    A node's data `kind` is gpu for GPUs; `coordinates` may number it. An edge has `capacity_bps` or `rate`.
+    An undirected edge is a cable; so are two opposite directed ones with one another, in the order of the
+    file, and a directed edge alone carries traffic one way. Raises ExperimentError with file and line.
+    """
+    graph = _Parser(path).parsed(data)
+    groups, ids = _nodes(path, graph.nodes)
+    try:
+        names = list(Names(groups).ids)
+        switches = {name: names[i] for name, i in ids.items() if i >= groups[0].size}
+        words = {key: graph.data.get(key, "").split() for key in ("traits", "axes", "ocs")}
+        cables = _cables(path, graph, ids, switches, words["ocs"])
+        fabric = cables.fabric(
+            "-".join(graph.data.get("kind", "graphml").split()),
+            groups,
+            {names[i]: i for i in range(groups[0].size, len(names))},
+            ocs_names=words["ocs"],
+            params=_options(graph.data.get("options", "{}")),
+            traits=words["traits"],
+            axis_names=words["axes"],
+        )
+    except FabricError as error:
+        raise ExperimentError(f"{path}: {error}") from error
+    return fabric, tuple(_lost(graph, fabric, ids))
+
+
+def _options(text: str) -> dict[str, object]:
+    try:
+        options = json.loads(text)
+    except (ValueError, RecursionError):
+        options = None
+    if not isinstance(options, dict):
+        raise FabricError("the data `options` of the graph is no JSON object. Remove it.")
+    return options
+
+
+def _lost(graph: "_Parser", fabric: Fabric, ids: Mapping[str, int]) -> list[str]:
+    lost = []
+    for what, elements, known in (("nodes", graph.nodes, NODE_KEYS), ("edges", graph.edges, EDGE_KEYS)):
+        unknown = sorted({key for element in elements for key in element.data} - set(known))
+        if unknown:
+            lost.append(f"the data {', '.join(unknown)} of {what} is ignored")
+    if renamed := next((name for name, node in ids.items() if fabric.node_name(node) != name), None):
+        lost.append(f"names of nodes are replaced: {renamed} is {fabric.node_name(ids[renamed])} here")
+    return lost
+
+
+class _Parser:
+    """The nodes and edges of a document, by expat, which knows lines."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._names: dict[str, str] = {}
+        self._open: list[_Element | None] = []
+        self._key = ""
+        self._directed = True
+        self.nodes: list[_Element] = []
+        self.edges: list[_Element] = []
+        self.data: dict[str, str] = {}
+
+    def parsed(self, data: bytes) -> "_Parser":
+        self._expat = parser = expat.ParserCreate()
+        parser.buffer_text = True
+        parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
+        parser.CharacterDataHandler = self._text
+        parser.StartDoctypeDeclHandler = self._doctype
+        try:
+            parser.Parse(data, True)
+        except expat.ExpatError as error:
+            raise self._refuse(
+                error.lineno, f"not readable as XML: {expat.ErrorString(error.code)}."
+            ) from None
+        return self
+
+    def _refuse(self, line: int, why: str) -> ExperimentError:
+        return ExperimentError(f"{self._path}:{line}: {why}")
+
+    def _doctype(self, *_: object) -> None:
+        raise self._refuse(self._expat.CurrentLineNumber, "a DOCTYPE is not read here. Remove it.")
+
+    def _start(self, tag: str, xml: dict[str, str]) -> None:
+        line, tag = self._expat.CurrentLineNumber, tag.rpartition(":")[2]
+        if not self._open and tag != "graphml":
+            raise self._refuse(line, f"<{tag}> is not GraphML, which begins with <graphml>.")
+        element = None
+        match tag:
+            case "key":
+                self._names[xml.get("id", "")] = xml.get("attr.name") or xml.get("id", "")
+            case "graph":
+                if any(e is not None for e in self._open):
+                    raise self._refuse(line, "a graph inside a node is not read here. Write one graph.")
+                self._directed = xml.get("edgedefault") != "undirected"
+            case "hyperedge":
+                raise self._refuse(line, "a hyperedge is no cable. Write a switch, and an edge to each node.")
+            case "node" | "edge":
+                needed = ("id",) if tag == "node" else ("source", "target")
+                if missing := [name for name in needed if name not in xml]:
+                    raise self._refuse(line, f"<{tag}> lacks {missing[0]}.")
+                directed = xml.get("directed", str(self._directed)).lower()
+                element = _Element(line, {**xml, "directed": directed})
+                (self.nodes if tag == "node" else self.edges).append(element)
+            case "data":
+                self._key = self._names.get(xml.get("key", ""), xml.get("key", ""))
+        self._open.append(element)
+
+    def _end(self, tag: str) -> None:
+        self._open.pop()
+        self._key = ""
+
+    def _text(self, text: str) -> None:
+        if self._key:
+            owner = self._open[-2] if len(self._open) > 1 else None
+            data = self.data if owner is None else owner.data
+            data[self._key] = data.get(self._key, "") + text.strip()
+
+
+def _nodes(path: str, nodes: list[_Element]) -> tuple[list[NodeGroup], dict[str, int]]:
+    """The groups by kind, GPUs first, and the ids of nodes by their names in the file."""
+    by_kind: dict[str, list[_Element]] = defaultdict(list)
+    seen: dict[str, int] = {}
+    for node in nodes:
+        name = node.xml["id"]
+        if name in seen:
+            raise ExperimentError(
+                f"{path}:{node.line}: node {name!r} is there twice, first on line {seen[name]}."
+            )
+        seen[name] = node.line
+        by_kind[node.data.get("kind", "switch").lower()].append(node)
+    if "gpu" not in by_kind:
+        raise ExperimentError(f"{path}: no node is a GPU. Give each GPU the data `kind` with the value gpu.")
+    groups: list[NodeGroup] = []
+    ids: dict[str, int] = {}
+    for kind in sorted(by_kind, key=lambda kind: kind != "gpu"):
+        first = groups[-1].first + groups[-1].size if groups else 0
+        try:
+            groups.append(_group(kind, first, by_kind[kind]))
+        except FabricError as error:
+            raise ExperimentError(f"{path}:{by_kind[kind][0].line}: {error}") from error
+        ids |= {node.xml["id"]: first + i for i, node in enumerate(by_kind[kind])}
+    if len(by_kind["gpu"]) < 2:
+        raise ExperimentError(f"{path}: a fabric has 2 GPUs or more, and this one has 1.")
+    try:
+        Names(groups)
+    except FabricError:
+        groups = [NodeGroup(g.kind, g.first, g.shape, f"{g.kind}-", g.places) for g in groups]
+        groups[0] = NodeGroup("gpu", 0, groups[0].shape, "g", groups[0].places)
+    return groups, ids
+
+
+def _group(kind: str, first: int, nodes: list[_Element]) -> NodeGroup:
+    """The nodes of a kind at their coordinates if all have such, else numbered."""
+    texts = [node.data.get("coordinates", "").split(".") for node in nodes]
+    numbered = all(len(t) == len(texts[0]) and all(map(is_number, t)) for t in texts)
+    places = np.array(texts, np.int64) if numbered else np.arange(len(nodes))[:, None]
+    name, own = nodes[0].xml["id"], ".".join(texts[0])
+    prefix = name.removesuffix(own) if numbered and name.endswith(own) else "g" if kind == "gpu" else kind[0]
+    try:
+        check_kind(kind, prefix)
+    except FabricError:
+        prefix = f"{kind}-"
+        check_kind(kind, prefix)
+    return NodeGroup.at(kind, first, places, prefix)
+
+
+def _cables(
+    path: str, graph: _Parser, ids: Mapping[str, int], switches: Mapping[str, str], ocs: list[str]
+) -> Cables:
+    """Every edge, or two opposite ones, as a cable, where the first of them stands. Adds to `ocs`."""
+    cables = Cables()
+    waiting: dict[tuple[int, int], list[int]] = defaultdict(list)
+    variants: dict[tuple[object, ...], int] = {}
+    ends: list[tuple[int, int]] = []
+    sides: list[list[tuple[object, ...]]] = []
+    if all(is_number(edge.data.get("link", "")) for edge in graph.edges):
+        graph.edges.sort(key=lambda edge: int(edge.data["link"]))
+    for edge in graph.edges:
+        try:
+            a, b = (_node(edge.xml[end], ids) for end in ("source", "target"))
+            if a == b:
+                raise FabricError(f"an edge joins {edge.xml['source']} with itself. Write two nodes.")
+            side = _side(edge.data, switches)
+        except (FabricError, ExperimentError) as error:
+            raise ExperimentError(f"{path}:{edge.line}: {error}") from error
+        if side[5] and side[5] not in ocs:
+            ocs.append(str(side[5]))
+        if edge.xml["directed"] == "false":
+            ends.append((a, b))
+            sides.append([side, side])
+        elif waiting[b, a]:
+            sides[waiting[b, a].pop(0)].append(side)
+        else:
+            waiting[a, b].append(len(ends))
+            ends.append((a, b))
+            sides.append([side])
+    for (a, b), both in zip(ends, sides, strict=True):
+        there, back = both[0], both[1] if len(both) > 1 else (*both[0][:6], False)
+        key = (there, back)
+        if key not in variants:
+            variants[key] = cables.variant(Variant(*zip(there, back, strict=True)))  # type: ignore[arg-type]
+        cables.a.append(a)
+        cables.b.append(b)
+        cables.which.append(variants[key])
+    return cables
+
+
+def _node(name: str, ids: Mapping[str, int]) -> int:
+    if name not in ids:
+        raise FabricError(f"there is no node {name!r}.{did_you_mean(name, ids) if len(ids) < 2000 else ''}")
+    return ids[name]
+
+
+def _side(data: Mapping[str, str], switches: Mapping[str, str]) -> tuple[object, ...]:
+    """One direction: kind, rate, latency, element, wavelength, ocs, usable, as `Variant` has them."""
+    rate = data.get("capacity_bps", data.get("rate"))
+    if rate is None:
+        raise FabricError("an edge has no capacity_bps (bit/s) and no rate (400Gb/s). Give it one of them.")
+    element = data.get("element", NONE if "link" in data else AUTO)
+    if element not in (AUTO, NONE) and element not in switches:
+        raise FabricError(f"element {element!r} is no switch.")
+    wavelength = data.get("wavelength", "-1")
+    if wavelength != "-1" and not is_number(wavelength):
+        raise FabricError(f"wavelength {wavelength!r} is no whole number.")
+    return (
+        "-".join(data.get("kind", "").split()) or "link",
+        RATE.parse(rate),
+        LATENCY.parse(data.get("latency_s", data.get("latency", "0"))),
+        switches.get(element, element),
+        int(wavelength),
+        data.get("ocs", ""),
+        data.get("usable", "true").lower() != "false",
+    )

@@ -1,0 +1,133 @@
+"""The part of InfraGraph's schema that describes an infrastructure, as of version 3.1.
+
+Source: Keysight/infragraph, schema/*.yaml (unchanged in this part from 2.4 to 3.1). A document does not say
+its version, so a newer schema shows in keys and words that are not here.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+VERSION = "3.1"
+NEWER = (
+    f"This release reads InfraGraph up to {VERSION}: if the file is of a newer schema, write it with an "
+    "older infragraph, or install a newer railweave."
+)
+MOST = 1 << 20
+
+
+class _Object(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Named(_Object):
+    name: Annotated[str, Field(pattern=r"^[\sa-zA-Z0-9-_()><\[\]]+$")]
+    description: str = ""
+
+
+class _Measured(_Object):
+    """A number in the unit that `choice` names."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> "_Measured":
+        if self.value is None:
+            raise ValueError(f"choice is {getattr(self, 'choice', None)}, and there is no such value.")
+        if not self.value > 0:
+            raise ValueError(f"{self.value:g} is not positive. Give a value above 0.")
+        return self
+
+    @property
+    def value(self) -> float | None:
+        number: float | None = getattr(self, getattr(self, "choice", ""), None)
+        return number
+
+
+class Bandwidth(_Measured):
+    choice: Literal["gigabits_per_second", "gigabytes_per_second", "gigatransfers_per_second"]
+    gigabits_per_second: float | None = None
+    gigabytes_per_second: float | None = None
+    gigatransfers_per_second: float | None = None
+
+
+class Latency(_Measured):
+    choice: Literal["ms", "us", "ns"]
+    ms: float | None = None
+    us: float | None = None
+    ns: float | None = None
+
+
+class Physical(_Object):
+    bandwidth: Bandwidth | None = None
+    latency: Latency | None = None
+
+
+class Link(_Named):
+    physical: Physical = Physical()
+
+
+class Custom(_Object):
+    type: str
+
+
+class Empty(_Object):
+    pass
+
+
+class Component(_Named):
+    count: Annotated[int, Field(ge=1, le=MOST)]
+    choice: Literal["custom", "device", "cpu", "xpu", "nic", "memory", "port", "switch"]
+    custom: Custom | None = None
+    device: Empty | None = None
+    cpu: Empty | None = None
+    xpu: Empty | None = None
+    nic: Empty | None = None
+    memory: Empty | None = None
+    port: Empty | None = None
+    switch: Empty | None = None
+
+
+Scheme = Literal["one2one", "many2many", "ring"]
+
+
+class DeviceEndpoint(_Object):
+    component: str
+    device: str = ""
+
+
+class DeviceEdge(_Object):
+    ep1: DeviceEndpoint
+    ep2: DeviceEndpoint
+    link: str
+    scheme: Scheme = "one2one"
+
+
+class InstanceEndpoint(_Object):
+    instance: str
+    component: str
+
+
+class InstanceEdge(_Object):
+    ep1: InstanceEndpoint
+    ep2: InstanceEndpoint
+    link: str
+    scheme: Scheme = "one2one"
+
+
+class Device(_Named):
+    components: tuple[Component, ...]
+    links: tuple[Link, ...] = ()
+    edges: tuple[DeviceEdge, ...] = ()
+
+
+class Instance(_Named):
+    device: str
+    count: Annotated[int, Field(ge=1, le=MOST)]
+
+
+class Infrastructure(_Object):
+    name: str = ""
+    description: str = ""
+    devices: tuple[Device, ...] = ()
+    links: tuple[Link, ...] = ()
+    instances: tuple[Instance, ...] = ()
+    edges: tuple[InstanceEdge, ...] = ()

@@ -1,0 +1,114 @@
+"""Nodes of a fabric file by name, and several at once by patterns such as `g0-3.*`."""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from railweave.framework.errors import FabricError, did_you_mean
+from railweave.framework.model import NodeGroup
+from railweave.framework.model.arrays import Bool, Int32, Int64
+
+MOST_NODES = 1 << 20
+FEW = 2000
+"""Up to so many names a near one is suggested."""
+_PREFIX = re.compile(r"[A-Za-z]([A-Za-z0-9_-]*[A-Za-z_-])?")
+_KIND = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_RESERVED = ("link", "nic", "ocs")
+"""Kinds of objects that faults know on every fabric."""
+
+
+def places_of(text: str) -> Int32:
+    """(n, axes): the coordinates that a text lists, such as `0.0-3 1.0-1`; ranges include their last.
+
+    Raises FabricError for what is none.
+    """
+    places: list[Int32] = []
+    total = 0
+    for word in text.split():
+        axes = []
+        for part in word.split("."):
+            low, dash, high = part.partition("-")
+            if not is_number(low) or (dash and not (is_number(high) and int(low) <= int(high))):
+                raise FabricError(f"{word!r} is not a place; write 0.1, or 0.0-3 for four of them.")
+            axes.append((int(low), int(high or low)))
+        count = 1
+        for low_, high_ in axes:
+            count *= high_ - low_ + 1
+        total += count
+        if total > MOST_NODES:
+            raise FabricError(f"more than {MOST_NODES} nodes. Lower the ranges.")
+        grid = np.indices([high_ - low_ + 1 for low_, high_ in axes]).reshape(len(axes), -1)
+        places.append((grid.T + [low_ for low_, _ in axes]).astype(np.int32))
+    if len({p.shape[1] for p in places}) != 1:
+        raise FabricError("its places must all have as many coordinates, and there must be one.")
+    return np.concatenate(places)
+
+
+def is_number(text: str) -> bool:
+    """Whether it is a whole number, 0 or more, of at most seven digits."""
+    return text.isascii() and text.isdecimal() and len(text) < 8
+
+
+def check_kind(kind: str, prefix: str) -> None:
+    """Raises FabricError for a kind of nodes or a prefix of names that cannot be."""
+    if not _KIND.fullmatch(kind) or kind in _RESERVED:
+        raise FabricError(
+            f"{kind!r} is no kind of nodes: it takes letters, digits, - and _, and none of "
+            f"{', '.join(_RESERVED)}."
+        )
+    if not _PREFIX.fullmatch(prefix):
+        raise FabricError(
+            f"{prefix!r} is no prefix of names: it takes letters, digits, - and _, and neither begins nor "
+            "ends with a digit."
+        )
+    if prefix == "h" and kind != "gpu":
+        raise FabricError("the prefix h is that of the hosts of GPUs in the lab. Choose another one.")
+
+
+class Names:
+    """The nodes of all groups by name. Raises FabricError for two nodes of one name."""
+
+    def __init__(self, groups: Sequence[NodeGroup]) -> None:
+        self._groups = sorted(groups, key=lambda group: -len(group.prefix))
+        self.ids: dict[str, int] = {}
+        for group in groups:
+            rows = group.all_coordinates.tolist()
+            texts = (group.prefix + ".".join(map(str, row)) for row in rows)
+            self.ids |= zip(texts, range(group.first, group.first + group.size), strict=True)
+            if len(self.ids) < group.first + group.size:
+                raise FabricError(
+                    f"nodes of kind {group.kind} have the names of other nodes, such as "
+                    f"{group.name(group.first)}. Give each kind a prefix of its own."
+                )
+        self.switches = len(groups[0].all_coordinates)
+
+    def matching(self, word: str) -> Int64:
+        """Ids of the nodes of that name, or of that pattern: in place of a coordinate, `*` is all and `0-3` a
+        range. Raises FabricError where there is none."""
+        if word in self.ids:
+            return np.array([self.ids[word]])
+        for group in self._groups:
+            if word.startswith(group.prefix):
+                chosen = _chosen(word.removeprefix(group.prefix), group.all_coordinates)
+                if chosen is not None and chosen.any():
+                    return np.flatnonzero(chosen) + group.first
+        like = did_you_mean(word, self.ids) if len(self.ids) <= FEW else ""
+        shown = ", ".join(g.name(g.first) for g in self._groups)
+        raise FabricError(f"there is no node {word!r}.{like or f' Names look like {shown}.'}")
+
+
+def _chosen(text: str, coordinates: Int32) -> Bool | None:
+    """(n,): which nodes the pattern means; None where it is none."""
+    parts = text.split(".")
+    if len(parts) != coordinates.shape[1]:
+        return None
+    chosen = np.ones(len(coordinates), bool)
+    for part, column in zip(parts, coordinates.T, strict=True):
+        low, dash, high = part.partition("-")
+        if part == "*":
+            continue
+        if not is_number(low) or (dash and not is_number(high)):
+            return None
+        chosen &= (column >= int(low)) & (column <= int(high if dash else low))
+    return chosen

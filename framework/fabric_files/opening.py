@@ -1,0 +1,147 @@
+"""Opens a fabric file and finds out what it is: by its content, not by its name."""
+
+import gc
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from railweave.framework.errors import ExperimentError
+from railweave.framework.experiment import yaml_reader
+from railweave.framework.fabric_files import graphml, infragraph, sections
+from railweave.framework.fabric_files.infragraph_schema import NEWER
+from railweave.framework.model import Fabric
+
+LARGEST = 64 << 20
+"""Bytes of a file."""
+MOST_EVENTS = 200_000
+"""YAML events of a fabric file, whose cables are a few long texts."""
+
+
+@dataclass(frozen=True)
+class FabricFile:
+    """The fabric of a file, and what of the file the fabric leaves out, a sentence each."""
+
+    fabric: Fabric
+    lost: tuple[str, ...] = ()
+
+
+def load(path: str | Path, default_rate_bps: float = 0.0) -> FabricFile:
+    """The fabric in a file. `default_rate_bps`: of InfraGraph links without a bandwidth, 0 for none.
+
+    Raises ExperimentError with file, line and the fix; what is wrong in the first lines of a large file is
+    refused without reading the rest.
+    """
+    with _no_collection():
+        return _loaded(_bytes(Path(path)), path, default_rate_bps)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without the cyclic garbage collector, which takes two thirds of the time where so many objects stay."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _loaded(data: bytes, path: str | Path, default_rate_bps: float) -> FabricFile:
+    if data.lstrip()[:1] == b"<":
+        return FabricFile(*graphml.read(data, str(path)))
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise ExperimentError(
+            f"{path}: not UTF-8 text (byte {error.start}). Give a fabric file, InfraGraph YAML or GraphML."
+        ) from None
+    watch = _FirstLines(str(path))
+    settings = yaml_reader.parse(text, str(path), what="a fabric file", watch=watch.see)
+    if not settings.value and not settings.problems:
+        raise ExperimentError(f"{path}: empty. {_KINDS}")
+    if watch.own_format:
+        return FabricFile(sections.read(settings))
+    return FabricFile(*infragraph.read(settings, default_rate_bps))
+
+
+_KINDS = (
+    "A fabric file begins with `fabric: 1` (docs/fabrics.md); InfraGraph begins with name, devices, links, "
+    "instances or edges; GraphML is XML."
+)
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        info = path.stat()
+        if not stat.S_ISREG(info.st_mode):
+            raise ExperimentError(f"{path} is not a file. Give the fabric file itself: file:FABRIC.yaml.")
+        if info.st_size > LARGEST:
+            raise ExperimentError(
+                f"{path} has {info.st_size / (1 << 20):.0f} MiB; a fabric file has {LARGEST >> 20} MiB at "
+                "most. Write cables by patterns, such as `g*.0 r0` (docs/fabrics.md)."
+            )
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise ExperimentError(f"{path}: there is no such file. Check the path.") from None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ExperimentError(f"{path}: cannot be read: {why}.") from None
+
+
+class _FirstLines:
+    """Watches the YAML events of a file: its first key says what it is, and its other keys must fit that."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._keys: list[str] = []
+        self._in_mapping, self._is_key = False, True
+        self._events = 0
+        self.own_format = False
+
+    def see(self, event: yaml.Event, depth: int) -> None:
+        self._events += 1
+        if self.own_format and self._events > MOST_EVENTS:
+            raise self._refuse(
+                event,
+                "too many lists and keys for a fabric file. Write the cables of a section as one text below "
+                "`cables: |`.",
+            )
+        if isinstance(event, yaml.MappingStartEvent) and depth == 1:
+            self._in_mapping = True
+        if not self._in_mapping or depth != 1:
+            return
+        if isinstance(event, yaml.ScalarEvent):
+            if self._is_key:
+                self._key(event)
+            elif self._keys[-1] == "fabric" and event.value != sections.VERSION:
+                raise self._refuse(
+                    event,
+                    f"fabric: {event.value} is not a version that this release reads, which is "
+                    f"{sections.VERSION}. Write `fabric: {sections.VERSION}`, or install a newer release.",
+                )
+        if isinstance(event, yaml.ScalarEvent | yaml.CollectionEndEvent):
+            self._is_key = not self._is_key
+
+    def _key(self, event: yaml.ScalarEvent) -> None:
+        name = str(event.value)
+        if not self._keys:
+            self.own_format = name == "fabric"
+            if not self.own_format and name not in infragraph.TOP_KEYS:
+                raise self._refuse(event, f"begins with {name!r}. {_KINDS}")
+        known = sections.TOP_KEYS if self.own_format else infragraph.TOP_KEYS
+        if name not in known:
+            hint = "" if self.own_format else f" {NEWER}"
+            if name in sections.TOP_KEYS:
+                hint = " If this is a fabric file of railweave, begin it with `fabric: 1`."
+            raise self._refuse(event, f"there is no key {name!r}; the keys are: {', '.join(known)}.{hint}")
+        self._keys.append(name)
+
+    def _refuse(self, event: yaml.Event, why: str) -> ExperimentError:
+        mark = event.start_mark
+        place = f"{mark.line + 1}:{mark.column + 1}: " if mark else ""
+        return ExperimentError(f"{self._path}:{place}{why}")

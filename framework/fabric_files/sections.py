@@ -1,0 +1,253 @@
+"""railweave's own format: nodes by kind, cables in sections that share their attributes (docs/fabrics.md)."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from math import prod
+from typing import Annotated, Any, TypeVar
+
+import numpy as np
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
+
+from railweave.framework.errors import ExperimentError, FabricError
+from railweave.framework.experiment.settings import Key, Mark, Settings
+from railweave.framework.fabric_files.cables import AUTO, FROM, NONE, TO, Cables, Pair, Variant
+from railweave.framework.fabric_files.checking import validated
+from railweave.framework.fabric_files.names import MOST_NODES, Names, check_kind, is_number, places_of
+from railweave.framework.model import Fabric, NodeGroup
+from railweave.framework.parameters import Parameter
+
+VERSION = "1"
+MOST_CABLES = 1 << 22
+MOST_PARALLEL = 4096
+SHOWN = 20
+"""Errors reported of one section."""
+RATE = Parameter("rate", "1b/s", "rate", "", 1)
+LATENCY = Parameter("latency", 0.0, "time", "", 0)
+T = TypeVar("T")
+
+
+def _both(value: object) -> object:
+    """One value for both directions of a cable, or a list of two."""
+    return value if isinstance(value, list | tuple) else [value, value]
+
+
+def _parsed(parameter: Parameter) -> BeforeValidator:
+    def parse(value: object) -> object:
+        try:
+            return parameter.parse(value)
+        except ExperimentError as error:
+            raise ValueError(str(error).removeprefix(f"{parameter.name}: ")) from None
+
+    return BeforeValidator(parse)
+
+
+Word = Annotated[str, Field(pattern=r"^[^\s#]+$", strict=True)]
+Both = BeforeValidator(_both)
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Nodes(_Model):
+    """Nodes of one kind: a full grid of `shape`, or those `at` some places (of a grid as large as needed)."""
+
+    prefix: str = ""
+    shape: Annotated[str, BeforeValidator(str)] = ""
+    at: Annotated[str, Field(strict=True)] = ""
+
+
+class Attributes(_Model):
+    """What the cables of a section have in common: one value, or one for each direction."""
+
+    kind: Annotated[Pair[Word], Both] = ("link", "link")
+    rate: Annotated[Pair[Annotated[float, _parsed(RATE)]], Both]
+    latency: Annotated[Pair[Annotated[float, _parsed(LATENCY)]], Both] = (0.0, 0.0)
+    element: Annotated[Pair[Word], Both] = (AUTO, AUTO)
+    wavelength: Annotated[Pair[Annotated[int, Field(ge=-1, lt=1 << 16)]], Both] = (-1, -1)
+    ocs: Annotated[Pair[Annotated[str, Field(strict=True)]], Both] = ("", "")
+    usable: Annotated[Pair[bool], Both] = (True, True)
+
+    def variant(self) -> Variant:
+        return Variant(
+            self.kind, self.rate, self.latency, self.element, self.wavelength, self.ocs, self.usable
+        )
+
+
+class Section(Attributes):
+    cables: Annotated[str, Field(strict=True)]
+    count: Annotated[int, Field(ge=1, le=MOST_PARALLEL)] = 1
+
+
+class Document(_Model):
+    fabric: int
+    name: Word = "file"
+    axes: tuple[Word, ...] = ()
+    lossless: bool = False
+    traits: tuple[Word, ...] = ()
+    options: Mapping[str, object] = Field(default_factory=dict)
+    ocs: tuple[Word, ...] = ()
+    nodes: Mapping[str, Nodes]
+    links: tuple[Section, ...]
+
+
+TOP_KEYS = tuple(Document.model_fields)
+_ATTRIBUTES = TypeAdapter(Attributes)
+
+
+def read(settings: Settings) -> Fabric:
+    """The fabric of a file. Raises ExperimentError that lists everything wrong with its line."""
+    document = validated(settings, TypeAdapter(Document))
+    groups, names = _groups(settings, document)
+    cables = Cables()
+    for number, section in enumerate(document.links):
+        _add(settings, cables, names, number, section)
+    settings.check()
+    traits = {*document.traits, "lossless"} if document.lossless else set(document.traits)
+    try:
+        if len(document.axes) not in (0, len(groups[0].shape)):
+            raise FabricError(f"axes: {len(document.axes)} names for {len(groups[0].shape)} coordinates.")
+        return cables.fabric(
+            document.name,
+            groups,
+            {name: node for name, node in names.ids.items() if node >= names.switches},
+            ocs_names=document.ocs,
+            params=dict(document.options),
+            traits=tuple(traits),
+            axis_names=document.axes,
+        )
+    except FabricError as error:
+        raise ExperimentError(f"{settings.source}: {error}") from error
+
+
+def _groups(settings: Settings, document: Document) -> tuple[list[NodeGroup], Names]:
+    groups: list[NodeGroup] = []
+    kinds = list(document.nodes)
+    if kinds[:1] != ["gpu"]:
+        where: Key = ("nodes", kinds[0]) if kinds else ("nodes",)
+        settings.report(
+            where, "the first kind of nodes must be gpu. Describe the GPUs first, as `gpu: {shape: 4x4}`."
+        )
+    for kind, nodes in document.nodes.items():
+        try:
+            prefix = nodes.prefix or kind[0]
+            check_kind(kind, prefix)
+            first = groups[-1].first + groups[-1].size if groups else 0
+            groups.append(_group(kind, first, prefix, nodes))
+            if first + groups[-1].size > MOST_NODES:
+                raise FabricError(f"with these there are more than {MOST_NODES} nodes. Lower the shapes.")
+            if kind == "gpu" and groups[0].size < 2:
+                raise FabricError("a fabric has 2 GPUs or more.")
+        except FabricError as error:
+            settings.report(("nodes", kind), str(error))
+    settings.check()
+    try:
+        return groups, Names(groups)
+    except FabricError as error:
+        settings.report(("nodes",), str(error))
+    settings.check()
+    raise AssertionError("reported above")
+
+
+def _group(kind: str, first: int, prefix: str, nodes: Nodes) -> NodeGroup:
+    if not nodes.shape and not nodes.at:
+        raise FabricError("give its shape, such as 4x4, or the places of its nodes as `at: 0.0-3 1.0-1`.")
+    lengths = [int(n) if is_number(n) else 0 for n in nodes.shape.split("x")]
+    if nodes.shape and not 0 < prod(lengths) <= MOST_NODES:
+        raise FabricError(
+            f"shape {nodes.shape!r} is no list of lengths such as 16 or 4x4, of {MOST_NODES} nodes at most."
+        )
+    if not nodes.at:
+        return NodeGroup(kind, first, tuple(lengths), prefix)
+    group = NodeGroup.at(kind, first, places_of(nodes.at), prefix)
+    return replace(group, shape=tuple(lengths), places=group.all_coordinates) if nodes.shape else group
+
+
+def _add(settings: Settings, cables: Cables, names: Names, number: int, section: Section) -> None:
+    """Add the cables of one section; errors are reported at their lines."""
+    key = ("links", number, "cables")
+    start = settings.marks.get(key, Mark(0, 1))
+    first = start.line + ("\n" in section.cables)
+    reported = 0
+    try:
+        own = cables.variant(_checked(section.variant(), names))
+    except FabricError as error:
+        settings.report(("links", number), str(error))
+        return
+    further: dict[tuple[str, ...], tuple[int, int]] = {}
+    ids, a, b, which = names.ids, cables.a, cables.b, cables.which
+    for line, text in enumerate(section.cables.split("\n"), first):
+        words = text.split("#", 1)[0].split()
+        if not words:
+            continue
+        try:
+            source, target = words[0], words[1]
+            ends = ids[source], ids[target]
+            if len(words) == 2 and section.count == 1 and ends[0] != ends[1]:
+                a.append(ends[0])
+                b.append(ends[1])
+                which.append(own)
+                continue
+        except (IndexError, KeyError):
+            pass
+        try:
+            more = tuple(words[2:])
+            if more not in further:
+                further[more] = _variant_of(cables, names, section, own, more)
+            variant, count = further[more]
+            for one, other in _pairs(names, words, MOST_CABLES // count - len(a) // count):
+                a.extend([one] * count)
+                b.extend([other] * count)
+                which.extend([variant] * count)
+        except FabricError as error:
+            settings.report(key, str(error), mark=Mark(line, start.column))
+            reported += 1
+            if reported == SHOWN:
+                return
+
+
+def _pairs(names: Names, words: list[str], most: int) -> Iterator[tuple[int, int]]:
+    """Every node of the first pattern with every one of the second."""
+    if len(words) < 2:
+        raise FabricError(f"{words[0]!r} is no cable; write both of its ends, such as g0.0 r0.")
+    one, other = names.matching(words[0]), names.matching(words[1])
+    if len(one) * len(other) > most:
+        raise FabricError(f"{words[0]} {words[1]}: with these there are more than {MOST_CABLES} cables.")
+    if (both := np.intersect1d(one, other)).size:
+        name = next(n for n, i in names.ids.items() if i == both[0])
+        raise FabricError(f"joins {name} with itself. Write two different nodes.")
+    return ((x, y) for x in one.tolist() for y in other.tolist())
+
+
+def _variant_of(
+    cables: Cables, names: Names, section: Section, own: int, words: tuple[str, ...]
+) -> tuple[int, int]:
+    """The variant and the count of a line with more words than its ends: `x2`, `rate=200Gb/s`."""
+    count, changes = section.count, dict[str, Any]()
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals and word[:1] == "x" and is_number(word[1:]) and 1 <= int(word[1:]) <= MOST_PARALLEL:
+            count = int(word[1:])
+        elif equals and name in Attributes.model_fields and name not in changes:
+            changes[name] = value
+        else:
+            known = ", ".join(f"{n}=" for n in Attributes.model_fields)
+            raise FabricError(f"{word!r} is not read here. Behind the ends stand x2 (two cables) or {known}.")
+    if not changes:
+        return own, count
+    line = Settings("", section.model_dump(include=set(Attributes.model_fields)) | changes)
+    try:
+        attributes = validated(line, _ATTRIBUTES)
+    except ExperimentError as error:
+        raise FabricError(" ".join(str(error).split("\n"))) from None
+    return cables.variant(_checked(attributes.variant(), names)), count
+
+
+def _checked(variant: Variant, names: Names) -> Variant:
+    for word in variant.element:
+        if word not in (AUTO, NONE, FROM, TO) and names.ids.get(word, -1) < names.switches:
+            raise FabricError(
+                f"element {word!r} is no switch. Write from, to, none or the name of a switch: whose health "
+                "the link counts for."
+            )
+    return variant

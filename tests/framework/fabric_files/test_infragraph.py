@@ -1,0 +1,220 @@
+"""InfraGraph: devices become switches and GPUs, and an exported fabric comes back."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from railweave.framework.errors import ExperimentError
+from railweave.framework.fabric_files import FabricFile, load, text_of
+from railweave.framework.kit.subject import examples
+from railweave.framework.registry import Registers
+from railweave.topologies import plugin
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+SAMPLES = examples(Registers([("topologies", plugin)]))[0]
+
+
+def link(name: str, gbps: float | None = None, **latency: object) -> dict[str, Any]:
+    physical: dict[str, Any] = {"latency": latency} if latency else {}
+    if gbps:
+        physical["bandwidth"] = {"choice": "gigabits_per_second", "gigabits_per_second": gbps}
+    return {"name": name, "physical": physical} if physical else {"name": name}
+
+
+def inner(one: str, other: str, name: str, scheme: str = "many2many") -> dict[str, Any]:
+    return {"ep1": {"component": one}, "ep2": {"component": other}, "link": name, "scheme": scheme}
+
+
+def part(name: str, count: int, choice: str = "") -> dict[str, Any]:
+    return {"name": name, "count": count, "choice": choice or name}
+
+
+def cluster() -> dict[str, Any]:
+    """Two servers of 2 xpus with an NVLink switch; xpu k sends over card k, a device inside the server, to
+    leaf k; and a management nic that leads nowhere."""
+    card = {
+        "name": "card",
+        "components": [part("pcie", 1, "port"), part("eth", 1, "port")],
+        "links": [link("board")],
+        "edges": [inner("pcie", "eth", "board")],
+    }
+    server = {
+        "name": "server",
+        "components": [part("xpu", 2), part("nvsw", 1, "switch"), part("card", 2, "device"), part("cpu", 1),
+                       {**part("mgmt", 1, "custom"), "custom": {"type": "mgmt"}}],
+        "links": [link("nvlink", 3600), link("pcie", 256, choice="ns", ns=500)],
+        "edges": [inner("xpu", "nvsw", "nvlink"), inner("xpu[0:2]", "card[0:2].pcie", "pcie", "one2one"),
+                  inner("cpu", "mgmt", "pcie")],
+    }  # fmt: skip
+    leaf = {
+        "name": "box",
+        "components": [part("asic", 1, "switch"), part("port", 2)],
+        "links": [link("ic")],
+        "edges": [inner("asic", "port", "ic")],
+    }
+    edges = [
+        {
+            "ep1": {"instance": "server", "component": f"card[{k}].eth[0]"},
+            "ep2": {"instance": f"leaf[{k}]", "component": "port"},
+            "link": "eth",
+            "scheme": "one2one",
+        }
+        for k in range(2)
+    ]
+    instances = [
+        {"name": "server", "device": "server", "count": 2},
+        {"name": "leaf", "device": "box", "count": 2},
+    ]
+    return {
+        "name": "two servers", "devices": [card, server, leaf], "instances": instances, "edges": edges,
+        "links": [link("eth", 100, choice="us", us=1.5)],
+    }  # fmt: skip
+
+
+def read(tmp_path: Path, document: dict[str, Any] | str, rate_bps: float = 0.0) -> FabricFile:
+    path = tmp_path / "f.yaml"
+    path.write_text(document if isinstance(document, str) else yaml.safe_dump(document))
+    return load(path, rate_bps)
+
+
+def test_servers_switches_and_cards_inside_servers(tmp_path: Path) -> None:
+    contents = read(tmp_path, cluster())
+    fabric = contents.fabric
+    assert [(g.kind, g.shape) for g in fabric.groups] == [("gpu", (2, 2)), ("domain", (2,)), ("leaf", (2,))]
+    names = {fabric.link_name(i) for i in range(0, fabric.n_links, 2)}
+    assert names == {
+        *(f"g{s}.{k}->d{s}" for s in range(2) for k in range(2)),
+        *(f"g{s}.{k}->l{k}" for s in range(2) for k in range(2)),
+    }
+    eth = fabric.link_kind == fabric.kinds.index("eth")
+    assert set(fabric.capacity_bps[eth]) == {1e11}, "the slower of pcie and eth; board says nothing"
+    assert np.allclose(fabric.latency_s[eth], 2e-6, rtol=1e-9), "500 ns + 1.5 us"
+    assert set(fabric.capacity_bps[~eth]) == {3.6e12}
+    assert contents.lost == (
+        "4 components that lead nowhere are left out, such as server.1.mgmt.0",
+        "components have other names: server.0.xpu.0 is g0.0",
+    )
+
+
+def test_a_link_without_bandwidth_takes_the_default_rate_or_is_refused(tmp_path: Path) -> None:
+    document = cluster()
+    document["devices"][1]["links"][0] = link("nvlink")
+    with pytest.raises(ExperimentError, match=r"links without a bandwidth: nvlink.*--default-rate"):
+        read(tmp_path, document)
+    contents = read(tmp_path, document, 5e11)
+    assert 5e11 in contents.fabric.capacity_bps and any(
+        "default rate: nvlink" in lost for lost in contents.lost
+    )
+
+
+@pytest.mark.parametrize("sample", [s for s in SAMPLES if s.fabric.n_gpus < 1024], ids=lambda s: s.name)
+def test_an_exported_fabric_comes_back_with_the_same_cables(sample, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    fabric, (text, lost) = sample.fabric, text_of(sample.fabric, "infragraph")
+    back = read(tmp_path, text).fabric
+    assert np.array_equal(back.link_src, fabric.link_src) and np.array_equal(back.link_dst, fabric.link_dst)
+    assert np.allclose(back.capacity_bps, fabric.capacity_bps) and np.array_equal(
+        back.latency_s, fabric.latency_s
+    )
+    if "domains" in fabric.capabilities and fabric.groups[0].shape[1] > 1:
+        assert back.capabilities == fabric.capabilities and "the coordinates of GPUs" not in lost
+    assert ("that links are lossless" in lost) == ("lossless" in fabric.capabilities)
+
+
+@pytest.mark.parametrize("name", ["dual-plane", "unequal-domains", "fat-tree-k4"])
+def test_the_examples_come_back(name: str, tmp_path: Path) -> None:
+    fabric = load(EXAMPLES / f"{name}.yaml").fabric
+    back = read(tmp_path, text_of(fabric, "infragraph")[0]).fabric
+    assert sorted(zip(back.link_src, back.link_dst, back.capacity_bps, strict=True)) == sorted(
+        zip(fabric.link_src, fabric.link_dst, fabric.capacity_bps, strict=True)
+    )
+
+
+def changed(*path: str | int, to: object) -> dict[str, Any]:
+    """The cluster with one value replaced; None removes it."""
+    document: Any = cluster()
+    *inner_path, last = path
+    at = document
+    for step in inner_path:
+        at = at[step]
+    if to is None:
+        del at[last]
+    else:
+        at[last] = to
+    return document  # type: ignore[no-any-return]
+
+
+PLACE = r":\d+:\d+: "
+BANDWIDTH = ("links", 0, "physical", "bandwidth")
+FIRST = ("devices", 1, "components", 0)
+
+
+def test_100_000_links_load_in_10_s(tmp_path: Path) -> None:
+    document = cluster()
+    edge = document["edges"][0]
+    document["instances"][0]["count"] = document["devices"][2]["components"][1]["count"] = 12500
+    document["edges"] = [
+        {**edge, "ep1": {"instance": f"server[{s}]", "component": f"card[{k}].eth[0]"},
+         "ep2": {"instance": f"leaf[{k}]", "component": f"port[{s}]"}}
+        for s in range(12500) for k in range(2)
+    ]  # fmt: skip
+    path = tmp_path / "f.yaml"
+    path.write_text(json.dumps(document))
+    began = time.process_time()
+    assert load(path).fabric.n_links == 100_000
+    assert time.process_time() - began < 10
+
+
+def test_instances_and_components_of_one_name_are_kinds_of_their_own(tmp_path: Path) -> None:
+    """The cpu of a server joins its xpus, and the leaves are called CPU."""
+    document = cluster()
+    document["devices"][1]["edges"].append(inner("cpu", "xpu", "pcie"))
+    document["instances"][1]["name"] = "CPU"
+    for number, edge in enumerate(document["edges"]):
+        edge["ep2"]["instance"] = f"CPU[{number}]"
+    fabric = read(tmp_path, document).fabric
+    assert [(g.kind, g.shape) for g in fabric.groups[2:]] == [("cpu", (2,)), ("cpu-2", (2, 1))]
+
+
+NEWER = "This release reads InfraGraph up to 3.1: if the file is of a newer schema"
+
+
+@pytest.mark.parametrize(
+    "document, why",
+    [
+        (changed("planes", to=[]), f"there is no key 'planes'.*{NEWER}"),
+        (changed(*FIRST, "power", to=7), f"{PLACE}devices.1.components.0.power: .*{NEWER}"),
+        (changed(*FIRST, "choice", to="dpu"), f"{PLACE}.*got 'dpu'.*{NEWER}"),
+        (changed(*BANDWIDTH, "choice", to="terabits"), NEWER),
+        (changed(*BANDWIDTH, "gigabits_per_second", to=0), "0 is not positive"),
+        (changed(*BANDWIDTH, "gigabits_per_second", to=None), "there is no such value"),
+        (changed("instances", 0, "device", to="servr"), f"{PLACE}instances.0.device: .*Did you mean server"),
+        (changed("instances", 1, "name", to="server"), f"{PLACE}instances.1.name: 'server' is there twice"),
+        (changed("instances", 0, "count", to=0), "instances.0.count: .*greater than or equal to 1"),
+        (changed("instances", 0, "count", to=1 << 20), "more than 2097152 components"),
+        (changed("edges", 0, "link", to="ether"), f"{PLACE}edges.0.link: there is no link 'ether'"),
+        (changed("edges", 0, "scheme", to="ring"), "ring is not expanded here"),
+        (changed("edges", 0, "ep1", "instance", to="host[0]"), "ep1.instance: there is no instance 'host'"),
+        (changed("edges", 0, "ep2", "instance", to="leaf[7]"), r"'leaf\[7\]' is none of the 2 there are"),
+        (changed("edges", 0, "ep2", "component", to="prt"), "there is no component 'prt'.*Did you mean port"),
+        (changed("edges", 0, "ep2", "component", to="port[a]"), r"there is no component 'port\[a\]'"),
+        (changed(*FIRST, "choice", to="cpu"), "not two components of type xpu"),
+        (changed("devices", 0, "components", 0, to=part("card", 1, "device")), "more than 8 times"),
+        (changed(*FIRST, "count", to=1 << 20), "more than 2097152 components"),
+        (changed("devices", to=None), "instances.0.device: there is no device 'server'"),
+        (changed("devices", 0, "components", to=None), rf"{PLACE}devices.0.components: is missing"),
+        ("name: x\ndevices: 7\n", "devices: .*got 7"),
+        ("name: [\n", ":2:1: not readable as YAML"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named_with_its_line(
+    tmp_path: Path, document: dict[str, Any] | str, why: str
+) -> None:
+    with pytest.raises(ExperimentError, match=why):
+        read(tmp_path, document)
