@@ -1,9 +1,9 @@
 """Routes to rules: what every switch on the paths must do, in OpenFlow's terms and as few entries as
 possible.
 
-A packet enters at its GPU's NIC switch by port 1 with DSCP 0. The ingress rule there writes the version tag
-into the DSCP (unless it is 0) and forwards it; transit rules match the tag. So rules of several versions
-coexist, and a packet meets those of one only. Nothing that enters by port 1 reaches a transit rule: ingress
+A packet enters at its GPU's NIC switch by port 1. The ingress rule there writes the version tag into the
+DSCP, whatever the sender wrote there, and forwards it; transit rules match the tag. So rules of several
+versions coexist, and a packet meets those of one only. Nothing that enters by port 1 reaches a transit rule: ingress
 rules have higher priority, and the lowest ingress rule drops.
 """
 
@@ -145,7 +145,7 @@ def _rank_levels(rule_list: RuleList) -> Int64:
 
 
 def _send(tag: int, port: int) -> tuple[Action, ...]:
-    return () if port == 0 else (SetDscp(tag), Output(port)) if tag else (Output(port),)
+    return () if port == 0 else (SetDscp(tag), Output(port))
 
 
 def _written(

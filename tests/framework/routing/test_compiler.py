@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Sequence
 
@@ -12,11 +13,11 @@ from hypothesis import strategies as st
 
 from railweave.framework.errors import RouteError
 from railweave.framework.model import Fabric, Path, RouteTable, Rule
-from railweave.framework.model.addressing import ENTROPY_BASE
+from railweave.framework.model.addressing import ENTROPY_BASE, ipv4
 from railweave.framework.routing.batches import all_paths
 from railweave.framework.routing.compiler import compile_rules
 from railweave.framework.routing.entropy import entropy_table, path_classes
-from tests.fakes.fake_switch import FakeFabric
+from tests.fakes.fake_switch import FakeFabric, Packet, Trip
 from tests.fakes.random_routes import FABRICS, random_table
 from tests.fakes.small_fabrics import dimension_order, rail_only, rail_path, ring, table_of, torus
 
@@ -120,12 +121,22 @@ def test_single_path_rules_never_look_at_the_entropy() -> None:
         assert fake.send(0, 8, udp_src).links == table.path(0, 8)[0].links
 
 
-def test_tags_are_written_only_when_they_differ_from_zero_and_never_63() -> None:
+@pytest.mark.parametrize("tag", [0, 9])
+def test_what_a_sender_writes_into_the_dscp_never_chooses_its_path(tag: int) -> None:
+    """With the rules of a second version next to the first ones, all 64 values of every pair enter and arrive
+    by the version that the ingress rules name."""
     fabric = rail_only(2, 2)
     table = table_of(fabric, lambda src, dst: [rail_path(fabric, src, dst)])
-    assert not any("SetDscp" in repr(rule.actions) for rule in compile_rules(fabric, table))
-    tagged = compile_rules(fabric, table, 9)
-    assert {rule.match.ip_dscp for rule in tagged if rule.match.in_port != 1} == {9}
+    other = table_of(fabric, lambda src, dst: [rail_path(fabric, src, dst, 1 - src % 2)])
+    rules = compile_rules(fabric, table, tag)
+    assert {rule.match.ip_dscp for rule in rules if rule.match.in_port != 1} == {tag}
+    stale = [rule for rule in compile_rules(fabric, other, 5) if rule.match.in_port != 1]
+    fake = FakeFabric(fabric, [*rules, *stale])
+    for src, dst, dscp in itertools.product(range(4), range(4), range(64)):
+        if src != dst:
+            packet = Packet(ipv4(fabric, src), ipv4(fabric, dst), dscp, None)
+            trip = fake.carry(src, 1, packet)
+            assert trip == Trip(table.path(src, dst)[0].links, dst), (src, dst, dscp)
 
 
 def test_uneven_weights_repeat_entropies() -> None:
