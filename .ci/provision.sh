@@ -19,7 +19,11 @@ programs="ovs-vswitchd ovs-vsctl ovs-ofctl ovs-dpctl ovsdb-server mnexec ip tc n
 
 case $what in
     run) extras=emu,ilp stamp=$venv/.emu ;;
-    dev) extras=emu,ilp,os-ken,c65of,dev stamp=$venv/.dev ;;
+    dev)
+        extras=emu,ilp,os-ken,c65of,dev stamp=$venv/.dev
+        # what tests run on hosts; MPI for Python belongs to the system's interpreter
+        packages="$packages iputils-ping iperf3 openmpi-bin python3-mpi4py" programs="$programs ping iperf3 mpirun"
+        ;;
     vm) extras=emu,ilp stamp=$venv/.emu packages="$packages make" programs="$programs make" ;;
     *) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

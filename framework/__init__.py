@@ -25,7 +25,27 @@ if TYPE_CHECKING:
 
     __version__: str
 
-__all__ = ["RailweaveError", "__version__", "compare", "explain", "load", "loads", "read", "run", "topology"]
+__all__ = [
+    "RailweaveError",
+    "__version__",
+    "compare",
+    "explain",
+    "load",
+    "loads",
+    "mark",
+    "read",
+    "run",
+    "topology",
+]
+
+
+def mark() -> None:
+    """In a program that railweave runs: this rank has ended an iteration. Does nothing elsewhere."""
+    import os
+
+    if path := os.environ.get("RAILWEAVE_MARKS"):
+        with open(path, "a") as marks:  # noqa: PTH123 - pathlib costs more than all else here
+            marks.write("\n")
 
 
 def __getattr__(name: str) -> Any:

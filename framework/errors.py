@@ -79,6 +79,10 @@ class TransportError(RunFailedError):
     """The transport died or could not deliver; names the ranks."""
 
 
+class ProgramError(RunFailedError):
+    """A program failed or took too long; names its first rank that failed, with its last lines."""
+
+
 class ChannelClosedError(RunFailedError):
     """The process at the other end of a channel is gone."""
 

@@ -69,6 +69,12 @@ def critical_path(
     return CriticalPath(np.concatenate(lows), np.concatenate(highs), join(*paths), link_bytes)
 
 
+def link_times(table: RouteTable, link_bytes: Float) -> CriticalPath:
+    """Of an iteration whose transfers nobody knows: no chain, and what each link carried, (n_links,)."""
+    none = np.empty(0, np.int64)
+    return CriticalPath(np.empty(0), np.empty(0), table.paths(none, none), link_bytes)
+
+
 def rates_during(
     fabric: Fabric, samples: HealthSamples, spans: Sequence[tuple[float, float]]
 ) -> Iterator[tuple[Float, Float]]:
@@ -118,6 +124,10 @@ class Attribution(ArrayNoun):
         on each of them to its links by what they carried over their rates at the end of the part.
         """
         paths, carried = path.paths, np.maximum(path.link_bytes, 1.0) * 8
+        mean_busy_s = (carried / rates_bps).mean(axis=0)
+        if not len(path.end_s):
+            none = np.empty(0, np.int64)
+            return cls(seconds, none, none, np.empty(0), np.empty(0), mean_busy_s)
         row = np.minimum(np.searchsorted(t_s, path.end_s), len(t_s) - 1)
         hop, pair = paths.hop_path, paths.path_pair
         rate = rates_bps[row[pair[hop]], paths.links]
@@ -132,7 +142,7 @@ class Attribution(ArrayNoun):
         share = rate / fabric.capacity_bps[paths.links]
         lost = np.where(share * ALIKE < 1, held * (1 - share), 0.0)
         links = paths.links.astype(np.int64)
-        return cls(seconds, links, paths.src[pair[hop]], held, lost, (carried / rates_bps).mean(axis=0))
+        return cls(seconds, links, paths.src[pair[hop]], held, lost, mean_busy_s)
 
     @classmethod
     def together(cls, parts: Sequence[Self]) -> Self:
@@ -156,9 +166,8 @@ def bottleneck(fabric: Fabric, iteration: int | None, time: Attribution, job: in
     either, the time is balanced.
     """
     if not len(time.link):
-        return None
-    # Elements are numbered as nodes, and links without one behind them.
-    unit = np.where(fabric.link_element >= 0, fabric.link_element, fabric.n_nodes + np.arange(fabric.n_links))
+        return _busiest(fabric, iteration, time, job) if time.busy_s.max(initial=0.0) > 0 else None
+    unit = _units(fabric)
     n = fabric.n_nodes + fabric.n_links
     held, lost = (np.bincount(unit[time.link], values, n) for values in (time.held_s, time.lost_s))
     chosen, by = lost >= EVIDENT * time.seconds, time.lost_s
@@ -169,7 +178,7 @@ def bottleneck(fabric: Fabric, iteration: int | None, time: Attribution, job: in
     own = unit[time.link] == which
     link = int(np.argmax(np.bincount(time.link[own], by[own], fabric.n_links)))
     senders = np.bincount(time.src, np.where(time.link == link, time.held_s, 0.0))
-    ends = [int(end) for end in (fabric.link_src[link], fabric.link_dst[link]) if end < fabric.n_gpus]
+    ends = _gpus_of(fabric, link)
     return Bottleneck(
         iteration=iteration,
         element=element_name(fabric, which) if which < fabric.n_nodes else None,
@@ -179,6 +188,32 @@ def bottleneck(fabric: Fabric, iteration: int | None, time: Attribution, job: in
         balanced=balanced,
         job=job,
     )
+
+
+def _busiest(fabric: Fabric, iteration: int | None, time: Attribution, job: int) -> Bottleneck:
+    """The link that was busy longest, of an iteration whose transfers nobody knows; rank -1 where it joins
+    two switches."""
+    unit, link = _units(fabric), int(np.argmax(time.busy_s))
+    which, ends = int(unit[link]), _gpus_of(fabric, link)
+    return Bottleneck(
+        iteration=iteration,
+        element=element_name(fabric, which) if which < fabric.n_nodes else None,
+        link=fabric.link_name(link),
+        rank=ends[0] if ends else -1,
+        share=min(1.0, float(time.busy_s[link] / time.seconds)) if time.seconds > 0 else 1.0,
+        balanced=not _over(fabric, unit, time.busy_s)[which],
+        job=job,
+    )
+
+
+def _units(fabric: Fabric) -> Int64:
+    """(n_links,): the element of every link, numbered as a node; links without one behind the nodes."""
+    own = fabric.n_nodes + np.arange(fabric.n_links)
+    return np.where(fabric.link_element >= 0, fabric.link_element, own).astype(np.int64)
+
+
+def _gpus_of(fabric: Fabric, link: int) -> list[int]:
+    return [int(end) for end in (fabric.link_src[link], fabric.link_dst[link]) if end < fabric.n_gpus]
 
 
 def _over(fabric: Fabric, unit: Int64, busy_s: Float) -> Bool:
@@ -202,8 +237,8 @@ def _over(fabric: Fabric, unit: Int64, busy_s: Float) -> Bool:
 def bottlenecks(
     fabric: Fabric, iterations: Sequence[IterationRecord], samples: HealthSamples
 ) -> tuple[Bottleneck, ...]:
-    """One for each iteration whose transfers were timed and, last, one for all of them together. `fabric` has
-    emulated rates."""
+    """One for each iteration whose transfers were timed, or whose links were counted alone, and, last, one
+    for all of them together. `fabric` has emulated rates."""
     timed = [(record, record.critical) for record in iterations if record.critical is not None]
     rates = rates_during(fabric, samples, [(record.begin_s, record.end_s) for record, _ in timed])
     times = [

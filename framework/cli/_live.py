@@ -15,6 +15,7 @@ from railweave.framework.model.events import (
     IterationEnded,
     Note,
     PhaseStarted,
+    Printed,
     Progress,
     RoutesChanged,
     RunEvent,
@@ -34,13 +35,14 @@ _STYLES: dict[type[RunEvent], str] = {
 
 class Live:
     """Shows the events of a run as they come: lines, and a progress bar on a terminal. Quiet shows nothing.
+    `iterations`: None where that is not known.
 
     Use as a context manager; `emit` receives the events of `runner.run`. `lines=False` leaves the bar alone.
     """
 
     def __init__(
         self,
-        iterations: int,
+        iterations: int | None,
         *,
         quiet: bool,
         verbose: bool,
@@ -98,6 +100,9 @@ class Live:
         return far
 
     def _advance(self, done: int, share: float) -> None:
+        if self._iterations is None:
+            self._bar.update(self._task, description="iterations", count=f"{done}")
+            return
         self._bar.update(
             self._task,
             description="iterations",
@@ -107,7 +112,7 @@ class Live:
         )
 
 
-def describe(event: RunEvent, iterations: int, *, verbose: bool = False) -> str | None:
+def describe(event: RunEvent, iterations: int | None, *, verbose: bool = False) -> str | None:
     """The line for an event; None for one that needs none."""
     t_s = getattr(event, "t_s", None)
     when = " " * 12 if t_s is None else f"{t_s:8.2f} s  "
@@ -117,7 +122,8 @@ def describe(event: RunEvent, iterations: int, *, verbose: bool = False) -> str 
             took = "" if event.seconds is None else f"  ({event.seconds:.2f} s)"
             return f"{when}{event.name:<8}{text}{took}"
         case IterationEnded():
-            number = f"{event.iteration + 1:>{len(str(iterations))}}/{iterations}"
+            of = "" if iterations is None else f"/{iterations}"
+            number = f"{event.iteration + 1:>{max(1, len(of) - 1)}}{of}"
             wrong = f"  {event.wrong} WRONG" if event.wrong else ""
             return f"{when}iteration {number}  {event.seconds:.3f} s{wrong}"
         case FaultInjected():
@@ -131,6 +137,11 @@ def describe(event: RunEvent, iterations: int, *, verbose: bool = False) -> str 
             return (
                 f"{when}reroute   {event.pairs_changed} pairs, because {event.why}  (version {event.version})"
             )
+        case Printed():
+            if not verbose:
+                return None
+            who = "launcher" if event.rank is None else f"rank {event.rank}"
+            return "\n".join(f"{who:>10}  {line}" for line in event.text.splitlines())
         case Note():
             return f"{when}note      {event.text}"
         case _:

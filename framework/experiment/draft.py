@@ -1,6 +1,7 @@
 """An experiment checked whole: every problem is collected, and a plan comes of it only when there is none."""
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -10,9 +11,10 @@ from railweave.framework.errors import FaultError, RailweaveError
 from railweave.framework.experiment.fault_targets import find_link
 from railweave.framework.experiment.faults import ResolvedFault, parse, resolve, steps
 from railweave.framework.experiment.plugin_calls import check_collective, configured, fabric_of, schedule_of
+from railweave.framework.experiment.programs import NoCollective, problems
 from railweave.framework.experiment.reading import experiment, options_of
 from railweave.framework.experiment.run_plan import Plan
-from railweave.framework.experiment.schema import KEYS, KINDS, Choice
+from railweave.framework.experiment.schema import KEYS, KINDS, OF_COLLECTIVES, OF_PROGRAMS, Choice
 from railweave.framework.experiment.settings import Key, Settings
 from railweave.framework.health.monitor import scores_of
 from railweave.framework.health.smoothing import LinkTracker
@@ -23,6 +25,8 @@ from railweave.framework.parameters import Value
 from railweave.framework.registry import Registers
 from railweave.framework.routing.reroute import first_routes
 
+NEVER = sys.maxsize
+"""Iterations of a program: as many as it marks."""
 PAIR_BYTES = 200
 """Memory of a pair's first routes while they are made and checked; measured with 2,048 GPUs."""
 
@@ -44,9 +48,10 @@ class Draft:
         request, fabric, packet = plan.experiment, plan.fabric, plan.packet
         routes_of = (fabric, plan.router, request.router.name, request.health)
         self._guarded(self._name_key("router"), first_routes, *routes_of)
-        traffic: Key = ("workload" if request.workload else "collective",)
-        tried = (request.traffic.name, plan.collective, fabric, plan.schedules[0], packet, request.seed)
-        self._guarded(traffic, check_collective, *tried)
+        if not request.program:
+            traffic: Key = ("workload" if request.workload else "collective",)
+            tried = (request.traffic.name, plan.collective, fabric, plan.schedules[0], packet, request.seed)
+            self._guarded(traffic, check_collective, *tried)
         links = LinkTracker.start(fabric).links
         self._guarded(("estimator",), scores_of, plan.estimator, fabric, links, packet)
         self.settings.check()
@@ -56,6 +61,7 @@ class Draft:
         """The plan. Raises ExperimentError that lists everything wrong."""
         request, settings = self._request, self.settings
         traffic, other = ("workload", "collective") if request.workload else ("collective", "workload")
+        unused = ("collective", "workload") if request.program else (other,)
         if request.oracle and not request.feedback:
             settings.report(
                 ("oracle",), "gives the router scores that it ignores without feedback. Give one."
@@ -65,42 +71,64 @@ class Draft:
                 ("workload",), "takes the place of a collective, and there is one too. Keep one of them."
             )
         topology, fabric = self.topology()
-        plugins = {kind: self.plugin(kind, fabric) for kind in KINDS if kind not in ("topology", other)}
+        self._check_program(fabric)
+        plugins = {kind: self.plugin(kind, fabric) for kind in KINDS if kind not in ("topology", *unused)}
         width = np.dtype(request.dtype).itemsize
         odd = next((size for size in request.sizes if size % width), None)
         if odd is not None and not self._broken & {"size", "dtype"}:
             settings.report(
                 ("size",), f"{odd} bytes are not whole elements of {request.dtype} ({width} bytes each)."
             )
-        faults = self.faults(fabric, request.iterations * len(request.sizes))
+        faults = self.faults(fabric, NEVER if request.program else request.iterations * len(request.sizes))
         pcap, reports = self._captured(fabric), self._reports()
         if fabric is not None:
             self._check_room(fabric)
         settings.check()
         assert fabric is not None
-        name, ranks, kind = self.chosen(traffic), range(fabric.n_gpus), (request.dtype, request.redop)
-        schedules = [
-            self._guarded((traffic,), schedule_of, name, plugins[traffic], fabric, ranks, size, *kind)
-            for size in request.sizes
-        ]
-        settings.check()
+        if request.program:
+            collective: Collective = NoCollective()
+            n_ranks = fabric.n_gpus if request.ranks == "all" else request.ranks
+            schedules = [collective.schedule(fabric, range(n_ranks), 0, request.dtype, request.redop)]
+        else:
+            collective, name = plugins[traffic], self.chosen(traffic)
+            ranks, kind = range(fabric.n_gpus), (request.dtype, request.redop)
+            planned = [
+                self._guarded((traffic,), schedule_of, name, collective, fabric, ranks, size, *kind)
+                for size in request.sizes
+            ]
+            settings.check()
+            schedules = [schedule for schedule in planned if schedule is not None]
         return Plan(
             experiment=request.model_copy(update={**self._choices, "faults": tuple(f.text for f in faults)}),
             topology=topology,
             fabric=fabric,
             router=plugins["router"],
-            collective=plugins[traffic],
+            collective=collective,
             estimator=plugins["estimator"],
             controller=plugins["controller"],
             transport=plugins["transport"],
             engine=plugins["engine"],
-            schedules=tuple(schedule for schedule in schedules if schedule is not None),
+            schedules=tuple(schedules),
             packet=PacketFormat(request.path_mtu),
             faults=faults,
             pcap_links=pcap,
             reports=reports,
             notes=tuple(settings.notes),
         )
+
+    def _check_program(self, fabric: Fabric | None) -> None:
+        """Report what is wrong with a program, and keys that mean nothing with one or without."""
+        request, value = self._request, self.settings.value
+        if request.program:
+            for name in (*OF_COLLECTIVES, "collective", "workload"):
+                if value.get(name) is not None:
+                    self.settings.report((name,), "means nothing with a program. Keep one of them.")
+            for name, message in () if self._broken & {*OF_PROGRAMS} else problems(request, fabric):
+                self.settings.report((name,), message)
+        elif "program" not in self._broken:
+            for name in OF_PROGRAMS:
+                if value.get(name):
+                    self.settings.report((name,), "means nothing without a program. Leave it out.")
 
     def _check_room(self, fabric: Fabric) -> None:
         """Refuse a fabric whose routes of all pairs would not fit into this machine's memory."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from railweave.framework.errors import ExperimentError, did_you_mean
+from railweave.framework.experiment.programs import words_of
 from railweave.framework.experiment.schema import KEYS, KINDS, PARAMETERS, Choice, Experiment, canonical
 from railweave.framework.experiment.settings import Key, Settings
 from railweave.framework.health.options import PARAMETERS as HEALTH_PARAMETERS
@@ -42,6 +43,8 @@ def _value(settings: Settings, name: str, value: object) -> object:
             return canonical(value)
         case "plugin":
             return _choice(settings, name, value)
+        case "command":
+            return words_of(value)
         case "texts":
             return _texts(settings, name, value)
         case "reports":

@@ -121,7 +121,7 @@ def _schema_of(name: str, key: Key, registers: Registers) -> dict[str, object]:
                 for chosen, plugin in registers[name].items()
             ]
             return {"anyOf": [{"type": "string"}, *schemas]}
-        case "texts":
+        case "texts" | "command":
             return {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
         case "section":
             return _object(HEALTH_PARAMETERS)
@@ -162,6 +162,8 @@ def _expects(name: str, key: Key) -> str:
     match key.shape:
         case "plugin":
             return "a name, or a mapping of name and options"
+        case "command":
+            return "a command, or a list of its words"
         case "texts":
             return "a text, or a list of texts" + (f"; or {key.word}" if key.word else "")
         case "section" | "reports":

@@ -27,7 +27,8 @@ from railweave.framework.parameters import Parameter
 class Plan:
     """Everything decided before a run starts. `fabric` has declared rates; plugins carry their options.
 
-    `collective`: what the GPUs do, also when it is a workload. `schedules`: one for each size, ascending.
+    `collective`: what the GPUs do, also when it is a workload; for a program one that schedules nothing.
+    `schedules`: one for each size, ascending.
     """
 
     experiment: Experiment
@@ -52,12 +53,14 @@ class Plan:
         return self.schedules[-1]
 
     @property
-    def iterations(self) -> int:
-        """Of all sizes together."""
-        return self.experiment.iterations * len(self.schedules)
+    def iterations(self) -> int | None:
+        """Of all sizes together; None where a program has as many as it marks."""
+        return None if self.experiment.program else self.experiment.iterations * len(self.schedules)
 
     def schedule_of(self, iteration: int) -> Schedule:
-        """The schedule that iteration 0..iterations-1 carries out: one size after the other."""
+        """The schedule that an iteration, counted from 0, carries out: one size after the other."""
+        if self.experiment.program:
+            return self.schedule
         return self.schedules[iteration // self.experiment.iterations]
 
     def document(self) -> dict[str, object]:
@@ -71,7 +74,8 @@ class Plan:
             plugin = self.collective if kind == "workload" else getattr(self, kind)
             document[kind] = _readable(document[kind], plugin.parameters)
         document["health"] = _readable(document["health"], HEALTH_PARAMETERS)
-        document["size"] = spoken(self.experiment.size)
+        if "size" in document:
+            document["size"] = spoken(self.experiment.size)
         return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
     def at_scale(self, rate_scale: float) -> Self:

@@ -31,10 +31,10 @@ MOST = 64
 class Key:
     """What is declared of a key besides name, type and default.
 
-    `shape`: one value of a unit; a size or a sweep of sizes; a plugin, by name or with its options; texts,
-    one or a list; the section of numbers `health`; the options of `reports`, by name. `otherwise`: plugins
-    taken in place of the default, the first that serves the fabric. `word`: accepted besides values of the
-    unit.
+    `shape`: one value of a unit; a size or a sweep of sizes; a plugin, by name or with its options; a
+    command, as one text or its words; texts, one or a list; the section of numbers `health`; the options of
+    `reports`, by name. `otherwise`: plugins taken in place of the default, the first that serves the fabric.
+    `word`: accepted besides values of the unit.
     """
 
     help: str
@@ -44,7 +44,7 @@ class Key:
     choices: tuple[str, ...] = ()
     word: str = ""
     metavar: str = ""
-    shape: Literal["value", "size", "plugin", "texts", "section", "reports"] = "value"
+    shape: Literal["value", "size", "plugin", "command", "texts", "section", "reports"] = "value"
     otherwise: tuple[str, ...] = ()
 
 
@@ -88,6 +88,35 @@ class Experiment(BaseModel):
     workload: Annotated[
         Choice | None, _plugin("Messages of an application in place of a collective: ptdp, chakra:DIR.")
     ] = None
+    program: Annotated[
+        tuple[str, ...],
+        Key(
+            "Program that every rank runs in place of a collective: a command with its arguments.",
+            metavar="COMMAND",
+            shape="command",
+        ),
+    ] = ()
+    launcher: Annotated[
+        str,
+        Key(
+            "What starts a program's ranks: railweave itself, or mpirun.",
+            choices=("direct", "mpi"),
+            metavar="LAUNCHER",
+        ),
+    ] = "direct"
+    ranks: Annotated[
+        int | Literal["all"],
+        Key("GPUs that run the program, the first ones.", "count", minimum=1, word="all", metavar="N"),
+    ] = "all"
+    directory: Annotated[str, Key("Directory that a program starts in.", metavar="DIR")] = "."
+    environment: Annotated[
+        tuple[str, ...],
+        Key(
+            "NAME=VALUE in the environment of a program. May be given several times.",
+            metavar="NAME=VALUE",
+            shape="texts",
+        ),
+    ] = ()
     size: Annotated[
         int | str,
         Key(SIZE.help, SIZE.unit, minimum=SIZE.minimum, shape="size"),
@@ -152,7 +181,7 @@ class Experiment(BaseModel):
     ] = 4096
     timeout: Annotated[
         float | Literal["auto"],
-        Key("Longest time of one iteration.", "time", minimum=0.001, word="auto"),
+        Key("Longest time of one iteration, or of a whole program.", "time", minimum=0.001, word="auto"),
     ] = "auto"
     pcap: Annotated[
         tuple[str, ...],
@@ -180,7 +209,14 @@ class Experiment(BaseModel):
 
     def document(self) -> dict[str, object]:
         """Plain data that reads back as this experiment: base units, every option spelt out."""
-        plain = self.model_dump(mode="json", exclude={"collective" if self.workload else "workload"})
+        unused = set(OF_PROGRAMS)
+        if self.program:
+            unused = {"collective", "workload", *OF_COLLECTIVES}
+        elif self.workload:
+            unused.add("collective")
+        else:
+            unused.add("workload")
+        plain = self.model_dump(mode="json", exclude=unused)
         return plain | {"health": self.health.document()}
 
 
@@ -189,6 +225,10 @@ KEYS: Mapping[str, Key] = {
     for name, field in Experiment.model_fields.items()
 }
 """Every key of the file, in its order."""
+OF_PROGRAMS = ("program", "launcher", "ranks", "directory", "environment")
+"""Keys that mean something with a program alone."""
+OF_COLLECTIVES = ("size", "dtype", "redop", "iterations", "transport")
+"""Keys that mean nothing with a program."""
 DEFAULTS: Mapping[str, Any] = {
     name: field.get_default(call_default_factory=True) for name, field in Experiment.model_fields.items()
 }

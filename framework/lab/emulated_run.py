@@ -16,22 +16,27 @@ from railweave.framework.lab.measuring.measurements import LabMeasurements
 from railweave.framework.lab.measuring.queue_telemetry import QueueTelemetry
 from railweave.framework.lab.measuring.sources import open_source
 from railweave.framework.lab.memory import total_pss_bytes
+from railweave.framework.lab.program_link import ProgramLink
 from railweave.framework.lab.switching.borrowed_sockets import closing_together
 from railweave.framework.lab.switching.calibration import (
+    PROGRAM_SHARE,
     Capacity,
     auto_scale,
     busiest_phase_hops,
     calibrate,
+    neighbour_hops,
     packet_latency_s,
     trial,
 )
 from railweave.framework.lab.switching.controller_link import ControllerLink
 from railweave.framework.lab.switching.emulation import Emulation, cpu_seconds
+from railweave.framework.lab.switching.host_addresses import open_to_programs
 from railweave.framework.lab.transport_link import TransportLink
 from railweave.framework.limits.timeline import Timeline
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.model.events import RunEvent
 from railweave.framework.model.findings import EngineFacts
+from railweave.framework.model.traffic import RankOutcome
 from railweave.framework.processes.event_loop import Watch
 from railweave.framework.processes.programs import run, tool
 from railweave.framework.registry import Registers
@@ -71,13 +76,24 @@ class EmulatedRun:
     one packet before the links are shaped. All waiting is in `watch`.
     """
 
-    def __init__(self, plan: Plan, registers: Registers, recorder: Recorder, clock: WallClock) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        registers: Registers,
+        recorder: Recorder,
+        clock: WallClock,
+        directory: str | None = None,
+    ) -> None:
         self._plan, self._registers, self._recorder, self.clock = plan, registers, recorder, clock
         self.watch = watch = clock.watch
         self.lab = Emulation(
             plan.fabric, plan.experiment.path_mtu, str(plan.experiment.engine.options["datapath"])
         )
-        self.traffic = TransportLink(plan, watch, recorder.emit)
+        self.traffic: TransportLink | ProgramLink = (
+            ProgramLink(plan, watch, recorder.emit, directory)
+            if plan.experiment.program
+            else TransportLink(plan, watch, recorder.emit)
+        )
         self.injector = Injector(self.lab, watch, self._controller_pid, self._daemon_ended, recorder.note)
         self.capacity: Capacity | None = None
         self.latency_s: float | None = None
@@ -110,9 +126,12 @@ class EmulatedRun:
         rate_scale = self._rate_scale(control)
         scaled = plan.fabric.scaled(rate_scale)
         self.lab.shape(scaled)
+        if plan.experiment.program:
+            open_to_programs(self.lab, scaled, plan.packet)
         if self.lab.short_packets_wait:
             self._recorder.note(f"acknowledgements wait behind data: {self.lab.short_packets_wait}")
-        self.traffic.use_entropies(control.entropies, rate_scale)
+        if isinstance(self.traffic, TransportLink):
+            self.traffic.use_entropies(control.entropies, rate_scale)
         source = open_source(
             plan.experiment.measure, scaled, plan.packet, plan.experiment.health.interval_s, link
         )
@@ -130,6 +149,12 @@ class EmulatedRun:
         """As the experiment gives it, or from what this lab can carry; measures the latency of a packet."""
         plan, scale, table = self._plan, self._plan.experiment.rate_scale, control.table
         self.until(lambda: self.traffic.up, "the transport to start")
+        if isinstance(self.traffic, ProgramLink):
+            if scale != "auto":
+                return scale
+            self.capacity = calibrate(self.lab, table, plan.packet)
+            hops_s = neighbour_hops(plan.fabric, table, plan.packet)
+            return auto_scale(self.capacity, hops_s, share=PROGRAM_SHARE)
         self.traffic.use_entropies(control.entropies)
         self.latency_s = packet_latency_s(plan, self._registers, table, self._carry)
         if scale != "auto":
@@ -143,6 +168,7 @@ class EmulatedRun:
 
     def _carry(self, collective: str, schedule: Schedule) -> float:
         """Let the transport carry a schedule before the links are shaped; the seconds it took."""
+        assert isinstance(self.traffic, TransportLink)
         self.traffic.begin(0, schedule, collective)
         self.until(lambda: self.traffic.finished() is not None, "the transport's trial")
         result = self.traffic.finished()
@@ -218,13 +244,20 @@ class EmulatedRun:
         return {
             "switches": self.lab.switch_cpu_s(),
             "controller": cpu_seconds(pid) if pid else 0.0,
-            "transport": cpu_seconds(self.traffic.pid),
+            "launcher" if self._plan.experiment.program else "transport": cpu_seconds(self.traffic.pid),
+            **({"program": self.traffic.cpu_s} if isinstance(self.traffic, ProgramLink) else {}),
             "control": cpu_seconds(os.getpid()) + (cpu_seconds(sampler) if sampler else 0.0),
         }
 
+    @property
+    def ranks(self) -> tuple[RankOutcome, ...]:
+        """How the ranks of a program ended."""
+        return self.traffic.outcomes if isinstance(self.traffic, ProgramLink) else ()
+
     def down(self) -> None:
         """Stop what was started; the kernel removes the rest when this process ends."""
-        with closing_together([self.traffic.pid] if self.traffic.up else []):
+        sockets = [self.traffic.pid] if self.traffic.up and isinstance(self.traffic, TransportLink) else []
+        with closing_together(sockets):
             self.traffic.stop()
         if self.link is not None:
             self.link.stop()
@@ -262,9 +295,11 @@ def lab_session(
     *,
     faults: Sequence[ResolvedFault] | None = None,
     probing: bool = True,
+    directory: str | None = None,
 ) -> Session[EmulatedRun]:
-    """The session of a plan in this lab, to be entered; `faults` and `probing` as Session takes them."""
+    """The session of a plan in this lab, to be entered; `faults` and `probing` as Session takes them.
+    `directory`: where a program's output goes, None: nowhere."""
     clock = WallClock(Watch())
     recorder = Recorder(plan.fabric, registers, emit, clock.now_s)
-    engine = EmulatedRun(plan, registers, recorder, clock)
+    engine = EmulatedRun(plan, registers, recorder, clock, directory)
     return Session(plan, engine, recorder, faults=faults, probing=probing)

@@ -12,6 +12,11 @@ def host_name(fabric: Fabric, gpu: int) -> str:
     return "h" + ".".join(map(str, fabric.coordinates(gpu)))
 
 
+def program_host_name(fabric: Fabric, gpu: int) -> str:
+    """What programs call a host: many cut names at the dot."""
+    return host_name(fabric, gpu).replace(".", "-")
+
+
 def interface_name(node_name: str, port: int) -> str:
     """Mininet's own scheme, `g0.0-eth2`, checked against the kernel's limit."""
     name = f"{node_name}-eth{port}"

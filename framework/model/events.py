@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, dataclass_transform
 
 from railweave.framework.model.arrays import ArrayNoun, Int64
-from railweave.framework.model.traffic import IterationResult
+from railweave.framework.model.traffic import IterationResult, RankOutcome
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -54,11 +54,12 @@ class Progress(RunEvent, kind="progress"):
 
 
 class IterationEnded(RunEvent, kind="iteration"):
-    """An iteration took `seconds` (emulated); `wrong` elements of its result differ from the arithmetic."""
+    """An iteration took `seconds` (emulated); `wrong` elements of its result differ from the arithmetic; None
+    where nothing is compared."""
 
     iteration: int
     seconds: float
-    wrong: int
+    wrong: int | None
 
 
 class FaultInjected(RunEvent, kind="fault"):
@@ -88,6 +89,13 @@ class RoutesChanged(RunEvent, kind="reroute"):
 class Note(RunEvent, kind="note"):
     """Something that a user should read."""
 
+    text: str
+
+
+class Printed(RunEvent, kind="printed"):
+    """A rank of a program printed these lines; rank None: its launcher. Not written to events.jsonl."""
+
+    rank: int | None
     text: str
 
 
@@ -218,6 +226,24 @@ class IterationFailed(Event, kind="failed"):
     error: str = "TransportError"
 
 
+# -- events of a program's ranks: Printed, and these -------------------------------------------------------
+class IterationMarked(Event, kind="marked"):
+    """Every rank has marked the end of an iteration; time.monotonic() of the last one."""
+
+    at_s: float
+
+
+class ProgramEnded(Event, kind="program"):
+    """Every rank has ended, or one has failed. `outcomes`: of those that have ended, in that order; `failed`:
+    how the first that failed did, with its last lines, "" where none did. `cpu_s`: processor seconds of all;
+    `at_s`: time.monotonic()."""
+
+    outcomes: tuple[RankOutcome, ...]
+    failed: str
+    cpu_s: float
+    at_s: float
+
+
 class CaptureFinished(Event, kind="captured"):
     """A capture wrote `packets` and missed `dropped` because its memory was full."""
 
@@ -230,6 +256,7 @@ EVENTS: tuple[type[Event], ...] = (
     TaskEnded, TaskFailed, ProcessReady, ProcessDied,
     SwitchUp, SwitchDown, PortsDown, PortChanged, RulesInstalled, UpdateApplied, UpdateRetired, RuleRefused,
     PortCounts, TrainTimed, IterationStarted, IterationFinished, IterationFailed, CaptureFinished,
+    Printed, IterationMarked, ProgramEnded,
 )  # fmt: skip
 """Every kind of event, for the codec."""
 

@@ -14,7 +14,7 @@ from railweave.framework.model.arrays import ArrayNoun, Float
 from railweave.framework.model.events import FaultInjected, Note, RoutesChanged
 from railweave.framework.model.health import HealthSnapshot
 from railweave.framework.model.routes import PathBatch
-from railweave.framework.model.traffic import IterationResult
+from railweave.framework.model.traffic import IterationResult, RankOutcome
 
 Float32 = NDArray[np.float32]
 
@@ -127,7 +127,7 @@ class Findings(ArrayNoun):
     `truth`: the scores as they should have been, one snapshot after each fault that was done to links.
     `links`: totals at the end; `link_score` (n_links,) as last published; `measured_s` (n_links,): when the
     rate of each link was last measured, -inf where it never was. `blind_s`: since when health could not be
-    measured any more, None if it could to the end.
+    measured any more, None if it could to the end. `ranks`: how those of a program ended.
     """
 
     rate_scale: float
@@ -145,4 +145,5 @@ class Findings(ArrayNoun):
     link_score: Float
     measured_s: Float
     blind_s: float | None = None
+    ranks: tuple[RankOutcome, ...] = ()
     facts: EngineFacts = field(default_factory=EngineFacts)

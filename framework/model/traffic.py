@@ -123,11 +123,23 @@ class Schedule(ArrayNoun):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class RankOutcome:
+    """How one rank of a program ended. `rank` None: the launcher of all of them. `status`: its exit code, or
+    minus the signal that ended it. `printed_bytes` in all; `output`: the end of that, None where the run
+    directory has the file."""
+
+    rank: int | None
+    status: int
+    printed_bytes: int
+    output: str | None = None
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class IterationResult(ArrayNoun):
     """One iteration as the transport saw it. Times are emulated seconds. `wrong` of `compared` elements, over
-    all ranks, were not what the collective's arithmetic says. `wrong_icrc`: packets that ranks dropped for
-    it.
+    all ranks, were not what the collective's arithmetic says; None where nothing can be compared.
+    `wrong_icrc`: packets that ranks dropped for it.
 
     `end_s`: (n_transfers,), seconds from the iteration's start until each transfer had landed, which is when
     those that wait for it alone begin; empty where the transport does not say, and in the findings of a run.
@@ -135,7 +147,7 @@ class IterationResult(ArrayNoun):
 
     iteration: int
     seconds: float
-    wrong: int
+    wrong: int | None
     packets_sent: int
     retransmitted: int
     duplicates: int

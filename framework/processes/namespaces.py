@@ -10,7 +10,8 @@ from typing import Self
 
 from railweave.framework.errors import LabError
 
-CLONE_NEWNET = 0x40000000
+CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x20000, 0x4000000, 0x8000000
+CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
 MS_BIND = 0x1000
 PR_SET_PDEATHSIG = 1
 NETNS_DIR = Path("/run/netns")
@@ -29,6 +30,16 @@ def mount(source: str, target: str, kind: str, flags: int = 0, data: str = "") -
         _libc.mount(source.encode(), target.encode(), kind.encode(), flags, data.encode()),
         f"mount {kind or source} on {target}",
     )
+
+
+def unshare(flags: int) -> None:
+    """unshare(2): namespaces of its own for this process; a process namespace is for its next child."""
+    _check(_libc.unshare(flags), "unshare")
+
+
+def enter(namespace_fd: int) -> None:
+    """setns(2): this thread goes into a namespace; a process namespace is for its next child."""
+    _check(_libc.setns(namespace_fd, 0), "setns")
 
 
 def die_with_parent(signal_number: int) -> None:

@@ -6,6 +6,7 @@ place; the columns of the out-of-place run stay blank, as nccl-tests leaves them
 alone.
 """
 
+import shlex
 from collections.abc import Mapping, Sequence
 from math import nan
 from statistics import fmean
@@ -22,6 +23,8 @@ def nccl_table(result: RunResult, columns: int | None = None) -> str:
 
     `columns`: of the terminal it is shown on; fewer than `WIDTH` give the narrow table. None: the wide one.
     """
+    if result.experiment.get("program"):
+        return "\n".join(_program(result)) + "\n"
     form = _wide if columns is None or columns >= WIDTH else _narrow
     return "\n".join(form(result)) + "\n"
 
@@ -35,10 +38,27 @@ def _narrow(result: RunResult) -> list[str]:
         f"# declared times and rates; rate scale {scale:.6g}: {_slower(scale)}",
         "#" + _cells(("size", "time", "algbw", "busbw", "netbw", "limit", "#wrong"))[1:],
         "#" + _cells(("(B)", "(us)", "(GB/s)", "(GB/s)", "(GB/s)", "", ""))[1:].rstrip(),
-        *(_cells((f"{row.size_bytes}", fitted(row.declared_time_us, 7), *_rates(row), f"{row.wrong}"))
+        *(_cells((f"{row.size_bytes}", fitted(row.declared_time_us, 7), *_rates(row), f"{row.wrong or 0}"))
           for row in result.summaries),
         *_errors(result),
     ]  # fmt: skip
+
+
+def _program(result: RunResult) -> list[str]:
+    """A row per iteration and their mean, for a program: no size, and nothing to compare."""
+    scale, words = result.fabric.rate_scale, result.experiment["program"]
+    command = shlex.join(map(str, words)) if isinstance(words, Sequence) else ""
+    return [
+        f"# {command}, ranks: {result.experiment.get('ranks')}",
+        f"# declared times and rates; rate scale {scale:.6g}: {_slower(scale)}",
+        f"#{'iteration':>13}{'time':>11}{'netbw':>9}",
+        f"#{'':>13}{'(us)':>11}{'(GB/s)':>9}",
+        *(
+            f"{'mean' if row.iteration is None else row.iteration:>14}"
+            f"{fitted(row.declared_time_us, 9):>11}{fitted(row.netbw_gbs, 6):>9}"
+            for row in result.rows
+        ),
+    ]
 
 
 def _cells(cells: Sequence[str]) -> str:
@@ -83,13 +103,13 @@ def _wide(result: RunResult) -> list[str]:
 def _row(row: Row) -> str:
     """nccl-tests' columns, then what the whole fabric carried and the ratio to its limit."""
     algbw, busbw, netbw, limit = _rates(row)
-    figures = "  ".join(("", fitted(row.declared_time_us, 7), algbw, busbw, f"{row.wrong:6g}"))
+    figures = "  ".join(("", fitted(row.declared_time_us, 7), algbw, busbw, f"{row.wrong or 0:6g}"))
     head = f"{row.size_bytes:12d}  {row.count:12d}  {row.type:>8}  {row.redop:>6}  {row.root:6d}"
     return f"{head}{_OUT_OF_PLACE}{figures}  {netbw}  {limit}".rstrip()
 
 
 def _errors(result: RunResult) -> list[str]:
-    errors = sum(row.wrong > 0 for row in result.rows if row.iteration is not None)
+    errors = sum((row.wrong or 0) > 0 for row in result.rows if row.iteration is not None)
     busbw = fmean(nan if row.busbw_gbs is None else row.busbw_gbs for row in result.summaries)
     return [
         f"# {'Out of bounds values':<20} : {errors} {'FAILED' if errors else 'OK'}",

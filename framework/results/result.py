@@ -13,6 +13,7 @@ import numpy as np
 
 from railweave.framework.errors import RunFailedError
 from railweave.framework.model.findings import HealthPoint
+from railweave.framework.model.traffic import RankOutcome
 from railweave.framework.results.detection import Accuracy
 from railweave.framework.results.fidelity import Fidelity
 from railweave.framework.results.notebook import result_html
@@ -54,7 +55,8 @@ class Row:
     `t_s` its start on the run's clock. `redop` is none where nothing is reduced, `root` -1 where there is
     none. `netbw_gbs`: what all links of the fabric carried, headers counted, over the declared time.
     `bound_us`: the physical limit of the fabric as it was; `model_us`: the algorithm's closed form on the
-    healthy fabric; None where there is none. Ratios are limit over measured. `wrong` of `compared` elements.
+    healthy fabric; None where there is none. Ratios are limit over measured. `wrong` of `compared` elements;
+    None for a program, of which nothing is compared.
     """
 
     iteration: int | None
@@ -68,7 +70,7 @@ class Row:
     algbw_gbs: float
     busbw_gbs: float | None
     netbw_gbs: float
-    wrong: int
+    wrong: int | None
     bound_us: float | None
     ratio_to_bound: float | None
     model_us: float | None
@@ -196,6 +198,7 @@ class RunResult:
     `accuracy`: how well the scores matched the ground truth of the faults. `bottlenecks`: one for each timed
     iteration and, last, one for all together.
     `memory_peak_mb`: highest sum of the whole process tree's PSS; `cpu_s`: processor seconds by process.
+    `ranks`: how those of a program ended, in that order.
     `notes`: what a user should read, in the order it happened, plugins that failed after the run included.
     """
 
@@ -217,6 +220,7 @@ class RunResult:
     cpu_s: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     bottlenecks: tuple[Bottleneck, ...] = ()
+    ranks: tuple[RankOutcome, ...] = ()
 
     @property
     def summaries(self) -> tuple[Row, ...]:
@@ -231,7 +235,7 @@ class RunResult:
     @property
     def wrong(self) -> int:
         """Elements that came out wrong, over all sizes."""
-        return sum(row.wrong for row in self.summaries)
+        return sum(row.wrong or 0 for row in self.summaries)
 
     @property
     def compared(self) -> int:

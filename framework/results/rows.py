@@ -103,7 +103,7 @@ def _mean(iterations: Sequence[TimedIteration]) -> TimedIteration:
         result=IterationResult(
             iteration=-1,
             seconds=fmean(i.seconds for i in results),
-            wrong=sum(i.wrong for i in results),
+            wrong=None if None in (i.wrong for i in results) else sum(i.wrong or 0 for i in results),
             packets_sent=sum(i.packets_sent for i in results),
             retransmitted=sum(i.retransmitted for i in results),
             duplicates=sum(i.duplicates for i in results),

@@ -3,8 +3,8 @@ possible.
 
 A packet enters at its GPU's NIC switch by port 1. The ingress rule there writes the version tag into the
 DSCP, whatever the sender wrote there, and forwards it; transit rules match the tag. So rules of several
-versions coexist, and a packet meets those of one only. Nothing that enters by port 1 reaches a transit rule: ingress
-rules have higher priority, and the lowest ingress rule drops.
+versions coexist, and a packet meets those of one only. Nothing that enters by port 1 reaches a transit rule:
+ingress rules have higher priority, and the lowest ingress rule drops.
 """
 
 from collections.abc import Sequence

@@ -12,7 +12,12 @@ from railweave.framework.hookspecs import LinkState
 from railweave.framework.model import Endpoint, Fabric, IterationResult, Measurement, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.findings import EngineFacts, LinkTotals
+from railweave.framework.model.traffic import RankOutcome
 from railweave.framework.routing.reroute import Reroute, RouteControl
+
+
+class TrafficEnded(Exception):
+    """No iteration follows."""
 
 
 class Clock(Protocol):
@@ -78,7 +83,8 @@ class Traffic(Protocol):
     def begin(self, iteration: int, schedule: Schedule) -> None: ...
 
     def finished(self) -> IterationResult | None:
-        """The result of the iteration that was begun, once it has ended."""
+        """The result of the iteration that was begun, once it has ended. Raises TrafficEnded where it never
+        will, because every rank of a program has ended."""
 
     def use_routes(self, reroute: Reroute) -> None:
         """Senders spread over paths as the changed routes say."""
@@ -114,6 +120,10 @@ class RunEngine(Protocol):
     def checkpoint(self) -> None:
         """Called before the clock starts and after every iteration: the time to read memory and
         processors."""
+
+    @property
+    def ranks(self) -> tuple[RankOutcome, ...]:
+        """How the ranks of a program ended, in that order."""
 
     def facts(self) -> EngineFacts:
         """What only this engine knows of the run so far."""

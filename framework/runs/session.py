@@ -1,11 +1,12 @@
 """One run from bring-up to tear-down, on any engine: iterations, faults and the health loop."""
 
 from collections.abc import Sequence
+from itertools import count
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
-from railweave.framework.analysis.bottleneck import critical_path
-from railweave.framework.errors import LabError, TransportError
+from railweave.framework.analysis.bottleneck import critical_path, link_times
+from railweave.framework.errors import LabError, ProgramError, TransportError
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.health.monitor import HealthMonitor
@@ -15,7 +16,7 @@ from railweave.framework.routing.demand import PairDemand
 from railweave.framework.routing.reroute import RouteControl
 from railweave.framework.runs.fault_timetable import FaultTimetable, GroundTruth
 from railweave.framework.runs.health_loop import HealthLoop
-from railweave.framework.runs.parts import RunEngine
+from railweave.framework.runs.parts import RunEngine, TrafficEnded
 from railweave.framework.runs.recorder import Recorder
 
 EngineT = TypeVar("EngineT", bound=RunEngine)
@@ -43,7 +44,10 @@ class Session(Generic[EngineT]):
         self._clock, self._run_s = engine.clock, 0.0
         self.control = RouteControl(
             plan.fabric, plan.router, self._options, plan.experiment.router.name,
-            demand=PairDemand.of(plan.schedule) if self._options.damping == "demand" else None,
+            # what a program will send is not known
+            demand=PairDemand.of(plan.schedule)
+            if self._options.damping == "demand" and not plan.experiment.program
+            else None,
         )  # fmt: skip
 
     def __enter__(self) -> Self:
@@ -78,11 +82,15 @@ class Session(Generic[EngineT]):
         self._clock.start()
 
     def iterate(self) -> None:
-        """Carry out all iterations of the plan."""
-        self.recorder.phase("run", f"{self.plan.iterations} iterations")
+        """Carry out all iterations of the plan, or of a program as many as there are."""
+        many, ranks = self.plan.iterations, self.plan.schedule.n_ranks
+        self.recorder.phase("run", f"a program on {ranks} ranks" if many is None else f"{many} iterations")
         self.start()
-        for iteration in range(self.plan.iterations):
-            self.iterate_once(iteration)
+        for iteration in count() if many is None else range(many):
+            try:
+                self.iterate_once(iteration)
+            except TrafficEnded:
+                break
         self._run_s = self._clock.now_s()
 
     def iterate_once(self, iteration: int, schedule: Schedule | None = None) -> IterationRecord:
@@ -104,7 +112,9 @@ class Session(Generic[EngineT]):
             self.faults.best_rates_bps,
             float(carried.sum()),
             self.recorder.job,
-            critical_path(schedule, result.end_s, tables, carried),
+            link_times(tables[-1][1], carried)
+            if self.plan.experiment.program
+            else critical_path(schedule, result.end_s, tables, carried),
         )
         self.engine.checkpoint()
         self.recorder.iteration(record)
@@ -112,8 +122,12 @@ class Session(Generic[EngineT]):
 
     def _finished(self, iteration: int, began: float) -> IterationResult:
         timeout = self.plan.experiment.timeout
+        if self.plan.experiment.program:
+            began = 0.0
         end = float("inf") if timeout == "auto" else began + timeout
         while (result := self.parts.traffic.finished()) is None:
+            if self._clock.now_s() >= end and self.plan.experiment.program:
+                raise ProgramError(f"the program took longer than the timeout, {timeout:g} s.")
             if self._clock.now_s() >= end:
                 raise TransportError(f"iteration {iteration} took longer than the timeout, {timeout:g} s.")
             self.step(end)
@@ -160,6 +174,7 @@ class Session(Generic[EngineT]):
             links=self.parts.source.totals(),
             link_score=self.monitor.snapshot.link_score,
             blind_s=recorder.blind_s,
+            ranks=self.engine.ranks,
             measured_s=self.monitor.measured_s,
             facts=self.engine.facts(),
         )

@@ -19,7 +19,7 @@ from railweave.framework.errors import LabError
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.lab.switching.emulation import Emulation
 from railweave.framework.limits.timeline import Timeline
-from railweave.framework.model import PacketFormat, RouteTable, Schedule
+from railweave.framework.model import Fabric, PacketFormat, RouteTable, Schedule
 from railweave.framework.model.addressing import ROCE_PORT, ipv4
 from railweave.framework.model.arrays import Int64
 from railweave.framework.processes.udp_frame import udp_frame
@@ -46,6 +46,10 @@ SHARE = 0.7
 """Share of the capacity that the data packets of the busiest phase may use. Acknowledgements, senders and the
 control loop take the rest. Measured at 16 GPUs on 2 cores: healthy iterations take 1.08 times the closed form
 at 0.7, 1.1 to 1.14 at 0.8, and at 1.0 the domain phases fall behind."""
+
+PROGRAM_SHARE = 0.3
+"""The same for a program whose ranks all send to the next at once: TCP answers with packets of its own, and
+the program needs processors."""
 
 STEPS, STEP_PACKETS, STEP_TRIALS = 4, 512, 8
 """Of the latency's measurement: steps of a trial, packets of a trial at most (two steps at least), trials."""
@@ -196,6 +200,16 @@ def busiest_phase_hops(plan: Plan, table: RouteTable) -> float:
     return busiest
 
 
+def neighbour_hops(fabric: Fabric, table: RouteTable, packet: PacketFormat) -> float:
+    """Packet-hops per second where every GPU sends to the next as fast as its path allows, on the fabric as
+    declared."""
+    src = np.arange(fabric.n_gpus)
+    dst = np.roll(src, -1)
+    bits = np.full(len(src), 8.0 * packet.full_packet_bytes)
+    seconds = float((link_loads(fabric, table, src, dst, bits).load / fabric.capacity_bps).max())
+    return float(_switches(table, src, dst).sum()) / seconds if seconds > 0 else 0.0
+
+
 def _switches(table: RouteTable, src: Int64, dst: Int64) -> Int64:
     """(pairs,): switches that a packet of each pair crosses on its first path."""
     batch = table.paths(src, dst)
@@ -203,13 +217,17 @@ def _switches(table: RouteTable, src: Int64, dst: Int64) -> Int64:
 
 
 def auto_scale(
-    capacity: Capacity, declared_hops_s: float, latency_s: float | None = None, times: Sequence[Timeline] = ()
+    capacity: Capacity,
+    declared_hops_s: float,
+    latency_s: float | None = None,
+    times: Sequence[Timeline] = (),
+    share: float = SHARE,
 ) -> float:
-    """The rate scale at which the busiest phase uses `SHARE` of the capacity; or less, so that the latency of
+    """The rate scale at which the busiest phase uses `share` of the capacity; or less, so that the latency of
     a packet is `SHORTEST_STEP` of the shortest step, and `LATENCY_SHARE` of an iteration, at most. Rounded
     down to two digits. `times`: of every size at declared rates, ascending."""
     moving = [timeline for timeline in times if timeline.seconds() > 0]
-    exact = SHARE * capacity.hops_s / declared_hops_s if declared_hops_s > 0 else 1e-5
+    exact = share * capacity.hops_s / declared_hops_s if declared_hops_s > 0 else 1e-5
     if latency_s and moving:
         scale = min(exact, *(SHORTEST_STEP * timeline.shortest_step_s() / latency_s for timeline in moving))
         while any(timeline.latency_share(latency_s * scale) > LATENCY_SHARE for timeline in moving):

@@ -4,13 +4,20 @@ import fcntl
 import socket
 import struct
 from array import array
+from pathlib import Path
 
-from railweave.framework.lab.names import host_name
+from railweave.framework.lab.names import host_name, interface_name
+from railweave.framework.lab.programs.rank_space import User
 from railweave.framework.lab.switching.emulation import Emulation
+from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.model.addressing import ipv4, ipv4_text
+from railweave.framework.model.traffic import ETHERNET_HEADER
 from railweave.framework.processes.packet_socket import packet_socket
 from railweave.framework.processes.programs import run, tool
 
+WINDOW_PACKETS, WINDOW_S = 16, 0.02
+"""The first is also the queue that the `delay` estimator takes for senders' windows; the second is a few
+times the round trip through the switches."""
 SIOCETHTOOL, ETHTOOL_STXCSUM = 0x8946, 0x17
 
 
@@ -38,6 +45,30 @@ def address_hosts(lab: Emulation) -> None:
         ]
         lines = ["link set dev lo up", f"addr add {own.ip}/8 dev {own.name}", *neighbours]
         run([tool("ip"), "-n", name, "-batch", "-"], stdin="\n".join(lines) + "\n")
+
+
+def open_to_programs(lab: Emulation, scaled: Fabric, packet: PacketFormat) -> None:
+    """Let programs use the hosts: addresses, packets no larger than a collective's, echo requests without
+    privileges, and TCP windows that fill a link and not its queue.
+
+    `scaled`: the fabric with the rates in use. A window holds `WINDOW_PACKETS` or, if more, what the fastest
+    link carries in `WINDOW_S`; without that limit TCP keeps seconds of packets queued, and everything that
+    waits for an answer takes seconds.
+    """
+    address_hosts(lab)
+    window = max(WINDOW_PACKETS * packet.full_packet_bytes, int(scaled.capacity_bps.max() / 8 * WINDOW_S))
+    # half of the buffer is the window (tcp_adv_win_scale), and a packet takes its header's room besides
+    knobs = {
+        "tcp_rmem": f"4096 {4 * window} {4 * window}",
+        "tcp_wmem": f"4096 {4 * window} {4 * window}",
+        "ping_group_range": "0 0" if User.invoking().mapped else "0 2147483647",
+    }
+    mtu = packet.full_packet_bytes - ETHERNET_HEADER
+    for name, namespace in lab.hosts.items():
+        with namespace.entered():
+            for knob, value in knobs.items():
+                Path("/proc/sys/net/ipv4", knob).write_text(value)
+        run([tool("ip"), "-n", name, "link", "set", "dev", interface_name(name, 0), "mtu", str(mtu)])
 
 
 def _mac(interface: str) -> str:

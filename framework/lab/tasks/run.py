@@ -20,14 +20,15 @@ def lab_task(
     *,
     faults: Sequence[ResolvedFault] | None = None,
     probing: bool = True,
+    directory: str | None = None,
 ) -> LabSession:
     """The lab of the experiment `message["document"]`: up inside a `with` block, down after it.
 
-    `faults` and `probing` as Session takes them.
+    `faults`, `probing` and `directory` as `lab_session` takes them.
     """
     registers = load_plugins()
     plan = from_document(message["document"], registers)
-    return lab_session(plan, registers, emit, faults=faults, probing=probing)
+    return lab_session(plan, registers, emit, faults=faults, probing=probing, directory=directory)
 
 
 def task(message: Mapping[str, Any], emit: Callable[[RunEvent], None]) -> Findings:
@@ -36,8 +37,8 @@ def task(message: Mapping[str, Any], emit: Callable[[RunEvent], None]) -> Findin
     `message["directory"]`: the run directory's absolute path, or None; `message["pcap"]`: a descriptor, or
     None.
     """
-    session = lab_task(message, emit)
     experiment, directory = message["document"], message["directory"]
+    session = lab_task(message, emit, directory=directory)
     session.recorder.observers.fire("on_run_start", experiment=experiment, directory=directory)
     with session:
         with session.engine.captured(message["pcap"]):

@@ -1,0 +1,131 @@
+"""Drives the ranks of a program for a run: one start, marks, output, and the end."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from railweave.framework.errors import ProgramError
+from railweave.framework.experiment.plan import Plan
+from railweave.framework.experiment.programs import environment
+from railweave.framework.lab.names import host_name, program_host_name
+from railweave.framework.lab.programs.mpi import write_agent
+from railweave.framework.lab.programs.rank_space import FOLDER, HOSTS
+from railweave.framework.model import Endpoint, IterationResult, Schedule
+from railweave.framework.model.events import (
+    IterationMarked,
+    Printed,
+    ProcessDied,
+    ProcessReady,
+    ProgramEnded,
+    RunEvent,
+)
+from railweave.framework.model.traffic import RankOutcome
+from railweave.framework.processes.child import ChildProcess
+from railweave.framework.processes.event_loop import Watch
+from railweave.framework.routing.reroute import Reroute
+from railweave.framework.runs.parts import TrafficEnded
+
+LOG = "/run/railweave/launcher.log"
+STOP_S = 4.0
+
+
+class ProgramLink:
+    """Traffic of one program (runs/parts.py). `up`: whether it can begin. `directory`: where the ranks'
+    output goes, None: nowhere. `outcomes`: how ranks ended, in that order."""
+
+    def __init__(
+        self, plan: Plan, watch: Watch, emit: Callable[[RunEvent], None], directory: str | None
+    ) -> None:
+        self._plan, self._watch, self._emit, self._directory = plan, watch, emit, directory
+        self._launcher: ChildProcess | None = None
+        self._endpoints: list[Endpoint] = []
+        self._ends_s: list[float] = []  # the start, and the end of every iteration so far
+        self._ended_s: float | None = None
+        self._iteration = 0
+        self.up, self.cpu_s = False, 0.0
+        self.outcomes: tuple[RankOutcome, ...] = ()
+
+    def start(self, endpoints: list[Endpoint]) -> None:
+        self._endpoints = endpoints
+        FOLDER.mkdir(mode=0o755, parents=True)
+        self._launcher = ChildProcess(
+            "the launcher of the program", "railweave.framework.lab.programs.launcher", log_path=LOG
+        )
+        self._watch.readable(self._launcher.channel, self._hear)
+
+    def stop(self) -> None:
+        if self._launcher is not None:
+            self._launcher.stop(STOP_S)
+
+    @property
+    def pid(self) -> int:
+        assert self._launcher is not None
+        return self._launcher.pid
+
+    def use_routes(self, reroute: Reroute) -> None:
+        """A program knows no paths."""
+
+    def begin(self, iteration: int, schedule: Schedule) -> None:
+        """Start the program before its first iteration; a later one began where the one before ended."""
+        self._iteration = iteration
+        if iteration > 0:
+            return
+        fabric, experiment, hosts = self._plan.fabric, self._plan.experiment, self._endpoints
+        names = [program_host_name(fabric, gpu) for gpu in range(fabric.n_gpus)]
+        addresses = [
+            f"{end.ip} {name} {host_name(fabric, end.gpu)}\n" for name, end in zip(names, hosts, strict=True)
+        ]
+        HOSTS.write_text("127.0.0.1 localhost\n" + "".join(addresses))
+        ranks = [(end.namespace, name, end.ip) for name, end in zip(names, hosts, strict=True)][
+            : schedule.n_ranks
+        ]
+        (FOLDER / "hostfile").write_text("".join(f"{name} slots=1\n" for _, name, _ in ranks))
+        write_agent()
+        assert self._launcher is not None
+        self._ends_s = [time.monotonic()]
+        self._launcher.send(
+            {
+                "hosts": ranks,
+                "launcher": experiment.launcher,
+                "command": list(experiment.program),
+                "directory": str(Path(experiment.directory).absolute()),
+                "environment": environment(experiment),
+                "output": self._directory,
+            }
+        )
+
+    def finished(self) -> IterationResult | None:
+        ends, number = self._ends_s, self._iteration
+        if len(ends) > number + 1:
+            return _result(number, ends[number + 1] - ends[number])
+        if self._ended_s is None:
+            return None
+        if number > 0:
+            raise TrafficEnded
+        self._ends_s.append(self._ended_s)  # nothing was marked by all
+        return _result(0, self._ended_s - ends[0])
+
+    def _hear(self) -> None:
+        assert self._launcher is not None
+        for event in self._launcher.events():
+            match event:
+                case ProcessReady():
+                    self.up = True
+                case Printed():
+                    self._emit(event)
+                case IterationMarked():
+                    self._ends_s.append(event.at_s)
+                case ProgramEnded():
+                    self.outcomes, self.cpu_s, self._ended_s = event.outcomes, event.cpu_s, event.at_s
+                    if event.failed:
+                        raise ProgramError(event.failed)
+                case ProcessDied():
+                    raise ProgramError(event.why)
+
+
+def _result(iteration: int, seconds: float) -> IterationResult:
+    """An iteration of which nothing but its time is known."""
+    return IterationResult(
+        iteration, seconds, wrong=None, packets_sent=0, retransmitted=0, duplicates=0, bytes_sent=0,
+        phase_seconds=(), cpu_s=0.0, send_lag_s=0.0,
+    )  # fmt: skip

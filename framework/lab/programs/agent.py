@@ -1,0 +1,27 @@
+"""What mpirun runs in place of ssh: `agent HOST WORD...` carries the words out by a shell on that host.
+
+It asks the launcher for that, through the socket beside this file's caller: AGENT SOCKET HOST WORD...; it
+hands over its standard streams, and ends as the command does. Only the standard library is imported, for this
+starts once per host.
+"""
+
+import json
+import socket
+import sys
+
+
+def main() -> int:
+    _, path, host, *words = sys.argv
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        sock.connect(path)
+        request = json.dumps({"host": host, "command": ["/bin/sh", "-c", " ".join(words)]}).encode()
+        socket.send_fds(sock, [len(request).to_bytes(4, "big") + request], [0, 1, 2])
+        answer = sock.recv(1)
+    if not answer:
+        print(f"{host}: the launcher ended", file=sys.stderr)  # noqa: T201 - mpirun shows it
+        return 255
+    return answer[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,228 @@
+"""A program in the namespaces of one rank, as the invoking user, and nothing left of it when it has ended.
+
+The first process of the rank's process namespace starts the program and waits for it. When it ends, or is
+killed, the kernel ends everything else in there, whatever daemons the program has left.
+"""
+
+import os
+import pwd
+import resource
+import signal
+import socket
+import struct
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from railweave.framework.processes.namespaces import (
+    CLONE_NEWIPC,
+    CLONE_NEWNS,
+    CLONE_NEWPID,
+    CLONE_NEWUSER,
+    CLONE_NEWUTS,
+    MS_BIND,
+    die_with_parent,
+    enter,
+    mount,
+    unshare,
+)
+
+FOLDER = Path("/run/railweave/programs")
+"""What programs and the lab share: pipes, the file of host names, the launcher's socket."""
+HOSTS = FOLDER / "hosts"
+NICENESS = 19
+"""Programs leave the processors to the switches: MPI polls, and would starve them."""
+NOT_STARTED = 127
+"""Status of a program that could not be started, as of a shell."""
+_ENDED = struct.Struct("=id")
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Whom programs run as: the user who called the command. `mapped`: the lab is a user namespace of that
+    user, in which the same user is called root."""
+
+    uid: int
+    gid: int
+    mapped: bool
+
+    @classmethod
+    def invoking(cls) -> "User":
+        """As seen from a process of the lab; with sudo, the user who called sudo."""
+        uid, gid = (_outer(f"/proc/self/{kind}_map") for kind in ("uid", "gid"))
+        if uid or gid:
+            return cls(uid, gid, True)
+        sudo = os.environ
+        return cls(int(sudo.get("SUDO_UID", 0)), int(sudo.get("SUDO_GID", 0)), False)
+
+    @property
+    def login(self) -> dict[str, str]:
+        """What names this user in an environment."""
+        try:
+            user = pwd.getpwuid(self.uid)
+        except KeyError:
+            return {}
+        return {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name, "SHELL": user.pw_shell}
+
+    def become(self) -> None:
+        """Give up every power over the lab."""
+        if self.mapped:
+            unshare(CLONE_NEWUSER)
+            Path("/proc/self/setgroups").write_text("deny")
+            Path("/proc/self/uid_map").write_text(f"{self.uid} 0 1")
+            Path("/proc/self/gid_map").write_text(f"{self.gid} 0 1")
+        elif self.uid:
+            os.initgroups(pwd.getpwuid(self.uid).pw_name, self.gid)
+            os.setresgid(self.gid, self.gid, self.gid)
+            os.setresuid(self.uid, self.uid, self.uid)
+
+
+def _outer(id_map: str) -> int:
+    """The id outside of this user namespace that is 0 inside."""
+    inside, outside, _ = Path(id_map).read_text().split()[:3]
+    return int(outside) if inside == "0" else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """`status`: the program's exit code, or minus its signal. `error`: why it was not started. `cpu_s`:
+    processor seconds of it and its children."""
+
+    status: int
+    cpu_s: float
+    error: str
+
+
+class RunningProgram:
+    """A program in a rank's namespaces. `pidfd`: readable once it has ended and nothing of it is left."""
+
+    def __init__(
+        self,
+        host: tuple[str, str],
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        directory: str,
+        stdio: tuple[int, int, int],
+        user: User,
+    ) -> None:
+        """`host`: path of the network namespace, host name. `stdio`: descriptors of standard input, output
+        and error, which stay the caller's."""
+        self._report, report = os.pipe()
+        own = os.open("/proc/self/ns/pid", os.O_RDONLY)
+        unshare(CLONE_NEWPID)
+        pid = os.fork()
+        if pid == 0:
+            _first_process(host, command, environment, directory, stdio, user, report)
+        enter(own)
+        os.close(own)
+        os.close(report)
+        self.pidfd = os.pidfd_open(pid)
+        self._pid = pid
+
+    def signal(self, number: signal.Signals) -> None:
+        """SIGTERM reaches every process of the program; SIGKILL ends the namespace."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.pidfd, number)
+
+    def ended(self) -> Ended:
+        """How it ended; waits for that."""
+        _, wait_status = os.waitpid(self._pid, 0)
+        words = b""
+        while data := os.read(self._report, 1 << 16):
+            words += data
+        os.close(self._report)
+        os.close(self.pidfd)
+        if words.startswith(b"S") and len(words) == 1 + _ENDED.size:
+            status, cpu_s = _ENDED.unpack(words[1:])
+            return Ended(os.waitstatus_to_exitcode(status), cpu_s, "")
+        error = words.partition(b"S")[0] if words.startswith(b"E") else b""
+        status = NOT_STARTED if error else os.waitstatus_to_exitcode(wait_status)
+        return Ended(status, 0.0, error[1:].decode(errors="replace"))
+
+
+def _first_process(
+    host: tuple[str, str],
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    directory: str,
+    stdio: tuple[int, int, int],
+    user: User,
+    report: int,
+) -> NoReturn:
+    """Enter the rank's namespaces, start the program, reap, and end with it."""
+    try:
+        _keep_only({*stdio, report})
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_DFL)
+        _prepare(*host)
+        user.become()
+        die_with_parent(signal.SIGKILL)
+        program = os.fork()
+        if program == 0:
+            _execute(command, environment, directory, stdio, report)
+        signal.signal(signal.SIGTERM, lambda number, _frame: os.kill(-1, number))
+        for fd in set(stdio):
+            os.close(fd)
+        status = None
+        while status is None:
+            pid, ended = os.waitpid(-1, 0)
+            status = ended if pid == program else None
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        os.write(report, b"S" + _ENDED.pack(status, usage.ru_utime + usage.ru_stime))
+        os._exit(0)
+    except BaseException as error:  # noqa: BLE001 - a forked process must not return into the launcher
+        os.write(report, b"E" + str(error).encode())
+    os._exit(1)
+
+
+def _prepare(namespace: str, name: str) -> None:
+    """Namespaces and mounts of the rank on host `name`."""
+    fd = os.open(namespace, os.O_RDONLY)
+    enter(fd)
+    os.close(fd)
+    unshare(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC)
+    socket.sethostname(name)
+    mount("proc", "/proc", "proc")
+    if Path("/dev/shm").is_dir():
+        mount("tmpfs", "/dev/shm", "tmpfs", data="mode=1777")
+    mount(str(HOSTS), "/etc/hosts", "", MS_BIND)
+    if Path("/etc/resolv.conf").exists():  # no server can be reached, and a name must fail at once
+        mount("/dev/null", "/etc/resolv.conf", "", MS_BIND)
+
+
+def _execute(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    directory: str,
+    stdio: tuple[int, int, int],
+    report: int,
+) -> NoReturn:
+    """Become the program."""
+    try:
+        os.setsid()
+        os.nice(NICENESS)
+        with suppress(OSError):  # sessions are weighed against each other where the kernel groups by them
+            Path("/proc/self/autogroup").write_text(str(NICENESS))
+        for target, fd in enumerate(stdio):  # all above 2, which the launcher has open
+            os.dup2(fd, target)
+        os.set_inheritable(report, False)
+        _keep_only({0, 1, 2, report})
+        os.chdir(directory)
+        os.execvpe(command[0], list(command), dict(environment))
+    except OSError as error:
+        os.write(report, f"E{command[0]} cannot be started: {error.strerror}".encode())
+    except BaseException as error:  # noqa: BLE001 - a forked process must not return into the launcher
+        os.write(report, f"E{command[0]} cannot be started: {error}".encode())
+    os._exit(127)
+
+
+def _keep_only(kept: set[int]) -> None:
+    """Close all other descriptors."""
+    low = 0
+    for fd in sorted(kept):
+        if low < fd:  # an empty range would close everything
+            os.closerange(low, fd)
+        low = fd + 1
+    os.closerange(low, 1 << 16)
