@@ -16,7 +16,7 @@ from railweave.framework.model import IterationResult, Measurement, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.findings import EngineFacts, LinkTotals
 from railweave.framework.routing.reroute import Reroute, RouteControl
-from railweave.framework.runs.parts import EngineParts
+from railweave.framework.runs.parts import EngineParts, TrafficEnded
 from railweave.framework.runs.recorder import Recorder
 from tests.fakes.fake_controller import FakeController
 from tests.fakes.hand_clock import HandClock
@@ -71,16 +71,20 @@ class FakeSource:
 
 
 class FakeTraffic:
-    """Iterations that take `seconds(iteration)`; infinity: they never end. `used`:
-    the routes it was given."""
+    """Iterations that take `seconds(iteration)`; infinity: they never end; negative: there is none any more.
+    `used`: the routes it was given."""
 
     def __init__(self, clock: HandClock, seconds: Callable[[int], float]) -> None:
         self._clock, self._seconds = clock, seconds
         self._result: IterationResult | None = None
+        self._over = False
         self.used: list[Reroute] = []
 
     def begin(self, iteration: int, schedule: Schedule) -> None:
         seconds, self._result = self._seconds(iteration), None
+        self._over = seconds < 0
+        if self._over:
+            return
         if seconds < float("inf"):
             self._clock.after(seconds, lambda: self._end(iteration, schedule.n_transfers, seconds))
 
@@ -91,6 +95,8 @@ class FakeTraffic:
         )
 
     def finished(self) -> IterationResult | None:
+        if self._over:
+            raise TrafficEnded
         return self._result
 
     def use_routes(self, reroute: Reroute) -> None:
@@ -132,6 +138,8 @@ class FakeEngine:
 
     def checkpoint(self) -> None:
         self.calls.append("checkpoint")
+
+    ranks = ()
 
     def facts(self) -> EngineFacts:
         return EngineFacts()

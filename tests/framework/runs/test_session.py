@@ -11,7 +11,14 @@ import numpy as np
 import pytest
 
 from railweave.framework.analysis.bottleneck import bottlenecks
-from railweave.framework.errors import ControllerError, HealthError, LabError, RunFailedError, TransportError
+from railweave.framework.errors import (
+    ControllerError,
+    HealthError,
+    LabError,
+    ProgramError,
+    RunFailedError,
+    TransportError,
+)
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.hookspecs import hookimpl
 from railweave.framework.model import Fabric, Measurement, Schedule
@@ -41,6 +48,7 @@ class Scene:
         self, registers: Registers, seconds: Callable[[int], float], changed: dict[str, Any]
     ) -> None:
         asked = {"topology.domains": 2, "topology.rails": 3, "iterations": 6, "fault": "none", **changed}
+        asked = {key: value for key, value in asked.items() if value is not None}
         plan = load_plan(None, asked, registers)
         self.events: list[RunEvent] = []
         self.clock = HandClock()
@@ -406,3 +414,42 @@ def test_findings_travel_through_a_channel_as_they_are(make: Make) -> None:
     assert findings.truth and findings.reroutes and findings.health and findings.notes
     ours.close()
     other.close()
+
+
+def a_program(**keys: Any) -> dict[str, Any]:
+    """The changes that make the scene's experiment one of a program."""
+    return {"program": "true", "iterations": None, **keys}
+
+
+def test_a_program_has_as_many_iterations_as_it_marks(make: Make) -> None:
+    """The fourth never ends, as the program does instead. All links carry the same, but rail 1 has a fifth of
+    its rate for most of the time: by hand, its links are busy longest."""
+    times = [1.0, 2.0, 3.0, -1.0]
+    fault = f"at=iter:1 {SLOW}"
+    scene = make(fault, seconds=lambda iteration: times[iteration], feedback=False, **a_program())
+    with scene.session as session:
+        session.iterate()
+        findings = session.findings()
+    assert [record.result.seconds for record in findings.iterations] == times[:3]
+    assert scene.of(PhaseStarted)[2].text == "a program on 6 ranks"
+    assert [event.text for event in scene.of(FaultInjected)] == [fault]
+    named = bottlenecks(session.parts.fabric, findings.iterations, findings.samples)
+    assert [(one.iteration, one.element, one.balanced) for one in named[1:]] == [
+        (1, "rail:1", False), (2, "rail:1", False), (None, "rail:1", False),
+    ]  # fmt: skip
+
+
+def test_health_moves_the_routes_of_a_program(make: Make) -> None:
+    """By scores alone, as what it will send is not known."""
+    scene = make(f"at=1s {SLOW}", seconds=lambda iteration: 30.0 if iteration == 0 else -1.0, **a_program())
+    with scene.session as session:
+        session.iterate()
+    assert session.control._gate is None
+    assert len(scene.of(RoutesChanged)) == 1
+
+
+def test_a_program_has_one_timeout_for_all(make: Make) -> None:
+    scene = make(seconds=lambda _: 1.0, **a_program(timeout="3500ms"))
+    with scene.session as session, pytest.raises(ProgramError, match=r"longer than the timeout, 3\.5 s"):
+        session.iterate()
+    assert len(scene.of(IterationEnded)) == 3

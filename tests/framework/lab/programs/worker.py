@@ -1,5 +1,5 @@
-"""As pid 1 of private namespaces: lets the launcher run a command on some hosts without a fabric, and prints as
-JSON how that ended: COUNT OUTPUT-DIRECTORY WORD..."""
+"""As pid 1 of private namespaces: lets the launcher run a command on some hosts without a fabric, and prints
+as JSON how that ended: COUNT OUTPUT-DIRECTORY WORD..."""
 
 from __future__ import annotations
 

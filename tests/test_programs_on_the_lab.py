@@ -1,0 +1,131 @@
+"""Real programs on real switches: ping, iperf3, Open MPI with mpi4py, and how runs of programs end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import railweave as rw
+from railweave.framework.errors import ProgramError
+from railweave.framework.runs.leftovers import MARK, footprint
+
+pytestmark = pytest.mark.lab
+
+COMMAND = str(Path(sys.executable).with_name("railweave"))
+SYSTEM_PYTHON = "/usr/bin/python3"
+SMALL: dict[str, Any] = {"domains": 2, "rails": 2, "rate_scale": 5e-5}
+RAIL_BPS = 400e9 * 5e-5
+needs = {
+    name: pytest.mark.skipif(shutil.which(name) is None, reason=f"{name} is not installed: make dev")
+    for name in ("ping", "iperf3", "mpirun")
+}
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No program may leave a process, an interface or a mount on the machine."""
+    mark = f"{os.getpid()}-{time.monotonic_ns()}"
+    monkeypatch.setenv(MARK, mark)
+    before = footprint(mark)
+    yield
+    end = time.monotonic() + 20
+    while (left := footprint(mark) - before) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not left
+
+
+@needs["ping"]
+@needs["iperf3"]
+def test_any_dscp_arrives_by_the_routes_and_tcp_gets_what_a_link_carries() -> None:
+    """All 64 values from the first rank to the last, and TCP on the same path: the receiver's figure lies
+    between 85 % of the link's rate and the rate itself."""
+    script = """
+        if [ $RANK = 3 ]; then exec iperf3 -s -1; fi
+        if [ $RANK != 0 ]; then exit 0; fi
+        for dscp in $(seq 0 63); do ping -q -c1 -W3 -Q $((4 * dscp)) h1.1 | grep -o '[01] received'; done
+        iperf3 -c h1-1 -t 5 -J
+    """
+    result = rw.run(program=["sh", "-c", script], **SMALL)
+    (printed,) = [rank.output for rank in result.ranks if rank.rank == 0]
+    assert printed is not None
+    assert printed.count("1 received") == 64 and "0 received" not in printed
+    received = json.loads(printed[printed.index("{") :])["end"]["sum_received"]["bits_per_second"]
+    assert 0.85 * RAIL_BPS < received < RAIL_BPS
+    assert (result.summary.wrong, result.summary.busbw_gbs, result.summary.model_us) == (None, None, None)
+    carried = max(link.bytes for link in result.links if link.kind == "r")
+    assert carried > received * 5 / 8
+
+
+MPI = """
+import os, numpy
+from mpi4py import MPI
+comm, size = MPI.COMM_WORLD, 1 << 17
+assert (str(comm.rank), str(comm.size)) == (os.environ["RANK"], os.environ["WORLD_SIZE"])
+def mark():
+    with open(os.environ["RAILWEAVE_MARKS"], "a") as marks:
+        marks.write("\\n")
+mark()
+for _ in range(2):
+    total = numpy.empty(size, numpy.float32)
+    comm.Allreduce(numpy.arange(size, dtype=numpy.float32) % 100 + comm.rank, total)
+    ranks = comm.size
+    assert (total == ranks * (numpy.arange(size) % 100) + ranks * (ranks - 1) // 2).all()
+    mark()
+parts = numpy.empty((comm.size, size), numpy.float32)
+comm.Alltoall(numpy.full((comm.size, size), comm.rank, numpy.float32), parts)
+assert (parts == numpy.arange(comm.size)[:, None]).all()
+mark()
+"""
+BUFFER = 4 << 17
+
+
+@needs["mpirun"]
+def test_open_mpi_computes_right_over_the_fabric_alone() -> None:
+    """Two all-reduces of 512 KiB and an all-to-all of 512 KiB a pair on 4 ranks. Any all-reduce makes every
+    rank send 2 (n - 1) / n of its buffer (Patarasuk and Yuan, 2009), the all-to-all n - 1 buffers."""
+    if subprocess.run([SYSTEM_PYTHON, "-c", "import mpi4py, numpy"], check=False).returncode:
+        pytest.skip("mpi4py is not installed; `make dev` does")
+    result = rw.run(program=[SYSTEM_PYTHON, "-c", MPI], launcher="mpi", **SMALL)
+    assert len(result.rows) == 4 + 1
+    assert [rank.status for rank in result.ranks] == [0] * 4
+    sent = {name: 0 for name in ("g0.0", "g0.1", "g1.0", "g1.1")}
+    for link in result.links:
+        if (source := link.name.partition("->")[0]) in sent:
+            sent[source] += link.bytes
+    least = 2 * (2 * 3 / 4 * BUFFER) + 3 * BUFFER
+    assert min(sent.values()) > least, sent
+
+
+def test_a_failing_rank_is_named_and_the_result_of_others_is_kept(tmp_path: Path) -> None:
+    script = "(setsid sleep 300 &); echo here; if [ $RANK = 1 ]; then exit 3; fi; trap '' TERM; sleep 300"
+    began = time.monotonic()
+    with pytest.raises(ProgramError, match="rank 1 on h0-1 ended with status 3; its last lines:\nhere"):
+        rw.run(program=["sh", "-c", script], out=tmp_path / "run", **SMALL)
+    assert time.monotonic() - began < 20
+    assert (tmp_path / "run" / "rank-1.txt").read_text() == "here\n"
+
+
+@pytest.mark.usefixtures("sigint_as_at_a_terminal")
+def test_ctrl_c_ends_a_program_that_ignores_it(tmp_path: Path) -> None:
+    script = "trap '' INT TERM; touch $WHERE/$RANK; while true; do sleep 1; done"
+    words = ["--domains", "2", "--rails", "2", "--rate-scale", "5e-5", "--fault", "none", "--ranks", "2"]
+    run = subprocess.Popen(
+        [COMMAND, "run", *words, "--environment", f"WHERE={tmp_path}", "--program", f'sh -c "{script}"'],
+        cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    while not (tmp_path / "1").exists() and run.poll() is None:
+        time.sleep(0.05)
+    began = time.monotonic()
+    run.send_signal(signal.SIGINT)
+    assert run.wait(30) != 0
+    assert time.monotonic() - began < 5
