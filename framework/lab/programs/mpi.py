@@ -38,6 +38,7 @@ def mpi_environment(user: User) -> dict[str, str]:
         "plm": "rsh",
         "plm_rsh_agent": str(AGENT),
         "plm_rsh_no_tree_spawn": "1",
+        "orte_leave_session_attached": "1",  # daemons that detach would end with the agent's command
         "btl": "tcp,self",
         "pml": "ob1",
         "btl_tcp_if_include": "10.0.0.0/8",

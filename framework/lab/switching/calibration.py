@@ -47,7 +47,7 @@ SHARE = 0.7
 control loop take the rest. Measured at 16 GPUs on 2 cores: healthy iterations take 1.08 times the closed form
 at 0.7, 1.1 to 1.14 at 0.8, and at 1.0 the domain phases fall behind."""
 
-PROGRAM_SHARE = 0.3
+PROGRAM_SHARE = 0.2
 """The same for a program whose ranks all send to the next at once: TCP answers with packets of its own, and
 the program needs processors."""
 
