@@ -4,6 +4,7 @@ The first process of the rank's process namespace starts the program and waits f
 killed, the kernel ends everything else in there, whatever daemons the program has left.
 """
 
+import errno
 import os
 import pwd
 import resource
@@ -212,7 +213,8 @@ def _execute(
         os.chdir(directory)
         os.execvpe(command[0], list(command), dict(environment))
     except OSError as error:
-        os.write(report, f"E{command[0]} cannot be started: {error.strerror}".encode())
+        fix = " (a script needs #!, or its interpreter named)" if error.errno == errno.ENOEXEC else ""
+        os.write(report, f"E{command[0]} cannot be started: {error.strerror}{fix}".encode())
     except BaseException as error:  # noqa: BLE001 - a forked process must not return into the launcher
         os.write(report, f"E{command[0]} cannot be started: {error}".encode())
     os._exit(127)

@@ -440,11 +440,10 @@ def test_a_program_has_as_many_iterations_as_it_marks(make: Make) -> None:
 
 
 def test_health_moves_the_routes_of_a_program(make: Make) -> None:
-    """By scores alone, as what it will send is not known."""
+    """By scores alone, as what it will send is not known: one change of routes is enough."""
     scene = make(f"at=1s {SLOW}", seconds=lambda iteration: 30.0 if iteration == 0 else -1.0, **a_program())
     with scene.session as session:
         session.iterate()
-    assert session.control._gate is None
     assert len(scene.of(RoutesChanged)) == 1
 
 
