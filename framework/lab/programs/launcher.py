@@ -45,18 +45,19 @@ class Launcher:
         self._running: dict[RunningProgram, int | None] = {}
         self._agents: dict[RunningProgram, socket.socket] = {}
         self._outcomes: list[RankOutcome] = []
+        self._mark_files: list[Fifo] = []
         self._marks, self._marked = [0] * len(self._hosts), 0
         self._cpu_s, self._failed, self._reported = 0.0, "", False
-        login = self._user.login
-        order_of = (login, order["environment"]) if self._user.mapped else (order["environment"], login)
-        self._environment = {**order_of[0], **order_of[1], **self._common()}
+        login, theirs, switched = self._user.login, order["environment"], self._user.switched
+        self._environment = {**login, **theirs, **(login if switched else {}), **self._common()}
         self._kept = None if order["output"] is None else Path(order["output"])
         budget = ShowBudget()
         ranks: list[int | None] = [*range(len(self._hosts)), *([None] if self._mpi else [])]
         self._outputs = {rank: self._open_output(rank, budget) for rank in ranks}
         for rank in range(len(self._hosts)):
             marks = Fifo(FOLDER / f"{rank}.marks")
-            self._selector.register(marks, selectors.EVENT_READ, partial(self._hear_marks, rank, marks))
+            self._mark_files.append(marks)
+            self._selector.register(marks, selectors.EVENT_READ, partial(self._hear_marks, rank))
 
     # -- start -------------------------------------------------------------------------------------------
     def start(self) -> None:
@@ -121,8 +122,8 @@ class Launcher:
         if text := self._outputs[rank].take():
             self._channel.send(Printed(rank, text))
 
-    def _hear_marks(self, rank: int, marks: Fifo) -> None:
-        self._marks[rank] += marks.read().count(b"\n")
+    def _hear_marks(self, rank: int) -> None:
+        self._marks[rank] += self._mark_files[rank].read().count(b"\n")
         at_s = time.monotonic()
         while min(self._marks) > self._marked:
             self._marked += 1
@@ -184,6 +185,8 @@ class Launcher:
     def _report(self) -> None:
         if not self._reported:
             self._reported = True
+            for rank in range(len(self._hosts)):
+                self._hear_marks(rank)
             event = ProgramEnded(tuple(self._outcomes), self._failed, self._cpu_s, time.monotonic())
             self._channel.send(event)
 

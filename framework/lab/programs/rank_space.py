@@ -55,8 +55,12 @@ class User:
         uid, gid = (_outer(f"/proc/self/{kind}_map") for kind in ("uid", "gid"))
         if uid or gid:
             return cls(uid, gid, True)
-        sudo = os.environ
-        return cls(int(sudo.get("SUDO_UID", 0)), int(sudo.get("SUDO_GID", 0)), False)
+        return cls(int(os.environ.get("SUDO_UID", "0")), int(os.environ.get("SUDO_GID", "0")), False)
+
+    @property
+    def switched(self) -> bool:
+        """Whether this is another user than the lab's, whose environment names someone else."""
+        return not self.mapped and self.uid != 0
 
     @property
     def login(self) -> dict[str, str]:
@@ -74,7 +78,7 @@ class User:
             Path("/proc/self/setgroups").write_text("deny")
             Path("/proc/self/uid_map").write_text(f"{self.uid} 0 1")
             Path("/proc/self/gid_map").write_text(f"{self.gid} 0 1")
-        elif self.uid:
+        elif self.switched:
             os.initgroups(pwd.getpwuid(self.uid).pw_name, self.gid)
             os.setresgid(self.gid, self.gid, self.gid)
             os.setresuid(self.uid, self.uid, self.uid)

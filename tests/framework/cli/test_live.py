@@ -15,6 +15,7 @@ from railweave.framework.model.events import (
     IterationEnded,
     Note,
     PhaseStarted,
+    Printed,
     Progress,
     RoutesChanged,
     RunEvent,
@@ -141,3 +142,10 @@ def test_a_report_without_fault_scores_or_limits(result: RunResult) -> None:
         "took        up 5.0 s; run 6.0 s; down 0.5 s",
         "written to  d",
     ]
+
+
+def test_what_ranks_print_waits_for_verbose() -> None:
+    event = Printed(3, "one\ntwo")
+    assert describe(event, None) is None
+    assert describe(event, None, verbose=True) == "    rank 3  one\n    rank 3  two"
+    assert describe(IterationEnded(7, 1.0, None), None) == f"{'':12}iteration 8  1.000 s"

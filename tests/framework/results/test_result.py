@@ -367,3 +367,20 @@ def test_every_key_is_in_the_manual(result: RunResult) -> None:
         point["elements"], point["links"] = 0, 0
     found = keys({k: v for k, v in document.items() if k not in free}) | free
     assert {key for key in found if f"`{key}`" not in manual} - {"name", "version"} == set()
+
+
+def test_a_program_has_times_and_link_bytes_alone(result: RunResult) -> None:
+    """Of two iterations of 1 and 3 s at a tenth of the declared rates: 0.1 and 0.3 s declared, 0.2 s in the
+    mean; nothing is wrong, for nothing was compared."""
+    none = schedule(0)
+    each = [replace(iteration(i, s), wrong=None) for i, s in enumerate((1.0, 3.0))]
+    iterations = [timed(one, none, 0.0, None, None, 300 << 20) for one in each]
+    rows = iteration_rows(iterations, rate_scale=0.1, busbw_factor=None)
+    assert [(row.wrong, row.busbw_gbs, row.model_us) for row in rows] == [(None, None, None)] * 3
+    shown = replace(result, rows=rows, experiment={"program": ["python", "a b.py"], "ranks": "all"})
+    assert (shown.wrong, from_document(shown.document()).rows) == (0, rows)
+    lines = nccl_table(shown).splitlines()
+    assert lines[0] == "# python 'a b.py', ranks: all"
+    assert [line.split()[:2] for line in lines[-3:]] == [
+        ["0", "100000.00"], ["1", "300000.00"], ["mean", "200000.00"],
+    ]  # fmt: skip
