@@ -12,10 +12,10 @@ import sys
 
 def main() -> int:
     _, path, host, *words = sys.argv
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
         sock.connect(path)
         request = json.dumps({"host": host, "command": ["/bin/sh", "-c", " ".join(words)]}).encode()
-        socket.send_fds(sock, [len(request).to_bytes(4, "big") + request], [0, 1, 2])
+        socket.send_fds(sock, [request], [0, 1, 2])
         answer = sock.recv(1)
     if not answer:
         print(f"{host}: the launcher ended", file=sys.stderr)  # noqa: T201 - mpirun shows it

@@ -193,7 +193,7 @@ class Launcher:
     # -- what mpirun asks for ----------------------------------------------------------------------------
     def _serve_agents(self) -> None:
         path = FOLDER / "agents"
-        server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
         server.bind(str(path))
         path.chmod(0o666)
         server.listen(len(self._hosts))
@@ -201,13 +201,14 @@ class Launcher:
 
     def _accept(self, server: socket.socket) -> None:
         sock, _ = server.accept()
-        sock.settimeout(1.0)
+        self._selector.register(sock, selectors.EVENT_READ, partial(self._hear_agent, sock))
+
+    def _hear_agent(self, sock: socket.socket) -> None:
+        """Start what an agent asks for, on its own standard streams; it is told how that ends."""
+        self._selector.unregister(sock)
         data, fds, _, _ = socket.recv_fds(sock, MOST_REQUEST, 3)
         try:
-            size = int.from_bytes(data[:4], "big")
-            while len(data) < 4 + size <= MOST_REQUEST and (more := sock.recv(MOST_REQUEST)):
-                data += more
-            request = json.loads(data[4:])
+            request = json.loads(data)
             place = [host[1] for host in self._hosts].index(request["host"])
             namespace, name, _ = self._hosts[place]
             environment = {**self._environment, **mpi_environment(self._user)}

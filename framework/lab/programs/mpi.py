@@ -38,6 +38,7 @@ def mpi_environment(user: User) -> dict[str, str]:
         "plm": "rsh",
         "plm_rsh_agent": str(AGENT),
         "plm_rsh_no_tree_spawn": "1",
+        "orte_tmpdir_base": "/dev/shm",  # hosts share /tmp, with each other and with those of other labs
         "orte_leave_session_attached": "1",  # daemons that detach would end with the agent's command
         "btl": "tcp,self",
         "pml": "ob1",

@@ -33,8 +33,9 @@ from railweave.framework.processes.namespaces import (
 FOLDER = Path("/run/railweave/programs")
 """What programs and the lab share: pipes, the file of host names, the launcher's socket."""
 HOSTS = FOLDER / "hosts"
-NICENESS = 19
-"""Programs leave the processors to the switches: MPI polls, and would starve them."""
+NICENESS = 10
+"""Programs leave the processors to the switches: MPI polls, and would starve them. At 19 they would wait for
+everything else on the machine."""
 NOT_STARTED = 127
 """Status of a program that could not be started, as of a shell."""
 _ENDED = struct.Struct("=id")
