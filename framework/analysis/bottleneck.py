@@ -23,6 +23,8 @@ DOWN = 1e-3
 """Part of its rate that a link which is down counts with."""
 MOST_ROWS = 256
 """Samples of an iteration that are looked at."""
+BUSY = 0.1
+"""A link that was busy for less than this part of the time did not hold it, where nothing else is known."""
 USED = 0.05
 """An element that was busy for less than this part of the busiest one's time is no measure for it."""
 
@@ -195,13 +197,14 @@ def _busiest(fabric: Fabric, iteration: int | None, time: Attribution, job: int)
     two switches."""
     unit, link = _units(fabric), int(np.argmax(time.busy_s))
     which, ends = int(unit[link]), _gpus_of(fabric, link)
+    share = min(1.0, float(time.busy_s[link] / time.seconds)) if time.seconds > 0 else 1.0
     return Bottleneck(
         iteration=iteration,
         element=element_name(fabric, which) if which < fabric.n_nodes else None,
         link=fabric.link_name(link),
         rank=ends[0] if ends else -1,
-        share=min(1.0, float(time.busy_s[link] / time.seconds)) if time.seconds > 0 else 1.0,
-        balanced=not _over(fabric, unit, time.busy_s)[which],
+        share=share,
+        balanced=share < BUSY or not _over(fabric, unit, time.busy_s)[which],
         job=job,
     )
 
