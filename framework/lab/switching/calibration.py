@@ -105,6 +105,8 @@ def calibrate(lab: Emulation, table: RouteTable, packet: PacketFormat) -> Capaci
             raise LabError(
                 f"calibration: a packet was lost after {hops_done} packet-hops.\n{words}"
             ) from None
+        if lab.kernel_datapath:  # switches in the context of the sender
+            return Capacity(hops_done / BURST_S, hops_done / BURST_S)
         per_core = hops_done / (lab.switch_cpu_s() - before) / SMALLER_BATCHES
     cores = min(len(lab.shards), len(os.sched_getaffinity(0)))
     # daemons share caches, kernel and memory with each other and with the senders
