@@ -206,8 +206,9 @@ class Launcher:
     def _hear_agent(self, sock: socket.socket) -> None:
         """Start what an agent asks for, on its own standard streams; it is told how that ends."""
         self._selector.unregister(sock)
-        data, fds, _, _ = socket.recv_fds(sock, MOST_REQUEST, 3)
+        fds: list[int] = []
         try:
+            data, fds, _, _ = socket.recv_fds(sock, MOST_REQUEST, 3)
             request = json.loads(data)
             place = [host[1] for host in self._hosts].index(request["host"])
             namespace, name, _ = self._hosts[place]
