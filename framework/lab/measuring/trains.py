@@ -10,13 +10,14 @@ import numpy as np
 from railweave.framework.health.loss import packets_to_end, speed_at_loss
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.lab.switching.controller_link import Train
+from railweave.framework.lab.switching.shaping import SHORT_BYTES
 from railweave.framework.model import Fabric, Measurement, PacketFormat
 from railweave.framework.model.arrays import Int64
 
 IDLE_S = 1.0
 PERIOD_S, LOSSY_PERIOD_S = 2.0, 1.0
 BUSY_SHARE = 0.01
-"""Of a link's time that trains may take while it has traffic, which waits for them."""
+"""Of a link's time that trains may take while it carries data, which waits for them."""
 SLOW = 0.9
 """A link whose kept service rate is below this share of its rate, or whose loss leaves less, is measured
 again."""
@@ -37,7 +38,7 @@ class Prober:
         self._size = packet.full_packet_bytes
         fill = fabric.capacity_bps * fill_s / (8 * self._size)
         self._packets = np.maximum(SHORTEST, np.ceil(fill) + extra).astype(int)
-        self._busy_at, self._stated_at = np.zeros((2, fabric.n_links))
+        self._busy_at, self._data_at, self._stated_at = np.zeros((3, fabric.n_links))
         self._sent_at = np.full(fabric.n_links, -np.inf)
         self._out, self._unknown = np.zeros((2, fabric.n_links), bool)
 
@@ -47,6 +48,8 @@ class Prober:
         self._out &= (measurement.queue_bytes > 0) | (now - self._sent_at < IDLE_S / 2)
         traffic = (measurement.sent_packets > 0) & ~self._out
         self._busy_at = np.where(traffic, now, self._busy_at)
+        data = measurement.sent_bytes > SHORT_BYTES * measurement.sent_packets  # not acknowledgements alone
+        self._data_at = np.where(data & ~self._out, now, self._data_at)
         self._stated_at = np.where(traffic & ~np.isnan(measurement.service_bps), now, self._stated_at)
         return replace(measurement, queue_bytes=np.where(self._out, 0.0, measurement.queue_bytes))
 
@@ -63,7 +66,7 @@ class Prober:
         tainted[-1] = False  # links of no switch
         rested = now - self._sent_at > np.where(links.loss > 0, LOSSY_PERIOD_S, PERIOD_S)
         train_s = self._packets * self._size * 8 / np.fmin(links.service_bps, self._fabric.capacity_bps)
-        bearable = (now - self._busy_at > IDLE_S) | (now - self._sent_at > train_s / BUSY_SHARE)
+        bearable = (now - self._data_at > IDLE_S) | (now - self._sent_at > train_s / BUSY_SHARE)
         again = (slow | tainted[self._fabric.link_element]) & (now - since > IDLE_S) & rested & bearable
         due = (again | (links.unknown & (rested | ~self._unknown))) & links.up & ~self._out
         self._unknown = links.unknown & (self._unknown | due)

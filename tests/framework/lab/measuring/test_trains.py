@@ -81,6 +81,17 @@ def test_a_slow_link_gets_a_train_although_packets_pass_if_none_says_how_fast() 
     assert mine in prober.due(4.6 + train_s / BUSY_SHARE, slow)
 
 
+def test_a_slow_link_that_carries_acknowledgements_alone_gets_a_train_every_period() -> None:
+    """Traffic has left it, and nothing waits for the trains."""
+    mine = FABRIC.element_links(RAIL).tolist()[0]
+    prober, slow, trains = Prober(FABRIC, PACKET, 0.125), state(FABRIC, mine), 0
+    for t_s in np.arange(1.1, 1.1 + 5 * PERIOD_S, 0.1):
+        some = sample(float(t_s), busy=mine)
+        prober.cleaned(replace(some, sent_bytes=90 * some.sent_packets))
+        trains += mine in prober.due(float(t_s), slow)
+    assert trains == 5
+
+
 def test_a_healthy_fabric_needs_no_trains() -> None:
     assert Prober(FABRIC, PACKET, 0.125).due(60.0, state(FABRIC, None)).tolist() == []
 
