@@ -98,6 +98,7 @@ class ServiceMeter:
         exact, latest = complete[0] & (busy_s[0] >= EXACT * error_s[0]), complete[1]
         least, reading, most = (self._bound(sign, cut_s2) for sign in (-1, 0, 1))
         target = np.clip(base, least, most)
+        target = np.where(complete & (target > base), reading, target)  # nothing makes a link seem too fast
         target[0] = np.where(exact, reading[0], target[0])
         share = 1 - np.exp(-busy_s / SLOWER_OVER_S)
         overall, recent = np.where(target < base, base - share * np.maximum(base - target, 0), target)
