@@ -146,7 +146,8 @@ def test_a_slow_domain_switch(tmp_path: Path) -> None:
     last = run.result["health"][-1]["elements"]
     assert last["domain:0"] < 0.7 < last["domain:1"]
     links = [f"g0.{rail}->d0" for rail in range(4)]
-    assert run.served_bps(*links).min() == pytest.approx(0.2 * DOMAIN_BPS, rel=0.15)
+    # bursts of 20 ms: eight packets to one, and twice the error of a sample's time (service_meter.py)
+    assert run.served_bps(*links).min() == pytest.approx(0.2 * DOMAIN_BPS, rel=0.35)
 
 
 @pytest.mark.parametrize(("target", "links", "score"), [("nic:0.1", 2, 0.5), ("rail:1", 4, 0.0)])
