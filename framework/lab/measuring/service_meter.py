@@ -38,7 +38,9 @@ class ServiceMeter:
 
     Bytes and time of such intervals add up over bursts. They are accepted as a rate once they amount to
     EVIDENT_PACKETS and the time to EXACT standard errors; until then they bound it, to a packet and BOUND
-    standard errors. So do the latest EVIDENT_PACKETS by themselves; if they contradict the others, the rate
+    standard errors, except that a higher rate is taken as read from EVIDENT_PACKETS on: that of a fast link
+    in short bursts may be too high by a quarter. The latest EVIDENT_PACKETS bound it by themselves as
+    well; if they contradict the others, the rate
     has changed, and what came before does not count. A packet is one of `packet_bytes`, or, since the last
     rate but one, the longest that a queue of longer ones may hold.
     """
@@ -98,7 +100,7 @@ class ServiceMeter:
         exact, latest = complete[0] & (busy_s[0] >= EXACT * error_s[0]), complete[1]
         least, reading, most = (self._bound(sign, cut_s2) for sign in (-1, 0, 1))
         target = np.clip(base, least, most)
-        target = np.where(complete & (target > base), reading, target)  # nothing makes a link seem too fast
+        target = np.where(complete & (target > base), reading, target)  # else a repair shows in steps
         target[0] = np.where(exact, reading[0], target[0])
         share = 1 - np.exp(-busy_s / SLOWER_OVER_S)
         overall, recent = np.where(target < base, base - share * np.maximum(base - target, 0), target)
