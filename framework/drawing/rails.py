@@ -22,15 +22,14 @@ BUS, TAP = "#52606d", "#9aa5b1"
 
 
 def fits_rails(fabric: Fabric) -> bool:
-    """Whether this layout shows every node and cable: a grid of GPUs, each joined with the switch of its
-    domain and that of its rail, and rail switches joined with spines."""
+    """Whether this layout shows every node and cable: GPUs, each joined with the switch of its domain and of
+    its rail, and rail switches joined with spines. Domains may be of unequal size."""
     kinds = [group.kind for group in fabric.groups]
-    shape = fabric.groups[0].shape
-    if kinds not in (["gpu", "domain", "rail"], ["gpu", "domain", "rail", "spine"]) or len(shape) != 2:
+    if kinds not in (["gpu", "domain", "rail"], ["gpu", "domain", "rail", "spine"]):
+        return False
+    if "interfaces" not in fabric.capabilities:
         return False
     domain, rail = fabric.groups[1:3]
-    if (domain.size, rail.size) != shape or "lattice" not in fabric.capabilities:
-        return False
     ends = np.sort(np.stack((fabric.link_src, fabric.link_dst)), axis=0)
     from_gpu = ends[0] < fabric.n_gpus
     gpu, switch = ends[:, from_gpu]
@@ -46,7 +45,7 @@ def fits_rails(fabric: Fabric) -> bool:
 
 def draw_rails(canvas: Canvas, fabric: Fabric) -> Legend:
     """A rail is a line in its own colour through all domains; a domain is a box with its switch on top."""
-    domains, rails = fabric.groups[0].shape
+    domains, rails = fabric.groups[1].size, fabric.groups[2].size
     columns, rows = shown(domains, MOST_COLUMNS), shown(rails, MOST_ROWS)
     x_of = {domain: COLUMN * (column + 0.5) for column, domain in enumerate(columns)}
     y_of = {rail: ROW * row for row, rail in enumerate(rows)}

@@ -18,6 +18,7 @@ MEANINGS = {
     "domains": "a switch per HB domain; the first coordinate of a GPU is its domain",
     "rails": "a switch per rail; the second coordinate of a GPU is its rail",
     "isolated-rails": "rails that meet in GPUs and domains only, without spines",
+    "interfaces": "each GPU is at (domain, rail), with a cable to the switches of both",
     "spines": "switches that join the rails",
     "wavelengths": "parallel links told apart by wavelength",
     "ocs": "links that pass optical circuit switches",
@@ -30,17 +31,18 @@ which a topology adds as `Fabric.traits`; a plugin's topology may declare words 
 def capabilities(fabric: "Fabric") -> frozenset[str]:
     """The capabilities of a fabric: those that its nodes and links show, and its traits."""
     switches = {group.kind for group in fabric.groups[1:]}
-    rails = _numbered(fabric, "rail", 1)
+    domains, rails = _numbered(fabric, "domain", 0), _numbered(fabric, "rail", 1)
     shows = {
         "lattice": fabric.groups[0].places is None,
         "wrap": not switches and _wraps(fabric),
         "ring": not switches and _is_ring(fabric),
         "two-way": bool(fabric.usable.all()),
-        "domains": _numbered(fabric, "domain", 0),
+        "domains": domains,
         "rails": rails,
         "isolated-rails": rails
         and switches == {"domain", "rail"}
         and bool(np.all((fabric.link_src < fabric.n_gpus) | (fabric.link_dst < fabric.n_gpus))),
+        "interfaces": domains and rails and not _without_interface(fabric),
         "spines": "spine" in switches,
         "wavelengths": bool((fabric.wavelength >= 0).any()),
         "ocs": bool((fabric.ocs >= 0).any()),
@@ -78,7 +80,11 @@ def _why_lacking(fabric: "Fabric", requires: Collection[str]) -> str:
     lacking = [word for word in requires if word not in fabric.capabilities]
     if not lacking:
         return ""
-    return f"it requires {', '.join(requires)}, and this fabric lacks {', '.join(lacking)}"
+    detail = _without_interface(fabric) if lacking == ["interfaces"] else ""
+    return (
+        f"it requires {', '.join(requires)}, and this fabric lacks {', '.join(lacking)}"
+        f"{detail and f' ({detail})'}"
+    )
 
 
 def _numbered(fabric: "Fabric", kind: str, axis: int) -> bool:
@@ -87,6 +93,23 @@ def _numbered(fabric: "Fabric", kind: str, axis: int) -> bool:
     if group is None or len(group.shape) > 1 or group.places is not None or places.shape[1] <= axis:
         return False
     return int(places[:, axis].max()) < group.size
+
+
+def _without_interface(fabric: "Fabric") -> str:
+    """Which GPU has no cable to the domain or rail of its coordinates, in words; empty if each has both."""
+    axes = fabric.gpu_coordinates.shape[1]
+    if axes != 2:
+        return f"GPUs have {axes} coordinate{'s' * (axes > 1)}, not (domain, rail)"
+    leaving = np.flatnonzero(fabric.link_src < fabric.n_gpus)
+    for axis, group in ((0, fabric.group("domain")), (1, fabric.group("rail"))):
+        if group is None:
+            return ""
+        switch = group.first + fabric.gpu_coordinates[:, axis]
+        gpu, joined = fabric.link_src[leaving], np.zeros(fabric.n_gpus, bool)
+        joined[gpu[fabric.link_dst[leaving] == switch[gpu]]] = True
+        for bare in np.flatnonzero(~joined)[:1]:
+            return f"{fabric.node_name(int(bare))} has no cable to {fabric.node_name(int(switch[bare]))}"
+    return ""
 
 
 def _wraps(fabric: "Fabric") -> bool:

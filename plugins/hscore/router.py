@@ -26,15 +26,17 @@ from railweave.framework.routing.rails.links import (
     whole,
 )
 from railweave.framework.routing.rails.scores import Scores
+from railweave.framework.routing.rails.unequal import LONGER, for_gpus, longer_score, places_of, rails_of_both
 from railweave.plugins.hscore.squares import batch_from
 
 
 class HScore(Router):
     """Chooses between rd-, dr- and drd-paths by the h-scores of domains and rails; one path a pair.
 
-    Source: "LLM inference optimization ... rail-only connections, Part 2" (Cisco Outshift, 2024). Three
+    Source: "LLM inference optimization ... rail-only connections, Part 2" (Cisco Outshift, 2024). Four
     things are ours: same-rail pairs may detour (option), a remote rail must beat m by the snapshot's margin,
-    and a pair with none of these paths left goes over its rails and another domain.
+    a pair with none of these paths left goes over its rails and another domain, and domains may be of unequal
+    size: a missing GPU is as a dead one, and where nothing else is left the shortest path serves.
     """
 
     summary = "rd, dr or drd by h-scores: best-fit remote rail"
@@ -73,7 +75,7 @@ class HScore(Router):
             kind, via = choose(links, scores, src, dst, self._detour)
             return links.batch(src, dst, kind, via)
 
-        return RouteTable("hscore", health.version, fabric.n_gpus, resolve)
+        return RouteTable("hscore", health.version, fabric.n_gpus, for_gpus(fabric, scores, resolve))
 
     def explain(
         self, fabric: Fabric, health: HealthSnapshot, src: int, dst: int, name: NodeName
@@ -85,11 +87,12 @@ class HScore(Router):
         """
         links, scores = RailLinks.of(fabric, "hscore"), Scores.of(fabric, health)
         fabric.check_gpus(src, dst)
-        a, b, rail_name = np.array([src]), np.array([dst]), rail_names(fabric, name)
+        (a, b), rail_name = places_of(fabric, np.array([[src], [dst]])), rail_names(fabric, name)
         kind, via = (int(chosen[0]) for chosen in choose(links, scores, a, b, self._detour))
         m = float(scores.thresholds(a, b, self._detour)[0])
         bar = m * scores.margin
-        routable = scores.order[scores.ordered > bar + EQUAL_WITHIN].tolist()
+        both = rails_of_both(fabric, links, int(a[0]), int(b[0]))
+        routable = scores.order[(scores.ordered > bar + EQUAL_WITHIN) & both[scores.order]].tolist()
         rule = int(direct(scores, a, b)[0])
         by_rule = links.hops(a, b, np.array([rule]), np.array([-1]))
         assert kind == rule or via >= 0 or not whole(by_rule, scores.dead)[0], "left a path that is whole"
@@ -102,22 +105,33 @@ class HScore(Router):
             facts["remote_rail"] = rail_name(via)
         facts |= {
             "score": score(kind),
-            "gamma_src": float(scores.gamma[src]),
-            "gamma_dst": float(scores.gamma[dst]),
+            "gamma_src": float(scores.gamma[a[0]]),
+            "gamma_dst": float(scores.gamma[b[0]]),
             "m": NO_BAR if isinf(m) else m,
         }
         if bar != m:
             facts["bar"] = bar
         facts["routable_rails"] = [rail_name(rail) for rail in routable]
-        options = (DR, RD) if rule in (DR, RD) else (rule,)
+        turns = {DR: int(scores.rail_of[b[0]]), RD: int(scores.rail_of[a[0]])}
+        options = [x for x in turns if both[turns[x]]] if rule in turns else [rule]
         facts |= {f"score_{KINDS[option]}": score(option) for option in options if option != NONE}
-        return Explanation(_why(src == dst, kind, via, rule, routable, rail_name), facts)
+        if kind == NONE and (longer := longer_score(fabric, health, scores, src, dst)):
+            return Explanation(LONGER, facts | {"kind": "longer", "score": longer})
+        crossed = "a dead link" if rule in options else "a missing GPU"
+        return Explanation(_why(src == dst, kind, via, rule, routable, rail_name, crossed), facts)
 
 
 def _why(
-    same: bool, kind: int, via: int, rule: int, routable: list[int], rail_name: Callable[[int], str]
+    same: bool,
+    kind: int,
+    via: int,
+    rule: int,
+    routable: list[int],
+    rail_name: Callable[[int], str],
+    crossed: str,
 ) -> str:
-    """The rule that decided for (kind, via) where the pair's path by rule is of kind `rule`."""
+    """The rule that decided for (kind, via) where the pair's path by rule is of kind `rule`; `crossed`: what
+    ruled that out where it did."""
     if kind == NONE:
         return "same GPU" if same else "unreachable: every path crosses a dead link or a score of 0"
     if kind == DRD and via in routable:
@@ -126,9 +140,9 @@ def _why(
             f"; dead links keep it from {skipped}" if skipped else ""
         )
     if kind == RDR:
-        return f"dead links leave none of the d, r, rd, dr and drd-paths: over both rails and domain {via}"
+        return f"none of the d, r, rd, dr and drd-paths is left: over both rails and domain {via}"
     if kind != rule:
-        return f"the {KINDS[rule]}-path by rule crosses a dead link: the best score of what is left"
+        return f"the {KINDS[rule]}-path by rule crosses {crossed}: the best score of what is left"
     if kind == D:
         return "same domain"
     none = "dead links keep it from every rail above the bar" if routable else "no rail above the bar"

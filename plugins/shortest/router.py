@@ -2,7 +2,7 @@
 
 from railweave.framework.hookspecs import Router
 from railweave.framework.model import Fabric, HealthSnapshot, RouteTable
-from railweave.plugins.shortest.search import Search
+from railweave.framework.routing.search import Search
 
 
 class Shortest(Router):

@@ -14,6 +14,7 @@ from railweave.framework.routing.batches import join, spread, starts
 from railweave.framework.routing.rails.choice import NO_BAR, choose, rail_names, reroutes, score_of
 from railweave.framework.routing.rails.links import DR, DRD, KINDS, NONE, RD, REQUIRES, R, RailLinks, whole
 from railweave.framework.routing.rails.scores import Scores
+from railweave.framework.routing.rails.unequal import LONGER, for_gpus, longer_score, places_of, rails_of_both
 
 Window = Literal["strict", "blog"]
 
@@ -75,7 +76,7 @@ class Spray(Router):
             paths = join(*(links.batch(*block) for block in blocks))
             return PathBatch(src, dst, starts(count), 1 / count[pair], paths.hop_start, paths.links)
 
-        return RouteTable("spray", health.version, fabric.n_gpus, resolve)
+        return RouteTable("spray", health.version, fabric.n_gpus, for_gpus(fabric, scores, resolve))
 
     def explain(
         self, fabric: Fabric, health: HealthSnapshot, src: int, dst: int, name: NodeName
@@ -84,21 +85,24 @@ class Spray(Router):
         for a GPU that is not there, otherwise as `routes` does."""
         fabric.check_gpus(src, dst)
         links, scores = RailLinks.of(fabric, "spray"), Scores.of(fabric, health)
-        a, b, rail = np.array([src]), np.array([dst]), rail_names(fabric, name)
-        window = scores.order[spread(*self._ranges(scores, a, b))].tolist()
+        (a, b), rail = places_of(fabric, np.array([[src], [dst]])), rail_names(fabric, name)
+        both = rails_of_both(fabric, links, int(a[0]), int(b[0]))
+        window = [r for r in scores.order[spread(*self._ranges(scores, a, b))].tolist() if both[r]]
         pair, kind, via = self._choose(links, scores, a, b)
         score = score_of(scores, a[pair], b[pair], kind, via)
         taken = zip(kind.tolist(), via.tolist(), score.tolist(), strict=True)
         m = float(scores.thresholds(a, b, self._detour)[0])
         facts: dict[str, Fact] = {
-            "gamma_src": float(scores.gamma[src]),
-            "gamma_dst": float(scores.gamma[dst]),
+            "gamma_src": float(scores.gamma[a[0]]),
+            "gamma_dst": float(scores.gamma[b[0]]),
             "m": NO_BAR if np.isinf(m) else m,
             "window": [rail(r) for r in window],
             "paths": [
                 f"{KINDS[k]}{' via ' + rail(v) if k == DRD else ''}: score {s:.4g}" for k, v, s in taken
             ],
         }
+        if not len(kind) and (longer := longer_score(fabric, health, scores, src, dst)):
+            return Explanation(LONGER, facts | {"paths": [f"longer: score {longer:.4g}"]})
         return Explanation(self._why(src == dst, len(window), [KINDS[k] for k in kind]), facts)
 
     def _why(self, same: bool, window: int, kinds: list[str]) -> str:

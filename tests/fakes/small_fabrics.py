@@ -30,17 +30,21 @@ def rail_only(domains: int, rails: int) -> Fabric:
 
 def unequal(*sizes: int) -> Fabric:
     """HB domains of these sizes; GPU (d, r) on domain d and rail r."""
-    places = [(d, r) for d, size in enumerate(sizes) for r in range(size)]
-    n, rails = len(places), max(sizes)
+    return rails_with([(d, r) for d, size in enumerate(sizes) for r in range(size)])
+
+
+def rails_with(places: Sequence[tuple[int, int]]) -> Fabric:
+    """GPUs at these places (domain, rail), in this order; switches for domains and rails up to the last."""
+    n, (domain, rail) = len(places), np.array(places).T
+    domains, rails = int(domain.max()) + 1, int(rail.max()) + 1
     groups = [
         NodeGroup.at("gpu", 0, places, "g"),
-        NodeGroup("domain", n, (len(sizes),), "d"),
-        NodeGroup("rail", n + len(sizes), (rails,), "r"),
+        NodeGroup("domain", n, (domains,), "d"),
+        NodeGroup("rail", n + domains, (rails,), "r"),
     ]
     builder = FabricBuilder("file", groups, {})
-    domain, rail = np.array(places).T
     builder.cables(np.arange(n), n + domain, "d", 3600 * GBPS, element=n + domain)
-    builder.cables(np.arange(n), n + len(sizes) + rail, "r", 400 * GBPS, element=n + len(sizes) + rail)
+    builder.cables(np.arange(n), n + domains + rail, "r", 400 * GBPS, element=n + domains + rail)
     return builder.build()
 
 

@@ -21,6 +21,7 @@ from railweave.framework.registry import Registers
 from railweave.topologies.rail_optimised import RailOptimised
 from railweave.topologies.ring import Ring
 from railweave.topologies.torus import Torus, TwistedTorus
+from tests.fakes.small_fabrics import rails_with, unequal
 from tests.fakes.sound_tables import check_table
 
 
@@ -36,6 +37,8 @@ def routers() -> Iterator[tuple[str, Router]]:
 
 
 ROUTERS = dict(routers())
+NO_RAIL_IN_COMMON = rails_with([(0, 0), (0, 1), (1, 2), (1, 3), (2, 1), (2, 2)])
+"""From g0.0 to g1.3 and back over domain 2: five switches."""
 Build = Callable[[int, int], Fabric]
 Make = Callable[..., HealthSnapshot]
 
@@ -45,6 +48,7 @@ def served(router: Router, rail_only: Build, torus: Build) -> list[Fabric]:
     fabrics += [
         Torus().build({"shape": "4x3x2"}), Torus().build({"shape": "6"}),
         RailOptimised().build({"domains": 2, "rails": 3}), Ring().build({"nodes": 7, "wavelengths": 2}),
+        unequal(4, 2, 2), unequal(1, 3), NO_RAIL_IN_COMMON,
     ]  # fmt: skip
     return [f for f in fabrics if not why_unserved(router, f)]
 

@@ -40,8 +40,10 @@ def test_plugin_check_of_general_routers(name: str, router: str) -> None:
 
 @pytest.mark.parametrize("router", ["shortest", "ecmp", "hscore", "spray"])
 def test_plugin_check_where_domains_and_rails_are_declared(renamed_rails: str, router: str) -> None:
-    report = check_plugin("router", router, load_plugins(), fabrics=[renamed_rails])
+    unequal = f"file:{EXAMPLES / 'unequal-domains.yaml'}"
+    report = check_plugin("router", router, load_plugins(), fabrics=[renamed_rails, unequal])
     assert report.passed, report.text()
+    assert len(report.fabrics) == 2
 
 
 def test_plugin_check_of_the_topology_itself() -> None:

@@ -10,7 +10,7 @@ from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.model.health import EQUAL_WITHIN
 from railweave.framework.routing.rails.links import DR, DRD, NONE, RD, RDR, D, R, RailLinks, whole
-from railweave.framework.routing.rails.scores import Scores
+from railweave.framework.routing.rails.scores import Scores, is_full
 
 DAMAGE_CELLS = 1 << 21
 """Pairs x rails worked on at a time around damage; bounds the memory."""
@@ -28,9 +28,11 @@ def rail_names(fabric: Fabric, name: NodeName) -> Callable[[int], str]:
 
 
 def reroutes(fabric: Fabric) -> tuple[str, ...]:
-    """The promise `reroutes`, where there is another rail and another domain to go over."""
+    """The promise `reroutes`, where there is another rail and another domain to go over, or
+    `unequal.py` finds the shortest path."""
     domain, rail = fabric.group("domain"), fabric.group("rail")
-    return ("reroutes",) if domain and rail and min(domain.size, rail.size) > 1 else ()
+    another = domain and rail and min(domain.size, rail.size) > 1
+    return ("reroutes",) if another or not is_full(fabric) else ()
 
 
 def choose(links: RailLinks, scores: Scores, src: Int64, dst: Int64, detour: bool) -> tuple[Int64, Int64]:

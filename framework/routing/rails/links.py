@@ -6,13 +6,12 @@ from typing import Self
 
 import numpy as np
 
-from railweave.framework.errors import FabricError
 from railweave.framework.model import Fabric, PathBatch
 from railweave.framework.model.arrays import Bool, Int32, Int64
 from railweave.framework.model.capabilities import require
 from railweave.framework.routing.batches import starts
 
-REQUIRES = ("lattice", "domains", "isolated-rails")
+REQUIRES = ("domains", "isolated-rails", "interfaces")
 
 NONE, D, R, RD, DR, DRD, RDR = range(7)
 KINDS = ("none", "d", "r", "rd", "dr", "drd", "rdr")
@@ -23,9 +22,11 @@ HOPS = np.array((0, 2, 2, 4, 4, 6, 6))
 
 @dataclass(frozen=True)
 class RailLinks:
-    """(n_gpus,) link ids each: up leads from the GPU to its switch, down from the switch to the GPU.
+    """(places,) link ids each: up leads from the GPU there to its switch, down from the switch to the GPU.
 
-    GPU (d, g) has id d * rails + g.
+    Place (d, g) of the grid of domains and rails has number d * rails + g. Where a GPU stands at every place,
+    that is its id, too. A place without a GPU has the link n_links each time, which counts as dead
+    (`Scores.dead`): domains of unequal size are a full grid that has lost some of its GPUs.
     """
 
     domains: int
@@ -37,29 +38,23 @@ class RailLinks:
 
     @classmethod
     def of(cls, fabric: Fabric, router: str) -> Self:
-        """Raises UnsupportedFabricError for other kinds, FabricError if a GPU lacks an interface."""
+        """Raises UnsupportedFabricError for fabrics without all of `REQUIRES`."""
         require(fabric, router, REQUIRES)
         domain, rail = fabric.group("domain"), fabric.group("rail")
         assert domain is not None and rail is not None, "required above"
-        if fabric.groups[0].shape != (domain.size, rail.size):
-            raise FabricError(
-                f"{fabric.kind} of GPUs {fabric.groups[0].shape}: with {domain.size} domains and "
-                f"{rail.size} rails "
-                f"they must be ({domain.size}, {rail.size})."
-            )
-        gpu = np.arange(fabric.n_gpus)
-        d_up, d_down = _between(fabric, domain.first + gpu // rail.size)
-        r_up, r_down = _between(fabric, rail.first + gpu % rail.size)
-        return cls(domain.size, rail.size, d_up, d_down, r_up, r_down)
+        d, g = fabric.gpu_coordinates.T
+        links = np.full((4, domain.size, rail.size), fabric.n_links, np.int32)
+        links[:, d, g] = [*_between(fabric, domain.first + d), *_between(fabric, rail.first + g)]
+        return cls(domain.size, rail.size, *links.reshape(4, -1))
 
     @cached_property
     def _rail(self) -> Int64:
-        """(n_gpus,): the rail of every GPU."""
+        """(places,): the rail of every place."""
         return np.tile(np.arange(self.rails), self.domains)
 
     @cached_property
     def _turning_links(self) -> tuple[Int32, Int32, Int32, Int32]:
-        """(2 n_gpus,) each, by GPU + n_gpus x (1 if the path begins by rail): the hops of a dr- or rd-path.
+        """(2 places,) each, by place + places x (1 if the path begins by rail): the hops of a dr- or rd-path.
 
         Up from the source and down to the GPU where it turns; up from there and down to the destination.
         """
@@ -72,7 +67,7 @@ class RailLinks:
 
     @cached_property
     def halves(self) -> tuple[Int64, Int64, Int64, Int64]:
-        """(n_gpus,) each: d_up, d_down, r_up, r_down as halves of a crossing; `up | down` are two links in a
+        """(places,) each: d_up, d_down, r_up, r_down as halves of a crossing; `up | down` are two links in a
         row."""
         halves = np.zeros((4, len(self.d_up), 2), np.int32)
         for number, link in enumerate((self.d_up, self.d_down, self.r_up, self.r_down)):
@@ -156,17 +151,10 @@ def whole(hops: Int32, dead: Bool) -> Bool:
     return np.asarray(~padded[hops].any(axis=1), np.bool_)
 
 
-def _between(fabric: Fabric, switch: Int64) -> tuple[Int32, Int32]:
+def _between(fabric: Fabric, switch: Int32) -> tuple[Int32, Int32]:
     """The links from each GPU to `switch[gpu]` and back; the lowest ids where cables are parallel."""
-    up = np.full(fabric.n_gpus, -1, np.int32)
+    up = np.empty(fabric.n_gpus, np.int32)
     leaving = np.flatnonzero(fabric.link_src < fabric.n_gpus)
     leaving = leaving[fabric.link_dst[leaving] == switch[fabric.link_src[leaving]]][::-1]
     up[fabric.link_src[leaving]] = leaving
-    bare = np.flatnonzero(up < 0)
-    if bare.size:
-        raise FabricError(
-            f"{fabric.kind}: {fabric.node_name(int(bare[0]))} has no cable to "
-            f"{fabric.node_name(int(switch[bare[0]]))}. Every GPU of the kind has a d- and an r-interface; "
-            "report a dead cable in HealthSnapshot.down."
-        )
     return up, up ^ 1

@@ -17,8 +17,9 @@ class Scores:
     """h-scores of a rail-only fabric.
 
     `domain` (D,), `rail` (K,) by id; `order` (K,) rail ids by (score, id), `ordered` their scores; `gamma`
-    (D K,) the h-ratio H(g)/H(d) of every GPU, +inf where H(d) = 0; `dead` (n_links,) links that cannot be
-    used: down, of score 0, or of a switch of score 0.
+    (D K,) the h-ratio H(g)/H(d) of every place, +inf where H(d) = 0; `dead` (n_links + 1,) links that cannot
+    be used: down, one-way, of score 0, or of a switch of score 0; the last is that of places without a GPU
+    (`RailLinks`), dead where there are such places.
     """
 
     domain: Float
@@ -44,27 +45,28 @@ class Scores:
                 f"rail order {order.tolist()} of health version {health.version} is not by (score, id) of "
                 f"{rail.tolist()}. A snapshot carries the order of its own scores."
             )
-        dead = health.down | (health.link_score == 0)
+        dead = health.down | (health.link_score == 0) | ~fabric.usable
         counted = np.flatnonzero(fabric.link_element >= 0)
         dead[counted] |= health.element_score[fabric.link_element[counted]] == 0
         gamma = ratio(rail[None, :], domain[:, None]).ravel()
+        dead = np.append(dead, not is_full(fabric))
         return cls(domain, rail, order, rail[order], gamma, health.margin, dead)
 
     @cached_property
     def domain_of(self) -> Int64:
-        """(D K,): the domain of every GPU."""
+        """(D K,): the domain of every place."""
         return np.repeat(np.arange(len(self.domain)), len(self.rail))
 
     @cached_property
     def rail_of(self) -> Int64:
-        """(D K,): the rail of every GPU."""
+        """(D K,): the rail of every place."""
         return np.tile(np.arange(len(self.rail)), len(self.domain))
 
     @cached_property
     def level(self) -> Int64:
-        """(D K,): how many rails are not above the bar that a GPU's own gamma sets.
+        """(D K,): how many rails are not above the bar that a place's own gamma sets.
 
-        The bar grows with m and m is the greater gamma, so the greater level of two GPUs is that of their
+        The bar grows with m and m is the greater gamma, so the greater level of two places is that of their
         pair.
         """
         return self.at_or_below(self.gamma)
@@ -92,6 +94,13 @@ class Scores:
     def bars(self, m: Float) -> Float:
         """The score that a rail must exceed to be routable: m x margin, ties counting as equal."""
         return m * self.margin + EQUAL_WITHIN
+
+
+def is_full(fabric: Fabric) -> bool:
+    """Whether a GPU is at every place of the grid of domains and rails, its id the number of its place."""
+    domains, rails = fabric.group("domain"), fabric.group("rail")
+    switches = (domains and domains.size, rails and rails.size)
+    return fabric.groups[0].places is None and fabric.groups[0].shape == switches
 
 
 def ratio(above: Float, below: Float) -> Float:

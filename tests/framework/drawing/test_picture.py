@@ -16,6 +16,7 @@ from railweave.framework.model import Fabric, FabricBuilder, NodeGroup
 from railweave.topologies.rail_only import RailOnly
 from railweave.topologies.rail_optimised import RailOptimised
 from railweave.topologies.ring import Ring
+from tests.fakes.small_fabrics import unequal
 from tests.fakes.tori import torus, twisted
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -171,6 +172,7 @@ def renamed_rails() -> Fabric:
         dual_plane(),
         dual_plane(8, 8),
         renamed_rails(),
+        unequal(4, 2, 1),
         RailOnly().build({"domains": 2, "rails": 3}),
         RailOptimised().build({"domains": 2, "rails": 4, "spines": 3}),
         torus(4, 4),
@@ -195,6 +197,8 @@ def test_a_fabric_of_another_name_is_laid_out_as_what_it_is() -> None:
     own = gpus(parse(renamed_rails()))
     assert own == gpus(parse(RailOnly().build({"domains": 3, "rails": 4})))
     assert len({y for _, y in gpus(parse(dual_plane())).values()}) == 1  # tiers
+    grid, some = gpus(parse(unequal(3, 3))), gpus(parse(unequal(3, 1)))
+    assert some == {name: grid[name] for name in some}
 
 
 def test_any_other_fabric_is_drawn_in_tiers() -> None:

@@ -221,5 +221,5 @@ def test_the_examples() -> None:
     beyond = planes.link_dst[planes.out_links(planes.node_ids["l0.0"])]
     assert {planes.node_name(int(node)) for node in beyond if node >= 24} == {"s0.0", "s0.1"}
     unequal = load(EXAMPLES / "unequal-domains.yaml").fabric
-    assert unequal.capabilities == {"domains", "rails", "isolated-rails", "two-way"}
+    assert unequal.capabilities == {"domains", "rails", "isolated-rails", "interfaces", "two-way"}
     assert [len(unequal.element_links(unequal.node_ids[f"d{d}"])) // 2 for d in range(3)] == [4, 2, 2]

@@ -81,10 +81,11 @@ def test_unequal_domains_are_routed_and_compiled(router: Shortest | Ecmp) -> Non
 
 
 def test_capabilities_are_read_from_nodes_and_links() -> None:
-    assert rail_only(2, 3).capabilities == {"lattice", "domains", "rails", "isolated-rails", "two-way"}
+    of_rails = {"domains", "rails", "isolated-rails", "interfaces", "two-way"}
+    assert rail_only(2, 3).capabilities == {"lattice", *of_rails}
+    assert unequal(2, 1).capabilities == of_rails
     assert torus(3, 4).capabilities == {"lattice", "wrap", "two-way"}
     assert ring(4).capabilities == {"lattice", "ring", "two-way", "wavelengths"}
-    assert "lattice" not in unequal(2, 1).capabilities
     assert all(word in MEANINGS for fabric in (rail_only(2, 2), ring(3)) for word in fabric.capabilities)
 
 
@@ -96,14 +97,14 @@ def test_a_chain_is_no_ring_and_a_mesh_does_not_wrap() -> None:
 
 
 def test_a_router_is_refused_by_the_capability_that_lacks() -> None:
-    fabric = unequal(2, 1)
-    assert why_unserved(HScore(), rail_only(2, 2)) == ""
-    assert why_unserved(HScore(), fabric).endswith("this fabric lacks lattice")
+    fabric = ring(3)
+    assert why_unserved(HScore(), rail_only(2, 2)) == why_unserved(HScore(), unequal(2, 1)) == ""
+    assert why_unserved(HScore(), fabric).endswith("this fabric lacks domains, isolated-rails, interfaces")
     with pytest.raises(
-        UnsupportedFabricError, match=r"router hscore does not serve this file.*lacks lattice"
+        UnsupportedFabricError, match=r"router hscore does not serve this ring.*lacks domains, isolated"
     ):
         HScore().routes(fabric, HealthSnapshot.healthy(fabric))
-    with pytest.raises(UnsupportedFabricError, match="lacks wrap, ocs"):
+    with pytest.raises(UnsupportedFabricError, match="lacks rails, wrap, ocs"):
         require(fabric, "mine", ("rails", "wrap", "ocs"))
     assert why_unserved(Shortest(), fabric) == ""
 

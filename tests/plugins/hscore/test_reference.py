@@ -37,7 +37,7 @@ class Literal:
             self.links[a, b] = (link, alive)
 
     def walk(self, *names: str) -> tuple[int, ...] | None:
-        hops = [self.links[a, b] for a, b in pairwise(names)]
+        hops = [self.links.get(hop, (-1, False)) for hop in pairwise(names)]  # none at a missing GPU
         return tuple(link for link, _ in hops) if all(alive for _, alive in hops) else None
 
     def gamma(self, d: int, g: int) -> float:
@@ -48,18 +48,11 @@ class Literal:
         one, two, h = f"g{d1}.{g1}", f"g{d2}.{g2}", self.h
         if d1 == d2:
             return self.walk(one, f"d{d1}", two) or self.through(src, dst)
-        drd = {
-            x: self.walk(one, f"d{d1}", f"g{d1}.{x}", f"r{x}", f"g{d2}.{x}", f"d{d2}", two)
-            for x in range(self.fabric.groups[0].shape[1])
-            if x not in (g1, g2)
-        }
+        drd, m = self.over(src, dst), self.threshold(src, dst)
         if g1 == g2:
-            both = h[f"d{d1}"] * h[f"d{d2}"]
-            m = h[f"r{g1}"] / both if both and self.detour else float("inf")
             direct = [(h[f"r{g1}"], self.walk(one, f"r{g1}", two))]
         else:
             gamma1, gamma2 = self.gamma(d1, g1), self.gamma(d2, g2)
-            m = max(gamma1, gamma2)
             rd = (h[f"r{g1}"] * h[f"d{d2}"], self.walk(one, f"r{g1}", f"g{d2}.{g1}", f"d{d2}", two))
             dr = (h[f"d{d1}"] * h[f"r{g2}"], self.walk(one, f"d{d1}", f"g{d1}.{g2}", f"r{g2}", two))
             direct = [rd, dr] if gamma1 > gamma2 + EPS else [dr, rd]
@@ -73,13 +66,32 @@ class Literal:
         best = max((score for score, _ in whole), default=0.0)
         return next((path for score, path in whole if score >= best - EPS), None) or self.through(src, dst)
 
+    def over(self, src: int, dst: int) -> dict[int, tuple[int, ...] | None]:
+        """The drd-path over every rail but the pair's own, of pairs in two domains."""
+        (d1, g1), (d2, g2) = self.fabric.coordinates(src), self.fabric.coordinates(dst)
+        return {
+            x: self.walk(
+                f"g{d1}.{g1}", f"d{d1}", f"g{d1}.{x}", f"r{x}", f"g{d2}.{x}", f"d{d2}", f"g{d2}.{g2}"
+            )
+            for x in range(self.fabric.groups[2].size)
+            if x not in (g1, g2)
+        }
+
+    def threshold(self, src: int, dst: int) -> float:
+        """m, for pairs in two domains."""
+        (d1, g1), (d2, g2) = self.fabric.coordinates(src), self.fabric.coordinates(dst)
+        if g1 != g2:
+            return max(self.gamma(d1, g1), self.gamma(d2, g2))
+        both = self.h[f"d{d1}"] * self.h[f"d{d2}"]
+        return self.h[f"r{g1}"] / both if both and self.detour else float("inf")
+
     def through(self, src: int, dst: int) -> tuple[int, ...] | None:
         """Ours: over both rails and the best other domain, where nothing of the source's lives."""
         (d1, g1), (d2, g2) = self.fabric.coordinates(src), self.fabric.coordinates(dst)
         if g1 == g2:
             return None
         one, two = f"g{d1}.{g1}", f"g{d2}.{g2}"
-        others = [x for x in range(self.fabric.groups[0].shape[0]) if x not in (d1, d2)]
+        others = [x for x in range(self.fabric.groups[1].size) if x not in (d1, d2)]
         for x in sorted(others, key=lambda x: (-self.h[f"d{x}"], x)):
             path = self.walk(one, f"r{g1}", f"g{x}.{g1}", f"d{x}", f"g{x}.{g2}", f"r{g2}", two)
             if path:

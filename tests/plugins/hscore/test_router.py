@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from railweave.framework.errors import FabricError, HealthError, RouteError, UnsupportedFabricError
+from railweave.framework.errors import HealthError, RouteError, UnsupportedFabricError
 from railweave.framework.model import Fabric, FabricBuilder, HealthSnapshot, NodeGroup
 from railweave.framework.parameters import resolve
 from railweave.plugins.hscore.router import HScore
@@ -191,5 +191,5 @@ def test_a_rail_only_fabric_without_some_interface_is_refused() -> None:
     builder.cables([0, 1], [2, 3], "d", 1e9)
     builder.cables([0], [4], "r", 1e9)
     fabric = builder.build()
-    with pytest.raises(FabricError, match=r"g1\.0 has no cable to r0"):
+    with pytest.raises(UnsupportedFabricError, match=r"lacks interfaces \(g1\.0 has no cable to r0\)"):
         HScore().routes(fabric, HealthSnapshot.healthy(fabric))

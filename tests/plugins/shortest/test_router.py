@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from railweave.framework.errors import HealthError
 from railweave.framework.model import Fabric, FabricBuilder, HealthSnapshot, NodeGroup, all_pairs
+from railweave.framework.routing import search as module
 from railweave.framework.routing.batches import take
-from railweave.plugins.shortest import search as module
+from railweave.framework.routing.search import Search
 from railweave.plugins.shortest.router import Shortest
-from railweave.plugins.shortest.search import Search
 from railweave.topologies.torus import Torus
 
 Build = Callable[[int, int], Fabric]

@@ -53,13 +53,17 @@ def test_every_pair_takes_its_path(words: list[str], hops: int | None) -> None:
         # 3 partners in the server, 4 below the same leaf, 8 over a spine
         ("dual-plane", "ecmp", 16 * (3 * 2 + 4 * 2 + 8 * 4)),
         # 16 ordered pairs in a domain, 6 on each of rails 0 and 1, the other 28 over a domain and a rail
-        ("unequal-domains", "shortest", 16 * 2 + 12 * 2 + 28 * 4),
+        ("unequal-domains", "hscore", 16 * 2 + 12 * 2 + 28 * 4),
+        ("unequal-domains", "spray", 16 * 2 + 12 * 2 + 28 * 4),
     ],
 )
 def test_fabrics_from_files(name: str, router: str, hops: int) -> None:
     file = Path(__file__).parents[4] / "examples" / f"{name}.yaml"
-    (row,) = verified("--topology", f"file:{file}", "--router", router)
-    assert row["hops"] == hops and row["unreachable"] == 0
+    fault = ["--fault", "at=0s down link:g0.0->d0"] if name == "unequal-domains" else []
+    healthy, *after = verified("--topology", f"file:{file}", "--router", router, *fault)
+    assert healthy["hops"] == hops and healthy["unreachable"] == 0
+    # g0.2 and g0.3 are alone on their rails, so g0.0 reaches them over g1.0, g1.1 and g0.1 only: 8 links
+    assert all(row["unreachable"] == 0 for row in after)
 
 
 FABRICS: dict[str, list[str]] = {
