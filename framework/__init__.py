@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from railweave.framework.api import (
         compare,
         explain,
+        lab,
         load,
         loads,
         read,
@@ -30,6 +31,7 @@ __all__ = [
     "__version__",
     "compare",
     "explain",
+    "lab",
     "load",
     "loads",
     "mark",

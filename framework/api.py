@@ -9,9 +9,11 @@ no directory written unless asked for. Bad input raises the error whose message 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from railweave.framework.analysis.assumed_health import AssumedScores, assumed_health, read_scores
 from railweave.framework.analysis.explain import ExplainedPair, explain_pair
@@ -27,6 +29,9 @@ from railweave.framework.results.comparison import compare as compare_results
 from railweave.framework.results.directory import Run, RunDirectory, read_result
 from railweave.framework.results.result import RunResult
 from railweave.framework.runs import runner
+
+if TYPE_CHECKING:
+    from railweave.framework.lab.handle.client import LabClient
 
 Source = Plan | Mapping[str, object] | str | PathLike[str] | None
 """An experiment: a plan made by `load`, the content of a file, a file, or None for the defaults."""
@@ -127,6 +132,28 @@ def compared_runs(
             result = runner.run(pinned, registers, directory(turn, variant), on_event)
             scale = result.fabric.rate_scale
             yield variant, result
+
+
+@contextmanager
+def lab(
+    source: Source = None,
+    /,
+    *,
+    on_event: Callable[[RunEvent], None] = lambda event: None,
+    registers: Registers | None = None,
+    **keys: object,
+) -> Iterator["LabClient"]:
+    """A lab that stays up during a `with` block: routes installed, health measured, hosts that run programs.
+
+    `lab.exec("h0.0", ["ping", "-c2", "h1.0"])`, `lab.fault(...)`, `lab.health()`, `lab.routes(SRC, DST)`,
+    `lab.run(collective=..., size=...)`. `on_event` receives every event in a thread of its own, and must ask
+    nothing of the lab. The thread that opens a lab must live as long as it does.
+    """
+    from railweave.framework.lab.handle.opening import open_lab
+
+    registers = registers or installed()
+    with open_lab(load(source, registers=registers, **keys), registers, on_event) as opened:
+        yield opened
 
 
 def explain(

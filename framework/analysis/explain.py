@@ -81,14 +81,15 @@ def explain_pair(
     return ExplainedPair(
         counting.name(fabric, src),
         counting.name(fabric, dst),
-        tuple(_explained(fabric, health, path, counting) for path in paths),
+        tuple(explained_path(fabric, health, path, counting) for path in paths),
         explanation.why if explanation else None,
         explanation.facts if explanation else {},
     )
 
 
-def _explained(fabric: Fabric, health: HealthSnapshot, path: Path, counting: Counting) -> ExplainedPath:
-    """One factor per switch crossed, though a path crosses two of its links, in and out."""
+def explained_path(fabric: Fabric, health: HealthSnapshot, path: Path, counting: Counting) -> ExplainedPath:
+    """A path hop by hop. Its score has one factor per switch crossed, though a path crosses two of its links,
+    in and out."""
     hops: list[Hop] = []
     score, before = 1.0, -1
     for i, link in enumerate(path.links):

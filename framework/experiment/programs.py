@@ -95,13 +95,13 @@ def problems(request: Experiment, fabric: Fabric | None) -> Iterator[tuple[str, 
     directory, path = Path(request.directory), environment(request)["PATH"]
     if not directory.is_dir():
         yield "directory", f"{request.directory} is not a directory. Give one that exists."
-    elif why := _why_not_run(request.program[0], directory, path):
+    elif why := why_not_run(request.program[0], directory, path):
         yield "program", why
     if request.launcher == "mpi" and shutil.which(MPIRUN, path=path) is None:
         yield "launcher", _NO_MPIRUN
 
 
-def _why_not_run(command: str, directory: Path, path: str) -> str:
+def why_not_run(command: str, directory: Path, path: str) -> str:
     """Why a command cannot be run in a directory; empty if it can."""
     if "/" not in command:
         if shutil.which(command, path=path) is not None:

@@ -15,6 +15,7 @@ from railweave.framework.processes.namespaces import die_with_parent, mount
 
 TASKS = {
     "run": "railweave.framework.lab.tasks.run",
+    "open": "railweave.framework.lab.tasks.open_lab",
     "shell": "railweave.framework.lab.tasks.shell",
     "bring-up": "railweave.framework.bench.bring_up",
     "verify": "railweave.framework.lab.tasks.verify",

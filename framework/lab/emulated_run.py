@@ -73,7 +73,8 @@ class EmulatedRun:
     """Runs one plan on Mininet and Open vSwitch, in this process's namespaces (runs/parts.py: RunEngine).
 
     `capacity`: what the switches can carry, None where the experiment gives the rate scale. `latency_s`: of
-    one packet before the links are shaped. All waiting is in `watch`.
+    one packet before the links are shaped. All waiting is in `watch`. `hosts_open`: whether programs use the
+    hosts, as they do in a plan that has one.
     """
 
     def __init__(
@@ -83,8 +84,11 @@ class EmulatedRun:
         recorder: Recorder,
         clock: WallClock,
         directory: str | None = None,
+        *,
+        hosts_open: bool = False,
     ) -> None:
         self._plan, self._registers, self._recorder, self.clock = plan, registers, recorder, clock
+        self._hosts_open = hosts_open or bool(plan.experiment.program)
         self.watch = watch = clock.watch
         self.lab = Emulation(
             plan.fabric, plan.experiment.path_mtu, str(plan.experiment.engine.options["datapath"])
@@ -126,7 +130,7 @@ class EmulatedRun:
         rate_scale = self._rate_scale(control)
         scaled = plan.fabric.scaled(rate_scale)
         self.lab.shape(scaled)
-        if plan.experiment.program:
+        if self._hosts_open:
             open_to_programs(self.lab, scaled, plan.packet)
         if self.lab.short_packets_wait:
             self._recorder.note(f"acknowledgements wait behind data: {self.lab.short_packets_wait}")
@@ -210,6 +214,18 @@ class EmulatedRun:
                     self._recorder.note(f"the capture missed {missed} packets: memory was full")
             except RailweaveError as error:  # the run, or its own error, matters more than its capture
                 self._recorder.note(f"the capture is incomplete: {error}")
+
+    def restart_transport(self, control: RouteControl) -> None:
+        """End whatever the transport is doing; it takes iterations again when this returns."""
+        assert isinstance(self.traffic, TransportLink)
+        with closing_together([self.traffic.pid] if self.traffic.up else []):
+            self.traffic.restart(self.lab.endpoints(), control.entropies)
+
+    def take(self, plan: Plan) -> None:
+        """Iterations, and the facts about them, are those of another plan for the same fabric from now on."""
+        assert isinstance(self.traffic, TransportLink)
+        self.traffic.take(plan)
+        self._cpu_before, self._memory_peak_bytes = {}, 0
 
     # -- what a run asks for -----------------------------------------------------------------------------
     def checkpoint(self) -> None:
@@ -296,10 +312,12 @@ def lab_session(
     faults: Sequence[ResolvedFault] | None = None,
     probing: bool = True,
     directory: str | None = None,
+    hosts_open: bool = False,
 ) -> Session[EmulatedRun]:
     """The session of a plan in this lab, to be entered; `faults` and `probing` as Session takes them.
-    `directory`: where a program's output goes, None: nowhere."""
+    `directory`: where a program's output goes, None: nowhere. `hosts_open`: whether programs use the hosts of
+    a collective, too."""
     clock = WallClock(Watch())
     recorder = Recorder(plan.fabric, registers, emit, clock.now_s)
-    engine = EmulatedRun(plan, registers, recorder, clock, directory)
+    engine = EmulatedRun(plan, registers, recorder, clock, directory, hosts_open=hosts_open)
     return Session(plan, engine, recorder, faults=faults, probing=probing)

@@ -1,6 +1,7 @@
 """Offers the engine `emulation`: Mininet on Open vSwitch, in private namespaces."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -46,18 +47,14 @@ class EmulationEngine(Configurable):
         return replace(findings, facts=replace(findings.facts, memory_peak_bytes=memory))
 
 
-def in_lab(
-    task: str,
-    message: Mapping[str, Any],
-    on_event: Callable[[RunEvent], None],
-    *,
-    files: Sequence[int] = (),
-    terminal: bool = False,
-) -> Any:
-    """Carry out a task in a lab of its own and return its result; `on_event` receives its events meanwhile.
+@contextmanager
+def lab_process(
+    task: str, message: Mapping[str, Any], *, files: Sequence[int] = (), terminal: bool = False
+) -> Iterator[ChildProcess]:
+    """A lab of its own that carries out a task and reports on its channel; gone after the block.
 
     `files`: descriptors that the lab inherits under the same numbers. `terminal`: the lab owns the terminal.
-    Raises what the task raised; the lab is gone by then.
+    A closed channel in the block is raised as why the lab ended.
     """
     check_machine()
     lab = ChildProcess(
@@ -71,12 +68,33 @@ def in_lab(
     )
     try:
         lab.channel.send(dict(message))
-        while not isinstance(event := lab.channel.receive(), TaskEnded | TaskFailed):
-            on_event(event)
+        yield lab
     except ChannelClosedError:
         raise why_it_ended(lab.obituary(STOP_S)) from None
     finally:
         lab.stop(STOP_S)
+
+
+def in_lab(
+    task: str,
+    message: Mapping[str, Any],
+    on_event: Callable[[RunEvent], None],
+    *,
+    files: Sequence[int] = (),
+    terminal: bool = False,
+) -> Any:
+    """Carry out a task in a lab of its own and return its result; `on_event` receives its events meanwhile.
+
+    `files` and `terminal` as of `lab_process`. Raises what the task raised; the lab is gone by then.
+    """
+    with lab_process(task, message, files=files, terminal=terminal) as lab:
+        while not isinstance(event := lab.channel.receive(), TaskEnded | TaskFailed):
+            on_event(event)
+    return outcome(event)
+
+
+def outcome(event: TaskEnded | TaskFailed) -> Any:
+    """The result of a task; raises what it raised."""
     if isinstance(event, TaskEnded):
         return event.result
     kind = getattr(errors, event.error, LabError)

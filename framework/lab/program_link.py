@@ -7,9 +7,9 @@ from pathlib import Path
 from railweave.framework.errors import ProgramError
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.experiment.programs import environment
-from railweave.framework.lab.names import host_name, program_host_name
+from railweave.framework.lab.programs.host_names import write_host_names
 from railweave.framework.lab.programs.mpi import write_agent
-from railweave.framework.lab.programs.rank_space import FOLDER, HOSTS
+from railweave.framework.lab.programs.rank_space import FOLDER
 from railweave.framework.model import Endpoint, IterationResult, Schedule
 from railweave.framework.model.events import (
     IterationMarked,
@@ -71,11 +71,7 @@ class ProgramLink:
         if iteration > 0:
             return
         fabric, experiment, hosts = self._plan.fabric, self._plan.experiment, self._endpoints
-        names = [program_host_name(fabric, gpu) for gpu in range(fabric.n_gpus)]
-        addresses = [
-            f"{end.ip} {name} {host_name(fabric, end.gpu)}\n" for name, end in zip(names, hosts, strict=True)
-        ]
-        HOSTS.write_text("127.0.0.1 localhost\n" + "".join(addresses))
+        names = write_host_names(fabric, hosts)
         ranks = [(end.namespace, name, end.ip) for name, end in zip(names, hosts, strict=True)][
             : schedule.n_ranks
         ]

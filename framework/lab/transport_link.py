@@ -39,6 +39,18 @@ class TransportLink:
         if self._started:
             self._transport.stop()
 
+    def take(self, plan: Plan) -> None:
+        """Iterations are those of another plan for the same fabric from now on."""
+        self._plan = plan
+
+    def restart(self, endpoints: list[Endpoint], entropies: EntropyTable) -> None:
+        """End the process, whatever it is doing, and start another."""
+        self._watch.forget(self._transport)
+        self._transport.stop()
+        self.up = False
+        self.start(endpoints)
+        self.use_entropies(entropies, self._rate_scale)
+
     @property
     def pid(self) -> int:
         return self._transport.pid()
@@ -78,4 +90,5 @@ class TransportLink:
                         raise PluginError(event.why)
                     raise TransportError(f"the collective failed{at}: {event.why}")
                 case ProcessDied():
+                    self.up = False
                     raise TransportError(f"the collective failed: {event.why}")

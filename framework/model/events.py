@@ -113,6 +113,14 @@ class TaskFailed(Event, kind="error"):
     message: str
 
 
+class Answered(Event, kind="answer"):
+    """What became of request `number` to a lab that is open; number 0 comes without one, once the lab is
+    up, with its rate scale."""
+
+    number: int
+    outcome: TaskEnded | TaskFailed
+
+
 # -- events of processes: controllers, transports, captures ------------------------------------------------
 class ProcessReady(Event, kind="ready"):
     """The process takes commands from now on."""
@@ -253,7 +261,7 @@ class CaptureFinished(Event, kind="captured"):
 
 EVENTS: tuple[type[Event], ...] = (
     PhaseStarted, Progress, IterationEnded, FaultInjected, HealthPublished, RoutesChanged, Note,
-    TaskEnded, TaskFailed, ProcessReady, ProcessDied,
+    TaskEnded, TaskFailed, Answered, ProcessReady, ProcessDied,
     SwitchUp, SwitchDown, PortsDown, PortChanged, RulesInstalled, UpdateApplied, UpdateRetired, RuleRefused,
     PortCounts, TrainTimed, IterationStarted, IterationFinished, IterationFailed, CaptureFinished,
     Printed, IterationMarked, ProgramEnded,

@@ -94,6 +94,15 @@ class LinkTotals(ArrayNoun):
     drops: Float
     lost: Float
 
+    def since(self, before: "LinkTotals") -> "LinkTotals":
+        """What was added to `before`."""
+        return LinkTotals(
+            self.sent_bytes - before.sent_bytes,
+            self.sent_packets - before.sent_packets,
+            self.drops - before.drops,
+            self.lost - before.lost,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:

@@ -100,6 +100,10 @@ class Channel:
     def close(self) -> None:
         self._sock.close()
 
+    def shutdown(self) -> None:
+        """End it for both sides, whoever waits for a message in another thread included."""
+        self._sock.shutdown(socket.SHUT_RDWR)
+
     def _read(self, flags: int = 0) -> None:
         try:
             data = self._sock.recv(1 << 20, flags)

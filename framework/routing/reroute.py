@@ -80,7 +80,11 @@ class RoutesInUse:
         self._routed = self._based_on = HealthSnapshot.healthy(fabric, margin=options.margin)
         self._blocks = first_routes(fabric, router, self.name, options, pairs, block=block)
         self._changed_at = [np.full(len(paths.src), -np.inf) for paths in self._blocks]
-        self._gate = None if demand is None else DemandGate(fabric, demand, self._blocks)
+        self.carry(demand)
+
+    def carry(self, demand: PairDemand | None) -> None:
+        """What the pairs send from now on; None: unknown, so that scores alone decide."""
+        self._gate = None if demand is None else DemandGate(self.fabric, demand, self._blocks)
 
     @property
     def paths(self) -> PathBatch:
@@ -181,6 +185,10 @@ class RouteControl:
         """The routes in use; RouteError for other pairs."""
         installed = self.installed
         return table_from_batch(self._routes.name, installed.version, self.fabric.n_gpus, installed.batch)
+
+    def carry(self, demand: PairDemand | None) -> None:
+        """As `RoutesInUse.carry`."""
+        self._routes.carry(demand)
 
     def react(self, health: HealthSnapshot, now_s: float) -> Reroute | None:
         """The change of routes and rules that newly published scores ask for, or None."""

@@ -42,7 +42,8 @@ class FaultTimetable:
     """Injects the faults of a plan when they are due.
 
     `best_rates_bps`: (n_links,), the highest rate of each link since the iteration began, which is what its
-    physical limit is computed from.
+    physical limit is computed from. `in_force`: the faults done to links since all were last healthy, each
+    with the ground truth after it.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class FaultTimetable:
     ) -> None:
         self._waiting, self._clock, self._place = list(faults), clock, place
         self._truth, self._recorder = truth, recorder
+        self.in_force: list[tuple[ResolvedFault, HealthSnapshot]] = []
         self.best_rates_bps = place.rates_bps.copy()
 
     @property
@@ -67,6 +69,22 @@ class FaultTimetable:
         self._release([fault for fault in self._waiting if fault.at_iteration == iteration])
         self.best_rates_bps = self._place.rates_bps.copy()
 
+    def add(self, faults: Sequence[ResolvedFault]) -> None:
+        """Let these happen as well; their times count from now."""
+        now = self._clock.now_s()
+        self._waiting += [f if f.at_s is None else replace(f, at_s=f.at_s + now) for f in faults]
+
+    def drop(self, faults: Sequence[ResolvedFault]) -> None:
+        """Do not inject those of these that are not due yet."""
+        texts = {fault.text for fault in faults}
+        self._waiting = [fault for fault in self._waiting if fault.text not in texts]
+
+    def recall(self) -> None:
+        """Record the faults in force as injected just now."""
+        for fault, scores in self.in_force:
+            self._recorder.truth.append(replace(scores, t_s=self._clock.now_s()))
+            self._recorder.fault(fault.text)
+
     def advance(self) -> None:
         """Inject what is due by the clock."""
         now = self._clock.now_s()
@@ -78,6 +96,9 @@ class FaultTimetable:
         self.best_rates_bps = np.maximum(self.best_rates_bps, self._place.rates_bps)
         if self._truth.inject(fault, self._clock.now_s()):
             self._recorder.truth.append(self._truth.snapshot)
+            self.in_force.append((fault, self._truth.snapshot))
+            if (self._truth.snapshot.link_score == 1).all():
+                self.in_force.clear()
         self._recorder.fault(fault.text)
 
     def _release(self, due: list[ResolvedFault]) -> None:

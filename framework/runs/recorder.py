@@ -56,6 +56,13 @@ class Recorder:
         self.blind_s: float | None = None
         self._samples: list[tuple[float | Float32, ...]] = []
 
+    def forget(self) -> None:
+        """Keep nothing of what was recorded so far."""
+        kept = (self.iterations, self.reroutes, self.faults, self.notes, self.health, self.truth,
+                self.agreements, self._samples)  # fmt: skip
+        for items in kept:
+            items.clear()
+
     # -- the run's course ------------------------------------------------------------------------------
     def phase(self, name: str, text: str | None = None, seconds: float | None = None) -> None:
         self.emit(PhaseStarted(name, text, seconds))

@@ -1,6 +1,7 @@
 """One run from bring-up to tear-down, on any engine: iterations, faults and the health loop."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count
 from types import TracebackType
 from typing import Generic, Self, TypeVar
@@ -11,7 +12,7 @@ from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.health.monitor import HealthMonitor
 from railweave.framework.model import IterationResult, Schedule
-from railweave.framework.model.findings import Findings, IterationRecord
+from railweave.framework.model.findings import Findings, IterationRecord, LinkTotals
 from railweave.framework.routing.demand import PairDemand
 from railweave.framework.routing.reroute import RouteControl
 from railweave.framework.runs.fault_timetable import FaultTimetable, GroundTruth
@@ -44,11 +45,9 @@ class Session(Generic[EngineT]):
         self._clock, self._run_s = engine.clock, 0.0
         self.control = RouteControl(
             plan.fabric, plan.router, self._options, plan.experiment.router.name,
-            # what a program will send is not known
-            demand=PairDemand.of(plan.schedule)
-            if self._options.damping == "demand" and not plan.experiment.program
-            else None,
+            demand=self._demand(plan),
         )  # fmt: skip
+        self._totals_before: LinkTotals | None = None
 
     def __enter__(self) -> Self:
         plan, experiment = self.plan, self.plan.experiment
@@ -75,6 +74,28 @@ class Session(Generic[EngineT]):
     ) -> None:
         self.engine.down()
 
+    def _demand(self, plan: Plan) -> PairDemand | None:
+        """What pairs will send, if that is known and routes are to consider it."""
+        known = self._options.damping == "demand" and not plan.experiment.program
+        return PairDemand.of(plan.schedule) if known else None
+
+    @contextmanager
+    def carrying(self, plan: Plan) -> Iterator[None]:
+        """During the block, iterations are those of another plan for the same fabric; what was recorded
+        before is forgotten, and faults in force count as injected when it begins."""
+        before, self.plan = self.plan, plan
+        self._totals_before = self.parts.source.totals()
+        self.recorder.forget()
+        self.faults.recall()
+        self.faults.add(plan.faults)
+        self.control.carry(self._demand(plan))
+        try:
+            yield
+        finally:
+            self.plan = before
+            self.faults.drop(plan.faults)
+            self.control.carry(None)
+
     # -- iterations ------------------------------------------------------------------------------------
     def start(self) -> None:
         """Let the run's clock begin."""
@@ -86,12 +107,13 @@ class Session(Generic[EngineT]):
         many, ranks = self.plan.iterations, self.plan.schedule.n_ranks
         self.recorder.phase("run", f"a program on {ranks} ranks" if many is None else f"{many} iterations")
         self.start()
+        began_s = self._clock.now_s()
         for iteration in count() if many is None else range(many):
             try:
                 self.iterate_once(iteration)
             except TrafficEnded:
                 break
-        self._run_s = self._clock.now_s()
+        self._run_s = self._clock.now_s() - began_s
 
     def iterate_once(self, iteration: int, schedule: Schedule | None = None) -> IterationRecord:
         """Carry out one iteration, after the faults that are due before it; `schedule`: in place of the
@@ -158,7 +180,7 @@ class Session(Generic[EngineT]):
     # -- findings --------------------------------------------------------------------------------------
     def findings(self) -> Findings:
         """Everything that the run found so far."""
-        recorder = self.recorder
+        recorder, links = self.recorder, self.parts.source.totals()
         return Findings(
             rate_scale=self.parts.rate_scale,
             bring_up_s=self.parts.bring_up_s,
@@ -171,7 +193,7 @@ class Session(Generic[EngineT]):
             truth=tuple(recorder.truth),
             agreements=tuple(recorder.agreements),
             samples=recorder.samples(),
-            links=self.parts.source.totals(),
+            links=links if self._totals_before is None else links.since(self._totals_before),
             link_score=self.monitor.snapshot.link_score,
             blind_s=recorder.blind_s,
             ranks=self.engine.ranks,

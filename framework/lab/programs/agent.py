@@ -16,11 +16,12 @@ def main() -> int:
         sock.connect(path)
         request = json.dumps({"host": host, "command": ["/bin/sh", "-c", " ".join(words)]}).encode()
         socket.send_fds(sock, [request], [0, 1, 2])
-        answer = sock.recv(1)
+        answer = sock.recv(1 << 16)
     if not answer:
         print(f"{host}: the launcher ended", file=sys.stderr)  # noqa: T201 - mpirun shows it
         return 255
-    return answer[0]
+    status: int = json.loads(answer)["status"]
+    return status if status >= 0 else 128 - status
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ It is told `Start` once; it answers with Printed, IterationMarked and, once, Pro
 closes it ends whatever still runs.
 """
 
-import json
 import os
 import selectors
 import signal
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from railweave.framework.errors import ChannelClosedError
+from railweave.framework.lab.programs.commands import Commands
 from railweave.framework.lab.programs.mpi import ENDED, mpi_command, mpi_environment
 from railweave.framework.lab.programs.output import Fifo, Output, ShowBudget
 from railweave.framework.lab.programs.rank_space import FOLDER, Ended, RunningProgram, User
@@ -30,7 +30,6 @@ from railweave.framework.processes.namespaces import die_with_parent
 GRACE_S = 2.0
 """From SIGTERM to SIGKILL."""
 LAST_LINES = 15
-MOST_REQUEST = 1 << 20
 
 
 class Launcher:
@@ -43,13 +42,12 @@ class Launcher:
         self._user = User.invoking()
         self._selector = selectors.DefaultSelector()
         self._running: dict[RunningProgram, int | None] = {}
-        self._agents: dict[RunningProgram, socket.socket] = {}
+        self._agents: Commands | None = None
         self._outcomes: list[RankOutcome] = []
         self._mark_files: list[Fifo] = []
         self._marks, self._marked = [0] * len(self._hosts), 0
         self._cpu_s, self._failed, self._reported = 0.0, "", False
-        login, theirs, switched = self._user.login, order["environment"], self._user.switched
-        self._environment = {**login, **theirs, **(login if switched else {}), **self._common()}
+        self._environment = {**self._user.environment(order["environment"]), **self._common()}
         self._kept = None if order["output"] is None else Path(order["output"])
         budget = ShowBudget()
         ranks: list[int | None] = [*range(len(self._hosts)), *([None] if self._mpi else [])]
@@ -133,10 +131,6 @@ class Launcher:
         self._selector.unregister(program.pidfd)
         rank, ended = self._running.pop(program), program.ended()
         self._cpu_s += ended.cpu_s
-        if program in self._agents:
-            with self._agents.pop(program) as sock, suppress(OSError):
-                sock.send(bytes([ended.status & 0xFF if ended.status >= 0 else 128 - ended.status]))
-            return
         if rank is None:
             self._hear_last_of_mpi(ended)
             self._report()
@@ -187,62 +181,42 @@ class Launcher:
             self._reported = True
             for rank in range(len(self._hosts)):
                 self._hear_marks(rank)
-            event = ProgramEnded(tuple(self._outcomes), self._failed, self._cpu_s, time.monotonic())
+            cpu_s = self._cpu_s + (self._agents.cpu_s if self._agents else 0.0)
+            event = ProgramEnded(tuple(self._outcomes), self._failed, cpu_s, time.monotonic())
             self._channel.send(event)
 
     # -- what mpirun asks for ----------------------------------------------------------------------------
     def _serve_agents(self) -> None:
+        agents = self._agents = Commands(
+            self._selector,
+            {name: namespace for namespace, name, _ in self._hosts},
+            {**self._environment, **mpi_environment(self._user)},
+            self._directory,
+            self._user,
+        )
         path = FOLDER / "agents"
         server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
         server.bind(str(path))
         path.chmod(0o666)
         server.listen(len(self._hosts))
-        self._selector.register(server, selectors.EVENT_READ, partial(self._accept, server))
-
-    def _accept(self, server: socket.socket) -> None:
-        sock, _ = server.accept()
-        self._selector.register(sock, selectors.EVENT_READ, partial(self._hear_agent, sock))
-
-    def _hear_agent(self, sock: socket.socket) -> None:
-        """Start what an agent asks for, on its own standard streams; it is told how that ends."""
-        self._selector.unregister(sock)
-        fds: list[int] = []
-        try:
-            data, fds, _, _ = socket.recv_fds(sock, MOST_REQUEST, 3)
-            request = json.loads(data)
-            place = [host[1] for host in self._hosts].index(request["host"])
-            namespace, name, _ = self._hosts[place]
-            environment = {**self._environment, **mpi_environment(self._user)}
-            stdin, stdout, stderr = fds
-            program = RunningProgram(
-                (namespace, name), request["command"], environment, self._directory,
-                (stdin, stdout, stderr), self._user,
-            )  # fmt: skip
-        except (ValueError, KeyError, TypeError, OSError) as error:
-            print(f"a request of mpirun was refused: {error}", file=sys.stderr)  # noqa: T201 - the log
-            sock.close()
-            return
-        finally:
-            for fd in fds:
-                os.close(fd)
-        self._running[program], self._agents[program] = None, sock
-        self._selector.register(program.pidfd, selectors.EVENT_READ, partial(self._hear_end, program))
+        self._selector.register(server, selectors.EVENT_READ, lambda: agents.attend(server.accept()[0]))
 
     # -- the end -----------------------------------------------------------------------------------------
     def _end_all(self) -> None:
         """Ask every program to end, and then make it."""
         end = time.monotonic() + GRACE_S
-        for program in self._running:
+        running = [*self._running, *(self._agents.running if self._agents else ())]
+        for program in running:
             program.signal(signal.SIGTERM)
         with selectors.DefaultSelector() as waiting:
-            for program in self._running:
+            for program in running:
                 waiting.register(program.pidfd, selectors.EVENT_READ)
             while waiting.get_map() and (left := end - time.monotonic()) > 0:
                 for output in self._outputs.values():  # who waits for room in its pipe cannot end
                     output.take()
                 for key, _ in waiting.select(min(left, 0.05)):
                     waiting.unregister(key.fileobj)
-        for program in self._running:
+        for program in running:
             program.signal(signal.SIGKILL)
             program.ended()
 

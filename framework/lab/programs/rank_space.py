@@ -72,6 +72,10 @@ class User:
             return {}
         return {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name, "SHELL": user.pw_shell}
 
+    def environment(self, theirs: Mapping[str, str]) -> dict[str, str]:
+        """The environment of this user's programs, from that of whoever started them."""
+        return {**self.login, **theirs, **(self.login if self.switched else {})}
+
     def become(self) -> None:
         """Give up every power over the lab."""
         if self.mapped:
@@ -193,6 +197,11 @@ def _prepare(namespace: str, name: str) -> None:
     mount("proc", "/proc", "proc")
     if Path("/dev/shm").is_dir():
         mount("tmpfs", "/dev/shm", "tmpfs", data="mode=1777")
+    resolve_host_names()
+
+
+def resolve_host_names() -> None:
+    """In this mount namespace, resolve the names in HOSTS and no others."""
     mount(str(HOSTS), "/etc/hosts", "", MS_BIND)
     if Path("/etc/resolv.conf").exists():  # no server can be reached, and a name must fail at once
         mount("/dev/null", "/etc/resolv.conf", "", MS_BIND)

@@ -48,7 +48,7 @@ def address_hosts(lab: Emulation) -> None:
 
 
 def open_to_programs(lab: Emulation, scaled: Fabric, packet: PacketFormat) -> None:
-    """Let programs use the hosts: addresses, packets no larger than a collective's, echo requests without
+    """Let programs use the hosts: addresses, packets as large as a collective's, echo requests without
     privileges, and TCP windows that fill a link and not its queue.
 
     `scaled`: the fabric with the rates in use. A window holds `WINDOW_PACKETS` or, if more, what the fastest
@@ -63,7 +63,7 @@ def open_to_programs(lab: Emulation, scaled: Fabric, packet: PacketFormat) -> No
         "tcp_wmem": f"4096 {4 * window} {4 * window}",
         "ping_group_range": "0 0" if User.invoking().mapped else "0 2147483647",
     }
-    mtu = packet.full_packet_bytes - ETHERNET_HEADER
+    mtu = packet.full_packet_bytes + packet.RETH - ETHERNET_HEADER
     for name, namespace in lab.hosts.items():
         with namespace.entered():
             for knob, value in knobs.items():

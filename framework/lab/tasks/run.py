@@ -21,14 +21,17 @@ def lab_task(
     faults: Sequence[ResolvedFault] | None = None,
     probing: bool = True,
     directory: str | None = None,
+    hosts_open: bool = False,
 ) -> LabSession:
     """The lab of the experiment `message["document"]`: up inside a `with` block, down after it.
 
-    `faults`, `probing` and `directory` as `lab_session` takes them.
+    `faults`, `probing`, `directory` and `hosts_open` as `lab_session` takes them.
     """
     registers = load_plugins()
     plan = from_document(message["document"], registers)
-    return lab_session(plan, registers, emit, faults=faults, probing=probing, directory=directory)
+    return lab_session(
+        plan, registers, emit, faults=faults, probing=probing, directory=directory, hosts_open=hosts_open
+    )
 
 
 def task(message: Mapping[str, Any], emit: Callable[[RunEvent], None]) -> Findings:
