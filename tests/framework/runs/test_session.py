@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from railweave.framework.errors import (
     RunFailedError,
     TransportError,
 )
+from railweave.framework.experiment.faults import parse, resolve
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.hookspecs import hookimpl
 from railweave.framework.model import Fabric, Measurement, Schedule
@@ -454,3 +456,27 @@ def test_a_program_has_one_timeout_for_all(make: Make) -> None:
     with scene.session as session, pytest.raises(ProgramError, match=r"longer than the timeout, 3\.5 s"):
         session.iterate()
     assert len(scene.of(IterationEnded)) == 3
+
+
+def test_a_session_carries_other_plans_and_each_finds_its_own(make: Make, registers: Registers) -> None:
+    """A fault in force counts as injected when a run begins; one that was not due yet is dropped with its
+    run. A link carries 1,000 bytes a second."""
+    scene, other = make(), make("at=5s down rail:2", iterations=2).session.plan
+    with scene.session as session:
+        session.start()
+        session.faults.inject(resolve(parse(f"at=0s {SLOW}"), session.plan.fabric))
+        session.step(100.0)
+        began_s = scene.clock.now_s()
+        for _ in range(2):
+            with session.carrying(other):
+                session.iterate()
+                findings = session.findings()
+            assert [record.result.iteration for record in findings.iterations] == [0, 1]
+            assert [fault.text for fault in findings.faults] == [f"at=0s {SLOW}"]
+            assert findings.faults[0].t_s == findings.truth[0].t_s >= began_s
+            assert findings.links.sent_bytes == pytest.approx(2 * BYTES_A_SECOND)
+            assert findings.run_s == pytest.approx(2.0)
+        assert session.faults.next_s == inf
+        session.faults.inject(resolve(parse("at=0s restore rail:1"), session.plan.fabric))
+        with session.carrying(other):
+            assert session.findings().faults == ()
