@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import prod
+from operator import eq
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
@@ -19,6 +20,8 @@ from railweave.framework.parameters import Parameter
 VERSION = "1"
 MOST_CABLES = 1 << 22
 MOST_PARALLEL = 4096
+TOGETHER = 1 << 12
+"""Lines of cables that are read at once where all of them are plain."""
 SHOWN = 20
 """Errors reported of one section."""
 RATE = Parameter("rate", "1b/s", "rate", "", 1)
@@ -175,41 +178,51 @@ def _add(settings: Settings, cables: Cables, names: Names, number: int, section:
         settings.report(("links", number), str(error))
         return
     further: dict[tuple[str, ...], tuple[int, int]] = {}
-    ids, a, b, which = names.ids, cables.a, cables.b, cables.which
-    for line, text in enumerate(section.cables.split("\n"), first):
-        words = text.split("#", 1)[0].split()
-        if not words:
+    a, b, which, lines = cables.a, cables.b, cables.which, section.cables.split("\n")
+    for begin in range(0, len(lines), TOGETHER):
+        some = lines[begin : begin + TOGETHER]
+        if section.count == 1 and (plain := _plain_ends(names.ids, some)):
+            a += plain[0]
+            b += plain[1]
+            which += [own] * len(some)
             continue
-        try:
-            source, target = words[0], words[1]
-            ends = ids[source], ids[target]
-            if len(words) == 2 and section.count == 1 and ends[0] != ends[1]:
-                a.append(ends[0])
-                b.append(ends[1])
-                which.append(own)
+        for line, text in enumerate(some, first + begin):
+            words = text.split("#", 1)[0].split()
+            if not words:
                 continue
-        except (IndexError, KeyError):
-            pass
-        try:
-            more = tuple(words[2:])
-            if more not in further:
-                further[more] = _variant_of(cables, names, section, own, more)
-            variant, count = further[more]
-            for one, other in _pairs(names, words, MOST_CABLES // count - len(a) // count):
-                a.extend([one] * count)
-                b.extend([other] * count)
-                which.extend([variant] * count)
-        except FabricError as error:
-            settings.report(key, str(error), mark=Mark(line, start.column))
-            reported += 1
-            if reported == SHOWN:
-                return
+            try:
+                more = tuple(words[2:])
+                if more not in further:
+                    further[more] = _variant_of(cables, names, section, own, more)
+                variant, count = further[more]
+                for one, other in _pairs(names, words, MOST_CABLES // count - len(a) // count):
+                    a.extend([one] * count)
+                    b.extend([other] * count)
+                    which.extend([variant] * count)
+            except FabricError as error:
+                settings.report(key, str(error), mark=Mark(line, start.column))
+                reported += 1
+                if reported == SHOWN:
+                    return
+
+
+def _plain_ends(ids: Mapping[str, int], lines: list[str]) -> tuple[list[int], list[int]] | None:
+    """The first and the second ends of cables, where every line is two different nodes and nothing else."""
+    rows = [line.split() for line in lines]
+    try:
+        one, other = [ids[name] for name, _ in rows], [ids[name] for _, name in rows]
+    except (KeyError, ValueError):
+        return None
+    return None if any(map(eq, one, other)) else (one, other)
 
 
 def _pairs(names: Names, words: list[str], most: int) -> Iterator[tuple[int, int]]:
     """Every node of the first pattern with every one of the second."""
     if len(words) < 2:
         raise FabricError(f"{words[0]!r} is no cable; write both of its ends, such as g0.0 r0.")
+    ends = names.ids.get(words[0]), names.ids.get(words[1])
+    if ends[0] is not None and ends[1] is not None and ends[0] != ends[1] and most > 0:
+        return iter((ends,))  # most lines of large files
     one, other = names.matching(words[0]), names.matching(words[1])
     if len(one) * len(other) > most:
         raise FabricError(f"{words[0]} {words[1]}: with these there are more than {MOST_CABLES} cables.")
