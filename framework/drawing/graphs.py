@@ -12,7 +12,8 @@ def graphml(fabric: Fabric) -> str:
 
     Attributes of the graph: kind, options (JSON), traits, axes, ocs. Of nodes: kind, coordinates (`0.1`). Of
     edges: link (id), name, kind, capacity_bps, latency_s, and where they exist wavelength, ocs, element (the
-    switch whose health the link counts for) and usable (false where a direction carries nothing).
+    switch whose health the link counts for), usable (false where a direction carries nothing) and lossless
+    (true, where others are not).
     networkx.read_graphml gives a MultiDiGraph. Raises MachineError without networkx (extra `graph`).
     """
     try:
@@ -74,4 +75,6 @@ def _link(fabric: Fabric, link: int) -> dict[str, object]:
         data["element"] = fabric.node_name(int(fabric.link_element[link]))
     if not fabric.usable[link]:
         data["usable"] = False
+    if fabric.lossless[link] and "lossless" not in fabric.traits:
+        data["lossless"] = True
     return data

@@ -29,6 +29,8 @@ class Variant:
     wavelength: Pair[int] = (-1, -1)
     ocs: Pair[str] = ("", "")
     usable: Pair[bool] = (True, True)
+    lossless: Pair[bool] | None = None
+    """None: as the file says of all."""
 
 
 @dataclass
@@ -56,8 +58,8 @@ class Cables:
         traits: Sequence[str] = (),
         axis_names: Sequence[str] = (),
     ) -> Fabric:
-        """The fabric. `switches`: ids by name. Raises FabricError for one that cannot exist, and for a GPU
-        without a cable."""
+        """The fabric. `switches`: ids by name; `lossless` in `traits` holds for cables that say nothing else.
+        Raises FabricError for one that cannot exist, and for a GPU without a cable."""
         if not self.a:
             raise FabricError("no cable joins anything. List them below `cables: |`, as `g0.0 r0`.")
         ends = np.stack((self.a, self.b), axis=1)
@@ -105,6 +107,7 @@ class Cables:
             ocs_names=tuple(all_ocs),
             params=dict(params or {}),
             usable=column([v.usable for v in variants], np.bool_),
-            traits=tuple(sorted(traits)),
+            traits=tuple(sorted({*traits} - {"lossless"})),
             axis_names=tuple(axis_names),
+            lossless=column([v.lossless or ("lossless" in traits,) * 2 for v in variants], np.bool_),
         )

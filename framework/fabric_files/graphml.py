@@ -17,8 +17,8 @@ from railweave.framework.model import Fabric, NodeGroup
 
 NODE_KEYS = ("kind", "coordinates")
 EDGE_KEYS = (
-    "kind", "capacity_bps", "rate", "latency_s", "latency", "wavelength", "ocs", "element", "usable", "link",
-    "name",
+    "kind", "capacity_bps", "rate", "latency_s", "latency", "wavelength", "ocs", "element", "usable",
+    "lossless", "link", "name",
 )  # fmt: skip
 
 
@@ -201,7 +201,7 @@ def _cables(
     path: str, graph: _Parser, ids: Mapping[str, int], switches: Mapping[str, str], ocs: list[str]
 ) -> Cables:
     """Every edge, or two opposite ones, as a cable, where the first of them stands. Adds to `ocs`."""
-    cables = Cables()
+    cables, all_lossless = Cables(), "lossless" in graph.data.get("traits", "").split()
     waiting: dict[tuple[int, int], list[int]] = defaultdict(list)
     variants: dict[tuple[object, ...], int] = {}
     ends: list[tuple[int, int]] = []
@@ -213,7 +213,7 @@ def _cables(
             a, b = (_node(edge.xml[end], ids) for end in ("source", "target"))
             if a == b:
                 raise FabricError(f"an edge joins {edge.xml['source']} with itself. Write two nodes.")
-            side = _side(edge.data, switches)
+            side = _side(edge.data, switches, all_lossless)
         except (FabricError, ExperimentError) as error:
             raise ExperimentError(f"{path}:{edge.line}: {error}") from error
         if side[5] and side[5] not in ocs:
@@ -228,7 +228,7 @@ def _cables(
             ends.append((a, b))
             sides.append([side])
     for (a, b), both in zip(ends, sides, strict=True):
-        there, back = both[0], both[1] if len(both) > 1 else (*both[0][:6], False)
+        there, back = both[0], both[1] if len(both) > 1 else (*both[0][:6], False, both[0][7])
         key = (there, back)
         if key not in variants:
             variants[key] = cables.variant(Variant(*zip(there, back, strict=True)))  # type: ignore[arg-type]
@@ -244,8 +244,8 @@ def _node(name: str, ids: Mapping[str, int]) -> int:
     return ids[name]
 
 
-def _side(data: Mapping[str, str], switches: Mapping[str, str]) -> tuple[object, ...]:
-    """One direction: kind, rate, latency, element, wavelength, ocs, usable, as `Variant` has them."""
+def _side(data: Mapping[str, str], switches: Mapping[str, str], all_lossless: bool) -> tuple[object, ...]:
+    """One direction: the fields of `Variant`, in their order."""
     rate = data.get("capacity_bps", data.get("rate"))
     if rate is None:
         raise FabricError("an edge has no capacity_bps (bit/s) and no rate (400Gb/s). Give it one of them.")
@@ -263,4 +263,5 @@ def _side(data: Mapping[str, str], switches: Mapping[str, str]) -> tuple[object,
         int(wavelength),
         data.get("ocs", ""),
         data.get("usable", "true").lower() != "false",
+        data["lossless"].lower() == "true" if "lossless" in data else all_lossless,
     )

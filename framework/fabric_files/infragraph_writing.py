@@ -45,7 +45,7 @@ def _lost(fabric: Fabric, *, in_servers: bool) -> list[str]:
         "whose health links count for": bool(np.any(fabric.link_element != np.repeat(auto, 2))),
         "wavelengths": bool(np.any(fabric.wavelength >= 0)),
         "optical circuit switches": bool(fabric.ocs_names),
-        "that links are lossless": "lossless" in fabric.traits,
+        "that links are lossless": "lossless" in fabric.capabilities,
         "other declared capabilities": bool(set(fabric.traits) - {"lossless"}),
         "names of axes": bool(fabric.axis_names),
         "options of the topology": bool(fabric.params),

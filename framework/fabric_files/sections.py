@@ -70,11 +70,10 @@ class Attributes(_Model):
     wavelength: Annotated[Pair[Annotated[int, Field(ge=-1, lt=1 << 16)]], Both] = (-1, -1)
     ocs: Annotated[Pair[Annotated[str, Field(strict=True)]], Both] = ("", "")
     usable: Annotated[Pair[bool], Both] = (True, True)
+    lossless: Annotated[Pair[bool], Both] | None = None
 
     def variant(self) -> Variant:
-        return Variant(
-            self.kind, self.rate, self.latency, self.element, self.wavelength, self.ocs, self.usable
-        )
+        return Variant(*(getattr(self, name) for name in Attributes.model_fields))
 
 
 class Section(Attributes):
@@ -220,9 +219,9 @@ def _pairs(names: Names, words: list[str], most: int) -> Iterator[tuple[int, int
     """Every node of the first pattern with every one of the second."""
     if len(words) < 2:
         raise FabricError(f"{words[0]!r} is no cable; write both of its ends, such as g0.0 r0.")
-    ends = names.ids.get(words[0]), names.ids.get(words[1])
-    if ends[0] is not None and ends[1] is not None and ends[0] != ends[1] and most > 0:
-        return iter((ends,))  # most lines of large files
+    first, second = names.ids.get(words[0]), names.ids.get(words[1])
+    if first is not None and second is not None and first != second and most > 0:
+        return iter([(first, second)])  # most lines of large files
     one, other = names.matching(words[0]), names.matching(words[1])
     if len(one) * len(other) > most:
         raise FabricError(f"{words[0]} {words[1]}: with these there are more than {MOST_CABLES} cables.")

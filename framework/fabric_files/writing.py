@@ -89,10 +89,12 @@ def _sections(fabric: Fabric) -> Iterator[str]:
         "element": element,
         "wavelength": fabric.wavelength.tolist(),
         "usable": fabric.usable.tolist(),
+        "lossless": fabric.lossless.tolist(),
     }
     ocs = ["" if number < 0 else fabric.ocs_names[number] for number in fabric.ocs]
     own_ocs = [f" ocs={name}" if name else "" for name in ocs]
     usual = {"latency": sections.LATENCY.written(0.0), "element": AUTO, "wavelength": -1, "usable": True}
+    usual["lossless"] = "lossless" in fabric.traits
     there, back = fabric.link_src[0::2].tolist(), fabric.link_dst[0::2].tolist()
     keys = list(zip(*columns.values(), strict=True))
 

@@ -22,7 +22,7 @@ MEANINGS = {
     "spines": "switches that join the rails",
     "wavelengths": "parallel links told apart by wavelength",
     "ocs": "links that pass optical circuit switches",
-    "lossless": "links that wait instead of dropping, so that routing must be free of deadlock; declared",
+    "lossless": "links, some or all, that wait instead of dropping, so that routes can deadlock; declared",
 }
 """Every capability and its meaning. All are read from the fabric's nodes and links but those marked declared,
 which a topology adds as `Fabric.traits`; a plugin's topology may declare words of its own there."""
@@ -46,6 +46,7 @@ def capabilities(fabric: "Fabric") -> frozenset[str]:
         "spines": "spine" in switches,
         "wavelengths": bool((fabric.wavelength >= 0).any()),
         "ocs": bool((fabric.ocs >= 0).any()),
+        "lossless": bool(fabric.lossless.any()),
     }
     return frozenset({word for word, shown in shows.items() if shown} | set(fabric.traits))
 

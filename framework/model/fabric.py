@@ -128,8 +128,9 @@ class Fabric(ArrayNoun):
     Arrays (one entry per link): `link_src`, `link_dst` node ids; `link_kind` index into `kinds`;
     `capacity_bps` bit/s; `latency_s` s; `link_element` the switch whose health the link is part of, or -1;
     `wavelength` or -1; `ocs` index into `ocs_names` or -1; `usable` False for the direction of a one-way
-    cable that carries nothing (all usable where left empty). `traits`: capabilities that the topology
-    declares. `axis_names`: what the coordinates of a GPU are called, where the topology says.
+    cable that carries nothing (all usable where left empty); `lossless` whether the link waits instead of
+    dropping. `traits`: capabilities that the topology declares; `lossless` is there where all links are so.
+    `axis_names`: what the coordinates of a GPU are called, where the topology says.
     """
 
     kind: str
@@ -148,11 +149,16 @@ class Fabric(ArrayNoun):
     usable: Bool = field(default_factory=lambda: np.empty(0, bool))
     traits: tuple[str, ...] = ()
     axis_names: tuple[str, ...] = ()
+    lossless: Bool = field(default_factory=lambda: np.empty(0, bool))
 
     def __post_init__(self) -> None:
         n = len(self.link_src)
         if len(self.usable) == 0:
             object.__setattr__(self, "usable", np.ones(n, bool))
+        if "lossless" in self.traits or len(self.lossless) == 0:
+            object.__setattr__(self, "lossless", np.full(n, "lossless" in self.traits))
+        elif np.all(self.lossless):
+            object.__setattr__(self, "traits", tuple(sorted((*self.traits, "lossless"))))
         ArrayNoun.__post_init__(self)
         for name, values in vars(self).items():
             if isinstance(values, np.ndarray) and len(values) != n:
@@ -341,10 +347,11 @@ class FabricBuilder:
         wavelength: int = -1,
         ocs: str | None = None,
         one_way: bool = False,
+        lossless: bool = False,
     ) -> None:
         """Join a[i] with b[i] by a cable; `kind` may differ per direction (there, back).
 
-        `one_way`: only a[i] -> b[i] carries traffic.
+        `one_way`: only a[i] -> b[i] carries traffic. `lossless`: they wait instead of dropping.
         """
         ends = np.stack(np.broadcast_arrays(np.atleast_1d(a), b), axis=1)
         n = 2 * len(ends)
@@ -355,16 +362,16 @@ class FabricBuilder:
         self._columns.append(
             (ends.ravel(), ends[:, ::-1].ravel(), np.tile(kinds, n // 2), np.full(n, capacity_bps),
              np.full(n, latency_s), switch, np.full(n, wavelength), np.full(n, plane),
-             np.tile([True, not one_way], n // 2))
+             np.tile([True, not one_way], n // 2), np.full(n, lossless))
         )  # fmt: skip
 
     def build(self) -> Fabric:
         if not self._columns:
             raise FabricError(f"{self._kind}: no cable joins anything.")
-        src, dst, kinds, capacity, latency, element, wavelength, ocs, usable = (
+        src, dst, kinds, capacity, latency, element, wavelength, ocs, usable, lossless = (
             np.concatenate(column) for column in zip(*self._columns, strict=True)
         )
         return Fabric(
             self._kind, self._groups, tuple(self._kinds), src, dst, kinds, capacity, latency, element,
-            wavelength, ocs, tuple(self._ocs_names), self._params, usable, self._traits,
+            wavelength, ocs, tuple(self._ocs_names), self._params, usable, self._traits, lossless=lossless,
         )  # fmt: skip

@@ -16,10 +16,14 @@ def channel_cycle(
 
     A channel is a (link, virtual channel); a path that takes channel b right after channel a makes a wait for
     b. On a lossless fabric, routing is free of deadlock if this graph has no cycle. Source: Dally and Seitz,
-    "Deadlock-free message routing in multiprocessor interconnection networks", theorem 1.
+    "Deadlock-free message routing in multiprocessor interconnection networks", theorem 1. Where some links
+    are lossless, no channel waits for one of the others, which drop instead; where none is, all count.
     """
-    edges = (dependency_edges(fabric, batch) for batch in batches(table, pairs))
-    cycle = find_cycle(np.unique(np.concatenate([np.empty((0, 2), np.int64), *edges]), axis=0))
+    parts = [np.empty((0, 2), np.int64)]
+    for batch in batches(table, pairs):
+        edges = dependency_edges(fabric, batch)
+        parts.append(edges[fabric.lossless[edges[:, 1] % fabric.n_links]] if fabric.lossless.any() else edges)
+    cycle = find_cycle(np.unique(np.concatenate(parts), axis=0))
     if cycle is None:
         return None
     return tuple(
