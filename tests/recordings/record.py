@@ -21,7 +21,7 @@ from railweave.framework.experiment.plan import load_plan
 from railweave.framework.lab.emulated_run import lab_session
 from railweave.framework.lab.measuring.measurements import LabMeasurements
 from railweave.framework.lab.measuring.queue_counters import QueueCounters
-from railweave.framework.lab.measuring.sampler import Sampler
+from railweave.framework.lab.measuring.service_meter import ServiceMeter
 from railweave.framework.lab.sandbox import unshare_command
 from railweave.framework.model import Measurement
 from railweave.framework.processes.namespaces import mount
@@ -72,20 +72,20 @@ def recorded(name: str) -> None:
     regime, known = REGIMES[name], load_plugins()
     settings = {"measure": "queue", "feedback": False, **regime.settings}
     plan = load_plan(None, settings, known)
-    published, measured = Sampler._publish, LabMeasurements.measure
+    metered, measured = ServiceMeter.add, LabMeasurements.measure
     measurements: list[Measurement] = []
 
-    def publish(sampler: Sampler, counters: QueueCounters) -> None:
-        published(sampler, counters)
+    def add(meter: ServiceMeter, samples: QueueCounters) -> None:
+        metered(meter, samples)
         file = os.open(RAW, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        os.write(file, np.array(counters).tobytes())
+        os.write(file, np.array(samples).swapaxes(0, 1).tobytes())
         os.close(file)
 
     def measure(lab: LabMeasurements) -> Measurement:
         measurements.append(measured(lab))
         return measurements[-1]
 
-    Sampler._publish, LabMeasurements.measure = publish, measure  # type: ignore[method-assign]
+    ServiceMeter.add, LabMeasurements.measure = add, measure  # type: ignore[method-assign]
     busy = os.fork() if regime.busy else 0
     if regime.busy and busy == 0:
         while True:

@@ -19,6 +19,7 @@ import numpy as np
 
 from railweave.framework.experiment.plan import Plan, load_plan
 from railweave.framework.health.monitor import HealthMonitor
+from railweave.framework.lab.measuring.queue_counters import QueueCounters
 from railweave.framework.lab.measuring.queue_telemetry import QueueTelemetry
 from railweave.framework.lab.measuring.sampler import Samples
 from railweave.framework.lab.measuring.service_meter import ServiceMeter
@@ -56,7 +57,8 @@ def replayed(name: str, registers: Registers) -> Replay:
     for i, counter in enumerate(COUNTERS, 1):
         raw[i][:, links] = np.cumsum(data[counter], axis=0, dtype=float)
     raw[5] = np.ceil(raw[4] / plan.packet.full_packet_bytes)  # data is in full packets
-    meter = ServiceMeter(scaled.capacity_bps, plan.packet.full_packet_bytes, raw[0, 0], raw[1, 0], raw[4, 0])
+    first = QueueCounters(*raw[:, 0])
+    meter = ServiceMeter(scaled.capacity_bps, plan.packet.full_packet_bytes, first)
 
     def read() -> Samples:
         return Samples(*raw[:, at], meter.rate_bps, meter.stated_s, meter.all_waited_bytes.copy())
@@ -66,9 +68,10 @@ def replayed(name: str, registers: Registers) -> Replay:
     monitor = HealthMonitor(scaled, plan.estimator, plan.packet, plan.experiment.health)
     up, seen = np.ones(n, bool), list[tuple[Float, Float, Float]]()
     for t_s, lost in zip(data["measured_s"], data["lost"], strict=True):
-        while at + 1 < n_samples and raw[0, at + 1].max() <= t_s + 1e-5:
-            at += 1
-            meter.add(raw[0, at], raw[1, at], raw[4, at], raw[5, at])
+        until = int(np.searchsorted(raw[0].max(axis=1), t_s + 1e-5, "right"))
+        if until > at + 1:
+            meter.add(QueueCounters(*raw[:, at + 1 : until]))
+            at = until - 1
         lost_of = np.where(lost[0] < 0, np.nan, np.zeros(n))
         lost_of[links] = np.where(lost < 0, np.nan, lost)
         measurement = replace(telemetry.measure(0.0, up), t_s=float(t_s), lost=lost_of)

@@ -7,10 +7,11 @@ links it takes 0.2 ms, pyroute2 3.6 ms, `tc -s -j qdisc show` 2.6 ms and a fork 
 import socket
 import struct
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from railweave.framework.errors import LabError
 from railweave.framework.lab.switching.shaping import SHAPER_HANDLE
@@ -24,17 +25,18 @@ NLMSG_ERROR, NLMSG_DONE = 2, 3
 TCA_STATS2, TCA_STATS_BASIC, TCA_STATS_QUEUE = 7, 1, 3
 NLA_TYPE = 0x3FFF
 
+TRIES, TOGETHER_S = 3, 0.001
+"""A dump that took longer was interrupted, so it is not known when its parts were made; it is made anew."""
+
 _HEADER = struct.Struct("=IHHII")
 _TCMSG = struct.Struct("=BxxxiIII")
 _ATTRIBUTE = struct.Struct("=HH")
-_BASIC = struct.Struct("=QI")
-_QUEUE = struct.Struct("=III")
 DUMP_REQUEST = _HEADER.pack(36, RTM_GETQDISC, NLM_F_REQUEST_DUMP, 0, 0) + _TCMSG.pack(0, 0, 0, 0, 0)
 
 
 class QueueCounters(NamedTuple):
-    """Counters of many shapers at one instant: cumulative bytes, packets and drops; queued bytes and
-    packets."""
+    """Counters of n shapers at one instant, (n,), or m instants, (m, n): cumulative bytes, packets and drops;
+    queued bytes and packets."""
 
     t_s: Float
     sent_bytes: Float
@@ -42,6 +44,15 @@ class QueueCounters(NamedTuple):
     drops: Float
     queue_bytes: Float
     queue_packets: Float
+
+
+class Dump(NamedTuple):
+    """What the kernel sent, in parts that end at `ends` and were made at `times_s`, the last of which is when
+    all were here."""
+
+    data: bytes
+    ends: list[int]
+    times_s: list[float]
 
 
 class ShardQueues:
@@ -52,56 +63,114 @@ class ShardQueues:
             self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE)
             self._socket.bind((0, 0))
             self._link_of = {socket.if_nametoindex(name): link for link, name in interfaces.items()}
+        self._words, self._end_bytes = 0, _HEADER.size
 
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def read(self, into: QueueCounters) -> None:
-        """Write the counters of each link to its position in `into`."""
-        self._socket.send(DUMP_REQUEST)
-        missing = len(self._link_of)
-        while True:
-            data = self._socket.recv(1 << 18)
-            now = time.monotonic()
-            offset = 0
-            while offset < len(data):
-                length, kind, _flags, _sequence, _port = _HEADER.unpack_from(data, offset)
-                if kind == NLMSG_DONE:
-                    if missing:
-                        raise LabError(f"{missing} interfaces of a shard have lost their shaper.")
-                    return
-                if kind == NLMSG_ERROR:
-                    raise LabError("the kernel refused to list the shapers of a shard.")
-                if kind == RTM_NEWQDISC:
-                    _family, index, handle, _parent, _info = _TCMSG.unpack_from(data, offset + 16)
-                    if handle == SHAPER_HANDLE and index in self._link_of:
-                        self._store(data, offset + 36, offset + length, self._link_of[index], now, into)
-                        missing -= 1
-                offset += (length + 3) & ~3
+    def dump(self) -> Dump:
+        """The counters of all links as they are at this moment."""
+        for _ in range(TRIES):
+            dump = self._dumped()
+            if dump.times_s[-1] - dump.times_s[0] < TOGETHER_S:
+                break
+        return dump
 
-    @staticmethod
-    def _store(data: bytes, offset: int, end: int, i: int, now: float, into: QueueCounters) -> None:
-        inside = False
-        while offset + 4 <= end:
-            length, kind = _ATTRIBUTE.unpack_from(data, offset)
-            kind &= NLA_TYPE
-            if not inside and kind == TCA_STATS2:
-                inside, end = True, offset + length
-                offset += 4
+    def _dumped(self) -> Dump:
+        self._socket.send(DUMP_REQUEST)
+        # the kernel makes the first part while it is asked, each other one while it hands over the one before
+        parts, ends, times_s, end, kind = list[bytes](), list[int](), [time.monotonic()], 0, 0
+        while kind not in (NLMSG_DONE, NLMSG_ERROR):
+            parts.append(self._socket.recv(1 << 18))
+            times_s.append(time.monotonic())
+            end += len(parts[-1])
+            ends.append(end)
+            if self._words:
+                kind = _HEADER.unpack_from(parts[-1], len(parts[-1]) - self._end_bytes)[1]
+            else:
+                *_, (_offset, self._end_bytes, kind) = _messages(parts[-1])
+        if kind == NLMSG_ERROR:
+            raise LabError("the kernel refused to list the shapers of a shard.")
+        return Dump(b"".join(parts), ends, times_s)
+
+    def read(self, dumps: Sequence[Dump], into: QueueCounters) -> None:
+        """Write the counters of each link to its column in `into` (m, n), of each dump to its row."""
+        words = [np.frombuffer(dump.data, np.uint32) for dump in dumps]
+        if not self._are_known(words):
+            if len(dumps) > 1:
+                for row, dump in enumerate(dumps):
+                    self.read([dump], QueueCounters(*(counter[row : row + 1] for counter in into)))
+                return
+            self._learn(dumps[0].data, words[0])
+        values = np.array(words)[:, self._places]
+        for row, dump in enumerate(dumps):
+            into.t_s[row, self._links] = np.array(dump.times_s)[
+                np.searchsorted(dump.ends, self._places[0] * 4)
+            ]
+        into.sent_bytes[:, self._links] = values[:, 0] + values[:, 1] * 2.0**32
+        for counter, place in zip(into[2:], (2, 5, 4, 3), strict=True):
+            counter[:, self._links] = values[:, place]
+
+    def _are_known(self, words: Sequence[NDArray[np.uint32]]) -> bool:
+        if any(len(one) != self._words for one in words):
+            return False
+        return bool((np.array(words)[:, self._marks] == self._marked).all())
+
+    def _learn(self, data: bytes, words: NDArray[np.uint32]) -> None:
+        """Where the counters of each link are in a dump, which is the same until interfaces come or go:
+        `_links` (k,), `_places` (6, k) in words; the words at `_marks` show that it still is."""
+        links, places, marks = list[int](), list[list[int]](), list[int]()
+        for offset, length, kind in _messages(data):
+            marks += [offset, offset + 4]
+            if kind != RTM_NEWQDISC:
                 continue
-            if inside and kind == TCA_STATS_BASIC:
-                into.sent_bytes[i], into.sent_packets[i] = _BASIC.unpack_from(data, offset + 4)
-            elif inside and kind == TCA_STATS_QUEUE:
-                into.queue_packets[i], into.queue_bytes[i], into.drops[i] = _QUEUE.unpack_from(
-                    data, offset + 4
-                )
-            offset += (length + 3) & ~3
-        into.t_s[i] = now
+            marks += [offset + 20, offset + 24]
+            _family, index, handle, _parent, _info = _TCMSG.unpack_from(data, offset + 16)
+            if handle != SHAPER_HANDLE or index not in self._link_of:
+                continue
+            outer = _attributes(data, offset + 36, offset + length)
+            inner = _attributes(data, *outer[TCA_STATS2])
+            basic, queue = inner[TCA_STATS_BASIC][0], inner[TCA_STATS_QUEUE][0]
+            marks += [basic - 4, queue - 4]
+            links.append(self._link_of[index])
+            places.append([basic, basic + 4, basic + 8, queue, queue + 4, queue + 8])
+        if missing := len(self._link_of) - len(links):
+            raise LabError(f"{missing} interfaces of a shard have lost their shaper.")
+        self._links, self._places = np.array(links), np.array(places).T // 4
+        self._words, self._marks = len(words), np.array(marks) // 4
+        self._marked = words[self._marks]
+
+
+def _messages(data: bytes) -> Iterator[tuple[int, int, int]]:
+    """(offset, length, type) of each."""
+    offset = 0
+    while offset < len(data):
+        length, kind = _HEADER.unpack_from(data, offset)[:2]
+        yield offset, length, kind
+        offset += (length + 3) & ~3
+
+
+def _attributes(data: bytes, offset: int, end: int) -> dict[int, tuple[int, int]]:
+    """Type -> where its value begins and ends."""
+    found = {}
+    while offset + 4 <= end:
+        length, kind = _ATTRIBUTE.unpack_from(data, offset)
+        found[kind & NLA_TYPE] = offset + 4, offset + length
+        offset += (length + 3) & ~3
+    return found
 
 
 def read_all(shards: Sequence[ShardQueues], n_links: int) -> QueueCounters:
-    """The counters of all links at this moment."""
-    counters = QueueCounters(*np.zeros((6, n_links)))
-    for queues in shards:
-        queues.read(counters)
+    """The counters of all links at this moment, (n_links,)."""
+    counters = counters_of(shards, [[queues.dump() for queues in shards]], n_links)
+    return QueueCounters(*(counter[0] for counter in counters))
+
+
+def counters_of(
+    shards: Sequence[ShardQueues], dumps: Sequence[Sequence[Dump]], n_links: int
+) -> QueueCounters:
+    """The counters of all links, (m, n_links), by m times the dumps of all shards."""
+    counters = QueueCounters(*np.zeros((6, len(dumps), n_links)))
+    for shard, queues in enumerate(shards):
+        queues.read([dump[shard] for dump in dumps], counters)
     return counters

@@ -10,14 +10,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from railweave.framework.lab.measuring.queue_counters import QueueCounters, ShardQueues, read_all
+from railweave.framework.lab.measuring.queue_counters import (
+    Dump,
+    QueueCounters,
+    ShardQueues,
+    counters_of,
+    read_all,
+)
 from railweave.framework.lab.measuring.service_meter import ServiceMeter
 from railweave.framework.model.arrays import Float
 from railweave.framework.processes.namespaces import die_with_parent
 
-SHARE = 0.05
+SHARE = 0.1
 """Of one core, at most, for sampling."""
 SHORTEST_S, LONGEST_S = 0.002, 0.025
+JUDGED_S = 0.02
+"""How often rates are worked out, of all samples since the last time at once."""
+USUAL = 8
+"""Samples over which their cost is averaged."""
 
 
 class Samples(NamedTuple):
@@ -45,7 +55,7 @@ class Sampler:
         self._count = np.frombuffer(memory, np.int64, 1)
         self._slots = np.frombuffer(memory, np.float64, offset=8).reshape(2, len(Samples._fields), n)
         first = read_all(shards, n)
-        self._meter = ServiceMeter(line_bps, packet_bytes, first.t_s, first.sent_bytes, first.queue_bytes)
+        self._meter = ServiceMeter(line_bps, packet_bytes, first)
         self._publish(first)
         self.pid: int | None = None
 
@@ -63,7 +73,7 @@ class Sampler:
     def read(self) -> Samples:
         """The latest sample."""
         if self.pid is None:
-            self._sample()
+            self._judge([self._dump()])
         return self._latest()
 
     def _latest(self) -> Samples:
@@ -92,18 +102,25 @@ class Sampler:
         kept = sorted(queues.fileno() for queues in self._shards)
         for low, high in pairwise((2, *kept, os.sysconf("SC_OPEN_MAX"))):
             os.closerange(low + 1, high)
-        due = time.monotonic()
+        due = judged = time.monotonic()
+        samples, usual_s = list[list[Dump]](), 0.0
         while True:
             began = time.thread_time()
-            self._sample()
-            cost_s = time.thread_time() - began
-            due = max(due + min(max(cost_s / SHARE, SHORTEST_S), LONGEST_S), time.monotonic())
+            samples.append(self._dump())
+            if due >= judged + JUDGED_S:
+                self._judge(samples)
+                samples, judged = [], due
+            usual_s += (time.thread_time() - began - usual_s) / USUAL
+            due = max(due + min(max(usual_s / SHARE, SHORTEST_S), LONGEST_S), time.monotonic())
             time.sleep(max(0.0, due - time.monotonic()))
 
-    def _sample(self) -> None:
-        counters = read_all(self._shards, len(self._meter.rate_bps))
-        self._meter.add(counters.t_s, counters.sent_bytes, counters.queue_bytes, counters.queue_packets)
-        self._publish(counters)
+    def _dump(self) -> list[Dump]:
+        return [queues.dump() for queues in self._shards]
+
+    def _judge(self, samples: list[list[Dump]]) -> None:
+        counters = counters_of(self._shards, samples, len(self._meter.rate_bps))
+        self._meter.add(counters)
+        self._publish(QueueCounters(*(counter[-1] for counter in counters)))
 
     def _publish(self, counters: QueueCounters) -> None:
         following = int(self._count[0]) + 1

@@ -24,11 +24,15 @@ class Backlogged:
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def read(self, into: QueueCounters) -> None:
+    def dump(self) -> tuple[float, int]:
         now = time.monotonic()
-        packets = int((now - self._began) * RATE_BPS / 8 / PACKET)
-        for counter, value in zip(into, (now, packets * PACKET, packets, 0, 100 * PACKET, 100), strict=True):
-            counter[0] = value
+        return now, int((now - self._began) * RATE_BPS / 8 / PACKET)
+
+    def read(self, dumps: list[tuple[float, int]], into: QueueCounters) -> None:
+        for row, (now, packets) in enumerate(dumps):
+            values = (now, packets * PACKET, packets, 0, 100 * PACKET, 100)
+            for counter, value in zip(into, values, strict=True):
+                counter[row, 0] = value
 
 
 def test_what_waited_never_falls_although_the_process_ends() -> None:

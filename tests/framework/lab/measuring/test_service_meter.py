@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from railweave.framework.lab.measuring.queue_counters import QueueCounters
 from railweave.framework.lab.measuring.service_meter import ServiceMeter
 
 LINE_BPS, PACKET = 4e6, 4154.0
@@ -21,6 +22,22 @@ def departures(arrived: np.ndarray, rate_bps: float | np.ndarray, packet: float 
         left[i] = max(now, free)
         free = left[i] + packet * 8 / bps
     return left
+
+
+def sampled(
+    times: np.ndarray, sent: np.ndarray, waiting: np.ndarray, packet: float = PACKET
+) -> QueueCounters:
+    """Samples (m, 1) of one link: packets sent so far and packets that wait."""
+    columns = (times, sent * packet, sent, np.zeros(len(times)), waiting * packet, waiting)
+    return QueueCounters(*(np.asarray(column, float)[:, None] for column in columns))
+
+
+def fed(samples: QueueCounters, line_bps: float = LINE_BPS, at_once: int = 5) -> Iterator[ServiceMeter]:
+    """The meter that gets so many samples at once, after each time."""
+    meter = ServiceMeter(np.array([line_bps]), PACKET, QueueCounters(*(column[0] for column in samples)))
+    for i in range(1, len(samples.t_s), at_once):
+        meter.add(QueueCounters(*(column[i : i + at_once] for column in samples)))
+        yield meter
 
 
 def metered(
@@ -38,12 +55,7 @@ def metered(
     times = np.arange(phase_s, left[-1] + 3 * every_s, every_s)
     times += np.random.default_rng(int(phase_s * 1e9)).uniform(0, jitter * every_s, len(times))
     came, gone = np.searchsorted(arrived, times, "right"), np.searchsorted(left, times, "right")
-    sent, waiting = gone * packet, 1.0 * (came - gone)
-    meter = ServiceMeter(np.array([LINE_BPS]), PACKET, times[:1], sent[:1], waiting[:1] * packet)
-    for i in range(1, len(times)):
-        now = slice(i, i + 1)
-        meter.add(times[now], sent[now], waiting[now] * packet, waiting[now])
-        yield meter
+    yield from fed(sampled(times, gone, came - gone, packet))
 
 
 def bursts(packets: int, share: float, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -131,11 +143,10 @@ def test_one_packet_at_a_time_is_no_evidence() -> None:
     assert np.isnan(meter.rate_bps[0]) and meter.stated_s[0] == -np.inf
 
 
-def test_a_link_that_serves_nothing_has_almost_no_rate() -> None:
-    meter = ServiceMeter(np.array([LINE_BPS]), PACKET, np.zeros(1), np.zeros(1), np.array([PACKET]))
-    for now in np.arange(0.01, 1, 0.01):
-        meter.add(np.array([now]), np.zeros(1), np.array([PACKET]))
-    assert meter.rate_bps[0] <= PACKET * 8 / 0.98
+def test_a_link_that_serves_nothing_says_nothing_until_it_serves() -> None:
+    times = np.arange(0, 1, 0.01)
+    (*_, meter) = fed(sampled(times, times > 0.95, 1 + (times < 0.955)))
+    assert np.isnan(meter.rate_bps[0])
 
 
 def test_a_late_moment_does_not_make_a_fast_link_slow() -> None:
@@ -145,20 +156,28 @@ def test_a_late_moment_does_not_make_a_fast_link_slow() -> None:
     left = departures(arrived, LINE_BPS)
     left = np.where(left > 0.5, left + 0.01, left)
     came, gone = np.searchsorted(arrived, times, "right"), np.searchsorted(left, times, "right")
-    meter = ServiceMeter(
-        np.array([LINE_BPS]), PACKET, times[:1], gone[:1] * PACKET, (came - gone)[:1] * PACKET
-    )
-    for i in range(1, len(times)):
-        meter.add(times[i : i + 1], gone[i : i + 1] * PACKET, (came - gone)[i : i + 1] * PACKET)
+    for meter in fed(sampled(times, gone, came - gone)):
         assert not meter.rate_bps[0] < 0.8 * LINE_BPS
 
 
 def test_a_packet_that_waits_for_a_short_one_says_nothing_of_its_link() -> None:
-    """At line rate a packet takes 0.24 s; each one waits 30 ms, for an acknowledgement before it."""
-    line, now, sent = np.array([136e3]), 0.0, 0.0
-    meter = ServiceMeter(line, PACKET, np.zeros(1), np.zeros(1), np.zeros(1))
-    for _ in range(30):
-        for queue in (PACKET, PACKET, 0.0, *[0.0] * 40):
-            now, sent = now + 0.015, sent + (PACKET if queue == 0 and meter._last[2][0] else 0.0)
-            meter.add(np.array([now]), np.array([sent]), np.array([queue]))
+    """At line rate a packet takes 0.24 s; each one waits 30 ms, for an acknowledgement before it, which pays
+    for what a long one before it took."""
+    waiting = np.array([0, *[1, 1, 0, *[0] * 40] * 30])
+    sent = np.cumsum(np.diff(waiting, prepend=0) < 0)
+    (*_, meter) = fed(sampled(np.arange(len(waiting)) * 0.015, sent, waiting), 136e3)
     assert np.isnan(meter.rate_bps[0])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 40), st.sampled_from([0.2, 1.0]), st.integers(1, 9), st.integers(0, 2**32))
+def test_samples_say_the_same_together_as_fed(packets: int, share: float, many: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    arrived = bursts(packets, share, 100 // packets + 1, rng)
+    left = departures(arrived, share * LINE_BPS)
+    times = np.arange(0, left[-1], 0.004)
+    came, gone = np.searchsorted(arrived, times, "right"), np.searchsorted(left, times, "right")
+    samples = sampled(times, gone, came - gone)
+    (*_, alone), (*_, together) = fed(samples, at_once=1), fed(samples, at_once=many)
+    assert together.all_waited_bytes == pytest.approx(alone.all_waited_bytes)
+    assert together.rate_bps == pytest.approx(alone.rate_bps, rel=0.15, nan_ok=True)
