@@ -107,6 +107,24 @@ def test_open_mpi_computes_right_over_the_fabric_alone() -> None:
     assert min(sent.values()) > least, sent
 
 
+def test_programs_keep_off_the_port_of_rocev2_where_collectives_run() -> None:
+    """What is sent there never leaves the host; any other port serves, and the collective ends right."""
+    send = """
+import socket
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+    for port in (4791, 4792):
+        try:
+            sender.sendto(bytes(64), ("h1.1", port))
+            print(port, "sent")
+        except PermissionError:
+            print(port, "dropped")
+"""
+    with rw.lab(**SMALL) as lab:
+        printed = lab.exec("h0.0", [SYSTEM_PYTHON, "-c", send]).stdout
+        assert printed == "4791 dropped\n4792 sent\n"
+        assert lab.run(size="64K", iterations=2).wrong == 0
+
+
 def test_a_failing_rank_is_named_and_the_result_of_others_is_kept(tmp_path: Path) -> None:
     script = "(setsid sleep 300 &); echo here; if [ $RANK = 1 ]; then exit 3; fi; trap '' TERM; sleep 300"
     began = time.monotonic()

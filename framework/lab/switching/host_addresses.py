@@ -10,7 +10,7 @@ from railweave.framework.lab.names import host_name, interface_name
 from railweave.framework.lab.programs.rank_space import User
 from railweave.framework.lab.switching.emulation import Emulation
 from railweave.framework.model import Fabric, PacketFormat
-from railweave.framework.model.addressing import ipv4, ipv4_text
+from railweave.framework.model.addressing import ROCE_PORT, ipv4, ipv4_text
 from railweave.framework.model.traffic import ETHERNET_HEADER
 from railweave.framework.processes.packet_socket import packet_socket
 from railweave.framework.processes.programs import run, tool
@@ -18,6 +18,12 @@ from railweave.framework.processes.programs import run, tool
 WINDOW_PACKETS, WINDOW_S = 16, 0.02
 """The first is also the queue that the `delay` estimator takes for senders' windows; the second is a few
 times the round trip through the switches."""
+NO_ROCEV2 = f"""table ip rocev2 {{
+chain out {{ type filter hook output priority 0; udp dport {ROCE_PORT} drop; }}
+chain in {{ type filter hook input priority 0; udp dport {ROCE_PORT} drop; }}
+}}
+"""
+"""nftables rules that packet sockets, which the transport uses, pass by."""
 SIOCETHTOOL, ETHTOOL_STXCSUM = 0x8946, 0x17
 
 
@@ -47,13 +53,14 @@ def address_hosts(lab: Emulation) -> None:
         run([tool("ip"), "-n", name, "-batch", "-"], stdin="\n".join(lines) + "\n")
 
 
-def open_to_programs(lab: Emulation, scaled: Fabric, packet: PacketFormat) -> None:
+def open_to_programs(lab: Emulation, scaled: Fabric, packet: PacketFormat, *, rocev2: bool) -> None:
     """Let programs use the hosts: addresses, packets as large as a collective's, echo requests without
     privileges, and TCP windows that fill a link and not its queue.
 
     `scaled`: the fabric with the rates in use. A window holds `WINDOW_PACKETS` or, if more, what the fastest
     link carries in `WINDOW_S`; without that limit TCP keeps seconds of packets queued, and everything that
-    waits for an answer takes seconds.
+    waits for an answer takes seconds. `rocev2`: whether the hosts carry RoCEv2 as well; programs then neither
+    send (sendto raises EPERM) nor receive its UDP port, so none disturbs a collective.
     """
     address_hosts(lab)
     window = max(WINDOW_PACKETS * packet.full_packet_bytes, int(scaled.capacity_bps.max() / 8 * WINDOW_S))
@@ -68,6 +75,8 @@ def open_to_programs(lab: Emulation, scaled: Fabric, packet: PacketFormat) -> No
         with namespace.entered():
             for knob, value in knobs.items():
                 Path("/proc/sys/net/ipv4", knob).write_text(value)
+            if rocev2:
+                run([tool("nft"), "-f", "-"], stdin=NO_ROCEV2)
         run([tool("ip"), "-n", name, "link", "set", "dev", interface_name(name, 0), "mtu", str(mtu)])
 
 
