@@ -1,4 +1,4 @@
-"""For all tests: caches go to a temporary folder; and a fixture that several tests need."""
+"""For all tests: caches go to a temporary folder; and fixtures that several tests need."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import atexit
 import os
 import signal
 import tempfile
+import time
 from collections.abc import Iterator
 
 import pytest
+
+from railweave.framework.runs.leftovers import MARK, footprint
 
 _CACHE = tempfile.TemporaryDirectory(prefix="railweave-tests-")
 atexit.register(_CACHE.cleanup)
@@ -21,3 +24,16 @@ def sigint_as_at_a_terminal() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No test with it may leave a process of its own, an interface or a mount on the machine."""
+    mark = f"{os.getpid()}-{time.monotonic_ns()}"
+    monkeypatch.setenv(MARK, mark)
+    before = footprint(mark)
+    yield
+    end = time.monotonic() + 20
+    while (left := footprint(mark) - before) and time.monotonic() < end:
+        time.sleep(0.05)  # the kernel takes a lab down after its command has gone; nothing tells when
+    assert not left

@@ -8,15 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from railweave.framework.runs.leftovers import MARK, footprint
-
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("nothing_left")]
 
 COMMAND = [str(Path(sys.executable).with_name("railweave"))]
 SHORT = [
@@ -39,19 +36,6 @@ def railweave(*words: str, prefix: tuple[str, ...] = (), **more: Any) -> subproc
     return subprocess.run(
         [*prefix, *COMMAND, *words], capture_output=True, text=True, timeout=150, check=False, **more
     )
-
-
-@pytest.fixture(autouse=True)
-def nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No test here may leave a process of its own, an interface or a mount on the machine."""
-    mark = f"{os.getpid()}-{time.monotonic_ns()}"
-    monkeypatch.setenv(MARK, mark)
-    before = footprint(mark)
-    yield
-    end = time.monotonic() + 20
-    while (left := footprint(mark) - before) and time.monotonic() < end:
-        time.sleep(0.05)  # the kernel takes a lab down after its command has gone; nothing tells when
-    assert not left
 
 
 @pytest.mark.parametrize("controller", ["ryu", "os-ken", "c65of"])

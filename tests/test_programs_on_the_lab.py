@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +15,8 @@ import pytest
 
 import railweave as rw
 from railweave.framework.errors import ProgramError
-from railweave.framework.runs.leftovers import MARK, footprint
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("nothing_left")]
 
 COMMAND = str(Path(sys.executable).with_name("railweave"))
 SYSTEM_PYTHON = "/usr/bin/python3"
@@ -29,19 +26,6 @@ needs = {
     name: pytest.mark.skipif(shutil.which(name) is None, reason=f"{name} is not installed: make dev")
     for name in ("ping", "iperf3", "mpirun")
 }
-
-
-@pytest.fixture(autouse=True)
-def nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No program may leave a process, an interface or a mount on the machine."""
-    mark = f"{os.getpid()}-{time.monotonic_ns()}"
-    monkeypatch.setenv(MARK, mark)
-    before = footprint(mark)
-    yield
-    end = time.monotonic() + 20
-    while (left := footprint(mark) - before) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not left
 
 
 @needs["ping"]

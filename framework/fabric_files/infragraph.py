@@ -1,8 +1,9 @@
 """Reads InfraGraph (YAML or JSON): expands instances, devices and edges into components and their links."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
+from typing import TypeVar
 
 from pydantic import TypeAdapter
 
@@ -28,6 +29,7 @@ _PART = re.compile(r"([^\[\].]+)(?:\[([-\d:]*)\])?")
 _BITS = {"gigabits_per_second": 1e9, "gigabytes_per_second": 8e9, "gigatransfers_per_second": 1e9}
 _SECONDS = {"ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
+T = TypeVar("T")
 Place = tuple[tuple[str, int], ...]
 """A component inside a device: ((cx5, 0), (port, 1))."""
 
@@ -88,8 +90,8 @@ class _Reader:
             key = ("edges", i)
             joint = self._joint(key, edge, links)
             outer = [self._outer(key, name, getattr(edge, name), base) for name in ("ep1", "ep2")]
-            for one, other in self._pairs(key, edge, *outer):
-                graph.join(one, other, joint)
+            for near, far in self._pairs(key, edge, *outer):
+                graph.join(near, far, joint)
         return graph
 
     def _components(self, name: str, depth: int = 0) -> dict[Place, str]:
@@ -139,10 +141,13 @@ class _Reader:
                         where = (component.name, index)
                         yield joint, (where, *one), (where, *other)
 
-    def _pairs(self, key: Key, edge: DeviceEdge | InstanceEdge, ones: Sequence, others: Sequence) -> Iterator:  # type: ignore[type-arg]
+    def _pairs(
+        self, key: Key, edge: DeviceEdge | InstanceEdge, ones: Sequence[T], others: Sequence[T]
+    ) -> Iterator[tuple[T, T]]:
+        pairs: Iterable[tuple[T, T]]
         match edge.scheme:
             case "one2one":
-                pairs: Iterator = zip(ones, others, strict=False)  # type: ignore[type-arg]
+                pairs = zip(ones, others, strict=False)
             case "many2many":
                 if len(ones) * len(others) > MOST_COMPONENTS:
                     raise FabricError(f"edge {key[-1]} makes more than {MOST_COMPONENTS} links.")

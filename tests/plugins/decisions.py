@@ -74,8 +74,8 @@ def spray_decided(router: Spray, fabric: Fabric, health: HealthSnapshot, src: in
     paths = router.routes(fabric, health).path(src, dst) if src != dst else ()
     sprayed = []
     for text, path in zip(facts["paths"], paths, strict=True):
-        kind, rail, score = re.fullmatch(r"(\w+)(?: via (rail \d+))?: score (.+)", text).groups()  # type: ignore[union-attr]
-        sprayed.append(Sprayed(kind, _rail(rail), float(score), path))
+        ((kind, rail, score),) = re.findall(r"^(\w+)(?: via (rail \d+))?: score (.+)$", text)
+        sprayed.append(Sprayed(kind, _rail(rail or None), float(score), path))
     return SprayDecision(_m(facts), tuple(map(_number, facts["window"])), tuple(sprayed), found.why)
 
 

@@ -58,10 +58,8 @@ def snapshots(fabric: Fabric, make: Make) -> Iterator[HealthSnapshot]:
     rng = np.random.default_rng(fabric.n_links)
     yield HealthSnapshot.healthy(fabric)
     for n_down in (0, 0, 1, 2, fabric.n_links // 6):
-        scores = [
-            rng.integers(1, 21, fabric.group(kind).size) / 20 if fabric.group(kind) else None  # type: ignore[union-attr]
-            for kind in ("domain", "rail")
-        ]
+        groups = (fabric.group("domain"), fabric.group("rail"))
+        scores = [rng.integers(1, 21, group.size) / 20 if group else None for group in groups]
         yield make(fabric, *scores, down=rng.choice(fabric.n_links, n_down, replace=False), margin=1.25)
 
 

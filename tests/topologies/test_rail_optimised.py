@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -17,7 +19,8 @@ SHAPES = [(4, 4, 2), (1, 2, 1), (3, 5, 3), (8, 2, 4)]
 
 
 def build(domains: int, rails: int, spines: int, **more: object) -> Fabric:
-    return RailOptimised().build({"domains": domains, "rails": rails, "spines": spines, **more})  # type: ignore[dict-item]
+    options: Any = {"domains": domains, "rails": rails, "spines": spines, **more}
+    return RailOptimised().build(options)
 
 
 def outside_domains(fabric: Fabric) -> nx.Graph:

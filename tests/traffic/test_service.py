@@ -51,7 +51,8 @@ class Mine(RingAllReduce):
         return self._change_inputs(super().inputs(schedule, seed))  # type: ignore[return-value]
 
     def expected(self, schedule: Schedule, inputs: Sequence[Vector], rank: int) -> Vector:
-        return self._change_expected(super().expected(schedule, inputs, rank), rank)  # type: ignore[return-value]
+        expected = super().expected(schedule, inputs, rank)
+        return self._change_expected(expected, rank)  # type: ignore[return-value]
 
 
 def schedule_of(collective: RingAllReduce) -> Schedule:

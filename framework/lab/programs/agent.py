@@ -1,8 +1,8 @@
 """What mpirun runs in place of ssh: `agent HOST WORD...` carries the words out by a shell on that host.
 
-It asks the launcher for that, through the socket beside this file's caller: AGENT SOCKET HOST WORD...; it
-hands over its standard streams, and ends as the command does. Only the standard library is imported, for this
-starts once per host.
+It asks the launcher for that through a socket (its own arguments are SOCKET HOST WORD...), hands over its
+standard streams, and ends as the command does. Only the standard library is imported, for this starts once
+per host.
 """
 
 import json

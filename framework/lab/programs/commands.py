@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 
-from railweave.framework.lab.programs.rank_space import RunningProgram, User
+from railweave.framework.lab.programs.rank_space import Command, RunningProgram, User
 
 MOST_REQUEST = 1 << 20
 
@@ -67,7 +67,7 @@ class Commands:
             request = json.loads(data)
             theirs = request.get("environment")
             stdin, stdout, stderr = fds
-            program = RunningProgram(
+            command = Command(
                 (self._hosts[request["host"]], request["host"]),
                 request["command"],
                 self._environment if theirs is None else self._user.environment(theirs),
@@ -75,6 +75,7 @@ class Commands:
                 (stdin, stdout, stderr),
                 self._user,
             )
+            program = RunningProgram(command)
         except (ValueError, KeyError, TypeError, OSError) as error:
             print(f"a request was refused: {error}", file=sys.stderr)  # noqa: T201 - the log
             self._forget(sock)

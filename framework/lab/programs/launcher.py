@@ -21,7 +21,7 @@ from railweave.framework.errors import ChannelClosedError
 from railweave.framework.lab.programs.commands import Commands
 from railweave.framework.lab.programs.mpi import ENDED, mpi_command, mpi_environment
 from railweave.framework.lab.programs.output import Fifo, Output, ShowBudget
-from railweave.framework.lab.programs.rank_space import FOLDER, Ended, RunningProgram, User
+from railweave.framework.lab.programs.rank_space import FOLDER, Command, Ended, RunningProgram, User
 from railweave.framework.model.events import IterationMarked, Printed, ProcessReady, ProgramEnded
 from railweave.framework.model.traffic import RankOutcome
 from railweave.framework.processes.channel import Channel
@@ -92,7 +92,7 @@ class Launcher:
         out = self._outputs[rank].fifo.opened()
         namespace, name, _ = self._hosts[place]
         program = RunningProgram(
-            (namespace, name), command, environment, self._directory, (nothing, out, out), self._user
+            Command((namespace, name), command, environment, self._directory, (nothing, out, out), self._user)
         )
         os.close(out)
         self._running[program] = rank

@@ -96,6 +96,19 @@ def _outer(id_map: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Command:
+    """What is run on a host, and for whom. `host`: path of the network namespace, host name. `stdio`:
+    descriptors of standard input, output and error, which stay the caller's."""
+
+    host: tuple[str, str]
+    words: Sequence[str]
+    environment: Mapping[str, str]
+    directory: str
+    stdio: tuple[int, int, int]
+    user: User
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """`status`: the program's exit code, or minus its signal. `error`: why it was not started. `cpu_s`:
     processor seconds of it and its children."""
@@ -108,23 +121,13 @@ class Ended:
 class RunningProgram:
     """A program in a rank's namespaces. `pidfd`: readable once it has ended and nothing of it is left."""
 
-    def __init__(
-        self,
-        host: tuple[str, str],
-        command: Sequence[str],
-        environment: Mapping[str, str],
-        directory: str,
-        stdio: tuple[int, int, int],
-        user: User,
-    ) -> None:
-        """`host`: path of the network namespace, host name. `stdio`: descriptors of standard input, output
-        and error, which stay the caller's."""
+    def __init__(self, command: Command) -> None:
         self._report, report = os.pipe()
         own = os.open("/proc/self/ns/pid", os.O_RDONLY)
         unshare(CLONE_NEWPID)
         pid = os.fork()
         if pid == 0:
-            _first_process(host, command, environment, directory, stdio, user, report)
+            _first_process(command, report)
         enter(own)
         os.close(own)
         os.close(report)
@@ -152,28 +155,20 @@ class RunningProgram:
         return Ended(status, 0.0, error[1:].decode(errors="replace"))
 
 
-def _first_process(
-    host: tuple[str, str],
-    command: Sequence[str],
-    environment: Mapping[str, str],
-    directory: str,
-    stdio: tuple[int, int, int],
-    user: User,
-    report: int,
-) -> NoReturn:
+def _first_process(command: Command, report: int) -> NoReturn:
     """Enter the rank's namespaces, start the program, reap, and end with it."""
     try:
-        _keep_only({*stdio, report})
+        _keep_only({*command.stdio, report})
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
-        _prepare(*host)
-        user.become()
+        _prepare(*command.host)
+        command.user.become()
         die_with_parent(signal.SIGKILL)
         program = os.fork()
         if program == 0:
-            _execute(command, environment, directory, stdio, report)
+            _execute(command, report)
         signal.signal(signal.SIGTERM, lambda number, _frame: os.kill(-1, number))
-        for fd in set(stdio):
+        for fd in set(command.stdio):
             os.close(fd)
         status = None
         while status is None:
@@ -207,30 +202,25 @@ def resolve_host_names() -> None:
         mount("/dev/null", "/etc/resolv.conf", "", MS_BIND)
 
 
-def _execute(
-    command: Sequence[str],
-    environment: Mapping[str, str],
-    directory: str,
-    stdio: tuple[int, int, int],
-    report: int,
-) -> NoReturn:
+def _execute(command: Command, report: int) -> NoReturn:
     """Become the program."""
+    name = command.words[0]
     try:
         os.setsid()
         os.nice(NICENESS)
         with suppress(OSError):  # sessions are weighed against each other where the kernel groups by them
             Path("/proc/self/autogroup").write_text(str(NICENESS))
-        for target, fd in enumerate(stdio):  # all above 2, which the launcher has open
+        for target, fd in enumerate(command.stdio):  # all above 2, which the launcher has open
             os.dup2(fd, target)
         os.set_inheritable(report, False)
         _keep_only({0, 1, 2, report})
-        os.chdir(directory)
-        os.execvpe(command[0], list(command), dict(environment))
+        os.chdir(command.directory)
+        os.execvpe(name, list(command.words), dict(command.environment))
     except OSError as error:
         fix = " (a script needs #!, or its interpreter named)" if error.errno == errno.ENOEXEC else ""
-        os.write(report, f"E{command[0]} cannot be started: {error.strerror}{fix}".encode())
+        os.write(report, f"E{name} cannot be started: {error.strerror}{fix}".encode())
     except BaseException as error:  # noqa: BLE001 - a forked process must not return into the launcher
-        os.write(report, f"E{command[0]} cannot be started: {error}".encode())
+        os.write(report, f"E{name} cannot be started: {error}".encode())
     os._exit(127)
 
 

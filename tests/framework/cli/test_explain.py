@@ -169,11 +169,14 @@ class Broken(Router):
 
     def routes(self, fabric: Fabric, health: HealthSnapshot) -> RouteTable:
         def resolve(src: Int64, dst: Int64) -> PathBatch:
-            return PathBatch(src, dst, [0, 1], [1.0], [0, 1], [10**6 if self._how == "missing" else 0])  # type: ignore[arg-type]
+            link = 10**6 if self._how == "missing" else 0
+            return PathBatch(src, dst, [0, 1], [1.0], [0, 1], [link])  # type: ignore[arg-type]
 
         if self._how == "raises":
             raise KeyError("rails")
-        return None if self._how == "nothing" else RouteTable("broken", 0, fabric.n_gpus, resolve)  # type: ignore[return-value]
+        if self._how == "nothing":
+            return None  # type: ignore[return-value]
+        return RouteTable("broken", 0, fabric.n_gpus, resolve)
 
 
 @pytest.mark.parametrize(

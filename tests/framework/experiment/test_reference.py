@@ -51,7 +51,8 @@ def test_every_key_and_every_plugin_is_in_the_schema(registers: Registers) -> No
 )
 def test_patterns_take_what_the_reader_takes(unit: Unit, takes: list[str], refuses: list[str]) -> None:
     parameter = Parameter("x", 0, unit, "")
-    (pattern,) = (e["pattern"] for e in parameter_schema(parameter)["anyOf"] if "pattern" in e)  # type: ignore[attr-defined]
+    shapes: Any = parameter_schema(parameter)["anyOf"]
+    (pattern,) = (shape["pattern"] for shape in shapes if "pattern" in shape)
     for text in takes:
         assert re.search(pattern, text)
         parameter.parse(text)

@@ -13,7 +13,7 @@ import yaml
 
 from railweave.framework.errors import ExperimentError
 from railweave.framework.fabric_files import FabricFile, load, text_of
-from railweave.framework.kit.subject import examples
+from railweave.framework.kit.subject import Sample, examples
 from railweave.framework.registry import Registers
 from railweave.topologies import plugin
 
@@ -115,7 +115,7 @@ def test_a_link_without_bandwidth_takes_the_default_rate_or_is_refused(tmp_path:
 
 
 @pytest.mark.parametrize("sample", [s for s in SAMPLES if s.fabric.n_gpus < 1024], ids=lambda s: s.name)
-def test_an_exported_fabric_comes_back_with_the_same_cables(sample, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_an_exported_fabric_comes_back_with_the_same_cables(sample: Sample, tmp_path: Path) -> None:
     fabric, (text, lost) = sample.fabric, text_of(sample.fabric, "infragraph")
     back = read(tmp_path, text).fabric
     assert np.array_equal(back.link_src, fabric.link_src) and np.array_equal(back.link_dst, fabric.link_dst)

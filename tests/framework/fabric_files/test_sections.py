@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from railweave.framework.errors import ExperimentError, FabricError
 from railweave.framework.fabric_files import load, text_of
 from railweave.framework.fabric_files.cables import Cables, Variant
-from railweave.framework.kit.subject import examples
+from railweave.framework.kit.subject import Sample, examples
 from railweave.framework.model import Fabric, NodeGroup
 from railweave.framework.registry import Registers
 from railweave.topologies import plugin
@@ -38,7 +38,7 @@ def read(tmp_path: Path) -> Load:
 
 @pytest.mark.parametrize("form", ["railweave", "graphml"])
 @pytest.mark.parametrize("sample", [s for s in SAMPLES if s.fabric.n_gpus < 1024], ids=lambda s: s.name)
-def test_every_built_in_fabric_reads_back_equal(sample, form: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_every_built_in_fabric_reads_back_equal(sample: Sample, form: str, tmp_path: Path) -> None:
     text, lost = text_of(sample.fabric, form)
     (tmp_path / "f").write_text(text)
     assert load(tmp_path / "f").fabric == sample.fabric and not lost

@@ -64,7 +64,7 @@ def test_loss_of_few_packets_weighs_little(fabric: Fabric, measured: Make) -> No
 
 @pytest.mark.parametrize("share", [0.01, 0.03, 0.2])
 def test_loss_is_visible_after_512_packets_or_8_losses(fabric: Fabric, measured: Make, share: float) -> None:
-    """In samples of 10 packets; over 40 seeds. Whoever stops at the 8th loss finds 8/7 of the share."""
+    """In samples of 10 packets; over 40 seeds. A count that stops at the 8th loss gives 8/7 of the share."""
     stated = []
     for seed in range(40):
         rng, tracker, packets = np.random.default_rng(seed), LinkTracker.start(fabric), 0

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railweave.framework.kit.soundness import connected, failures, no_path, scored, shortest_paths
-from railweave.framework.model import HealthSnapshot
+from railweave.framework.model import Fabric, HealthSnapshot
 from railweave.topologies.rail_only import RailOnly
 from railweave.topologies.ring import Ring
 from railweave.topologies.torus import Torus
@@ -21,7 +21,9 @@ FABRICS = (
 
 
 @given(st.sampled_from(FABRICS), st.integers(0, 2**32 - 1), st.floats(0, 0.7))
-def test_the_search_reaches_what_networkx_reaches_by_as_few_links(fabric, seed: int, share: float) -> None:  # type: ignore[no-untyped-def]
+def test_the_search_reaches_what_networkx_reaches_by_as_few_links(
+    fabric: Fabric, seed: int, share: float
+) -> None:
     dead = np.random.default_rng(seed).random(fabric.n_links) < share
     graph = networkx.DiGraph()
     graph.add_nodes_from(range(fabric.n_nodes))

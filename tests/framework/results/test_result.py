@@ -203,7 +203,8 @@ def test_a_result_reads_back(result: RunResult) -> None:
 
 
 def test_numpy_numbers_become_plain(result: RunResult) -> None:
-    odd = replace(result, memory_peak_mb=np.float64(3.5), cpu_s={"x": np.float32(1)})  # type: ignore[arg-type]
+    one: Any = np.float32(1)
+    odd = replace(result, memory_peak_mb=np.float64(3.5), cpu_s={"x": one})
     assert json.loads(result_json(odd))["memory_peak_mb"] == 3.5
 
 

@@ -318,6 +318,7 @@ def test_faults_are_timed_by_what_was_found(registers: Registers, plan: Plan) ->
 
 
 def test_rows_carry_the_job_of_their_iterations(plan: Plan, registers: Registers) -> None:
-    found = plan.engine.found  # type: ignore[attr-defined]
-    plan.engine.found = replace(found, iterations=tuple(replace(i, job=2) for i in found.iterations))  # type: ignore[attr-defined]
+    engine: Any = plan.engine
+    iterations = tuple(replace(i, job=2) for i in engine.found.iterations)
+    engine.found = replace(engine.found, iterations=iterations)
     assert {row.job for row in runner.run(plan, registers).rows} == {2}
