@@ -14,6 +14,10 @@ SUGGESTIVE_PACKETS = 2
 RESOLVED = 3
 """Intervals between samples that a burst must last at line rate to count, unless packets are further apart
 than samples: of shorter ones, those that samples happen to see lasted longer than they seem, or less."""
+IDLE = 0.25
+"""Of the time between two departures, for which nothing needs to have waited."""
+IMPOSSIBLE = 1.1
+"""Of the line rate."""
 BOUND, EXACT = 2, 64
 """Standard errors of busy time: those within which it bounds a rate, and of which it consists once its rate
 is accepted."""
@@ -48,7 +52,7 @@ class ServiceMeter:
         self._bytes, self._busy_s, self._error_s2, self._packets = np.zeros((4, 2, n))
         """(2, n): since the last accepted rate, and of the latest packets."""
         self.all_waited_bytes = np.zeros(n)
-        self._last, self._point = first, np.zeros((6, n))
+        self._last, self._point = first, np.zeros((7, n))
         self._largest = np.full(n, packet_bytes)
 
     def add(self, samples: QueueCounters) -> None:
@@ -71,12 +75,17 @@ class ServiceMeter:
         ended = departed & (waited > 0) & (left >= waited)
         inside = departed & (waited > 0) & ~ended
         # short packets overtake, so the last of several is a long one
-        within_s = np.minimum(took_s, largest * 8 / self._base_bps)
-        at_s = t[1:] - within_s / 2
-        before = sent[1:] - np.where(count == 1, left, np.minimum(left, largest))
+        size = np.where(count == 1, left, np.minimum(left, largest))
+        gone, of = np.where(ended, waited, left), np.where(ended, queued[:-1], count)
+        single = ((of == 1) | ((of == 2) & (np.abs(gone - largest) <= SHORT_BYTES))) * size
+        apart = single * 8 >= took_s * self._line_bps
+        # with nothing waiting, anywhere between the samples
+        within_s = np.where(waiting | inside, np.minimum(took_s, largest * 8 / self._base_bps), took_s)
+        at_s, before = t[1:] - within_s / 2, sent[1:] - size
         # (m + 1, n), the first row from before: what later departures are timed from, and where bursts began
-        open_, *points = self._point
-        begins, over = departed & (waiting | inside), ~(waiting | inside) | (left < 0)
+        open_, *points, empty_then = self._point
+        begins = departed & (waiting | inside | apart)
+        over = (left != 0) & ~begins & ~((waited > 0) & waiting)
         rows = np.arange(len(t))[:, None]
         latest = _latest(rows, np.concatenate((open_[None] > 0, begins)))
         goes_on = latest > _latest(rows, np.concatenate((open_[None] == 0, over)))
@@ -90,11 +99,16 @@ class ServiceMeter:
             _latest(rows, np.concatenate((open_[None] > 0, opening))),
         )
         end_bytes = sent[:-1] + waited - np.where(queued[:-1] == 1, waited, np.minimum(waited, largest))
-        alone = np.where(ended, queued[:-1] == 1, count == 1) * np.where(ended, waited, left)
         lasts = np.where(ended, end_bytes, sent[1:] + queue[1:]) - burst[:-1]
-        known = (inside | ended) & goes_on[:-1]
-        known &= np.maximum(alone, lasts / RESOLVED) * 8 >= took_s * self._line_bps
         to_s, to_bytes = np.where(ended, t[1:] - took_s / 2, at_s), np.where(ended, end_bytes, before)
+        empty = _latest(rows, np.concatenate((np.ones((1, len(open_)), bool), ~waiting)))
+        empty_s = _taken(np.concatenate((empty_then[None], t[1:])), empty)
+        known = (inside | ended) & goes_on[:-1]
+        known &= apart | (lasts * 8 >= RESOLVED * took_s * self._line_bps)
+        # no link is faster than its rate: what seems so is something else
+        longest_s = to_s - from_s[:-1] + np.sqrt(3 * from_error[:-1]) + np.where(ended, took_s, within_s) / 2
+        known &= (to_bytes - from_bytes[:-1]) * 8 <= IMPOSSIBLE * longest_s * self._line_bps
+        known &= empty_s[:-1] - from_s[:-1] <= IDLE * (to_s - from_s[:-1])
         self._busy_s += np.where(known, to_s - from_s[:-1], 0.0).sum(axis=0)
         self._bytes += np.where(known, to_bytes - from_bytes[:-1], 0.0).sum(axis=0)
         self._packets += np.where(known, np.where(ended, queued[:-1], count), 0.0).sum(axis=0)
@@ -102,7 +116,7 @@ class ServiceMeter:
         self._error_s2 += np.where(known, error, 0.0).sum(axis=0)
         is_open = goes_on[-1]
         self._point = np.array(
-            [is_open, from_s[-1], from_bytes[-1], from_error[-1], from_first[-1], burst[-1]]
+            [is_open, from_s[-1], from_bytes[-1], from_error[-1], from_first[-1], burst[-1], empty_s[-1]]
         )
         stated: Bool = np.any(known, axis=0)
         if stated.any():
@@ -127,7 +141,7 @@ class ServiceMeter:
         overall, recent = np.where(target < base, base - share * np.maximum(base - target, 0), target)
         changed = (most[1] < least[0]) | (least[1] > most[0])
         rate = np.where(changed | (np.abs(recent - base) > np.abs(overall - base)), recent, overall)
-        stated = exact | (news & ((rate != base) | (packets[0] >= SUGGESTIVE_PACKETS)))
+        stated = exact | (news & ((rate != base) | (self._bytes[0] >= SUGGESTIVE_PACKETS * self._largest)))
         self.rate_bps[stated], self.stated_s[stated] = rate[stated], t_s[stated]
         over = exact | (latest & changed)
         for window, ended in enumerate((over, over | latest)):
