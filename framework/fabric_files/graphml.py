@@ -5,6 +5,7 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from xml.parsers import expat
 
 import numpy as np
@@ -20,6 +21,10 @@ EDGE_KEYS = (
     "kind", "capacity_bps", "rate", "latency_s", "latency", "wavelength", "ocs", "element", "usable",
     "lossless", "link", "name",
 )  # fmt: skip
+
+
+_rate, _latency = lru_cache(RATE.parse), lru_cache(LATENCY.parse)
+"""Most edges have equal ones."""
 
 
 @dataclass
@@ -257,8 +262,8 @@ def _side(data: Mapping[str, str], switches: Mapping[str, str], all_lossless: bo
         raise FabricError(f"wavelength {wavelength!r} is no whole number.")
     return (
         "-".join(data.get("kind", "").split()) or "link",
-        RATE.parse(rate),
-        LATENCY.parse(data.get("latency_s", data.get("latency", "0"))),
+        _rate(rate),
+        _latency(data.get("latency_s", data.get("latency", "0"))),
         switches.get(element, element),
         int(wavelength),
         data.get("ocs", ""),
