@@ -246,7 +246,11 @@ class Transport(Configurable, Protocol):
     """Drives a sender process from outside it. Never blocks: results come as events
     (framework/model/events.py)."""
 
-    def start(self, endpoints: Sequence[Endpoint], packet: PacketFormat, log_path: str) -> None: ...
+    def start(
+        self, endpoints: Sequence[Endpoint], packet: PacketFormat, log_path: str, job: int = 0, jobs: int = 1
+    ) -> None:
+        """Start the process for these ranks. `job`: the number of its job among `jobs` on the fabric, each of
+        which has a process; they may share hosts, and no packet of one may pass for another's."""
 
     def fileno(self) -> int: ...
 
@@ -401,8 +405,9 @@ class Hooks:
         (pairs_changed, 2); `t_s`: seconds since the first iteration began."""
 
     @hookspec
-    def on_iteration(self, result: IterationResult, t_s: float) -> None:
-        """One iteration of the collective ended, at `t_s` seconds after the first began."""
+    def on_iteration(self, result: IterationResult, t_s: float, job: int) -> None:
+        """One iteration of the collective ended, at `t_s` seconds after the first began; `job`: of which of
+        several jobs."""
 
     @hookspec
     def on_run_end(self, result: Mapping[str, Any], directory: str | None) -> None:

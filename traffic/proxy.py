@@ -26,13 +26,17 @@ class RoceV2:
     def configured(self, options: Mapping[str, Value]) -> Self:
         return type(self)(options)
 
-    def start(self, endpoints: Sequence[Endpoint], packet: PacketFormat, log_path: str) -> None:
+    def start(
+        self, endpoints: Sequence[Endpoint], packet: PacketFormat, log_path: str, job: int = 0, jobs: int = 1
+    ) -> None:
         """Start the process. The namespaces must exist; interfaces may appear later. ProcessReady follows
         once all sockets are open, or ProcessDied with the reason."""
         self._child = ChildProcess(
             "the transport", "railweave.traffic.service", log_path=log_path, environment=ENVIRONMENT
         )
-        self._order("open", endpoints=list(endpoints), packet=packet, options=self._options)
+        self._order(
+            "open", endpoints=list(endpoints), packet=packet, options=self._options, job=job, jobs=jobs
+        )
 
     def use_entropies(self, table: EntropyTable) -> None:
         self._order("entropies", table=table)

@@ -1,8 +1,8 @@
 """The transport process: `python -m railweave.traffic.service FD`, driven over the inherited socket FD.
 
-Messages in: open {endpoints, packet, options}, entropies {table}, begin {collective, options, schedule,
-iteration, seed}. Messages out: TransportEvent (framework/model/events.py). The process ends when the channel
-closes.
+Messages in: open {endpoints, packet, options, job, jobs}, entropies {table}, begin {collective, options,
+schedule, iteration, seed}. Messages out: TransportEvent (framework/model/events.py). The process ends when
+the channel closes.
 """
 
 import gc
@@ -253,7 +253,8 @@ def open_service(channel: Channel) -> Service:
         sock = open_packet_socket(*interface, shape, ROCE_ONLY)
         ports[sock.fileno()] = sock, Port(sock.ring, Batch(kernel_send(sock.fileno()), dirty))
     of_ranks = [port for _, port in ports.values()]
-    executor = Executor(order["endpoints"], of_ranks, dirty, Tuning(**order["options"]), packet)
+    numbers = order["job"], order["jobs"]
+    executor = Executor(order["endpoints"], of_ranks, dirty, Tuning(**order["options"]), packet, numbers)
     service = Service(channel, executor, ports)
     gc.collect()
     gc.freeze()

@@ -253,5 +253,5 @@ def bottlenecks(
         for (record, _), time in zip(timed, times, strict=True)
     ]
     if len(times) > 0:
-        named.append(bottleneck(fabric, None, Attribution.together(times)))
+        named.append(bottleneck(fabric, None, Attribution.together(times), iterations[0].job))
     return tuple(one for one in named if one is not None)

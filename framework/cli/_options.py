@@ -84,7 +84,7 @@ class RouteCommand(FabricCommand):
 
 def flag(name: str) -> str:
     """The option that sets a key."""
-    return "--" + ("fault" if name == "faults" else name.replace("_", "-"))
+    return "--" + {"faults": "fault", "jobs": "job"}.get(name, name.replace("_", "-"))
 
 
 def key_options(names: tuple[str, ...] | None) -> list[click.Option]:
@@ -101,7 +101,7 @@ def _key_option(name: str, key: Key) -> click.Option:
     on_off = switch and default == "true"
     shown = flag(name)[2:] if on_off else "" if switch else default
     choices = f" One of {', '.join(key.choices)}." if key.choices else ""
-    several = key.shape == "texts"
+    several = key.shape in ("texts", "jobs")
     return click.Option(
         [f"{flag(name)}/--no-{name}" if on_off else flag(name), name],
         is_flag=switch,

@@ -12,10 +12,12 @@ from railweave.framework.experiment.fault_targets import find_link
 from railweave.framework.experiment.faults import ResolvedFault, parse, resolve, steps
 from railweave.framework.experiment.plugin_calls import check_collective, configured, fabric_of, schedule_of
 from railweave.framework.experiment.programs import NoCollective, problems
+from railweave.framework.experiment.ranks import gpus_of
 from railweave.framework.experiment.reading import experiment, options_of
 from railweave.framework.experiment.run_plan import Plan
 from railweave.framework.experiment.schema import KEYS, KINDS, OF_COLLECTIVES, OF_PROGRAMS, Choice
 from railweave.framework.experiment.settings import Key, Settings
+from railweave.framework.experiment.several_jobs import plan_of_jobs
 from railweave.framework.health.monitor import scores_of
 from railweave.framework.health.smoothing import LinkTracker
 from railweave.framework.hookspecs import Collective, Report, Router
@@ -34,10 +36,12 @@ _T = TypeVar("_T")
 
 
 class Draft:
-    """An experiment while it is checked: everything wrong is reported in `settings`."""
+    """An experiment while it is checked: everything wrong is reported in `settings`. `whole`: the experiment
+    of several jobs that this is one of, whose fabric it takes."""
 
-    def __init__(self, settings: Settings, registers: Registers) -> None:
-        self.settings, self._registers = settings, registers
+    def __init__(self, settings: Settings, registers: Registers, whole: "Draft | None" = None) -> None:
+        self.settings, self.registers, self._whole = settings, registers, whole
+        self._built: tuple[Any, Fabric | None] | None = None
         self._unreadable = {p.key[0] for p in settings.problems if p.key}
         self._request, self._broken = experiment(settings)
         self._choices: dict[str, Choice] = {}
@@ -48,10 +52,13 @@ class Draft:
         request, fabric, packet = plan.experiment, plan.fabric, plan.packet
         routes_of = (fabric, plan.router, request.router.name, request.health)
         self._guarded(self._name_key("router"), first_routes, *routes_of)
-        if not request.program:
-            traffic: Key = ("workload" if request.workload else "collective",)
-            tried = (request.traffic.name, plan.collective, fabric, plan.schedules[0], packet, request.seed)
-            self._guarded(traffic, check_collective, *tried)
+        for one in plan.each:
+            chosen = one.experiment
+            if not chosen.program:
+                kind = "workload" if chosen.workload else "collective"
+                traffic: Key = ("jobs", one.job.number, kind) if plan.jobs else (kind,)
+                tried = (chosen.traffic.name, one.collective, fabric, one.schedules[0], packet, request.seed)
+                self._guarded(traffic, check_collective, *tried)
         links = LinkTracker.start(fabric).links
         self._guarded(("estimator",), scores_of, plan.estimator, fabric, links, packet)
         self.settings.check()
@@ -59,6 +66,8 @@ class Draft:
 
     def plan(self) -> Plan:
         """The plan. Raises ExperimentError that lists everything wrong."""
+        if self._request.jobs:
+            return plan_of_jobs(self, self._request)
         request, settings = self._request, self.settings
         traffic, other = ("workload", "collective") if request.workload else ("collective", "workload")
         unused = ("collective", "workload") if request.program else (other,)
@@ -72,6 +81,9 @@ class Draft:
             )
         topology, fabric = self.topology()
         self._check_program(fabric)
+        gpus = None
+        if fabric is not None and "ranks" not in self._broken:
+            gpus = self._guarded(("ranks",), gpus_of, fabric, request.ranks)
         plugins = {kind: self.plugin(kind, fabric) for kind in KINDS if kind not in ("topology", *unused)}
         width = np.dtype(request.dtype).itemsize
         odd = next((size for size in request.sizes if size % width), None)
@@ -80,18 +92,18 @@ class Draft:
                 ("size",), f"{odd} bytes are not whole elements of {request.dtype} ({width} bytes each)."
             )
         faults = self.faults(fabric, NEVER if request.program else request.iterations * len(request.sizes))
-        pcap, reports = self._captured(fabric), self._reports()
+        pcap, reports = self.captured(fabric), self.reports()
         if fabric is not None:
             self._check_room(fabric)
         settings.check()
-        assert fabric is not None
+        assert fabric is not None and gpus is not None
+        ranks = range(fabric.n_gpus) if gpus == tuple(range(fabric.n_gpus)) else gpus
         if request.program:
             collective: Collective = NoCollective()
-            n_ranks = fabric.n_gpus if request.ranks == "all" else request.ranks
-            schedules = [collective.schedule(fabric, range(n_ranks), 0, request.dtype, request.redop)]
+            schedules = [collective.schedule(fabric, ranks, 0, request.dtype, request.redop)]
         else:
             collective, name = plugins[traffic], self.chosen(traffic)
-            ranks, kind = range(fabric.n_gpus), (request.dtype, request.redop)
+            kind = request.dtype, request.redop
             planned = [
                 self._guarded((traffic,), schedule_of, name, collective, fabric, ranks, size, *kind)
                 for size in request.sizes
@@ -108,6 +120,7 @@ class Draft:
             controller=plugins["controller"],
             transport=plugins["transport"],
             engine=plugins["engine"],
+            ranks=gpus,
             schedules=tuple(schedules),
             packet=PacketFormat(request.path_mtu),
             faults=faults,
@@ -123,7 +136,7 @@ class Draft:
             for name in (*OF_COLLECTIVES, "collective", "workload"):
                 if value.get(name) is not None:
                     self.settings.report((name,), "means nothing with a program. Keep one of them.")
-            for name, message in () if self._broken & {*OF_PROGRAMS} else problems(request, fabric):
+            for name, message in () if self._broken & {*OF_PROGRAMS} else problems(request):
                 self.settings.report((name,), message)
         elif "program" not in self._broken:
             for name in OF_PROGRAMS:
@@ -143,6 +156,14 @@ class Draft:
 
     def topology(self) -> tuple[Any, Fabric | None]:
         """The topology plugin and the fabric it builds."""
+        if self._whole is not None:
+            self._choices["topology"] = self._whole._choices.get("topology", self._request.topology)
+            return self._whole.topology()
+        if self._built is None:
+            self._built = self._build()
+        return self._built
+
+    def _build(self) -> tuple[Any, Fabric | None]:
         topology = self.plugin("topology", None)
         if topology is None or "topology" in self._unreadable:
             return topology, None
@@ -169,7 +190,7 @@ class Draft:
         self, kind: str, name: str, options: Mapping[str, object], *, key: Key, name_key: Key
     ) -> tuple[Any, Mapping[str, Value]]:
         """A plugin, and its complete options; (None, {}) where something is wrong and reported."""
-        registered = self._guarded(name_key, self._registers[kind].__getitem__, name)
+        registered = self._guarded(name_key, self.registers[kind].__getitem__, name)
         if registered is None:
             return None, {}
         values = options_of(self.settings, key, f"{kind} {name}", options, registered.parameters)
@@ -186,7 +207,7 @@ class Draft:
         choice: Choice = getattr(self._request, kind)
         if fabric is None or kind in self.settings.value or not KEYS[kind].otherwise:
             return choice
-        offered = self._registers[kind]
+        offered = self.registers[kind]
         names = (choice.name, *KEYS[kind].otherwise)
         served_by = [n for n in names if n in offered and not why_unserved(offered[n], fabric)]
         return Choice(name=served_by[0]) if served_by else choice
@@ -194,7 +215,7 @@ class Draft:
     def must_serve(self, kind: str, name: str, plugin: Router | Collective, fabric: Fabric) -> None:
         """Report a router or collective that does not serve the fabric, with those that do."""
         if why := why_unserved(plugin, fabric):
-            others = [n for n, p in self._registers[kind].items() if not why_unserved(p, fabric)]
+            others = [n for n, p in self.registers[kind].items() if not why_unserved(p, fabric)]
             self.settings.report(
                 self._name_key(kind),
                 f"{kind} {name} does not serve this {fabric.kind}: {why}. "
@@ -209,6 +230,9 @@ class Draft:
         named = "faults" in self.settings.value
         if len(request.sizes) > 1 and not named:
             notes.append("no fault in this run: it sweeps over sizes; give one with --fault if you want it")
+            return ()
+        if request.jobs and not named:
+            notes.append("no fault in this run: it has several jobs; give one with --fault if you want it")
             return ()
         resolved: list[ResolvedFault] = []
         for i, text in enumerate(request.faults):
@@ -232,16 +256,16 @@ class Draft:
                     notes.append(f"no fault in this run; the default does not fit it: {error}")
         return tuple(resolved)
 
-    def _captured(self, fabric: Fabric | None) -> tuple[int, ...]:
+    def captured(self, fabric: Fabric | None) -> tuple[int, ...]:
         """The links whose packets are captured."""
         names = () if fabric is None or "pcap" in self._broken else self._request.pcap
         links = [self._guarded(("pcap", i), find_link, fabric, name) for i, name in enumerate(names)]
         return tuple(link for link in links if link is not None)
 
-    def _reports(self) -> dict[str, Report]:
+    def reports(self) -> dict[str, Report]:
         """Every registered report, with its options."""
         made, chosen = dict[str, Report](), self._request.reports
-        for name in dict.fromkeys((*self._registers["report"], *chosen)):
+        for name in dict.fromkeys((*self.registers["report"], *chosen)):
             key: Key = ("reports", name)
             report, _ = self._configured("report", name, chosen.get(name, {}), key=key, name_key=key)
             if report is not None:

@@ -82,7 +82,7 @@ def environment(request: Experiment) -> dict[str, str]:
     return {**os.environ, "PATH": search_path(), **own}
 
 
-def problems(request: Experiment, fabric: Fabric | None) -> Iterator[tuple[str, str]]:
+def problems(request: Experiment) -> Iterator[tuple[str, str]]:
     """(key, message) for everything that is wrong with the program of a request."""
     for text in request.environment:
         name, equals, _ = text.partition("=")
@@ -90,8 +90,6 @@ def problems(request: Experiment, fabric: Fabric | None) -> Iterator[tuple[str, 
             yield "environment", f"{text!r} is not NAME=VALUE."
         elif name in OWN_VARIABLES:
             yield "environment", f"{name} is what railweave tells every rank. Leave it out."
-    if fabric is not None and request.ranks != "all" and request.ranks > fabric.n_gpus:
-        yield "ranks", f"{request.ranks} ranks do not fit on {fabric.n_gpus} GPUs. Lower it, or take all."
     directory, path = Path(request.directory), environment(request)["PATH"]
     if not directory.is_dir():
         yield "directory", f"{request.directory} is not a directory. Give one that exists."

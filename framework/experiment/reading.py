@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 
 from railweave.framework.errors import ExperimentError, did_you_mean
+from railweave.framework.experiment.jobs import jobs_of
 from railweave.framework.experiment.programs import words_of
+from railweave.framework.experiment.ranks import selectors_of
 from railweave.framework.experiment.schema import KEYS, KINDS, PARAMETERS, Choice, Experiment, canonical
 from railweave.framework.experiment.settings import Key, Settings
 from railweave.framework.health.options import PARAMETERS as HEALTH_PARAMETERS
@@ -47,6 +49,10 @@ def _value(settings: Settings, name: str, value: object) -> object:
             return words_of(value)
         case "texts":
             return _texts(settings, name, value)
+        case "ranks":
+            return selectors_of(value)
+        case "jobs":
+            return jobs_of(settings, value)
         case "reports":
             if not isinstance(value, Mapping) or not all(isinstance(v, Mapping) for v in value.values()):
                 raise ExperimentError(f"expects a mapping of reports and their options (got {value!r}).")

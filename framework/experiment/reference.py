@@ -3,7 +3,17 @@
 from collections.abc import Iterable, Sequence
 
 from railweave.framework.experiment.faults import VERBS
-from railweave.framework.experiment.schema import DEFAULTS, KEYS, KINDS, PARAMETERS, Choice, Key, spoken
+from railweave.framework.experiment.jobs import OWN as JOB_PARAMETERS
+from railweave.framework.experiment.schema import (
+    DEFAULTS,
+    KEYS,
+    KINDS,
+    OF_EACH_JOB,
+    PARAMETERS,
+    Choice,
+    Key,
+    spoken,
+)
 from railweave.framework.health.options import PARAMETERS as HEALTH_PARAMETERS
 from railweave.framework.parameters import Parameter, Unit
 from railweave.framework.registry import Registers
@@ -107,7 +117,7 @@ def json_schema(registers: Registers) -> dict[str, object]:
         "additionalProperties": False,
         "properties": {
             name: {"description": key.help, **_schema_of(name, key, registers)}
-            for name, key in (*KEYS.items(), ("fault", KEYS["faults"]))
+            for name, key in (*KEYS.items(), ("fault", KEYS["faults"]), ("job", KEYS["jobs"]))
         },
     }
 
@@ -128,6 +138,13 @@ def _schema_of(name: str, key: Key, registers: Registers) -> dict[str, object]:
         case "reports":
             options = {name: _object(report.parameters) for name, report in registers["report"].items()}
             return {"type": "object", "additionalProperties": False, "properties": options}
+        case "ranks":
+            plain: list[dict[str, object]] = [{"type": "string"}, {"type": "integer", "minimum": 1}]
+            return {"anyOf": [*plain, {"type": "array", "items": {"anyOf": plain}}]}
+        case "jobs":
+            own = {key: _schema_of(key, KEYS[key], registers) for key in OF_EACH_JOB}
+            job = _object(JOB_PARAMETERS, own) | {"required": ["ranks"]}
+            return {"type": "array", "minItems": 1, "items": {"anyOf": [{"type": "string"}, job]}}
     value = parameter_schema(PARAMETERS[name])
     return {"anyOf": [value, {"type": "string", "pattern": _SWEEP}]} if key.shape == "size" else value
 
@@ -168,6 +185,10 @@ def _expects(name: str, key: Key) -> str:
             return "a text, or a list of texts" + (f"; or {key.word}" if key.word else "")
         case "section" | "reports":
             return "a mapping"
+        case "ranks":
+            return "a selector, or a list of them"
+        case "jobs":
+            return "a list of jobs ([jobs.md](jobs.md))"
     return PARAMETERS[name].expects + ("; or a sweep" if key.shape == "size" else "")
 
 

@@ -7,6 +7,8 @@ from typing import Any, Self
 import yaml
 
 from railweave.framework.experiment.faults import ResolvedFault
+from railweave.framework.experiment.jobs import Job
+from railweave.framework.experiment.ranks import between_gpus
 from railweave.framework.experiment.schema import KINDS, Experiment, spoken
 from railweave.framework.health.options import PARAMETERS as HEALTH_PARAMETERS
 from railweave.framework.hookspecs import (
@@ -28,7 +30,10 @@ class Plan:
     """Everything decided before a run starts. `fabric` has declared rates; plugins carry their options.
 
     `collective`: what the GPUs do, also when it is a workload; for a program one that schedules nothing.
-    `schedules`: one for each size, ascending.
+    `ranks`: the GPU of each of its ranks. `schedules`: one for each size, ascending.
+
+    `jobs`: of an experiment with several, a plan of each by itself, which `job` describes; all share the
+    fabric, and what concerns one of them is asked of its own plan.
     """
 
     experiment: Experiment
@@ -40,12 +45,24 @@ class Plan:
     controller: Controller
     transport: Transport
     engine: Engine
+    ranks: tuple[int, ...]
     schedules: tuple[Schedule, ...]
     packet: PacketFormat
     faults: tuple[ResolvedFault, ...]
     pcap_links: tuple[int, ...]
     notes: tuple[str, ...] = ()
     reports: Mapping[str, Report] = field(default_factory=dict)
+    job: Job = field(default_factory=Job)
+    jobs: tuple[Self, ...] = ()
+
+    @property
+    def each(self) -> tuple[Self, ...]:
+        """The plan of every job: this one where there is one job alone."""
+        return self.jobs or (self,)
+
+    def on_gpus(self, schedule: Schedule) -> Schedule:
+        """A schedule between this plan's ranks, with GPUs in their place."""
+        return between_gpus(schedule, self.ranks, self.fabric.n_gpus)
 
     @property
     def schedule(self) -> Schedule:
@@ -74,8 +91,9 @@ class Plan:
             plugin = self.collective if kind == "workload" else getattr(self, kind)
             document[kind] = _readable(document[kind], plugin.parameters)
         document["health"] = _readable(document["health"], HEALTH_PARAMETERS)
-        if "size" in document:
-            document["size"] = spoken(self.experiment.size)
+        for part in (document, *document.get("jobs", ())):
+            if "size" in part:
+                part["size"] = spoken(part["size"])
         return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
     def at_scale(self, rate_scale: float) -> Self:

@@ -33,8 +33,8 @@ class Key:
 
     `shape`: one value of a unit; a size or a sweep of sizes; a plugin, by name or with its options; a
     command, as one text or its words; texts, one or a list; the section of numbers `health`; the options of
-    `reports`, by name. `otherwise`: plugins taken in place of the default, the first that serves the fabric.
-    `word`: accepted besides values of the unit.
+    `reports`, by name; selectors of ranks; jobs. `otherwise`: plugins taken in place of the default, the
+    first that serves the fabric. `word`: accepted besides values of the unit.
     """
 
     help: str
@@ -44,7 +44,9 @@ class Key:
     choices: tuple[str, ...] = ()
     word: str = ""
     metavar: str = ""
-    shape: Literal["value", "size", "plugin", "command", "texts", "section", "reports"] = "value"
+    shape: Literal["value", "size", "plugin", "command", "texts", "section", "reports", "ranks", "jobs"] = (
+        "value"
+    )
     otherwise: tuple[str, ...] = ()
 
 
@@ -105,8 +107,12 @@ class Experiment(BaseModel):
         ),
     ] = "direct"
     ranks: Annotated[
-        int | Literal["all"],
-        Key("GPUs that run the program, the first ones.", "count", minimum=1, word="all", metavar="N"),
+        str,
+        Key(
+            "GPUs that take part: all, 8 (the first), domain:0-1, rail:0, gpu:0.0,1.2; all/2: every second.",
+            shape="ranks",
+            metavar="RANKS",
+        ),
     ] = "all"
     directory: Annotated[str, Key("Directory that a program starts in.", metavar="DIR")] = "."
     environment: Annotated[
@@ -131,6 +137,25 @@ class Experiment(BaseModel):
         int,
         Key("How often the collective runs, at each size.", "count", minimum=1, maximum=100_000, metavar="N"),
     ] = 12
+    jobs: Annotated[
+        tuple[Mapping[str, object], ...],
+        Key(
+            "Job among several on one fabric: 'ranks=domain:0-1 collective=all-to-all size=1M ...'. May be "
+            "given several times.",
+            metavar="'KEY=VALUE ...'",
+            shape="jobs",
+        ),
+    ] = ()
+    alone: Annotated[
+        int,
+        Key(
+            "Iterations that each of several jobs first runs alone, to compare with.",
+            "count",
+            minimum=0,
+            maximum=1000,
+            metavar="N",
+        ),
+    ] = 2
     faults: Annotated[
         tuple[str, ...],
         Key(
@@ -209,13 +234,14 @@ class Experiment(BaseModel):
 
     def document(self) -> dict[str, object]:
         """Plain data that reads back as this experiment: base units, every option spelt out."""
-        unused = set(OF_PROGRAMS)
-        if self.program:
-            unused = {"collective", "workload", *OF_COLLECTIVES}
-        elif self.workload:
-            unused.add("collective")
+        unused = {"collective", "workload", *OF_COLLECTIVES} if self.program else set(OF_PROGRAMS)
+        if not self.program:
+            unused |= {"collective" if self.workload else "workload"}
+            unused |= {"ranks"} if self.ranks == "all" else set()
+        if self.jobs:
+            unused = set(OF_EACH_JOB)
         else:
-            unused.add("workload")
+            unused |= {"jobs", "alone"}
         plain = self.model_dump(mode="json", exclude=unused)
         return plain | {"health": self.health.document()}
 
@@ -225,10 +251,14 @@ KEYS: Mapping[str, Key] = {
     for name, field in Experiment.model_fields.items()
 }
 """Every key of the file, in its order."""
-OF_PROGRAMS = ("program", "launcher", "ranks", "directory", "environment")
+OF_PROGRAMS = ("program", "launcher", "directory", "environment")
 """Keys that mean something with a program alone."""
 OF_COLLECTIVES = ("size", "dtype", "redop", "iterations", "transport")
 """Keys that mean nothing with a program."""
+TRAFFIC = ("collective", "workload", "program")
+"""Keys of which a job has one."""
+OF_EACH_JOB = (*TRAFFIC, "ranks", *OF_PROGRAMS[1:], *OF_COLLECTIVES[:-1], "timeout")
+"""Keys that each of several jobs may have for itself."""
 DEFAULTS: Mapping[str, Any] = {
     name: field.get_default(call_default_factory=True) for name, field in Experiment.model_fields.items()
 }

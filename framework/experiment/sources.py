@@ -10,6 +10,9 @@ from railweave.framework.experiment.yaml_reader import read
 from railweave.framework.hookspecs import Configurable
 from railweave.framework.registry import Registers
 
+SPELLINGS = {"fault": "faults", "job": "jobs"}
+"""What the options of keys that hold several are called."""
+
 
 def from_file(
     path: Path | None, overrides: Mapping[str, object] | None = None, labels: Mapping[str, str] | None = None
@@ -28,7 +31,7 @@ def lay_over(settings: Settings, overrides: Mapping[str, object], labels: Mappin
     """Set dotted keys, sections before what is in them; `labels` names the options they came by,
     for messages."""
     for key in sorted(overrides, key=lambda k: k.count(".")):
-        path = ("faults",) if key == "fault" else tuple(key.split("."))
+        path = (SPELLINGS[key],) if key in SPELLINGS else tuple(key.split("."))
         _override(settings, path, overrides[key], labels.get(key, f"--set {key}"))
 
 
@@ -47,7 +50,7 @@ def lay_over_keys(settings: Settings, keys: Mapping[str, object], registers: Reg
     for name, value in keys.items():
         if value is None or name in objects:
             continue
-        plain = "faults" if name == "fault" else name
+        plain = SPELLINGS.get(name, name)
         if isinstance(value, Mapping) and (plain in KINDS or plain in ("health", "reports")):
             parts = {plain if k == "name" else f"{plain}.{k}": v for k, v in value.items()}
         elif plain in KEYS or "." in name:
@@ -88,11 +91,13 @@ def _parameters(plugin: Configurable) -> list[str]:
 
 
 def _one_spelling(settings: Settings) -> None:
-    """`fault:` (as the option is called) is `faults:`, and a bare plugin name is a mapping."""
-    if "fault" in settings.value and "faults" not in settings.value:
-        settings.value["faults"] = settings.value.pop("fault")
-        moved = {("faults", *k[1:]): mark for k, mark in settings.marks.items() if k[0] == "fault"}
-        settings.marks.update(moved)
+    """`fault:` and `job:` (as the options are called) are `faults:` and `jobs:`, and a bare plugin name is a
+    mapping."""
+    for option, name in SPELLINGS.items():
+        if option in settings.value and name not in settings.value:
+            settings.value[name] = settings.value.pop(option)
+            moved = {(name, *k[1:]): mark for k, mark in settings.marks.items() if k[0] == option}
+            settings.marks.update(moved)
     for kind in KINDS:
         if isinstance(settings.value.get(kind), str):
             settings.value[kind] = {"name": settings.value[kind]}

@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,28 +13,27 @@ from railweave.framework.errors import LabError, RailweaveError
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.lab.faults.injector import Injector
+from railweave.framework.lab.job_traffic import JobTraffic
 from railweave.framework.lab.measuring.measurements import LabMeasurements
 from railweave.framework.lab.measuring.queue_telemetry import QueueTelemetry
 from railweave.framework.lab.measuring.sources import open_source
 from railweave.framework.lab.memory import total_pss_bytes
-from railweave.framework.lab.program_link import ProgramLink
-from railweave.framework.lab.switching.borrowed_sockets import closing_together
 from railweave.framework.lab.switching.calibration import (
     PROGRAM_SHARE,
+    SHARE,
     Capacity,
     auto_scale,
     busiest_phase_hops,
     calibrate,
     neighbour_hops,
     packet_latency_s,
-    trial,
 )
+from railweave.framework.lab.switching.calibration import trial as measure_by_trial
 from railweave.framework.lab.switching.controller_link import ControllerLink
 from railweave.framework.lab.switching.emulation import Emulation, cpu_seconds
 from railweave.framework.lab.switching.host_addresses import open_to_programs
-from railweave.framework.lab.transport_link import TransportLink
 from railweave.framework.limits.timeline import Timeline
-from railweave.framework.model import Fabric, Schedule
+from railweave.framework.model import Fabric, RouteTable, Schedule
 from railweave.framework.model.events import RunEvent
 from railweave.framework.model.findings import EngineFacts
 from railweave.framework.model.traffic import RankOutcome
@@ -87,17 +87,13 @@ class EmulatedRun:
         *,
         hosts_open: bool = False,
     ) -> None:
+        self._hosts_open = hosts_open or any(job.experiment.program for job in plan.each)
         self._plan, self._registers, self._recorder, self.clock = plan, registers, recorder, clock
-        self._hosts_open = hosts_open or bool(plan.experiment.program)
         self.watch = watch = clock.watch
         self.lab = Emulation(
             plan.fabric, plan.experiment.path_mtu, str(plan.experiment.engine.options["datapath"])
         )
-        self.traffic: TransportLink | ProgramLink = (
-            ProgramLink(plan, watch, recorder.emit, directory)
-            if plan.experiment.program
-            else TransportLink(plan, watch, recorder.emit)
-        )
+        self.traffic = JobTraffic(plan, registers, watch, recorder.emit, directory)
         self.injector = Injector(self.lab, watch, self._controller_pid, self._daemon_ended, recorder.note)
         self.capacity: Capacity | None = None
         self.latency_s: float | None = None
@@ -117,7 +113,8 @@ class EmulatedRun:
             agreement=self._recorder.agreement,
         )  # fmt: skip
         link.start(self.lab.open_namespaces())
-        self.traffic.start(self.lab.endpoints())
+        ends = self.lab.endpoints()
+        self.traffic.start(ends)
         self.lab.build()
         for shard in self.lab.shards:
             for name, pid in shard.pids.items():
@@ -134,8 +131,7 @@ class EmulatedRun:
             open_to_programs(self.lab, scaled, plan.packet, rocev2=isinstance(self.traffic, TransportLink))
         if self.lab.short_packets_wait:
             self._recorder.note(f"acknowledgements wait behind data: {self.lab.short_packets_wait}")
-        if isinstance(self.traffic, TransportLink):
-            self.traffic.use_entropies(control.entropies, rate_scale)
+        self.traffic.use_entropies(control.entropies, rate_scale)
         source = open_source(
             plan.experiment.measure, scaled, plan.packet, plan.experiment.health.interval_s, link
         )
@@ -146,36 +142,50 @@ class EmulatedRun:
         )
         return EngineParts(
             scaled, rate_scale, self._summary(scaled, rate_scale), time.monotonic() - began,
-            tuple(self.lab.endpoints()), self.measurements, link, self.injector, self.traffic,
+            tuple(ends), self.measurements, link, self.injector, self.traffic.links,
         )  # fmt: skip
 
     def _rate_scale(self, control: RouteControl) -> float:
         """As the experiment gives it, or from what this lab can carry; measures the latency of a packet."""
         plan, scale, table = self._plan, self._plan.experiment.rate_scale, control.table
         self.until(lambda: self.traffic.up, "the transport to start")
-        if isinstance(self.traffic, ProgramLink):
+        trial = self.traffic.trial
+        if trial is None:
             if scale != "auto":
                 return scale
             self.capacity = calibrate(self.lab, table, plan.packet)
             hops_s = neighbour_hops(plan.fabric, table, plan.packet)
             return auto_scale(self.capacity, hops_s, share=PROGRAM_SHARE)
-        self.traffic.use_entropies(control.entropies)
+        trial.use_entropies(control.entropies)
         self.latency_s = packet_latency_s(plan, self._registers, table, self._carry)
-        if scale != "auto":
-            return scale
-        if self.lab.kernel_datapath:
-            self.capacity = trial(plan, self._registers, table, self._carry)
-        else:
+        if scale == "auto" and self.lab.kernel_datapath:
+            self.capacity = measure_by_trial(plan, self._registers, table, self._carry)
+        elif scale == "auto":
             self.capacity = calibrate(self.lab, table, plan.packet)
-        times = [Timeline(plan.fabric, schedule, table, plan.packet) for schedule in plan.schedules]
-        return auto_scale(self.capacity, busiest_phase_hops(plan, table), self.latency_s, times)
+        self.traffic.end_trial()
+        if scale != "auto" or self.capacity is None:
+            return float(scale)
+        return self._scale_for_jobs(table, self.capacity)
+
+    def _scale_for_jobs(self, table: RouteTable, capacity: Capacity) -> float:
+        """The rate scale at which the busiest phases of all jobs fit together into the capacity."""
+        plan, hops_s, times = self._plan, 0.0, list[Timeline]()
+        for job in self._plan.each:
+            if job.experiment.program:
+                hops_s += neighbour_hops(plan.fabric, table, plan.packet) * SHARE / PROGRAM_SHARE
+                continue
+            placed = [job.on_gpus(schedule) for schedule in job.schedules]
+            hops_s += busiest_phase_hops(replace(job, schedules=tuple(placed)), table)
+            times += [Timeline(plan.fabric, schedule, table, plan.packet) for schedule in placed]
+        return auto_scale(capacity, hops_s, self.latency_s, sorted(times, key=Timeline.seconds))
 
     def _carry(self, collective: str, schedule: Schedule) -> float:
         """Let the transport carry a schedule before the links are shaped; the seconds it took."""
-        assert isinstance(self.traffic, TransportLink)
-        self.traffic.begin(0, schedule, collective)
-        self.until(lambda: self.traffic.finished() is not None, "the transport's trial")
-        result = self.traffic.finished()
+        trial = self.traffic.trial
+        assert trial is not None
+        trial.begin(0, schedule, collective)
+        self.until(lambda: trial.finished() is not None, "the transport's trial")
+        result = trial.finished()
         assert result is not None
         return result.seconds
 
@@ -217,13 +227,10 @@ class EmulatedRun:
 
     def restart_transport(self, control: RouteControl) -> None:
         """End whatever the transport is doing; it takes iterations again when this returns."""
-        assert isinstance(self.traffic, TransportLink)
-        with closing_together([self.traffic.pid] if self.traffic.up else []):
-            self.traffic.restart(self.lab.endpoints(), control.entropies)
+        self.traffic.restart(self.lab.endpoints(), control.entropies)
 
     def take(self, plan: Plan) -> None:
         """Iterations, and the facts about them, are those of another plan for the same fabric from now on."""
-        assert isinstance(self.traffic, TransportLink)
         self.traffic.take(plan)
         self._cpu_before, self._memory_peak_bytes = {}, 0
 
@@ -260,21 +267,18 @@ class EmulatedRun:
         return {
             "switches": self.lab.switch_cpu_s(),
             "controller": cpu_seconds(pid) if pid else 0.0,
-            "launcher" if self._plan.experiment.program else "transport": cpu_seconds(self.traffic.pid),
-            **({"program": self.traffic.cpu_s} if isinstance(self.traffic, ProgramLink) else {}),
+            **self.traffic.cpu_s(),
             "control": cpu_seconds(os.getpid()) + (cpu_seconds(sampler) if sampler else 0.0),
         }
 
     @property
     def ranks(self) -> tuple[RankOutcome, ...]:
-        """How the ranks of a program ended."""
-        return self.traffic.outcomes if isinstance(self.traffic, ProgramLink) else ()
+        """How the ranks of programs ended."""
+        return self.traffic.outcomes
 
     def down(self) -> None:
         """Stop what was started; the kernel removes the rest when this process ends."""
-        sockets = [self.traffic.pid] if self.traffic.up and isinstance(self.traffic, TransportLink) else []
-        with closing_together(sockets):
-            self.traffic.stop()
+        self.traffic.stop()
         if self.link is not None:
             self.link.stop()
         if self.telemetry is not None:

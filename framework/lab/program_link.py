@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from railweave.framework.errors import ProgramError
+from railweave.framework.errors import ProgramError, RailweaveError
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.experiment.programs import environment
 from railweave.framework.lab.programs.host_names import write_host_names
@@ -30,8 +31,8 @@ STOP_S = 4.0
 
 
 class ProgramLink:
-    """Traffic of one program (runs/parts.py). `up`: whether it can begin. `directory`: where the ranks'
-    output goes, None: nowhere. `outcomes`: how ranks ended, in that order."""
+    """Traffic of one program (runs/parts.py). `directory`: where the ranks' output goes, None: nowhere.
+    `outcomes`: how ranks ended, in that order."""
 
     def __init__(
         self, plan: Plan, watch: Watch, emit: Callable[[RunEvent], None], directory: str | None
@@ -42,7 +43,8 @@ class ProgramLink:
         self._ends_s: list[float] = []  # the start, and the end of every iteration so far
         self._ended_s: float | None = None
         self._iteration = 0
-        self.up, self.cpu_s = False, 0.0
+        self._ready, self.cpu_s = False, 0.0
+        self._error: RailweaveError | None = None
         self.outcomes: tuple[RankOutcome, ...] = ()
 
     def start(self, endpoints: list[Endpoint]) -> None:
@@ -57,10 +59,22 @@ class ProgramLink:
         if self._launcher is not None:
             self._launcher.stop(STOP_S)
 
+    def give_up(self) -> None:
+        """Ask the launcher to end every rank."""
+        if self._launcher is not None:
+            self._watch.forget(self._launcher.channel)
+            self._launcher.channel.close()
+
     @property
-    def pid(self) -> int:
-        assert self._launcher is not None
-        return self._launcher.pid
+    def up(self) -> bool:
+        """Whether the program can begin. Raises ProgramError where the launcher has ended."""
+        if self._error is not None:
+            raise self._error
+        return self._ready
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._launcher is None else self._launcher.pid
 
     def use_routes(self, reroute: Reroute) -> None:
         """A program knows no paths."""
@@ -72,9 +86,7 @@ class ProgramLink:
             return
         fabric, experiment, hosts = self._plan.fabric, self._plan.experiment, self._endpoints
         names = write_host_names(fabric, hosts)
-        ranks = [(end.namespace, name, end.ip) for name, end in zip(names, hosts, strict=True)][
-            : schedule.n_ranks
-        ]
+        ranks = [(hosts[gpu].namespace, names[gpu], hosts[gpu].ip) for gpu in self._plan.ranks]
         (FOLDER / "hostfile").write_text("".join(f"{name} slots=1\n" for _, name, _ in ranks))
         write_agent()
         assert self._launcher is not None
@@ -91,6 +103,8 @@ class ProgramLink:
         )
 
     def finished(self) -> IterationResult | None:
+        if self._error is not None:
+            raise self._error
         ends, number = self._ends_s, self._iteration
         if len(ends) > number + 1:
             return _result(number, ends[number + 1] - ends[number])
@@ -106,17 +120,19 @@ class ProgramLink:
         for event in self._launcher.events():
             match event:
                 case ProcessReady():
-                    self.up = True
+                    self._ready = True
                 case Printed():
                     self._emit(event)
                 case IterationMarked():
                     self._ends_s.append(event.at_s)
                 case ProgramEnded():
-                    self.outcomes, self.cpu_s, self._ended_s = event.outcomes, event.cpu_s, event.at_s
+                    number = self._plan.job.number
+                    self.outcomes = tuple(replace(one, job=number) for one in event.outcomes)
+                    self.cpu_s, self._ended_s = event.cpu_s, event.at_s
                     if event.failed:
-                        raise ProgramError(event.failed)
+                        self._error = ProgramError(event.failed)
                 case ProcessDied():
-                    raise ProgramError(event.why)
+                    self._error = ProgramError(event.why)
 
 
 def _result(iteration: int, seconds: float) -> IterationResult:

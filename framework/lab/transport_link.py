@@ -1,10 +1,12 @@
 """Drives the transport process for a run: entropies in, iterations out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from railweave.framework.errors import PluginError, TransportError
+from railweave.framework.errors import PluginError, RailweaveError, TransportError
 from railweave.framework.experiment.plan import Plan
+from railweave.framework.hookspecs import Transport
 from railweave.framework.model import Endpoint, EntropyTable, IterationResult, Schedule
 from railweave.framework.model.events import (
     IterationFailed,
@@ -21,45 +23,67 @@ LOG = "/run/railweave/transport.log"
 
 
 class TransportLink:
-    """Traffic of one job (runs/parts.py). `up`: whether the transport takes iterations."""
+    """Traffic of one job (runs/parts.py), the `number`th of `jobs`, by a transport of its own."""
 
-    def __init__(self, plan: Plan, watch: Watch, emit: Callable[[RunEvent], None]) -> None:
-        self._plan, self._transport, self._watch, self._emit = plan, plan.transport, watch, emit
+    def __init__(
+        self,
+        plan: Plan,
+        transport: Transport,
+        watch: Watch,
+        emit: Callable[[RunEvent], None],
+        number: int = 0,
+        jobs: int = 1,
+    ) -> None:
+        self._plan, self._transport, self._watch, self._emit = plan, transport, watch, emit
+        self._number, self._jobs = number, jobs
         self._result: IterationResult | None = None
-        self._started = False
-        self.up = False
+        self._error: RailweaveError | None = None
+        self._started = self._ready = False
         self._rate_scale = 1.0
 
-    def start(self, endpoints: list[Endpoint]) -> None:
-        self._transport.start(endpoints, self._plan.packet, LOG)
+    def start(self, endpoints: Sequence[Endpoint], log: str = LOG) -> None:
+        """Start the transport for these ranks."""
+        self._transport.start(endpoints, self._plan.packet, log, self._number, self._jobs)
         self._started = True
         self._watch.readable(self._transport, self._hear)
 
     def stop(self) -> None:
         if self._started:
+            self._started = False
+            self._watch.forget(self._transport)
             self._transport.stop()
+
+    give_up = stop
 
     def take(self, plan: Plan) -> None:
         """Iterations are those of another plan for the same fabric from now on."""
         self._plan = plan
 
-    def restart(self, endpoints: list[Endpoint], entropies: EntropyTable) -> None:
+    def restart(self, endpoints: Sequence[Endpoint], entropies: EntropyTable) -> None:
         """End the process, whatever it is doing, and start another."""
-        self._watch.forget(self._transport)
-        self._transport.stop()
-        self.up = False
+        self.stop()
+        self._ready, self._error, self._result = False, None, None
         self.start(endpoints)
         self.use_entropies(entropies, self._rate_scale)
 
     @property
-    def pid(self) -> int:
-        return self._transport.pid()
+    def up(self) -> bool:
+        """Whether the transport takes iterations. Raises TransportError where it has ended."""
+        if self._error is not None:
+            raise self._error
+        return self._ready
+
+    @property
+    def pid(self) -> int | None:
+        """Of the transport while it lives and is up."""
+        return self._transport.pid() if self._started and self._ready else None
 
     def use_entropies(self, entropies: EntropyTable, rate_scale: float = 1.0) -> None:
         """Pace senders at the declared rates of `entropies` times `rate_scale`, now and after every
         reroute."""
         self._rate_scale = rate_scale
-        self._transport.use_entropies(entropies.scaled(rate_scale))
+        if self._started:
+            self._transport.use_entropies(entropies.scaled(rate_scale))
 
     def use_routes(self, reroute: Reroute) -> None:
         self.use_entropies(reroute.entropies, self._rate_scale)
@@ -72,23 +96,25 @@ class TransportLink:
         self._transport.begin(collective or traffic.name, options, schedule, iteration, seed)
 
     def finished(self) -> IterationResult | None:
+        if self._error is not None:
+            raise self._error
         return self._result
 
     def _hear(self) -> None:
         for event in self._transport.events():
             match event:
                 case ProcessReady():
-                    self.up = True
+                    self._ready = True
                 case Progress():
-                    self._emit(event)
+                    self._emit(replace(event, job=self._number))
                 case IterationFinished():
                     self._result = event.result
+                case IterationFailed(error=PluginError.__name__):
+                    self._error = PluginError(event.why)
                 case IterationFailed():
-                    names = [self._plan.fabric.node_name(rank) for rank in event.ranks]
+                    names = [self._plan.fabric.node_name(self._plan.ranks[rank]) for rank in event.ranks]
                     at = f" at {', '.join(names)}" if names else ""
-                    if event.error == PluginError.__name__:
-                        raise PluginError(event.why)
-                    raise TransportError(f"the collective failed{at}: {event.why}")
+                    self._error = TransportError(f"the collective failed{at}: {event.why}")
                 case ProcessDied():
-                    self.up = False
-                    raise TransportError(f"the collective failed: {event.why}")
+                    self._ready = False
+                    self._error = TransportError(f"the collective failed: {event.why}")

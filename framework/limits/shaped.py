@@ -37,12 +37,13 @@ def shaped_bound_s(
     capacity_bps: Float,
     resets: int = 0,
     root: int | None = None,
+    ranks: Sequence[int] | None = None,
 ) -> float:
     """The lower bound in seconds for runs over token buckets; inf where a run cannot end, 0 where no bound is
     known.
 
     capacity_bps: (n_links,) the highest rate that each link had, 0 if it was down all the time. resets:
-    changes of carriers in this time. root: see `tightest_cut`. Raises what `tightest_cut` raises.
+    changes of carriers in this time. root, ranks: see `tightest_cut`. Raises what `tightest_cut` raises.
     """
     packet_s = 8.0 * packet.full_packet_bytes / np.maximum(capacity_bps, 1e-9)
     fastest = capacity_bps * packet_s / np.maximum(packet_s - TICK_S, TICK_S)
@@ -53,6 +54,7 @@ def shaped_bound_s(
         packet,
         capacity_bps=fastest,
         free_packets_per_link=1 + resets,
+        ranks=ranks,
         root=root,
     )
     return max(0.0, bound.seconds - BUCKET_S)

@@ -33,7 +33,7 @@ class Timeline:
         self._table = table
         self._packets = packets = np.maximum(1, -(-schedule.size // packet.path_mtu))
         padded = -(-schedule.size // 4) * 4
-        self._bits = 8.0 * (padded + packets * packet.HEADERS + packet.RETH)
+        self._bits = 8.0 * packet.wire_bytes_of(schedule.size)
         last = padded - (packets - 1) * packet.path_mtu + packet.HEADERS
         self._last_bits = 8.0 * (last + np.where(packets == 1, packet.RETH, 0))
 

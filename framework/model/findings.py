@@ -38,7 +38,8 @@ class CriticalPath(ArrayNoun):
 class IterationRecord(ArrayNoun):
     """One iteration. `best_rates_bps`: (n_links,), the highest rate that each link had at any time during it;
     `link_bytes`: wire bytes that all links together carried meanwhile. `critical`: None where the traffic
-    does not time its transfers."""
+    does not time its transfers. `own_bytes`: (n_links,), wire bytes of the job's data by its routes; empty
+    where it is the only job, or nobody knows. `alone`: no other job ran, to compare with."""
 
     result: IterationResult
     begin_s: float
@@ -47,6 +48,8 @@ class IterationRecord(ArrayNoun):
     link_bytes: float
     job: int = 0
     critical: CriticalPath | None = None
+    own_bytes: Float = field(default_factory=lambda: np.empty(0))
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +139,8 @@ class Findings(ArrayNoun):
     `truth`: the scores as they should have been, one snapshot after each fault that was done to links.
     `links`: totals at the end; `link_score` (n_links,) as last published; `measured_s` (n_links,): when the
     rate of each link was last measured, -inf where it never was. `blind_s`: since when health could not be
-    measured any more, None if it could to the end. `ranks`: how those of a program ended.
+    measured any more, None if it could to the end. `ranks`: how those of a program ended. `failed`: why, of
+    the jobs that failed while others went on.
     """
 
     rate_scale: float
@@ -156,3 +160,5 @@ class Findings(ArrayNoun):
     blind_s: float | None = None
     ranks: tuple[RankOutcome, ...] = ()
     facts: EngineFacts = field(default_factory=EngineFacts)
+    failed: Mapping[int, str] = field(default_factory=dict)
+    together_s: float = 0.0

@@ -31,8 +31,12 @@ class PacketFormat:
 
     def wire_bytes(self, payload_bytes: int) -> int:
         """Wire bytes of one message: every packet's headers, RETH once, padding to 4 bytes."""
-        packets = max(1, -(-payload_bytes // self.path_mtu))
-        return -(-payload_bytes // 4) * 4 + packets * self.HEADERS + self.RETH
+        return int(self.wire_bytes_of(np.array(payload_bytes)))
+
+    def wire_bytes_of(self, payload_bytes: Int64) -> Int64:
+        """The same of several messages."""
+        packets = np.maximum(1, -(-payload_bytes // self.path_mtu))
+        return np.asarray(-(-payload_bytes // 4) * 4 + packets * self.HEADERS + self.RETH, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +129,15 @@ class Schedule(ArrayNoun):
 
 @dataclass(frozen=True, slots=True)
 class RankOutcome:
-    """How one rank of a program ended. `rank` None: the launcher of all of them. `status`: its exit code, or
-    minus the signal that ended it. `printed_bytes` in all; `output`: the end of that, None where the run
-    directory has the file."""
+    """How one rank of a program ended, of the `job`th job. `rank` None: the launcher of all of them.
+    `status`: its exit code, or minus the signal that ended it. `printed_bytes` in all; `output`: the end of
+    that, None where the run directory has the file."""
 
     rank: int | None
     status: int
     printed_bytes: int
     output: str | None = None
+    job: int = 0
 
 
 @dataclass(frozen=True, eq=False, slots=True)

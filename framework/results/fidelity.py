@@ -66,6 +66,21 @@ class SizeTiming:
         return reasons
 
 
+def together(verdicts: Sequence[tuple[str, Fidelity]]) -> Fidelity:
+    """The worst verdict of several jobs, with the reasons of each by its name; what holds for all is said
+    once."""
+    if len(verdicts) == 1:
+        return verdicts[0][1]
+    worst = max((one.verdict for _, one in verdicts), key=("pass", "degraded", "invalid").index)
+    of_all = set.intersection(*({*one.reasons} for _, one in verdicts))
+    reasons = [
+        reason if reason in of_all else f"{name}: {reason}"
+        for name, one in verdicts
+        for reason in one.reasons
+    ]
+    return Fidelity(worst, tuple(dict.fromkeys(reasons)))
+
+
 def judge(
     *,
     wrong: int,

@@ -1,17 +1,17 @@
 """The result of a run, as plain data: the documented JSON result (docs/results.md).
 
 Times that end in `_us` or `_s` are emulated unless their name says declared; GB/s are declared, 1e9 bytes
-each. `job`: which job of the experiment a figure belongs to; 0 is the only one today.
+each. `job`: which job of the experiment a figure belongs to.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from railweave.framework.errors import RunFailedError
+from railweave.framework.errors import InputError, RunFailedError
 from railweave.framework.model.findings import HealthPoint
 from railweave.framework.model.traffic import RankOutcome
 from railweave.framework.results.detection import Accuracy
@@ -113,7 +113,8 @@ class Groups:
 class LinkFigures:
     """One directed link over the whole run. `utilisation`: bytes sent over what its healthy rate allows.
     `age_s`: how long before the end its rate was last measured; None: never, and its score says nothing.
-    `loss`: the share of the packets sent that did not reach its far end."""
+    `loss`: the share of the packets sent that did not reach its far end. `job_bytes`: of several jobs, the
+    data of each by its routes; None of a program."""
 
     name: str
     kind: str
@@ -123,6 +124,7 @@ class LinkFigures:
     h_score: float
     age_s: float | None = None
     loss: float = 0.0
+    job_bytes: tuple[int | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +185,29 @@ class Bottleneck:
 
 
 @dataclass(frozen=True, slots=True)
+class JobFigures:
+    """One of several jobs. `ranks`: the GPU of each of its ranks. `error`: why it failed, None if it did not.
+
+    `alone_us` and `together_us`: medians of the iterations that it ran by itself, and of those for at least
+    half of whose time an iteration of another job was under way, before the first fault if there are any;
+    `interference`: together over alone. None where there is nothing to take it from. `element_bytes`: what
+    its data put on the links of each switch over the whole run (on links of none, by their names), None of a
+    program.
+    """
+
+    job: int
+    name: str
+    ranks: tuple[str, ...]
+    iterations: Groups
+    fidelity: Fidelity
+    alone_us: float | None
+    together_us: float | None
+    interference: float | None
+    element_bytes: Mapping[str, int] | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Timing:
     """Wall-clock seconds; `tear_down_s` None while the lab still stands."""
 
@@ -199,6 +224,8 @@ class RunResult:
     iteration and, last, one for all together.
     `memory_peak_mb`: highest sum of the whole process tree's PSS; `cpu_s`: processor seconds by process.
     `ranks`: how those of a program ended, in that order.
+    `jobs`: of an experiment with several, each; rows, bottlenecks and ranks have the number of theirs.
+    `fairness`: Jain's index of the jobs' speeds, each relative to its own alone; None without that.
     `notes`: what a user should read, in the order it happened, plugins that failed after the run included.
     """
 
@@ -221,6 +248,33 @@ class RunResult:
     notes: tuple[str, ...] = ()
     bottlenecks: tuple[Bottleneck, ...] = ()
     ranks: tuple[RankOutcome, ...] = ()
+    jobs: tuple[JobFigures, ...] = ()
+    fairness: float | None = None
+
+    def of_job(self, which: int | str) -> "RunResult":
+        """The result as it is of one job, by number or name, as if the experiment had this one alone.
+
+        Raises InputError for a job that there is not.
+        """
+        found = [job for job in self.jobs if which in (job.job, job.name)]
+        if not found:
+            there = ", ".join(job.name for job in self.jobs) or "none: the experiment has one job alone"
+            raise InputError(f"there is no job {which!r}; there are {there}.")
+        job = found[0]
+        documents = self.experiment["jobs"]
+        assert isinstance(documents, Sequence)
+        rest = {key: value for key, value in self.experiment.items() if key not in ("jobs", "alone")}
+        return replace(
+            self,
+            experiment={**rest, **documents[job.job]},
+            rows=tuple(row for row in self.rows if row.job == job.job),
+            iterations=job.iterations,
+            bottlenecks=tuple(one for one in self.bottlenecks if one.job == job.job),
+            ranks=tuple(one for one in self.ranks if one.job == job.job),
+            fidelity=job.fidelity,
+            jobs=(),
+            fairness=None,
+        )
 
     @property
     def summaries(self) -> tuple[Row, ...]:

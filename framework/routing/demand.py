@@ -24,7 +24,17 @@ class PairDemand:
         self.src, self.dst, self.amount = src, dst, amount
 
     @classmethod
-    def of(cls, schedule: Schedule) -> Self:
+    def of(cls, *schedules: Schedule) -> Self:
+        """Of one schedule between GPUs; or of several that are carried out at once, which have one phase."""
+        if len(schedules) > 1:
+            schedule = schedules[0]
+            src, dst, size = (
+                np.concatenate([getattr(one, name) for one in schedules]) for name in ("src", "dst", "size")
+            )
+            cells = np.bincount(src.astype(np.int64) * schedule.n_ranks + dst, size, schedule.n_ranks**2)
+            pairs = np.flatnonzero(cells)
+            return cls(*np.divmod(pairs, schedule.n_ranks), cells[None, pairs].astype(np.float64))
+        (schedule,) = schedules
         pairs, pair = np.unique(
             schedule.src.astype(np.int64) * schedule.n_ranks + schedule.dst, return_inverse=True
         )

@@ -1,6 +1,7 @@
 """The faults of a run: when they are due, and what they have done so far."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ from railweave.framework.analysis.assumed_health import assumed_health
 from railweave.framework.experiment.faults import ResolvedFault, released
 from railweave.framework.health.options import HealthOptions
 from railweave.framework.model import Fabric, HealthSnapshot
+from railweave.framework.model.arrays import Float
 from railweave.framework.runs.parts import Clock, FaultPlace
 from railweave.framework.runs.recorder import Recorder
 
@@ -41,9 +43,9 @@ class GroundTruth:
 class FaultTimetable:
     """Injects the faults of a plan when they are due.
 
-    `best_rates_bps`: (n_links,), the highest rate of each link since the iteration began, which is what its
-    physical limit is computed from. `in_force`: the faults done to links since all were last healthy, each
-    with the ground truth after it.
+    `best_rates_bps`: (n_links,) for each job, the highest rate of each link since its iteration began, which
+    is what its physical limit is computed from. `in_force`: the faults done to links since all were last
+    healthy, each with the ground truth after it.
     """
 
     def __init__(
@@ -57,17 +59,28 @@ class FaultTimetable:
         self._waiting, self._clock, self._place = list(faults), clock, place
         self._truth, self._recorder = truth, recorder
         self.in_force: list[tuple[ResolvedFault, HealthSnapshot]] = []
-        self.best_rates_bps = place.rates_bps.copy()
+        self.best_rates_bps: dict[int, Float] = {}
+        self._held = False
 
     @property
     def next_s(self) -> float:
         """When the next fault is due by the clock; infinity if none is."""
-        return min((f.at_s for f in self._waiting if f.at_s is not None), default=np.inf)
+        waiting = () if self._held else self._waiting
+        return min((f.at_s for f in waiting if f.at_s is not None), default=np.inf)
 
-    def begin_iteration(self, iteration: int) -> None:
-        """Inject what is due before this iteration."""
-        self._release([fault for fault in self._waiting if fault.at_iteration == iteration])
-        self.best_rates_bps = self._place.rates_bps.copy()
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """No fault fires during the block, and their times count from its end."""
+        self._held, began_s = True, self._clock.now_s()
+        yield
+        self._held, waited_s = False, self._clock.now_s() - began_s
+        self._waiting = [f if f.at_s is None else replace(f, at_s=f.at_s + waited_s) for f in self._waiting]
+
+    def begin_iteration(self, iteration: int, job: int = 0) -> None:
+        """Inject what is due before this iteration, of the first job alone."""
+        if job == 0 and not self._held:
+            self._release([fault for fault in self._waiting if fault.at_iteration == iteration])
+        self.best_rates_bps[job] = self._place.rates_bps.copy()
 
     def add(self, faults: Sequence[ResolvedFault]) -> None:
         """Let these happen as well; their times count from now."""
@@ -87,13 +100,14 @@ class FaultTimetable:
 
     def advance(self) -> None:
         """Inject what is due by the clock."""
-        now = self._clock.now_s()
-        self._release([f for f in self._waiting if f.at_s is not None and f.at_s <= now])
+        if self.next_s <= (now := self._clock.now_s()):
+            self._release([f for f in self._waiting if f.at_s is not None and f.at_s <= now])
 
     def inject(self, fault: ResolvedFault) -> None:
         """Inject a fault now, whatever its time."""
         self._place.inject(fault)
-        self.best_rates_bps = np.maximum(self.best_rates_bps, self._place.rates_bps)
+        for job, best in self.best_rates_bps.items():
+            self.best_rates_bps[job] = np.maximum(best, self._place.rates_bps)
         if self._truth.inject(fault, self._clock.now_s()):
             self._recorder.truth.append(self._truth.snapshot)
             self.in_force.append((fault, self._truth.snapshot))

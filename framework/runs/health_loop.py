@@ -11,7 +11,7 @@ from railweave.framework.runs.parts import Clock, EngineParts
 from railweave.framework.runs.recorder import Recorder
 
 MOST_TABLES = 32
-"""Earlier routes that are kept; a session drops them with their iteration."""
+"""Earlier routes that are kept."""
 
 
 class HealthLoop:
@@ -43,13 +43,19 @@ class HealthLoop:
         self.next_s, self.moved_s = interval_s, 0.0  # a measurement needs time to cover
         self.tables: list[tuple[float, RouteTable]] = [(-inf, control.table)]
 
+    def tables_since(self, begin_s: float) -> list[tuple[float, RouteTable]]:
+        """Those in use at a time and since then."""
+        later = [i for i, (since_s, _) in enumerate(self.tables) if since_s > begin_s]
+        return self.tables[max(0, later[0] - 1) if later else -1 :]
+
     def advance(self) -> None:
         """Do what is due by the clock; cheap when nothing is."""
         now, rules = self._clock.now_s(), self._parts.rules
         for reroute in rules.advance(now):
             self.moved_s = now
             self.tables = [*self.tables[-MOST_TABLES:], (now, reroute.table)]
-            self._parts.traffic.use_routes(reroute)
+            for traffic in self._parts.traffic:
+                traffic.use_routes(reroute)
             self._recorder.rerouted(reroute)
         if now >= self.next_s:
             self.next_s = max(self.next_s + self._interval_s, now)

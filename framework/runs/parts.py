@@ -78,13 +78,17 @@ class FaultPlace(Protocol):
 
 
 class Traffic(Protocol):
-    """Iterations of one job, one at a time."""
+    """Iterations of one job, one at a time. What fails is raised where it is asked for, by `finished`."""
 
     def begin(self, iteration: int, schedule: Schedule) -> None: ...
 
     def finished(self) -> IterationResult | None:
         """The result of the iteration that was begun, once it has ended. Raises TrafficEnded where it never
-        will, because every rank of a program has ended."""
+        will, because every rank of a program has ended; TransportError, ProgramError or PluginError where the
+        job has failed."""
+
+    def give_up(self) -> None:
+        """End what is left of a job that has failed, without waiting for it."""
 
     def use_routes(self, reroute: Reroute) -> None:
         """Senders spread over paths as the changed routes say."""
@@ -95,6 +99,7 @@ class EngineParts:
     """A fabric that is up. `fabric` has the rates in use, which are the declared ones times `rate_scale`.
 
     `summary`: what a user should read about it, in a line; `bring_up_s`: wall-clock seconds it took.
+    `traffic`: of each job.
     """
 
     fabric: Fabric
@@ -105,7 +110,7 @@ class EngineParts:
     source: MeasurementSource
     rules: RulePlace
     faults: FaultPlace
-    traffic: Traffic
+    traffic: tuple[Traffic, ...]
 
 
 class RunEngine(Protocol):

@@ -71,7 +71,7 @@ class Recorder:
         result = record.result
         self.iterations.append(replace(record, result=replace(result, end_s=np.empty(0))))
         self.emit(IterationEnded(result.iteration, result.seconds, result.wrong, job=record.job))
-        self.observers.fire("on_iteration", result=result, t_s=record.end_s)
+        self.observers.fire("on_iteration", result=result, t_s=record.end_s, job=record.job)
 
     def note(self, text: str) -> None:
         """Something that a user should read."""

@@ -2,21 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
-from railweave.framework.analysis.bottleneck import critical_path, link_times
-from railweave.framework.errors import LabError, ProgramError, TransportError
+from railweave.framework.errors import LabError, PluginError, ProgramError, RailweaveError, TransportError
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.health.monitor import HealthMonitor
-from railweave.framework.model import IterationResult, Schedule
+from railweave.framework.model import Schedule
 from railweave.framework.model.findings import Findings, IterationRecord, LinkTotals
 from railweave.framework.routing.demand import PairDemand
 from railweave.framework.routing.reroute import RouteControl
 from railweave.framework.runs.fault_timetable import FaultTimetable, GroundTruth
 from railweave.framework.runs.health_loop import HealthLoop
+from railweave.framework.runs.job_run import JobRun, Surroundings
 from railweave.framework.runs.parts import RunEngine, TrafficEnded
 from railweave.framework.runs.recorder import Recorder
 
@@ -43,6 +42,8 @@ class Session(Generic[EngineT]):
         self._options, self._probing = plan.experiment.health, probing
         self._faults = plan.faults if faults is None else faults
         self._clock, self._run_s = engine.clock, 0.0
+        self.failed: dict[int, str] = {}
+        self.together_s = 0.0
         self.control = RouteControl(
             plan.fabric, plan.router, self._options, plan.experiment.router.name,
             demand=self._demand(plan),
@@ -76,8 +77,10 @@ class Session(Generic[EngineT]):
 
     def _demand(self, plan: Plan) -> PairDemand | None:
         """What pairs will send, if that is known and routes are to consider it."""
-        known = self._options.damping == "demand" and not plan.experiment.program
-        return PairDemand.of(plan.schedule) if known else None
+        unknown = any(job.experiment.program for job in plan.each)
+        if self._options.damping != "demand" or unknown:
+            return None
+        return PairDemand.of(*(job.on_gpus(job.schedule) for job in plan.each))
 
     @contextmanager
     def carrying(self, plan: Plan) -> Iterator[None]:
@@ -103,57 +106,85 @@ class Session(Generic[EngineT]):
         self._clock.start()
 
     def iterate(self) -> None:
-        """Carry out all iterations of the plan, or of a program as many as there are."""
-        many, ranks = self.plan.iterations, self.plan.schedule.n_ranks
-        self.recorder.phase("run", f"a program on {ranks} ranks" if many is None else f"{many} iterations")
+        """Carry out all iterations of the plan, or of a program as many as there are; of several jobs first
+        some of each alone, then all together."""
+        many, ranks, jobs = self.plan.iterations, len(self.plan.ranks), self.plan.each
+        alone = self.plan.experiment.alone if len(jobs) > 1 else 0
+        text = f"a program on {ranks} ranks" if many is None else f"{many} iterations"
+        if self.plan.jobs:
+            text = f"{len(jobs)} jobs" + (f", each {alone} iterations alone first" if alone else "")
+        self.recorder.phase("run", text)
         self.start()
-        began_s = self._clock.now_s()
-        for iteration in count() if many is None else range(many):
-            try:
-                self.iterate_once(iteration)
-            except TrafficEnded:
-                break
+        self.failed, began_s = {}, self._clock.now_s()
+        if alone:
+            with self.faults.held():
+                for job in jobs:
+                    iterations = None if job.iterations is None else alone
+                    self._carry_out([self._job_run(job, iterations, self._clock.now_s(), alone=True)])
+            self.recorder.phase("together")
+        now = self.together_s = self._clock.now_s()
+        left = [job for job in jobs if job.job.number not in self.failed]
+        self._carry_out([self._job_run(job, job.iterations, now + job.job.start) for job in left])
         self._run_s = self._clock.now_s() - began_s
 
     def iterate_once(self, iteration: int, schedule: Schedule | None = None) -> IterationRecord:
         """Carry out one iteration, after the faults that are due before it; `schedule`: in place of the
         plan's."""
-        parts = self.parts
-        self.faults.begin_iteration(iteration)
-        schedule = schedule or self.plan.schedule_of(iteration)
-        del self.health.tables[:-1]
-        began, sent = self._clock.now_s(), parts.source.totals().sent_bytes
-        parts.traffic.begin(iteration, schedule)
-        result, ended = self._finished(iteration, began), self._clock.now_s()
-        carried = parts.source.totals().sent_bytes - sent
-        tables = [(since_s - began, table) for since_s, table in self.health.tables]
-        record = IterationRecord(
-            result,
-            began,
-            ended,
-            self.faults.best_rates_bps,
-            float(carried.sum()),
-            self.recorder.job,
-            link_times(tables[-1][1], carried)
-            if self.plan.experiment.program
-            else critical_path(schedule, result.end_s, tables, carried),
-        )
-        self.engine.checkpoint()
-        self.recorder.iteration(record)
+        job = self._job_run(self.plan.each[0], None)
+        job.begin(iteration, schedule)
+        while (record := job.ended()) is None:
+            self.step(job.due_s)
+        self._keep(record)
         return record
 
-    def _finished(self, iteration: int, began: float) -> IterationResult:
-        timeout = self.plan.experiment.timeout
-        if self.plan.experiment.program:
-            began = 0.0
-        end = float("inf") if timeout == "auto" else began + timeout
-        while (result := self.parts.traffic.finished()) is None:
-            if self._clock.now_s() >= end and self.plan.experiment.program:
-                raise ProgramError(f"the program took longer than the timeout, {timeout:g} s.")
-            if self._clock.now_s() >= end:
-                raise TransportError(f"iteration {iteration} took longer than the timeout, {timeout:g} s.")
-            self.step(end)
-        return result
+    def _job_run(
+        self, plan: Plan, iterations: int | None, start_s: float = 0.0, *, alone: bool = False
+    ) -> JobRun:
+        several = bool(self.plan.jobs)
+        shared = Surroundings(self._clock, self.parts, self.health, self.faults, several)
+        return JobRun(plan, shared, iterations=iterations, start_s=start_s, alone=alone)
+
+    def _carry_out(self, jobs: Sequence[JobRun]) -> None:
+        """Let jobs run until all are over."""
+        while left := [job for job in jobs if not job.over]:
+            for job in left:
+                try:
+                    self._advance(job)
+                except TrafficEnded:
+                    job.over = True
+                except (TransportError, ProgramError, PluginError) as error:
+                    job.over = True
+                    self._failed(job, error)
+            if due := [job.due_s for job in jobs if not job.over]:
+                self.step(min(due))
+
+    def _advance(self, job: JobRun) -> None:
+        """End what has ended of a job, and begin what is due."""
+        while not job.over:
+            if job.under_way:
+                if (record := job.ended()) is None:
+                    return
+                self._keep(record)
+            elif self._clock.now_s() < job.due_s:
+                return
+            else:
+                job.begin()
+
+    def _keep(self, record: IterationRecord) -> None:
+        if record.job == 0:  # reading the memory of all processes holds up the other jobs
+            self.engine.checkpoint()
+        self.recorder.iteration(record)
+
+    def _failed(self, job: JobRun, error: RailweaveError) -> None:
+        """Go on without a job that has failed, where that stops no other."""
+        plan, jobs = job.plan, self.plan.jobs
+        if not jobs:
+            raise error
+        self.failed[plan.job.number] = str(error)
+        if plan.job.on_failure == "stop" or len(self.failed) == len(jobs):
+            raise type(error)(f"job {plan.job.name}: {error}") from error
+        job.traffic.give_up()
+        self.recorder.note(f"job {plan.job.name} failed: {error}")
 
     def step(self, until_s: float = float("inf")) -> None:
         """Wait for what comes first (an event, the next sample or fault, `until_s`), then do what is due."""
@@ -199,4 +230,5 @@ class Session(Generic[EngineT]):
             ranks=self.engine.ranks,
             measured_s=self.monitor.measured_s,
             facts=self.engine.facts(),
+            failed=self.failed,
         )

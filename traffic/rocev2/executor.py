@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from railweave.framework.errors import TransportError
 from railweave.framework.model import Endpoint, EntropyTable, PacketFormat, Schedule
 from railweave.framework.model.addressing import ENTROPY_BASE
 from railweave.traffic.collectives.arithmetic import redop_of
@@ -24,7 +25,10 @@ from railweave.traffic.rocev2.sender import Budget, Sender
 from railweave.traffic.rocev2.tuning import SPAN, Tuning
 
 FIRST_QP = 0x100
-"""Queue pair numbers are FIRST_QP + src * ranks + dst; 0 and 1 are reserved in InfiniBand."""
+"""Queue pair numbers are FIRST_QP + (src * ranks + dst) * jobs + job, so that those of two jobs differ; 0 and
+1 are reserved in InfiniBand."""
+MOST_QP = 0xFFFFFF
+"""A queue pair number has 24 bits."""
 _UNKNOWN: list[list[Any]] = [[ENTROPY_BASE], [0.0], [1.0], [0.0]]
 """The path of a pair that no table names: entropy, rate, depth and latency."""
 
@@ -41,7 +45,8 @@ class Pair:
 
 
 class Executor:
-    """All ranks of a run. Reads no clock, never waits, and makes system calls through its ports only.
+    """All ranks of a job. Reads no clock, never waits, and makes system calls through its ports only. `job`:
+    its number and that of all jobs, whose packets are not for it.
 
     `progress`: of the iteration prepared last; there is none before the first.
     """
@@ -55,7 +60,14 @@ class Executor:
         dirty: list[Batch],
         tuning: Tuning,
         packet: PacketFormat,
+        job: tuple[int, int] = (0, 1),
     ) -> None:
+        self._job = job
+        if (last := FIRST_QP + len(endpoints) ** 2 * job[1]) > MOST_QP:
+            raise TransportError(
+                f"{len(endpoints)} ranks in each of {job[1]} jobs need queue pair numbers up to {last}, and "
+                f"the last is {MOST_QP}. Take fewer ranks or jobs."
+            )
         self.endpoints = endpoints
         self.ports = ports
         self.tuning = tuning
@@ -76,7 +88,8 @@ class Executor:
         if (pair := self.pairs.get((src, dst))) is not None:
             return pair
         a, b = self.endpoints[src], self.endpoints[dst]
-        qp = FIRST_QP + src * len(self.endpoints) + dst
+        number, jobs = self._job
+        qp = FIRST_QP + (src * len(self.endpoints) + dst) * jobs + number
         forward, back = (Addresses(x.mac, y.mac, x.ip, y.ip, qp) for x, y in ((a, b), (b, a)))
         near, far = self.ports[src], self.ports[dst]
         sender = Sender(forward, near.batch, self.tuning, self._packet, self._budget, self._pending)

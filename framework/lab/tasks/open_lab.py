@@ -65,6 +65,7 @@ class OpenLab:
                 continue
             try:
                 session.step()
+                _ = session.engine.traffic.up  # raises what a transport ended of
             except TransportError as error:
                 session.recorder.note(str(error))
                 session.engine.restart_transport(session.control)

@@ -1,0 +1,67 @@
+"""The plan of an experiment with several jobs, made of a plan for each job by itself."""
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from railweave.framework.errors import ExperimentError
+from railweave.framework.experiment.jobs import OWN, Job, check_together, own_key, parted
+from railweave.framework.experiment.run_plan import Plan
+from railweave.framework.experiment.schema import OF_EACH_JOB, Experiment
+
+if TYPE_CHECKING:
+    from railweave.framework.experiment.draft import Draft
+
+
+def plan_of_jobs(whole: "Draft", request: Experiment) -> Plan:
+    """The plan. What is wrong with a job is reported in the settings of the whole, at the job's place there.
+
+    Faults, captures and reports are those of the whole; `at=iter:N` counts iterations of the first job.
+    """
+    settings = whole.settings
+    for name in ("ranks", *(parameter.name for parameter in OWN)):
+        if name in settings.value:
+            settings.report((name,), "each of several jobs has its own. Put it there.")
+    _, fabric = whole.topology()
+    plans: list[Plan] = []
+    for job, part, own in parted(settings, request.jobs):
+        try:
+            plan = replace(type(whole)(part, whole.registers, whole).plan(), job=job)
+            if len(plan.schedules) > 1:
+                part.report(("size",), "is a sweep, and each of several jobs has one size. Give one.")
+            plans.append(plan)
+        except ExperimentError:
+            pass  # its settings have everything
+        for problem in part.problems:
+            settings.report(own_key(job.number, own, problem.key), problem.message, part.cause)
+        settings.notes += [note for note in part.notes if note not in settings.notes]
+    if fabric is not None:
+        check_together(settings, [(plan.job, plan.ranks) for plan in plans], fabric)
+    iterations = plans[0].iterations if plans else None
+    faults = whole.faults(fabric, sys.maxsize if iterations is None else iterations)
+    pcap, reports = whole.captured(fabric), whole.reports()
+    transport = whole.plugin("transport", fabric)
+    settings.check()
+    first = plans[0]
+    shared = {
+        "jobs": tuple(_document(plan) for plan in plans), "alone": request.alone, "pcap": request.pcap,
+        "faults": tuple(fault.text for fault in faults), "reports": request.reports, "program": (),
+        "workload": None, "ranks": "all",
+    }  # fmt: skip
+    return replace(
+        first,
+        experiment=first.experiment.model_copy(update=shared),
+        transport=transport,
+        jobs=tuple(replace(plan, faults=faults) for plan in plans),
+        job=Job(),
+        faults=faults,
+        pcap_links=pcap,
+        reports=reports,
+        notes=tuple(settings.notes),
+    )
+
+
+def _document(plan: Plan) -> dict[str, object]:
+    """What a job says for itself, as plain data."""
+    document = plan.document()
+    return {**plan.job.document(), **{name: document[name] for name in OF_EACH_JOB if name in document}}

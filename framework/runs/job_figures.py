@@ -1,0 +1,70 @@
+"""The figures of several jobs: each by itself, and what it lost by the company of the others."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from railweave.framework.experiment.plan import Plan
+from railweave.framework.model import Fabric
+from railweave.framework.model.findings import Findings, IterationRecord
+from railweave.framework.results.result import JobFigures
+from railweave.framework.results.rows import job_bytes
+from railweave.framework.results.sharing import in_company, jain, median_s
+from railweave.framework.routing.reroute import element_name
+from railweave.framework.runs.job_part import JobPart
+
+
+def job_figures(plan: Plan, findings: Findings, parts: Sequence[JobPart]) -> tuple[JobFigures, ...]:
+    """One for each job of the plan."""
+    first_fault_s = min((fault.t_s for fault in findings.faults), default=np.inf)
+    return tuple(
+        _figures(
+            job,
+            findings,
+            part,
+            [one for other in parts if other is not part for one in other.records],
+            first_fault_s,
+        )
+        for job, part in zip(plan.jobs, parts, strict=False)
+    )
+
+
+def _figures(
+    job: Plan,
+    findings: Findings,
+    part: JobPart,
+    others: Sequence[IterationRecord],
+    first_fault_s: float,
+) -> JobFigures:
+    alone_s = median_s(part.alone)
+    together_s = median_s(in_company(part.records, others, first_fault_s))
+    number = job.job.number
+    return JobFigures(
+        number,
+        job.job.name,
+        tuple(job.fabric.node_name(gpu) for gpu in job.ranks),
+        part.iterations,
+        part.fidelity,
+        None if alone_s is None else alone_s * 1e6,
+        None if together_s is None else together_s * 1e6,
+        together_s / alone_s if alone_s and together_s else None,
+        _element_bytes(job.fabric, findings, number),
+        findings.failed.get(number),
+    )
+
+
+def fairness(jobs: Sequence[JobFigures]) -> float | None:
+    """Jain's index of what is left to each job of its speed alone."""
+    speeds = [1 / job.interference for job in jobs if job.interference]
+    return jain(speeds) if speeds and len(speeds) == len(jobs) else None
+
+
+def _element_bytes(fabric: Fabric, findings: Findings, job: int) -> Mapping[str, int] | None:
+    own = job_bytes(findings, job)
+    if own is None:
+        return None
+    element, n = fabric.link_element, fabric.n_nodes
+    of_nodes = np.bincount(element[element >= 0], own[element >= 0], n)
+    by_name = {element_name(fabric, node): int(of_nodes[node]) for node in np.flatnonzero(of_nodes).tolist()}
+    alone = np.flatnonzero((element < 0) & (own > 0)).tolist()
+    return by_name | {fabric.link_name(link): int(own[link]) for link in alone}

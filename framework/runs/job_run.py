@@ -1,0 +1,111 @@
+"""One job while it runs: which iteration it is at, and when something of it is due."""
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from railweave.framework.analysis.bottleneck import critical_path, link_times
+from railweave.framework.analysis.job_loads import job_loads
+from railweave.framework.errors import ProgramError, TransportError
+from railweave.framework.experiment.plan import Plan
+from railweave.framework.model import IterationResult, Schedule
+from railweave.framework.model.arrays import Float
+from railweave.framework.model.findings import IterationRecord
+from railweave.framework.runs.fault_timetable import FaultTimetable
+from railweave.framework.runs.health_loop import HealthLoop
+from railweave.framework.runs.parts import Clock, EngineParts, Traffic
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all jobs of a run have in common. `several`: whether there is more than one."""
+
+    clock: Clock
+    parts: EngineParts
+    health: HealthLoop
+    faults: FaultTimetable
+    several: bool
+
+
+class JobRun:
+    """The iterations of one job, one after the other; `iterations`: how many, None: as many as its traffic
+    has. `alone`: no other job runs meanwhile.
+
+    `due_s`: when the next iteration begins, or when the one under way must have ended; `over`: whether there
+    is no other. Times are those of the run's clock.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        shared: Surroundings,
+        *,
+        iterations: int | None,
+        start_s: float = 0.0,
+        alone: bool = False,
+    ) -> None:
+        self.plan, self._shared, self._alone = plan, shared, alone
+        self.traffic: Traffic = shared.parts.traffic[plan.job.number]
+        self._iterations, self._iteration = iterations, 0
+        self.due_s, self.over, self.under_way = start_s, iterations == 0, False
+        self._began_s, self._start_s = 0.0, start_s
+        self._sent: Float | None = None
+
+    def begin(self, iteration: int | None = None, schedule: Schedule | None = None) -> None:
+        """Begin the next iteration, or another one of the job; `schedule`: in place of the plan's."""
+        shared, experiment = self._shared, self.plan.experiment
+        if iteration is not None:
+            self._iteration = iteration
+        shared.faults.begin_iteration(self._iteration, self.plan.job.number)
+        self._schedule = schedule or self.plan.schedule_of(self._iteration)
+        self._began_s = shared.clock.now_s()
+        self._sent = shared.parts.source.totals().sent_bytes
+        self.traffic.begin(self._iteration, self._schedule)
+        since_s = self._start_s if experiment.program else self._began_s
+        self.due_s = inf if experiment.timeout == "auto" else since_s + experiment.timeout
+        self.under_way = True
+
+    def ended(self) -> IterationRecord | None:
+        """The record of the iteration under way, once it has ended.
+
+        Raises TrafficEnded where none follows, TransportError, ProgramError or PluginError where it fails.
+        """
+        result, now = self.traffic.finished(), self._shared.clock.now_s()
+        if result is None:
+            self._check_time(now)
+            return None
+        record = self._record(result, now)
+        self.under_way, self._iteration = False, self._iteration + 1
+        self.over = self._iteration == self._iterations
+        self.due_s = now + self.plan.job.pause
+        return record
+
+    def _record(self, result: IterationResult, now: float) -> IterationRecord:
+        shared, plan, began = self._shared, self.plan, self._began_s
+        assert self._sent is not None
+        carried = shared.parts.source.totals().sent_bytes - self._sent
+        tables = [(since_s - began, table) for since_s, table in shared.health.tables_since(began)]
+        schedule = plan.on_gpus(self._schedule)
+        return IterationRecord(
+            result,
+            began,
+            now,
+            shared.faults.best_rates_bps[plan.job.number],
+            float(carried.sum()),
+            plan.job.number,
+            link_times(tables[-1][1], carried)
+            if plan.experiment.program
+            else critical_path(schedule, result.end_s, tables, carried),
+            job_loads(plan.fabric, schedule, plan.packet, result.end_s, tables)
+            if shared.several
+            else np.empty(0),
+            self._alone,
+        )
+
+    def _check_time(self, now: float) -> None:
+        timeout = self.plan.experiment.timeout
+        if now >= self.due_s and self.plan.experiment.program:
+            raise ProgramError(f"the program took longer than the timeout, {timeout:g} s.")
+        if now >= self.due_s:
+            raise TransportError(f"iteration {self._iteration} took longer than the timeout, {timeout:g} s.")
