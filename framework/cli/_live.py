@@ -1,6 +1,6 @@
 """The live view of a run: event lines and a progress bar, on stderr."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Self
 
@@ -35,7 +35,7 @@ _STYLES: dict[type[RunEvent], str] = {
 
 class Live:
     """Shows the events of a run as they come: lines, and a progress bar on a terminal. Quiet shows nothing.
-    `iterations`: None where that is not known.
+    `iterations`: None where that is not known. `jobs`: the names of several.
 
     Use as a context manager; `emit` receives the events of `runner.run`. `lines=False` leaves the bar alone.
     """
@@ -48,10 +48,12 @@ class Live:
         verbose: bool,
         lines: bool = True,
         console: Console | None = None,
+        jobs: Sequence[str] = (),
     ) -> None:
         self._console = console or Console(emoji=False, stderr=True, highlight=False, soft_wrap=True)
         self._iterations, self._verbose, self._lines = iterations, verbose, lines and not quiet
         self._shown: dict[str, float] = {}
+        self._jobs = jobs
         self._bar = ProgressBar(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -76,13 +78,16 @@ class Live:
         match event:
             case PhaseStarted():
                 self._bar.update(self._task, description=escape(event.name))
+            case Progress() | IterationEnded() if self._jobs:  # each has a bar of its own in no terminal
+                pass
             case Progress():
                 self._advance(event.iteration, event.done / max(event.total, 1))
             case IterationEnded():
                 self._advance(event.iteration + 1, 0.0)
             case HealthPublished() if not self._verbose:
                 event = replace(event, changes=self._noteworthy(event.changes))
-        line = describe(event, self._iterations, verbose=self._verbose)
+        job = self._jobs[event.job] if self._jobs else ""
+        line = describe(event, self._iterations, verbose=self._verbose, job=job)
         if line is None or not self._lines:
             return
         wrong = isinstance(event, IterationEnded) and event.wrong
@@ -112,8 +117,8 @@ class Live:
         )
 
 
-def describe(event: RunEvent, iterations: int | None, *, verbose: bool = False) -> str | None:
-    """The line for an event; None for one that needs none."""
+def describe(event: RunEvent, iterations: int | None, *, verbose: bool = False, job: str = "") -> str | None:
+    """The line for an event; None for one that needs none. `job`: of several, the one it belongs to."""
     t_s = getattr(event, "t_s", None)
     when = " " * 12 if t_s is None else f"{t_s:8.2f} s  "
     match event:
@@ -122,10 +127,11 @@ def describe(event: RunEvent, iterations: int | None, *, verbose: bool = False) 
             took = "" if event.seconds is None else f"  ({event.seconds:.2f} s)"
             return f"{when}{event.name:<8}{text}{took}"
         case IterationEnded():
-            of = "" if iterations is None else f"/{iterations}"
+            of = "" if iterations is None or job else f"/{iterations}"
             number = f"{event.iteration + 1:>{max(1, len(of) - 1)}}{of}"
             wrong = f"  {event.wrong} WRONG" if event.wrong else ""
-            return f"{when}iteration {number}  {event.seconds:.3f} s{wrong}"
+            who = f"  {job}" + (" alone" if event.alone else "") if job else ""
+            return f"{when}iteration {number}  {event.seconds:.3f} s{who}{wrong}"
         case FaultInjected():
             return f"{when}fault     {event.text}"
         case HealthPublished():
@@ -140,7 +146,7 @@ def describe(event: RunEvent, iterations: int | None, *, verbose: bool = False) 
         case Printed():
             if not verbose:
                 return None
-            who = "launcher" if event.rank is None else f"rank {event.rank}"
+            who = f"{job} " * bool(job) + ("launcher" if event.rank is None else f"rank {event.rank}")
             return "\n".join(f"{who:>10}  {line}" for line in event.text.splitlines())
         case Note():
             return f"{when}note      {event.text}"

@@ -4,6 +4,7 @@ from pathlib import Path
 from statistics import median
 
 from railweave.framework import units
+from railweave.framework.cli._context import table
 from railweave.framework.results.result import FaultFigures, Group, RunResult
 
 SHOWN_REROUTES = 8
@@ -13,9 +14,7 @@ SHOWN_SCORES = 16
 def report(result: RunResult, directory: Path) -> str:
     """Everything below the nccl-tests table, ending in a newline. Times are emulated."""
     lines = [
-        *_iterations(result),
-        *_limits(result),
-        *_bottleneck(result),
+        *(_of_jobs(result) if result.jobs else _of_one(result)),
         *_scores(result),
         *_happened(result),
         _line(
@@ -29,6 +28,46 @@ def report(result: RunResult, directory: Path) -> str:
         _line("written to", str(directory)),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _of_one(result: RunResult) -> list[str]:
+    return [*_iterations(result), *_limits(result), *_bottleneck(result)]
+
+
+def _of_jobs(result: RunResult) -> list[str]:
+    """Each job, and what they did to each other."""
+    lines = []
+    for job in result.jobs:
+        if (one := result.of_job(job.job)).rows:
+            lines += [f"job {job.name}, {job.fidelity.verdict}", *_of_one(one), ""]
+    cells = [
+        (job.name, len(job.ranks), *(_seconds(us) for us in (job.alone_us, job.together_us)),
+         "-" if job.interference is None else f"{job.interference:.2f}", job.error or job.fidelity.verdict)
+        for job in result.jobs
+    ]  # fmt: skip
+    lines += [table(("job", "ranks", "alone", "together", "interference", "verdict"), cells), ""]
+    elements = sorted({name for job in result.jobs for name in job.element_bytes or ()}, key=_natural)
+    loads = [
+        (name, *("-" if job.element_bytes is None else f"{job.element_bytes.get(name, 0) / 1e6:.3g} MB"
+                 for job in result.jobs))
+        for name in elements[:SHOWN_SCORES]
+    ]  # fmt: skip
+    if loads:
+        more = [f"and {len(elements) - len(loads)} more"] if len(loads) < len(elements) else []
+        lines += [table(("data on", *(job.name for job in result.jobs)), loads), *more, ""]
+    if result.fairness is not None:
+        lines.append(_line("fairness", f"{result.fairness:.3f} (Jain's index of together relative to alone)"))
+    return lines
+
+
+def _seconds(us: float | None) -> str:
+    return "-" if us is None else units.time(us * 1e-6)
+
+
+def _natural(name: str) -> tuple[str, list[int]]:
+    """`rail:10` behind `rail:9`."""
+    kind, _, numbers = name.partition(":")
+    return kind, [int(part) for part in numbers.split(".") if part.isdecimal()]
 
 
 def _line(name: str, text: str) -> str:

@@ -20,6 +20,7 @@ from railweave.framework.errors import InputError, RunFailedError
         "railweave run --domains 2 --rails 8 --size 4M --fault 'at=2s degrade rail:1 to=20%'",
         "railweave run --workload ptdp --model gpt-1t --tp 8 --pp 8 --dp 4 --fault none",
         "railweave run --size 64K:4M:x2 --iterations 3",
+        "railweave run --job 'ranks=domain:0-1' --job 'ranks=domain:2-3 collective=all-to-all'",
         "railweave run experiment.yaml --no-feedback --json result.json",
     ),
 )
@@ -54,7 +55,8 @@ def run(ctx: click.Context, /, out: Path | None, json_to: str | None, quiet: boo
 
     directory = RunDirectory.create(out, f"{plan.experiment.router.name}-{plan.experiment.topology.name}")
     ctx.meta[DIRECTORY] = directory.path
-    with raised_signals(), Live(plan.iterations, quiet=quiet, verbose=verbose) as live:
+    names = [job.job.name for job in plan.jobs]
+    with raised_signals(), Live(plan.iterations, quiet=quiet, verbose=verbose, jobs=names) as live:
         result = api.run(plan, out=directory, on_event=live.emit, registers=registers(ctx))
     if json_path:
         write_whole(json_path, result_json(result).encode())
@@ -67,6 +69,8 @@ def run(ctx: click.Context, /, out: Path | None, json_to: str | None, quiet: boo
         click.echo("\n" + report(result, directory.path), nl=False, err=to_stdout)
     elif result.fidelity.verdict == "degraded":  # `invalid` is an error, below
         click.echo(f"fidelity degraded: {'; '.join(result.fidelity.reasons)}", err=True)
+    if failed := [f"job {job.name} failed: {job.error}" for job in result.jobs if job.error]:
+        raise RunFailedError("\n".join(failed))
     # wrong data or an invalid emulation is a failed run, though it has a result
     if result.wrong:
         raise RunFailedError(f"{result.wrong} elements came out wrong; see the rows of the result.")

@@ -126,7 +126,8 @@ def parted(
         marks |= {key[2:]: mark for key, mark in settings.marks.items() if key[:2] == ("jobs", number)}
         labels = {key: label for key, label in settings.labels.items() if key[0] not in mine}
         part = Settings(settings.source, value, marks, labels)
-        yield Job(number, len(jobs) > 1, **own), part, frozenset((*mine, "ranks"))  # type: ignore[arg-type]
+        not_shared = {*mine, *OF_EACH_JOB} - (settings.value.keys() - {*mine})
+        yield Job(number, len(jobs) > 1, **own), part, frozenset((*not_shared, "ranks"))  # type: ignore[arg-type]
 
 
 def _inherited(value: Mapping[str, object], mine: Mapping[str, object]) -> dict[str, object]:
@@ -134,7 +135,7 @@ def _inherited(value: Mapping[str, object], mine: Mapping[str, object]) -> dict[
     traffic = mine if mine.keys() & {*TRAFFIC} else value
     without = {"jobs", "alone", "faults", "pcap", "reports", "ranks"}
     without |= {*TRAFFIC} if traffic is mine else set()
-    without |= {*OF_COLLECTIVES[:-1]} if traffic.get("program") else {*OF_PROGRAMS}
+    without |= {*OF_COLLECTIVES} if traffic.get("program") else {*OF_PROGRAMS}
     return {name: section for name, section in value.items() if name not in without}
 
 

@@ -142,7 +142,7 @@ def _schema_of(name: str, key: Key, registers: Registers) -> dict[str, object]:
             plain: list[dict[str, object]] = [{"type": "string"}, {"type": "integer", "minimum": 1}]
             return {"anyOf": [*plain, {"type": "array", "items": {"anyOf": plain}}]}
         case "jobs":
-            own = {key: _schema_of(key, KEYS[key], registers) for key in OF_EACH_JOB}
+            own: dict[str, object] = {key: _schema_of(key, KEYS[key], registers) for key in OF_EACH_JOB}
             job = _object(JOB_PARAMETERS, own) | {"required": ["ranks"]}
             return {"type": "array", "minItems": 1, "items": {"anyOf": [{"type": "string"}, job]}}
     value = parameter_schema(PARAMETERS[name])

@@ -91,7 +91,8 @@ class Settings:
         """Where in the file a problem lies, and the line that describes it."""
         label, mark = _nearest(self.labels, problem.key), problem.mark or _nearest(self.marks, problem.key)
         if label is not None and problem.mark is None:
-            where = label
+            inside = problem.key[1:] if problem.key[0] == "jobs" else ()  # one option holds a whole job
+            where = ".".join(map(str, (label, *inside)))
         else:
             place = (f"{self.source}:{mark.line}:{mark.column}",) if mark else ()
             name = ".".join(map(str, problem.key))

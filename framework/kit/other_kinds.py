@@ -230,7 +230,9 @@ def observer(name: str, registers: Registers) -> tuple[Outcome, ...]:
             "table": RouteTable("check", 1, fabric.n_gpus, unreachable), "pairs": pairs, "pairs_changed": 1,
             "why": "rail:1 1.00 -> 0.20", "t_s": 1.0,
         },
-        "on_iteration": {"result": IterationResult(0, 1.0, 0, 8, 0, 0, 4096, (1.0,), 0.1, 0.0), "t_s": 1.0},
+        "on_iteration": {
+            "result": IterationResult(0, 1.0, 0, 8, 0, 0, 4096, (1.0,), 0.1, 0.0), "t_s": 1.0, "job": 0,
+        },
         "on_run_end": {"result": {"experiment": experiment, "rows": [], "iterations": []}, "directory": None},
     }  # fmt: skip
     outcomes = []

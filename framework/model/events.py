@@ -55,11 +55,12 @@ class Progress(RunEvent, kind="progress"):
 
 class IterationEnded(RunEvent, kind="iteration"):
     """An iteration took `seconds` (emulated); `wrong` elements of its result differ from the arithmetic; None
-    where nothing is compared."""
+    where nothing is compared. `alone`: True where other jobs of the experiment did not run yet."""
 
     iteration: int
     seconds: float
     wrong: int | None
+    alone: bool | None = None
 
 
 class FaultInjected(RunEvent, kind="fault"):

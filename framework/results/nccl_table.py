@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from math import nan
 from statistics import fmean
 
-from railweave.framework.results.result import Row, RunResult
+from railweave.framework.results.result import JobFigures, Row, RunResult
 
 WIDTH = 140
 """Columns that the wide table needs."""
+SHOWN_NAMES = 8
 _OUT_OF_PLACE = " " * 33
 
 
@@ -23,16 +24,33 @@ def nccl_table(result: RunResult, columns: int | None = None) -> str:
 
     `columns`: of the terminal it is shown on; fewer than `WIDTH` give the narrow table. None: the wide one.
     """
+    if result.jobs:
+        return "\n".join(_of_job(result, job, columns) for job in result.jobs)
     if result.experiment.get("program"):
         return "\n".join(_program(result)) + "\n"
     form = _wide if columns is None or columns >= WIDTH else _narrow
     return "\n".join(form(result)) + "\n"
 
 
+def _of_job(result: RunResult, job: JobFigures, columns: int | None) -> str:
+    title = f"# job {job.name}: {len(job.ranks)} ranks, {spans(job.ranks)}\n"
+    one = result.of_job(job.job)
+    return title + (nccl_table(one, columns) if one.rows else f"# failed: {job.error}\n")
+
+
+def spans(names: Sequence[str]) -> str:
+    """A few of these names."""
+    return ", ".join(names if len(names) <= SHOWN_NAMES else (*names[: SHOWN_NAMES - 2], "...", names[-1]))
+
+
+def _ranks(result: RunResult) -> int:
+    return result.fabric.gpus if result.fabric.ranks is None else result.fabric.ranks
+
+
 def _narrow(result: RunResult) -> list[str]:
     first, scale = result.summary, result.fabric.rate_scale
     redop = "" if first.redop == "none" else f" {first.redop}"
-    what = f"{_name(result.experiment)}, {result.fabric.gpus} GPUs, {first.type}{redop}"
+    what = f"{_name(result.experiment)}, {_ranks(result)} GPUs, {first.type}{redop}"
     return [
         f"# {what}, mean of {_iterations(result)} iterations",
         f"# declared times and rates; rate scale {scale:.6g}: {_slower(scale)}",
@@ -76,7 +94,7 @@ def _wide(result: RunResult) -> list[str]:
     sizes, scale = [row.size_bytes for row in result.summaries], result.fabric.rate_scale
     return [
         (
-            f"# nThread 1 nGpus {result.fabric.gpus} minBytes {sizes[0]} maxBytes {sizes[-1]} step: "
+            f"# nThread 1 nGpus {_ranks(result)} minBytes {sizes[0]} maxBytes {sizes[-1]} step: "
             f"{_step(result.experiment)} warmup iters: 0 iters: {_iterations(result)} agg iters: 1 "
             "validation: 1 graph: 0"
         ),

@@ -28,14 +28,15 @@ READABLE = (1, 2)
 
 @dataclass(frozen=True, slots=True)
 class FabricFigures:
-    """`switches`: domains, rails, spines; `links`: directed; `rate_scale`: emulated rate over declared
-    rate."""
+    """`switches`: domains, rails, spines; `links`: directed; `rate_scale`: emulated rate over declared rate;
+    `ranks`: how many of the GPUs take part, None: all."""
 
     kind: str
     gpus: int
     switches: int
     links: int
     rate_scale: float
+    ranks: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +268,7 @@ class RunResult:
         return replace(
             self,
             experiment={**rest, **documents[job.job]},
+            fabric=replace(self.fabric, ranks=len(job.ranks)),
             rows=tuple(row for row in self.rows if row.job == job.job),
             iterations=job.iterations,
             bottlenecks=tuple(one for one in self.bottlenecks if one.job == job.job),

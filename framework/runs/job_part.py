@@ -153,6 +153,9 @@ def _timings(
         timed = [one for one in iterations if one.schedule is schedule]
         healthy = [one.record.result.seconds for one in timed if one.record.end_s <= until_s]
         size, model_s = schedule.size_bytes, timed[0].model_s if timed else None
+        if plan.job.several and not timed:
+            yield SizeTiming(size, [])  # nobody knows what an iteration takes next to other jobs
+            continue
         if latency_s is None or table is None or schedule.n_transfers == 0:
             yield SizeTiming(size, healthy, 0.0 if model_s else None, model_s or None)
             continue

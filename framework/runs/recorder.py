@@ -70,7 +70,8 @@ class Recorder:
     def iteration(self, record: IterationRecord) -> None:
         result = record.result
         self.iterations.append(replace(record, result=replace(result, end_s=np.empty(0))))
-        self.emit(IterationEnded(result.iteration, result.seconds, result.wrong, job=record.job))
+        alone = record.alone or None
+        self.emit(IterationEnded(result.iteration, result.seconds, result.wrong, alone, job=record.job))
         self.observers.fire("on_iteration", result=result, t_s=record.end_s, job=record.job)
 
     def note(self, text: str) -> None:

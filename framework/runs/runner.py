@@ -132,7 +132,12 @@ def result(plan: Plan, findings: Findings, tear_down_s: float, note: Callable[[s
         seed=plan.experiment.seed,
         versions={**versions(), **facts.versions},
         fabric=FabricFigures(
-            scaled.kind, scaled.n_gpus, scaled.n_nodes - scaled.n_gpus, scaled.n_links, findings.rate_scale
+            scaled.kind,
+            scaled.n_gpus,
+            scaled.n_nodes - scaled.n_gpus,
+            scaled.n_links,
+            findings.rate_scale,
+            len({gpu for job in plan.each for gpu in job.ranks}),
         ),
         controller=ControllerFigures(plan.experiment.controller.name, facts.rules, facts.install_s),
         rows=tuple(row for part in parts for row in part.rows),
@@ -141,9 +146,7 @@ def result(plan: Plan, findings: Findings, tear_down_s: float, note: Callable[[s
         health=findings.health,
         faults=faults,
         reroutes=reroutes,
-        fidelity=together(
-            [(job.job.name, part.fidelity) for job, part in zip(plan.each, parts, strict=True)]
-        ),
+        fidelity=together([(f"job {one.job.name}", part.fidelity) for one, part in of_each]),
         timing=Timing(findings.bring_up_s, findings.run_s, tear_down_s),
         accuracy=score_accuracy,
         memory_peak_mb=None if facts.memory_peak_bytes is None else facts.memory_peak_bytes / 1e6,

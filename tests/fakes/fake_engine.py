@@ -72,16 +72,17 @@ class FakeSource:
 
 class FakeTraffic:
     """Iterations that take `seconds(iteration)`; infinity: they never end; negative: there is none any more.
-    `used`: the routes it was given."""
+    `used`: the routes it was given; `error`: what its next iteration fails with."""
 
     def __init__(self, clock: HandClock, seconds: Callable[[int], float]) -> None:
-        self._clock, self._seconds = clock, seconds
+        self._clock, self.seconds = clock, seconds
         self._result: IterationResult | None = None
-        self._over = False
+        self._over = self.given_up = False
+        self.error: Exception | None = None
         self.used: list[Reroute] = []
 
     def begin(self, iteration: int, schedule: Schedule) -> None:
-        seconds, self._result = self._seconds(iteration), None
+        seconds, self._result = self.seconds(iteration), None
         self._over = seconds < 0
         if self._over:
             return
@@ -94,7 +95,12 @@ class FakeTraffic:
             iteration, seconds, 0, 10, 0, 0, 1000, (seconds,), 0.1, 0.0, end_s=end_s
         )
 
+    def give_up(self) -> None:
+        self.given_up = True
+
     def finished(self) -> IterationResult | None:
+        if self.error is not None:
+            raise self.error
         if self._over:
             raise TrafficEnded
         return self._result
@@ -112,7 +118,8 @@ class FakeEngine:
         self.plan, self._recorder, self.clock = plan, recorder, clock
         self.controller = FakeController(plan.fabric, clock)
         self.faults = FakeFaults(plan, self.controller)
-        self.traffic = FakeTraffic(clock, seconds)
+        self.jobs = tuple(FakeTraffic(clock, seconds) for _ in plan.each)
+        self.traffic = self.jobs[0]
         self.calls: list[str] = []
 
     def bring_up(self, control: RouteControl) -> EngineParts:
@@ -133,7 +140,7 @@ class FakeEngine:
         self.clock.drive(lambda: link.install_s is not None)
         self.source = FakeSource(self.clock, self.faults, link)
         return EngineParts(
-            plan.fabric, 1.0, "a fake fabric", 0.5, (), self.source, link, self.faults, self.traffic
+            plan.fabric, 1.0, "a fake fabric", 0.5, (), self.source, link, self.faults, self.jobs
         )
 
     def checkpoint(self) -> None:

@@ -80,6 +80,7 @@ class MemoryFabric:
         seed: int = 0,
         latency_s: float = 0.001,
         slots: int = 64,
+        job: tuple[int, int] = (0, 1),
     ) -> None:
         self.packet = PacketFormat(mtu)
         self.harm = harm or Harm()
@@ -101,7 +102,7 @@ class MemoryFabric:
             Port(ReceiveRing(bytearray(shape.total_bytes), shape), Batch(self._send_from(i), dirty))
             for i in range(n)
         ]
-        self.executor = Executor(ends, self.ports, dirty, tuning or Tuning(), self.packet)
+        self.executor = Executor(ends, self.ports, dirty, tuning or Tuning(), self.packet, job)
 
     def _send_from(self, rank: int) -> Callable[[Batch, int, int], int]:
         def send(batch: Batch, first: int, count: int) -> int:

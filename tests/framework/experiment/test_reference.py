@@ -27,7 +27,7 @@ def test_the_page_is_what_is_declared() -> None:
 
 def test_every_key_and_every_plugin_is_in_the_schema(registers: Registers) -> None:
     properties: Any = json_schema(registers)["properties"]
-    assert set(properties) == {*KEYS, "fault"}
+    assert set(properties) == {*KEYS, "fault", "job"}
     assert all(entry["description"] for entry in properties.values())
     text, *objects = properties["topology"]["anyOf"]
     assert text == {"type": "string"}

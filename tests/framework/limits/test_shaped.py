@@ -27,7 +27,7 @@ from railweave.framework.lab.switching import shaping
 from railweave.framework.limits.shaped import BUCKET_S, carriers, shaped_bound_s
 from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.model.events import FaultInjected
-from railweave.framework.runs import runner
+from railweave.framework.runs import job_part
 from railweave.topologies.rail_only import RailOnly
 from tests.fakes.cut_bounds import cut_bound_s
 from tests.fakes.findings import findings, iteration
@@ -210,8 +210,9 @@ def test_a_run_is_judged_by_the_fabric_as_each_iteration_saw_it(monkeypatch: pyt
         asked.append(args)
         return shaped_bound_s(*args, **given)
 
-    monkeypatch.setattr(runner, "shaped_bound_s", counted)
-    bounds = [one.bound_s for one in runner._timed_iterations(plan, scaled, found, pytest.fail)]
+    monkeypatch.setattr(job_part, "shaped_bound_s", counted)
+    timed = job_part._timed_iterations(plan, scaled, found, found.iterations, pytest.fail)
+    bounds = [one.bound_s for one in timed]
     size, rail = plan.schedules[0].size_bytes, rates.min()
     wire = plan.packet.full_packet_bytes / plan.packet.path_mtu
     packet_s = 8 * plan.packet.full_packet_bytes / rail

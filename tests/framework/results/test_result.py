@@ -114,11 +114,6 @@ def test_limits_that_do_not_exist_are_none() -> None:
         assert (row.algbw_gbs, row.count) == (0.0, 0)
 
 
-def test_no_iteration_is_no_result() -> None:
-    with pytest.raises(RunFailedError, match="no iteration ended"):
-        rows_of([])
-
-
 def fault(t_s: float | None, verb: str = "degrade") -> FaultFigures:
     return FaultFigures(f"at=.. {verb} rail:1", verb, "rail:1", t_s, 8)
 

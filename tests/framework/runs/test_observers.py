@@ -45,8 +45,8 @@ class Everything:
         self.seen.append((table, pairs, pairs_changed, why, t_s))
 
     @hookimpl
-    def on_iteration(self, result: Any, t_s: Any) -> None:
-        self.seen.append((result, t_s))
+    def on_iteration(self, result: Any, t_s: Any, job: Any) -> None:
+        self.seen.append((result, t_s, job))
 
     @hookimpl
     def on_run_end(self, result: Any, directory: Any) -> None:
@@ -107,7 +107,7 @@ def test_what_is_printed_becomes_notes() -> None:
             print("done\nat", t_s)
 
     calls, notes = observers(Talking())
-    calls.fire("on_iteration", result=None, t_s=1.5)
+    calls.fire("on_iteration", result=None, t_s=1.5, job=0)
     assert notes == ["theirs: done", "theirs: at 1.5"]
 
 

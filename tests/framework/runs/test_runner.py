@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from railweave.framework.errors import InputError, LabError, MachineError
+from railweave.framework.errors import InputError, LabError, MachineError, RunFailedError
 from railweave.framework.experiment.plan import Plan, load_plan
 from railweave.framework.experiment.schema import Choice
 from railweave.framework.fabric_files import load
@@ -317,8 +317,9 @@ def test_faults_are_timed_by_what_was_found(registers: Registers, plan: Plan) ->
     assert (result.faults[0].job, result.reroutes[0].job) == (3, 3)
 
 
-def test_rows_carry_the_job_of_their_iterations(plan: Plan, registers: Registers) -> None:
+def test_iterations_of_no_job_are_no_result(plan: Plan, registers: Registers) -> None:
     engine: Any = plan.engine
     iterations = tuple(replace(i, job=2) for i in engine.found.iterations)
     engine.found = replace(engine.found, iterations=iterations)
-    assert {row.job for row in runner.run(plan, registers).rows} == {2}
+    with pytest.raises(RunFailedError, match="no iteration ended"):
+        runner.run(plan, registers)
