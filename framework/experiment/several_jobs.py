@@ -63,5 +63,5 @@ def plan_of_jobs(whole: "Draft", request: Experiment) -> Plan:
 
 def _document(plan: Plan) -> dict[str, object]:
     """What a job says for itself, as plain data."""
-    document = plan.document()
+    document = {**plan.document(), "ranks": plan.experiment.ranks}
     return {**plan.job.document(), **{name: document[name] for name in OF_EACH_JOB if name in document}}

@@ -38,7 +38,11 @@ def test_a_job_has_its_own_keys_and_takes_the_rest_from_the_experiment(registers
 
 def test_the_document_and_the_yaml_read_back(registers: Registers, tmp_path: Path) -> None:
     plan = plan_from_keys(
-        {"jobs": [*TWO[:1], {"ranks": "gpu:1.0-1", "program": "true"}], "domains": 2}, registers
+        {
+            "jobs": ["ranks=all share=yes", {"ranks": "gpu:1.0-1", "share": True, "program": "true"}],
+            "domains": 2,
+        },
+        registers,
     )
     document = plan.document()
     assert not document.keys() & {"collective", "workload", "size", "program", "ranks", "timeout"}

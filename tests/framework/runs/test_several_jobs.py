@@ -59,7 +59,7 @@ def test_each_job_runs_alone_first_and_then_by_its_timetable(registers: Register
         session.iterate()
         findings = session.findings()
     assert scene.ended(alone=True) == [(0, 0, 0.0), (0, 1, 1.0), (1, 0, 2.0), (1, 1, 4.0)]
-    assert findings.together_s == pytest.approx(5.5, abs=0.03)
+    assert session.together_s == pytest.approx(5.5, abs=0.03)
     assert sorted(scene.ended()) == [
         (0, 0, 0.0), (0, 1, 1.0), (0, 2, 2.0), (0, 3, 3.0), (1, 0, 2.0), (1, 1, 4.0), (1, 2, 6.0),
     ]  # fmt: skip

@@ -1,0 +1,35 @@
+"""Several jobs on real switches: they never mix, and what they do to each other is measured."""
+
+from __future__ import annotations
+
+import pytest
+
+import railweave as rw
+
+pytestmark = pytest.mark.lab
+
+
+def test_eight_jobs_on_64_gpus_end_right() -> None:
+    """Half of the jobs in domains, half along rails across them: every element of every job is compared."""
+    jobs = [
+        f"ranks=domain:{i} collective={'all-reduce' if i % 2 else 'direct-all-to-all'}" for i in range(4)
+    ] + [f"ranks='gpu:4-7.{2 * i}-{2 * i + 1}' start={i}00ms collective=all-reduce" for i in range(4)]
+    result = rw.run(domains=8, rails=8, size="32K", iterations=1, alone=0, jobs=jobs)
+    assert [job.error for job in result.jobs] == [None] * 8
+    assert result.wrong == 0 and result.compared == 8 * 8 * 8192
+    assert {row.job for row in result.rows} == set(range(8))
+
+
+def test_jobs_on_the_same_gpus_share_their_links_and_mix_nothing() -> None:
+    """Two equal jobs on all GPUs, whose time is that of one link: each gets half of it, and takes twice its
+    time."""
+    job = "ranks=all share=true collective=send-recv"
+    result = rw.run(domains=2, rails=4, size="256K", iterations=4, rate_scale=1e-5, jobs=[job, job])
+    assert result.wrong == 0
+    for one in result.jobs:
+        assert one.interference is not None and 1.8 < one.interference < 2.2
+        assert one.element_bytes == result.jobs[0].element_bytes
+    assert result.fairness is not None and result.fairness > 0.95
+    carried = sum(link.bytes for link in result.links)
+    data = sum(int(own or 0) for link in result.links for own in link.job_bytes)
+    assert 0.8 * carried < data < carried  # the rest are acknowledgements
