@@ -128,7 +128,7 @@ class EmulatedRun:
         scaled = plan.fabric.scaled(rate_scale)
         self.lab.shape(scaled)
         if self._hosts_open:
-            open_to_programs(self.lab, scaled, plan.packet, rocev2=isinstance(self.traffic, TransportLink))
+            open_to_programs(self.lab, scaled, plan.packet, rocev2=self.traffic.trial is not None)
         if self.lab.short_packets_wait:
             self._recorder.note(f"acknowledgements wait behind data: {self.lab.short_packets_wait}")
         self.traffic.use_entropies(control.entropies, rate_scale)
