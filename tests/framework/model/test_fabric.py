@@ -93,7 +93,17 @@ def test_a_chain_is_no_ring_and_a_mesh_does_not_wrap() -> None:
     chain = FabricBuilder("chain", [NodeGroup("gpu", 0, (4,), "g")], {}, traits=("lossless",))
     for a, b in pairwise(range(4)):
         chain.cables([a], [b], ("x+", "x-"), 1e9, one_way=a == 0)
-    assert chain.build().capabilities == {"lattice", "lossless"}
+    assert chain.build().capabilities == {"lattice", "lossless"} and chain.build().lossless.all()
+
+
+def test_lossless_is_a_trait_where_all_links_are() -> None:
+    for second, some in ((True, 4), (False, 2)):
+        builder = FabricBuilder("chain", [NodeGroup("gpu", 0, (3,), "g")], {})
+        builder.cables([0], [1], "e", 1e9, lossless=True)
+        builder.cables([1], [2], "e", 1e9, lossless=second)
+        fabric = builder.build()
+        assert fabric.lossless.sum() == some and "lossless" in fabric.capabilities
+        assert fabric.traits == (("lossless",) if second else ())
 
 
 def test_a_router_is_refused_by_the_capability_that_lacks() -> None:

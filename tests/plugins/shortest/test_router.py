@@ -14,9 +14,7 @@ from railweave.framework.errors import HealthError
 from railweave.framework.model import Fabric, FabricBuilder, HealthSnapshot, NodeGroup, all_pairs
 from railweave.framework.routing import search as module
 from railweave.framework.routing.batches import take
-from railweave.framework.routing.search import Search
 from railweave.plugins.shortest.router import Shortest
-from railweave.topologies.torus import Torus
 
 Build = Callable[[int, int], Fabric]
 Make = Callable[..., HealthSnapshot]
@@ -138,15 +136,3 @@ def test_health_of_another_fabric_is_refused(rail_only: Build) -> None:
         HealthError, match=r"health of 8 links and \d+ nodes does not belong to this rail-only of 16"
     ):
         Shortest().routes(rail_only(2, 2), HealthSnapshot.healthy(rail_only(2, 1)))
-
-
-@given(st.integers(1, 9), st.integers(0, 2**32))
-@settings(deadline=None, max_examples=25)
-def test_few_kept_searches_give_the_paths_of_all(kept: int, seed: int) -> None:
-    """Pairs asked in any portions, with room for some destinations only, against one search for all."""
-    fabric, rng = Torus().build({"shape": "3x3"}), np.random.default_rng(seed)
-    down = rng.random(fabric.n_links) < 0.2
-    whole, parts = Search(fabric, down), Search(fabric, down, kept=kept)
-    for _ in range(4):
-        src, dst = rng.integers(0, 9, (2, int(rng.integers(1, 40))))
-        assert whole.paths(src, dst) == parts.paths(src, dst)
