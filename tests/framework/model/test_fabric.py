@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railweave.framework.errors import FabricError, UnsupportedFabricError
+from railweave.framework.hookspecs import Router
 from railweave.framework.model import FabricBuilder, HealthSnapshot, NodeGroup, Path
 from railweave.framework.model.addressing import ipv4, ipv4_text
 from railweave.framework.model.capabilities import MEANINGS, require, why_unserved
@@ -19,6 +20,7 @@ from railweave.framework.routing.compiler import compile_rules
 from railweave.plugins.ecmp.router import Ecmp
 from railweave.plugins.hscore.router import HScore
 from railweave.plugins.shortest.router import Shortest
+from railweave.plugins.spray.router import Spray
 from tests.fakes.fake_switch import FakeFabric
 from tests.fakes.small_fabrics import rail_only, ring, torus, unequal
 from tests.fakes.sound_tables import check_table
@@ -69,8 +71,8 @@ def test_unequal_domains_have_names_addresses_and_coordinates() -> None:
         Counting(0).gpu(fabric, "1,1", "SRC")
 
 
-@pytest.mark.parametrize("router", [Shortest(), Ecmp()])
-def test_unequal_domains_are_routed_and_compiled(router: Shortest | Ecmp) -> None:
+@pytest.mark.parametrize("router", [Shortest(), Ecmp(), HScore(), Spray()])
+def test_unequal_domains_are_routed_and_compiled(router: Router) -> None:
     fabric = unequal(3, 1, 2)
     health = HealthSnapshot.healthy(fabric)
     table = router.routes(fabric, health)

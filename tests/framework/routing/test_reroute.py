@@ -32,6 +32,8 @@ OPTIONS = HealthOptions()
 ROUTED: dict[str, tuple[Callable[[], Fabric], Router]] = {
     "hscore": (lambda: rail_only(3, 4), HScore()),
     "spray": (lambda: rail_only(3, 4), Spray()),
+    "hscore, unequal domains": (lambda: unequal(4, 2, 3), HScore()),
+    "spray, unequal domains": (lambda: unequal(4, 2, 3), Spray()),
     "shortest": (lambda: unequal(3, 1, 2), Shortest()),
     "ecmp": (lambda: rail_only(3, 4), Ecmp()),
     "dor": (lambda: torus(3, 4), DimensionOrder()),

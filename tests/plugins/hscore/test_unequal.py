@@ -45,7 +45,7 @@ def hops_left(fabric: Fabric, literal: Literal) -> dict[int, dict[int, int]]:
 
 
 @given(cases())
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 def test_pairs_go_as_the_literal_rules_say_or_else_by_the_shortest_path(health: Make, case: Case) -> None:
     fabric, h_d, h_r, down, margin, detour = case
     snapshot = health(fabric, h_d, h_r, down, margin=margin)
