@@ -20,7 +20,7 @@ from railweave.framework.lab.faults.impairment import Impairment, script
 from railweave.framework.lab.faults.injector import Injector
 from railweave.framework.lab.faults.wire_loss import ingress_script, lose
 from railweave.framework.lab.measuring.arrivals import IngressCounters
-from railweave.framework.lab.measuring.queue_counters import QueueCounters, ShardQueues, read_all
+from railweave.framework.lab.measuring.queue_counters import ShardQueues, read_all
 from railweave.framework.lab.measuring.queue_telemetry import QueueTelemetry
 from railweave.framework.lab.measuring.sampler import Sampler
 from railweave.framework.lab.switching import shaping
@@ -253,9 +253,7 @@ def lost_on_the_wire(share: float, packets: int) -> dict[str, Any]:
     frame = bytes.fromhex("ffffffffffff02000000000188b5") + bytes(200)
 
     def counts() -> tuple[float, int, int]:
-        counters = QueueCounters(*np.zeros((6, 1)))
-        queues.read(counters)
-        return counters.sent_packets[0], packet_counts(receiver)[0], ingress.read()[7]
+        return read_all([queues], 1).sent_packets[0], packet_counts(receiver)[0], ingress.read()[7]
 
     def passed() -> list[int]:
         before = counts()
