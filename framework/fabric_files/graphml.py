@@ -144,8 +144,12 @@ class _Parser:
         self._open.append(element)
 
     def _end(self, tag: str) -> None:
-        self._open.pop()
-        self._key = ""
+        self._key, element = "", self._open.pop()
+        if element is not None and (rate := element.data.get("capacity_bps", element.data.get("rate"))):
+            try:
+                _rate(rate)
+            except ExperimentError as error:
+                raise self._refuse(element.line, str(error)) from error
 
     def _text(self, text: str) -> None:
         if self._key:

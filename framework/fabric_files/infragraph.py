@@ -22,6 +22,8 @@ from railweave.framework.fabric_files.infragraph_schema import (
 from railweave.framework.model import Fabric
 
 TOP_KEYS = tuple(Infrastructure.model_fields)
+BEFORE_EDGES = {"devices", "links", "instances"}
+"""What edges refer to."""
 MOST_COMPONENTS = 1 << 21
 DEEPEST = 8
 """Devices inside devices."""
@@ -39,20 +41,34 @@ def read(settings: Settings, default_rate_bps: float = 0.0) -> tuple[Fabric, tup
     refuses them. Raises ExperimentError that lists what is wrong with its line."""
     model = validated(settings, TypeAdapter(Infrastructure), NEWER)
     reader = _Reader(settings, model)
+    graph = _graph(reader)
     try:
-        graph = reader.graph()
-        settings.check()
         fabric, lost = graph.fabric(default_rate_bps)
     except FabricError as error:
         raise ExperimentError(f"{settings.source}: {error}") from error
     return fabric, (*reader.lost, *lost)
 
 
+def check_before_edges(settings: Settings) -> None:
+    """Raises ExperimentError for what is wrong with a file that ends where its edges would begin."""
+    settings.value["edges"] = []
+    _graph(_Reader(settings, validated(settings, TypeAdapter(Infrastructure), NEWER)))
+
+
+def _graph(reader: "_Reader") -> ComponentGraph:
+    try:
+        graph = reader.graph()
+    except FabricError as error:
+        raise ExperimentError(f"{reader.settings.source}: {error}") from error
+    reader.settings.check()
+    return graph
+
+
 class _Reader:
     """The components of an infrastructure; what is wrong is reported in its line."""
 
     def __init__(self, settings: Settings, model: Infrastructure) -> None:
-        self._settings, self._model = settings, model
+        self.settings, self._model = settings, model
         for key in ("devices", "links", "instances"):
             names = [named.name for named in getattr(model, key)]
             for i, name in enumerate(names):
@@ -71,7 +87,7 @@ class _Reader:
                 continue
             base[instance.name] = device, instance.count
             types = self._components(device.name)
-            if self._settings.problems:
+            if self.settings.problems:
                 continue  # what is wrong may be without end
             if (len(types) * instance.count) + graph.size > MOST_COMPONENTS:
                 raise FabricError(f"more than {MOST_COMPONENTS} components. Lower the counts.")
@@ -107,7 +123,7 @@ class _Reader:
                     continue
                 if component.choice == "device" and depth == DEEPEST:
                     why = f"devices are inside one another more than {DEEPEST} times. Flatten them."
-                    self._settings.report((*key, "name"), why)
+                    self.settings.report((*key, "name"), why)
                     continue
                 if component.choice == "device":
                     inner = self._components(component.name, depth + 1)
@@ -153,7 +169,7 @@ class _Reader:
                     raise FabricError(f"edge {key[-1]} makes more than {MOST_COMPONENTS} links.")
                 pairs = product(ones, others)
             case _:
-                self._settings.report(
+                self.settings.report(
                     (*key, "scheme"),
                     "ring is not expanded here, as in infragraph itself. Write the edges out.",
                 )
@@ -200,7 +216,7 @@ class _Reader:
                 return range(count)[slice(*numbers)]
             return [range(count)[numbers[0] or 0]]
         except (ValueError, TypeError, IndexError):
-            self._settings.report(key, f"{word!r} is none of the {count} there are, 0 to {count - 1}.")
+            self.settings.report(key, f"{word!r} is none of the {count} there are, 0 to {count - 1}.")
             return []
 
     def _joint(self, key: Key, edge: DeviceEdge | InstanceEdge, links: Mapping[str, Link]) -> Joint:
@@ -220,4 +236,4 @@ class _Reader:
 
     def _no_such(self, key: Key, what: str, name: str, known: Mapping[str, object]) -> None:
         words = f"it has: {', '.join(list(known)[:12])}" if known else "there is none"
-        self._settings.report(key, f"there is no {what} {name!r}; {words}.{did_you_mean(name, known)}")
+        self.settings.report(key, f"there is no {what} {name!r}; {words}.{did_you_mean(name, known)}")

@@ -17,6 +17,8 @@ from railweave.framework.model import Fabric
 
 LARGEST = 64 << 20
 """Bytes of a file."""
+LARGE = 1 << 20
+"""Characters of a file whose beginning is read by itself."""
 MOST_EVENTS = 200_000
 """YAML events of a fabric file, whose cables are a few long texts."""
 
@@ -60,7 +62,7 @@ def _loaded(data: bytes, path: str | Path, default_rate_bps: float) -> FabricFil
         raise ExperimentError(
             f"{path}: not UTF-8 text (byte {error.start}). Give a fabric file, InfraGraph YAML or GraphML."
         ) from None
-    watch = _FirstLines(str(path))
+    watch = _FirstLines(str(path), text)
     settings = yaml_reader.parse(text, str(path), what="a fabric file", watch=watch.see)
     if not settings.value and not settings.problems:
         raise ExperimentError(f"{path}: empty. {_KINDS}")
@@ -94,12 +96,13 @@ def _bytes(path: Path) -> bytes:
 
 
 class _FirstLines:
-    """Watches the YAML events of a file: its first key says what it is, and its other keys must fit that."""
+    """Watches the YAML events of a file: its first key says what it is, and its other keys must fit that.
+    What a large InfraGraph file has before its edges is checked before these are read."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, path: str, text: str) -> None:
+        self._path, self._text = path, text
         self._keys: list[str] = []
-        self._in_mapping, self._is_key = False, True
+        self._in_mapping, self._is_key, self._in_flow = False, True, False
         self._events = 0
         self.own_format = False
 
@@ -112,7 +115,7 @@ class _FirstLines:
                 "`cables: |`.",
             )
         if isinstance(event, yaml.MappingStartEvent) and depth == 1:
-            self._in_mapping = True
+            self._in_mapping, self._in_flow = True, bool(event.flow_style)
         if not self._in_mapping or depth != 1:
             return
         if isinstance(event, yaml.ScalarEvent):
@@ -139,6 +142,10 @@ class _FirstLines:
             if name in sections.TOP_KEYS:
                 hint = " If this is a fabric file of railweave, begin it with `fabric: 1`."
             raise self._refuse(event, f"there is no key {name!r}; the keys are: {', '.join(known)}.{hint}")
+        before = event.start_mark.index if event.start_mark else 0
+        last = name == "edges" and {*self._keys} >= infragraph.BEFORE_EDGES and not self._in_flow
+        if last and before < LARGE < len(self._text):
+            infragraph.check_before_edges(yaml_reader.parse(self._text[:before], self._path))
         self._keys.append(name)
 
     def _refuse(self, event: yaml.Event, why: str) -> ExperimentError:

@@ -114,6 +114,38 @@ def test_a_link_without_bandwidth_takes_the_default_rate_or_is_refused(tmp_path:
     )
 
 
+@pytest.mark.parametrize(
+    "good, bad, why",
+    [
+        ("device: rail", "device: rial", "there is no device 'rial'"),
+        ("count: 4", "count: -4", r":7:5: devices\.0\.components\.0\.count: .* greater than or equal to 1"),
+        ("choice: xpu", "choices: xpu", "there is no such key. Did you mean choice"),
+    ],
+)
+def test_what_is_wrong_before_many_edges_is_refused_without_reading_them(
+    good: str, bad: str, why: str, tmp_path: Path
+) -> None:
+    """20 MiB of edges take 15 s."""
+    text = text_of(next(s for s in SAMPLES if s.topology == "rail-only").fabric, "infragraph")[0]
+    text = text.replace("count: 2", "count: 4")
+    assert good in text
+    began = time.process_time()
+    with pytest.raises(ExperimentError, match=why):
+        read(tmp_path, text.replace(good, bad, 1) + text[text.rindex("- ep1") :] * 160_000)
+    assert time.process_time() - began < 2
+
+
+def test_large_files_may_have_their_keys_in_any_order(tmp_path: Path) -> None:
+    fabric = read(tmp_path, cluster()).fabric
+    for keys in (
+        ("name", "devices", "links", "instances", "edges"),
+        ("edges", "links", "devices", "name", "instances"),
+    ):
+        document = {key: cluster()[key] for key in keys} | {"description": "x" * (1 << 20)}
+        for text in (json.dumps(document, indent=0), yaml.safe_dump(document, sort_keys=False)):
+            assert read(tmp_path, text).fabric == fabric
+
+
 @pytest.mark.parametrize("sample", [s for s in SAMPLES if s.fabric.n_gpus < 1024], ids=lambda s: s.name)
 def test_an_exported_fabric_comes_back_with_the_same_cables(sample: Sample, tmp_path: Path) -> None:
     fabric, (text, lost) = sample.fabric, text_of(sample.fabric, "infragraph")
