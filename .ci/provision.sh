@@ -14,15 +14,16 @@ cd "$(dirname "$0")/.."
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 venv=$PWD/.venv
 constraints=$PWD/.ci/build-constraints.txt # Ryu is a source distribution that only an old setuptools can build
-packages="openvswitch-switch mininet iproute2 nftables util-linux python3-venv"
-programs="ovs-vswitchd ovs-vsctl ovs-ofctl ovs-dpctl ovsdb-server mnexec ip tc nft unshare setpriv"
+# ping and iperf3 are what the prompt of `railweave shell` runs on hosts
+packages="openvswitch-switch mininet iproute2 nftables util-linux python3-venv iputils-ping iperf3"
+programs="ovs-vswitchd ovs-vsctl ovs-ofctl ovs-dpctl ovsdb-server mnexec ip tc nft unshare setpriv ping iperf3"
 
 case $what in
     run) extras=emu,ilp stamp=$venv/.emu ;;
     dev)
         extras=emu,ilp,os-ken,c65of,dev stamp=$venv/.dev
         # what tests run on hosts; MPI for Python belongs to the system's interpreter
-        packages="$packages iputils-ping iperf3 openmpi-bin python3-mpi4py" programs="$programs ping iperf3 mpirun"
+        packages="$packages openmpi-bin python3-mpi4py" programs="$programs mpirun"
         ;;
     vm) extras=emu,ilp stamp=$venv/.emu packages="$packages make" programs="$programs make" ;;
     *) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;

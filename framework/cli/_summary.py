@@ -11,7 +11,7 @@ SHOWN_REROUTES = 8
 SHOWN_SCORES = 16
 
 
-def report(result: RunResult, directory: Path) -> str:
+def report(result: RunResult, directory: Path | None = None) -> str:
     """Everything below the nccl-tests table, ending in a newline. Times are emulated."""
     lines = [
         *(_of_jobs(result) if result.jobs else _of_one(result)),
@@ -25,7 +25,7 @@ def report(result: RunResult, directory: Path) -> str:
         _line("fidelity", result.fidelity.verdict),
         *(_line("", f"- {reason}") for reason in result.fidelity.reasons),
         _line("took", _timing(result)),
-        _line("written to", str(directory)),
+        *([_line("written to", str(directory))] * (directory is not None)),
     ]
     return "\n".join(lines) + "\n"
 

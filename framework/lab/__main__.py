@@ -16,7 +16,7 @@ from railweave.framework.processes.namespaces import die_with_parent, mount
 TASKS = {
     "run": "railweave.framework.lab.tasks.run",
     "open": "railweave.framework.lab.tasks.open_lab",
-    "shell": "railweave.framework.lab.tasks.shell",
+    "shell": "railweave.framework.cli.shell",
     "bring-up": "railweave.framework.bench.bring_up",
     "verify": "railweave.framework.lab.tasks.verify",
     "watch": "railweave.framework.lab.tasks.watch",
@@ -34,8 +34,7 @@ def main() -> int:
     channel, task_name = Channel.from_fd(int(sys.argv[1])), sys.argv[2]
     message = channel.receive()
     mount("tmpfs", "/run", "tmpfs", data="mode=755")
-    if task_name != "shell":  # a signal that another thread takes would not wake the prompt
-        threading.Thread(target=_end_with, args=[channel], daemon=True).start()
+    threading.Thread(target=_end_with, args=[channel], daemon=True).start()
     task = import_module(TASKS[task_name]).task
     try:
         channel.send(TaskEnded(task(message, channel.send)))

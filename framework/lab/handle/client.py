@@ -110,7 +110,7 @@ class LabClient:
         words = words_of(command if isinstance(command, str) else [os.fspath(word) for word in command])
         directory = Path.cwd() if cwd is None else Path(cwd).absolute()
         environment = {**os.environ, "PATH": search_path(), **(env or {})}
-        gpu = self._gpu(host)
+        gpu = self.gpu(host)
         if not directory.is_dir():
             raise InputError(f"cwd: {directory} is not a directory. Give one that exists.")
         if why := why_not_run(words[0], directory, environment["PATH"]):
@@ -122,7 +122,7 @@ class LabClient:
 
     def address(self, host: str) -> str:
         """The IPv4 address of a host."""
-        return ipv4_text(ipv4(self.plan.fabric, self._gpu(host)))
+        return ipv4_text(ipv4(self.plan.fabric, self.gpu(host)))
 
     def fault(self, text: str) -> None:
         """Inject a fault now: `degrade rail:1 to=20%`; with `at=2s` in front, that long from now."""
@@ -214,7 +214,8 @@ class LabClient:
         self._control.close()
         self._door.close()
 
-    def _gpu(self, host: str) -> int:
+    def gpu(self, host: str) -> int:
+        """The GPU of a host."""
         fabric = self.plan.fabric
         hosts = {host_name(fabric, gpu): gpu for gpu in range(fabric.n_gpus)}
         if (name := host.replace("-", ".")) not in hosts:

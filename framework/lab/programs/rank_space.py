@@ -158,7 +158,7 @@ class RunningProgram:
 def _first_process(command: Command, report: int) -> NoReturn:
     """Enter the rank's namespaces, start the program, reap, and end with it."""
     try:
-        _keep_only({*command.stdio, report})
+        keep_only({*command.stdio, report})
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
         _prepare(*command.host)
@@ -213,7 +213,7 @@ def _execute(command: Command, report: int) -> NoReturn:
         for target, fd in enumerate(command.stdio):  # all above 2, which the launcher has open
             os.dup2(fd, target)
         os.set_inheritable(report, False)
-        _keep_only({0, 1, 2, report})
+        keep_only({0, 1, 2, report})
         os.chdir(command.directory)
         os.execvpe(name, list(command.words), dict(command.environment))
     except OSError as error:
@@ -224,7 +224,7 @@ def _execute(command: Command, report: int) -> NoReturn:
     os._exit(127)
 
 
-def _keep_only(kept: set[int]) -> None:
+def keep_only(kept: set[int]) -> None:
     """Close all other descriptors."""
     low = 0
     for fd in sorted(kept):

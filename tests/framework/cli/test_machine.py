@@ -79,12 +79,13 @@ def test_a_machine_that_cannot_exits_with_2_and_names_the_fix(call: Call, lab: C
 def test_the_shell_opens_the_lab_of_the_options(call: Call, lab: Callable[..., None]) -> None:
     plans: list[Plan] = []
 
-    def opened(plan: Plan) -> None:
+    def opened(plan: Plan) -> int:
         plans.append(plan)
+        return 1
 
     lab("lab.tasks.shell", shell=opened)
-    assert call("shell", "--domains", "2", "--rails", "2", "--fault", "none").exit_code == 0
-    assert plans[0].fabric.n_gpus == 4
+    assert call("shell", "--domains", "2", "--rails", "2").exit_code == 1
+    assert (plans[0].fabric.n_gpus, plans[0].faults) == (4, ())
 
 
 def test_a_machine_that_lacks_something_is_an_error_in_words(call: Call, lab: Callable[..., None]) -> None:
