@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import railweave as rw
@@ -33,3 +35,28 @@ def test_jobs_on_the_same_gpus_share_their_links_and_mix_nothing() -> None:
     carried = sum(link.bytes for link in result.links)
     data = sum(int(own or 0) for link in result.links for own in link.job_bytes)
     assert 0.8 * carried < data < carried  # the rest are acknowledgements
+
+
+def test_programs_and_collectives_run_next_to_each_other_and_one_may_fail(tmp_path: Path) -> None:
+    """A program runs once alone and once in company, with its ranks on the GPUs that were chosen."""
+    talk = "echo $RANK of $WORLD_SIZE on $(hostname); sleep 0.5; echo >> $RAILWEAVE_MARKS; sleep 0.5"
+    result = rw.run(
+        domains=3,
+        rails=2,
+        size="64K",
+        rate_scale=2e-5,
+        out=tmp_path / "run",
+        jobs=[
+            {"name": "train", "ranks": "domain:0-1", "share": True, "iterations": 4},
+            {"name": "talk", "ranks": "gpu:2.1,0.0", "share": True, "program": ["sh", "-c", talk]},
+            {"name": "broken", "ranks": "gpu:2.1", "share": True, "program": "sh -c 'echo why; exit 3'"},
+        ],
+    )
+    train, talking, broken = result.jobs
+    assert (train.error, talking.error, result.wrong) == (None, None, 0)
+    assert broken.error is not None and "rank 0 on h2-1 ended with status 3" in broken.error
+    assert train.interference is not None and train.element_bytes and talking.element_bytes is None
+    assert [row.iteration for row in result.of_job("talk").rows] == [0, None]
+    assert sorted(rank.rank for rank in result.of_job("talk").ranks if rank.rank is not None) == [0, 1]
+    assert (tmp_path / "run" / "talk-rank-0.txt").read_text() == "0 of 2 on h2-1\n"
+    assert (tmp_path / "run" / "talk-rank-1.txt").read_text() == "1 of 2 on h0-0\n"

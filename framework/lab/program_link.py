@@ -9,7 +9,7 @@ from railweave.framework.errors import ProgramError, RailweaveError
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.experiment.programs import environment
 from railweave.framework.lab.programs.host_names import write_host_names
-from railweave.framework.lab.programs.mpi import write_agent
+from railweave.framework.lab.programs.mpi import HOSTFILE, write_agent
 from railweave.framework.lab.programs.rank_space import FOLDER
 from railweave.framework.model import Endpoint, IterationResult, Schedule
 from railweave.framework.model.events import (
@@ -28,6 +28,8 @@ from railweave.framework.runs.parts import TrafficEnded
 
 LOG = "/run/railweave/launcher.log"
 STOP_S = 4.0
+FIRST_PORT = 29500
+"""MASTER_PORT of the first job, as torchrun has it; the next has the next."""
 
 
 class ProgramLink:
@@ -42,14 +44,15 @@ class ProgramLink:
         self._endpoints: list[Endpoint] = []
         self._ends_s: list[float] = []  # the start, and the end of every iteration so far
         self._ended_s: float | None = None
-        self._iteration = 0
+        self._iteration = self._turn = 0
         self._ready, self.cpu_s = False, 0.0
         self._error: RailweaveError | None = None
         self.outcomes: tuple[RankOutcome, ...] = ()
 
     def start(self, endpoints: list[Endpoint]) -> None:
-        self._endpoints = endpoints
-        FOLDER.mkdir(mode=0o755, parents=True)
+        """Start the launcher of the program, for one run of it."""
+        self._endpoints, self._turn = endpoints, self._turn + 1
+        self._ready, self._ended_s, self._ends_s = False, None, []
         self._launcher = ChildProcess(
             "the launcher of the program", "railweave.framework.lab.programs.launcher", log_path=LOG
         )
@@ -84,11 +87,18 @@ class ProgramLink:
         self._iteration = iteration
         if iteration > 0:
             return
+        if self._ends_s:  # it has run alone
+            self.give_up()
+            self.stop()
+            self.start(self._endpoints)
         fabric, experiment, hosts = self._plan.fabric, self._plan.experiment, self._endpoints
+        job = self._plan.job
         names = write_host_names(fabric, hosts)
+        folder = FOLDER / f"{job.number}.{self._turn}"
+        folder.mkdir(mode=0o755)
         ranks = [(hosts[gpu].namespace, names[gpu], hosts[gpu].ip) for gpu in self._plan.ranks]
-        (FOLDER / "hostfile").write_text("".join(f"{name} slots=1\n" for _, name, _ in ranks))
-        write_agent()
+        (folder / HOSTFILE).write_text("".join(f"{name} slots=1\n" for _, name, _ in ranks))
+        write_agent(folder)
         assert self._launcher is not None
         self._ends_s = [time.monotonic()]
         self._launcher.send(
@@ -98,7 +108,9 @@ class ProgramLink:
                 "command": list(experiment.program),
                 "directory": str(Path(experiment.directory).absolute()),
                 "environment": environment(experiment),
-                "output": self._directory,
+                "output": self._directory and f"{self._directory}/{job.name + '-' if job.several else ''}",
+                "folder": str(folder),
+                "port": FIRST_PORT + job.number,
             }
         )
 
@@ -121,14 +133,17 @@ class ProgramLink:
             match event:
                 case ProcessReady():
                     self._ready = True
+                    if self._ends_s:  # begun before the launcher was there
+                        self._ends_s[0] = time.monotonic()
                 case Printed():
-                    self._emit(event)
+                    self._emit(replace(event, job=self._plan.job.number))
                 case IterationMarked():
                     self._ends_s.append(event.at_s)
                 case ProgramEnded():
                     number = self._plan.job.number
                     self.outcomes = tuple(replace(one, job=number) for one in event.outcomes)
-                    self.cpu_s, self._ended_s = event.cpu_s, event.at_s
+                    self.cpu_s += event.cpu_s
+                    self._ended_s = event.at_s
                     if event.failed:
                         self._error = ProgramError(event.failed)
                 case ProcessDied():

@@ -98,7 +98,7 @@ class JobRun:
             if plan.experiment.program
             else critical_path(schedule, result.end_s, tables, carried),
             job_loads(plan.fabric, schedule, plan.packet, result.end_s, tables)
-            if shared.several
+            if shared.several and not plan.experiment.program
             else np.empty(0),
             self._alone,
         )

@@ -19,9 +19,9 @@ from typing import Any
 
 from railweave.framework.errors import ChannelClosedError
 from railweave.framework.lab.programs.commands import Commands
-from railweave.framework.lab.programs.mpi import ENDED, mpi_command, mpi_environment
+from railweave.framework.lab.programs.mpi import AGENTS, ENDED, HOSTFILE, mpi_command, mpi_environment
 from railweave.framework.lab.programs.output import Fifo, Output, ShowBudget
-from railweave.framework.lab.programs.rank_space import FOLDER, Command, Ended, RunningProgram, User
+from railweave.framework.lab.programs.rank_space import Command, Ended, RunningProgram, User
 from railweave.framework.model.events import IterationMarked, Printed, ProcessReady, ProgramEnded
 from railweave.framework.model.traffic import RankOutcome
 from railweave.framework.processes.channel import Channel
@@ -33,12 +33,15 @@ LAST_LINES = 15
 
 
 class Launcher:
-    """One program on all its ranks. `hosts`: by rank, (network namespace, host name, IPv4 address)."""
+    """One program on all its ranks. `hosts`: by rank, (network namespace, host name, IPv4 address); `output`:
+    how the names of the files begin that keep what ranks print, None: none does; `folder`: for pipes and the
+    like."""
 
     def __init__(self, channel: Channel, order: Mapping[str, Any]) -> None:
         self._channel, self._mpi = channel, order["launcher"] == "mpi"
         self._hosts = [tuple(host) for host in order["hosts"]]
         self._command, self._directory = list(order["command"]), order["directory"]
+        self._folder, self._port = Path(order["folder"]), order["port"]
         self._user = User.invoking()
         self._selector = selectors.DefaultSelector()
         self._running: dict[RunningProgram, int | None] = {}
@@ -48,12 +51,12 @@ class Launcher:
         self._marks, self._marked = [0] * len(self._hosts), 0
         self._cpu_s, self._failed, self._reported = 0.0, "", False
         self._environment = {**self._user.environment(order["environment"]), **self._common()}
-        self._kept = None if order["output"] is None else Path(order["output"])
+        self._kept: str | None = order["output"]
         budget = ShowBudget()
         ranks: list[int | None] = [*range(len(self._hosts)), *([None] if self._mpi else [])]
         self._outputs = {rank: self._open_output(rank, budget) for rank in ranks}
         for rank in range(len(self._hosts)):
-            marks = Fifo(FOLDER / f"{rank}.marks")
+            marks = Fifo(self._folder / f"{rank}.marks")
             self._mark_files.append(marks)
             self._selector.register(marks, selectors.EVENT_READ, partial(self._hear_marks, rank))
 
@@ -62,16 +65,17 @@ class Launcher:
         nothing = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
         if self._mpi:
             self._serve_agents()
-            ended = Fifo(ENDED)
+            ended = Fifo(self._folder / ENDED)
             self._selector.register(ended, selectors.EVENT_READ, partial(self._hear_mpi_ranks, ended))
-            command = mpi_command(self._command, len(self._hosts))
-            self._start(None, 0, command, {**self._environment, **mpi_environment(self._user)}, nothing)
+            command = mpi_command(self._command, len(self._hosts), self._folder)
+            own = mpi_environment(self._user, self._folder)
+            self._start(None, 0, command, {**self._environment, **own}, nothing)
         else:
             for rank in range(len(self._hosts)):
                 own = {
                     "RANK": str(rank),
                     "NODE_RANK": str(rank),
-                    "RAILWEAVE_MARKS": str(FOLDER / f"{rank}.marks"),
+                    "RAILWEAVE_MARKS": str(self._folder / f"{rank}.marks"),
                 }
                 self._start(rank, rank, self._command, {**self._environment, **own}, nothing)
         os.close(nothing)
@@ -82,8 +86,8 @@ class Launcher:
             "LOCAL_RANK": "0",
             "LOCAL_WORLD_SIZE": "1",
             "MASTER_ADDR": self._hosts[0][2],
-            "MASTER_PORT": "29500",
-            "RAILWEAVE_HOSTFILE": str(FOLDER / "hostfile"),
+            "MASTER_PORT": str(self._port),
+            "RAILWEAVE_HOSTFILE": str(self._folder / HOSTFILE),
         }
 
     def _start(
@@ -100,8 +104,8 @@ class Launcher:
 
     def _open_output(self, rank: int | None, budget: ShowBudget) -> Output:
         name = "launcher" if rank is None else f"rank-{rank}"
-        file = None if self._kept is None else self._kept / f"{name}.txt"
-        output = Output(Fifo(FOLDER / f"{'launcher' if rank is None else rank}.out"), file, budget)
+        file = None if self._kept is None else Path(f"{self._kept}{name}.txt")
+        output = Output(Fifo(self._folder / f"{'launcher' if rank is None else rank}.out"), file, budget)
         self._selector.register(output.fifo, selectors.EVENT_READ, partial(self._hear_output, rank))
         return output
 
@@ -190,11 +194,11 @@ class Launcher:
         agents = self._agents = Commands(
             self._selector,
             {name: namespace for namespace, name, _ in self._hosts},
-            {**self._environment, **mpi_environment(self._user)},
+            {**self._environment, **mpi_environment(self._user, self._folder)},
             self._directory,
             self._user,
         )
-        path = FOLDER / "agents"
+        path = self._folder / AGENTS
         server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
         server.bind(str(path))
         path.chmod(0o666)

@@ -25,7 +25,8 @@ def main() -> None:
     launcher.send(
         {
             "hosts": hosts, "launcher": "direct", "command": command, "directory": "/tmp",
-            "environment": dict(os.environ), "output": output or None,
+            "environment": dict(os.environ), "output": f"{output}/" if output else None,
+            "folder": str(FOLDER), "port": 29500,
         }
     )  # fmt: skip
     marks, shown = 0, 0
