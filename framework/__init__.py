@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from railweave.framework.api import (
         compare,
+        compare_jobs,
         explain,
         lab,
         load,
@@ -30,6 +31,7 @@ __all__ = [
     "RailweaveError",
     "__version__",
     "compare",
+    "compare_jobs",
     "explain",
     "lab",
     "load",

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import cache
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from railweave.framework.analysis.assumed_health import AssumedScores, assumed_health, read_scores
 from railweave.framework.analysis.explain import ExplainedPair, explain_pair
@@ -28,6 +28,7 @@ from railweave.framework.results.comparison import Comparison, Variant, variants
 from railweave.framework.results.comparison import compare as compare_results
 from railweave.framework.results.directory import Run, RunDirectory, read_result
 from railweave.framework.results.result import RunResult
+from railweave.framework.results.shared_rails import SHARES, SharedRails, compare_shares, jobs_sharing
 from railweave.framework.runs import runner
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 Source = Plan | Mapping[str, object] | str | PathLike[str] | None
 """An experiment: a plan made by `load`, the content of a file, a file, or None for the defaults."""
 Place = str | PathLike[str]
+VariantT = TypeVar("VariantT")
 
 
 @cache
@@ -117,17 +119,44 @@ def compare(
     return compare_results(list(results.items()))
 
 
+def compare_jobs(
+    source: Source = None,
+    /,
+    *,
+    shares: Sequence[int] = SHARES,
+    repeat: int = 1,
+    on_event: Callable[[RunEvent], None] = lambda event: None,
+    registers: Registers | None = None,
+    **keys: object,
+) -> list[SharedRails]:
+    """Run two equal jobs, each on half of the fabric's rails, that have `shares` percent of these rails in
+    common: interference and fairness, a row for each. GPUs of common rails carry both jobs.
+
+    The rest as `compare`; the fabric needs a multiple of 8 rails.
+    """
+    registers = registers or installed()
+    fabric = load(source, registers=registers, **keys).fabric
+    jobs = {percent: jobs_sharing(fabric, percent) for percent in shares}
+    plans = {percent: load(source, registers=registers, **keys, jobs=two) for percent, two in jobs.items()}
+    results: dict[int, list[RunResult]] = {percent: [] for percent in plans}
+    for percent, result in compared_runs(plans, repeat, registers, lambda *_: None, on_event):
+        results[percent].append(result)
+    return compare_shares(results)
+
+
 def compared_runs(
-    plans: Mapping[Variant, Plan],
+    plans: Mapping[VariantT, Plan],
     repeat: int,
     registers: Registers,
-    directory: Callable[[int, Variant], RunDirectory | None],
+    directory: Callable[[int, VariantT], RunDirectory | None],
     on_event: Callable[[RunEvent], None] = lambda event: None,
-) -> Iterator[tuple[Variant, RunResult]]:
+) -> Iterator[tuple[VariantT, RunResult]]:
     """The results of all plans, `repeat` times in turn, at the rate scale of the first run."""
     scale: float | None = None
     for turn in range(repeat):
         for variant, plan in plans.items():
+            if plan.jobs and isinstance(variant, Variant):
+                raise InputError("jobs: routers are compared with one job. Leave out all jobs but one.")
             pinned = plan if scale is None else plan.at_scale(scale)
             result = runner.run(pinned, registers, directory(turn, variant), on_event)
             scale = result.fabric.rate_scale

@@ -54,11 +54,13 @@ def chaos(ctx: click.Context, /, runs: int, as_json: bool, **_: object) -> None:
         keys = {k: v for k, v in keys.items() if k in values or not k.startswith("topology.")}
     load = partial(load_plan, ctx.params["experiment"], registers=registers(ctx), labels=labels)
     plan = load(keys)
+    if plan.jobs:
+        raise click.BadParameter("chaos knows how a run of one job should end.", ctx=ctx, param_hint="--job")
     seed, iterations = plan.experiment.seed, plan.experiment.iterations
     rows: list[dict[str, Any]] = []
     with raised_signals():
         for scenario in scenarios(
-            plan.fabric, plan.router, plan.schedule, runs=runs, seed=seed, iterations=iterations
+            plan.fabric, plan.router, plan.on_gpus(plan.schedule), runs=runs, seed=seed, iterations=iterations
         ):
             own = {"faults": list(scenario.faults), "seed": seed + scenario.number}
             ending, figures = _run(load({**keys, **own}), registers(ctx))

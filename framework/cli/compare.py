@@ -5,6 +5,7 @@ from dataclasses import asdict
 from functools import partial
 
 import click
+from click.core import ParameterSource
 
 from railweave.framework import api
 from railweave.framework.cli import VERBOSE
@@ -16,6 +17,7 @@ from railweave.framework.results.comparison import Comparison, Variant, variants
 from railweave.framework.results.comparison import compare as compare_results
 from railweave.framework.results.directory import RunDirectory
 from railweave.framework.results.result import RunResult
+from railweave.framework.results.shared_rails import SHARES, SharedRails, compare_shares, jobs_sharing
 
 
 @click.command(
@@ -23,6 +25,7 @@ from railweave.framework.results.result import RunResult
     epilog=example(
         "railweave compare --router hscore,spray --fault 'at=iter:3 degrade rail:1 to=20%' --repeat 5",
         "railweave compare --router hscore --modes no-feedback,feedback,oracle --repeat 3",
+        "railweave compare --jobs --repeat 1 --collective all-to-all",
     ),
 )
 @click.option(
@@ -35,12 +38,25 @@ from railweave.framework.results.result import RunResult
     metavar="LIST",
     help="What routers are told: feedback, no-feedback, oracle (the ground truth), separated by commas.",
 )
+@click.option(
+    "--jobs",
+    "two_jobs",
+    is_flag=True,
+    help="Compare two jobs with 0, 25, 50, 75 % of their rails in common, in place of routers.",
+)
 @json_command
-def compare(ctx: click.Context, /, repeat: int, modes: str, as_json: bool, **_: object) -> None:
+def compare(
+    ctx: click.Context, /, repeat: int, modes: str, two_jobs: bool, as_json: bool, **_: object
+) -> None:
     """Run the same experiment with each router (`--router A,B,...`), in turn and with the same seeds, and
     print medians, spread and the ratio to the first. All runs use the rate scale of the first. Each leaves
     its directory under runs/.
+
+    With --jobs, the interference of two equal jobs, by default on 2 domains x 8 rails.
     """
+    if two_jobs:
+        _compare_jobs(ctx, repeat, as_json=as_json)
+        return
     from railweave.framework.cli._live import Live
 
     values, labels = overrides_of(ctx)
@@ -68,6 +84,52 @@ def compare(ctx: click.Context, /, repeat: int, modes: str, as_json: bool, **_: 
             print_json("compare", 2, experiment=pinned.document(), rows=[asdict(row) for row in rows])
         elif rows:
             _show(rows)
+
+
+def _compare_jobs(ctx: click.Context, repeat: int, *, as_json: bool) -> None:
+    from railweave.framework.cli._live import Live
+
+    values, labels = overrides_of(ctx)
+    if ctx.get_parameter_source("modes") is not ParameterSource.DEFAULT:
+        raise click.BadParameter("means nothing with --jobs.", ctx=ctx, param_hint="--modes")
+    if "jobs" in values:
+        raise click.BadParameter("--jobs has two jobs of its own.", ctx=ctx, param_hint="--job")
+    if "topology" not in values and ctx.params["experiment"] is None:
+        values = {"topology.domains": 2, "topology.rails": 8, **values}
+    load = partial(load_plan, ctx.params["experiment"], registers=registers(ctx), labels=labels)
+    fabric = load(values).fabric
+    plans = {percent: load({**values, "jobs": jobs_sharing(fabric, percent)}) for percent in SHARES}
+
+    def directory(turn: int, percent: int) -> RunDirectory:
+        click.echo(f"{turn + 1}/{repeat} {percent} % of rails used by both", err=True)
+        return RunDirectory.create(None, f"compare-jobs-{percent}")
+
+    results: dict[int, list[RunResult]] = {percent: [] for percent in plans}
+    plan, verbose = plans[0], ctx.meta[VERBOSE]
+    names = [job.job.name for job in plan.jobs]
+    try:
+        with raised_signals(), Live(None, quiet=False, verbose=verbose, lines=verbose, jobs=names) as live:
+            for percent, result in api.compared_runs(plans, repeat, registers(ctx), directory, live.emit):
+                results[percent].append(result)
+    finally:  # an interrupted comparison shows what it has
+        rows = compare_shares({percent: runs for percent, runs in results.items() if runs})
+        if rows and as_json:
+            pinned = plan.at_scale(rows[0].rate_scales[0])
+            print_json("compare-jobs", experiment=pinned.document(), rows=[asdict(row) for row in rows])
+        elif rows:
+            _show_jobs(rows)
+
+
+def _show_jobs(rows: Sequence[SharedRails]) -> None:
+    head = ("rails of both", "runs", "first", "second", "lowest", "highest", "fairness", "wrong", "verdicts")
+    cells = []
+    for row in rows:
+        figures = (*row.interference, *(row.spread or (None, None)), row.fairness)
+        shown = ("-" if figure is None else f"{figure:.2f}" for figure in figures)
+        verdicts = ", ".join(sorted(set(row.verdicts)))
+        cells.append((f"{row.percent} %", row.repeats, *shown, row.wrong, verdicts))
+    click.echo(table(head, cells))
+    click.echo("interference of each job: time in company over time alone")
 
 
 def _show(rows: Sequence[Comparison]) -> None:

@@ -12,7 +12,10 @@ SHOWN_BARS = 120
 
 
 def result_html(result: "RunResult") -> str:
-    """A self-contained fragment of HTML; names are escaped."""
+    """A self-contained fragment of HTML, of several jobs one for each; names are escaped."""
+    if result.jobs:
+        each = ((job, result.of_job(job.job)) for job in result.jobs)
+        return "".join(f"<h4>job {escape(job.name)}</h4>{result_html(one)}" for job, one in each)
     fabric, fidelity = result.fabric, result.fidelity
     rows = "".join(
         "<tr>"

@@ -37,8 +37,10 @@ class TrafficHeatmap(Report):
         from railweave.framework.training.heatmap import heatmap_png, heatmap_svg
 
         plan = from_document(experiment, load_plugins())
-        sent_bytes, domain = plan.schedule.matrix(), plan.fabric.groups[0].shape[-1]
-        title = f"{plan.experiment.traffic.name}, bytes of one iteration as emulated"
+        sent_bytes = np.sum([job.on_gpus(job.schedule).matrix() for job in plan.each], axis=0)
+        domain = plan.fabric.groups[0].shape[-1]
+        name = f"{len(plan.jobs)} jobs" if plan.jobs else plan.experiment.traffic.name
+        title = f"{name}, bytes of one iteration as emulated"
         table = io.StringIO()
         np.savetxt(table, sent_bytes, "%.0f", ",")
         to = Path(directory)

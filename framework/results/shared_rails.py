@@ -1,0 +1,72 @@
+"""Two equal jobs that use more and more rails together, compared: interference and fairness."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from railweave.framework.errors import InputError
+from railweave.framework.model import Fabric
+from railweave.framework.results.result import RunResult
+
+SHARES = (0, 25, 50, 75)
+"""Percent of each job's rails that the other uses as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedRails:
+    """Two jobs over several runs; both use `percent` of the rails of each.
+
+    `interference`: of each job, the median of the runs; `spread`: lowest and highest of both jobs in any run;
+    `fairness`: median; None where no run tells.
+    """
+
+    percent: int
+    repeats: int
+    interference: tuple[float | None, float | None]
+    spread: tuple[float, float] | None
+    fairness: float | None
+    wrong: int
+    verdicts: tuple[str, ...]
+    rate_scales: tuple[float, ...]
+
+
+def jobs_sharing(fabric: Fabric, percent: int) -> list[str]:
+    """Two jobs, each on half of the fabric's rails in all domains, `percent` of which both use.
+
+    Raises InputError for a fabric whose rails do not allow that.
+    """
+    rails = fabric.groups[0].shape[fabric.axis_names.index("rail")] if "rail" in fabric.axis_names else 0
+    half = rails // 2
+    if rails == 0 or rails % 2 or half * percent % 100:
+        there = f"this {fabric.kind} has {rails or 'no'} rails"
+        raise InputError(
+            f"two jobs on half of the rails each cannot have {percent} % of them in common: {there}. Take a "
+            "multiple of 8 rails, such as --rails 8."
+        )
+    first = half - half * percent // 100
+    return [
+        f"name=first ranks=rail:0-{half - 1} share=true",
+        f"name=second ranks=rail:{first}-{first + half - 1} share=true",
+    ]
+
+
+def compare_shares(results: Mapping[int, Sequence[RunResult]]) -> list[SharedRails]:
+    """A row per percentage, in the order given."""
+    rows = []
+    for percent, runs in results.items():
+        known = [[run.jobs[i].interference for run in runs] for i in (0, 1)]
+        first, second = ([x for x in one if x is not None] for one in known)
+        fairness = [run.fairness for run in runs if run.fairness is not None]
+        rows.append(
+            SharedRails(
+                percent,
+                len(runs),
+                (median(first) if first else None, median(second) if second else None),
+                (min(first + second), max(first + second)) if first or second else None,
+                median(fairness) if fairness else None,
+                sum(run.wrong for run in runs),
+                tuple(run.fidelity.verdict for run in runs),
+                tuple(sorted({run.fabric.rate_scale for run in runs})),
+            )
+        )
+    return rows
