@@ -10,26 +10,24 @@ import railweave as rw
 from railweave.framework.errors import InputError
 from railweave.framework.experiment.ranks import gpus_of
 from railweave.framework.results.shared_rails import SHARES, compare_shares, jobs_sharing
-from tests.fakes.small_fabrics import rail_only, torus
 
 
 @pytest.mark.parametrize("percent", SHARES)
 def test_each_job_has_half_of_the_rails_and_shares_what_it_should(percent: int) -> None:
-    fabric = rail_only(2, 16)
-    ranks = [
-        gpus_of(fabric, text.split()[1].removeprefix("ranks=")) for text in jobs_sharing(fabric, percent)
-    ]
+    fabric = rw.topology(domains=2, rails=16)
+    texts = [text.split()[1].removeprefix("ranks=") for text in jobs_sharing(fabric, percent)]
+    ranks = [gpus_of(fabric, text) for text in texts]
     assert [len(one) for one in ranks] == [16, 16]
     assert len({*ranks[0]} & {*ranks[1]}) == 16 * percent // 100
 
 
 def test_rails_that_cannot_be_shared_so_are_refused() -> None:
     with pytest.raises(InputError, match=r"25 % .*has 12 rails.*multiple of 8"):
-        jobs_sharing(rail_only(2, 12), 25)
+        jobs_sharing(rw.topology(domains=2, rails=12), 25)
     with pytest.raises(InputError, match=r"has 5 rails"):
-        jobs_sharing(rail_only(2, 5), 0)
+        jobs_sharing(rw.topology(domains=2, rails=5), 0)
     with pytest.raises(InputError, match=r"this torus has no rails"):
-        jobs_sharing(torus(2, 3), 0)
+        jobs_sharing(rw.topology("torus", shape="2x3"), 0)
 
 
 class Run:
