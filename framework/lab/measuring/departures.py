@@ -13,7 +13,7 @@ RESOLVED = 3
 """Intervals between samples that a burst must last at line rate to count, unless packets are further apart
 than samples: of shorter ones, those that samples happen to see lasted longer than they seem, or less."""
 IDLE = 0.25
-"""Of the time between two departures, for which nothing needs to have waited."""
+"""Of the time between two departures at the rate known, for which nothing needs to have waited."""
 IMPOSSIBLE = 1.1
 """Of the line rate."""
 
@@ -118,7 +118,7 @@ class Departures:
         lasts = np.where(ended, to_bytes, sent[1:] + queue[1:]) - burst_began[:-1]
         known = (inside | ended) & goes_on[:-1]
         known &= apart | (lasts * 8 >= RESOLVED * took_s * self._line_bps)
-        known &= empty_s[:-1] - since.t_s[:-1] <= IDLE * busy_s
+        known &= (empty_s[:-1] - since.t_s[:-1]) * rate_bps <= IDLE * paid * 8
         # no link is faster than its rate: what seems so is something else
         longest_s = busy_s + np.sqrt(3 * since.error_s2[:-1]) + np.where(ended, took_s, within_s) / 2
         known &= paid * 8 <= IMPOSSIBLE * longest_s * self._line_bps
