@@ -127,7 +127,8 @@ def parted(
         labels = {key: label for key, label in settings.labels.items() if key[0] not in mine}
         part = Settings(settings.source, value, marks, labels)
         not_shared = {*mine, *OF_EACH_JOB} - (settings.value.keys() - {*mine})
-        yield Job(number, len(jobs) > 1, **own), part, frozenset((*not_shared, "ranks"))  # type: ignore[arg-type]
+        one = Job(number, len(jobs) > 1, **own)  # type: ignore[arg-type]
+        yield one, part, frozenset((*not_shared, "ranks"))
 
 
 def _inherited(value: Mapping[str, object], mine: Mapping[str, object]) -> dict[str, object]:

@@ -92,7 +92,7 @@ class Prompt(CLI):  # type: ignore[misc]
             return super().onecmd(line)
         except RailweaveError as failure:
             error(f"*** {failure}\n")
-        except (Exception, SystemExit) as failure:  # noqa: BLE001 - Mininet's commands raise and exit as they like
+        except (Exception, SystemExit) as failure:  # noqa: BLE001 - Mininet's raise and exit freely
             error(f"*** {type(failure).__name__}: {failure}\n")
         return False
 
