@@ -42,7 +42,8 @@ def _of_jobs(result: RunResult) -> list[str]:
             lines += [f"job {job.name}, {job.fidelity.verdict}", *_of_one(one), ""]
     cells = [
         (job.name, len(job.ranks), *(_seconds(us) for us in (job.alone_us, job.together_us)),
-         "-" if job.interference is None else f"{job.interference:.2f}", job.error or job.fidelity.verdict)
+         "-" if job.interference is None else f"{job.interference:.2f}",
+         "failed" if job.error else job.fidelity.verdict)
         for job in result.jobs
     ]  # fmt: skip
     lines += [table(("job", "ranks", "alone", "together", "interference", "verdict"), cells), ""]

@@ -35,7 +35,9 @@ def nccl_table(result: RunResult, columns: int | None = None) -> str:
 def _of_job(result: RunResult, job: JobFigures, columns: int | None) -> str:
     title = f"# job {job.name}: {len(job.ranks)} ranks, {spans(job.ranks)}\n"
     one = result.of_job(job.job)
-    return title + (nccl_table(one, columns) if one.rows else f"# failed: {job.error}\n")
+    if one.rows:
+        return title + nccl_table(one, columns)
+    return title + "".join(f"# {line}\n" for line in f"failed: {job.error}".splitlines())
 
 
 def spans(names: Sequence[str]) -> str:

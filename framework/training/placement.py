@@ -1,5 +1,6 @@
 """Which GPU of a rail fabric holds which part of a training job."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
 
@@ -31,8 +32,9 @@ class Placement:
     gpu: Int64
 
 
-def place(fabric: Fabric, t: int, p: int, d: int, v: int = 1) -> Placement:
-    """Put t p d ranks on the fabric's GPUs, one each.
+def place(fabric: Fabric, t: int, p: int, d: int, v: int = 1, gpus: Sequence[int] | None = None) -> Placement:
+    """Put t p d ranks on the fabric's GPUs, one each; or on `gpus`, all of some domains on some rails, which
+    then count by their places in `gpus`.
 
     A domain of more than t GPUs takes several data-parallel ranks before several stages. Stages run back and
     forth through the domains, so a stage's neighbour is on its rail; with v > 1 the last stage also sends to
@@ -40,10 +42,11 @@ def place(fabric: Fabric, t: int, p: int, d: int, v: int = 1) -> Placement:
 
     Raises UnsupportedFabricError without domains and rails, ExperimentError when the degrees do not fit.
     """
-    domains, rails = shape_of(fabric)
-    if t * p * d != fabric.n_gpus:
+    grid = grid_of(fabric, gpus)
+    rails = grid.shape[1]
+    if t * p * d != grid.size:
         raise ExperimentError(
-            f"tensor {t} x pipeline {p} x data {d} is {t * p * d} ranks for {fabric.n_gpus} GPUs; they must "
+            f"tensor {t} x pipeline {p} x data {d} is {t * p * d} ranks for {grid.size} GPUs; they must "
             "agree."
         )
     if rails % t:
@@ -69,32 +72,33 @@ def place(fabric: Fabric, t: int, p: int, d: int, v: int = 1) -> Placement:
     inner = np.where(outer % 2, ph - 1 - inner, inner)
     rail = tensor + t * (inner + ph * (data % dh))
     domain = outer + (p // ph) * (data // dh)
-    gpu = np.empty((domains, rails), np.int64)
-    where = fabric.gpu_coordinates
-    gpu[where[:, 0], where[:, 1]] = np.arange(fabric.n_gpus)
-    return Placement(t, p, d, ph, dh, readonly(gpu[domain, rail], np.int64))
+    return Placement(t, p, d, ph, dh, readonly(grid[domain, rail], np.int64))
 
 
-def scaled_degrees(fabric: Fabric, t: int, p: int, d: int) -> tuple[int, int, int]:
-    """Degrees for a fabric that has fewer GPUs than the job: none larger than before, t' p' d' = N.
+def scaled_degrees(
+    fabric: Fabric, t: int, p: int, d: int, gpus: Sequence[int] | None = None
+) -> tuple[int, int, int]:
+    """Degrees for fewer GPUs than the job has, N of the fabric or `gpus`: none larger than before, t' p' d' =
+    N.
 
     t' is the largest divisor of a domain that does not exceed t; p' and d' stay above 1 if possible, and as
     close to the ratio of p and d as possible. Degrees that fit are kept. Raises ExperimentError where nothing
     fits.
     """
-    _, rails = shape_of(fabric)
+    grid = grid_of(fabric, gpus)
+    rails, n_gpus = grid.shape[1], grid.size
     for name, degree in (("tp", t), ("pp", p), ("dp", d)):
         if degree < 1:
             raise ExperimentError(f"{name} {degree}: a degree of parallelism is 1 or more.")
-    if t * p * d == fabric.n_gpus:
+    if t * p * d == n_gpus:
         return t, p, d
-    if t * p * d < fabric.n_gpus:
+    if t * p * d < n_gpus:
         raise ExperimentError(
-            f"tensor {t} x pipeline {p} x data {d} is {t * p * d} ranks, but the fabric has {fabric.n_gpus} "
-            "GPUs. Raise dp, or make the fabric smaller."
+            f"tensor {t} x pipeline {p} x data {d} is {t * p * d} ranks, but there are {n_gpus} GPUs. Raise "
+            "dp, or take fewer GPUs."
         )
     small = max(x for x in divisors(rails) if x <= t)
-    rest = fabric.n_gpus // small
+    rest = n_gpus // small
     pairs = [(x, rest // x) for x in divisors(rest) if x <= p and rest // x <= d]
     if not pairs:
         raise ExperimentError(
@@ -108,6 +112,24 @@ def scaled_degrees(fabric: Fabric, t: int, p: int, d: int) -> tuple[int, int, in
 
     pipeline, data = min(pairs, key=distance)
     return small, pipeline, data
+
+
+def grid_of(fabric: Fabric, gpus: Sequence[int] | None = None) -> Int64:
+    """(domains, rails): the GPU at each place, by its number, or by its place in `gpus`, which must be all of
+    some domains on some rails. Raises as `shape_of`, and ExperimentError."""
+    shape_of(fabric)
+    chosen = np.arange(fabric.n_gpus) if gpus is None else np.asarray(gpus)
+    where = fabric.gpu_coordinates[chosen]
+    (domains, row), (rails, column) = (np.unique(where[:, axis], return_inverse=True) for axis in (0, 1))
+    grid = np.full((len(domains), len(rails)), -1, np.int64)
+    grid[row, column] = np.arange(len(chosen))
+    if np.any(grid < 0):
+        d, k = np.argwhere(grid < 0)[0]
+        raise ExperimentError(
+            f"a training job fills all rails that it uses in every one of its domains; domain {domains[d]} "
+            f"lacks rail {rails[k]}. Add that GPU, or leave the others of its rail or domain out."
+        )
+    return grid
 
 
 def shape_of(fabric: Fabric) -> tuple[int, int]:

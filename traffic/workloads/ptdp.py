@@ -2,9 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from railweave.framework.errors import ExperimentError
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.parameters import Parameter, Value, resolve
 from railweave.framework.training.models import MODELS, model_named
@@ -56,25 +53,20 @@ class Ptdp(Workload):
     def schedule(
         self, fabric: Fabric, ranks: Sequence[int], size_bytes: int, dtype: str, redop: str
     ) -> Schedule:
-        """The messages of one iteration; `size_bytes` is what the busiest GPU sends. Takes all GPUs of the
-        fabric.
+        """The messages of one iteration; `size_bytes` is what the busiest GPU sends. Ranks are all GPUs of
+        some domains on some rails.
 
         Messages of one kind are equal: each is rounded to whole elements and has at least one, so that with
         small sizes a little more is sent.
         """
         check_ranks(fabric, ranks)
         itemsize = checked_itemsize(size_bytes, dtype, redop)
-        if len(ranks) != fabric.n_gpus:
-            raise ExperimentError(
-                f"a training iteration takes all {fabric.n_gpus} GPUs of the fabric, not {len(ranks)}."
-            )
         job = self.job
-        placed = place(fabric, *scaled_degrees(fabric, job.t, job.p, job.d), job.v)
+        placed = place(fabric, *scaled_degrees(fabric, job.t, job.p, job.d, ranks), job.v, ranks)
         most = int(self._options["microbatches"]) or job.m
         busiest = size_bytes // itemsize
         sizes = layout(job, placed, busiest, emulated_microbatches(job.m, placed.p, job.v, most))
         builder = ScheduleBuilder(len(ranks), itemsize)
         if sizes.count:
-            rank_of = np.argsort(np.asarray(ranks))
-            Iteration(builder, placed, sizes, rank_of[placed.gpu]).add_all()
+            Iteration(builder, placed, sizes, placed.gpu).add_all()
         return builder.build("ptdp", busiest, dtype, redop, buffer_count=sizes.count)

@@ -105,7 +105,7 @@ def test_ranks_serve_an_experiment_with_one_job(registers: Registers) -> None:
             "jobs.0.program: no-such-program is not a program on PATH",
         ),
         (["ranks=gpu:0.0,1.1,2.0"], "jobs.0.collective: .*not the GPU where they meet"),
-        (["ranks=rail:0 workload=ptdp"], "jobs.0.workload: .*takes all 16 GPUs"),
+        (["ranks=gpu:0.0-1,1.0 workload=ptdp"], "jobs.0.workload: .*domain 1 lacks rail 1"),
         (["ranks=gpu:0.0 collective=send-recv"], "jobs.0.collective: send-recv of 1 rank"),
     ],
 )

@@ -211,11 +211,20 @@ def test_ranks_may_stand_in_any_order() -> None:
     assert np.array_equal(order[shuffled.src], plain.src) and np.array_equal(order[shuffled.dst], plain.dst)
 
 
+def test_a_part_of_a_fabric_is_as_good_as_a_fabric_of_that_size() -> None:
+    """Rails 1 and 3 of domains 1 and 2, in any order: the ranks send what those of 2 x 2 GPUs do."""
+    gpus = (5, 7, 9, 11)
+    part = ptdp().schedule(rails(4, 4), gpus, SIZE, "int32", "sum")
+    assert part == planned(ptdp(), rails(2, 2))
+    turned = ptdp().schedule(rails(4, 4), gpus[::-1], SIZE, "int32", "sum")
+    assert np.array_equal(3 - turned.src, part.src) and np.array_equal(3 - turned.dst, part.dst)
+
+
 def test_refusals() -> None:
     with pytest.raises(UnsupportedFabricError):
         planned(ptdp(), Ring().build({"nodes": 4}))
-    with pytest.raises(ExperimentError, match="takes all 16 GPUs"):
-        ptdp().schedule(rails(4, 4), range(8), SIZE, "int32", "sum")
+    with pytest.raises(ExperimentError, match="domain 1 lacks rail 2"):
+        ptdp().schedule(rails(4, 4), range(6), SIZE, "int32", "sum")
     with pytest.raises(ExperimentError, match="constraint 13"):
         planned(ptdp(batch=5), rails(4, 4))
     with pytest.raises(ExperimentError, match="constraint 18"):
