@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from railweave.framework import api
+from railweave.framework.cli._summary import report
 from railweave.framework.errors import ProgramError, TransportError
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.model.events import FaultInjected, IterationEnded, RunEvent
 from railweave.framework.registry import Registers
+from railweave.framework.results.nccl_table import nccl_table
+from railweave.framework.results.result import from_document
 from railweave.framework.runs import runner
 from railweave.framework.runs.recorder import Recorder
 from railweave.framework.runs.session import Session
@@ -159,3 +163,36 @@ def test_senders_of_all_jobs_learn_of_changed_routes(registers: Registers) -> No
     assert first.used and [one.table.version for one in first.used] == [
         one.table.version for one in second.used
     ]
+
+
+def test_tables_and_summary_are_of_each_job_and_of_all(registers: Registers) -> None:
+    scene = Scene(registers, TWO, [1.0, 1.5])
+    scene.clock.after(10.2, lambda: setattr(scene.engine.jobs[1], "error", TransportError("the\nend")))
+    with scene.session as session:
+        session.iterate()
+        result = runner.result(scene.plan, session.findings(), 0.0, pytest.fail)
+    for columns in (None, 80):
+        lines = nccl_table(result, columns).splitlines()
+        titles = [line for line in lines if line.startswith("# job")]
+        assert titles == [
+            "# job a: 4 ranks, g0.0, g0.1, g0.2, g0.3", "# job b: 4 ranks, g1.0, g1.1, g1.2, g1.3",
+        ]  # fmt: skip
+    text = report(result, Path("there"))
+    assert "job a, " in text and "bottleneck" in text
+    assert [line.split() for line in text.splitlines() if line.startswith("b ")] == [
+        ["b", "4", "1.5s", "1.5s", "1.00", "failed"]
+    ]
+    assert "data on   a" in text and "fairness    1.000" in text
+    assert "<h4>job b</h4>" in result._repr_html_()
+    assert from_document(result.document()) == result
+
+
+def test_a_job_without_an_iteration_has_its_error_in_the_table(registers: Registers) -> None:
+    scene = Scene(registers, TWO, [1.0, 1.5], alone=0)
+    scene.engine.jobs[1].error = TransportError("the\nend")
+    with scene.session as session:
+        session.iterate()
+        result = runner.result(scene.plan, session.findings(), 0.0, pytest.fail)
+    assert nccl_table(result).endswith("# failed: the\n# end\n")
+    lines = report(result, Path("there")).splitlines()
+    assert [line.split() for line in lines if line.startswith("b ")] == [["b", "4", "-", "-", "-", "failed"]]
