@@ -1,8 +1,8 @@
 """Counters of shapers: one netlink dump of all of a shard, from one socket.
 
 The dump is read here rather than by a netlink library because the same cores switch the packets: for 64 links
-it takes 0.1 to 0.2 ms, pyroute2 3.6 ms, `tc -s -j qdisc show` 2.6 ms and a fork (docs/dependencies.md). Dumps are
-alike until interfaces come or go, so where each counter is, is found once.
+it takes 0.1 to 0.2 ms, pyroute2 3.6 ms, `tc -s -j qdisc show` 2.6 ms and a fork (docs/dependencies.md). Dumps
+are alike until interfaces come or go, so where each counter is, is found once.
 """
 
 import socket
