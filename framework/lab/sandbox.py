@@ -66,8 +66,13 @@ def unshare_command() -> list[str]:
 
 def why_it_ended(obituary: str) -> LabError | MachineError:
     """The error of a lab whose first process ended with this obituary (ChildProcess) before its task had."""
-    # unshare itself, or the launcher with an AppArmor profile, says why it was refused
-    refused = [line for line in obituary.splitlines() if line.partition(" ")[0].endswith("unshare:")]
+    # unshare itself, or the launcher with an AppArmor profile, says why it was refused; util-linux 2.38
+    # complains about sigprocmask, too, where the lab was killed
+    refused = [
+        line
+        for line in obituary.splitlines()
+        if line.partition(" ")[0].endswith("unshare:") and "sigprocmask" not in line
+    ]
     if refused:
         return MachineError(
             f"this user may not make private namespaces ({refused[-1]}). {namespaces_fix(refused[-1])}"

@@ -204,6 +204,12 @@ class LabClient:
             self._on_run = lambda event: None
         return found
 
+    def check(self) -> None:
+        """Raise what the lab has ended with, or a mistake in `on_event`."""
+        with self._lock:
+            if self._ended is not None:
+                raise self._ended
+
     def close(self) -> None:
         """Let the lab end. Nothing is read from its channels any more when this returns."""
         with self._lock:

@@ -30,6 +30,7 @@ def open_lab(plan: Plan, registers: Registers, on_event: Callable[[RunEvent], No
         try:
             assert client.rate_scale
             yield client
+            client.check()
         finally:
             client.close()
         lab.channel.receive()  # it has taken everything down

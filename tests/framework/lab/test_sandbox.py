@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from railweave.framework.errors import LabError, MachineError
 from railweave.framework.lab import sandbox
 
 
@@ -28,6 +29,15 @@ def test_an_apparmor_restriction_is_named_with_its_two_fixes(
         restriction.write_text(unrestricted) if unrestricted else restriction.unlink()
         fix = sandbox.namespaces_fix("unshare: unshare failed: Permission denied")
         assert "AppArmor" not in fix and "user.max_user_namespaces" in fix and "sudo" in fix
+
+
+def test_a_killed_lab_was_not_refused_its_namespaces() -> None:
+    """The words are those of util-linux 2.38 where its child was killed, and where it may not unshare."""
+    words = "the lab ended with status 1; the last lines of its log:\nunshare: {}"
+    killed = sandbox.why_it_ended(words.format("sigprocmask unblock failed: Invalid argument"))
+    assert isinstance(killed, LabError)
+    refused = sandbox.why_it_ended(words.format("unshare failed: Operation not permitted"))
+    assert isinstance(refused, MachineError)
 
 
 @pytest.mark.lab
