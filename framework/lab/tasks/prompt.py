@@ -179,8 +179,10 @@ class Prompt(CLI):  # type: ignore[misc]
     def _iperf(self, words: list[str], udp: str = "") -> None:
         names = list(self._hosts)
         src, dst, seconds, *more = [*words, *(names[0], names[-1], "10")[len(words) :]]
-        if more or len(words) == 1:
-            raise InputError("iperf takes two hosts and a time in seconds, such as: iperf h0.0 h1.0 10.")
+        if more or len(words) == 1 or src == dst:
+            raise InputError(
+                "iperf takes two different hosts and a time in seconds, such as: iperf h0.0 h1.0 10."
+            )
         shaped = shaped_bps(self.lab, src, dst)
         received = received_bps(self.lab, src, dst, self._number("SECONDS", seconds), udp)
         output(
@@ -198,12 +200,14 @@ class Prompt(CLI):  # type: ignore[misc]
     def do_fault(self, line: str) -> None:
         """Inject a fault, now or at=TIME from now.
         Usage: fault degrade rail:1 to=20%    (docs/experiment.md has all verbs)"""
-        self.lab.fault(" ".join(shlex.split(line)))
+        if not (words := shlex.split(line)):
+            raise InputError("fault takes what happens to what, such as: fault degrade rail:1 to=20%.")
+        self.lab.fault(" ".join(words))
 
     def do_link(self, line: str) -> None:
         """Take the cables between two nodes down, or up again: a fault.
         Usage: link NODE NODE down|up"""
-        a, b, state = self._words(line, "NODE NODE down|up", 3)
+        a, b, state = self._words("link", line, "NODE NODE down|up", 3)
         self._one_of("link", state, ("down", "up"))
         for name in (a, b):
             self._node(name)
@@ -223,7 +227,7 @@ class Prompt(CLI):  # type: ignore[misc]
     def do_switch(self, line: str) -> None:
         """Stop a switch, so that all its links are down, or start it again: a fault.
         Usage: switch NAME stop|start"""
-        name, state = self._words(line, "NAME stop|start", 2)
+        name, state = self._words("switch", line, "NAME stop|start", 2)
         self._one_of("switch", state, ("stop", "start"))
         if name in self._hosts:
             raise InputError(f"{name} is a host, not a switch. Its NIC is {self._gpu(name)}.")
@@ -246,7 +250,7 @@ class Prompt(CLI):  # type: ignore[misc]
     def do_routes(self, line: str) -> None:
         """Show the paths in use between two GPUs, and why the router takes them.
         Usage: routes SRC DST, such as routes g0.0 g1.1"""
-        src, dst = (self._gpu(name) for name in self._words(line, "SRC DST", 2))
+        src, dst = (self._gpu(name) for name in self._words("routes", line, "SRC DST", 2))
         pair = self.lab.routes(src, dst)
         for path in pair.paths:
             nodes = [hop.link.partition("->")[0] for hop in path.hops]
@@ -298,10 +302,10 @@ class Prompt(CLI):  # type: ignore[misc]
         """The GPU of a host; any other name as it is."""
         return self.fabric.node_name(self._hosts[name]) if name in self._hosts else name
 
-    def _words(self, line: str, usage: str, count: int) -> list[str]:
+    def _words(self, command: str, line: str, usage: str, count: int) -> list[str]:
         words = line.split()
         if len(words) != count:
-            raise InputError(f"it takes {usage} (got {line!r}).")
+            raise InputError(f"{command} takes {usage} (got {line!r}).")
         return words
 
     def _one_of(self, command: str, word: str, choices: tuple[str, ...]) -> None:
