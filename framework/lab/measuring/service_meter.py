@@ -13,7 +13,7 @@ SUGGESTIVE_PACKETS = 2
 BOUND, EXACT = 2, 64
 """Standard errors of busy time: those within which it bounds a rate, and of which it consists once its rate
 is accepted."""
-SLOWER_OVER_S = 0.05
+SLOWER_OVER_S = 0.1
 """Time constant, in busy time, with which a slower reading replaces a rate: a busy machine makes links late,
 never early."""
 
