@@ -10,12 +10,12 @@ EVIDENT_PACKETS = 8
 """A rate is accepted as it is after this many packets: a busy machine makes one of them late."""
 SUGGESTIVE_PACKETS = 2
 """After so many packets a rate that they do not contradict is known; what is slow shows by then."""
-BOUND, EXACT = 2, 64
-"""Standard errors of busy time: those within which it bounds a rate, and of which it consists once its rate
-is accepted."""
-SLOWER_OVER_S = 0.1
-"""Time constant, in busy time, with which a slower reading replaces a rate: a busy machine makes links late,
-never early."""
+BOUND, EXACT, EXACT_S = 2, 64, 0.08
+"""Standard errors of busy time: those within which it bounds a rate, and of which it consists, besides how
+long it is, once its rate is accepted."""
+STALL_S, SLOWER_OVER_S = 0.01, 0.05
+"""A busy machine makes links late, never early. So time that a link may have stood still does not bound its
+rate from above, and a slower reading replaces a rate with this time constant, in busy time."""
 
 
 class ServiceMeter:
@@ -24,10 +24,10 @@ class ServiceMeter:
     seen waiting.
 
     Bytes and time of gaps add up over bursts (departures.py). They are accepted as a rate once they amount to
-    EVIDENT_PACKETS and the time to EXACT standard errors; until then they bound it, to a packet and BOUND
-    standard errors, except that a higher rate is taken as read from EVIDENT_PACKETS on. The latest
-    EVIDENT_PACKETS bound it by themselves as well; if they contradict the others, the rate has changed, and
-    what came before does not count. A packet is as long as they are on average.
+    EVIDENT_PACKETS and the time to EXACT_S and EXACT standard errors; until then they bound it, to a packet,
+    BOUND standard errors and STALL_S, except that a higher rate is taken as read from EVIDENT_PACKETS on.
+    The latest EVIDENT_PACKETS bound it by themselves as well; if they contradict the others, the rate has
+    changed, and what came before does not count. A packet is as long as they are on average.
     """
 
     def __init__(self, line_bps: Float, packet_bytes: float, first: QueueCounters) -> None:
@@ -57,7 +57,7 @@ class ServiceMeter:
         packet = np.where(packets > 0, self._bytes / np.maximum(packets, 1), largest)
         least, reading, most = (self._bound(sign, packet, error_s) for sign in (-1, 0, 1))
         complete = news & (packets >= EVIDENT_PACKETS)
-        exact, latest = complete[0] & (busy_s[0] >= EXACT * error_s[0]), complete[1]
+        exact, latest = complete[0] & (busy_s[0] >= np.maximum(EXACT * error_s[0], EXACT_S)), complete[1]
         target = np.clip(base, least, most)
         target = np.where(complete & (target > base), reading, target)  # else a repair shows in steps
         target[0] = np.where(exact, reading[0], target[0])
@@ -76,6 +76,7 @@ class ServiceMeter:
 
     def _bound(self, sign: int, packet: Float, error_s: Float) -> Float:
         """(2, n): the least rate (-1) that the evidence allows for, what it says (0), and the most (1)."""
+        error_s = BOUND * error_s + STALL_S * (sign > 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             bits = 8 * (self._bytes + sign * packet)
-            return np.asarray(bits / np.maximum(self._busy_s - sign * BOUND * error_s, 0.0))
+            return np.asarray(bits / np.maximum(self._busy_s - sign * error_s, 0.0))
