@@ -123,7 +123,8 @@ def rerouted_under_load(kind: str, reroutes: int) -> dict[str, Any]:
             link.reroute(reroute)
             session.engine.until(lambda: link.ready, "the reroute")
             for changed in link.advance(clock.now_s()):
-                session.parts.traffic.use_routes(changed)
+                for traffic in session.parts.traffic:
+                    traffic.use_routes(changed)
             moved.append(reroute.pairs_changed)
             rules.append(len(session.control.rules))
         lost, twice = stream.stop()
