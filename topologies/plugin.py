@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from railweave.framework.hookspecs import Topology, hookimpl
+from railweave.topologies.fat_tree import FatTree
 from railweave.topologies.from_file import FromFile
 from railweave.topologies.rail_only import RailOnly
 from railweave.topologies.rail_optimised import RailOptimised
@@ -12,7 +13,7 @@ from railweave.topologies.torus import Torus, TwistedTorus
 
 @hookimpl
 def register_topologies(register: Callable[[str, Topology], None]) -> None:
-    built_in = {t.kind: t for t in (RailOnly(), RailOptimised(), Ring(), Torus(), TwistedTorus())}
+    built_in = {t.kind: t for t in (RailOnly(), RailOptimised(), Ring(), Torus(), TwistedTorus(), FatTree())}
     for kind, topology in built_in.items():
         register(kind, topology)
     register("file", FromFile(built_in))

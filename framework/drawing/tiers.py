@@ -16,13 +16,15 @@ MOST, STEP, TIER = 128, 64.0, 120.0
 
 
 def draw_tiers(canvas: Canvas, fabric: Fabric) -> Legend:
-    """Straight lines between rows; within the GPUs' row, below it. Long rows leave out the middle."""
+    """Straight lines between rows of one width; within the GPUs' row, below it. Long rows leave out the
+    middle."""
     places: dict[int, Point] = {}
     remarks: Legend = []
-    for tier, group in enumerate(fabric.groups):
-        numbers = shown(group.size, MOST)
+    rows = [shown(group.size, MOST) for group in fabric.groups]
+    width = STEP * max(map(len, rows))
+    for tier, (group, numbers) in enumerate(zip(fabric.groups, rows, strict=True)):
         for i, number in enumerate(numbers):
-            at = (STEP * (i - (len(numbers) - 1) / 2), -TIER * tier)
+            at = (width * ((i + 0.5) / len(numbers) - 0.5), -TIER * tier)
             if number is None:
                 canvas.text(at, "⋯", 18, fill=PALE)
             else:

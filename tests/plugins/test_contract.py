@@ -18,6 +18,7 @@ from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, all_pai
 from railweave.framework.model.capabilities import MEANINGS, why_unserved
 from railweave.framework.parameters import resolve
 from railweave.framework.registry import Registers
+from railweave.topologies.fat_tree import FatTree
 from railweave.topologies.rail_optimised import RailOptimised
 from railweave.topologies.ring import Ring
 from railweave.topologies.torus import Torus, TwistedTorus
@@ -48,7 +49,7 @@ def served(router: Router, rail_only: Build, torus: Build) -> list[Fabric]:
     fabrics += [
         Torus().build({"shape": "4x3x2"}), Torus().build({"shape": "6"}),
         RailOptimised().build({"domains": 2, "rails": 3}), Ring().build({"nodes": 7, "wavelengths": 2}),
-        unequal(4, 2, 2), unequal(1, 3), NO_RAIL_IN_COMMON,
+        unequal(4, 2, 2), unequal(1, 3), NO_RAIL_IN_COMMON, FatTree().build({"k": 4}),
     ]  # fmt: skip
     return [f for f in fabrics if not why_unserved(router, f)]
 

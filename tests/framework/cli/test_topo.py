@@ -17,7 +17,7 @@ from railweave.framework.registry import Registers
 from railweave.topologies import plugin
 
 Call = Callable[..., Result]
-NAMES = ["rail-only", "rail-optimised", "ring", "torus", "twisted-torus"]
+NAMES = ["fat-tree", "rail-only", "rail-optimised", "ring", "torus", "twisted-torus"]
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import pytest
 from railweave.framework.drawing import svg
 from railweave.framework.errors import FabricError
 from railweave.framework.model import Fabric, FabricBuilder, NodeGroup
+from railweave.topologies.fat_tree import FatTree
 from railweave.topologies.rail_only import RailOnly
 from railweave.topologies.rail_optimised import RailOptimised
 from railweave.topologies.ring import Ring
@@ -63,6 +64,7 @@ def words(picture: ElementTree.Element) -> list[str]:
         torus(4, 4, 4),
         twisted(4, 4, 8),
         torus(2, 3, 2),
+        FatTree().build({"k": 4}),
     ],
 )
 def test_every_gpu_is_drawn_apart_from_the_others_and_inside_the_picture(fabric: Fabric) -> None:

@@ -44,7 +44,7 @@ def test_the_default_router_is_refused_on_another_fabric(registers: Registers) -
 def test_each_fabric_gets_a_router_and_a_collective_that_serve_it() -> None:
     registers = load_plugins()
     chosen = {}
-    for topology in ("rail-only", "rail-optimised", "ring", "torus", "twisted-torus"):
+    for topology in ("rail-only", "rail-optimised", "ring", "torus", "twisted-torus", "fat-tree"):
         asked = load_plan(None, {"topology": topology}, registers).experiment
         chosen[topology] = (asked.router.name, asked.collective.name)
     assert chosen == {
@@ -53,6 +53,7 @@ def test_each_fabric_gets_a_router_and_a_collective_that_serve_it() -> None:
         "ring": ("shortest", "multi-ring-all-reduce"),
         "torus": ("dor", "multi-ring-all-reduce"),
         "twisted-torus": ("dor", "ring-all-reduce"),
+        "fat-tree": ("shortest", "ring-all-reduce"),
     }
     with pytest.raises(ExperimentError, match="hscore does not serve this torus"):
         load_plan(None, {"topology": "torus", "router": "hscore"}, registers)

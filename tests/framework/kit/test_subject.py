@@ -79,7 +79,7 @@ def test_without_examples_a_large_default_is_left_out_and_said() -> None:
     )
 
 
-@pytest.mark.parametrize("kind", ["rail-only", "rail-optimised", "ring", "torus"])
+@pytest.mark.parametrize("kind", ["rail-only", "rail-optimised", "ring", "torus", "fat-tree"])
 def test_the_command_of_the_real_run_is_one_that_can_be_planned(kind: str) -> None:
     """Read by the command's own parser, up to the lab."""
     installed = load_plugins()

@@ -34,6 +34,8 @@ def verified(*words: str) -> list[dict[str, Any]]:
         (["--router", "hscore"], 96 * 2 + 144 * 4),
         (["--router", "spray", "--domains", "2", "--rails", "4"], None),
         (["--topology", "rail-optimised", "--router", "ecmp"], None),
+        # 16 GPUs, k = 4: a partner below the same edge switch, two in the pod, twelve in other pods
+        (["--topology", "fat-tree", "--router", "ecmp"], 16 * (1 * 2 + 2 * 4 + 12 * 6)),
         # a ring of 8, the shorter way: distances 1, 2, 3 twice and 4 once from each of 8
         (["--topology", "ring", "--set", "topology.nodes=8", "--router", "shortest", "--collective",
           "ring-all-gather"], 8 * (2 * (1 + 2 + 3) + 4)),
@@ -48,8 +50,6 @@ def test_every_pair_takes_its_path(words: list[str], hops: int | None) -> None:
 @pytest.mark.parametrize(
     ("name", "router", "hops"),
     [
-        # 16 GPUs, k = 4: a partner below the same edge switch, two in the pod, twelve in other pods
-        ("fat-tree-k4", "ecmp", 16 * (1 * 2 + 2 * 4 + 12 * 6)),
         # 3 partners in the server, 4 below the same leaf, 8 over a spine
         ("dual-plane", "ecmp", 16 * (3 * 2 + 4 * 2 + 8 * 4)),
         # 16 ordered pairs in a domain, 6 on each of rails 0 and 1, the other 28 over a domain and a rail
@@ -67,6 +67,7 @@ def test_fabrics_from_files(name: str, router: str, hops: int) -> None:
 
 
 FABRICS: dict[str, list[str]] = {
+    "fat-tree": ["--fault", "at=0s down link:e0.0->a0.0"],
     "rail-only": ["--fault", "at=0s down rail:1"],
     "rail-optimised": ["--fault", "at=0s down spine:0"],
     "ring": ["--nodes", "16", "--collective", "ring-all-gather", "--fault", "at=0s down link:g0->g1"],
