@@ -15,6 +15,7 @@ from railweave.traffic.collectives.hierarchical import (
 from railweave.traffic.collectives.msccl import Msccl
 from railweave.traffic.collectives.multi_ring import MultiRingAllReduce
 from railweave.traffic.collectives.optical import NeighborExchange, OneStage, OpTree, Wrht
+from railweave.traffic.collectives.patterns import MoeAllToAll, Permutation
 from railweave.traffic.collectives.rings import RingAllGather, RingAllReduce, RingReduceScatter, SendRecv
 from railweave.traffic.collectives.trees import Broadcast, TreeAllReduce
 from railweave.traffic.proxy import RoceV2
@@ -52,6 +53,8 @@ def register_collectives(register: Callable[[str, Collective], None]) -> None:
         RingReduceScatter(),
         HierarchicalAllToAll(),
         DirectAllToAll(),
+        MoeAllToAll(),
+        Permutation(),
         Broadcast(),
         SendRecv(),
         Msccl(),

@@ -56,8 +56,12 @@ CASES: dict[str, tuple[tuple[Fabric, ...], tuple[dict[str, object], ...]]] = {
         ({}, {"shape": "tree"}, {"root": 1, "chunks": 3}, {"root": 1, "shape": "tree", "chunks": 1}),
     ),
     "send-recv": (ANY, ({},)),
+    "permutation": (ANY, ({}, {"seed": 9})),
+    "moe-all-to-all": (ANY, ({}, {"spread": 0.9, "seed": 9}, {"spread": 0})),
 }
-SHARED = ("all-gather", "reduce-scatter", "all-to-all")
+DRAWN = ("permutation", "uneven-all-to-all")
+"""Kinds whose messages a seed draws: no physical limit is known by the kind alone."""
+SHARED = ("all-gather", "reduce-scatter", "all-to-all", "uneven-all-to-all")
 """Kinds whose size is cut into one part a rank, each a multiple of 16 bytes (nccl-tests)."""
 
 Vectors = list[NDArray[Any]]
@@ -121,7 +125,8 @@ def test_every_order_gives_what_numpy_says(name: str, data: st.DataObject) -> No
     after = execute(schedule, memory, seed)
     for rank in range(n):
         expected = algorithm.expected(schedule, inputs, rank)
-        assert np.array_equal(expected, right(rank))
+        if algorithm.kind not in DRAWN:  # see test_patterns.py
+            assert np.array_equal(expected, right(rank))
         assert np.array_equal(after[rank][: len(expected)], expected)
         if not shared and algorithm.kind != "all-reduce":
             assert np.count_nonzero(expected) == len(expected)
@@ -194,6 +199,8 @@ def test_every_kind_has_a_physical_limit_below_its_closed_form(name: str) -> Non
     packet = PacketFormat(4096)
     for fabric in fabrics:
         algorithm = configured(name, choices[0])
+        if algorithm.kind in DRAWN:
+            continue
         assert algorithm.kind in COLLECTIVES
         schedule = algorithm.schedule(fabric, range(fabric.n_gpus), 1 << 20, "int8", "sum")
         formula = algorithm.closed_form_s(fabric, schedule, packet)

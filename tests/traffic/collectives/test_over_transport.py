@@ -20,6 +20,7 @@ FILE = str(Path(__file__).with_name("algorithms") / "doubling_all_gather_4.xml")
 NAMES = (
     "halving-doubling-all-reduce", "tree-all-reduce", "pipelined-all-reduce", "all-gather", "reduce-scatter",
     "ring-reduce-scatter", "all-to-all", "direct-all-to-all", "broadcast", "send-recv", "msccl",
+    "permutation", "moe-all-to-all",
 )  # fmt: skip
 
 

@@ -1,0 +1,81 @@
+"""The drawn patterns: what a seed draws, and which slice ends where, by tagged elements."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from railweave.framework.analysis.link_loads import pattern
+from railweave.framework.errors import ExperimentError
+from railweave.topologies.fat_tree import FatTree
+from railweave.topologies.ring import Ring
+from railweave.traffic.collectives.patterns import MoeAllToAll, Permutation
+from tests.traffic.random_execution import execute
+
+
+@settings(deadline=None, max_examples=30)
+@given(n=st.integers(2, 16), seed=st.integers(0, 2**40))
+def test_every_rank_sends_once_and_receives_once(n: int, seed: int) -> None:
+    schedule = Permutation(seed).schedule(FatTree().build({"k": 4}), range(n), 400, "int32", "sum")
+    assert schedule.src.tolist() == sorted(schedule.dst.tolist()) == list(range(n))
+    assert (schedule.src != schedule.dst).all() and (schedule.size == 400).all()
+    inputs = Permutation(seed).inputs(schedule, 7)
+    for src, dst in zip(schedule.src, schedule.dst, strict=True):
+        assert np.array_equal(Permutation(seed).expected(schedule, inputs, dst), inputs[src][100:])
+
+
+def test_all_permutations_without_fixed_points_are_drawn_and_loads_draws_the_same() -> None:
+    """Of 4 ranks there are 9 (rencontres numbers); each is drawn by 300 seeds about 33 times."""
+    fabric, counts = Ring().build({"nodes": 4}), dict[tuple[int, ...], int]()
+    for seed in range(300):
+        schedule = Permutation(seed).schedule(fabric, range(4), 4, "int32", "sum")
+        drawn = tuple(schedule.dst.tolist())
+        counts[drawn] = counts.get(drawn, 0) + 1
+        assert pattern("permutation", fabric, seed).dst.tolist() == list(drawn)
+    assert set(counts) == {p for p in permutations(range(4)) if all(i != x for i, x in enumerate(p))}
+    assert min(counts.values()) > 15 and max(counts.values()) < 60
+
+
+def test_one_rank_has_nobody_to_send_to() -> None:
+    with pytest.raises(ExperimentError, match="permutation of 1 rank: it needs 2 or more"):
+        Permutation().schedule(Ring().build({"nodes": 2}), [0], 64, "int8", "sum")
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.1, 1.0])
+def test_slices_differ_by_the_spread_and_end_in_the_order_of_senders(spread: float) -> None:
+    """Element values tell sender and receiver: rank r ends with slices (0, r), (1, r), ..."""
+    n, one, fabric = 8, 1000, Ring().build({"nodes": 8})
+    moe = MoeAllToAll(spread, seed=5)
+    schedule = moe.schedule(fabric, range(n), 4 * n * one, "int32", "sum")
+    assert schedule.n_transfers == n * (n - 1) and schedule.size_bytes == 4 * n * one
+    assert schedule == MoeAllToAll(spread, seed=5).schedule(fabric, range(n), 4 * n * one, "int32", "sum")
+    share = schedule.size / (4 * one)
+    assert share.min() >= 1 - spread - 1e-3 and share.max() <= 1 + spread + 1e-3
+    if spread:
+        assert share.std() == pytest.approx(spread / 3**0.5, rel=0.25)  # of a uniform draw
+    length = np.full((n, n), -1)
+    length[schedule.src, schedule.dst] = schedule.size // 4
+    inputs = moe.inputs(schedule, 3)
+    for rank, array in enumerate(inputs):
+        sent = schedule.src == rank
+        for dst, at, size in zip(
+            *(a[sent] for a in (schedule.dst, schedule.src_offset, schedule.size)), strict=True
+        ):
+            array[at // 4 : (at + size) // 4] = n * rank + dst
+    buffers = [np.zeros(schedule.buffer_bytes // 4, np.int32) for _ in inputs]
+    for buffer, array in zip(buffers, inputs, strict=True):
+        buffer[: len(array)] = array
+    after = execute(schedule, buffers, seed=1)
+    for rank in range(n):
+        expected = moe.expected(schedule, inputs, rank)
+        assert np.array_equal(after[rank][: len(expected)], expected)
+        tags = [(n * src + rank, length[src, rank]) for src in range(n) if src != rank]
+        before = sum(size for _, size in tags[:rank])
+        others = np.concatenate(
+            [expected[:before], expected[len(expected) - sum(s for _, s in tags[rank:]) :]]
+        )
+        assert np.array_equal(others, np.repeat(*np.array(tags).T))

@@ -1,0 +1,174 @@
+"""Patterns that a seed draws: a permutation of the ranks, and an all-to-all of unequal messages."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from railweave.framework.analysis.link_loads import derangement
+from railweave.framework.errors import ExperimentError
+from railweave.framework.model import Fabric, Schedule
+from railweave.framework.model.arrays import Int64
+from railweave.framework.parameters import Parameter
+from railweave.traffic.collectives.arithmetic import count_of, nonzero_input
+from railweave.traffic.collectives.operations import Operation, Sharded, checked_itemsize
+
+SEED = Parameter("seed", 1, "count", "seed of the draw", minimum=0, maximum=2**63 - 1)
+
+
+class Messages(NamedTuple):
+    """From rank to rank, from element to element: arrays of one entry a message, and the elements of a
+    buffer."""
+
+    src: Int64
+    dst: Int64
+    first: Int64
+    to: Int64
+    length: Int64
+    buffer_count: int
+
+
+class AtOnce(Operation):
+    """Base of the patterns: messages that wait for nothing, one at most from a rank to another. Every rank's
+    buffer has two regions: what it receives, then what it sends. `redop` does not matter."""
+
+    def messages(self, n_ranks: int, count: int) -> Messages:
+        """The messages of `count` elements, 1 or more, among 2 ranks or more."""
+        raise NotImplementedError
+
+    def schedule(
+        self, fabric: Fabric, ranks: Sequence[int], size_bytes: int, dtype: str, redop: str
+    ) -> Schedule:
+        """As of Operation, made of arrays."""
+        self.check(fabric, ranks)
+        itemsize, n = checked_itemsize(size_bytes, dtype, redop), len(ranks)
+        count = self.element_count(size_bytes, itemsize, n)
+        none = np.empty(0, np.int64)
+        sent = self.messages(n, count) if count and n > 1 else Messages(none, none, none, none, none, 0)
+        return Schedule(
+            collective=self.name,
+            n_ranks=n,
+            size_bytes=count * itemsize,
+            dtype=dtype,
+            redop=redop,
+            buffer_bytes=sent.buffer_count * itemsize,
+            src=sent.src.astype(np.int32),
+            dst=sent.dst.astype(np.int32),
+            src_offset=sent.first * itemsize,
+            dst_offset=sent.to * itemsize,
+            size=sent.length * itemsize,
+            reduce=np.zeros(len(sent.src), np.int32),
+            phase=np.zeros(len(sent.src), np.int32),
+            after_start=np.zeros(len(sent.src) + 1, np.int64),
+            after=none,
+            phase_names=(self.name,) if len(sent.src) else (),
+        )
+
+
+class Permutation(AtOnce):
+    """Every rank sends its buffer to one rank and receives that of another; all permutations without fixed
+    points are equally likely. The size is one rank's buffer, as of send-recv. `railweave loads --pattern
+    permutation` draws the same one."""
+
+    summary = "every rank to one other, drawn at random (seed), at once; any fabric"
+    kind = name = "permutation"
+    parameters: tuple[Parameter, ...] = (SEED,)
+
+    def __init__(self, seed: int = 1) -> None:
+        self._seed = seed
+
+    def check(self, fabric: Fabric, ranks: Sequence[int]) -> None:
+        super().check(fabric, ranks)
+        if len(ranks) == 1:
+            raise ExperimentError(
+                "permutation of 1 rank: it needs 2 or more, a sender and a receiver. Add a rank."
+            )
+
+    def messages(self, n_ranks: int, count: int) -> Messages:
+        src, whole = np.arange(n_ranks), np.full(n_ranks, count)
+        return Messages(src, derangement(n_ranks, self._seed), whole, 0 * whole, whole, 2 * count)
+
+    def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
+        """(2 count,) per rank: 0, then what it sends, without a 0 in it."""
+        count = count_of(schedule)
+        return [
+            np.pad(nonzero_input(schedule, rank, count, seed), (count, 0)) for rank in range(schedule.n_ranks)
+        ]
+
+    def expected(self, schedule: Schedule, inputs: Sequence[NDArray[Any]], rank: int) -> NDArray[Any]:
+        """(count,): what the rank before it in the permutation sent."""
+        sender = int(np.argsort(derangement(schedule.n_ranks, self._seed))[rank])
+        return inputs[sender][count_of(schedule) :]
+
+
+class MoeAllToAll(AtOnce, Sharded):
+    """The all-to-all of a mixture of experts: every rank sends every other one a slice, and each slice is up
+    to `spread` longer or shorter than an even one, drawn uniformly.
+
+    The size is what a rank sends on average, its slice for itself included, rounded as of an even all-to-all.
+    Slices are whole elements, in the order of receivers where they are sent and of senders where they are
+    received. A rank's slice for itself crosses no link and stands in its place from the start.
+    """
+
+    summary = "all-to-all of unequal slices, as experts get them (seed), all at once; any fabric"
+    kind = "uneven-all-to-all"
+    name = "moe-all-to-all"
+    parameters: tuple[Parameter, ...] = (
+        Parameter("spread", 0.1, "ratio", "slices differ by up to so much from even ones"),
+        SEED,
+    )
+
+    def __init__(self, spread: float = 0.1, seed: int = 1) -> None:
+        self._spread, self._seed = spread, seed
+
+    def slices(self, n_ranks: int, count: int) -> "Slices":
+        return slices(n_ranks, count, self._spread, self._seed)
+
+    def messages(self, n_ranks: int, count: int) -> Messages:
+        length, first, to, buffer_count = self.slices(n_ranks, count)
+        src, dst = np.nonzero(~np.eye(n_ranks, dtype=bool))
+        return Messages(src, dst, first[src, dst], to[src, dst], length[src, dst], buffer_count)
+
+    def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
+        """(buffer,) per rank: 0 but for its own slice, then what it sends, without a 0 in it."""
+        length, first, to, _ = self.slices(schedule.n_ranks, count_of(schedule))
+        inputs = []
+        for rank, sent in enumerate(length.sum(axis=1).tolist()):
+            array = np.pad(nonzero_input(schedule, rank, sent, seed), (int(first[rank, 0]), 0))
+            own = length[rank, rank]
+            array[to[rank, rank] :][:own] = array[first[rank, rank] :][:own]
+            inputs.append(array)
+        return inputs
+
+    def expected(self, schedule: Schedule, inputs: Sequence[NDArray[Any]], rank: int) -> NDArray[Any]:
+        """(elements for it,): the slice for `rank` of every sender, in their order."""
+        length, first, _, _ = self.slices(schedule.n_ranks, count_of(schedule))
+        return np.concatenate(
+            [
+                array[start:][:n]
+                for array, start, n in zip(inputs, first[:, rank], length[:, rank], strict=True)
+            ]
+        )
+
+
+class Slices(NamedTuple):
+    """Elements of every slice, where it begins in its sender's buffer and in its receiver's, (n, n) each,
+    [src, dst]; and the elements of a buffer."""
+
+    length: Int64
+    first: Int64
+    to: Int64
+    buffer_count: int
+
+
+@lru_cache(maxsize=1)
+def slices(n_ranks: int, count: int, spread: float, seed: int) -> Slices:
+    """The slices of `count` elements a rank on average."""
+    draw = np.random.default_rng(seed).uniform(-1.0, 1.0, (n_ranks, n_ranks))
+    length = np.rint(count / n_ranks * (1.0 + spread * draw)).astype(np.int64)
+    received = int(length.sum(axis=0).max())
+    first = received + np.cumsum(length, axis=1) - length
+    to = np.cumsum(length, axis=0) - length
+    return Slices(length, first, to, received + int(length.sum(axis=1).max()))
