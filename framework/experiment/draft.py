@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,7 +21,7 @@ from railweave.framework.experiment.several_jobs import plan_of_jobs
 from railweave.framework.health.monitor import scores_of
 from railweave.framework.health.smoothing import LinkTracker
 from railweave.framework.hookspecs import Collective, Report, Router
-from railweave.framework.model import Fabric, PacketFormat
+from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.framework.model.capabilities import why_unserved
 from railweave.framework.parameters import Value
 from railweave.framework.registry import Registers
@@ -110,6 +110,8 @@ class Draft:
             ]
             settings.check()
             schedules = [schedule for schedule in planned if schedule is not None]
+            if getattr(plugins["engine"], "packets", True):
+                schedules = self._listed(traffic, schedules)
         return Plan(
             experiment=request.model_copy(update={**self._choices, "faults": tuple(f.text for f in faults)}),
             topology=topology,
@@ -128,6 +130,18 @@ class Draft:
             reports=reports,
             notes=tuple(settings.notes),
         )
+
+    def _listed(self, traffic: str, schedules: Sequence[Schedule]) -> list[Schedule]:
+        """The schedules as an engine with packets takes them. Reports computations, and what is too long."""
+        if any(schedule.seconds.any() for schedule in schedules):
+            self.settings.report(
+                (traffic,),
+                f"{self.chosen(traffic)} computes, and engine {self.chosen('engine')} only sends. Leave the "
+                "computations out, or use an engine that models them (`--engine fluid`).",
+            )
+        listed = [self._guarded((traffic,), schedule.expand) for schedule in schedules]
+        self.settings.check()
+        return [schedule for schedule in listed if schedule is not None]
 
     def _check_program(self, fabric: Fabric | None) -> None:
         """Report what is wrong with a program, and keys that mean nothing with one or without."""

@@ -62,7 +62,7 @@ def schedule_of(
             f"{place} returns a schedule of {schedule.n_ranks} ranks, {schedule.dtype}, {schedule.redop}; "
             f"asked for {len(ranks)}, {dtype}, {redop}."
         )
-    if (alone := np.flatnonzero(schedule.src == schedule.dst)).size:
+    if (alone := np.flatnonzero((schedule.src == schedule.dst) & (schedule.size > 0))).size:
         raise PluginError(
             f"{place}: transfer {alone[0]} goes from rank {schedule.src[alone[0]]} to itself. "
             "Leave it out; a rank's own data needs no packet."
@@ -74,7 +74,8 @@ def check_collective(
     name: str, collective: Collective, fabric: Fabric, schedule: Schedule, packet: PacketFormat, seed: int
 ) -> None:
     """Call every other method once. Raises PluginError for what fails, and for inputs or expected results so
-    short that wrong data would go unseen. Buffers above `MOST_BYTES` are not filled."""
+    short that wrong data would go unseen. Buffers above `MOST_BYTES` are not filled, and none of a compact
+    schedule."""
     for method, arguments in (
         ("busbw_factor", (schedule.n_ranks,)),
         ("closed_form_s", (fabric, schedule, packet)),
@@ -87,7 +88,7 @@ def check_collective(
                 f"collective {name}: {method}() at {defined_at(getattr(collective, method))} returns "
                 f"{value!r}, not a number of 0 or more."
             )
-    if schedule.n_transfers and schedule.n_ranks * schedule.buffer_bytes <= MOST_BYTES:
+    if schedule.listed and schedule.n_transfers and schedule.n_ranks * schedule.buffer_bytes <= MOST_BYTES:
         CheckedData(name, collective, schedule).inputs(seed)
 
 

@@ -54,8 +54,16 @@ def between_gpus(schedule: Schedule, gpus: Sequence[int], n_gpus: int) -> Schedu
     """The same transfers between GPUs in place of ranks, as routes and links know them."""
     if tuple(gpus) == tuple(range(n_gpus)):
         return schedule
-    place = np.asarray(gpus, np.int32)
-    return replace(schedule, src=place[schedule.src], dst=place[schedule.dst], n_ranks=n_gpus)
+    place = np.append(np.asarray(gpus, np.int32), np.int32(-1))  # a join's rank, -1, stays as it is
+    symmetries = np.tile(np.arange(n_gpus, dtype=np.int32), (len(schedule.symmetries), 1))
+    symmetries[:, place[:-1]] = place[schedule.symmetries]
+    return replace(
+        schedule,
+        src=place[schedule.src],
+        dst=place[schedule.dst],
+        n_ranks=n_gpus,
+        symmetries=symmetries,
+    )
 
 
 def _selected(fabric: Fabric, what: str) -> list[int]:

@@ -13,7 +13,8 @@ from railweave.framework.model.rules import (
     RuleUpdate,
     SetDscp,
 )
-from railweave.framework.model.traffic import IterationResult, PacketFormat, Schedule, Transfer
+from railweave.framework.model.schedule import Schedule, Spans, Transfer
+from railweave.framework.model.traffic import IterationResult, PacketFormat
 
 __all__ = [
     "CONTROLLER_PORT",
@@ -37,6 +38,7 @@ __all__ = [
     "RuleUpdate",
     "Schedule",
     "SetDscp",
+    "Spans",
     "Transfer",
     "all_pairs",
 ]

@@ -1,11 +1,11 @@
-"""A collective as a DAG of transfers, and the outcome of one iteration of it."""
+"""Packets of a run, and the outcome of one iteration."""
 
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from railweave.framework.errors import FabricError
-from railweave.framework.model.arrays import ArrayNoun, Float, Int32, Int64
+from railweave.framework.model.arrays import ArrayNoun, Float, Int64
 
 ETHERNET_HEADER = 14
 """Bytes of Ethernet header that Linux's shapers count; preamble, gap and FCS do not exist on a veth."""
@@ -37,94 +37,6 @@ class PacketFormat:
         """The same of several messages."""
         packets = np.maximum(1, -(-payload_bytes // self.path_mtu))
         return np.asarray(-(-payload_bytes // 4) * 4 + packets * self.HEADERS + self.RETH, np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class Transfer:
-    """One message of a schedule, as a plain value; the schedule itself keeps arrays. Bytes throughout."""
-
-    src: int
-    dst: int
-    src_offset: int
-    dst_offset: int
-    size: int
-    reduce: bool
-    after: tuple[int, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Schedule(ArrayNoun):
-    """Transfers between ranks (positions in the list of endpoints), each of which may start when those in
-    `after` are complete: landed and, with `reduce`, combined into the destination's buffer.
-
-    Every rank has a `data` buffer of `buffer_bytes`; `src_buffer` and `dst_buffer` choose between it (0) and
-    an output buffer (1) and a scratch buffer (2) of the same size. Arrays of n transfers: src, dst,
-    src_offset, dst_offset, size (bytes), reduce (bool as int), phase; `after_start` (n+1,) into `after`.
-    """
-
-    collective: str
-    n_ranks: int
-    size_bytes: int
-    dtype: str
-    redop: str
-    buffer_bytes: int
-    src: Int32
-    dst: Int32
-    src_offset: Int64
-    dst_offset: Int64
-    size: Int64
-    reduce: Int32
-    phase: Int32
-    after_start: Int64
-    after: Int64
-    src_buffer: Int32 = field(default_factory=lambda: np.empty(0, np.int32))
-    dst_buffer: Int32 = field(default_factory=lambda: np.empty(0, np.int32))
-    phase_names: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        n = len(self.src)
-        for name in ("src_buffer", "dst_buffer"):
-            if len(getattr(self, name)) == 0:
-                object.__setattr__(self, name, np.zeros(n, np.int32))
-        ArrayNoun.__post_init__(self)
-        arrays = (self.dst, self.src_offset, self.dst_offset, self.size, self.reduce, self.phase)
-        if (
-            {len(array) for array in arrays} != {n}
-            or len(self.after_start) != n + 1
-            or self.after_start[-1] != len(self.after)
-        ):
-            raise FabricError(f"schedule {self.collective}: its arrays do not fit together.")
-        if np.any(self.after >= np.repeat(np.arange(n), np.diff(self.after_start))):
-            raise FabricError(f"schedule {self.collective}: a transfer waits for itself or for a later one.")
-        if n and (
-            min(int(self.src_offset.min()), int(self.dst_offset.min()), int(self.size.min())) < 0
-            or int((self.src_offset + self.size).max()) > self.buffer_bytes
-            or int((self.dst_offset + self.size).max()) > self.buffer_bytes
-            or min(int(self.src.min()), int(self.dst.min())) < 0
-            or max(int(self.src.max()), int(self.dst.max())) >= self.n_ranks
-        ):
-            raise FabricError(f"schedule {self.collective}: a transfer reaches outside its buffers or ranks.")
-
-    @property
-    def n_transfers(self) -> int:
-        return len(self.src)
-
-    def matrix(self) -> Float:
-        """(n_ranks, n_ranks): bytes that each rank sends to each other, [src, dst]."""
-        n = self.n_ranks
-        sums = np.bincount(self.src.astype(np.int64) * n + self.dst, self.size, n * n)
-        return np.asarray(sums, np.float64).reshape(n, n)
-
-    def transfer(self, i: int) -> Transfer:
-        return Transfer(
-            int(self.src[i]),
-            int(self.dst[i]),
-            int(self.src_offset[i]),
-            int(self.dst_offset[i]),
-            int(self.size[i]),
-            bool(self.reduce[i]),
-            tuple(int(x) for x in self.after[self.after_start[i] : self.after_start[i + 1]]),
-        )
 
 
 @dataclass(frozen=True, slots=True)

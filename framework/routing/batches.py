@@ -6,7 +6,7 @@ from functools import cache, lru_cache
 import numpy as np
 
 from railweave.framework.errors import RouteError
-from railweave.framework.model import PathBatch, RouteTable, all_pairs, routes
+from railweave.framework.model import PathBatch, RouteTable, all_pairs, arrays, routes
 from railweave.framework.model.arrays import Bool, Int64
 
 CHUNK = 1 << 18
@@ -17,6 +17,7 @@ LARGE = 31 << 20
 """Bytes: just below what glibc maps anew each time, whatever came before."""
 
 starts = routes.starts
+spread, distinct = arrays.spread, arrays.distinct
 
 
 def counting(size: int) -> Int64:
@@ -29,20 +30,6 @@ def _counting(size: int) -> Int64:
     numbers = np.arange(size)
     numbers.flags.writeable = False
     return numbers
-
-
-def distinct(numbers: Int64) -> Int64:
-    """Each number once, ascending. np.unique hashes since numpy 2.3, and the numbers of rules and pairs are
-    multiples that collide: at 256 GPUs a reaction took up to 2.8 times as long."""
-    ascending = np.sort(numbers)
-    return ascending[np.append(True, np.diff(ascending) != 0)] if len(ascending) else ascending
-
-
-def spread(start: Int64, count: Int64) -> Int64:
-    """The whole numbers of the ranges `start[i] : start[i] + count[i]`, one range after the other."""
-    ends = np.cumsum(count)
-    flat: Int64 = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(start - (ends - count), count)
-    return flat
 
 
 def seen_before(keys: Int64) -> Bool:

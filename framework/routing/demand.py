@@ -27,21 +27,20 @@ class PairDemand:
     def of(cls, *schedules: Schedule) -> Self:
         """Of one schedule between GPUs; or of several that are carried out at once, which have one phase."""
         if len(schedules) > 1:
-            schedule = schedules[0]
-            src, dst, size = (
-                np.concatenate([getattr(one, name) for one in schedules]) for name in ("src", "dst", "size")
-            )
-            cells = np.bincount(src.astype(np.int64) * schedule.n_ranks + dst, size, schedule.n_ranks**2)
-            pairs = np.flatnonzero(cells)
-            return cls(*np.divmod(pairs, schedule.n_ranks), cells[None, pairs].astype(np.float64))
+            columns = zip(*(schedule.pairs() for schedule in schedules), strict=True)
+            src, dst, size = (np.concatenate(column) for column in columns)
+            pairs, pair = np.unique(src * schedules[0].n_ranks + dst, return_inverse=True)
+            total = np.bincount(pair, size, len(pairs)).astype(np.float64)
+            return cls(*np.divmod(pairs, schedules[0].n_ranks), total[None])
         (schedule,) = schedules
-        pairs, pair = np.unique(
-            schedule.src.astype(np.int64) * schedule.n_ranks + schedule.dst, return_inverse=True
-        )
-        phases, phase = np.unique(schedule.phase, return_inverse=True)
+        sent = np.flatnonzero(schedule.is_transfer)
+        numbers = schedule.src[sent].astype(np.int64) * schedule.n_ranks + schedule.dst[sent]
+        pairs, pair = np.unique(numbers, return_inverse=True)
+        phases, phase = np.unique(schedule.phase[sent], return_inverse=True)
         if len(phases) > MOST_PHASES:
             phases, phase = phases[:1], np.zeros_like(phase)
-        cells = np.bincount(phase * len(pairs) + pair, schedule.size, len(phases) * len(pairs))
+        amount = schedule.size[sent] * schedule.repeat[sent]
+        cells = np.bincount(phase * len(pairs) + pair, amount, len(phases) * len(pairs))
         src, dst = np.divmod(pairs, schedule.n_ranks)
         return cls(src, dst, cells.reshape(len(phases), len(pairs)).astype(np.float64))
 

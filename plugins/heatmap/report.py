@@ -1,6 +1,5 @@
 """Who sent how much to whom in an iteration: traffic.csv, and as a heatmap, traffic.svg and traffic.png."""
 
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,11 +7,14 @@ from typing import Any
 from railweave.framework.hookspecs import Report
 from railweave.framework.parameters import Parameter, Value
 
+MOST_GPUS = 4096
+"""Beyond this many, a matrix has tens of millions of cells."""
 WHEN = ("workloads", "always", "never")
 
 
 class TrafficHeatmap(Report):
-    """The bytes of one iteration of the largest size, (n_gpus, n_gpus), [src, dst], as emulated."""
+    """The bytes of one iteration of the largest size, (n_gpus, n_gpus), [src, dst], as emulated; of more than
+    4,096 GPUs a line `src,dst,bytes` for each pair that sends, and no picture."""
 
     summary = "traffic.csv, traffic.svg and traffic.png: bytes between GPUs in an iteration"
     parameters: tuple[Parameter, ...] = (
@@ -37,13 +39,16 @@ class TrafficHeatmap(Report):
         from railweave.framework.training.heatmap import heatmap_png, heatmap_svg
 
         plan = from_document(experiment, load_plugins())
-        sent_bytes = np.sum([job.on_gpus(job.schedule).matrix() for job in plan.each], axis=0)
-        domain = plan.fabric.groups[0].shape[-1]
+        n, domain, to = plan.fabric.n_gpus, plan.fabric.groups[0].shape[-1], Path(directory)
+        pairs = [job.on_gpus(job.schedule).pairs() for job in plan.each]
+        src, dst, amount = (np.concatenate(column) for column in zip(*pairs, strict=True))
+        if n > MOST_GPUS:
+            rows = np.stack((src, dst, amount), axis=1)
+            np.savetxt(to / "traffic.csv", rows, "%d", ",", header="src,dst,bytes", comments="")
+            return
+        sent_bytes = np.bincount(src * n + dst, amount, n * n).reshape(n, n).astype(np.float64)
+        np.savetxt(to / "traffic.csv", sent_bytes, "%.0f", ",")
         name = f"{len(plan.jobs)} jobs" if plan.jobs else plan.experiment.traffic.name
         title = f"{name}, bytes of one iteration as emulated"
-        table = io.StringIO()
-        np.savetxt(table, sent_bytes, "%.0f", ",")
-        to = Path(directory)
-        (to / "traffic.csv").write_text(table.getvalue())
         (to / "traffic.svg").write_text(heatmap_svg(sent_bytes, domain, title))
         (to / "traffic.png").write_bytes(heatmap_png(sent_bytes, domain))

@@ -9,6 +9,7 @@ import pytest
 
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.registry import load_plugins
+from railweave.plugins.heatmap import report
 
 INSTALLED = load_plugins()
 
@@ -30,6 +31,18 @@ def test_it_is_written_for_workloads_and_when_asked_for(
     assert len(list(tmp_path.iterdir())) == files
     if files:
         table = np.loadtxt(tmp_path / "traffic.csv", delimiter=",")
-        assert table.shape == (16, 16) and np.array_equal(table, plan.schedule.matrix())
+        src, dst, sent = plan.schedule.pairs()
+        assert table.shape == (16, 16) and table.sum() == sent.sum()
+        assert np.array_equal(table[src, dst], sent)
         assert (tmp_path / "traffic.svg").read_text().startswith("<svg")
         assert (tmp_path / "traffic.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_beyond_4096_gpus_it_lists_the_pairs_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "MOST_GPUS", 8)
+    plan = load_plan(None, {"collective": "send-recv", "reports.traffic.when": "always"}, INSTALLED)
+    plan.reports["traffic"].write({"experiment": plan.document()}, str(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["traffic.csv"]
+    head, *rows = (tmp_path / "traffic.csv").read_text().splitlines()
+    assert head == "src,dst,bytes"
+    assert rows == [f"{rank},{(rank + 1) % 16},{plan.schedule.size_bytes}" for rank in range(16)]

@@ -1,0 +1,115 @@
+"""Lists a compact schedule: every repetition as a transfer of its own, which waits for transfers alone."""
+
+import numpy as np
+
+from railweave.framework.errors import FabricError
+from railweave.framework.model.arrays import Bool, Int64, distinct, spread
+from railweave.framework.model.routes import starts
+from railweave.framework.model.schedule import Schedule
+
+MOST_LISTED = 1 << 27
+"""The most transfers and waits of a list, together: 1 GB of waits."""
+
+Lists = tuple[Int64, Int64]
+"""(n+1,) where each of n lists begins, and what they hold."""
+
+
+def expanded(schedule: Schedule) -> Schedule:
+    """The list of `schedule` (see Schedule). Raises FabricError where it is longer than MOST_LISTED."""
+    is_transfer = schedule.is_transfer
+    repeat = np.where(is_transfer, schedule.repeat, 0).astype(np.int64)
+    waits = _without_joins(schedule, is_transfer)
+    _check_length(schedule, repeat, waits)
+    first = starts(repeat)
+    entry = np.repeat(np.arange(schedule.n_entries), repeat)
+    repetition = np.arange(len(entry)) - first[entry]
+    turn = np.maximum(schedule.lag, 1).astype(np.int64)
+    order = np.lexsort((repetition % turn[entry], entry, repetition // turn[entry], schedule.slot[entry]))
+    position = np.empty(len(order), np.int64)
+    position[order] = np.arange(len(order))
+    after_start, after = _waits_of_all(schedule, waits, repeat, first, position)
+    entry, repetition = entry[order], repetition[order]
+    src_offset, dst_offset, size = (
+        array[entry] for array in (schedule.src_offset, schedule.dst_offset, schedule.size)
+    )
+    if (spans := schedule.spans) is not None:
+        in_list = np.flatnonzero(spans.chunks[entry])
+        of = entry[in_list]
+        src_offset[in_list], dst_offset[in_list], size[in_list] = spans.at(of, repetition[in_list], turn[of])
+    return Schedule(
+        schedule.collective,
+        schedule.n_ranks,
+        schedule.size_bytes,
+        schedule.dtype,
+        schedule.redop,
+        schedule.buffer_bytes,
+        schedule.src[entry],
+        schedule.dst[entry],
+        src_offset,
+        dst_offset,
+        size,
+        schedule.reduce[entry],
+        schedule.phase[entry],
+        after_start,
+        after,
+        schedule.src_buffer[entry],
+        schedule.dst_buffer[entry],
+        schedule.phase_names,
+    )
+
+
+def _without_joins(schedule: Schedule, is_transfer: Bool) -> Lists:
+    """For every entry the transfers that it waits for, directly or by way of joins and computations."""
+    n = schedule.n_entries
+    start, after = schedule.after_start, schedule.after
+    while (by_way := ~is_transfer[after]).any():
+        row = np.repeat(np.arange(n), np.diff(start))
+        through = after[by_way]
+        count = np.diff(schedule.after_start)[through]
+        key = np.concatenate(
+            (
+                row[~by_way] * n + after[~by_way],
+                np.repeat(row[by_way], count) * n
+                + schedule.after[spread(schedule.after_start[through], count)],
+            )
+        )
+        row, after = np.divmod(distinct(key), n)
+        start = starts(np.bincount(row, minlength=n))
+    return start, after
+
+
+def _check_length(schedule: Schedule, repeat: Int64, waits: Lists) -> None:
+    start, after = waits
+    each = np.add.reduceat(np.append(repeat[after], 0), start[:-1]) * (np.diff(start) > 0)
+    each += np.diff(schedule.chained_start)
+    transfers, dependencies = int(repeat.sum()), int(repeat @ each)
+    if transfers + dependencies > MOST_LISTED:
+        raise FabricError(
+            f"{schedule.collective} over {schedule.n_ranks} ranks: a list of its transfers has {transfers} "
+            f"of them and {dependencies} dependencies, more than {MOST_LISTED}. Use fewer GPUs, another "
+            "algorithm, or `--engine fluid`, which needs no list."
+        )
+
+
+def _waits_of_all(schedule: Schedule, waits: Lists, repeat: Int64, first: Int64, position: Int64) -> Lists:
+    """For every transfer of the list, at its place, the transfers that it waits for, ascending."""
+    (start, after), n = waits, len(position)
+    # of every entry, all repetitions of those it waits for
+    count = repeat[after]
+    before = position[spread(first[after], count)]
+    start = np.append(0, np.cumsum(count))[start]
+    entry = np.repeat(np.arange(schedule.n_entries), repeat)
+    length = np.diff(start)[entry]
+    row = [np.repeat(position, length)]
+    column = [before[spread(start[entry], length)]]
+    # of every repetition, those that it is chained to
+    chains = np.diff(schedule.chained_start)
+    repetition = np.arange(n) - first[entry]
+    late = np.flatnonzero((repetition >= schedule.lag[entry]) & (chains[entry] > 0))
+    of = entry[late]
+    to = schedule.chained[spread(schedule.chained_start[of], chains[of])]
+    earlier = np.repeat(repetition[late] - schedule.lag[of], chains[of])
+    row.append(np.repeat(position[late], chains[of]))
+    column.append(position[first[to] + earlier])
+    row_of, before = np.divmod(distinct(np.concatenate(row) * n + np.concatenate(column)), max(1, n))
+    return starts(np.bincount(row_of, minlength=n)), before

@@ -1,0 +1,248 @@
+"""A collective as a DAG of transfers: listed, or compact, with repetitions, joins and symmetries."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from railweave.framework.errors import FabricError
+from railweave.framework.model.arrays import ArrayNoun, Bool, Float, Int32, Int64
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """One message of a listed schedule, as a plain value; the schedule itself keeps arrays. Bytes
+    throughout."""
+
+    src: int
+    dst: int
+    src_offset: int
+    dst_offset: int
+    size: int
+    reduce: bool
+    after: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Spans(ArrayNoun):
+    """Where the repetitions of the entries of a compact schedule lie: in lists of chunks, each of `lag`
+    spans, that an entry goes through in a cycle.
+
+    `offset`, `size` (S,): bytes of the spans of all lists, one list after another. Of each entry (n,):
+    `src_list` and `dst_list`, where its lists begin; `chunks`, how many chunks one has, 0 for an entry whose
+    place the schedule itself has; `src_turn` and `dst_turn`, the chunk of its first repetitions; `stride`,
+    how many chunks on those of the next are.
+
+    With `shard_bytes`, buffers hold shards of this size, `n_shards` of them, in a cycle that begins with
+    `src_first` or `dst_first` (n,); offsets are those of a buffer that begins with shard 0.
+    """
+
+    offset: Int64
+    size: Int64
+    src_list: Int64
+    dst_list: Int64
+    chunks: Int64
+    src_turn: Int64
+    dst_turn: Int64
+    stride: Int64
+    shard_bytes: int = 0
+    n_shards: int = 0
+    src_first: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
+    dst_first: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def at(self, entry: Int64, repetition: Int64, lag: Int64) -> tuple[Int64, Int64, Int64]:
+        """(offset at the sender, at the receiver, bytes) of repetitions of entries in lists; all (N,)."""
+        round_, within = np.divmod(repetition, lag)
+        moved = self.stride[entry] * round_
+        src, dst = (
+            lists[entry] + (turn[entry] + moved) % self.chunks[entry] * lag + within
+            for lists, turn in ((self.src_list, self.src_turn), (self.dst_list, self.dst_turn))
+        )
+        src_offset, dst_offset = self.offset[src], self.offset[dst]
+        if self.shard_bytes:
+            src_offset = self._turned(src_offset, self.src_first[entry])
+            dst_offset = self._turned(dst_offset, self.dst_first[entry])
+        return src_offset, dst_offset, self.size[src]
+
+    def _turned(self, offset: Int64, first: Int64) -> Int64:
+        shard, within = np.divmod(offset, self.shard_bytes)
+        return (shard - first) % self.n_shards * self.shard_bytes + within
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule(ArrayNoun):
+    """Transfers between ranks (positions in the list of endpoints), each of which may start when those in
+    `after` are complete: landed and, with `reduce`, combined into the destination's buffer.
+
+    Every rank has a `data` buffer of `buffer_bytes`; `src_buffer` and `dst_buffer` choose between it (0) and
+    an output buffer (1) and a scratch buffer (2) of the same size. Arrays of n entries: src, dst,
+    src_offset, dst_offset, size (bytes), reduce (bool as int), phase; `after_start` (n+1,) into `after`.
+
+    That is all of a listed schedule, whose entries are transfers in the order in which a rank sends what it
+    has for one peer. A compact one holds more; `expand` lists it:
+
+    - `repeat` (n,): a transfer that is carried out so many times in a row. All repetitions wait for all of
+      those in `after`. Repetition r >= `lag` waits for repetition r - lag of the entries in `chained`
+      (`chained_start` (n+1,), as `after`), which may stand behind it. `size` is that of the largest
+      repetition, or of the largest of its like; `spans` says where each one lies.
+    - Computations: `src` and `dst` are one rank, which needs `seconds` (n,), at declared rates. Joins: one
+      entry that waits for many, and for which many wait. That of a rank is a computation of 0 seconds; `src`
+      and `dst` of others are -1.
+    - `slot` (n,), ascending: entries of one slot take turns, `lag` repetitions each time, in the order in
+      which a rank sends what it has for one peer. By default each entry has a slot of its own.
+    - `symmetries` (g, n_ranks): permutations of the ranks that ought to lead from every entry to one that is
+      alike (the k-th from one rank to another to the k-th between their images); whoever uses one checks it.
+    """
+
+    collective: str
+    n_ranks: int
+    size_bytes: int
+    dtype: str
+    redop: str
+    buffer_bytes: int
+    src: Int32
+    dst: Int32
+    src_offset: Int64
+    dst_offset: Int64
+    size: Int64
+    reduce: Int32
+    phase: Int32
+    after_start: Int64
+    after: Int64
+    src_buffer: Int32 = field(default_factory=lambda: np.empty(0, np.int32))
+    dst_buffer: Int32 = field(default_factory=lambda: np.empty(0, np.int32))
+    phase_names: tuple[str, ...] = ()
+    repeat: Int32 = field(default_factory=lambda: np.empty(0, np.int32))
+    lag: Int32 = field(default_factory=lambda: np.empty(0, np.int32))
+    chained_start: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
+    chained: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
+    seconds: Float = field(default_factory=lambda: np.empty(0))
+    slot: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
+    symmetries: Int32 = field(default_factory=lambda: np.empty((0, 0), np.int32))
+    spans: Spans | None = None
+
+    def __post_init__(self) -> None:
+        n = len(self.src)
+        for name, default in (
+            ("src_buffer", np.zeros),
+            ("dst_buffer", np.zeros),
+            ("repeat", np.ones),
+            ("lag", np.ones),
+            ("seconds", np.zeros),
+            ("slot", np.arange),
+        ):
+            if len(getattr(self, name)) == 0:
+                object.__setattr__(self, name, default(n))
+        if len(self.chained_start) == 0:
+            object.__setattr__(self, "chained_start", np.zeros(n + 1))
+        if len(self.symmetries) == 0:
+            object.__setattr__(self, "symmetries", np.empty((0, self.n_ranks)))
+        ArrayNoun.__post_init__(self)
+        self._check_shapes(n)
+        waiting = np.repeat(np.arange(n), np.diff(self.after_start))
+        if np.any(self.after >= waiting):
+            raise FabricError(f"schedule {self.collective}: a transfer waits for itself or for a later one.")
+        if n == 0:
+            return
+        offsets = self.src_offset, self.dst_offset
+        if (
+            min(int(offset.min()) for offset in (*offsets, self.size)) < 0
+            or max(int((offset + self.size).max()) for offset in offsets) > self.buffer_bytes
+            or min(int(self.src.min()), int(self.dst.min())) < -1
+            or np.any((self.src < 0) != (self.dst < 0))
+            or max(int(self.src.max()), int(self.dst.max())) >= self.n_ranks
+        ):
+            raise FabricError(f"schedule {self.collective}: a transfer reaches outside its buffers or ranks.")
+        self._check_repetitions(n)
+
+    def _check_shapes(self, n: int) -> None:
+        arrays = (self.dst, self.src_offset, self.dst_offset, self.size, self.reduce, self.phase)
+        compact = (self.repeat, self.lag, self.seconds, self.slot, self.src_buffer, self.dst_buffer)
+        ranges = ((self.after_start, self.after), (self.chained_start, self.chained))
+        if (
+            {len(array) for array in (*arrays, *compact)} != {n}
+            or any(len(start) != n + 1 or start[-1] != len(of) for start, of in ranges)
+            or self.symmetries.shape[1:] != (self.n_ranks,)
+            or (self.spans is not None and len(self.spans.chunks) != n)
+        ):
+            raise FabricError(f"schedule {self.collective}: its arrays do not fit together.")
+
+    def _check_repetitions(self, n: int) -> None:
+        waiting, of = np.repeat(np.arange(n), np.diff(self.chained_start)), self.chained
+        if (
+            int(self.repeat.min()) < 1
+            or int(self.lag.min()) < 0
+            or float(self.seconds.min()) < 0
+            or np.any((self.repeat > 1) & ~self.is_transfer)
+            or np.any(self.slot[1:] < self.slot[:-1])
+        ):
+            raise FabricError(
+                f"schedule {self.collective}: an entry is repeated 1 time or more, and a computation or join "
+                "once; a lag or a time is 0 or more; slots ascend."
+            )
+        if of.size and (
+            int(of.min()) < 0
+            or int(of.max()) >= n
+            or not self.is_transfer[of].all()
+            or np.any(self.repeat[of] < self.repeat[waiting] - self.lag[waiting])
+            or np.any((self.lag[waiting] == 0) & (of >= waiting))
+        ):
+            raise FabricError(
+                f"schedule {self.collective}: a repetition is chained to one that does not exist, or to "
+                "itself."
+            )
+
+    @property
+    def n_entries(self) -> int:
+        return len(self.src)
+
+    @property
+    def is_transfer(self) -> Bool:
+        """(n,): which entries are transfers; the others are computations and joins."""
+        return np.asarray(self.src != self.dst)
+
+    @property
+    def n_transfers(self) -> int:
+        """Transfers, every repetition counted."""
+        return int(self.repeat[self.is_transfer].sum(dtype=np.int64))
+
+    @property
+    def listed(self) -> bool:
+        """Whether every entry is one transfer, so that `expand` gives the schedule itself."""
+        once = not self.chained.size and bool((self.repeat == 1).all())
+        return once and self.spans is None and bool(self.is_transfer.all() | (self.n_entries == 0))
+
+    def expand(self) -> "Schedule":
+        """The schedule as a list of transfers. Computations take no time in it. Raises FabricError where that
+        is too long a list."""
+        return self if self.listed else self._expanded
+
+    @cached_property
+    def _expanded(self) -> "Schedule":
+        from railweave.framework.model.expansion import expanded
+
+        return expanded(self)
+
+    def pairs(self) -> tuple[Int64, Int64, Int64]:
+        """(src, dst, bytes), (P,) each: what each pair of ranks that sends something sends; by src, then
+        dst."""
+        return self._pairs
+
+    @cached_property
+    def _pairs(self) -> tuple[Int64, Int64, Int64]:
+        sent = np.flatnonzero(self.is_transfer)
+        number = self.src[sent].astype(np.int64) * self.n_ranks + self.dst[sent]
+        pairs, pair = np.unique(number, return_inverse=True)
+        amount = np.bincount(pair, self.size[sent] * self.repeat[sent], len(pairs))
+        return *np.divmod(pairs, max(1, self.n_ranks)), amount.astype(np.int64)
+
+    def transfer(self, i: int) -> Transfer:
+        return Transfer(
+            int(self.src[i]),
+            int(self.dst[i]),
+            int(self.src_offset[i]),
+            int(self.dst_offset[i]),
+            int(self.size[i]),
+            bool(self.reduce[i]),
+            tuple(int(x) for x in self.after[self.after_start[i] : self.after_start[i + 1]]),
+        )
