@@ -83,6 +83,7 @@ def test_every_collective_comes_out_right(collective: str, tmp_path: Path) -> No
         ["--collective", f"msccl:{FIXTURES / 'collectives' / 'algorithms' / 'ring_all_reduce_8.xml'}"],
         ["--workload", "ptdp", "--model", "gpt-1t", "--tp", "8", "--pp", "8", "--dp", "4"],
         ["--workload", f"chakra:{FIXTURES / 'workloads' / 'fixtures' / 'pipeline_8'}"],
+        ["--workload", f"simccl:{FIXTURES / 'workloads' / 'fixtures' / 'simccl_8.csv'}"],
     ],
 )
 def test_types_sizes_imports_and_workloads(words: list[str], tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from railweave.traffic.collectives.trees import Broadcast, TreeAllReduce
 from railweave.traffic.proxy import RoceV2
 from railweave.traffic.workloads.chakra import Chakra
 from railweave.traffic.workloads.ptdp import Ptdp
+from railweave.traffic.workloads.simccl import SimCcl
 
 
 class TransportBenchmark(Benchmark):
@@ -70,6 +71,7 @@ def register_collectives(register: Callable[[str, Collective], None]) -> None:
 def register_workloads(register: Callable[[str, Workload], None]) -> None:
     register("ptdp", Ptdp())
     register("chakra", Chakra())
+    register("simccl", SimCcl())
 
 
 @hookimpl

@@ -88,7 +88,10 @@ class Experiment(BaseModel):
         ),
     ] = Choice(name="all-reduce")
     workload: Annotated[
-        Choice | None, _plugin("Messages of an application in place of a collective: ptdp, chakra:DIR.")
+        Choice | None,
+        _plugin(
+            "Application whose messages are sent in place of a collective: ptdp, chakra:DIR, simccl:FILE."
+        ),
     ] = None
     program: Annotated[
         tuple[str, ...],
