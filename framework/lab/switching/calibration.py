@@ -147,24 +147,13 @@ def packet_latency_s(
         plan.fabric, range(n), plan.packet.path_mtu, experiment.dtype, experiment.redop
     )
     steps = min(STEPS, max(2, STEP_PACKETS // n))
-    columns = (
-        "src",
-        "dst",
-        "src_offset",
-        "dst_offset",
-        "size",
-        "reduce",
-        "phase",
-        "src_buffer",
-        "dst_buffer",
-    )
-    before = np.arange((steps - 1) * n).reshape(steps - 1, n)
     chain = replace(
         one,
-        **{name: np.tile(getattr(one, name), steps) for name in columns},
-        after_start=np.maximum(0, np.arange(steps * n + 1) - n),
-        after=np.roll(before, 1, axis=1).ravel(),  # rank r waits for what r - 1 sent it
-    )
+        repeat=np.full(n, steps),
+        slot=np.zeros(n),  # all ranks take turns
+        chained_start=np.arange(n + 1),
+        chained=np.roll(np.arange(n), 1),  # rank r waits for what r - 1 sent it
+    ).expand()
     carry(TRIAL, chain)  # opens the queue pairs
     end, trials = time.monotonic() + TRIALS_S, list[float]()
     while len(trials) < TRIALS_AT_LEAST or (len(trials) < STEP_TRIALS and time.monotonic() < end):

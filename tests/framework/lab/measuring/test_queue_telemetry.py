@@ -21,8 +21,8 @@ def test_a_draining_queue_shows_its_length_its_bytes_and_its_rate() -> None:
         assert drain["sent_bytes"] == drain["sent_packets"] * size
         assert not drain["idle_has_rate"]
         assert drain["first_queue_packets"] <= packets - 1  # the token bucket lets one packet go at once
-    # a few more may have gone before the first sample
-    assert median(drain["first_queue_packets"] for drain in drains) >= packets - 5, drains
+    # more have gone before the first sample: one every 4 ms, which is soon 10 where other work is under way
+    assert median(drain["first_queue_packets"] for drain in drains) >= packets - 15, drains
     readings = [reading for drain in drains for reading in drain["rates"]]
     assert rate * 7 / 8 <= median(readings) <= rate * 9 / 8, readings
     # eight whole packets in the time of seven, and a tenth for late clocks
