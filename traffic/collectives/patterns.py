@@ -15,6 +15,7 @@ from railweave.framework.parameters import Parameter
 from railweave.traffic.collectives.arithmetic import count_of, nonzero_input
 from railweave.traffic.collectives.operations import Operation, Sharded, checked_itemsize
 
+EQUAL, EXPONENTIAL = "equal", "exponential"
 SEED = Parameter("seed", 1, "count", "seed of the draw", minimum=0, maximum=2**63 - 1)
 
 
@@ -69,15 +70,18 @@ class AtOnce(Operation):
 
 class Permutation(AtOnce):
     """Every rank sends its buffer to one rank and receives that of another; all permutations without fixed
-    points are equally likely. The size is one rank's buffer, as of send-recv. `railweave loads --pattern
-    permutation` draws the same one."""
+    points are equally likely. The size is one rank's buffer, as of send-recv; with exponential `sizes`, their
+    mean. `railweave loads --pattern permutation` draws the same permutation."""
 
     summary = "every rank to one other, drawn at random (seed), at once; any fabric"
     kind = name = "permutation"
-    parameters: tuple[Parameter, ...] = (SEED,)
+    parameters: tuple[Parameter, ...] = (
+        Parameter("sizes", EQUAL, "text", "whether messages are equal", choices=(EQUAL, EXPONENTIAL)),
+        SEED,
+    )
 
-    def __init__(self, seed: int = 1) -> None:
-        self._seed = seed
+    def __init__(self, sizes: str = EQUAL, seed: int = 1) -> None:
+        self._sizes, self._seed = sizes, seed
 
     def check(self, fabric: Fabric, ranks: Sequence[int]) -> None:
         super().check(fabric, ranks)
@@ -86,21 +90,30 @@ class Permutation(AtOnce):
                 "permutation of 1 rank: it needs 2 or more, a sender and a receiver. Add a rank."
             )
 
+    def lengths(self, n_ranks: int, count: int) -> Int64:
+        """(n_ranks,): elements that each rank sends; at least one of `count`, 1 or more."""
+        if self._sizes == EQUAL:
+            return np.full(n_ranks, count)
+        drawn = np.random.default_rng([self._seed, 1]).exponential(count, n_ranks)
+        return np.maximum(np.rint(drawn), min(count, 1)).astype(np.int64)
+
     def messages(self, n_ranks: int, count: int) -> Messages:
-        src, whole = np.arange(n_ranks), np.full(n_ranks, count)
-        return Messages(src, derangement(n_ranks, self._seed), whole, 0 * whole, whole, 2 * count)
+        src, length = np.arange(n_ranks), self.lengths(n_ranks, count)
+        most = int(length.max())
+        first = np.full(n_ranks, most)
+        return Messages(src, derangement(n_ranks, self._seed), first, 0 * first, length, 2 * most)
 
     def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
-        """(2 count,) per rank: 0, then what it sends, without a 0 in it."""
-        count = count_of(schedule)
-        return [
-            np.pad(nonzero_input(schedule, rank, count, seed), (count, 0)) for rank in range(schedule.n_ranks)
-        ]
+        """(longest + own,) per rank: 0 as far as the longest message, then what it sends, without a 0 in
+        it."""
+        length = self.lengths(schedule.n_ranks, count_of(schedule))
+        sent = [nonzero_input(schedule, rank, n, seed) for rank, n in enumerate(length.tolist())]
+        return [np.pad(array, (int(length.max()), 0)) for array in sent]
 
     def expected(self, schedule: Schedule, inputs: Sequence[NDArray[Any]], rank: int) -> NDArray[Any]:
         """(count,): what the rank before it in the permutation sent."""
         sender = int(np.argsort(derangement(schedule.n_ranks, self._seed))[rank])
-        return inputs[sender][count_of(schedule) :]
+        return inputs[sender][int(self.lengths(schedule.n_ranks, count_of(schedule)).max()) :]
 
 
 class MoeAllToAll(AtOnce, Sharded):

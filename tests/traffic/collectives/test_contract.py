@@ -56,7 +56,7 @@ CASES: dict[str, tuple[tuple[Fabric, ...], tuple[dict[str, object], ...]]] = {
         ({}, {"shape": "tree"}, {"root": 1, "chunks": 3}, {"root": 1, "shape": "tree", "chunks": 1}),
     ),
     "send-recv": (ANY, ({},)),
-    "permutation": (ANY, ({}, {"seed": 9})),
+    "permutation": (ANY, ({}, {"seed": 9}, {"sizes": "exponential"})),
     "moe-all-to-all": (ANY, ({}, {"spread": 0.9, "seed": 9}, {"spread": 0})),
 }
 DRAWN = ("permutation", "uneven-all-to-all")

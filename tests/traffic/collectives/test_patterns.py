@@ -20,24 +20,37 @@ from tests.traffic.random_execution import execute
 @settings(deadline=None, max_examples=30)
 @given(n=st.integers(2, 16), seed=st.integers(0, 2**40))
 def test_every_rank_sends_once_and_receives_once(n: int, seed: int) -> None:
-    schedule = Permutation(seed).schedule(FatTree().build({"k": 4}), range(n), 400, "int32", "sum")
+    schedule = Permutation(seed=seed).schedule(FatTree().build({"k": 4}), range(n), 400, "int32", "sum")
     assert schedule.src.tolist() == sorted(schedule.dst.tolist()) == list(range(n))
     assert (schedule.src != schedule.dst).all() and (schedule.size == 400).all()
-    inputs = Permutation(seed).inputs(schedule, 7)
+    inputs = Permutation(seed=seed).inputs(schedule, 7)
     for src, dst in zip(schedule.src, schedule.dst, strict=True):
-        assert np.array_equal(Permutation(seed).expected(schedule, inputs, dst), inputs[src][100:])
+        assert np.array_equal(Permutation(seed=seed).expected(schedule, inputs, dst), inputs[src][100:])
 
 
 def test_all_permutations_without_fixed_points_are_drawn_and_loads_draws_the_same() -> None:
     """Of 4 ranks there are 9 (rencontres numbers); each is drawn by 300 seeds about 33 times."""
     fabric, counts = Ring().build({"nodes": 4}), dict[tuple[int, ...], int]()
     for seed in range(300):
-        schedule = Permutation(seed).schedule(fabric, range(4), 4, "int32", "sum")
+        schedule = Permutation(seed=seed).schedule(fabric, range(4), 4, "int32", "sum")
         drawn = tuple(schedule.dst.tolist())
         counts[drawn] = counts.get(drawn, 0) + 1
         assert pattern("permutation", fabric, seed).dst.tolist() == list(drawn)
     assert set(counts) == {p for p in permutations(range(4)) if all(i != x for i, x in enumerate(p))}
     assert min(counts.values()) > 15 and max(counts.values()) < 60
+
+
+def test_exponential_sizes_have_their_mean_and_their_shape() -> None:
+    """Of 4,096 drawn: mean and standard deviation are the size, 1/e of them are above it."""
+    schedule = Permutation("exponential").schedule(
+        Ring().build({"nodes": 4096}), range(4096), 4000, "float32", "sum"
+    )
+    assert schedule.size.mean() == pytest.approx(4000, rel=0.06)
+    assert schedule.size.std() == pytest.approx(4000, rel=0.08)
+    assert (schedule.size > 4000).mean() == pytest.approx(np.exp(-1), abs=0.03)
+    assert schedule.size.min() >= 4 and not (schedule.size % 4).any()
+    equal = Permutation().schedule(Ring().build({"nodes": 4096}), range(4096), 4000, "float32", "sum")
+    assert np.array_equal(equal.dst, schedule.dst)
 
 
 def test_one_rank_has_nobody_to_send_to() -> None:
