@@ -19,6 +19,7 @@ from railweave.traffic.collectives.patterns import MoeAllToAll, Permutation
 from railweave.traffic.collectives.rings import RingAllGather, RingAllReduce, RingReduceScatter, SendRecv
 from railweave.traffic.collectives.trees import Broadcast, TreeAllReduce
 from railweave.traffic.proxy import RoceV2
+from railweave.traffic.workloads.arrivals import Arrivals
 from railweave.traffic.workloads.chakra import Chakra
 from railweave.traffic.workloads.ptdp import Ptdp
 from railweave.traffic.workloads.simccl import SimCcl
@@ -72,6 +73,7 @@ def register_workloads(register: Callable[[str, Workload], None]) -> None:
     register("ptdp", Ptdp())
     register("chakra", Chakra())
     register("simccl", SimCcl())
+    register("arrivals", Arrivals())
 
 
 @hookimpl
