@@ -21,7 +21,7 @@ programs="ovs-vswitchd ovs-vsctl ovs-ofctl ovs-dpctl ovsdb-server mnexec ip tc n
 case $what in
     run) extras=emu,ilp stamp=$venv/.emu ;;
     dev)
-        extras=emu,ilp,os-ken,c65of,dev stamp=$venv/.dev
+        extras=emu,ilp,os-ken,c65of,fluid,dev stamp=$venv/.dev
         # what tests run on hosts; MPI for Python belongs to the system's interpreter
         packages="$packages openmpi-bin python3-mpi4py" programs="$programs mpirun"
         ;;

@@ -1,0 +1,1 @@
+"""Flows that share links by max-min fairness, on a simulated clock."""

@@ -1,0 +1,69 @@
+"""The links that flows share, and the use that each pair's flow makes of them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from railweave.framework.errors import FabricError
+from railweave.framework.model.arrays import ArrayNoun, Float, Int32, Int64
+from railweave.framework.model.routes import starts
+
+
+@dataclass(frozen=True, eq=False)
+class Network(ArrayNoun):
+    """`capacity_bps` (L,) of links; pair p uses links `link[start[p]:start[p + 1]]`.
+
+    `start` (P+1,); `link`, `use` (H,): of every bit/s of the pair's flow, `use` bit/s pass that link (1 on a
+    single path; a link on several paths of the pair comes once, with the sum of their weights). `delay_s`
+    (P,): from the moment a sender starts until the flow takes its share of the links. A pair without links
+    is unreachable.
+    """
+
+    capacity_bps: Float
+    start: Int64
+    link: Int32
+    use: Float
+    delay_s: Float
+
+    def __post_init__(self) -> None:
+        for name in ("capacity_bps", "start", "link", "use", "delay_s"):
+            object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name)))  # one type for numba
+        ArrayNoun.__post_init__(self)
+        n_hops = len(self.link)
+        if (
+            len(self.start) != len(self.delay_s) + 1
+            or len(self.use) != n_hops
+            or self.start[0] != 0
+            or self.start[-1] != n_hops
+            or np.any(np.diff(self.start) < 0)
+        ):
+            raise FabricError(
+                f"network of {len(self.delay_s)} pairs and {n_hops} hops: its arrays do not fit together."
+            )
+        if n_hops and (int(self.link.min()) < 0 or int(self.link.max()) >= len(self.capacity_bps)):
+            raise FabricError(f"network of {len(self.capacity_bps)} links: a pair uses a link out of range.")
+        if not (np.all(self.capacity_bps >= 0) and np.all(np.isfinite(self.capacity_bps))):
+            raise FabricError("network: a capacity is negative or not a number; a link that is down has 0.")
+        if not (np.all(self.use > 0) and np.all(np.isfinite(self.use))):
+            raise FabricError("network: a pair uses a link by 0, less or not a number; leave that hop out.")
+        if not (np.all(self.delay_s >= 0) and np.all(np.isfinite(self.delay_s))):
+            raise FabricError("network: a delay is negative or not a number.")
+
+    @property
+    def n_pairs(self) -> int:
+        return len(self.delay_s)
+
+    @property
+    def n_links(self) -> int:
+        return len(self.capacity_bps)
+
+    @cached_property
+    def hop_pair(self) -> Int32:
+        """(H,): the pair of each hop."""
+        return np.repeat(np.arange(self.n_pairs, dtype=np.int32), np.diff(self.start))
+
+    @cached_property
+    def link_start(self) -> Int64:
+        """(L+1,): where each link's hops begin if they are sorted by link."""
+        return starts(np.bincount(self.link, minlength=self.n_links))

@@ -1,0 +1,196 @@
+"""Jobs of tasks over a network, on a simulated clock."""
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+
+from railweave.framework.errors import FabricError, MachineError
+from railweave.framework.fluid.events import PAUSED, STANDS, code
+from railweave.framework.fluid.jobs import Job, idle, pause, state_of
+from railweave.framework.fluid.network import Network
+from railweave.framework.fluid.state import ACTIVE, DONE, ENDED, EVENTS, JOINED, SOLVED
+from railweave.framework.fluid.tasks import Tasks
+from railweave.framework.model.arrays import Float, Int64
+
+BATCH = 1e-4
+"""Share of its own time by which the end of a flow may be noticed late, so that ends close to each other cost
+one new sharing of the links. The end itself is exact; what follows it, and the flows it makes room for, may
+start so much later."""
+LARGE = 50_000
+"""Hops and repetitions from which on machine code pays, with the time that it takes to load."""
+WORK, COMPILED_WORK = 100_000, 20_000_000
+"""Hops looked at between two calls of `progress`: at most 0.2 s."""
+
+
+class Progress(NamedTuple):
+    """How far a simulation is: repetitions of tasks that are done, of all so far; `now_s` on its clock."""
+
+    done: int
+    total: int
+    now_s: float
+
+
+class Simulation:
+    """Transfers of different pairs share links by max-min fairness; those of one pair are served in order.
+
+    `accelerated`: True for machine code (numba, in the extra `fluid`), False for none, None for what suits
+    the size. `batch`: see BATCH; 0 for none. `progress` is called at least every 0.2 s and may raise.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        accelerated: bool | None = None,
+        *,
+        batch: float = BATCH,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        if accelerated and find_spec("numba") is None:
+            raise MachineError(
+                "numba is not installed, and accelerated=True asks for it. "
+                "Install it: pip install 'railweave[fluid]', or leave accelerated out."
+            )
+        self._network, self._accelerated, self._progress = network, accelerated, progress
+        self._jobs: dict[int, Job] = {}
+        self._ended: dict[int, Float] = {}
+        self._added = self._total = 0
+        self._carried = np.zeros(network.n_links)
+        self._state = idle(network, batch)
+        self._code = code(bool(accelerated))
+
+    @property
+    def now_s(self) -> float:
+        return float(self._state.clock[0])
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What the simulation took so far: `events`, moments at which something happened; `rates`, rates of
+        flows that were computed; `tasks`, repetitions that are done."""
+        places = {"events": EVENTS, "rates": SOLVED, "tasks": DONE}
+        return {name: int(self._state.tally[place]) for name, place in places.items()}
+
+    def add(self, tasks: Tasks, at_s: float | None = None) -> int:
+        """A job that starts at `at_s`, now if None; its number. Transfers of a pair that jobs before it use
+        too are served after theirs."""
+        at_s = self.now_s if at_s is None else at_s
+        if at_s < self.now_s:
+            raise FabricError(f"a job cannot start at {at_s:g} s: the clock is at {self.now_s:g} s.")
+        if tasks.n_tasks and int(tasks.pair.max()) >= self._network.n_pairs:
+            raise FabricError(
+                f"a task uses pair {int(tasks.pair.max())}; this network has {self._network.n_pairs} pairs."
+            )
+        self._pause()
+        number, self._added = self._added, self._added + 1
+        self._total += int(tasks.repeat.sum())
+        self._jobs[number] = Job.new(tasks, at_s)
+        self._resume()
+        return number
+
+    def advance(self, until_s: float = inf) -> tuple[int, ...]:
+        """Run to `until_s` or until a job has ended, whichever is earlier; the jobs that have ended. Nothing
+        ends any more where it stops before both; then pairs in `standing` have no capacity.
+
+        Raises FabricError where tasks wait for each other.
+        """
+        if until_s < self.now_s:
+            raise FabricError(f"the clock is at {self.now_s:g} s; it does not go back to {until_s:g} s.")
+        if ended := self._over():
+            return ended
+        work = COMPILED_WORK if self._code is not code(False) else WORK
+        why = PAUSED
+        while why == PAUSED:
+            why = self._code.run(self._state, float(until_s), work)
+            if self._progress is not None:
+                self._progress(Progress(int(self._state.tally[DONE]), self._total, self.now_s))
+        if why == STANDS and self._jobs and not len(self.standing()):
+            left = int(self._state.unfinished.sum())
+            raise FabricError(f"{left} tasks wait for each other at {self.now_s:g} s; none can start.")
+        return self._over()
+
+    def change(self, network: Network) -> None:
+        """From now on the links have these rates and the pairs these routes; flows keep what they have left.
+
+        Raises FabricError where the pairs or links are others in number.
+        """
+        if (network.n_pairs, network.n_links) != (self._network.n_pairs, self._network.n_links):
+            raise FabricError(
+                f"a network of {network.n_pairs} pairs and {network.n_links} links cannot replace one of "
+                f"{self._network.n_pairs} and {self._network.n_links}: a change keeps both."
+            )
+        self._pause()
+        self._carried = self.carried_bits()
+        self._state.sent[:] = 0.0
+        self._network = network
+        self._resume()
+
+    def end_s(self, job: int) -> Float:
+        """(n,): when all repetitions of each of its tasks had ended; NaN for those that have not."""
+        if job in self._ended:
+            return self._ended[job]
+        if job not in self._jobs:
+            raise FabricError(f"there is no job {job}; {self._added} were added, from 0 on.")
+        s, mine = self._state, self._jobs[job].entries
+        return np.where(s.done[mine] == s.repeat[mine], s.end[mine], np.nan)
+
+    def drop(self, job: int) -> None:
+        """End a job that is under way, and give its links back; of one that has ended, forget the ends."""
+        self._ended.pop(job, None)
+        if job not in self._jobs:
+            return
+        self._pause()
+        mine, s = self._jobs.pop(job).entries, self._state
+        pairs = np.flatnonzero((s.head >= mine.start) & (s.head < mine.stop))
+        s.busy[pairs] = False
+        self._resume()
+
+    def carried_bits(self) -> Float:
+        """(L,): what every link has carried so far."""
+        s = self._state
+        bits = s.sent.copy()
+        flows = s.active[: s.tally[ACTIVE]]
+        flows = flows[s.busy[flows] & np.isfinite(s.rate[flows])]
+        bits[flows] += s.rate[flows] * (s.clock[0] - s.since[flows])
+        of_hop = np.repeat(bits, np.diff(self._network.start)) * self._network.use
+        return self._carried + np.bincount(self._network.link, of_hop, self._network.n_links)
+
+    def rates_bps(self) -> Float:
+        """(P,): the rate of each pair's flow."""
+        self._share()
+        return np.where(self._state.busy, self._state.rate, 0.0)
+
+    def standing(self) -> Int64:
+        """Pairs with something to send whose rate is 0, ascending."""
+        self._share()
+        return np.flatnonzero(self._state.busy & (self._state.rate == 0))
+
+    def _share(self) -> None:
+        """Rates of flows that started at this moment."""
+        if self._state.tally[JOINED]:
+            self._code.share_out(self._state)
+
+    def _over(self) -> tuple[int, ...]:
+        """Jobs that have ended and were not reported."""
+        left = self._state.unfinished.tolist()
+        over = tuple(job for job, unfinished in zip(self._jobs, left, strict=True) if not unfinished)
+        if over:
+            self._pause()
+            self._ended |= {job: self._jobs.pop(job).end for job in over}
+            self._resume()
+        return over
+
+    def _pause(self) -> None:
+        pause(self._state)
+        for job in self._jobs.values():
+            job.note(self._state)
+
+    def _resume(self) -> None:
+        """All jobs under way over the network as it is."""
+        jobs = list(self._jobs.values())
+        size = len(self._network.link) + sum(int(job.tasks.repeat.sum()) for job in jobs)
+        if self._accelerated is None and size >= LARGE and find_spec("numba") is not None:
+            self._code = code(True)
+        self._state = state_of(self._network, jobs, self._state, self._code is not code(False))
+        self._state.tally[ENDED] = 0

@@ -1,0 +1,110 @@
+"""All that a simulation knows between two events, as arrays that compiled and plain code share."""
+
+from typing import NamedTuple
+
+from railweave.framework.model.arrays import Bool, Float, Int32, Int64
+
+HISTORY = 8
+"""Ends of repetitions that are kept of an entry to which others are chained."""
+
+SAME_TIME = 1e-12
+"""Moments that differ by less, relative to them, are one: they come from sums in another order."""
+
+ACTIVE, JOINED, QUIT, HEAP, KNOWN, EPOCH, ENDED, DONE, SOLVED, EVENTS = range(10)
+"""Places in `State.tally`: flows that have a rate or wait for one; those of them that wait; those that have
+ended since rates were shared out; entries of the heap; entries of `known` that are over; how often rates were
+shared out; jobs that have ended and were not reported; repetitions done; rates computed; moments at which
+something happened."""
+
+
+class State(NamedTuple):
+    """L links, P pairs, H hops, n entries of all jobs. Times in s, absolute; sizes in bits."""
+
+    clock: Float
+    """(2,): now; the share of its time by which the end of a flow may be noticed late."""
+    tally: Int64
+
+    capacity: Float
+    start: Int64
+    link: Int32
+    use: Float
+    delay: Float
+
+    pair: Int32
+    bits: Float
+    seconds: Float
+    repeat: Int64
+    lag: Int32
+    job: Int32
+    follow_start: Int64
+    follow: Int64
+    chained_start: Int64
+    chained: Int64
+    chain_start: Int64
+    chain: Int64
+    next: Int32
+    """(n,): the next entry of the same pair, -1 for the last."""
+
+    waits: Int64
+    """(n,): what the next repetition of an entry still waits for."""
+    ready: Float
+    """(n,): when the last of what it waited for ended."""
+    done: Int64
+    end: Float
+    """(n,): the end of the last repetition that is done."""
+    history: Float
+    """(n, HISTORY): the end of repetition r at r % HISTORY; (0, HISTORY) if nothing is chained."""
+    unfinished: Int64
+    """(jobs,): entries of each job that are not over."""
+
+    head: Int32
+    """(P,): the entry of the pair that is served or will be next, -1 if none."""
+    busy: Bool
+    """(P,): whether bits of the head are left to send, now."""
+    place: Int32
+    """(P,): where in `active` the pair's flow is, -1 if nowhere."""
+    left: Float
+    """(P,): bits that were left at `since`."""
+    since: Float
+    rate: Float
+    """(P,): inf before rates are shared out."""
+    until: Float
+    """(P,): the end of the head at this rate."""
+    due: Float
+    """(P,): when that end must be noticed."""
+    began: Float
+    free: Float
+    """(P,): the end of the last entry of the pair that is done."""
+    sent: Float
+    """(P,): bits of the pair that were carried until `since`."""
+
+    active: Int32
+    joined: Int32
+    quit: Int32
+    """(P,) each: pairs, as many as `tally` says."""
+    heap_at: Float
+    heap_entry: Int32
+    """(n,): entries that start (transfers) or end (others) at those moments, as a binary heap."""
+    known_at: Float
+    known_entry: Int32
+    """The same, sorted, of those known when the arrays were made."""
+
+    first: Int64
+    """(L+1,): the flows of link l are those of the hops `member[first[l]:first[l] + crowd[l]]`."""
+    crowd: Int64
+    member: Int32
+    spot: Int32
+    """(H,): where in `member` each hop is."""
+    owner: Int32
+    """(H,): the pair of each hop. Empty, like the others of this group, in plain code."""
+    load: Float
+    """(L,): the sum of `use` of all flows."""
+    rest: Float
+    open_use: Float
+    open_flows: Int64
+    level: Float
+    """(L,): scratch of the sharing; `level` and `order` are a heap of links by their share."""
+    order: Int32
+    seen: Int64
+    mark: Int64
+    region: Int32

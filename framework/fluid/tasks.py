@@ -1,0 +1,96 @@
+"""What one job does: transfers, computations and joins, each once or several times in a row."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from railweave.framework.errors import FabricError
+from railweave.framework.model.arrays import ArrayNoun, Float, Int32, Int64
+from railweave.framework.model.routes import starts
+
+
+def _floats() -> Float:
+    return np.empty(0)
+
+
+def _ints() -> Int64:
+    return np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Tasks(ArrayNoun):
+    """n entries. `pair` (n,): the pair of the network that a transfer uses, -1 for a computation or a join.
+
+    `bits` (n,): wire bits of one repetition of a transfer. `seconds` (n,): of one repetition of a
+    computation, 0 for a join. `repeat` (n,): how many times in a row. `release_s` (n,): earliest start, after
+    the job's own. `after_start` (n+1,) into `after`: entries whose repetitions must all have ended before the
+    first of this one starts. `chained_start` (n+1,) into `chained`: entries whose repetition r - `lag` must
+    have ended before repetition r of this one starts, if r >= `lag` (n,). Left empty, these are 0, 0, 1, 0,
+    no entries and 1.
+
+    Entries of one pair are served in this order, one at a time.
+    """
+
+    pair: Int32
+    bits: Float
+    seconds: Float = field(default_factory=_floats)
+    repeat: Int64 = field(default_factory=_ints)
+    release_s: Float = field(default_factory=_floats)
+    after_start: Int64 = field(default_factory=_ints)
+    after: Int64 = field(default_factory=_ints)
+    chained_start: Int64 = field(default_factory=_ints)
+    chained: Int64 = field(default_factory=_ints)
+    lag: Int32 = field(default_factory=lambda: np.empty(0, np.int32))
+
+    def __post_init__(self) -> None:
+        n = len(self.pair)
+        for name, value in (("seconds", 0.0), ("repeat", 1), ("release_s", 0.0), ("lag", 1)):
+            if len(getattr(self, name)) == 0:
+                object.__setattr__(self, name, np.full(n, value))
+        for name in ("after_start", "chained_start"):
+            if len(getattr(self, name)) == 0:
+                object.__setattr__(self, name, np.zeros(n + 1, np.int64))
+        ArrayNoun.__post_init__(self)
+        columns = (self.bits, self.seconds, self.repeat, self.release_s, self.lag)
+        if {len(column) for column in columns} != {n} or any(
+            len(start) != n + 1 or start[0] != 0 or start[-1] != len(others) or np.any(np.diff(start) < 0)
+            for start, others in ((self.after_start, self.after), (self.chained_start, self.chained))
+        ):
+            raise FabricError(f"{n} tasks: their arrays do not fit together.")
+        for others in (self.after, self.chained):
+            if len(others) and (int(others.min()) < 0 or int(others.max()) >= n):
+                raise FabricError(f"{n} tasks: one waits for a task that is not there.")
+        for name in ("bits", "seconds", "release_s"):
+            values = getattr(self, name)
+            if not (np.all(values >= 0) and np.all(np.isfinite(values))):
+                raise FabricError(f"{n} tasks: {name} of one of them is negative or not a number.")
+        if np.any(self.repeat < 1):
+            raise FabricError(f"{n} tasks: one is repeated {int(self.repeat.min())} times; 1 is the least.")
+        entry = np.repeat(np.arange(n), np.diff(self.chained_start))
+        if np.any(self.repeat[self.chained] < self.repeat[entry] - self.lag[entry]):
+            raise FabricError(
+                f"{n} tasks: one is chained to a task of fewer repetitions, which it would wait for in vain."
+            )
+        if np.any(self.lag < 0) or np.any((self.chained == entry) & (self.lag[entry] == 0)):
+            raise FabricError(f"{n} tasks: a repetition of one waits for itself or for a later one (lag).")
+
+    @property
+    def n_tasks(self) -> int:
+        return len(self.pair)
+
+    @cached_property
+    def followers(self) -> tuple[Int64, Int64]:
+        """(start (n+1,), task): by task, those that wait for all its repetitions."""
+        return _inverse(self.after_start, self.after)
+
+    @cached_property
+    def chain_followers(self) -> tuple[Int64, Int64]:
+        """(start (n+1,), task): by task, those whose repetitions wait for its repetitions."""
+        return _inverse(self.chained_start, self.chained)
+
+
+def _inverse(start: Int64, others: Int64) -> tuple[Int64, Int64]:
+    n = len(start) - 1
+    order = np.argsort(others, kind="stable")
+    return starts(np.bincount(others, minlength=n)), np.repeat(np.arange(n), np.diff(start))[order]

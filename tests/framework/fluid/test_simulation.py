@@ -1,0 +1,329 @@
+"""Ends of transfers against exact max-min fairness, closed forms and a linear programme."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from math import inf
+
+import numpy as np
+import pytest
+
+from railweave.framework.errors import FabricError, MachineError
+from railweave.framework.fluid.fairness import fair_rates
+from railweave.framework.fluid.network import Network
+from railweave.framework.fluid.simulation import Progress, Simulation
+from railweave.framework.fluid.tasks import Tasks
+from railweave.framework.model.routes import all_pairs, starts
+from tests.framework.fluid.exact import exact_ends
+
+needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="needs the extra `fluid`")
+CODES = [pytest.param(False, id="plain"), pytest.param(True, id="compiled", marks=needs_numba)]
+
+
+def ends(network: Network, tasks: Tasks, accelerated: bool, batch: float = 0.0) -> np.ndarray:
+    simulation = Simulation(network, accelerated, batch=batch)
+    job = simulation.add(tasks)
+    assert simulation.advance() == (job,)
+    assert simulation.advance(simulation.now_s + 1) == ()
+    return simulation.end_s(job)
+
+
+def line(*capacity: float, delay: float = 0.0, uses: tuple[tuple[int, ...], ...] = ((0,),)) -> Network:
+    """Pairs over the links that `uses` lists."""
+    start = starts(np.array([len(use) for use in uses]))
+    link = np.array([x for use in uses for x in use], np.int32)
+    return Network(np.array(capacity), start, link, np.ones(len(link)), np.full(len(uses), delay))
+
+
+def random_network(rng: np.random.Generator) -> Network:
+    n_links, n_pairs = int(rng.integers(1, 7)), int(rng.integers(1, 9))
+    chosen = [
+        rng.choice(n_links, int(rng.integers(1, min(n_links, 4) + 1)), replace=False) for _ in range(n_pairs)
+    ]
+    count = np.array([len(links) for links in chosen])
+    use = rng.choice([1.0, 1.0, 0.5, 0.25, 3.0], int(count.sum()))
+    return Network(
+        rng.choice([1.0, 2.0, 10.0, 7.0], n_links), starts(count), np.concatenate(chosen), use,
+        rng.choice([0.0, 0.5, 0.125], n_pairs),
+    )  # fmt: skip
+
+
+def random_tasks(rng: np.random.Generator, n_pairs: int, *, repeated: bool) -> Tasks:
+    n = int(rng.integers(1, 10))
+    pair = rng.integers(-1, n_pairs, n)
+    before = [
+        sorted({int(k) for k in rng.integers(0, i + 1, int(rng.integers(0, 3)))} - {i}) for i in range(n)
+    ]
+    after = [[k for k in earlier if not repeated or rng.random() < 0.5] for earlier in before]
+    repeat = rng.integers(1, 4, n) if repeated else np.ones(n, np.int64)
+    lag = rng.choice([0, 1, 1, 2], n) if repeated else np.ones(n, np.int64)
+    chained: list[list[int]] = [
+        [k for k in before[i] if repeat[k] >= repeat[i] - lag[i]]
+        + ([i] if lag[i] and rng.random() < 0.5 else [])
+        for i in range(n)
+    ]
+    return Tasks(
+        pair, np.where(pair >= 0, rng.integers(1, 9, n), 0), np.where(pair < 0, rng.integers(0, 4, n), 0),
+        repeat, rng.choice([0.0, 0.0, 1.0, 2.5], n),
+        starts(np.array([len(x) for x in after])), np.array([k for x in after for k in x], np.int64),
+        starts(np.array([len(x) for x in chained])) if repeated else np.empty(0, np.int64),
+        np.array([k for x in chained for k in x] if repeated else [], np.int64),
+        lag,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+@pytest.mark.parametrize("accelerated", CODES)
+def test_ends_are_those_of_water_filling_in_fractions(accelerated: bool, repeated: bool) -> None:
+    """500 random fabrics and sets of entries."""
+    for seed in range(250):
+        rng = np.random.default_rng(seed)
+        network = random_network(rng)
+        tasks = random_tasks(rng, network.n_pairs, repeated=repeated)
+        expected = exact_ends(network, tasks)
+        np.testing.assert_allclose(ends(network, tasks, accelerated), expected, rtol=1e-9, err_msg=f"{seed=}")
+        batched = ends(network, tasks, accelerated, batch=1e-4)
+        np.testing.assert_allclose(batched, expected, rtol=1e-3, err_msg=f"{seed=}")
+
+
+def test_rates_are_those_of_linear_programmes() -> None:
+    """Max-min by its definition: raise the least rate as far as a programme allows, fix those that no other
+    programme raises further, repeat."""
+    highspy = pytest.importorskip("highspy")
+
+    def highest(capacity: np.ndarray, use: np.ndarray, fixed: dict[int, float], raised: int | None) -> float:
+        """The largest common rate of the flows that are not fixed, or of one where the others keep it."""
+        lp = highspy.Highs()
+        lp.silent()
+        rate = [lp.addVariable(lb=fixed.get(f, 0.0), ub=fixed.get(f, inf)) for f in range(use.shape[1])]
+        least = lp.addVariable(lb=0.0)
+        for f in range(use.shape[1]):
+            if f not in fixed and (raised is None or f == raised):
+                lp.addConstr(rate[f] >= least)
+        for row, limit in zip(use, capacity, strict=True):
+            lp.addConstr(sum(float(u) * rate[f] for f, u in enumerate(row) if u) <= float(limit))
+        lp.maximize(least)
+        return float(lp.getObjectiveValue())
+
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        network = random_network(rng)
+        use = np.zeros((network.n_links, network.n_pairs))
+        use[network.link, np.repeat(np.arange(network.n_pairs), np.diff(network.start))] = network.use
+        keep = use.sum(axis=1) > 0
+        capacity, use = network.capacity_bps[keep], use[keep]
+        rates: dict[int, float] = {}
+        while len(rates) < network.n_pairs:
+            level = highest(capacity, use, rates, None)
+            floor = rates | {f: level for f in range(network.n_pairs) if f not in rates}
+            for f in range(network.n_pairs):
+                others = {k: r for k, r in floor.items() if k != f}
+                if f not in rates and highest(capacity, use, others, f) <= level * (1 + 1e-6):
+                    rates[f] = level
+        ours = fair_rates(network.capacity_bps, network.start, network.link, network.use)
+        np.testing.assert_allclose(ours, [rates[f] for f in range(network.n_pairs)], rtol=1e-5)
+
+
+def torus(size: int, one_sided: bool) -> Network:
+    """All pairs of a size^3 torus, axis after axis. The pairs half-way round take both directions, half each,
+    or the positive one. Links: by node, axis and direction."""
+    src, dst = all_pairs(size**3)
+    hops: list[list[tuple[int, float]]] = []
+    for a, b in zip(src.tolist(), dst.tolist(), strict=True):
+        place, goal = (np.unravel_index(x, (size,) * 3) for x in (a, b))
+        at, links = [int(x) for x in place], []
+        for axis in range(3):
+            ahead = (int(goal[axis]) - at[axis]) % size
+            tie = 2 * ahead == size
+            for direction in (0, 1):
+                steps = ahead if direction == 0 else size - ahead
+                if not ahead or (steps > size - steps) or (tie and one_sided and direction):
+                    continue
+                for step in range(steps):
+                    node = list(at)
+                    node[axis] = (at[axis] + (step if direction == 0 else -step)) % size
+                    link = int(np.ravel_multi_index(tuple(node), (size,) * 3)) * 6 + 2 * axis + direction
+                    links.append((link, 0.5 if tie and not one_sided else 1.0))
+            at[axis] = int(goal[axis])
+        hops.append(links)
+    delay = [1e-6 * sum(use for _, use in links) for links in hops]
+    flat = [hop for links in hops for hop in links]
+    return Network(
+        np.full(size**3 * 6, 1e11), starts(np.array([len(links) for links in hops])),
+        np.array([link for link, _ in flat], np.int32), np.array([use for _, use in flat]), np.array(delay),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("network", "expected_us"),
+    [
+        # 63 messages of 8e6 bit leave every rank over one link
+        (
+            lambda: line(
+                *[1e11] * 128,
+                delay=2e-6,
+                uses=tuple((a, 64 + b) for a, b in zip(*all_pairs(64), strict=True)),
+            ),
+            5042,
+        ),
+        # 16 x (1 + 1 + 2) hops of every rank and axis over two links; over the positive one 16 x (1 + 2)
+        (lambda: torus(4, one_sided=False), 2561),
+        (lambda: torus(4, one_sided=True), 3841),
+        # 9 x (1 + 1) over two
+        (lambda: torus(3, one_sided=False), 721),
+    ],
+    ids=["star", "torus 4x4x4", "one-sided ties", "torus 3x3x3"],
+)
+@pytest.mark.parametrize("accelerated", CODES)
+def test_all_to_all_takes_what_its_busiest_link_needs(accelerated: bool, network, expected_us: float) -> None:
+    """1e6 B per pair, 100 Gb/s, 1 us a link; a link's first flows start when those of one hop arrive."""
+    made = network()
+    n = made.n_pairs
+    simulation = Simulation(made, accelerated, batch=0.0)
+    simulation.add(Tasks(np.arange(n), np.full(n, 8e6)))
+    simulation.advance()
+    assert simulation.now_s * 1e6 == pytest.approx(expected_us, rel=1e-9)
+    expected = np.bincount(made.link, made.use, made.n_links) * 8e6
+    np.testing.assert_allclose(simulation.carried_bits(), expected, rtol=1e-9)
+
+
+@needs_numba
+def test_compiled_code_gives_the_same_events_and_times() -> None:
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        n_links, n_pairs = 60, 400
+        link = np.stack([rng.permutation(n_links)[:4] for _ in range(n_pairs)])
+        network = Network(
+            rng.uniform(1, 3, n_links), np.arange(n_pairs + 1) * 4, link.ravel(), np.ones(link.size),
+            rng.uniform(0, 0.1, n_pairs),
+        )  # fmt: skip
+        after = np.sort(rng.integers(0, 300, 300))
+        tasks = Tasks(
+            rng.permutation(n_pairs), rng.exponential(1, n_pairs), repeat=rng.integers(1, 3, n_pairs),
+            after_start=np.concatenate((np.zeros(100, np.int64), np.arange(301))),
+            after=np.minimum(after, np.arange(100, 400) - 1),
+        )  # fmt: skip
+        both = []
+        for accelerated in (False, True):
+            simulation = Simulation(network, accelerated)
+            job = simulation.add(tasks)
+            simulation.advance()
+            both.append((simulation.counts["events"], simulation.end_s(job), simulation.carried_bits()))
+        assert both[0][0] == both[1][0]
+        np.testing.assert_allclose(both[0][1], both[1][1], rtol=1e-9)
+        np.testing.assert_allclose(both[0][2], both[1][2], rtol=1e-9)
+
+
+@pytest.mark.parametrize("accelerated", CODES)
+def test_a_change_keeps_what_flows_have_left(accelerated: bool) -> None:
+    """100 bits at 10 bit/s: 4 s, then 60 bits at 5, in all 16 s; none at rate 0 for 3 s."""
+    simulation = Simulation(line(10.0), accelerated)
+    job = simulation.add(Tasks(np.array([0]), np.array([100.0])))
+    assert simulation.advance(4.0) == ()
+    assert simulation.now_s == 4.0
+    assert simulation.carried_bits() == pytest.approx([40.0])
+    simulation.change(line(0.0))
+    assert simulation.standing().tolist() == [0]
+    assert simulation.advance(7.0) == ()
+    simulation.change(line(5.0))
+    assert simulation.standing().tolist() == []
+    assert simulation.advance() == (job,)
+    assert simulation.end_s(job) == pytest.approx([19.0])
+    assert simulation.carried_bits() == pytest.approx([100.0])
+
+
+@pytest.mark.parametrize("accelerated", CODES)
+def test_a_job_that_is_dropped_gives_its_links_back(accelerated: bool) -> None:
+    """80 bits beside another flow at 10 bit/s: 2 s at half the rate, then 70 alone."""
+    simulation = Simulation(line(10.0, uses=((0,), (0,))), accelerated)
+    kept = simulation.add(Tasks(np.array([0]), np.array([80.0])))
+    dropped = simulation.add(Tasks(np.array([1, 1]), np.array([100.0, 1.0])))
+    assert simulation.advance(2.0) == ()
+    simulation.drop(dropped)
+    assert simulation.rates_bps().tolist() == [10.0, 0.0]
+    assert simulation.advance() == (kept,)
+    assert simulation.now_s == pytest.approx(9.0)
+    assert simulation.carried_bits() == pytest.approx([90.0])
+
+
+@pytest.mark.parametrize("accelerated", CODES)
+def test_jobs_share_and_end_one_by_one(accelerated: bool) -> None:
+    """Two pairs over one link of 10 bit/s: 40 bits alone until 2 s, then half the rate each."""
+    simulation = Simulation(line(10.0, uses=((0,), (0,))), accelerated)
+    first = simulation.add(Tasks(np.array([0]), np.array([40.0])))
+    second = simulation.add(Tasks(np.array([1]), np.array([100.0])), at_s=2.0)
+    empty = simulation.add(Tasks(np.empty(0, np.int32), np.empty(0)))
+    assert simulation.advance() == (empty,)
+    assert simulation.advance() == (first,)
+    assert simulation.now_s == pytest.approx(6.0)  # 20 bits, then 20 at half the rate
+    assert np.isnan(simulation.end_s(second)).all()
+    third = simulation.add(Tasks(np.array([0, -1]), np.array([10.0, 0]), np.array([0, 0.5])))
+    assert simulation.advance() == (third,)
+    assert simulation.end_s(third) == pytest.approx([8.0, 6.5])
+    assert simulation.advance() == (second,)
+    assert simulation.end_s(second) == pytest.approx([15.0])
+    assert simulation.end_s(first) == pytest.approx([6.0])
+    simulation.drop(first)
+    with pytest.raises(FabricError, match="no job 0"):
+        simulation.end_s(first)
+
+
+def test_pairs_without_links_or_capacity_stand() -> None:
+    simulation = Simulation(line(1.0, 0.0, uses=((), (1,), (0,))), False)
+    simulation.add(Tasks(np.array([0, 1, 2]), np.array([5.0, 5.0, 5.0])))
+    assert simulation.advance() == ()
+    assert simulation.now_s == 5.0
+    assert simulation.standing().tolist() == [0, 1]
+
+
+def test_progress_is_reported_and_may_end_the_run() -> None:
+    def stop(progress: Progress) -> None:
+        assert progress.done <= progress.total == 100_000
+        raise KeyboardInterrupt
+
+    simulation = Simulation(line(1.0), False, progress=stop)
+    simulation.add(Tasks(np.array([0]), np.array([1.0]), repeat=np.array([100_000])))
+    with pytest.raises(KeyboardInterrupt):
+        simulation.advance()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"bits": np.array([1.0, -1.0])}, "bits of one of them"),
+        ({"repeat": np.array([1, 0])}, "repeated 0 times"),
+        ({"seconds": np.array([1.0])}, "do not fit"),
+        ({"after_start": np.array([0, 0, 1]), "after": np.array([2])}, "not there"),
+        (
+            {"repeat": np.array([1, 4]), "chained_start": np.array([0, 0, 1]), "chained": np.array([0])},
+            "in vain",
+        ),
+    ],
+)
+def test_bad_tasks_are_refused(change: dict[str, np.ndarray], message: str) -> None:
+    with pytest.raises(FabricError, match=message):
+        Tasks(**({"pair": np.array([0, 0]), "bits": np.ones(2)} | change))
+
+
+def test_bad_networks_and_calls_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(FabricError, match="capacity"):
+        line(-1.0)
+    with pytest.raises(FabricError, match="out of range"):
+        line(1.0, uses=((1,),))
+    simulation = Simulation(line(1.0), False)
+    with pytest.raises(FabricError, match="1 pairs"):
+        simulation.add(Tasks(np.array([1]), np.array([1.0])))
+    with pytest.raises(FabricError, match="keeps both"):
+        simulation.change(line(1.0, 1.0))
+    simulation.advance(2.0)
+    with pytest.raises(FabricError, match="does not go back"):
+        simulation.advance(1.0)
+    with pytest.raises(FabricError, match="cannot start"):
+        simulation.add(Tasks(np.array([0]), np.array([1.0])), at_s=1.0)
+    circle = Tasks(np.array([-1, -1]), np.zeros(2), after_start=np.array([0, 1, 2]), after=np.array([1, 0]))
+    simulation.add(circle)
+    with pytest.raises(FabricError, match="2 tasks wait for each other"):
+        simulation.advance()
+    monkeypatch.setattr("railweave.framework.fluid.simulation.find_spec", lambda name: None)
+    with pytest.raises(MachineError, match=r"railweave\[fluid\]"):
+        Simulation(line(1.0), True)
