@@ -275,7 +275,16 @@ class Transport(Configurable, Protocol):
 
 
 class Engine(Configurable, Protocol):
-    """What carries the packets, or the model of them."""
+    """What carries the packets, or the model of them.
+
+    `packets`: whether there are packets; then rules for all pairs of GPUs are planned, and the data that
+    arrives is compared. A model routes only the pairs that send. `lacks`: what of an experiment it cannot
+    carry out, and why, to be refused before anything starts: verbs of faults (`reorder`), with the kind of
+    their object where that matters (`kill controller`), `program`, `pcap`, and `lab` (labs that stay up).
+    """
+
+    packets: bool = True
+    lacks: Mapping[str, str] = {}
 
     def run(
         self,

@@ -188,7 +188,7 @@ class Contest:
             "transport": {
                 **transport,
                 "packets_sent": sum(one.packets_sent for one in iterations),
-                "retransmitted": sum(one.retransmitted for one in iterations),
+                "retransmitted": sum(one.retransmitted or 0 for one in iterations),
                 "wrong": sum(one.wrong for one in iterations),
             },
             **baselines,

@@ -18,6 +18,7 @@ def done_in_lab(ctx: click.Context, task: str, *, quiet: bool, **message: object
     Raises what the task raised; the lab is gone by then.
     """
     plan = plan_of(ctx, {} if ctx.params["faults"] else {"fault": "none"})
+    plan.check_lab()
 
     def show(event: RunEvent) -> None:
         match event:

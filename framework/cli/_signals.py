@@ -25,6 +25,6 @@ def raised_signals() -> Iterator[None]:
     anyway)."""
     with ExitStack() as restored:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGHUP):
+            for number in filter(None, (signal.SIGTERM, getattr(signal, "SIGHUP", None))):
                 restored.callback(signal.signal, number, signal.signal(number, _raise))
         yield

@@ -17,10 +17,7 @@ def report(result: RunResult, directory: Path | None = None) -> str:
         *(_of_jobs(result) if result.jobs else _of_one(result)),
         *_scores(result),
         *_happened(result),
-        _line(
-            "rules",
-            f"{result.controller.rules} by {result.controller.name} in {result.controller.install_s:.2f} s",
-        ),
+        *_rules(result),
         *([_line("compared", f"{result.compared} elements, {result.wrong} wrong")] * bool(result.compared)),
         _line("fidelity", result.fidelity.verdict),
         *(_line("", f"- {reason}") for reason in result.fidelity.reasons),
@@ -28,6 +25,12 @@ def report(result: RunResult, directory: Path | None = None) -> str:
         *([_line("written to", str(directory))] * (directory is not None)),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _rules(result: RunResult) -> list[str]:
+    """Those of the first routes; none where nothing needs rules."""
+    made = result.controller
+    return [_line("rules", f"{made.rules} by {made.name} in {made.install_s:.2f} s")] * bool(made.rules)
 
 
 def _of_one(result: RunResult) -> list[str]:

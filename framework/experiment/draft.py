@@ -1,8 +1,8 @@
 """An experiment checked whole: every problem is collected, and a plan comes of it only when there is none."""
 
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,10 +20,11 @@ from railweave.framework.experiment.settings import Key, Settings
 from railweave.framework.experiment.several_jobs import plan_of_jobs
 from railweave.framework.health.monitor import scores_of
 from railweave.framework.health.smoothing import LinkTracker
-from railweave.framework.hookspecs import Collective, Report, Router
+from railweave.framework.hookspecs import Collective, Engine, Report, Router
 from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.framework.model.capabilities import why_unserved
 from railweave.framework.parameters import Value
+from railweave.framework.processes.memory import machine_bytes
 from railweave.framework.registry import Registers
 from railweave.framework.routing.reroute import first_routes
 
@@ -45,24 +46,26 @@ class Draft:
         self._unreadable = {p.key[0] for p in settings.problems if p.key}
         self._request, self._broken = experiment(settings)
         self._choices: dict[str, Choice] = {}
+        self._idle: tuple[str, ...] = ()
 
     def routed_plan(self) -> Plan:
         """The plan, once its router has given first routes that hold."""
         plan = self.plan()
         request, fabric, packet = plan.experiment, plan.fabric, plan.packet
-        routes_of = (fabric, plan.router, request.router.name, request.health)
-        self._guarded(self._name_key("router"), first_routes, *routes_of)
+        routes_of = (fabric, plan.router, request.router.name, request.health, plan.pairs)
+        first = self._guarded(self._name_key("router"), first_routes, *routes_of)
         for one in plan.each:
             chosen = one.experiment
             if not chosen.program:
                 kind = "workload" if chosen.workload else "collective"
                 traffic: Key = ("jobs", one.job.number, kind) if plan.jobs else (kind,)
-                tried = (chosen.traffic.name, one.collective, fabric, one.schedules[0], packet, request.seed)
+                seed = request.seed if plan.engine.packets else None
+                tried = (chosen.traffic.name, one.collective, fabric, one.schedules[0], packet, seed)
                 self._guarded(traffic, check_collective, *tried)
         links = LinkTracker.start(fabric).links
         self._guarded(("estimator",), scores_of, plan.estimator, fabric, links, packet)
         self.settings.check()
-        return plan
+        return plan if plan.engine.packets else replace(plan, first_paths=tuple(first or ()))
 
     def plan(self) -> Plan:
         """The plan. Raises ExperimentError that lists everything wrong."""
@@ -84,6 +87,7 @@ class Draft:
         gpus = None
         if fabric is not None and "ranks" not in self._broken:
             gpus = self._guarded(("ranks",), gpus_of, fabric, request.ranks)
+        engine = self.engine(fabric)
         plugins = {kind: self.plugin(kind, fabric) for kind in KINDS if kind not in ("topology", *unused)}
         width = np.dtype(request.dtype).itemsize
         odd = next((size for size in request.sizes if size % width), None)
@@ -93,8 +97,10 @@ class Draft:
             )
         faults = self.faults(fabric, NEVER if request.program else request.iterations * len(request.sizes))
         pcap, reports = self.captured(fabric), self.reports()
-        if fabric is not None:
-            self._check_room(fabric)
+        if engine is not None:
+            self.check_engine(engine, faults)
+            if fabric is not None and engine.packets:
+                self._check_room(fabric)
         settings.check()
         assert fabric is not None and gpus is not None
         ranks = range(fabric.n_gpus) if gpus == tuple(range(fabric.n_gpus)) else gpus
@@ -110,7 +116,7 @@ class Draft:
             ]
             settings.check()
             schedules = [schedule for schedule in planned if schedule is not None]
-            if getattr(plugins["engine"], "packets", True):
+            if engine is not None and engine.packets:
                 schedules = self._listed(traffic, schedules)
         return Plan(
             experiment=request.model_copy(update={**self._choices, "faults": tuple(f.text for f in faults)}),
@@ -157,11 +163,35 @@ class Draft:
                 if value.get(name):
                     self.settings.report((name,), "means nothing without a program. Leave it out.")
 
+    def engine(self, fabric: Fabric | None) -> Engine | None:
+        """The chosen engine. To be asked for before controller and transport, which some do not need."""
+        engine: Engine | None = self.plugin("engine", fabric)
+        self._idle = ("controller", "transport") if engine is not None and not engine.packets else ()
+        return engine
+
+    def check_engine(self, engine: Engine, faults: Sequence[ResolvedFault]) -> None:
+        """Report what the engine lacks of what the experiment wants."""
+        request, engines = self._request, self.registers["engine"]
+        wanted: list[tuple[Key, str, str]] = [(("program",), "program", "programs")] * bool(request.program)
+        wanted += [(("pcap",), "pcap", "captures")] * bool(request.pcap)
+        for fault in faults:
+            words = f"{fault.verb} {fault.kind}"
+            word = words if words in engine.lacks else fault.verb
+            wanted.append((("faults",), word, repr(fault.text)))
+        for key, word, what in wanted:
+            if word in engine.lacks:
+                able = [name for name, other in engines.items() if word not in other.lacks]
+                others = f" Engines that do it: {', '.join(able)}." if able else " Leave it out."
+                self.settings.report(
+                    key,
+                    f"{what}: engine {self.chosen('engine')} cannot, because {engine.lacks[word]}.{others}",
+                )
+
     def _check_room(self, fabric: Fabric) -> None:
         """Refuse a fabric whose routes of all pairs would not fit into this machine's memory."""
         pairs = fabric.n_gpus * (fabric.n_gpus - 1)
-        needed, there = pairs * PAIR_BYTES, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        if needed > there:
+        needed, there = pairs * PAIR_BYTES, machine_bytes()
+        if there is not None and needed > there:
             self.settings.report(
                 ("topology",),
                 f"{fabric.n_gpus} GPUs are {pairs:.3g} pairs, whose routes take about {needed / 1e9:.3g} GB; "
@@ -210,6 +240,8 @@ class Draft:
         values = options_of(self.settings, key, f"{kind} {name}", options, registered.parameters)
         if values is None:
             return None, {}
+        if kind in self._idle:  # its options are checked, and what it needs may be missing
+            return registered, values
         return self._guarded(key, configured, kind, name, registered, values), values
 
     def chosen(self, kind: str) -> str:

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+import numpy as np
 import yaml
 
+from railweave.framework.errors import ExperimentError
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.jobs import Job
 from railweave.framework.experiment.ranks import between_gpus
@@ -21,8 +23,10 @@ from railweave.framework.hookspecs import (
     Topology,
     Transport,
 )
-from railweave.framework.model import Fabric, PacketFormat, Schedule
+from railweave.framework.model import Fabric, PacketFormat, PathBatch, Schedule
+from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Parameter
+from railweave.framework.routing.batches import distinct
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,8 @@ class Plan:
 
     `jobs`: of an experiment with several, a plan of each by itself, which `job` describes; all share the
     fabric, and what concerns one of them is asked of its own plan.
+
+    `first_paths`: the first routes of the pairs in use, in blocks, where the engine needs no others.
     """
 
     experiment: Experiment
@@ -54,15 +60,38 @@ class Plan:
     reports: Mapping[str, Report] = field(default_factory=dict)
     job: Job = field(default_factory=Job)
     jobs: tuple[Self, ...] = ()
+    first_paths: tuple[PathBatch, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def each(self) -> tuple[Self, ...]:
         """The plan of every job: this one where there is one job alone."""
         return self.jobs or (self,)
 
+    def check_lab(self) -> None:
+        """Raises ExperimentError where the engine brings up no lab."""
+        if why := self.engine.lacks.get("lab"):
+            name = self.experiment.engine.name
+            raise ExperimentError(
+                f"engine {name}: there is no lab with it, because {why}. Leave `engine` out here, or use it "
+                "with `railweave run`."
+            )
+
     def on_gpus(self, schedule: Schedule) -> Schedule:
         """A schedule between this plan's ranks, with GPUs in their place."""
         return between_gpus(schedule, self.ranks, self.fabric.n_gpus)
+
+    @property
+    def pairs(self) -> tuple[Int64, Int64] | None:
+        """(src, dst) of the pairs of GPUs that are to be routed, (P,) each: those that a job uses; None, for
+        all, where the engine has packets, which any pair may send."""
+        if self.engine.packets:
+            return None
+        n, numbers = self.fabric.n_gpus, [np.empty(0, np.int64)]
+        for job in self.each:
+            gpus = np.asarray(job.ranks, np.int64)
+            numbers += [gpus[src] * n + gpus[dst] for src, dst, _ in (one.pairs() for one in job.schedules)]
+        src, dst = np.divmod(distinct(np.concatenate(numbers)), n)
+        return src, dst
 
     @property
     def schedule(self) -> Schedule:

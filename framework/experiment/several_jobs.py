@@ -40,6 +40,8 @@ def plan_of_jobs(whole: "Draft", request: Experiment) -> Plan:
     iterations = plans[0].iterations if plans else None
     faults = whole.faults(fabric, sys.maxsize if iterations is None else iterations)
     pcap, reports = whole.captured(fabric), whole.reports()
+    if (engine := whole.engine(fabric)) is not None:
+        whole.check_engine(engine, faults)
     transport = whole.plugin("transport", fabric)
     settings.check()
     first = plans[0]

@@ -7,7 +7,7 @@ from typing import Any
 
 from railweave.framework import errors
 from railweave.framework.errors import ChannelClosedError, LabError, RailweaveError
-from railweave.framework.hookspecs import Configurable, Engine, hookimpl
+from railweave.framework.hookspecs import Engine, hookimpl
 from railweave.framework.lab.memory import pss_bytes
 from railweave.framework.lab.sandbox import check_machine, unshare_command, why_it_ended
 from railweave.framework.lab.switching.datapath import DATAPATHS
@@ -20,7 +20,7 @@ from railweave.framework.processes.programs import search_path
 STOP_S = 10.0
 
 
-class EmulationEngine(Configurable):
+class EmulationEngine(Engine):
     """Starts a lab for a run, passes on its events and takes it down."""
 
     summary = "Mininet on Open vSwitch in private namespaces; real packets"

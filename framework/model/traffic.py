@@ -33,9 +33,13 @@ class PacketFormat:
         """Wire bytes of one message: every packet's headers, RETH once, padding to 4 bytes."""
         return int(self.wire_bytes_of(np.array(payload_bytes)))
 
+    def packets_of(self, payload_bytes: Int64) -> Int64:
+        """How many packets each of several messages takes."""
+        return np.maximum(1, -(-payload_bytes // self.path_mtu))
+
     def wire_bytes_of(self, payload_bytes: Int64) -> Int64:
         """The same of several messages."""
-        packets = np.maximum(1, -(-payload_bytes // self.path_mtu))
+        packets = self.packets_of(payload_bytes)
         return np.asarray(-(-payload_bytes // 4) * 4 + packets * self.HEADERS + self.RETH, np.int64)
 
 
@@ -56,7 +60,8 @@ class RankOutcome:
 class IterationResult(ArrayNoun):
     """One iteration as the transport saw it. Times are emulated seconds. `wrong` of `compared` elements, over
     all ranks, were not what the collective's arithmetic says; None where nothing can be compared.
-    `wrong_icrc`: packets that ranks dropped for it.
+    `retransmitted`, `duplicates`: None where there are no packets. `wrong_icrc`: packets that ranks dropped
+    for it.
 
     `end_s`: (n_transfers,), seconds from the iteration's start until each transfer had landed, which is when
     those that wait for it alone begin; empty where the transport does not say, and in the findings of a run.
@@ -66,8 +71,8 @@ class IterationResult(ArrayNoun):
     seconds: float
     wrong: int | None
     packets_sent: int
-    retransmitted: int
-    duplicates: int
+    retransmitted: int | None
+    duplicates: int | None
     bytes_sent: int
     phase_seconds: tuple[float, ...]
     cpu_s: float

@@ -16,6 +16,8 @@ RETRANSMITTED = 0.01
 SLOWER, FASTER = 1.12, 0.9
 """Healthy iterations may take this many times the most and the least that their links and a packet's latency
 account for."""
+CLOSED_FORM = 0.01
+"""Part by which healthy iterations that a model computed may differ from the closed form."""
 LATENCY_SHARE = 0.09
 """Part of an iteration that the latency of packets through the emulator may make up. It does not scale with
 the rates: at a quarter of them an iteration would take 7 % less declared time."""
@@ -35,13 +37,15 @@ class Fidelity:
 class SizeTiming:
     """The times of one size: `healthy_s`, of the iterations before the first fault; `low_s` and `high_s`,
     what they should take without and with the latency of a packet, None where that is not known.
-    `latency_share`: the part that this latency makes up."""
+    `latency_share`: the part that this latency makes up. `computed`: by a model, not measured; `high_s`
+    is the closed form."""
 
     size_bytes: int
     healthy_s: Sequence[float]
     low_s: float | None = None
     high_s: float | None = None
     latency_share: float = 0.0
+    computed: bool = False
 
     def unchecked(self) -> str:
         """Why the times say nothing, "" if they do."""
@@ -59,6 +63,11 @@ class SizeTiming:
             )
         if not self.unchecked() and self.low_s is not None and self.high_s is not None:
             seconds = median(self.healthy_s)
+            if self.computed:
+                ratio = seconds / self.high_s
+                return [f"healthy iterations took {ratio:.3f} times the closed form"] * (
+                    abs(ratio - 1) > CLOSED_FORM
+                )
             if seconds > SLOWER * self.high_s:
                 reasons.append(f"healthy iterations took {seconds / self.high_s:.2f} times what links need")
             if seconds < FASTER * self.low_s:

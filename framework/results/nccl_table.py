@@ -58,7 +58,7 @@ def _narrow(result: RunResult) -> list[str]:
         f"# declared times and rates; rate scale {scale:.6g}: {_slower(scale)}",
         "#" + _cells(("size", "time", "algbw", "busbw", "netbw", "limit", "#wrong"))[1:],
         "#" + _cells(("(B)", "(us)", "(GB/s)", "(GB/s)", "(GB/s)", "", ""))[1:].rstrip(),
-        *(_cells((f"{row.size_bytes}", fitted(row.declared_time_us, 7), *_rates(row), f"{row.wrong or 0}"))
+        *(_cells((f"{row.size_bytes}", fitted(row.declared_time_us, 7), *_rates(row), _wrong(row)))
           for row in result.summaries),
         *_errors(result),
     ]  # fmt: skip
@@ -98,7 +98,7 @@ def _wide(result: RunResult) -> list[str]:
         (
             f"# nThread 1 nGpus {_ranks(result)} minBytes {sizes[0]} maxBytes {sizes[-1]} step: "
             f"{_step(result.experiment)} warmup iters: 0 iters: {_iterations(result)} agg iters: 1 "
-            "validation: 1 graph: 0"
+            f"validation: {int(result.summary.wrong is not None)} graph: 0"
         ),
         "#",
         (
@@ -123,9 +123,14 @@ def _wide(result: RunResult) -> list[str]:
 def _row(row: Row) -> str:
     """nccl-tests' columns, then what the whole fabric carried and the ratio to its limit."""
     algbw, busbw, netbw, limit = _rates(row)
-    figures = "  ".join(("", fitted(row.declared_time_us, 7), algbw, busbw, f"{row.wrong or 0:6g}"))
+    figures = "  ".join(("", fitted(row.declared_time_us, 7), algbw, busbw, f"{_wrong(row):>6}"))
     head = f"{row.size_bytes:12d}  {row.count:12d}  {row.type:>8}  {row.redop:>6}  {row.root:6d}"
     return f"{head}{_OUT_OF_PLACE}{figures}  {netbw}  {limit}".rstrip()
+
+
+def _wrong(row: Row) -> str:
+    """As nccl-tests prints it, which writes N/A where nothing is compared."""
+    return "N/A" if row.wrong is None else f"{row.wrong:g}"
 
 
 def _errors(result: RunResult) -> list[str]:

@@ -57,7 +57,8 @@ class Row:
     none. `netbw_gbs`: what all links of the fabric carried, headers counted, over the declared time.
     `bound_us`: the physical limit of the fabric as it was; `model_us`: the algorithm's closed form on the
     healthy fabric; None where there is none. Ratios are limit over measured. `wrong` of `compared` elements;
-    None for a program, of which nothing is compared.
+    None for a program, of which nothing is compared, and where no data was carried; then `retransmitted` and
+    `duplicates` are None, too.
     """
 
     iteration: int | None
@@ -77,8 +78,8 @@ class Row:
     model_us: float | None
     ratio_to_model: float | None
     packets: int
-    retransmitted: int
-    duplicates: int
+    retransmitted: int | None
+    duplicates: int | None
     phase_us: tuple[float, ...]
     root: int = -1
     job: int = 0

@@ -103,10 +103,10 @@ def _mean(iterations: Sequence[TimedIteration]) -> TimedIteration:
         result=IterationResult(
             iteration=-1,
             seconds=fmean(i.seconds for i in results),
-            wrong=None if None in (i.wrong for i in results) else sum(i.wrong or 0 for i in results),
+            wrong=_sum([i.wrong for i in results]),
             packets_sent=sum(i.packets_sent for i in results),
-            retransmitted=sum(i.retransmitted for i in results),
-            duplicates=sum(i.duplicates for i in results),
+            retransmitted=_sum([i.retransmitted for i in results]),
+            duplicates=_sum([i.duplicates for i in results]),
             bytes_sent=sum(i.bytes_sent for i in results),
             phase_seconds=tuple(fmean(p) for p in zip(*(i.phase_seconds for i in results), strict=False)),
             cpu_s=sum(i.cpu_s for i in results),
@@ -119,6 +119,10 @@ def _mean(iterations: Sequence[TimedIteration]) -> TimedIteration:
     return replace(
         iterations[0], record=mean, bound_s=fmean(bounds) if len(bounds) == len(iterations) else None
     )
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    return None if None in counts else sum(count or 0 for count in counts)
 
 
 def iteration_groups(

@@ -1,6 +1,7 @@
 """The health loop's decisions: measurements in, changed routes and rules out. No clock, no process, no
 packet."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,7 +34,7 @@ from railweave.framework.routing.checks import check_batch, pair_name
 from railweave.framework.routing.damping import damped
 from railweave.framework.routing.demand import DemandGate, PairDemand
 from railweave.framework.routing.router_calls import ask
-from railweave.framework.routing.updates import initial, plan
+from railweave.framework.routing.updates import initial, plan, unruled
 
 Pairs = tuple[Int64, Int64]
 """(src, dst) of the pairs in use, (P,) each."""
@@ -57,7 +58,8 @@ class RoutesInUse:
     `pairs`: all ordered pairs of GPUs by default. They are routed, checked and damped `block` pairs at a
     time, and nothing has an entry for a pair that is not in use. `demand`: what they send; pairs leave their
     paths only if that makes it end sooner. Without it scores alone decide, as in the source. Scores are
-    ratios, so the fabric may have declared or emulated rates.
+    ratios, so the fabric may have declared or emulated rates. `first`: the first routes of these pairs, in
+    blocks, where `first_routes` has given them already.
 
     Raises RouteError naming the router if it fails, answers with something else, or gives a path that no
     packet could follow; NoPathError for pairs that it leaves without a path while everything is healthy.
@@ -72,13 +74,14 @@ class RoutesInUse:
         pairs: Pairs | None = None,
         demand: PairDemand | None = None,
         *,
+        first: Sequence[PathBatch] = (),
         block: int = CHUNK,
     ) -> None:
         self.fabric, self.router, self.options = fabric, router, options
         self.name = name or type(router).__name__
         self.version = 0
         self._routed = self._based_on = HealthSnapshot.healthy(fabric, margin=options.margin)
-        self._blocks = first_routes(fabric, router, self.name, options, pairs, block=block)
+        self._blocks = list(first) or first_routes(fabric, router, self.name, options, pairs, block=block)
         self._changed_at = [np.full(len(paths.src), -np.inf) for paths in self._blocks]
         self.carry(demand)
 
@@ -141,6 +144,7 @@ class Reroute:
     """Changed routes on their way to the switches.
 
     `pairs`: (M, 2), the (src, dst) that moved. `unreachable`: names of the pairs that have no path any more.
+    Update and entropies are empty where no switch needs rules.
     """
 
     update: RuleUpdate
@@ -157,9 +161,9 @@ class Reroute:
 
 class RouteControl:
     """The routes in use and the rules that make the switches follow them; the entropies carry the fabric's
-    rates.
+    rates. No rules are planned without `by_rules`.
 
-    Arguments and errors as of `RoutesInUse`.
+    Other arguments and errors as of `RoutesInUse`.
     """
 
     def __init__(
@@ -170,10 +174,14 @@ class RouteControl:
         name: str = "",
         pairs: Pairs | None = None,
         demand: PairDemand | None = None,
+        *,
+        by_rules: bool = True,
+        first: Sequence[PathBatch] = (),
     ) -> None:
-        self.fabric = fabric
-        self._routes = RoutesInUse(fabric, router, options, name, pairs, demand)
-        self.installed, self.entropies = initial(fabric, self._routes.paths)
+        self.fabric, self._by_rules = fabric, by_rules
+        self._routes = RoutesInUse(fabric, router, options, name, pairs, demand, first=first)
+        paths = self._routes.paths
+        self.installed, self.entropies = initial(fabric, paths) if by_rules else unruled(paths)
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -195,9 +203,13 @@ class RouteControl:
         change = self._routes.react(health, now_s)
         if change is None:
             return None
-        self.installed, update, self.entropies = plan(
-            self.fabric, self.installed, change.paths, change.moved, change.version
-        )
+        if self._by_rules:
+            self.installed, update, self.entropies = plan(
+                self.fabric, self.installed, change.paths, change.moved, change.version
+            )
+        else:
+            update = RuleUpdate(change.version, (), (), ())
+            self.installed, self.entropies = unruled(change.paths, change.version)
         pairs = np.stack((change.paths.src, change.paths.dst), axis=1)[change.moved]
         return Reroute(update, self.entropies, self.table, pairs, change.why, tuple(self.unreachable()))
 

@@ -95,6 +95,13 @@ def initial(fabric: Fabric, batch: PathBatch, version: int = 0) -> tuple[Install
     return replace(state, fresh=len(state.rules)), entropy_table(fabric, version, batch, state.classes)
 
 
+def unruled(batch: PathBatch, version: int = 0) -> tuple[Installed, EntropyTable]:
+    """The state where no switch needs rules, and no sender an entropy: the paths alone."""
+    none, zero = np.empty(0, np.int64), np.zeros(1, np.int64)
+    entropies = EntropyTable(version, none, none, zero, none, np.empty(0), np.empty(0), np.empty(0))
+    return Installed(version, none, batch, none, (), none, none, none, NO_TAG, 0), entropies
+
+
 def plan(
     fabric: Fabric, installed: Installed, batch: PathBatch, changed: Bool, version: int
 ) -> tuple[Installed, RuleUpdate, EntropyTable]:

@@ -18,8 +18,8 @@ class HealthLoop:
     """Measures every `interval_s` and changes routes when scores say so.
 
     `known`: the scores that routes follow, measured ones or the ground truth; None where routes stay as they
-    are. `probing`: whether measuring traffic may be sent. `next_s`: when the next sample is due; `moved_s`:
-    when changed routes last came into use; `tables`: since when which routes were in use, the latest last.
+    are. `probing`: whether measuring traffic may be sent. `moved_s`: when changed routes last came into use;
+    `tables`: since when which routes were in use, the latest last.
 
     Where measuring fails (the source died, or says what cannot be), the run goes on: the scores, and the
     routes that follow them, stay as they are, and the recorder keeps when that began. An estimator or router
@@ -40,8 +40,13 @@ class HealthLoop:
     ) -> None:
         self._clock, self._parts, self._monitor, self._control = clock, parts, monitor, control
         self._recorder, self._interval_s, self._known, self._probing = recorder, interval_s, known, probing
-        self.next_s, self.moved_s = interval_s, 0.0  # a measurement needs time to cover
+        self._next_s, self.moved_s = interval_s, 0.0  # a measurement needs time to cover
         self.tables: list[tuple[float, RouteTable]] = [(-inf, control.table)]
+
+    @property
+    def next_s(self) -> float:
+        """When the next sample is due; infinity while it would show nothing new."""
+        return self._next_s if self._parts.watched() else inf
 
     def tables_since(self, begin_s: float) -> list[tuple[float, RouteTable]]:
         """Those in use at a time and since then."""
@@ -51,14 +56,11 @@ class HealthLoop:
     def advance(self) -> None:
         """Do what is due by the clock; cheap when nothing is."""
         now, rules = self._clock.now_s(), self._parts.rules
-        for reroute in rules.advance(now):
-            self.moved_s = now
-            self.tables = [*self.tables[-MOST_TABLES:], (now, reroute.table)]
-            for traffic in self._parts.traffic:
-                traffic.use_routes(reroute)
-            self._recorder.rerouted(reroute)
-        if now >= self.next_s:
-            self.next_s = max(self.next_s + self._interval_s, now)
+        self._take_up(now)
+        if not self._parts.watched():
+            self._next_s = now + self._interval_s
+        elif now >= self._next_s:
+            self._next_s = max(self._next_s + self._interval_s, now)
             try:
                 if self._recorder.blind_s is None:
                     self._sample()
@@ -66,8 +68,18 @@ class HealthLoop:
                     wanted = self._control.react(self._known.snapshot, now)
                     if wanted is not None:
                         rules.reroute(wanted)
+                        self._take_up(now)  # a table needs no time, switches do
             except PluginError as error:  # bad input is refused before a run; this one has begun
                 raise RunFailedError(str(error)) from error
+
+    def _take_up(self, now: float) -> None:
+        """Let senders and the recorder know of the changes that have come into use."""
+        for reroute in self._parts.rules.advance(now):
+            self.moved_s = now
+            self.tables = [*self.tables[-MOST_TABLES:], (now, reroute.table)]
+            for traffic in self._parts.traffic:
+                traffic.use_routes(reroute)
+            self._recorder.rerouted(reroute)
 
     def _sample(self) -> None:
         """Measure once, and publish scores that changed."""

@@ -3,13 +3,14 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from railweave.framework.analysis.bottleneck import bottlenecks
 from railweave.framework.errors import describe
 from railweave.framework.experiment.plan import Plan
-from railweave.framework.limits import COLLECTIVES
+from railweave.framework.limits import COLLECTIVES, tightest_cut
 from railweave.framework.limits.shaped import carriers, shaped_bound_s
 from railweave.framework.limits.timeline import Timeline
 from railweave.framework.model import Fabric, HealthSnapshot, Schedule
@@ -101,29 +102,28 @@ def _timed_iterations(
         if (size := schedule.size_bytes) not in closed:
             closed[size] = _number(plan, note, "closed_form_s", scaled, schedule, plan.packet)
         down, resets = carriers(scaled.n_links, fired, record.begin_s, record.end_s)
+        buckets = findings.facts.computed_in_s is None
         rates = np.where(down, 0.0, record.best_rates_bps)
         if (seen := (rates.tobytes(), resets, size)) not in bounds:
-            bounds[seen] = _bound_s(plan, schedule, scaled, rates, resets)
+            bounds[seen] = _bound_s(plan, schedule, scaled, rates, resets if buckets else None)
         iterations.append(TimedIteration(record, schedule, bounds[seen], closed[size]))
     return iterations
 
 
-def _bound_s(plan: Plan, schedule: Schedule, scaled: Fabric, rates_bps: Float, resets: int) -> float | None:
-    """The physical limit at the best rates that the iteration saw, the token buckets' burst credit granted;
-    None where no limit is known, nothing is to be moved, or there is no path."""
-    kind = plan.collective.kind
-    if kind not in COLLECTIVES or schedule.size_bytes == 0 or schedule.n_transfers == 0:
+def _bound_s(
+    plan: Plan, schedule: Schedule, scaled: Fabric, rates_bps: Float, resets: int | None
+) -> float | None:
+    """The physical limit at the best rates that the iteration saw, the burst credit of token buckets granted
+    (`resets`: how often they were filled anew; None: there were none); None where no limit is known, nothing
+    is to be moved, or there is no path."""
+    kind, size = plan.collective.kind, schedule.size_bytes
+    if kind not in COLLECTIVES or size == 0 or schedule.n_transfers == 0:
         return None
-    bound = shaped_bound_s(
-        scaled,
-        kind,
-        schedule.size_bytes,
-        plan.packet,
-        capacity_bps=rates_bps,
-        resets=resets,
-        root=_root(plan),
-        ranks=plan.ranks,
-    )
+    where: dict[str, Any] = {"capacity_bps": rates_bps, "root": _root(plan), "ranks": plan.ranks}
+    if resets is None:
+        bound = tightest_cut(scaled, kind, size, plan.packet, **where).seconds
+    else:
+        bound = shaped_bound_s(scaled, kind, size, plan.packet, resets=resets, **where)
     return bound if 0 < bound < math.inf else None
 
 
@@ -143,6 +143,7 @@ def _timings(
     """For every size, what its iterations took that ended by `until_s`, and should have taken: on the first
     routes; where the engine measured no latency, by the collective's closed form."""
     latency_s, scale = findings.facts.packet_latency_s, findings.rate_scale
+    computed = findings.facts.computed_in_s is not None
     table = None
     if latency_s is not None:
         try:
@@ -157,7 +158,7 @@ def _timings(
             yield SizeTiming(size, [])  # nobody knows what an iteration takes next to other jobs
             continue
         if latency_s is None or table is None or schedule.n_transfers == 0:
-            yield SizeTiming(size, healthy, 0.0 if model_s else None, model_s or None)
+            yield SizeTiming(size, healthy, 0.0 if model_s else None, model_s or None, computed=computed)
             continue
         timeline = Timeline(plan.fabric, plan.on_gpus(schedule), table, plan.packet)
         low_s, high_s = timeline.seconds() / scale, timeline.seconds(latency_s * scale) / scale
@@ -190,7 +191,8 @@ def _fidelity(
             sum(s for who, s in facts.cpu_s.items() if who != "program"), run_s, facts.cores
         ),
         send_lag_s=max((i.send_lag_s for i in results), default=0.0),
-        retransmitted=sum(i.retransmitted for i in results) / max(1, sum(i.packets_sent for i in results)),
+        retransmitted=sum(i.retransmitted or 0 for i in results)
+        / max(1, sum(i.packets_sent for i in results)),
         drops=0 if plan.experiment.program else int(findings.links.drops.sum()),  # TCP lives by them
         blind_s=findings.blind_s,
         send_buffer_bytes=facts.send_buffer_bytes,

@@ -1,18 +1,22 @@
 """What an engine supplies to a run; session, health loop, fault timetable and recorder know no more of it.
 
 The emulation supplies the wall clock, queues read over netlink, rules sent through a controller, and packets;
-a simulation would supply its own clock, queues of a model, a route table, and flows that complete.
+the model a clock of its own, what it knows of the links, a route table, and flows that complete.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from railweave.framework.experiment.faults import ResolvedFault
+from railweave.framework.experiment.plan import Plan
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.model import Endpoint, Fabric, IterationResult, Measurement, Schedule
 from railweave.framework.model.arrays import Float
-from railweave.framework.model.findings import EngineFacts, LinkTotals
+from railweave.framework.model.events import RunEvent
+from railweave.framework.model.findings import EngineFacts, Findings, LinkTotals
 from railweave.framework.model.traffic import RankOutcome
+from railweave.framework.registry import Registers
 from railweave.framework.routing.reroute import Reroute, RouteControl
 
 
@@ -99,7 +103,8 @@ class EngineParts:
     """A fabric that is up. `fabric` has the rates in use, which are the declared ones times `rate_scale`.
 
     `summary`: what a user should read about it, in a line; `bring_up_s`: wall-clock seconds it took.
-    `traffic`: of each job.
+    `traffic`: of each job. `watched`: whether a sample of the links could show anything new; a lab never
+    knows.
     """
 
     fabric: Fabric
@@ -111,6 +116,7 @@ class EngineParts:
     rules: RulePlace
     faults: FaultPlace
     traffic: tuple[Traffic, ...]
+    watched: Callable[[], bool] = lambda: True
 
 
 class RunEngine(Protocol):
@@ -135,3 +141,14 @@ class RunEngine(Protocol):
 
     def down(self) -> None:
         """Take down whatever is up, also after `bring_up` failed halfway."""
+
+
+@runtime_checkable
+class InProcess(Protocol):
+    """An engine (hookspecs.Engine) that carries out a run in the process that asks for it, so that it can
+    take the plan itself."""
+
+    def carry_out(
+        self, plan: Plan, registers: Registers, emit: Callable[[RunEvent], None], directory: str | None
+    ) -> Findings:
+        """As `run` of the plan's document."""

@@ -45,8 +45,8 @@ class Session(Generic[EngineT]):
         self.failed: dict[int, str] = {}
         self.together_s = 0.0
         self.control = RouteControl(
-            plan.fabric, plan.router, self._options, plan.experiment.router.name,
-            demand=self._demand(plan),
+            plan.fabric, plan.router, self._options, plan.experiment.router.name, plan.pairs,
+            self._demand(plan), by_rules=plan.engine.packets, first=plan.first_paths,
         )  # fmt: skip
         self._totals_before: LinkTotals | None = None
 

@@ -105,6 +105,7 @@ class Training(AllReduce):
 class Anything(Configurable):
     summary = "stands for a process"
     parameters = (Parameter("window", 1 << 16, "bytes", "bytes in flight", minimum=1),)
+    packets, lacks = True, {}
 
     def __getattr__(self, name: str) -> Any:
         if name in (*vars(Controller), *vars(Transport), *vars(Engine)):

@@ -1,7 +1,6 @@
 """Raw sockets in the network namespaces of the ranks, with a filter and a receive ring shared with the
 kernel (PACKET_RX_RING, TPACKET_V2)."""
 
-import fcntl
 import mmap
 import select
 import socket
@@ -134,6 +133,8 @@ def open_packet_socket(
 
 def interface_mtu(interface: str) -> int | None:
     """The MTU of an interface of the current namespace; None if it does not exist."""
+    import fcntl  # systems without it have other engines
+
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         try:
             answer = fcntl.ioctl(sock.fileno(), _SIOCGIFMTU, struct.pack("16s16x", interface.encode()))

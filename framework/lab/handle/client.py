@@ -21,7 +21,7 @@ from railweave.framework.errors import (
 from railweave.framework.experiment.faults import parse, resolve
 from railweave.framework.experiment.plan import Plan, plan_from_keys
 from railweave.framework.experiment.programs import why_not_run, words_of
-from railweave.framework.hookspecs import Configurable
+from railweave.framework.hookspecs import Engine
 from railweave.framework.lab.handle.execution import Command
 from railweave.framework.lab.names import host_name, program_host_name
 from railweave.framework.lab.plugin import outcome
@@ -275,7 +275,7 @@ class LabClient:
             answer.set_exception(error)
 
 
-class _OpenEngine(Configurable):
+class _OpenEngine(Engine):
     """Carries out a run in a lab that is up (hookspecs.Engine)."""
 
     summary = "an open lab"

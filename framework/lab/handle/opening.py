@@ -37,7 +37,8 @@ def open_lab(plan: Plan, registers: Registers, on_event: Callable[[RunEvent], No
 
 
 def check_openable(plan: Plan) -> None:
-    """Raises InputError for a plan that needs the iterations of a run."""
+    """Raises InputError for a plan that needs the iterations of a run, or an engine without labs."""
+    plan.check_lab()
     if plan.experiment.program:
         raise InputError(
             "program: a lab that stays up starts programs one by one. Leave it out, and run it by exec."

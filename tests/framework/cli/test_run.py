@@ -56,7 +56,7 @@ def plans(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, result: RunResult) ->
     """The plans that were run; each gives the fixture's result."""
     seen: list[Plan] = []
 
-    def carried_out(plan: Plan, directory: object, emit: Emit) -> tuple[Findings, float]:
+    def carried_out(plan: Plan, registers: object, directory: object, emit: Emit) -> tuple[Findings, float]:
         seen.append(plan)
         for event in EVENTS:
             emit(event)

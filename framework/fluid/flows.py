@@ -1,0 +1,252 @@
+"""The traffic of all jobs as flows on a fabric whose state changes: when each iteration ends, and what every
+link has carried. Times are declared seconds."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from railweave.framework.fluid.network import Network
+from railweave.framework.fluid.quotient import Quotient, State, network_of, tasks_of
+from railweave.framework.fluid.simulation import Simulation
+from railweave.framework.model import Fabric, PacketFormat, Schedule
+from railweave.framework.model.arrays import ArrayNoun, Bool, Float, Int64
+
+FULL = 1 - 1e-6
+"""Share of its capacity from which on a link carries all it can."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Outcome(ArrayNoun):
+    """One iteration, from its beginning: `end_s` (n,), of each entry of its schedule."""
+
+    seconds: float
+    end_s: Float
+
+
+class Flows(Protocol):
+    """Iterations under way."""
+
+    @property
+    def now_s(self) -> float:
+        """How far `advance` has come."""
+
+    def begin(self, job: int, schedule: Schedule) -> None:
+        """Begin an iteration; `schedule`: between GPUs."""
+
+    def advance(self, until_s: float) -> None:
+        """Go on until then, or to the first end of an iteration if that is earlier."""
+
+    def change(self, state: State) -> None:
+        """Capacities or routes differ from now on; the pairs are the same."""
+
+    def outcome(self, job: int) -> Outcome | None:
+        """Of the iteration that a job began last, once it has ended."""
+
+    def carried_bits(self) -> Float:
+        """(L,): what every link has carried so far."""
+
+    def saturated(self) -> Bool:
+        """(L,): the links that carry all they can now."""
+
+    def drop(self, job: int) -> None:
+        """End the iteration of a job that has failed."""
+
+    def standing(self) -> Int64:
+        """Pairs, by their places in the state's paths, that send and get nothing through now."""
+
+
+class OneJob:
+    """Iterations one after the other, each a simulation of its own, so that symmetries of its schedule can be
+    used: `reduced` gives the quotient of a schedule over the states that the iteration has seen. If one of
+    them comes in its middle, the iteration is computed anew from its beginning. One that repeats while
+    nothing changes is computed once."""
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        state: State,
+        reduced: Callable[[Schedule, tuple[State, ...]], Quotient],
+    ) -> None:
+        self.now_s, self._reduced = 0.0, reduced
+        self._states, self._changed_s = [state], [0.0]
+        self._before_bits = np.zeros(fabric.n_links)
+        self._known: dict[tuple[int, bytes], _Known] = {}
+        self._schedule: Schedule | None = None
+        self._outcome: _Known | None = None
+        self._under_way = False
+        self._solving: tuple[Simulation, Quotient] | None = None
+
+    def begin(self, job: int, schedule: Schedule) -> None:
+        self._states, self._changed_s = self._states[-1:], [self.now_s]
+        self._schedule, self._under_way, self._solving = schedule, True, None
+        self._outcome = self._recall()
+
+    def trial(self, schedule: Schedule) -> Outcome:
+        """The outcome of an iteration, as if it had not taken place."""
+        before = self.now_s, self._before_bits
+        self.begin(0, schedule)
+        self.advance(np.inf)
+        self.now_s, self._before_bits = before
+        self._changed_s = [self.now_s]
+        assert self._outcome is not None
+        return self._outcome.outcome
+
+    def advance(self, until_s: float) -> None:
+        if not self._under_way:
+            self.now_s = until_s
+            return
+        if self._outcome is None:
+            simulation, quotient = self._simulated()
+            lasting_s = until_s - self._changed_s[0]
+            simulation.advance(lasting_s)
+            self._look(simulation, quotient)
+            if self._outcome is None:
+                reached_s = self._changed_s[0] + simulation.now_s
+                self.now_s = until_s if simulation.now_s >= lasting_s else max(self.now_s, reached_s)
+                return
+        end_s = self._changed_s[0] + self._outcome.outcome.seconds
+        self.now_s = min(until_s, end_s)
+        if end_s <= until_s:
+            self._under_way = False
+            self._before_bits = self._before_bits + self._outcome.carried_bits
+
+    def change(self, state: State) -> None:
+        begun_now = self.now_s == self._changed_s[0]
+        if not self._under_way or begun_now:
+            self._states[-1] = state
+            self._outcome = self._recall() if self._under_way else self._outcome
+        else:
+            if self.now_s == self._changed_s[-1]:
+                self._states[-1] = state
+            else:
+                self._states, self._changed_s = [*self._states, state], [*self._changed_s, self.now_s]
+            self._outcome = None
+        self._solving = None
+
+    def outcome(self, job: int) -> Outcome | None:
+        return None if self._under_way or self._outcome is None else self._outcome.outcome
+
+    def carried_bits(self) -> Float:
+        if not self._under_way:
+            return self._before_bits
+        simulation, quotient = self._simulated()
+        return self._before_bits + _of_links(simulation.carried_bits(), quotient)
+
+    def saturated(self) -> Bool:
+        if not self._under_way:
+            return np.zeros(len(self._before_bits), bool)
+        simulation, quotient = self._simulated()
+        full = _saturated(simulation, quotient.networks[-1])
+        return np.where(quotient.link_class >= 0, full[quotient.link_class], False)
+
+    def standing(self) -> Int64:
+        if not self._under_way:
+            return np.empty(0, np.int64)
+        simulation, quotient = self._simulated()
+        return np.flatnonzero(np.isin(quotient.pair_class, simulation.standing()))
+
+    def drop(self, job: int) -> None:
+        self._under_way = False
+
+    def _key(self) -> tuple[int, bytes]:
+        """What an iteration in one state depends on; `_known` keeps what has these ids alive."""
+        state = self._states[-1]
+        return id(self._schedule), state.capacity_bps.tobytes() + id(state.paths).to_bytes(8, "little")
+
+    def _recall(self) -> "_Known | None":
+        return self._known.get(self._key())
+
+    def _simulated(self) -> tuple[Simulation, Quotient]:
+        """The simulation of the iteration under way, now."""
+        assert self._schedule is not None
+        if self._solving is None:
+            quotient = self._reduced(self._schedule, tuple(self._states))
+            simulation = Simulation(quotient.networks[0])
+            simulation.add(quotient.tasks, 0.0)
+            for network, changed_s in zip(quotient.networks[1:], self._changed_s[1:], strict=True):
+                simulation.advance(changed_s - self._changed_s[0])
+                simulation.change(network)
+            self._solving = simulation, quotient
+        simulation, quotient = self._solving
+        if simulation.now_s < self.now_s - self._changed_s[0]:
+            simulation.advance(self.now_s - self._changed_s[0])
+        return simulation, quotient
+
+    def _look(self, simulation: Simulation, quotient: Quotient) -> None:
+        """Keep the outcome, if the iteration has ended."""
+        assert self._schedule is not None
+        end_s = simulation.end_s(0)
+        seconds = float(end_s.max(initial=0.0))
+        if np.isfinite(seconds):
+            outcome = Outcome(seconds, end_s[quotient.entry_class])
+            carried = _of_links(simulation.carried_bits(), quotient)
+            self._outcome = _Known(self._schedule, self._states[-1], outcome, carried)
+            if len(self._states) == 1:
+                self._known[self._key()] = self._outcome
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Known:
+    """An iteration that was computed to its end; `carried_bits` (L,)."""
+
+    schedule: Schedule
+    state: State
+    outcome: Outcome
+    carried_bits: Float
+
+
+class SeveralJobs:
+    """Iterations of several jobs at once, all in one simulation without symmetries."""
+
+    def __init__(self, fabric: Fabric, state: State, packet: PacketFormat) -> None:
+        self._fabric, self._packet, self._state = fabric, packet, state
+        self._network = network_of(fabric, state)
+        self._simulation = Simulation(self._network)
+        self._begun: dict[int, tuple[int, float]] = {}
+
+    @property
+    def now_s(self) -> float:
+        return self._simulation.now_s
+
+    def begin(self, job: int, schedule: Schedule) -> None:
+        tasks = tasks_of(schedule, self._fabric.n_gpus, self._state.paths, self._packet)
+        self._begun[job] = self._simulation.add(tasks, self.now_s), self.now_s
+
+    def advance(self, until_s: float) -> None:
+        self._simulation.advance(until_s)
+
+    def change(self, state: State) -> None:
+        self._state, self._network = state, network_of(self._fabric, state)
+        self._simulation.change(self._network)
+
+    def outcome(self, job: int) -> Outcome | None:
+        number, begun_s = self._begun[job]
+        end_s = self._simulation.end_s(number) - begun_s
+        seconds = float(end_s.max(initial=0.0))
+        return Outcome(seconds, end_s) if np.isfinite(seconds) else None
+
+    def carried_bits(self) -> Float:
+        return self._simulation.carried_bits()
+
+    def saturated(self) -> Bool:
+        return _saturated(self._simulation, self._network)
+
+    def drop(self, job: int) -> None:
+        self._simulation.drop(self._begun[job][0])
+
+    def standing(self) -> Int64:
+        return self._simulation.standing()
+
+
+def _of_links(of_class: Float, quotient: Quotient) -> Float:
+    """(L,): a figure of every link, of that of its class."""
+    return np.where(quotient.link_class >= 0, of_class[quotient.link_class], 0.0)
+
+
+def _saturated(simulation: Simulation, network: Network) -> Bool:
+    """The links of a network that carry all they can now."""
+    rate = np.repeat(simulation.rates_bps(), np.diff(network.start))
+    load = np.bincount(network.link, network.use * rate, network.n_links)
+    return (network.capacity_bps > 0) & (load >= FULL * network.capacity_bps)

@@ -1,0 +1,60 @@
+"""One run of a plan on the model."""
+
+import time
+
+from railweave.framework.experiment.plan import Plan
+from railweave.framework.fluid.model import Model
+from railweave.framework.fluid.parts import ModelClock, ModelSource, ModelTraffic, RoutesInPlace
+from railweave.framework.model.findings import EngineFacts
+from railweave.framework.model.traffic import RankOutcome
+from railweave.framework.processes.memory import peak_bytes
+from railweave.framework.routing.reroute import RouteControl
+from railweave.framework.runs.parts import EngineParts
+
+FIRST_S = 1.0
+"""What the first iteration takes with `rate_scale: auto`: long enough for health to be measured in it."""
+
+
+class FluidRun:
+    """Runs one plan on the model (runs/parts.py: RunEngine)."""
+
+    ranks: tuple[RankOutcome, ...] = ()
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan, self.clock = plan, ModelClock()
+        self._began_s, self._cpu_before_s = time.monotonic(), time.process_time()
+
+    def bring_up(self, control: RouteControl) -> EngineParts:
+        began, plan = time.monotonic(), self._plan
+        src, dst = plan.pairs or (None, None)
+        assert src is not None and dst is not None
+        model = self.clock.model = Model(plan, control.table.paths(src, dst))
+        model.rate_scale = scale = self._rate_scale(model)
+        traffic = tuple(ModelTraffic(job, model) for job in plan.each)
+        rates = f"declared rates, times over {scale:.3g}" if scale != 1 else "declared rates and times"
+        return EngineParts(
+            plan.fabric.scaled(scale), scale, f"{len(src)} pairs; {rates}", time.monotonic() - began, (),
+            ModelSource(model), RoutesInPlace(model), model, traffic, lambda: model.changed,
+        )  # fmt: skip
+
+    def _rate_scale(self, model: Model) -> float:
+        """As the experiment gives it, or such that the first iteration takes `FIRST_S`."""
+        scale = self._plan.experiment.rate_scale
+        if scale != "auto":
+            return scale
+        job = self._plan.each[0]
+        seconds = model.trial_s(job, job.schedule_of(0))
+        return seconds / FIRST_S if seconds > 0 else 1.0
+
+    def checkpoint(self) -> None:
+        """Memory is read at the end: the system keeps its peak."""
+
+    def facts(self) -> EngineFacts:
+        return EngineFacts(
+            cpu_s={"model": time.process_time() - self._cpu_before_s},
+            memory_peak_bytes=peak_bytes(),
+            computed_in_s=time.monotonic() - self._began_s,
+        )
+
+    def down(self) -> None:
+        """Nothing is up."""

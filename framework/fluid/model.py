@@ -1,0 +1,118 @@
+"""The flows of a run and the fabric they run on, by the run's clock."""
+
+import numpy as np
+
+from railweave.framework.errors import LabError, TransportError
+from railweave.framework.experiment.faults import ResolvedFault
+from railweave.framework.experiment.plan import Plan
+from railweave.framework.fluid.flows import Flows, OneJob, SeveralJobs
+from railweave.framework.fluid.quotient import Quotient, State, plain
+from railweave.framework.model import PathBatch, Schedule
+from railweave.framework.model.arrays import Bool, Float, Int64
+from railweave.framework.routing.checks import pair_name
+
+DEAD_AFTER_S = 4.5
+"""A pair that stands still for so long fails its job, where the transport does not say (`dead_after`)."""
+STEP_S = 0.1
+"""How often pairs that stand still are looked for, where links are down."""
+
+
+class Model:
+    """The flows of a run and what they run on, by the run's clock: declared seconds are those times
+    `rate_scale`. Faults, routes and traffic change it; the clock moves it."""
+
+    def __init__(self, plan: Plan, paths: PathBatch) -> None:
+        self.plan, self.paths, self.now_s, self.rate_scale = plan, paths, 0.0, 1.0
+        self._share, self._down = np.ones(plan.fabric.n_links), np.zeros(plan.fabric.n_links, bool)
+        self._dead = np.zeros(plan.fabric.n_nodes, bool)
+        self.changed = False
+        self._stands_since = np.full(len(paths.src), np.inf)
+        options = plan.experiment.transport.options
+        self._dead_after_s = float(str(options.get("dead_after", DEAD_AFTER_S)))
+        self._placed: dict[int, tuple[Schedule, Schedule]] = {}
+        self._alone = OneJob(plan.fabric, self._state(), self._reduced)
+        self.flows: Flows = self._alone
+        if plan.jobs:
+            self.flows = SeveralJobs(plan.fabric, self._state(), plan.packet)
+
+    def _reduced(self, schedule: Schedule, states: tuple[State, ...]) -> Quotient:
+        return plain(schedule, self.plan.fabric, states, self.plan.packet)
+
+    def placed(self, job: Plan, schedule: Schedule) -> Schedule:
+        """A schedule of a job between GPUs; always the same object, by which iterations are recognised."""
+        return self._placed.setdefault(id(schedule), (schedule, job.on_gpus(schedule)))[1]
+
+    def trial_s(self, job: Plan, schedule: Schedule) -> float:
+        """Declared seconds of an iteration with nothing else on the fabric."""
+        return self._alone.trial(self.placed(job, schedule)).seconds
+
+    # -- the fabric ------------------------------------------------------------------------------------
+    @property
+    def up(self) -> Bool:
+        """(L,): the links that have a carrier, and a switch at both ends."""
+        fabric = self.plan.fabric
+        return ~(self._down | self._dead[fabric.link_src] | self._dead[fabric.link_dst])
+
+    @property
+    def rates_bps(self) -> Float:
+        """(L,): by the run's clock; those of links that are down, too."""
+        return self.plan.fabric.capacity_bps * self._share * self.rate_scale
+
+    def _state(self) -> State:
+        return State(self.paths, np.where(self.up, self.plan.fabric.capacity_bps * self._share, 0.0))
+
+    def inject(self, fault: ResolvedFault) -> None:
+        """What a fault does to links and switches."""
+        cables = np.concatenate((fault.links, fault.links ^ 1))
+        match fault.verb:
+            case "degrade":
+                self._share[fault.links] = float(fault.options["to"])
+            case "down" | "up" as carrier:
+                self._down[cables] = carrier == "down"
+            case "restore":
+                self._share[fault.links], self._down[cables] = 1.0, False
+            case "kill" | "start" if fault.process == "switch":
+                self._dead[fault.node] = fault.verb == "kill"
+            case other:
+                raise LabError(f"{fault.text!r}: the engine fluid cannot {other}.")
+        self.changed = True
+        self.flows.change(self._state())
+
+    def use(self, paths: PathBatch) -> None:
+        """Other routes of the same pairs."""
+        self.paths = paths
+        self.flows.change(self._state())
+
+    # -- time ------------------------------------------------------------------------------------------
+    def advance(self, until_s: float) -> None:
+        """Go on until then, or to the first end of an iteration if that is earlier."""
+        until_s = max(until_s, self.now_s)
+        if not self.up.all():
+            until_s = min(until_s, self.now_s + STEP_S)
+        target_s = until_s * self.rate_scale
+        self.flows.advance(target_s)
+        self.now_s = until_s if self.flows.now_s >= target_s else self.flows.now_s / self.rate_scale
+        if not self.up.all():
+            stands = np.zeros(len(self._stands_since), bool)
+            stands[self.flows.standing()] = True
+            self._stands_since = np.where(stands, np.minimum(self._stands_since, self.now_s), np.inf)
+
+    def given_up(self) -> Int64:
+        """The pairs that stood still for too long, by their places."""
+        if self.now_s - self._stands_since.min(initial=np.inf) < self._dead_after_s:
+            return np.empty(0, np.int64)
+        return np.flatnonzero(np.isfinite(self._stands_since))
+
+    def failure(self, pairs: Int64) -> TransportError:
+        """Why a job failed whose pairs stand still; the ranks are those of every such pair, if there are any,
+        else all of them."""
+        fabric, ends = self.plan.fabric, np.stack((self.paths.src, self.paths.dst))[:, pairs]
+        gpus, times = np.unique(ends, return_counts=True)
+        blamed = gpus[times == len(pairs)] if len(pairs) > 1 and (times == len(pairs)).any() else gpus
+        names = ", ".join(fabric.node_name(int(gpu)) for gpu in blamed[:8])
+        more = f" and {len(blamed) - 8} more" if len(blamed) > 8 else ""
+        return TransportError(
+            f"the collective failed at {names}{more}: {len(pairs)} pairs, such as "
+            f"{pair_name(fabric, *ends[:, 0])}, stood still for {self._dead_after_s:g} s: their paths lead "
+            f"over links that are down ({int((~self.up).sum())} are). Leave a path, or repair one earlier."
+        )

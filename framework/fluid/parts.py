@@ -1,0 +1,120 @@
+"""What the model gives to a run (runs/parts.py): the clock, the traffic, a source of measurements, and a
+place for routes."""
+
+import numpy as np
+
+from railweave.framework.experiment.plan import Plan
+from railweave.framework.fluid.model import Model
+from railweave.framework.hookspecs import LinkState
+from railweave.framework.model import IterationResult, Measurement, Schedule
+from railweave.framework.model.findings import LinkTotals
+from railweave.framework.routing.reroute import Reroute
+
+
+class ModelClock:
+    """The run's clock; it moves as far as it is waited for."""
+
+    def __init__(self) -> None:
+        self.model: Model | None = None
+
+    def start(self) -> None:
+        """It stands anyway until somebody waits."""
+
+    def now_s(self) -> float:
+        return 0.0 if self.model is None else self.model.now_s
+
+    def wait(self, until_s: float) -> None:
+        assert self.model is not None
+        self.model.advance(until_s)
+
+
+class ModelTraffic:
+    """The iterations of one job."""
+
+    def __init__(self, plan: Plan, model: Model) -> None:
+        self._plan, self._model, self._number = plan, model, plan.job.number
+        self._iteration = 0
+
+    def begin(self, iteration: int, schedule: Schedule) -> None:
+        self._iteration, self._schedule = iteration, schedule
+        self._model.flows.begin(self._number, self._model.placed(self._plan, schedule))
+
+    def finished(self) -> IterationResult | None:
+        model = self._model
+        if len(stuck := model.given_up()):
+            raise model.failure(stuck)
+        outcome = model.flows.outcome(self._number)
+        if outcome is None:
+            return None
+        schedule, scale = self._schedule, model.rate_scale
+        end_s = outcome.end_s / scale
+        ends = np.zeros(len(schedule.phase_names))
+        named = (schedule.phase >= 0) & (schedule.phase < len(ends))
+        np.maximum.at(ends, schedule.phase[named], end_s[named])
+        phases = np.diff(np.maximum.accumulate(np.append(0.0, ends)))
+        packet = self._plan.packet
+        return IterationResult(
+            iteration=self._iteration,
+            seconds=outcome.seconds / scale,
+            wrong=None,
+            packets_sent=int(packet.packets_of(schedule.size).sum()),
+            retransmitted=None,
+            duplicates=None,
+            bytes_sent=int(packet.wire_bytes_of(schedule.size).sum()),
+            phase_seconds=tuple(phases.tolist()),
+            cpu_s=0.0,
+            send_lag_s=0.0,
+            end_s=end_s,
+        )
+
+    def give_up(self) -> None:
+        self._model.flows.drop(self._number)
+
+    def use_routes(self, reroute: Reroute) -> None:
+        """They go by the routes that are in use."""
+
+
+class ModelSource:
+    """The health of links as the model knows it: which are up, and the rates of those that carry all they
+    can."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._last_s, self._last_bits = 0.0, np.zeros(model.plan.fabric.n_links)
+
+    def measure(self) -> Measurement:
+        model, now, bits = self._model, self._model.now_s, self._model.flows.carried_bits()
+        sent, since_s = (bits - self._last_bits) / 8, self._last_s
+        self._last_s, self._last_bits = now, bits
+        full, none = model.flows.saturated(), np.zeros(len(bits))
+        return Measurement(
+            t_s=now, dt_s=now - since_s, sent_bytes=sent, drops=none, lost=none, queue_bytes=none,
+            sent_packets=sent / model.plan.packet.full_packet_bytes, waited_bytes=np.where(full, sent, 0.0),
+            service_bps=np.where(full, model.rates_bps, np.nan), probe_s=none + np.nan, up=model.up,
+        )  # fmt: skip
+
+    def probe(self, now_s: float, links: LinkState) -> None:
+        """Nothing is sent to measure."""
+
+    def totals(self) -> LinkTotals:
+        sent = self._model.flows.carried_bits() / 8
+        return LinkTotals(sent, sent / self._model.plan.packet.full_packet_bytes, 0 * sent, 0 * sent)
+
+
+class RoutesInPlace:
+    """Where changed routes go: they are in use at once."""
+
+    ready = at_rest = True
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._changed: list[Reroute] = []
+
+    def reroute(self, reroute: Reroute) -> None:
+        paths = self._model.paths
+        self._model.use(reroute.table.paths(paths.src, paths.dst))
+        self._changed.append(reroute)
+
+    def advance(self, now_s: float) -> list[Reroute]:
+        changed, self._changed = self._changed, []
+        return changed

@@ -1,0 +1,70 @@
+"""What flows meet on a fabric at a time, and what a schedule becomes over it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from railweave.framework.fluid.network import Network
+from railweave.framework.fluid.tasks import Tasks
+from railweave.framework.model import Fabric, PacketFormat, PathBatch, Schedule
+from railweave.framework.model.arrays import ArrayNoun, Float, Int64
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class State(ArrayNoun):
+    """`paths`: those of the pairs in use; `capacity_bps` (L,): of every link at declared rates, 0 where it is
+    down."""
+
+    paths: PathBatch
+    capacity_bps: Float
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Quotient(ArrayNoun):
+    """A schedule over one or several states, one after the other, for the solver: entries, pairs and links
+    that a symmetry makes equal are one. `networks`: of each state. `entry_class` (n,), `pair_class` (P,),
+    `link_class` (L,): what each entry, pair and link became, -1 for a link that nothing crosses."""
+
+    networks: tuple[Network, ...]
+    tasks: Tasks
+    entry_class: Int64
+    pair_class: Int64
+    link_class: Int64
+
+
+def network_of(fabric: Fabric, state: State) -> Network:
+    """Every pair and link by itself. A flow that is spread over several paths starts after the latency of the
+    longest."""
+    paths, capacity_bps = state.paths, state.capacity_bps
+    path_pair, hop_path = paths.path_pair, paths.hop_path
+    travel_s = np.bincount(hop_path, fabric.latency_s[paths.links], len(paths.weight))
+    delay_s = np.zeros(len(paths.src))
+    np.maximum.at(delay_s, path_pair, travel_s)
+    if np.all(np.diff(paths.pair_start) == 1):
+        return Network(capacity_bps, paths.hop_start, paths.links, np.ones(len(paths.links)), delay_s)
+    hops, place = np.unique(path_pair[hop_path] * fabric.n_links + paths.links, return_inverse=True)
+    pair, link = np.divmod(hops, fabric.n_links)
+    use = np.bincount(place, paths.weight[hop_path], len(hops)).astype(np.float64)
+    start = np.searchsorted(pair, np.arange(len(paths.src) + 1))
+    return Network(capacity_bps, start, link.astype(np.int32), use, delay_s)
+
+
+def tasks_of(schedule: Schedule, n_gpus: int, paths: PathBatch, packet: PacketFormat) -> Tasks:
+    """The transfers of a listed schedule between GPUs; pairs are numbered as in `paths`, which has them by
+    (src, dst)."""
+    pairs = paths.src * n_gpus + paths.dst
+    pair = np.searchsorted(pairs, schedule.src.astype(np.int64) * n_gpus + schedule.dst)
+    bits = (8 * packet.wire_bytes_of(schedule.size)).astype(np.float64)
+    return Tasks(pair.astype(np.int32), bits, after_start=schedule.after_start, after=schedule.after)
+
+
+def plain(schedule: Schedule, fabric: Fabric, states: tuple[State, ...], packet: PacketFormat) -> Quotient:
+    """Every entry, pair and link by itself."""
+    paths = states[0].paths
+    return Quotient(
+        tuple(network_of(fabric, state) for state in states),
+        tasks_of(schedule, fabric.n_gpus, paths, packet),
+        np.arange(schedule.n_transfers),
+        np.arange(len(paths.src)),
+        np.arange(fabric.n_links),
+    )

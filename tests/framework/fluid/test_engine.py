@@ -1,0 +1,218 @@
+"""Whole runs on the engine `fluid`, through the calls that users make. Expected times: closed forms of the
+collectives, and the rates that faults leave."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import railweave as rw
+from railweave.framework.errors import ExperimentError, TransportError
+from railweave.framework.registry import Registers, load_plugins
+from railweave.framework.results.nccl_table import nccl_table
+from railweave.framework.results.result import RunResult
+from railweave.framework.runs import runner
+
+SLOW = "at=iter:2 degrade rail:1 to=20%"
+
+
+@pytest.fixture(scope="module")
+def registers() -> Registers:
+    return load_plugins()
+
+
+def run(registers: Registers, **keys: Any) -> RunResult:
+    return rw.run(registers=registers, engine="fluid", **{"iterations": 3, **keys})
+
+
+def times_s(result: RunResult, job: int = 0) -> list[float]:
+    return [row.time_us * 1e-6 for row in result.rows if row.iteration is not None and row.job == job]
+
+
+# -- healthy ---------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("collective", ["all-reduce", "reduce-scatter", "all-gather", "all-to-all"])
+def test_healthy_iterations_take_the_closed_form(registers: Registers, collective: str) -> None:
+    result = run(registers, collective=collective, domains=4, rails=4, size="1M")
+    assert result.fidelity.verdict == "pass"
+    assert times_s(result) == pytest.approx([1.0] * 3, rel=1e-12)  # rate_scale auto: the first takes 1 s
+    for row in result.rows:
+        assert row.ratio_to_model == pytest.approx(1, rel=1e-3)
+        assert row.ratio_to_bound is not None and 0.1 < row.ratio_to_bound <= 1
+
+
+def test_a_torus_has_what_its_links_carry(registers: Registers) -> None:
+    """All-to-all on a 3 x 3 torus with `dor`: each GPU sends 3 of its 8 messages up its first ring, and the
+    link there carries these 3 and no other."""
+    keys = {"topology": "torus", "shape": "3x3", "router": "dor", "collective": "direct-all-to-all"}
+    result = run(registers, **keys, size=9 * 40960, iterations=1)
+    plan = rw.load(registers=registers, **keys)
+    message_us = 8e6 * plan.packet.wire_bytes(40960) / plan.fabric.capacity_bps[0]
+    assert result.rows[0].declared_time_us == pytest.approx(3 * message_us, rel=1e-3)
+
+
+def test_nothing_is_compared_sent_again_or_installed(registers: Registers, tmp_path: Path) -> None:
+    result = run(registers, domains=2, rails=2, out=tmp_path / "run")
+    row = result.summary
+    assert (row.wrong, row.retransmitted, row.duplicates) == (None, None, None) and row.packets > 0
+    assert result.controller.rules == 0 and result.memory_peak_mb is not None
+    assert " N/A " in nccl_table(result) and "validation: 0" in nccl_table(result)
+    again = rw.read(tmp_path / "run").result
+    assert again == result
+
+
+def test_a_given_rate_scale_is_taken_as_it_is(registers: Registers) -> None:
+    declared = run(registers, domains=2, rails=2, rate_scale=1)
+    slower = run(registers, domains=2, rails=2, rate_scale=0.001)
+    assert declared.fabric.rate_scale == 1 and slower.fabric.rate_scale == 0.001
+    assert times_s(slower) == pytest.approx([1000 * s for s in times_s(declared)], rel=1e-9)
+
+
+def test_a_run_repeats_bit_for_bit(registers: Registers) -> None:
+    first, again = (run(registers, domains=3, rails=2, faults=[SLOW]) for _ in range(2))
+    assert first.rows == again.rows and first.links == again.links and first.reroutes == again.reroutes
+
+
+def test_iterations_that_repeat_are_computed_once(
+    registers: Registers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from railweave.framework.fluid import flows
+
+    made: list[object] = []
+
+    class Counted(flows.Simulation):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            made.append(self)
+            super().__init__(*arguments, **options)
+
+    monkeypatch.setattr(flows, "Simulation", Counted)
+    run(registers, domains=2, rails=2, iterations=40)
+    assert len(made) == 1
+
+
+def test_only_pairs_that_send_are_routed(registers: Registers) -> None:
+    plan = rw.load(registers=registers, engine="fluid", domains=4, rails=4)
+    assert plan.pairs is not None and len(plan.pairs[0]) == 32  # a ring in every domain, one on every rail
+    assert sum(len(block.src) for block in plan.first_paths) == 32
+
+
+# -- faults ----------------------------------------------------------------------------------------------
+def test_a_degraded_rail_is_left_as_on_the_lab(registers: Registers) -> None:
+    """The lab's iterations took 1.68 times their healthy time after the reroute (README.md)."""
+    result = run(registers, iterations=5, domains=4, rails=4, faults=[SLOW])
+    assert [reroute.pairs_changed for reroute in result.reroutes] == [4]
+    assert result.health[-1].elements["rail:1"] == pytest.approx(0.2)
+    assert times_s(result)[-1] == pytest.approx(1.69, rel=0.02)
+    assert result.bottlenecks[-1].element == "rail:0"
+
+
+def test_without_feedback_the_slow_rail_stays_in_use(registers: Registers) -> None:
+    """The rails' phases take the 20 % of their rate that is left, the others what they took."""
+    result = run(registers, domains=4, rails=4, faults=[SLOW], feedback=False)
+    phases = [row.phase_us for row in result.rows if row.iteration is not None]
+    on_rails = np.array(phases[0]) / np.array(phases[2]) < 0.5
+    assert on_rails.any() and not on_rails.all()
+    assert np.array(phases[2])[on_rails] == pytest.approx(5 * np.array(phases[0])[on_rails], rel=1e-9)
+    assert np.array(phases[2])[~on_rails] == pytest.approx(np.array(phases[0])[~on_rails], rel=1e-9)
+
+
+def test_a_fault_in_the_middle_of_an_iteration_slows_the_rest_of_it(registers: Registers) -> None:
+    """A ring of 4 over one rail sends all the time: half at full rate, half at a quarter."""
+    keys: dict[str, Any] = {"domains": 4, "rails": 1, "feedback": False, "collective": "ring-all-reduce"}
+    result = run(registers, **keys, faults=["at=1.5s degrade rail:0 to=25%"])
+    assert times_s(result) == pytest.approx([1.0, 0.5 + 0.5 * 4, 4.0], rel=1e-3)
+    assert [fault.t_s for fault in result.faults] == [1.5]
+
+
+def test_a_repaired_fabric_is_as_fast_as_before(registers: Registers) -> None:
+    faults = ["at=iter:1 degrade rail:0 to=25%", "at=iter:2 restore rail:0"]
+    result = run(registers, domains=4, rails=2, faults=faults, feedback=False)
+    first, slow, last = times_s(result)
+    assert slow > 2 * first and last == pytest.approx(first, rel=1e-9)
+
+
+@pytest.mark.parametrize("fault", ["down rail:1", "kill switch:r1"])
+def test_flows_leave_links_that_are_cut(registers: Registers, fault: str) -> None:
+    result = run(registers, domains=4, rails=2, faults=[f"at=iter:1+300ms {fault}"])
+    assert len(result.reroutes) == 1 and result.reroutes[0].t_s < 1.5
+    assert result.summary.iteration is None and result.rows[2].ratio_to_bound is not None
+
+
+def test_a_flap_holds_flows_up(registers: Registers) -> None:
+    """Down for 0.5 s twice in the first iteration of a lone ring, which nothing can take elsewhere."""
+    flap = "at=0.2s flap rail:0 period=1s times=2"
+    result = run(registers, domains=4, rails=1, collective="ring-all-reduce", faults=[flap], feedback=False)
+    assert times_s(result)[0] == pytest.approx(2.0, rel=1e-3)
+
+
+def test_a_fabric_cut_in_two_names_the_ranks(registers: Registers) -> None:
+    with pytest.raises(TransportError, match=r"failed at g1\.0: .* pairs, such as .* stood still for 4\.5 s"):
+        run(registers, domains=3, rails=1, faults=["at=iter:1 down gpu:1.0"])
+
+
+# -- several jobs ----------------------------------------------------------------------------------------
+def test_jobs_share_the_links_they_have_in_common(registers: Registers) -> None:
+    """Two rings over the same rail: each link carries both, at half its rate."""
+    ring: dict[str, object] = {"collective": "ring-all-reduce", "share": True}
+    jobs = [{"ranks": "gpu:*.0", **ring}, {"ranks": "gpu:*.0", **ring, "name": "second"}]
+    result = run(registers, domains=4, rails=2, jobs=jobs, alone=1)
+    assert [job.interference for job in result.jobs] == pytest.approx([2.0, 2.0], rel=0.01)
+    assert result.fairness == pytest.approx(1.0, rel=1e-3)
+
+
+# -- refusals --------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"faults": ["at=1s reorder rail:0 rate=5%"]}, "'at=1s reorder .*: engine fluid cannot.* emulation"),
+        ({"faults": ["at=1s kill controller"]}, "kill controller.*fluid cannot.*it needs no controller"),
+        ({"pcap": ["g0.0->rail0"]}, "captures: engine fluid cannot, because it has no packets"),
+        ({"program": "true", "iterations": None}, "programs: engine fluid cannot"),
+    ],
+)  # fmt: skip
+def test_what_it_lacks_is_refused_by_name(registers: Registers, keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(ExperimentError, match=message):
+        rw.load(registers=registers, engine="fluid", domains=2, rails=2, **keys)
+
+
+def test_there_is_no_lab_with_it(registers: Registers) -> None:
+    with pytest.raises(ExperimentError, match="engine fluid: there is no lab with it"):
+        with rw.lab(registers=registers, engine="fluid"):
+            pass
+
+
+def test_the_engine_takes_a_document_as_any_engine(registers: Registers) -> None:
+    plan = rw.load(registers=registers, engine="fluid", domains=2, rails=2, iterations=1)
+    findings = plan.engine.run(plan.document(), lambda event: None)
+    assert len(findings.iterations) == 1 and findings.facts.computed_in_s is not None
+
+
+# -- any operating system --------------------------------------------------------------------------------
+def test_a_run_needs_nothing_that_only_unix_has(tmp_path: Path) -> None:
+    script = Path(__file__).with_name("bare_system.py")
+    words = ["run", "--engine", "fluid", "--domains", "2", "--rails", "2", "--out", str(tmp_path / "run")]
+    done = subprocess.run([sys.executable, str(script), *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert rw.read(tmp_path / "run").result.memory_peak_mb is None
+
+
+# -- the verdict -----------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, "pass"), (1.011, "degraded"), (0.98, "invalid")])
+def test_the_verdict_grants_a_hundredth_of_the_closed_form_and_nothing_below_the_limit(
+    registers: Registers, factor: float, verdict: str
+) -> None:
+    """An all-gather along a lone rail takes what its links need, headers of small packets included."""
+    keys = {"domains": 4, "rails": 1, "collective": "all-gather", "size": "4M"}
+    plan = rw.load(registers=registers, engine="fluid", iterations=2, **keys)
+    findings = plan.engine.run(plan.document(), lambda event: None)
+    slower = tuple(
+        replace(record, result=replace(record.result, seconds=factor * record.result.seconds))
+        for record in findings.iterations
+    )
+    result = runner.result(plan, replace(findings, iterations=slower), 0.0, pytest.fail)
+    assert result.fidelity.verdict == verdict, result.fidelity
