@@ -41,11 +41,22 @@ class EqualCost:
         leaving, arriving = np.lexsort((up, src)), np.lexsort((up, dst))
         self._out = (up[leaving], src[leaving], dst[leaving], cost[leaving])
         self._into = (src[arriving], cost[arriving])
-        self._into_start = np.searchsorted(dst[arriving], np.arange(n + 1))
+        self._into_start = into_start = np.searchsorted(dst[arriving], np.arange(n + 1))
+        # of a GPU that one link alone leads to, from a switch: every path to it is one to that switch
+        only = np.full(fabric.n_gpus, -1)
+        single = np.flatnonzero(np.diff(into_start)[: fabric.n_gpus] == 1)
+        only[single] = up[arriving[into_start[single]]]
+        self._only = np.where(fabric.link_src[only] >= fabric.n_gpus, only, -1)
+        self._before = np.where(self._only >= 0, fabric.link_src[self._only], np.arange(fabric.n_gpus))
+
+    def last_hop(self, dst: Int64) -> tuple[Int64, Int64]:
+        """(node, link), (P,) each: the switch that all paths to each GPU end with, and its link to the GPU;
+        the GPU itself and -1 where there are several."""
+        return self._before[dst], self._only[dst]
 
     def towards(self, dst: Int64) -> Iterator[tuple[Int64, Int64, NextHops]]:
-        """In blocks of destinations: (rows, states, next hops), rows the positions in `dst` that belong to it
-        and states (rows,) the states of their destinations x node 0."""
+        """In blocks of destinations, any nodes: (rows, states, next hops), rows the positions in `dst` that
+        belong to it and states (rows,) the states of their destinations x node 0."""
         ends, which = np.unique(dst, return_inverse=True)
         block = max(1, CELLS // max(1, len(self._out[0])))
         by_end = np.argsort(which, kind="stable")

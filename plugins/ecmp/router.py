@@ -49,9 +49,11 @@ class Ecmp(Router):
         def resolve(src: Int64, dst: Int64) -> PathBatch:
             rows = [np.empty(0, np.int64)]
             parts = [PathBatch.single(src[:0], dst[:0], np.empty((0, 0), np.int32))]
-            for some, state, hops in search.towards(dst):
+            before, last = search.last_hop(dst)
+            for some, state, hops in search.towards(before):
                 rows.append(some)
-                parts.append(_walk(fabric, flow_hash, hops, state, src[some], dst[some]))
+                ends = before[some], last[some]
+                parts.append(_walk(fabric, flow_hash, hops, state, src[some], dst[some], *ends))
             return take(join(*parts), np.argsort(np.concatenate(rows)))
 
         return RouteTable("ecmp", health.version, fabric.n_gpus, resolve)
@@ -85,9 +87,17 @@ class Ecmp(Router):
 
 
 def _walk(
-    fabric: Fabric, flow_hash: FlowHash, hops: NextHops, state: Int64, src: Int64, dst: Int64
+    fabric: Fabric,
+    flow_hash: FlowHash,
+    hops: NextHops,
+    state: Int64,
+    src: Int64,
+    dst: Int64,
+    before: Int64,
+    last: Int64,
 ) -> PathBatch:
-    """The paths along the links that the switches pick one after the other."""
+    """The paths along the links that the switches pick one after the other, to the nodes `before`; then the
+    links `last`, where there are any."""
     flows, node = flow_hash.flows(src, dst), src.copy()
     reachable = (hops.start[state + src + 1] > hops.start[state + src]) & (src != dst)
     walking = np.flatnonzero(reachable)
@@ -95,7 +105,10 @@ def _walk(
     while walking.size:
         at = state[walking] + node[walking]
         count = hops.start[at + 1] - hops.start[at]
-        link = hops.link[hops.start[at] + flow_hash.pick(flows[walking], node[walking], count)]
+        link = last[walking]
+        on = np.flatnonzero(node[walking] != before[walking])
+        pick = flow_hash.pick(flows[walking[on]], node[walking[on]], count[on])
+        link[on] = hops.link[hops.start[at[on]] + pick]
         column = np.full((len(src), 1), -1, np.int32)
         column[walking, 0] = link
         node[walking] = fabric.link_dst[link]
