@@ -109,7 +109,7 @@ class Contest:
         size = int(min(max(rate * self._seconds / n, LEAST_BYTES), MOST_BYTES)) // mtu * mtu
         self._schedule = plan.collective.schedule(
             plan.fabric, range(n), size, experiment.dtype, experiment.redop
-        )
+        ).expand()
         self._iterate()
 
     def challenge(self, senders: ExitStack, *, with_iperf: bool) -> None:

@@ -79,7 +79,7 @@ def endpoint(i: int) -> Endpoint:
 
 def schedule(n: int, size: int, dtype: str = "float32", redop: str = "sum") -> Schedule:
     fabric = RailOnly().build({"domains": 1, "rails": n})
-    return RingAllReduce().schedule(fabric, range(n), size, dtype, redop)
+    return RingAllReduce().schedule(fabric, range(n), size, dtype, redop).expand()
 
 
 def entropies(n: int, paths: int = 1, version: int = 1, rate_bps: float = 50e6) -> EntropyTable:

@@ -56,7 +56,7 @@ class Mine(RingAllReduce):
 
 
 def schedule_of(collective: RingAllReduce) -> Schedule:
-    return collective.schedule(FABRIC, range(4), SIZE, "float32", "sum")
+    return collective.schedule(FABRIC, range(4), SIZE, "float32", "sum").expand()
 
 
 REFUSED: dict[str, tuple[Mine, str]] = {
@@ -132,7 +132,7 @@ def test_a_result_that_shrinks_after_the_first_iteration_is_refused_then() -> No
 def test_compared_elements_are_counted_over_all_ranks() -> None:
     """A reduce-scatter leaves a quarter of 16,384 elements in each of 4 ranks; an all-reduce all of them."""
     for collective, compared in ((HierarchicalReduceScatter(), COUNT), (RingAllReduce(), 4 * COUNT)):
-        schedule = collective.schedule(FABRIC, range(4), SIZE, "float32", "sum")
+        schedule = collective.schedule(FABRIC, range(4), SIZE, "float32", "sum").expand()
         data, buffers = CheckedData("mine", collective, schedule), Buffers(schedule)
         inputs = data.inputs(seed=1)
         buffers.fill(inputs)

@@ -2,19 +2,17 @@
 rails."""
 
 from collections.abc import Sequence
-from itertools import product
 
-from railweave.framework.errors import ExperimentError
+import numpy as np
+
 from railweave.framework.model import Fabric, PacketFormat, Schedule
+from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Parameter
-from railweave.traffic.collectives.hierarchical import OnRails
+from railweave.traffic.collectives.entries import Entries, Parts, Turns, columns
+from railweave.traffic.collectives.hierarchical import Grid, OnRails
 from railweave.traffic.collectives.operations import AllToAll
-from railweave.traffic.collectives.schedule_builder import ScheduleBuilder
 
 PHASES = ("all-to-all domain", "all-to-all rail")
-MOST_WAITS = 1 << 22
-"""The most dependencies of a schedule; unpipelined, every message of a rail waits for all messages of its
-sender."""
 
 
 class DirectAllToAll(AllToAll):
@@ -27,15 +25,12 @@ class DirectAllToAll(AllToAll):
     summary = "one message for every pair of ranks, all at once; any fabric"
     name = "direct-all-to-all"
 
-    def add_transfers(
-        self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
-    ) -> None:
+    def add_transfers(self, entries: Entries, fabric: Fabric, ranks: Sequence[int], count: int) -> None:
         n, one = len(ranks), count // len(ranks)
-        builder.phase("all-to-all")
-        for distance, src in product(range(1, n), range(n)):
-            dst = (src + distance) % n
-            first = (n + dst) * one
-            builder.transfer(src, dst, (first, first + one), to=src * one, reduce=False, after=[])
+        entries.phase("all-to-all")
+        distance, src = np.indices((n - 1, n)).reshape(2, -1)
+        dst = (src + distance + 1) % n
+        entries.add(src, dst, first=(n + dst) * one, to=src * one, length=one)
 
 
 class HierarchicalAllToAll(OnRails, AllToAll):
@@ -59,51 +54,107 @@ class HierarchicalAllToAll(OnRails, AllToAll):
     def __init__(self, pipelined: bool = False) -> None:
         self._pipelined = pipelined
 
-    def add_transfers(
-        self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
-    ) -> None:
-        grid = self.grid(fabric, ranks)
-        (domains, rails), n, one = grid.shape, len(ranks), count // len(ranks)
-        waits = domains * rails * (domains - 1) * rails * 2 * domains * (rails - 1)
-        if waits > MOST_WAITS and not self._pipelined:
-            raise ExperimentError(
-                f"all-to-all over {domains} domains of {rails}: the barrier between its phases makes {waits} "
-                f"dependencies, more than {MOST_WAITS}. Use fewer GPUs, pipelined=true, or "
-                "`direct-all-to-all`."
-            )
-        rank_at: list[list[int]] = grid.tolist()
-        arrival: dict[tuple[int, int, int], int] = {}
-        part: list[list[int]] = [[] for _ in ranks]
-
-        def send(src: int, dst: int, slice_: int, to: int, after: Sequence[int] = ()) -> int:
-            span = slice_ * one, (slice_ + 1) * one
-            return builder.transfer(src, dst, span, to=to * one, reduce=False, after=after)
-
-        if rails > 1:
-            builder.phase(PHASES[0])
-        for distance, d, k in product(range(1, rails), range(domains), range(rails)):
-            via = (k + distance) % rails
-            src, dst = rank_at[d][k], rank_at[d][via]
-            for away in range(domains):
-                to = (d + away) % domains
-                place = 2 * n + to * rails + k if away else src
-                arrival[dst, to, k] = sent = send(src, dst, n + rank_at[to][via], place)
-                part[src].append(sent)
-                part[dst].append(sent)
-        if domains > 1:
-            builder.phase(PHASES[1])
-        for away, d, k in product(range(1, domains), range(domains), range(rails)):
-            to = (d + away) % domains
-            src, dst = rank_at[d][k], rank_at[to][k]
-            for origin in range(rails):
-                own = origin == k
-                place = n + dst if own else 2 * n + to * rails + origin
-                after = part[src]
-                if self._pipelined:
-                    after = [] if own else [arrival[src, to, origin]]
-                send(src, dst, place, rank_at[d][origin], after)
+    def add_transfers(self, entries: Entries, fabric: Fabric, ranks: Sequence[int], count: int) -> None:
+        slices = _Slices(entries, self.grid(fabric, ranks), count // len(ranks))
+        (slices.one_by_one if self._pipelined else slices.in_rows)()
 
     def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
         """Equation 21: D (K - 1) slices at the slowest d link, then K (D - 1) at the slowest r link; None if
         pipelined."""
         return None if self._pipelined else super().closed_form_s(fabric, schedule, packet)
+
+
+class _Slices:
+    """Adds the slices of `one` element or more: from GPU k of a domain to its GPU `via`, for that GPU and for
+    those of its rail; then from a GPU along its rail, those that it has from every GPU of its domain. The
+    third region holds the latter: that of GPU k of the domain for domain `to` at to x rails + k."""
+
+    def __init__(self, entries: Entries, grid: Grid, one: int) -> None:
+        self._entries, self._grid, self._one, self._n = entries, grid, one, grid.size
+        self._domains, self._rails = grid.shape
+
+    def one_by_one(self) -> None:
+        """Pass each slice on as soon as it has arrived."""
+        n, (domains, rails), one = self._n, self._grid.shape, self._one
+        arrival = np.full((n, domains, rails), -1)
+        if rails > 1:
+            self._entries.phase(PHASES[0])
+            d, k, via, away = self._in_domains(domains)
+            src, dst, to = self._grid[d, k], self._grid[d, via], (d + away) % domains
+            place = np.where(away > 0, 2 * n + to * rails + k, src)
+            first = n + self._grid[to, via]
+            sent = self._entries.add(src, dst, first=first * one, to=place * one, length=one)
+            arrival[dst, to, k] = sent
+        if domains > 1:
+            self._entries.phase(PHASES[1])
+            d, k, to, origin = self._on_rails(rails)
+            src, dst, own = self._grid[d, k], self._grid[to, k], origin == k
+            self._entries.add(
+                src,
+                dst,
+                first=np.where(own, n + dst, 2 * n + to * rails + origin) * one,
+                to=self._grid[d, origin] * one,
+                length=one,
+                after=columns(np.where(own, -1, arrival[src, to, origin])),
+            )
+
+    def in_rows(self) -> None:
+        """Begin on the rails when a rank's part in its domain is complete."""
+        n, (domains, rails), one = self._n, self._grid.shape, self._one
+        entered = None
+        if rails > 1:
+            self._entries.phase(PHASES[0])
+            d, k, via, others = self._in_domains(2 if domains > 1 else 1)
+            src, dst = self._grid[d, k], self._grid[d, via]
+            cycle = np.arange(2 * domains) % domains
+            from_, to = self._lists(
+                n + self._grid[cycle].T, 2 * n + cycle * rails + np.arange(rails)[:, None]
+            )
+            repeat = np.where(others, domains - 1, 1)
+            sent = self._entries.add(
+                src,
+                dst,
+                first=np.where(others, 0, n + dst) * one,
+                to=np.where(others, 0, src) * one,
+                length=one,
+                repeat=repeat,
+                lag=repeat,
+                turns=Turns(from_[via] + d + 1, to[k] + d + 1, others),
+            )
+            if domains > 1:
+                part = np.argsort(np.concatenate((src, dst)), kind="stable") % len(sent)
+                entered = self._entries.wait(np.arange(n), columns(sent[part].reshape(n, -1)))
+        if domains > 1:
+            self._entries.phase(PHASES[1])
+            d, k, to, part = self._on_rails(3)
+            repeat = np.choose(part, (k, np.ones_like(k), rails - 1 - k))
+            d, k, to, part, repeat = (array[repeat > 0] for array in (d, k, to, part, repeat))
+            src, dst, own = self._grid[d, k], self._grid[to, k], part == 1
+            by_origin = np.arange(domains)[:, None] * rails + np.arange(rails)
+            from_, at = self._lists(2 * n + by_origin, self._grid)
+            first = np.where(part == 2, k + 1, 0)
+            self._entries.add(
+                src,
+                dst,
+                first=np.where(own, n + dst, 0) * one,
+                to=np.where(own, self._grid[d, k], 0) * one,
+                length=one,
+                after=None if entered is None else columns(entered[src]),
+                repeat=repeat,
+                lag=repeat,
+                turns=Turns(from_[to] + first, at[d] + first, ~own),
+            )
+
+    def _in_domains(self, parts: int) -> tuple[Int64, Int64, Int64, Int64]:
+        """(domain, sender's place, receiver's place, part) of all messages of the first phase, in order."""
+        distance, d, k, part = np.indices((self._rails - 1, self._domains, self._rails, parts)).reshape(4, -1)
+        return d, k, (k + distance + 1) % self._rails, part
+
+    def _on_rails(self, parts: int) -> tuple[Int64, Int64, Int64, Int64]:
+        """(sender's domain, rail, receiver's domain, part) of all messages of the second phase, in order."""
+        away, d, k, part = np.indices((self._domains - 1, self._domains, self._rails, parts)).reshape(4, -1)
+        return d, k, (d + away + 1) % self._domains, part
+
+    def _lists(self, *slices: Int64) -> list[Int64]:
+        """Where lists of slices, (lists, length) each, begin."""
+        return [self._entries.lists(Parts(s * self._one, np.full_like(s, self._one))) for s in slices]

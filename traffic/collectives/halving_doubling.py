@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from railweave.framework.model import Fabric, PacketFormat, Schedule
+from railweave.traffic.collectives.entries import Entries, columns
 from railweave.traffic.collectives.hierarchical import RAIL_FABRICS, level_links
 from railweave.traffic.collectives.operations import AllReduce
-from railweave.traffic.collectives.schedule_builder import ScheduleBuilder, Span, chunk_spans
+from railweave.traffic.collectives.ring_blocks import none_ready
 
 
 class HalvingDoublingAllReduce(AllReduce):
@@ -23,40 +24,38 @@ class HalvingDoublingAllReduce(AllReduce):
     summary = "recursive halving and doubling, 2 log2 n steps; other numbers of ranks are folded; any fabric"
     name = "halving-doubling-all-reduce"
 
-    def add_transfers(
-        self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
-    ) -> None:
+    def add_transfers(self, entries: Entries, fabric: Fabric, ranks: Sequence[int], count: int) -> None:
         n = len(ranks)
         power = 1 << n.bit_length() - 1
-        folded = range(1, 2 * (n - power), 2)
-        active = [*folded, *range(2 * (n - power), n)]
-        received: list[list[int]] = [[] for _ in ranks]
-        if folded:
-            builder.phase("fold")
-        for odd in folded:
-            received[odd] = [builder.transfer(odd - 1, odd, (0, count), reduce=True, after=[])]
-        held: list[Span] = [(0, count)] * power
-        halved: list[tuple[int, list[Span]]] = []
-        for distance in [1 << step for step in range(power.bit_length() - 1)]:
-            held = [chunk_spans(span, 2)[i // distance % 2] for i, span in enumerate(held)]
-            halved.append((distance, held))
+        folded = np.arange(1, 2 * (n - power), 2)
+        active = np.append(folded, np.arange(2 * (n - power), n))
+        ready = none_ready(n)[:, 0]
+        if folded.size:
+            entries.phase("fold")
+            ready[folded] = entries.add(folded - 1, folded, length=count, reduce=True)
+        place, first, last = np.arange(power), np.zeros(power, np.int64), np.full(power, count)
+        halved = []
+        for step in range(power.bit_length() - 1):
+            middle, upper = first + (last - first) // 2, (place >> step & 1).astype(bool)
+            first, last = np.where(upper, middle, first), np.where(upper, last, middle)
+            halved.append((1 << step, first, last - first))
         for verb, exchanges in (("halve", halved), ("double", halved[::-1])):
-            halve = verb == "halve"
-            for distance, held in exchanges:
-                builder.phase(f"{verb}, {distance} apart")
-                partners = [i ^ distance for i in range(power)]
-                sent = [  # by each active rank once everything sent to it so far has arrived
-                    builder.transfer(
-                        rank, active[to], held[to if halve else i], reduce=halve, after=received[rank]
-                    )
-                    for i, (rank, to) in enumerate(zip(active, partners, strict=True))
-                ]
-                for rank, partner in zip(active, partners, strict=True):
-                    received[rank].append(sent[partner])
-        if folded:
-            builder.phase("unfold")
-        for odd in folded:
-            builder.transfer(odd, odd - 1, (0, count), reduce=False, after=received[odd])
+            for distance, first, length in exchanges:
+                entries.phase(f"{verb}, {distance} apart")
+                partner = place ^ distance
+                held = partner if verb == "halve" else place
+                sent = entries.add(  # by each active rank once everything sent to it so far has arrived
+                    active,
+                    active[partner],
+                    first=first[held],
+                    length=length[held],
+                    reduce=verb == "halve",
+                    after=columns(ready[active]),
+                )
+                ready[active] = entries.wait(active, columns(ready[active], sent[partner]))
+        if folded.size:
+            entries.phase("unfold")
+            entries.add(folded, folded - 1, length=count, after=columns(ready[folded]))
 
     def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
         """The longest message of every phase and the latency of its two links, one phase after another, on
@@ -64,14 +63,14 @@ class HalvingDoublingAllReduce(AllReduce):
         class."""
         if fabric.kind not in RAIL_FABRICS or schedule.n_ranks != fabric.n_gpus:
             return None
-        src, dst = fabric.gpu_coordinates[schedule.src], fabric.gpu_coordinates[schedule.dst]
-        rates, latencies = np.zeros(schedule.n_transfers), np.zeros(schedule.n_transfers)
+        sent = schedule.is_transfer
+        src, dst = (fabric.gpu_coordinates[ends[sent]] for ends in (schedule.src, schedule.dst))
+        rates, latencies = np.zeros(len(src)), np.zeros(len(src))
         for axis, (_, rate, latency_s) in enumerate(level_links(fabric)):
             shared = src[:, axis] == dst[:, axis]
             rates[shared], latencies[shared] = rate, 2 * latency_s
         if not np.all(rates > 0):
             return None
-        bits = 8 * np.array([packet.wire_bytes(size) for size in schedule.size.tolist()])
-        seconds = bits / rates + latencies
-        phases = range(len(schedule.phase_names))
-        return sum((float(seconds[schedule.phase == phase].max()) for phase in phases), 0.0)
+        seconds = 8 * packet.wire_bytes_of(schedule.size[sent]) / rates + latencies
+        phases, phase = range(len(schedule.phase_names)), schedule.phase[sent]
+        return sum((float(seconds[phase == number].max()) for number in phases), 0.0)

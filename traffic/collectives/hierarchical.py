@@ -5,8 +5,7 @@ leaves its rail in a rail phase. Source: rail-only paper, section 3.2 and equati
 all-gather in reverse).
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from railweave.framework.errors import ExperimentError, UnsupportedFabricError
 from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.framework.parameters import Parameter
 from railweave.traffic.collectives.arithmetic import count_of
+from railweave.traffic.collectives.entries import Entries, Parts, parts_of
 from railweave.traffic.collectives.operations import (
     AllGather,
     AllReduce,
@@ -22,15 +22,7 @@ from railweave.traffic.collectives.operations import (
     ReduceScatter,
     check_ranks,
 )
-from railweave.traffic.collectives.schedule_builder import (
-    Ready,
-    Rings,
-    ScheduleBuilder,
-    Span,
-    add_rings,
-    chunk_spans,
-    chunks,
-)
+from railweave.traffic.collectives.ring_blocks import Ready, Rings, add_rings, none_ready
 
 CHUNKS = 4
 RAIL_FABRICS = ("rail-only", "rail-optimised")
@@ -110,10 +102,8 @@ class HierarchicalAllReduce(OnRails, AllReduce):
     )
     name, alternative = "all-reduce", "ring-all-reduce"
 
-    def add_transfers(
-        self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
-    ) -> None:
-        add_all_reduce(builder, self.grid(fabric, ranks), (0, count), defaultdict(list))
+    def add_transfers(self, entries: Entries, fabric: Fabric, ranks: Sequence[int], count: int) -> None:
+        add_all_reduce(entries, self.grid(fabric, ranks), (0, count), none_ready(len(ranks)))
 
 
 class PipelinedAllReduce(HierarchicalAllReduce):
@@ -133,12 +123,11 @@ class PipelinedAllReduce(HierarchicalAllReduce):
     def __init__(self, chunks: int = CHUNKS) -> None:
         self._chunks = chunks
 
-    def add_transfers(
-        self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
-    ) -> None:
+    def add_transfers(self, entries: Entries, fabric: Fabric, ranks: Sequence[int], count: int) -> None:
         grid = self.grid(fabric, ranks)
-        for slot, span in enumerate(chunk_spans((0, count), min(self._chunks, count))):
-            add_all_reduce(builder, grid, span, defaultdict(list), slot=slot)
+        chunks = parts_of(0, count, min(self._chunks, count))
+        for slot, (first, length) in enumerate(zip(*chunks, strict=True)):
+            add_all_reduce(entries, grid, (int(first), int(length)), none_ready(len(ranks)), slot=slot)
 
     def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
         """The work of the busier level, and what no other chunk hides of the other one: with busier rails,
@@ -160,21 +149,16 @@ class _OfShards(OnRails):
 
     phases: tuple[tuple[str, str], ...] = ()
 
-    def add_transfers(
-        self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
-    ) -> None:
+    def add_transfers(self, entries: Entries, fabric: Fabric, ranks: Sequence[int], count: int) -> None:
         """In a domain a chunk is the shards of a rail, along a rail one shard."""
         grid = self.grid(fabric, ranks)
-        shards = chunk_spans((0, count), grid.size)
-        columns = grid.T.tolist()
-        of_rails = [[shards[rank] for rank in column] for column in columns]
-        rings: dict[str, Rings] = {
-            "domain": [(row, of_rails) for row in grid.tolist()],
-            "rail": [(column, [[shards[rank]] for rank in column]) for column in columns],
+        shard, domains = count // grid.size, len(grid)
+        of_rails = Parts(grid.T * shard, np.full(grid.T.shape, shard))
+        rings = {
+            "domain": Rings(grid, Parts(*(array[None] for array in of_rails)), np.zeros(domains, np.int64)),
+            "rail": Rings(grid.T, of_rails.each),
         }
-        ready: Ready = defaultdict(list)
-        for what, level in self.phases:
-            add_rings(builder, f"{what} {level}", rings[level], ready, reduce=what == "reduce-scatter")
+        _add_phases(entries, self.phases, rings, none_ready(len(ranks)))
 
 
 class HierarchicalAllGather(_OfShards, AllGather):
@@ -199,22 +183,40 @@ class HierarchicalReduceScatter(_OfShards, ReduceScatter):
 
 
 def add_all_reduce(
-    builder: ScheduleBuilder, grid: Grid, span: Span, ready: Ready, *, name: str = "", slot: int | None = None
-) -> None:
-    """Add the four phases for one span of the buffer: under one `name` if it is given, and phase i in time
-    slot `slot` + i if slots are used."""
-    shards = chunk_spans(span, grid.shape[1])
-    rings: dict[str, Rings] = {
-        "domain": [(row, [[shard] for shard in shards]) for row in grid.tolist()],
-        "rail": [
-            (column, chunks(shard, len(column)))
-            for column, shard in zip(grid.T.tolist(), shards, strict=True)
-        ],
+    entries: Entries,
+    grid: Grid,
+    span: tuple[int, int],
+    ready: Ready,
+    *,
+    name: str = "",
+    slot: int | None = None,
+) -> Ready:
+    """Add the four phases for one span (first element, length) of the buffer: under one `name` if it is
+    given, and phase i in time slot `slot` + i if slots are used. What must be complete before ranks go on."""
+    first, length = span
+    shards = parts_of([first], [length], grid.shape[1])
+    rings = {
+        "domain": Rings(grid, shards.each, np.zeros(len(grid), np.int64)),
+        "rail": Rings(grid.T, parts_of(shards.first[0], shards.length[0], len(grid)).each),
     }
-    for i, (what, level) in enumerate(PHASES):
-        if slot is not None:
-            builder.slot(slot + i)
-        add_rings(builder, name or f"{what} {level}", rings[level], ready, reduce=what == "reduce-scatter")
+    return _add_phases(entries, PHASES, rings, ready, name=name, slot=slot)
+
+
+def _add_phases(
+    entries: Entries,
+    phases: Sequence[tuple[str, str]],
+    rings: Mapping[str, Rings],
+    ready: Ready,
+    *,
+    name: str = "",
+    slot: int | None = None,
+) -> Ready:
+    for i, (what, level) in enumerate(phases):
+        if rings[level].members.shape[1] > 1:
+            entries.phase(name or f"{what} {level}")
+        at = None if slot is None else slot + i
+        ready = add_rings(entries, rings[level], ready, reduce=what == "reduce-scatter", slot=at)
+    return ready
 
 
 def level_links(fabric: Fabric) -> Iterator[tuple[str, float, float]]:
@@ -231,17 +233,26 @@ def by_level_s(fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> list
         seconds = 0.0
         for phase, name in enumerate(schedule.phase_names):
             if name.endswith(level):
-                transfers = schedule.phase == phase
-                messages = int(np.bincount(schedule.src[transfers]).max())
-                seconds += messages * packet.wire_bytes(int(schedule.size[transfers].max())) * 8 / rate
+                sent = (schedule.phase == phase) & schedule.is_transfer
+                messages = int(np.bincount(schedule.src[sent], schedule.repeat[sent]).max())
+                seconds += messages * packet.wire_bytes(int(schedule.size[sent].max())) * 8 / rate
         levels.append(seconds)
     return levels
 
 
 def longest_chain(schedule: Schedule, phase: int) -> int:
     """The most transfers of a phase that follow one another, each waiting for the one before."""
-    length = np.zeros(schedule.n_transfers, np.int64)
-    for transfer in np.flatnonzero(schedule.phase == phase):
-        before = schedule.after[schedule.after_start[transfer] : schedule.after_start[transfer + 1]]
-        length[transfer] = 1 + length[before].max(initial=0)
+    chosen = (schedule.phase == phase) & schedule.is_transfer
+    alone = np.where(
+        np.diff(schedule.chained_start) > 0, -(-schedule.repeat // np.maximum(schedule.lag, 1)), 1
+    )
+    alone = np.where(chosen, alone, 0)
+    waiting = np.repeat(np.arange(schedule.n_entries), np.diff(schedule.after_start))
+    inside = chosen[waiting] & chosen[schedule.after]
+    waiting, before = waiting[inside], schedule.after[inside]
+    length, longer = np.zeros_like(alone), alone
+    while (longer > length).any():
+        length = longer
+        longer = length.copy()
+        np.maximum.at(longer, waiting, length[before] + alone[waiting])
     return int(length.max(initial=0))

@@ -1,20 +1,14 @@
 """All-reduce over rings in all dimensions and directions of a torus at once."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
 
 from railweave.framework.errors import ExperimentError, UnsupportedFabricError
 from railweave.framework.model import Fabric, PacketFormat, Schedule
+from railweave.traffic.collectives.entries import Entries, Parts, parts_of
 from railweave.traffic.collectives.operations import AllReduce
-from railweave.traffic.collectives.schedule_builder import (
-    Chunk,
-    Ready,
-    ScheduleBuilder,
-    add_rings,
-    chunk_spans,
-)
+from railweave.traffic.collectives.ring_blocks import Rings, add_rings, none_ready
 
 
 class MultiRingAllReduce(AllReduce):
@@ -48,29 +42,33 @@ class MultiRingAllReduce(AllReduce):
                 f"{fabric.n_gpus} GPUs, not {len(ranks)}. Use `ring-all-reduce` for a part."
             )
 
-    def add_transfers(
-        self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
-    ) -> None:
+    def add_transfers(self, entries: Entries, fabric: Fabric, ranks: Sequence[int], count: int) -> None:
         torus = np.argsort(np.asarray(ranks)).reshape(fabric.groups[0].shape)
         axes, directions = torus.ndim, 2 if fabric.usable.all() else 1
         parts = [(axis, direction) for axis in range(axes) for direction in range(directions)]
-        held = [dict.fromkeys(range(len(ranks)), span) for span in chunk_spans((0, count), len(parts))]
-        of_part: list[Ready] = [defaultdict(list) for _ in parts]
+        held = [
+            Parts(np.full(len(ranks), first), np.full(len(ranks), length))
+            for first, length in zip(*parts_of(0, count, len(parts)), strict=True)
+        ]
+        ready = [none_ready(len(ranks)) for _ in parts]
         phases = []
         for phase in range(axes):
-            rings: list[tuple[Ready, list[int], list[Chunk]]] = []
+            rings = []
             for part, (axis, direction) in enumerate(parts):
                 lines = np.moveaxis(torus, (axis + phase) % axes, -1)[..., :: -1 if direction else 1]
-                for line in lines.reshape(-1, lines.shape[-1]).tolist():
-                    shards = chunk_spans(held[part][line[0]], len(line))
-                    held[part].update(zip(line, shards, strict=True))
-                    rings.append((of_part[part], line, [[shard] for shard in shards]))
+                members = lines.reshape(-1, lines.shape[-1])
+                whole = held[part].first[members[:, 0]], held[part].length[members[:, 0]]
+                shards = parts_of(*whole, members.shape[1])
+                for array, values in zip(held[part], shards, strict=True):
+                    array[members] = values
+                rings.append(Rings(members, shards.each))
             phases.append(rings)
         for what, in_order in (("reduce-scatter", phases), ("all-gather", phases[::-1])):
             for number, rings in enumerate(in_order, 1):
-                for ready, line, chunks in rings:
-                    ring = [(line, chunks)]
-                    add_rings(builder, f"{what} {number}", ring, ready, reduce=what == "reduce-scatter")
+                for part, ring in enumerate(rings):
+                    if ring.members.shape[1] > 1:
+                        entries.phase(f"{what} {number}")
+                    ready[part] = add_rings(entries, ring, ready[part], reduce=what == "reduce-scatter")
 
     def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
         """Per phase, k - 1 steps of its longest message at the slowest link, and its latency, on a torus or

@@ -25,7 +25,7 @@ from railweave.traffic.collectives.arithmetic import (
     redop_of,
     reduced,
 )
-from railweave.traffic.collectives.schedule_builder import ScheduleBuilder
+from railweave.traffic.collectives.entries import Entries, rotations
 
 SHARD_STEP = 16
 """Shards are multiples of this many bytes, as in nccl-tests, so that all shards are equal."""
@@ -52,24 +52,23 @@ class Operation(Collective):
         """Elements of the operation's array: `size_bytes`, rounded down."""
         return size_bytes // itemsize
 
-    def add_transfers(
-        self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
-    ) -> None:
+    def add_transfers(self, entries: Entries, fabric: Fabric, ranks: Sequence[int], count: int) -> None:
         """Add all transfers for `count` elements, 1 or more, over `ranks`, 2 or more."""
         raise NotImplementedError
 
     def schedule(
         self, fabric: Fabric, ranks: Sequence[int], size_bytes: int, dtype: str, redop: str
     ) -> Schedule:
-        """The transfers of one run; none for 0 elements or 1 rank. Raises as `check`, and ExperimentError for
-        a negative size or an unknown type or reduction."""
+        """The transfers of one run, compact; none for 0 elements or 1 rank. Raises as `check`, and
+        ExperimentError for a negative size or an unknown type or reduction."""
         self.check(fabric, ranks)
         itemsize, n = checked_itemsize(size_bytes, dtype, redop), len(ranks)
         count = self.element_count(size_bytes, itemsize, n)
-        builder = ScheduleBuilder(n, itemsize)
+        entries = Entries(n, itemsize)
         if count and n > 1:
-            self.add_transfers(builder, fabric, ranks, count)
-        return builder.build(self.name, count, dtype, redop, buffer_count=self.regions * count)
+            self.add_transfers(entries, fabric, ranks, count)
+        regions, symmetries = self.regions * count, rotations(fabric, ranks)
+        return entries.build(self.name, count, dtype, redop, buffer_count=regions, symmetries=symmetries)
 
 
 class AllReduce(Operation):
@@ -141,13 +140,19 @@ class ReduceScatter(Sharded):
         n = in_rank_order.n_ranks
         shard = max(1, in_rank_order.size_bytes // n)
 
-        def own_shard_first(offset: NDArray[np.int64], rank: NDArray[np.int32]) -> NDArray[np.int64]:
+        src, dst = in_rank_order.src.astype(np.int64), in_rank_order.dst.astype(np.int64)
+        spans = in_rank_order.spans
+        if spans is not None:
+            spans = replace(spans, shard_bytes=shard, n_shards=n, src_first=src, dst_first=dst)
+
+        def own_shard_first(offset: NDArray[np.int64], rank: NDArray[np.int64]) -> NDArray[np.int64]:
             return (offset // shard - rank) % n * shard + offset % shard
 
         return replace(
             in_rank_order,
-            src_offset=own_shard_first(in_rank_order.src_offset, in_rank_order.src),
-            dst_offset=own_shard_first(in_rank_order.dst_offset, in_rank_order.dst),
+            src_offset=own_shard_first(in_rank_order.src_offset, src),
+            dst_offset=own_shard_first(in_rank_order.dst_offset, dst),
+            spans=spans,
         )
 
     def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:

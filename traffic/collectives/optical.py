@@ -1,17 +1,19 @@
 """All-gathers planned as lightpaths on an optical ring: transfers in steps."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from railweave.framework.errors import ExperimentError, UnsupportedFabricError
 from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.framework.model.arrays import Int64
+from railweave.framework.model.routes import starts
 from railweave.framework.optical.algorithms import plan_of
 from railweave.framework.optical.plan import LightpathPlan
 from railweave.framework.parameters import Parameter
-from railweave.framework.routing.batches import spread, starts
-from railweave.traffic.collectives.operations import AllGather, checked_itemsize, longest_s, shard_bytes
+from railweave.traffic.collectives.entries import NO_RANK, Entries, Lists, columns
+from railweave.traffic.collectives.operations import AllGather, longest_s
 
 STEP, RANK = "step", "rank"
 BARRIER = Parameter(
@@ -21,8 +23,6 @@ BARRIER = Parameter(
     "who waits between steps: step, all ranks for all; rank, each for its own transfers",
     choices=(STEP, RANK),
 )
-MOST_WAITS = 1 << 22
-"""The most dependencies of a schedule; a barrier has one for every two transfers of neighbouring steps."""
 
 
 class OpticalAllGather(AllGather):
@@ -60,35 +60,27 @@ class OpticalAllGather(AllGather):
                 f"positions; this list has {len(ranks)} of {fabric.n_gpus} ranks, or they are in another "
                 "order. Use `ring-all-gather` for other lists."
             )
+        self.plan(fabric)
 
-    def schedule(
-        self, fabric: Fabric, ranks: Sequence[int], size_bytes: int, dtype: str, redop: str
-    ) -> Schedule:
+    def add_transfers(self, entries: Entries, fabric: Fabric, ranks: Sequence[int], count: int) -> None:
         """Item i, rank i's shard, hop by hop; phases are the stages of the plan."""
-        self.check(fabric, ranks)
-        checked_itemsize(size_bytes, dtype, redop)
-        plan, shard = self.plan(fabric), shard_bytes(size_bytes, fabric.n_gpus)
-        rows = len(plan.step) if shard else 0
-        counts, after = self._waits(plan) if shard else (np.empty(0, np.int64), np.empty(0, np.int64))
-        offset = plan.item[:rows].astype(np.int64) * shard
-        return Schedule(
-            self.name,
-            fabric.n_gpus,
-            shard * fabric.n_gpus,
-            dtype,
-            redop,
-            shard * fabric.n_gpus,
-            plan.src[:rows],
-            plan.dst[:rows],
-            offset,
-            offset,
-            np.full(rows, shard),
-            np.zeros(rows, np.int32),
-            plan.stage[:rows].astype(np.int32),
-            starts(counts),
-            after,
-            phase_names=plan.stage_names if shard else (),
+        plan, shard = self.plan(fabric), count // fabric.n_gpus
+        for name in plan.stage_names:
+            entries.phase(name)
+        barriers = _of_ranks(plan) if self._barrier == RANK else _of_steps(plan)
+        # joins are numbered behind the transfers, and take the slots between their steps
+        entries.add(
+            plan.src,
+            plan.dst,
+            first=plan.item.astype(np.int64) * shard,
+            length=shard,
+            after=columns(
+                np.where(barriers.before >= 0, barriers.before + len(plan.step), -1), barriers.item
+            ),
+            phase=plan.stage,
+            slot=2 * plan.step,
         )
+        entries.wait(barriers.rank, barriers.of, slot=2 * barriers.step + 1)
 
     def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
         """The plan's item times x a shard at the slowest link, and per step the latency of its longest
@@ -103,22 +95,6 @@ class OpticalAllGather(AllGather):
         np.maximum.at(longest_hops, plan.step, plan.hops)
         item_s = longest_s(fabric, schedule, packet)
         return plan.item_times * item_s + int(longest_hops.sum()) * float(fabric.latency_s.max())
-
-    def _waits(self, plan: LightpathPlan) -> tuple[Int64, Int64]:
-        """(how many transfers each waits for, which)."""
-        if self._barrier == RANK:
-            return _own_waits(plan)
-        first = np.searchsorted(plan.step, np.arange(plan.n_steps + 1))
-        size = np.diff(first)
-        total = int(size[1:] @ size[:-1])
-        if total > MOST_WAITS:
-            raise ExperimentError(
-                f"{self.name} over {plan.nodes} GPUs: barriers between its {plan.n_steps} steps make {total} "
-                f"dependencies, more than {MOST_WAITS}. Use fewer GPUs, or barrier=rank."
-            )
-        before = np.maximum(plan.step.astype(np.int64) - 1, 0)
-        counts = np.where(plan.step > 0, size[before], 0)
-        return counts, spread(first[before], counts)
 
 
 class NeighborExchange(OpticalAllGather):
@@ -167,24 +143,37 @@ class OpTree(OpticalAllGather):
     )
 
 
-def _own_waits(plan: LightpathPlan) -> tuple[Int64, Int64]:
+class _Barriers(NamedTuple):
+    """Joins: the `rank` of each, its `step`, and the transfers `of` it. For every transfer the join `before`
+    it, and the transfer that brought its `item`; -1 for none."""
+
+    rank: Int64
+    step: Int64
+    of: Lists
+    before: Int64
+    item: Int64
+
+
+def _of_steps(plan: LightpathPlan) -> _Barriers:
+    """Each step but the last is joined; no transfer starts before all of the step before have landed."""
+    steps = np.arange(max(0, plan.n_steps - 1))
+    count = np.bincount(plan.step, minlength=plan.n_steps)[: len(steps)]
+    rank, none = np.full(len(steps), NO_RANK), np.full(len(plan.step), -1)
+    return _Barriers(
+        rank, steps, (starts(count), np.arange(int(count.sum()))), plan.step.astype(np.int64) - 1, none
+    )
+
+
+def _of_ranks(plan: LightpathPlan) -> _Barriers:
     """Each transfer waits for those of the last step that its sender took part in, and for its item."""
-    arrival: dict[tuple[int, int], int] = {}
-    latest: list[tuple[int, list[int]]] = [(-1, []) for _ in range(plan.nodes)]
-    previous: list[list[int]] = [[] for _ in range(plan.nodes)]
-    counts: list[int] = []
-    flat: list[int] = []
-    rows = zip(plan.step.tolist(), plan.src.tolist(), plan.dst.tolist(), plan.item.tolist(), strict=True)
-    for row, (step, src, dst, item) in enumerate(rows):
-        for rank in (src, dst):
-            if latest[rank][0] < step:
-                previous[rank] = latest[rank][1]
-                latest[rank] = (step, [])
-            latest[rank][1].append(row)
-        waits = set(previous[src])
-        if src != item:
-            waits.add(arrival[src, item])
-        arrival[dst, item] = row
-        counts.append(len(waits))
-        flat.extend(sorted(waits))
-    return np.array(counts, np.int64), np.array(flat, np.int64)
+    rows, step = np.arange(len(plan.step)), plan.step.astype(np.int64)
+    part = np.concatenate((plan.src, plan.dst)).astype(np.int64) * plan.n_steps + np.tile(step, 2)
+    order = np.argsort(part, kind="stable")
+    keys, count = np.unique(part, return_counts=True)
+    rank = keys // plan.n_steps
+    before = np.searchsorted(keys, part[: len(rows)]) - 1
+    before = np.where((before >= 0) & (rank[before] == plan.src), before, -1)
+    arrival = np.full((plan.nodes, plan.nodes), -1)
+    arrival[plan.dst, plan.item] = rows
+    item = np.where(plan.src == plan.item, -1, arrival[plan.src, plan.item])
+    return _Barriers(rank, keys % plan.n_steps, (starts(count), np.tile(rows, 2)[order]), before, item)

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from railweave.framework.errors import ExperimentError
 from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.traffic.collectives.arithmetic import count_of, nonzero_input
+from railweave.traffic.collectives.entries import Entries, parts_of
 from railweave.traffic.collectives.operations import AllGather, AllReduce, Operation, ReduceScatter, longest_s
-from railweave.traffic.collectives.schedule_builder import ScheduleBuilder, add_ring, chunks
+from railweave.traffic.collectives.ring_blocks import Rings, add_rings, none_ready
 
 
 class OneRing(Operation):
@@ -20,14 +21,13 @@ class OneRing(Operation):
     summary = "one ring over all ranks, in their order; any fabric"
     halves: tuple[tuple[str, bool], ...] = ()
 
-    def add_transfers(
-        self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
-    ) -> None:
+    def add_transfers(self, entries: Entries, fabric: Fabric, ranks: Sequence[int], count: int) -> None:
         n = len(ranks)
-        parts: list[list[int]] = [[]] * n
+        ring = Rings(np.arange(n)[None], parts_of([0], [count], n).each)
+        ready = none_ready(n)
         for phase, reduce in self.halves:
-            builder.phase(phase)
-            parts = add_ring(builder, range(n), chunks((0, count), n), parts, reduce=reduce)
+            entries.phase(phase)
+            ready = add_rings(entries, ring, ready, reduce=reduce)
 
     def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
         """Steps x (the largest message at the slowest link + its latency), on a ring of all its GPUs, where
@@ -90,12 +90,10 @@ class SendRecv(OneRing):
                 "send-recv of 1 rank: it needs 2 or more, a sender and a receiver. Add a rank."
             )
 
-    def add_transfers(
-        self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
-    ) -> None:
-        builder.phase("send-recv")
-        for rank in range(len(ranks)):
-            builder.transfer(rank, (rank + 1) % len(ranks), (count, 2 * count), to=0, reduce=False, after=[])
+    def add_transfers(self, entries: Entries, fabric: Fabric, ranks: Sequence[int], count: int) -> None:
+        entries.phase("send-recv")
+        rank = np.arange(len(ranks))
+        entries.add(rank, (rank + 1) % len(ranks), first=count, to=0, length=count)
 
     def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
         """(2 count,) per rank: 0, then what it sends, without a 0 in it."""

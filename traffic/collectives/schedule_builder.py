@@ -1,7 +1,6 @@
-"""Builds schedules: chunks of a buffer, transfers one by one, and the two halves of a ring."""
+"""Builds listed schedules, transfer by transfer, of what a file says."""
 
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -9,23 +8,6 @@ from railweave.framework.model import Schedule
 
 Span = tuple[int, int]
 """Elements first..last of a buffer, the last one excluded."""
-Chunk = Sequence[Span]
-"""What one rank sends to the next in one step of a ring: one span, or several that lie apart."""
-Ready = dict[int, list[int]]
-"""For every rank, the transfers that must be complete before it may send."""
-Rings = Iterable[tuple[Sequence[int], Sequence[Chunk]]]
-"""(members, chunks) of every ring of a phase."""
-
-
-def chunk_spans(span: Span, parts: int) -> list[Span]:
-    """A span cut into `parts` spans, whose lengths differ by at most one element."""
-    first, last = span
-    return list(pairwise(first + i * (last - first) // parts for i in range(parts + 1)))
-
-
-def chunks(span: Span, parts: int) -> list[Chunk]:
-    """The same spans, each as a chunk for a ring."""
-    return [[part] for part in chunk_spans(span, parts)]
 
 
 class ScheduleBuilder:
@@ -102,54 +84,3 @@ class ScheduleBuilder:
             after=np.array([before for waits in after for before in waits], np.int64),
             phase_names=tuple(self._phases),
         )
-
-
-def add_ring(
-    builder: ScheduleBuilder,
-    members: Sequence[int],
-    chunks: Sequence[Chunk],
-    entry: Sequence[Sequence[int]],
-    *,
-    reduce: bool,
-) -> list[list[int]]:
-    """Half of an all-reduce, among 2 members or more, in len(members) - 1 steps. With `reduce` a
-    reduce-scatter: leave member i with chunk i reduced over all members. Without, an all-gather: bring chunk
-    i, which member i starts with, to all members.
-
-    All chunks have the same number of spans; every span is a transfer. `entry[i]` must be complete before
-    member i sends. Returns, for each member, all that it sends and receives here: complete, its part is over.
-    Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms", 2009.
-    """
-    n = len(members)
-    parts: list[list[int]] = [[] for _ in members]
-    before: list[list[int]] = [[] for _ in members]  # what each member sent in the last step, by span
-    for step in range(n - 1):
-        sent: list[list[int]] = []
-        for i, member in enumerate(members):
-            receiver, chunk = members[(i + 1) % n], chunks[(i - step - (1 if reduce else 0)) % n]
-            sent.append(
-                [
-                    builder.transfer(
-                        member,
-                        receiver,
-                        span,
-                        reduce=reduce,
-                        after=[*entry[i], *before[i - 1][k : k + 1]],
-                        step=step,
-                    )
-                    for k, span in enumerate(chunk)
-                ]
-            )
-        for i in range(n):
-            parts[i] += [*sent[i], *sent[i - 1]]
-        before = sent
-    return parts
-
-
-def add_rings(builder: ScheduleBuilder, phase: str, rings: Rings, ready: Ready, *, reduce: bool) -> None:
-    """Add rings to a phase, but those of one member, and update `ready` for their members."""
-    for members, of_ring in rings:
-        if len(members) > 1:
-            builder.phase(phase)
-            parts = add_ring(builder, members, of_ring, [ready[rank] for rank in members], reduce=reduce)
-            ready.update(zip(members, parts, strict=True))

@@ -9,16 +9,17 @@ from numpy.typing import NDArray
 
 from railweave.framework.errors import ExperimentError
 from railweave.framework.model import Fabric, PacketFormat, Schedule
+from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Parameter
 from railweave.traffic.collectives.arithmetic import count_of, nonzero_input
+from railweave.traffic.collectives.entries import Entries, Parts, columns, parts_of
 from railweave.traffic.collectives.operations import AllReduce, Operation, longest_s
-from railweave.traffic.collectives.schedule_builder import ScheduleBuilder, Span, chunk_spans
 
 CHAIN, TREE = "chain", "tree"
 CHUNKS = 8
 
 
-def double_binary_tree(n: int) -> tuple[list[int], list[int]]:
+def double_binary_tree(n: int) -> tuple[Int64, Int64]:
     """Parents in NCCL's two trees over n ranks: a rank with children in one is a leaf in the other, where
     possible.
 
@@ -32,7 +33,7 @@ def double_binary_tree(n: int) -> tuple[list[int], list[int]]:
         second = [-1 if (up := first[(rank - 1) % n]) < 0 else (up + 1) % n for rank in range(n)]
     else:
         second = [-1 if (up := first[n - 1 - rank]) < 0 else n - 1 - up for rank in range(n)]
-    return first, second
+    return np.array(first), np.array(second)
 
 
 def binary_parent(rank: int, n: int) -> int:
@@ -50,23 +51,23 @@ def binomial_parent(rank: int) -> int:
     return -1 if rank == 0 else rank & (rank - 1)
 
 
-def children_of(parents: list[int]) -> list[list[int]]:
-    """The children of every rank, ascending."""
-    children: list[list[int]] = [[] for _ in parents]
-    for rank, parent in enumerate(parents):
-        if parent >= 0:
-            children[parent].append(rank)
+def children_of(parents: Int64) -> Int64:
+    """(n, most): the children of every rank, ascending, then -1."""
+    child = np.flatnonzero(parents >= 0)
+    child = child[np.argsort(parents[child], kind="stable")]
+    parent = parents[child]
+    place = np.arange(len(child)) - np.searchsorted(parent, parent)
+    children = np.full((len(parents), int(place.max(initial=-1)) + 1), -1)
+    children[parent, place] = child
     return children
 
 
-def depths_of(parents: list[int]) -> list[int]:
+def depths_of(parents: Int64) -> Int64:
     """How many steps every rank is below its root."""
-    depths = []
-    for parent in parents:
-        depth, ancestor = 0, parent
-        while ancestor >= 0:
-            depth, ancestor = depth + 1, parents[ancestor]
-        depths.append(depth)
+    depths, ancestors = (parents >= 0).astype(np.int64), parents
+    while (below := ancestors >= 0).any():  # depth below an ancestor 1, 2, 4 ... steps up, and its own
+        depths += np.where(below, depths[ancestors], 0)
+        ancestors = np.where(below, ancestors[ancestors], -1)
     return depths
 
 
@@ -87,36 +88,49 @@ class TreeAllReduce(AllReduce):
     def __init__(self, chunks: int = CHUNKS) -> None:
         self._chunks = chunks
 
-    def add_transfers(
-        self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
-    ) -> None:
+    def add_transfers(self, entries: Entries, fabric: Fabric, ranks: Sequence[int], count: int) -> None:
         for phase in ("reduce", "broadcast"):
-            builder.phase(phase)
-        for parents, half in zip(double_binary_tree(len(ranks)), chunk_spans((0, count), 2), strict=True):
-            if length := half[1] - half[0]:
-                _add_tree(builder, parents, chunk_spans(half, min(self._chunks, length)))
+            entries.phase(phase)
+        halves = parts_of(0, count, 2)
+        trees = double_binary_tree(len(ranks))
+        for parents, first, length in zip(trees, *halves, strict=True):
+            if length:
+                _add_tree(entries, parents, parts_of(first, length, min(self._chunks, int(length))))
 
 
-def _add_tree(builder: ScheduleBuilder, parents: list[int], spans: Sequence[Span]) -> None:
+def _add_tree(entries: Entries, parents: Int64, spans: Parts) -> None:
     """Send every chunk up the tree and down again; in time slots, so that no chunk queues on its way up
     behind another on its way down."""
     children, depths = children_of(parents), depths_of(parents)
-    deepest = max(depths)
-    by_depth = sorted((rank for rank, parent in enumerate(parents) if parent >= 0), key=depths.__getitem__)
-    for chunk, span in enumerate(spans):
-        up: dict[int, int] = {}
-        down: dict[int, int] = {}
-        builder.phase("reduce")
-        for rank in reversed(by_depth):
-            builder.slot(chunk + deepest - depths[rank])
-            after = [up[child] for child in children[rank]]
-            up[rank] = builder.transfer(rank, parents[rank], span, reduce=True, after=after)
-        builder.phase("broadcast")
-        for rank in by_depth:
-            builder.slot(chunk + deepest + depths[rank])
-            parent = parents[rank]
-            after = [down[parent]] if parent in down else [up[child] for child in children[parent]]
-            down[rank] = builder.transfer(parent, rank, span, reduce=False, after=after)
+    deepest = int(depths.max())
+    below = np.flatnonzero(parents >= 0)
+    by_depth = below[np.argsort(depths[below], kind="stable")]
+    from_leaves = by_depth[::-1]
+    for chunk, (first, length) in enumerate(zip(*spans, strict=True)):
+        up, down = np.full((2, len(parents) + 1), -1)
+        numbers = entries.n_entries + np.arange(len(below))
+        up[from_leaves], down[by_depth] = numbers, numbers + len(below)
+        entries.phase("reduce")
+        entries.add(
+            from_leaves,
+            parents[from_leaves],
+            first=first,
+            length=length,
+            reduce=True,
+            after=columns(up[children[from_leaves]]),
+            slot=chunk + deepest - depths[from_leaves],
+        )
+        entries.phase("broadcast")
+        to, parent = by_depth, parents[by_depth]
+        at_root = down[parent] < 0
+        entries.add(
+            parent,
+            to,
+            first=first,
+            length=length,
+            after=columns(down[parent], np.where(at_root[:, None], up[children[parent]], -1)),
+            slot=chunk + deepest + depths[to],
+        )
 
 
 class Broadcast(Operation):
@@ -145,24 +159,28 @@ class Broadcast(Operation):
                 f"broadcast has no rank {self._root} to start from; root is 0 to {len(ranks) - 1}."
             )
 
-    def add_transfers(
-        self, builder: ScheduleBuilder, fabric: Fabric, ranks: Sequence[int], count: int
-    ) -> None:
-        builder.phase("broadcast")
+    def add_transfers(self, entries: Entries, fabric: Fabric, ranks: Sequence[int], count: int) -> None:
+        entries.phase("broadcast")
         n = len(ranks)
-        parents = [(place - 1 if self._shape == CHAIN else binomial_parent(place)) for place in range(n)]
+        parents = np.array(
+            [place - 1 if self._shape == CHAIN else binomial_parent(place) for place in range(n)]
+        )
         depths = depths_of(parents)
-        by_depth = sorted(range(1, n), key=depths.__getitem__)
-        rank_at = [(self._root + place) % n for place in range(n)]
-        for chunk, span in enumerate(chunk_spans((0, count), min(self._chunks, count))):
-            arrival: dict[int, int] = {}
-            for place in by_depth:
-                builder.slot(chunk + depths[place])
-                parent = parents[place]
-                after = [arrival[parent]] if parent in arrival else []
-                arrival[place] = builder.transfer(
-                    rank_at[parent], rank_at[place], span, reduce=False, after=after
-                )
+        by_depth = 1 + np.argsort(depths[1:], kind="stable")
+        parent, rank_at = parents[by_depth], (self._root + np.arange(n)) % n
+        for chunk, (first, length) in enumerate(
+            zip(*parts_of(0, count, min(self._chunks, count)), strict=True)
+        ):
+            arrival = np.full(n, -1)
+            arrival[by_depth] = entries.n_entries + np.arange(n - 1)
+            entries.add(
+                rank_at[parent],
+                rank_at[by_depth],
+                first=first,
+                length=length,
+                after=columns(arrival[parent]),
+                slot=chunk + depths[by_depth],
+            )
 
     def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
         """(count,) per rank: numbers without a 0 at the root, 0 at all others."""

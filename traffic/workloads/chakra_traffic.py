@@ -181,4 +181,5 @@ class Traffic:
             with suppress(ExperimentError, UnsupportedFabricError):
                 TWO_LEVELS[kind].check(self._fabric, gpus)
                 algorithm = TWO_LEVELS[kind]
-        return algorithm.schedule(self._fabric, gpus, size_bytes, self._dtype, self._redop)
+        schedule = algorithm.schedule(self._fabric, gpus, size_bytes, self._dtype, self._redop)
+        return schedule.expand()

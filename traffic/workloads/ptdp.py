@@ -7,10 +7,10 @@ from railweave.framework.parameters import Parameter, Value, resolve
 from railweave.framework.training.models import MODELS, model_named
 from railweave.framework.training.placement import REQUIRES, place, scaled_degrees
 from railweave.framework.training.traffic_matrix import Job, job_of_batch
+from railweave.traffic.collectives.entries import Entries
 from railweave.traffic.collectives.operations import check_ranks, checked_itemsize
-from railweave.traffic.collectives.schedule_builder import ScheduleBuilder
 from railweave.traffic.workloads.replay import Workload
-from railweave.traffic.workloads.training import Iteration, emulated_microbatches, layout
+from railweave.traffic.workloads.training import Iteration, emulated_microbatches, layout, symmetries
 
 
 class Ptdp(Workload):
@@ -66,7 +66,9 @@ class Ptdp(Workload):
         most = int(self._options["microbatches"]) or job.m
         busiest = size_bytes // itemsize
         sizes = layout(job, placed, busiest, emulated_microbatches(job.m, placed.p, job.v, most))
-        builder = ScheduleBuilder(len(ranks), itemsize)
+        entries = Entries(len(ranks), itemsize)
         if sizes.count:
-            Iteration(builder, placed, sizes, placed.gpu).add_all()
-        return builder.build("ptdp", busiest, dtype, redop, buffer_count=sizes.count)
+            Iteration(entries, placed, sizes, placed.gpu).add_all()
+        return entries.build(
+            "ptdp", busiest, dtype, redop, buffer_count=sizes.count, symmetries=symmetries(placed)
+        )

@@ -114,7 +114,7 @@ def case(seed: int) -> Case:
     names = EVERYWHERE + ON_RAILS * fabric.kind.startswith("rail")
     collective = registers()["collective"][names[rng.integers(len(names))]]
     size = int(rng.choice([1 << 16, 1 << 17, 1 << 18]))
-    schedule = collective.schedule(fabric, range(fabric.n_gpus), size, "float32", "sum")
+    schedule = collective.schedule(fabric, range(fabric.n_gpus), size, "float32", "sum").expand()
     table = router.routes(fabric, HealthSnapshot.healthy(fabric))
     elements = np.unique(fabric.link_element[fabric.link_element >= 0])
     if elements.size and rng.random() < 0.5:
@@ -180,7 +180,9 @@ def test_the_name_and_the_share_do_not_depend_on_the_scale(seed: int, scale: flo
 @pytest.mark.parametrize("collective", ["all-reduce", "all-gather", "reduce-scatter", "all-to-all"])
 def test_a_healthy_symmetric_collective_is_balanced(collective: str) -> None:
     fabric = built(0)
-    schedule = registers()["collective"][collective].schedule(fabric, range(16), 1 << 18, "float32", "sum")
+    schedule = (
+        registers()["collective"][collective].schedule(fabric, range(16), 1 << 18, "float32", "sum").expand()
+    )
     table = registers()["router"]["hscore"].routes(fabric, HealthSnapshot.healthy(fabric))
     ran = simulate(schedule, fabric, table, fabric.capacity_bps.tolist(), PACKET)
     of = Case(fabric, schedule, table, np.empty(0, np.int64), fabric.capacity_bps, ran, ran)

@@ -113,7 +113,7 @@ def test_every_order_gives_what_numpy_says(name: str, data: st.DataObject) -> No
     if fabrics is ANY:
         ranks = ranks[: data.draw(st.integers(2, fabric.n_gpus))]
     algorithm, n, width = configured(name, options), len(ranks), WIDTH[dtype]
-    schedule = algorithm.schedule(fabric, ranks, size, dtype, redop)
+    schedule = algorithm.schedule(fabric, ranks, size, dtype, redop).expand()
     shared = algorithm.kind in SHARED
     assert schedule.size_bytes == (size // n // 16 * 16 * n if shared else size // width * width)
     inputs = CheckedData(name, algorithm, schedule).inputs(seed)
@@ -139,7 +139,7 @@ def test_a_transfer_without_bytes_shows_in_the_result(name: str) -> None:
     fabrics, choices = CASES[name]
     fabric = fabrics[3]
     algorithm = configured(name, choices[0])
-    schedule = algorithm.schedule(fabric, range(fabric.n_gpus), 16 * fabric.n_gpus, "int32", "sum")
+    schedule = algorithm.schedule(fabric, range(fabric.n_gpus), 16 * fabric.n_gpus, "int32", "sum").expand()
     inputs = algorithm.inputs(schedule, 1)
     memory = [np.zeros(schedule.buffer_bytes // 4, np.int32) for _ in inputs]
     for held, given_first in zip(memory, inputs, strict=True):
@@ -158,15 +158,17 @@ def test_equal_arguments_give_equal_schedules(name: str) -> None:
     fabrics, choices = CASES[name]
     fabric, algorithm = fabrics[-1], configured(name, choices[-1])
     ranks = range(fabric.n_gpus)
-    first = algorithm.schedule(fabric, ranks, 1000, "float32", "sum")
-    assert first == configured(name, choices[-1]).schedule(fabric, list(ranks), 1000, "float32", "sum")
+    first = algorithm.schedule(fabric, ranks, 1000, "float32", "sum").expand()
+    assert (
+        first == configured(name, choices[-1]).schedule(fabric, list(ranks), 1000, "float32", "sum").expand()
+    )
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_nothing_to_move_is_an_empty_schedule(name: str) -> None:
     fabrics, choices = CASES[name]
     fabric, algorithm = fabrics[0], configured(name, choices[0])
-    schedule = algorithm.schedule(fabric, range(fabric.n_gpus), 0, "float32", "sum")
+    schedule = algorithm.schedule(fabric, range(fabric.n_gpus), 0, "float32", "sum").expand()
     assert (schedule.n_transfers, schedule.size_bytes) == (0, 0)
     assert not algorithm.closed_form_s(fabric, schedule, PacketFormat())
     for rank in range(fabric.n_gpus):
@@ -186,10 +188,10 @@ def test_bad_ranks_sizes_and_types_are_refused(name: str) -> None:
         (range(n), 64, "float64", "sum", "float64"),
     ):
         with pytest.raises(ExperimentError, match=says):
-            algorithm.schedule(fabric, ranks, size, dtype, redop)
+            algorithm.schedule(fabric, ranks, size, dtype, redop).expand()
     if algorithm.kind in ("all-reduce", "reduce-scatter"):
         with pytest.raises(ExperimentError, match="avg"):
-            algorithm.schedule(fabric, range(n), 64, "int8", "avg")
+            algorithm.schedule(fabric, range(n), 64, "int8", "avg").expand()
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -202,7 +204,7 @@ def test_every_kind_has_a_physical_limit_below_its_closed_form(name: str) -> Non
         if algorithm.kind in DRAWN:
             continue
         assert algorithm.kind in COLLECTIVES
-        schedule = algorithm.schedule(fabric, range(fabric.n_gpus), 1 << 20, "int8", "sum")
+        schedule = algorithm.schedule(fabric, range(fabric.n_gpus), 1 << 20, "int8", "sum").expand()
         formula = algorithm.closed_form_s(fabric, schedule, packet)
         bound = cut_bound_s(fabric, algorithm.kind, schedule.size_bytes, packet)
         assert bound > 0

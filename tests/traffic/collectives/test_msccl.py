@@ -106,7 +106,7 @@ def test_every_order_of_our_files_gives_what_the_arithmetic_says(
 ) -> None:
     what = Msccl(file)
     n = 8 if file == RING else 4
-    schedule = what.schedule(ring(n), range(n), size, dtype, redop)
+    schedule = what.schedule(ring(n), range(n), size, dtype, redop).expand()
     whole = 8 * WIDTH[dtype] if file == RING else 4 * 16
     assert schedule.size_bytes == size // whole * whole
     assert carried_out(schedule, what, seed)
@@ -115,8 +115,8 @@ def test_every_order_of_our_files_gives_what_the_arithmetic_says(
 def test_ring_file_is_our_own_ring() -> None:
     """The same bytes between the same ranks in as many steps as RingAllReduce: 14 of an eighth."""
     fabric, packet = ring(8), PacketFormat(1024)
-    imported = Msccl(RING).schedule(fabric, range(8), 8 << 12, "int8", "sum")
-    own = RingAllReduce().schedule(fabric, range(8), 8 << 12, "int8", "sum")
+    imported = Msccl(RING).schedule(fabric, range(8), 8 << 12, "int8", "sum").expand()
+    own = RingAllReduce().schedule(fabric, range(8), 8 << 12, "int8", "sum").expand()
     assert imported.n_transfers == own.n_transfers == 8 * 14
     for field in ("src", "dst", "size", "reduce"):
         assert sorted(getattr(imported, field).tolist()) == sorted(getattr(own, field).tolist())
@@ -126,7 +126,7 @@ def test_ring_file_is_our_own_ring() -> None:
 
 
 def test_doubling_file_sends_one_shard_then_two() -> None:
-    schedule = Msccl(DOUBLING).schedule(ring(4), range(4), 4 << 10, "int8", "sum")
+    schedule = Msccl(DOUBLING).schedule(ring(4), range(4), 4 << 10, "int8", "sum").expand()
     assert schedule.size.tolist() == [1 << 10] * 4 + [2 << 10] * 4
     assert schedule.phase_names == ("doubling of 4",)
     sends = {(int(a), int(b)) for a, b in zip(schedule.src, schedule.dst, strict=True)}
@@ -139,7 +139,7 @@ def test_doubling_file_sends_one_shard_then_two() -> None:
 @pytest.mark.parametrize("size", [0, 31, 32, 1000])
 def test_the_other_kinds(written: Callable[[str], str], text: str, kind: str, size: int) -> None:
     what = Msccl(written(text))
-    schedule = what.schedule(ring(2), range(2), size, "float16", "prod")
+    schedule = what.schedule(ring(2), range(2), size, "float16", "prod").expand()
     assert what.kind == kind
     assert schedule.size_bytes == size // 32 * 32
     assert all(carried_out(schedule, what, seed) for seed in range(20))
@@ -164,7 +164,7 @@ def all_pairs(n: int) -> str:
 
 def test_blocks_need_no_order_among_them(written: Callable[[str], str]) -> None:
     what = Msccl(written(all_pairs(5)))
-    schedule = what.schedule(ring(5), range(5), 80, "int8", "sum")
+    schedule = what.schedule(ring(5), range(5), 80, "int8", "sum").expand()
     assert schedule.n_transfers == 20
     assert len(schedule.after) == 0
     assert carried_out(schedule, what, 3)
@@ -175,7 +175,7 @@ def test_scratch_chunks_are_no_part_of_the_array(written: Callable[[str], str], 
     text = Path(RING).read_text().replace('s_chunks="0"', 's_chunks="3"') if kind == "allreduce" else SCATTER
     what = Msccl(written(text.replace('s_chunks="0"', 's_chunks="3"')))
     n = 8 if kind == "allreduce" else 2
-    schedule = what.schedule(ring(n), range(n), 640, "int32", "sum")
+    schedule = what.schedule(ring(n), range(n), 640, "int32", "sum").expand()
     assert schedule.buffer_bytes > schedule.size_bytes
     assert {len(array) * 4 for array in what.inputs(schedule, 1)} == {schedule.size_bytes}
     assert carried_out(schedule, what, 1)
@@ -205,14 +205,14 @@ def test_a_scratch_chunk_is_used_again_only_when_it_was_read(written: Callable[[
         scratch=1,
     )
     what = Msccl(written(text))
-    schedule = what.schedule(ring(3), range(3), 48, "int8", "sum")
+    schedule = what.schedule(ring(3), range(3), 48, "int8", "sum").expand()
     assert schedule.n_transfers == 8
     assert all(carried_out(schedule, what, seed) for seed in range(40))
 
 
 def test_ranks_need_not_be_in_the_order_of_gpus() -> None:
     what = Msccl(DOUBLING)
-    schedule = what.schedule(ring(6), [5, 0, 3, 2], 640, "int32", "sum")
+    schedule = what.schedule(ring(6), [5, 0, 3, 2], 640, "int32", "sum").expand()
     assert carried_out(schedule, what, 1)
 
 
@@ -279,7 +279,7 @@ def test_what_cannot_be_carried_out_is_refused_with_its_line(
     text, line = REFUSED[says]
     path = written(text)
     with pytest.raises(ExperimentError) as caught:
-        Msccl(path).schedule(ring(2), range(2), 64, "int8", "sum")
+        Msccl(path).schedule(ring(2), range(2), 64, "int8", "sum").expand()
     assert says in str(caught.value)
     assert str(caught.value).startswith(f"{path}, line {line}: ")
 
@@ -294,22 +294,22 @@ def test_what_cannot_be_carried_out_is_refused_with_its_line(
 )
 def test_an_algorithm_with_a_wrong_result_is_refused(written: Callable[[str], str], text: str) -> None:
     with pytest.raises(ExperimentError, match=r"chunk \d of the result of GPU \d is not what an all-"):
-        Msccl(written(text)).schedule(ring(2), range(2), 64, "int8", "sum")
+        Msccl(written(text)).schedule(ring(2), range(2), 64, "int8", "sum").expand()
 
 
 def test_a_step_that_is_left_out_of_the_ring_is_noticed(written: Callable[[str], str]) -> None:
     text = Path(RING).read_text().replace('type="rrcs"', 'type="rcs"', 1)
     with pytest.raises(ExperimentError, match="is not what an all-reduce gives"):
-        Msccl(written(text)).schedule(ring(8), range(8), 640, "int8", "sum")
+        Msccl(written(text)).schedule(ring(8), range(8), 640, "int8", "sum").expand()
 
 
 def test_other_refusals(tmp_path: Path) -> None:
     with pytest.raises(ExperimentError, match=r"msccl needs a file: --collective msccl:FILE"):
-        Msccl().schedule(ring(2), range(2), 64, "int8", "sum")
+        Msccl().schedule(ring(2), range(2), 64, "int8", "sum").expand()
     with pytest.raises(ExperimentError, match="cannot be read: No such file"):
-        Msccl(str(tmp_path / "none.xml")).schedule(ring(2), range(2), 64, "int8", "sum")
+        Msccl(str(tmp_path / "none.xml")).schedule(ring(2), range(2), 64, "int8", "sum").expand()
     with pytest.raises(ExperimentError, match="for 8 GPUs and there are 4 ranks"):
-        Msccl(RING).schedule(ring(4), range(4), 64, "int8", "sum")
+        Msccl(RING).schedule(ring(4), range(4), 64, "int8", "sum").expand()
 
 
 @settings(max_examples=200, deadline=None)

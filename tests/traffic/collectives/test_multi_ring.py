@@ -25,7 +25,7 @@ def torus(shape: str) -> Fabric:
 
 
 def planned(fabric: Fabric, size: int) -> Schedule:
-    return MULTI.schedule(fabric, range(fabric.n_gpus), size, "int8", "sum")
+    return MULTI.schedule(fabric, range(fabric.n_gpus), size, "int8", "sum").expand()
 
 
 @pytest.mark.parametrize("shape", ["3", "5", "3x3", "3x4", "4x4", "3x3x3", "3x4x5"])
@@ -107,4 +107,4 @@ def test_refusals() -> None:
     with pytest.raises(UnsupportedFabricError, match=r"not rail-only\. Use `--collective ring-all-reduce`"):
         planned(RailOnly().build({"domains": 2, "rails": 2}), 64)
     with pytest.raises(ExperimentError, match=r"needs all of its 4 GPUs, not 3\. Use `ring-all-reduce`"):
-        MULTI.schedule(torus("2x2"), [0, 1, 2], 64, "int8", "sum")
+        MULTI.schedule(torus("2x2"), [0, 1, 2], 64, "int8", "sum").expand()

@@ -33,7 +33,7 @@ def test_nothing_is_wrong_and_a_lost_result_is(name: str, dtype: str) -> None:
     known = {p.name for p in thing.parameters}
     given = {k: v for k, v in options.items() if k in known}
     algorithm = thing.configured(resolve(name, thing.parameters, given))
-    schedule = algorithm.schedule(fabric, range(4), 5000, dtype, "sum")
+    schedule = algorithm.schedule(fabric, range(4), 5000, dtype, "sum").expand()
     buffers = Buffers(schedule)
     inputs = algorithm.inputs(schedule, 1)
     buffers.fill(inputs)

@@ -48,7 +48,7 @@ def test_every_order_gives_what_the_arithmetic_says(
 ) -> None:
     fabric, ranks, size, dtype, redop, seed = case
     algorithm = RING if ring else HIERARCHICAL
-    schedule = algorithm.schedule(fabric, ranks, size, dtype, redop)
+    schedule = algorithm.schedule(fabric, ranks, size, dtype, redop).expand()
     assert schedule.size_bytes == size // DTYPES[dtype] * DTYPES[dtype]
     inputs = algorithm.inputs(schedule, seed)
     held = execute(schedule, inputs, seed)
@@ -66,7 +66,7 @@ def test_rail_phases_stay_on_their_rail_and_domain_phases_in_their_domain(
         return
     fabric = rails(domains, n_rails)
     ranks = data.draw(st.permutations(range(fabric.n_gpus)))
-    schedule = HIERARCHICAL.schedule(fabric, ranks, count * 4, "float32", "sum")
+    schedule = HIERARCHICAL.schedule(fabric, ranks, count * 4, "float32", "sum").expand()
     where = fabric.gpu_coordinates[np.asarray(ranks)]
     for src, dst, phase in zip(schedule.src, schedule.dst, schedule.phase, strict=True):
         axis = 1 if schedule.phase_names[phase].endswith("rail") else 0
@@ -80,7 +80,7 @@ def test_bytes_per_gpu_follow_equation_1(domains: int, n_rails: int) -> None:
     size = domains * n_rails * 16
     schedule = HIERARCHICAL.schedule(
         rails(domains, n_rails), range(domains * n_rails), size, "float32", "sum"
-    )
+    ).expand()
     for kind, share in (
         ("domain", 2 * (n_rails - 1) / n_rails),
         ("rail", 2 * (domains - 1) / (domains * n_rails)),
@@ -97,7 +97,7 @@ def test_ring_sends_twice_all_chunks_but_one(n: int, count: int) -> None:
     """Patarasuk and Yuan: 2 (n - 1) / n of the buffer per rank; chunks differ by at most one element."""
     schedule = RING.schedule(
         ring_fabric(n, 1e9) if n > 2 else rails(1, n), range(n), count * 4, "int32", "sum"
-    )
+    ).expand()
     if count == 0:
         assert schedule.n_transfers == 0
         return
@@ -128,7 +128,7 @@ def phases_overlap_for_a_rank(schedule: Schedule) -> bool:
 def test_a_rank_finishes_a_phase_before_it_starts_the_next(domains: int, n_rails: int) -> None:
     n = domains * n_rails
     assert not phases_overlap_for_a_rank(
-        HIERARCHICAL.schedule(rails(domains, n_rails), range(n), 4 * n, "float32", "sum")
+        HIERARCHICAL.schedule(rails(domains, n_rails), range(n), 4 * n, "float32", "sum").expand()
     )
 
 
@@ -141,21 +141,23 @@ def test_a_rank_finishes_a_phase_before_it_starts_the_next(domains: int, n_rails
     ],
 )
 def test_phases_that_move_nothing_are_left_out(domains: int, n_rails: int, names: tuple[str, ...]) -> None:
-    schedule = HIERARCHICAL.schedule(rails(domains, n_rails), range(domains * n_rails), 64, "float32", "sum")
+    schedule = HIERARCHICAL.schedule(
+        rails(domains, n_rails), range(domains * n_rails), 64, "float32", "sum"
+    ).expand()
     assert schedule.phase_names == names
 
 
 @pytest.mark.parametrize("algorithm", [HIERARCHICAL, RING])
 def test_nothing_to_do_is_an_empty_schedule(algorithm: RingAllReduce) -> None:
-    assert algorithm.schedule(rails(2, 2), range(4), 3, "float32", "sum").n_transfers == 0
-    assert algorithm.schedule(rails(2, 2), [1], 64, "float32", "sum").n_transfers == 0
+    assert algorithm.schedule(rails(2, 2), range(4), 3, "float32", "sum").expand().n_transfers == 0
+    assert algorithm.schedule(rails(2, 2), [1], 64, "float32", "sum").expand().n_transfers == 0
 
 
 def test_closed_form_is_equation_1_twice_with_headers() -> None:
     """1 MiB on 4 x 4 at 36 and 4 Mb/s, path MTU 4096, by hand: in the domain 2 x 3 messages of 64 packets, on
     the rail 2 x 3 messages of 16; 58 bytes of headers a packet and 16 of RETH a message."""
     fabric = rails(4, 4).scaled(1e-5)
-    schedule = HIERARCHICAL.schedule(fabric, range(16), 1 << 20, "float32", "sum")
+    schedule = HIERARCHICAL.schedule(fabric, range(16), 1 << 20, "float32", "sum").expand()
     domain = 6 * (64 * (4096 + 58) + 16) * 8 / 36e6
     rail = 6 * (16 * (4096 + 58) + 16) * 8 / 4e6
     found = HIERARCHICAL.closed_form_s(fabric, schedule, PacketFormat(4096))
@@ -171,7 +173,7 @@ def test_latencies_count_once_for_every_step_of_a_ring() -> None:
         (HIERARCHICAL, 12 * 0.05 + 12 * 0.001),
         (HierarchicalAllToAll(), 2 * 0.05 + 2 * 0.001),
     ):
-        schedule = algorithm.schedule(still, range(16), 1 << 16, "float32", "sum")
+        schedule = algorithm.schedule(still, range(16), 1 << 16, "float32", "sum").expand()
         times = [algorithm.closed_form_s(fabric, schedule, PacketFormat(4096)) for fabric in (still, far)]
         assert times[1] - times[0] == pytest.approx(by_hand)
 
@@ -179,7 +181,7 @@ def test_latencies_count_once_for_every_step_of_a_ring() -> None:
 def test_closed_form_approaches_case_r_o2() -> None:
     """rail-only.md, R-O2: AGtime(1e9, 8, 4, 300e9, 25e9) = 0.00666667 s, twice; headers add 58 in 4096."""
     fabric = RailOnly().build({"domains": 4, "rails": 8, "domain_rate": 300e9 * 8, "rail_rate": 25e9 * 8})
-    schedule = HIERARCHICAL.schedule(fabric, range(32), 1 << 30, "int8", "max")
+    schedule = HIERARCHICAL.schedule(fabric, range(32), 1 << 30, "int8", "max").expand()
     found = HIERARCHICAL.closed_form_s(fabric, schedule, PacketFormat(4096))
     assert found == pytest.approx(2 * 0.00666667 * (1 << 30) / 1e9 * (4096 + 58) / 4096, rel=1e-5)
 
@@ -190,7 +192,7 @@ def test_slowest_links_set_the_closed_form() -> None:
     slow[int(np.flatnonzero(fabric.link_kind == fabric.kinds.index("r"))[0])] /= 5
     hurt = Fabric(**{**{f: getattr(fabric, f) for f in fabric.__dataclass_fields__}, "capacity_bps": slow})
     packet = PacketFormat(1024)
-    schedule = HIERARCHICAL.schedule(fabric, range(4), 1 << 16, "float32", "sum")
+    schedule = HIERARCHICAL.schedule(fabric, range(4), 1 << 16, "float32", "sum").expand()
     healthy, degraded = (HIERARCHICAL.closed_form_s(f, schedule, packet) for f in (fabric, hurt))
     assert healthy is not None
     assert degraded is not None
@@ -200,7 +202,7 @@ def test_slowest_links_set_the_closed_form() -> None:
 
 def test_ring_has_a_closed_form_on_rings_alone() -> None:
     fabric = ring_fabric(5, 1e6)
-    schedule = RING.schedule(fabric, range(5), 5 * 4096, "float32", "sum")
+    schedule = RING.schedule(fabric, range(5), 5 * 4096, "float32", "sum").expand()
     assert RING.closed_form_s(fabric, schedule, PacketFormat(4096)) == pytest.approx(
         8 * (4096 + 74) * 8 / 1e6
     )
@@ -219,11 +221,11 @@ def test_bus_bandwidth_factor_is_that_of_nccl_tests() -> None:
 )
 def test_bad_lists_of_ranks_are_refused(ranks: list[int], says: str) -> None:
     with pytest.raises(ExperimentError, match=says):
-        HIERARCHICAL.schedule(rails(2, 2), ranks, 64, "float32", "sum")
+        HIERARCHICAL.schedule(rails(2, 2), ranks, 64, "float32", "sum").expand()
 
 
 def test_other_fabrics_and_negative_sizes_are_refused() -> None:
     with pytest.raises(UnsupportedFabricError, match="ring-all-reduce"):
-        HIERARCHICAL.schedule(ring_fabric(4, 1e9), range(4), 64, "float32", "sum")
+        HIERARCHICAL.schedule(ring_fabric(4, 1e9), range(4), 64, "float32", "sum").expand()
     with pytest.raises(ExperimentError, match="0 bytes or more"):
-        RING.schedule(rails(2, 2), range(4), -1, "float32", "sum")
+        RING.schedule(rails(2, 2), range(4), -1, "float32", "sum").expand()

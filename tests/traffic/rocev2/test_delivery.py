@@ -29,7 +29,7 @@ FULL = 256 + 58
 def all_reduce(n: int, size: int, dtype: str = "float32", redop: str = "sum") -> Schedule:
     return COLLECTIVE.schedule(
         RailOnly().build({"domains": 1, "rails": max(n, 2)}), range(n), size, dtype, redop
-    )
+    ).expand()
 
 
 def wrong_after(fabric: MemoryFabric, schedule: Schedule, iterations: int = 1) -> int:
@@ -356,7 +356,7 @@ def test_phases_of_a_hierarchical_run_add_up_and_meet_its_closed_form() -> None:
     """Every pair has a link of its own here, as the closed form assumes; latency is added per step."""
     shape = RailOnly().build({"domains": 2, "rails": 3, "domain_rate": RATE_BPS, "rail_rate": RATE_BPS})
     algorithm = HierarchicalAllReduce()
-    schedule = algorithm.schedule(shape, range(6), 6 * 256 * 20, "int32", "sum")
+    schedule = algorithm.schedule(shape, range(6), 6 * 256 * 20, "int32", "sum").expand()
     fabric = MemoryFabric(6, tuning=Tuning(min_window=16))
     buffers = Buffers(schedule)
     buffers.fill(algorithm.inputs(schedule, 0))

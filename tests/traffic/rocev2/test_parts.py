@@ -92,7 +92,9 @@ def test_ring_slots_hold_their_frames_and_never_cross_a_block(frame_bytes: int, 
 @given(domains=st.integers(1, 4), rails=st.integers(2, 4), seed=st.integers(0, 99))
 def test_landings_free_every_transfer_once_and_never_too_early(domains: int, rails: int, seed: int) -> None:
     fabric = RailOnly().build({"domains": domains, "rails": rails})
-    schedule = HierarchicalAllReduce().schedule(fabric, range(domains * rails), 4096, "float32", "sum")
+    schedule = (
+        HierarchicalAllReduce().schedule(fabric, range(domains * rails), 4096, "float32", "sum").expand()
+    )
     rng = np.random.default_rng(seed)
     progress = Progress(schedule)
     ready, done = progress.begin(0.0), set[int]()
@@ -108,7 +110,7 @@ def test_landings_free_every_transfer_once_and_never_too_early(domains: int, rai
 
 def test_transfers_end_when_they_land_and_the_last_ones_with_their_pass() -> None:
     fabric = RailOnly().build({"domains": 1, "rails": 2})
-    schedule = RingAllReduce().schedule(fabric, range(2), 4096, "float32", "sum")
+    schedule = RingAllReduce().schedule(fabric, range(2), 4096, "float32", "sum").expand()
     progress = Progress(schedule)
     progress.begin(10.0)
     for transfer, now in enumerate((11.0, 11.5, 13.0, 13.0)):
@@ -121,7 +123,7 @@ def test_wrong_elements_are_counted_each() -> None:
     collective = RingAllReduce()
     schedule = collective.schedule(
         RailOnly().build({"domains": 1, "rails": 3}), range(3), 4000, "int32", "sum"
-    )
+    ).expand()
     inputs = collective.inputs(schedule, 1)
     buffers = Buffers(schedule)
     buffers.fill(inputs)

@@ -24,7 +24,7 @@ def rails(domains: int, count: int) -> Fabric:
 
 
 def planned(work: Chakra, fabric: Fabric, size: int, dtype: str = "int32", redop: str = "sum") -> Schedule:
-    return work.schedule(fabric, range(fabric.n_gpus), size, dtype, redop)
+    return work.schedule(fabric, range(fabric.n_gpus), size, dtype, redop).expand()
 
 
 def sent(schedule: Schedule) -> list[int]:

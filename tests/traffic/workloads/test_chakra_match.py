@@ -238,7 +238,7 @@ def test_damaged_traces_are_refused_or_carried_out(data: st.DataObject) -> None:
         if found:
             fabric = Ring().build({"nodes": len(files)})
             traffic = Traffic(fabric, range(len(files)), "int8", "sum", two_levels=True)
-            traffic.schedule(found, 1 << 12)
+            traffic.schedule(found, 1 << 12).expand()
     except ExperimentError as error:
         assert len(str(error)) > 20
 
@@ -287,5 +287,7 @@ def test_wild_graphs_are_refused_or_ordered(ranks: list[list[bytes]]) -> None:
 def test_a_name_never_breaks_a_line(tmp_path: Path) -> None:
     ranks = [[field(1, 1) + field(2, "two\nlines" + "x" * 500) + field(3, COLL)], []]
     with pytest.raises(ExperimentError) as caught:
-        Chakra(make.written(tmp_path, ranks)).schedule(Ring().build({"nodes": 2}), [0, 1], 64, "int8", "sum")
+        Chakra(make.written(tmp_path, ranks)).schedule(
+            Ring().build({"nodes": 2}), [0, 1], 64, "int8", "sum"
+        ).expand()
     assert "node 1 (two?lines" in str(caught.value) and len(str(caught.value).split("(")[1]) < 200

@@ -38,7 +38,7 @@ def rails(domains: int, count: int) -> Fabric:
 def planned(
     work: Ptdp, fabric: Fabric, size: int = SIZE, dtype: str = "int32", redop: str = "sum"
 ) -> Schedule:
-    return work.schedule(fabric, range(fabric.n_gpus), size, dtype, redop)
+    return work.schedule(fabric, range(fabric.n_gpus), size, dtype, redop).expand()
 
 
 def sizes_of(work: Ptdp, fabric: Fabric, size: int, most: int = 4) -> Layout:
@@ -206,7 +206,7 @@ def test_it_is_a_workload_on_rails() -> None:
 def test_ranks_may_stand_in_any_order() -> None:
     """The numbers of the ranks change, not the GPUs that talk."""
     fabric, order = rails(4, 4), np.random.default_rng(4).permutation(16)
-    shuffled = ptdp().schedule(fabric, order.tolist(), SIZE, "int32", "sum")
+    shuffled = ptdp().schedule(fabric, order.tolist(), SIZE, "int32", "sum").expand()
     plain = planned(ptdp(), fabric)
     assert np.array_equal(order[shuffled.src], plain.src) and np.array_equal(order[shuffled.dst], plain.dst)
 
@@ -214,9 +214,9 @@ def test_ranks_may_stand_in_any_order() -> None:
 def test_a_part_of_a_fabric_is_as_good_as_a_fabric_of_that_size() -> None:
     """Rails 1 and 3 of domains 1 and 2, in any order: the ranks send what those of 2 x 2 GPUs do."""
     gpus = (5, 7, 9, 11)
-    part = ptdp().schedule(rails(4, 4), gpus, SIZE, "int32", "sum")
+    part = ptdp().schedule(rails(4, 4), gpus, SIZE, "int32", "sum").expand()
     assert part == planned(ptdp(), rails(2, 2))
-    turned = ptdp().schedule(rails(4, 4), gpus[::-1], SIZE, "int32", "sum")
+    turned = ptdp().schedule(rails(4, 4), gpus[::-1], SIZE, "int32", "sum").expand()
     assert np.array_equal(3 - turned.src, part.src) and np.array_equal(3 - turned.dst, part.dst)
 
 
@@ -224,7 +224,7 @@ def test_refusals() -> None:
     with pytest.raises(UnsupportedFabricError):
         planned(ptdp(), Ring().build({"nodes": 4}))
     with pytest.raises(ExperimentError, match="domain 1 lacks rail 2"):
-        ptdp().schedule(rails(4, 4), range(6), SIZE, "int32", "sum")
+        ptdp().schedule(rails(4, 4), range(6), SIZE, "int32", "sum").expand()
     with pytest.raises(ExperimentError, match="constraint 13"):
         planned(ptdp(batch=5), rails(4, 4))
     with pytest.raises(ExperimentError, match="constraint 18"):

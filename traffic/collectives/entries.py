@@ -1,0 +1,232 @@
+"""Builds compact schedules from arrays: blocks of transfers, computations and joins, and lists of spans."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from railweave.framework.model import Fabric, Schedule, Spans
+from railweave.framework.model.arrays import Int32, Int64, distinct
+from railweave.framework.model.routes import starts
+
+Lists = tuple[Int64, Int64]
+"""(n+1,) where each of n lists begins, and the entries that they hold."""
+
+NO_RANK = -1
+
+
+class Turns(NamedTuple):
+    """How repeated transfers go through lists of spans; each (n,) or one number. As in Spans."""
+
+    src_list: ArrayLike
+    dst_list: ArrayLike
+    chunks: ArrayLike
+    turn: ArrayLike = 0
+    stride: ArrayLike = 0
+
+
+class Parts(NamedTuple):
+    """Spans of elements; `first` and `length` of one shape. `each`: every span as a chunk of its own."""
+
+    first: Int64
+    length: Int64
+
+    @property
+    def each(self) -> "Parts":
+        return Parts(self.first[..., None], self.length[..., None])
+
+
+def parts_of(first: ArrayLike, length: ArrayLike, parts: int) -> Parts:
+    """Spans (...,) cut into `parts` each (..., parts), whose lengths differ by at most one element."""
+    cuts = np.asarray(first)[..., None] + np.arange(parts + 1) * np.asarray(length)[..., None] // parts
+    return Parts(cuts[..., :-1], np.diff(cuts))
+
+
+def columns(*blocks: Int64) -> Lists:
+    """Lists of the same length for every entry: those of a row of all blocks, (n,) or (n, w) each, without
+    the -1 in them."""
+    table = np.column_stack(blocks)
+    held = table >= 0
+    return starts(held.sum(axis=1)), table[held]
+
+
+class Entries:
+    """Collects the entries of one schedule over `n_ranks` ranks in blocks of arrays; offsets count elements
+    of `itemsize` bytes. What is one number, or one row, holds for all of a block.
+
+    A rank sends what it has for one peer in the order of slots. Without `slot` a block has one of its own
+    behind those so far.
+    """
+
+    def __init__(self, n_ranks: int, itemsize: int) -> None:
+        self.n_ranks, self.itemsize = n_ranks, itemsize
+        self.n_entries = self.next_slot = 0
+        self._phases: dict[str, int] = {}
+        self._phase = 0
+        self._columns: list[dict[str, NDArray[Any]]] = []
+        self._waits: dict[str, list[Lists]] = {"after": [], "chained": []}
+        self._spans: list[Parts] = []
+        self._n_spans = 0
+
+    def phase(self, name: str) -> None:
+        """Put the entries that follow into the phase of this name, which begins here if it is new."""
+        self._phase = self._phases.setdefault(name, len(self._phases))
+
+    def lists(self, parts: Parts) -> Int64:
+        """Keep the spans of lists, (lists, spans in each); where each list begins."""
+        first: Int64 = self._n_spans + np.arange(len(parts.first)) * parts.first[0].size
+        self._spans.append(Parts(parts.first.ravel(), parts.length.ravel()))
+        self._n_spans += parts.first.size
+        return first
+
+    def add(
+        self,
+        src: ArrayLike,
+        dst: ArrayLike,
+        *,
+        first: ArrayLike = 0,
+        to: ArrayLike | None = None,
+        length: ArrayLike = 0,
+        reduce: bool = False,
+        after: Lists | None = None,
+        repeat: ArrayLike = 1,
+        lag: ArrayLike = 1,
+        chained: Lists | None = None,
+        turns: Turns | None = None,
+        seconds: ArrayLike = 0.0,
+        slot: ArrayLike | None = None,
+        phase: ArrayLike | None = None,
+    ) -> Int64:
+        """Send `length` elements from `first` of `src` to `to` of `dst`, by default the same place, or what
+        `turns` says, of which `length` is then the longest. The numbers of the entries."""
+        if slot is None:
+            slot = self.next_slot
+        fields = {
+            "src": src,
+            "dst": dst,
+            "src_offset": first,
+            "dst_offset": first if to is None else to,
+            "size": length,
+            "reduce": reduce,
+            "phase": self._phase if phase is None else phase,
+            "repeat": repeat,
+            "lag": lag,
+            "seconds": seconds,
+            "slot": slot,
+            **(turns or Turns(0, 0, 0))._asdict(),
+        }
+        block = dict(zip(fields, map(np.ravel, np.broadcast_arrays(*fields.values())), strict=True))
+        n = len(block["src"])
+        self._columns.append(block)
+        for name, lists in (("after", after), ("chained", chained)):
+            self._waits[name].append(lists or (np.zeros(n + 1, np.int64), np.empty(0, np.int64)))
+        self.n_entries += n
+        self.next_slot = max(self.next_slot, int(block["slot"].max(initial=-1)) + 1)
+        return np.arange(self.n_entries - n, self.n_entries)
+
+    def wait(
+        self, rank: ArrayLike, after: Lists, *, seconds: ArrayLike = 0.0, slot: ArrayLike | None = None
+    ) -> Int64:
+        """Computations of `seconds`, or, of 0, joins; NO_RANK for a join of all ranks. Their numbers."""
+        return self.add(rank, rank, after=after, seconds=seconds, slot=slot)
+
+    def build(
+        self,
+        collective: str,
+        count: int,
+        dtype: str,
+        redop: str,
+        *,
+        buffer_count: int | None = None,
+        symmetries: Int32 | None = None,
+    ) -> Schedule:
+        """The schedule, over buffers of `buffer_count` elements (default `count`, the size of the
+        collective)."""
+        column = {
+            name: np.concatenate([np.empty(0, np.int64), *(block[name] for block in self._columns)])
+            for name in (self._columns[0] if self._columns else _EMPTY)
+        }
+        after, chained = (joined(self._waits[name]) for name in ("after", "chained"))
+        slot = column["slot"].astype(np.int64)
+        if np.any(slot[1:] < slot[:-1]):
+            order = np.argsort(slot, kind="stable")
+            column = {name: values[order] for name, values in column.items()}
+            after, chained = moved(after, order), moved(chained, order)
+        size, spans = self.itemsize, None
+        if self._spans:
+            first, length = (np.concatenate(arrays) for arrays in zip(*self._spans, strict=True))
+            turn = column["turn"]
+            spans = Spans(
+                first * size,
+                length * size,
+                column["src_list"],
+                column["dst_list"],
+                column["chunks"],
+                turn,
+                turn,
+                column["stride"],
+            )
+        return Schedule(
+            collective,
+            self.n_ranks,
+            count * size,
+            dtype,
+            redop,
+            (count if buffer_count is None else buffer_count) * size,
+            column["src"],
+            column["dst"],
+            column["src_offset"] * size,
+            column["dst_offset"] * size,
+            column["size"] * size,
+            column["reduce"],
+            column["phase"],
+            *after,
+            phase_names=tuple(self._phases),
+            repeat=column["repeat"],
+            lag=column["lag"],
+            chained_start=chained[0],
+            chained=chained[1],
+            seconds=column["seconds"],
+            slot=column["slot"],
+            symmetries=np.empty((0, self.n_ranks), np.int32) if symmetries is None else symmetries,
+            spans=spans,
+        )
+
+
+_EMPTY = (
+    *("src", "dst", "src_offset", "dst_offset", "size", "reduce", "phase"),
+    *("repeat", "lag", "seconds", "slot", *Turns._fields),
+)
+
+
+def joined(blocks: list[Lists]) -> Lists:
+    """The lists of several blocks, one block behind the other."""
+    lengths = [np.empty(0, np.int64), *(np.diff(start) for start, _ in blocks)]
+    return starts(np.concatenate(lengths)), np.concatenate([np.empty(0, np.int64), *(of for _, of in blocks)])
+
+
+def moved(lists: Lists, order: Int64) -> Lists:
+    """The lists of entries that are put into another order: place i takes entry `order[i]`."""
+    start, of = lists
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    row, moved_of = np.repeat(place, np.diff(start)), place[of]
+    return starts(np.bincount(row, minlength=len(order))), moved_of[np.lexsort((moved_of, row))]
+
+
+def rotations(fabric: Fabric, ranks: ArrayLike) -> Int32:
+    """(g, n): permutations of `ranks` that may be symmetries of a schedule on this fabric: by one along every
+    axis of the GPUs' coordinates, where that leads from ranks to ranks, and by one in the order of ranks."""
+    gpus, shape = np.asarray(ranks), fabric.groups[0].shape
+    n = len(gpus)
+    number = np.full(int(np.prod(shape)), -1)
+    places = fabric.gpu_coordinates[gpus]
+    number[np.ravel_multi_index(tuple(places.T), shape)] = np.arange(n)
+    moves = [(np.arange(n) + 1) % n]
+    for axis, length in enumerate(shape):
+        beside = places.copy()
+        beside[:, axis] = (beside[:, axis] + 1) % length
+        moves.append(number[np.ravel_multi_index(tuple(beside.T), shape)])
+    kept = [move for move in moves if (move >= 0).all() and len(distinct(move)) == n]
+    whole = np.array(kept, np.int32).reshape(len(kept), n)
+    return np.unique(whole[(whole != np.arange(n)).any(axis=1)], axis=0)
