@@ -116,7 +116,7 @@ class Draft:
             ]
             settings.check()
             schedules = [schedule for schedule in planned if schedule is not None]
-            if engine is not None and engine.packets:
+            if engine is not None:  # `fluid` takes its quotient of a list, too, as yet
                 schedules = self._listed(traffic, schedules)
         return Plan(
             experiment=request.model_copy(update={**self._choices, "faults": tuple(f.text for f in faults)}),
