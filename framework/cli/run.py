@@ -22,15 +22,21 @@ from railweave.framework.errors import InputError, RunFailedError
         "railweave run --size 64K:4M:x2 --iterations 3",
         "railweave run --job 'ranks=domain:0-1' --job 'ranks=domain:2-3 collective=all-to-all'",
         "railweave run experiment.yaml --no-feedback --json result.json",
+        "railweave run --engine fluid --domains 256 --rails 256 --size 1G --fault none --dry-run",
     ),
 )
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Run directory; new or empty.")
 @click.option("--json", "json_to", metavar="FILE|-", help="Write the whole result as JSON; - is stdout.")
 @click.option(
+    "--dry-run", is_flag=True, help="Check everything, print what the run would take, and start nothing."
+)
+@click.option(
     "-q", "--quiet", is_flag=True, help="Print only the final table, and a verdict other than pass."
 )
 @plain_command
-def run(ctx: click.Context, /, out: Path | None, json_to: str | None, quiet: bool, **_: object) -> None:
+def run(
+    ctx: click.Context, /, out: Path | None, json_to: str | None, dry_run: bool, quiet: bool, **_: object
+) -> None:
     """Bring up a lab and run an experiment in it: by default a hierarchical all-reduce over a rail-only
     fabric of 4 domains x 4 rails, in which rail 1 is degraded before the fifth iteration.
 
@@ -47,6 +53,11 @@ def run(ctx: click.Context, /, out: Path | None, json_to: str | None, quiet: boo
             f"--json {json_to}: not a file in a directory that exists. Give another, or - for stdout."
         )
 
+    if dry_run:
+        from railweave.framework.cli._dry_run import show
+
+        show(plan, json_path, as_json=to_stdout)
+        return
     from railweave.framework import api
     from railweave.framework.cli._live import Live
     from railweave.framework.cli._summary import report

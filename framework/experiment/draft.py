@@ -1,7 +1,9 @@
 """An experiment checked whole: every problem is collected, and a plan comes of it only when there is none."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -47,13 +49,15 @@ class Draft:
         self._request, self._broken = experiment(settings)
         self._choices: dict[str, Choice] = {}
         self._idle: tuple[str, ...] = ()
+        self._took_s: dict[str, float] = {} if whole is None else whole._took_s
 
     def routed_plan(self) -> Plan:
         """The plan, once its router has given first routes that hold."""
         plan = self.plan()
         request, fabric, packet = plan.experiment, plan.fabric, plan.packet
         routes_of = (fabric, plan.router, request.router.name, request.health, plan.pairs)
-        first = self._guarded(self._name_key("router"), first_routes, *routes_of)
+        with self._timed("routes"):
+            first = self._guarded(self._name_key("router"), first_routes, *routes_of)
         for one in plan.each:
             chosen = one.experiment
             if not chosen.program:
@@ -110,10 +114,11 @@ class Draft:
         else:
             collective, name = plugins[traffic], self.chosen(traffic)
             kind = request.dtype, request.redop
-            planned = [
-                self._guarded((traffic,), schedule_of, name, collective, fabric, ranks, size, *kind)
-                for size in request.sizes
-            ]
+            with self._timed("schedule"):
+                planned = [
+                    self._guarded((traffic,), schedule_of, name, collective, fabric, ranks, size, *kind)
+                    for size in request.sizes
+                ]
             settings.check()
             schedules = [schedule for schedule in planned if schedule is not None]
             if engine is not None:  # `fluid` takes its quotient of a list, too, as yet
@@ -135,6 +140,7 @@ class Draft:
             pcap_links=pcap,
             reports=reports,
             notes=tuple(settings.notes),
+            took_s=self._took_s,
         )
 
     def _listed(self, traffic: str, schedules: Sequence[Schedule]) -> list[Schedule]:
@@ -212,7 +218,8 @@ class Draft:
         if topology is None or "topology" in self._unreadable:
             return topology, None
         choice = self._choices["topology"]
-        fabric = self._guarded(("topology",), fabric_of, choice.name, topology, choice.options)
+        with self._timed("fabric"):
+            fabric = self._guarded(("topology",), fabric_of, choice.name, topology, choice.options)
         self.settings.notes += topology.notes
         return topology, fabric
 
@@ -317,6 +324,12 @@ class Draft:
             if report is not None:
                 made[name] = report
         return made
+
+    @contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        began_s = time.process_time()
+        yield
+        self._took_s[stage] = self._took_s.get(stage, 0.0) + time.process_time() - began_s
 
     def _guarded(self, key: Key, make: Callable[..., _T], *arguments: Any) -> _T | None:
         """What `make` gives, or None with its refusal reported."""

@@ -40,6 +40,7 @@ class Plan:
     fabric, and what concerns one of them is asked of its own plan.
 
     `first_paths`: the first routes of the pairs in use, in blocks, where the engine needs no others.
+    `took_s`: processor seconds of the stages of the plan itself.
     """
 
     experiment: Experiment
@@ -61,6 +62,7 @@ class Plan:
     job: Job = field(default_factory=Job)
     jobs: tuple[Self, ...] = ()
     first_paths: tuple[PathBatch, ...] = field(default=(), compare=False, repr=False)
+    took_s: Mapping[str, float] = field(default_factory=dict, compare=False)
 
     @property
     def each(self) -> tuple[Self, ...]:

@@ -59,17 +59,18 @@ class Flows(Protocol):
 
 class OneJob:
     """Iterations one after the other, each a simulation of its own, so that symmetries of its schedule can be
-    used: `reduced` gives the quotient of a schedule over the states that the iteration has seen. If one of
-    them comes in its middle, the iteration is computed anew from its beginning. One that repeats while
-    nothing changes is computed once."""
+    used: `reduced` gives the quotient of a schedule over the states that the iteration has seen, `simulated`
+    a simulation over a network. If a state comes in its middle, the iteration is computed anew from its
+    beginning. One that repeats while nothing changes is computed once."""
 
     def __init__(
         self,
         fabric: Fabric,
         state: State,
         reduced: Callable[[Schedule, tuple[State, ...]], Quotient],
+        simulated: Callable[[Network], Simulation],
     ) -> None:
-        self.now_s, self._reduced = 0.0, reduced
+        self.now_s, self._reduced, self._simulation = 0.0, reduced, simulated
         self._states, self._changed_s = [state], [0.0]
         self._before_bits = np.zeros(fabric.n_links)
         self._known: dict[tuple[int, bytes], _Known] = {}
@@ -163,7 +164,7 @@ class OneJob:
         assert self._schedule is not None
         if self._solving is None:
             quotient = self._reduced(self._schedule, tuple(self._states))
-            simulation = Simulation(quotient.networks[0])
+            simulation = self._simulation(quotient.networks[0])
             simulation.add(quotient.tasks, 0.0)
             for network, changed_s in zip(quotient.networks[1:], self._changed_s[1:], strict=True):
                 simulation.advance(changed_s - self._changed_s[0])
@@ -200,10 +201,12 @@ class _Known:
 class SeveralJobs:
     """Iterations of several jobs at once, all in one simulation without symmetries."""
 
-    def __init__(self, fabric: Fabric, state: State, packet: PacketFormat) -> None:
+    def __init__(
+        self, fabric: Fabric, state: State, packet: PacketFormat, simulated: Callable[[Network], Simulation]
+    ) -> None:
         self._fabric, self._packet, self._state = fabric, packet, state
         self._network = network_of(fabric, state)
-        self._simulation = Simulation(self._network)
+        self._simulation = simulated(self._network)
         self._begun: dict[int, tuple[int, float]] = {}
 
     @property

@@ -1,10 +1,13 @@
 """One run of a plan on the model."""
 
 import time
+from collections.abc import Callable
 
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.fluid.model import Model
 from railweave.framework.fluid.parts import ModelClock, ModelSource, ModelTraffic, RoutesInPlace
+from railweave.framework.fluid.work import Work
+from railweave.framework.model.events import Progress, RunEvent
 from railweave.framework.model.findings import EngineFacts
 from railweave.framework.model.traffic import RankOutcome
 from railweave.framework.processes.memory import peak_bytes
@@ -20,17 +23,23 @@ class FluidRun:
 
     ranks: tuple[RankOutcome, ...] = ()
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan, self.clock = plan, ModelClock()
+    def __init__(self, plan: Plan, emit: Callable[[RunEvent], None]) -> None:
+        self._plan, self._emit, self.clock = plan, emit, ModelClock()
+        self._work = Work(str(plan.experiment.engine.options["numba"]), self._show)
+        self._traffic: tuple[ModelTraffic, ...] = ()
         self._began_s, self._cpu_before_s = time.monotonic(), time.process_time()
+
+    def _show(self, done: int, total: int) -> None:
+        iteration = self._traffic[0].iteration if self._traffic else 0
+        self._emit(Progress(iteration, done, total))
 
     def bring_up(self, control: RouteControl) -> EngineParts:
         began, plan = time.monotonic(), self._plan
         src, dst = plan.pairs or (None, None)
         assert src is not None and dst is not None
-        model = self.clock.model = Model(plan, control.table.paths(src, dst))
+        model = self.clock.model = Model(plan, control.table.paths(src, dst), self._work)
         model.rate_scale = scale = self._rate_scale(model)
-        traffic = tuple(ModelTraffic(job, model) for job in plan.each)
+        traffic = self._traffic = tuple(ModelTraffic(job, model) for job in plan.each)
         rates = f"declared rates, times over {scale:.3g}" if scale != 1 else "declared rates and times"
         return EngineParts(
             plan.fabric.scaled(scale), scale, f"{len(src)} pairs; {rates}", time.monotonic() - began, (),
@@ -50,8 +59,10 @@ class FluidRun:
         """Memory is read at the end: the system keeps its peak."""
 
     def facts(self) -> EngineFacts:
+        took_s, solve_s = time.process_time() - self._cpu_before_s, self._work.solve_s
         return EngineFacts(
-            cpu_s={"model": time.process_time() - self._cpu_before_s},
+            cpu_s={**self._plan.took_s, "solve": solve_s, "rest": took_s - solve_s},
+            counts=self._work.counts,
             memory_peak_bytes=peak_bytes(),
             computed_in_s=time.monotonic() - self._began_s,
         )

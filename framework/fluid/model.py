@@ -7,6 +7,7 @@ from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.fluid.flows import Flows, OneJob, SeveralJobs
 from railweave.framework.fluid.quotient import Quotient, State, plain
+from railweave.framework.fluid.work import Work
 from railweave.framework.model import PathBatch, Schedule
 from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.routing.checks import pair_name
@@ -21,8 +22,9 @@ class Model:
     """The flows of a run and what they run on, by the run's clock: declared seconds are those times
     `rate_scale`. Faults, routes and traffic change it; the clock moves it."""
 
-    def __init__(self, plan: Plan, paths: PathBatch) -> None:
-        self.plan, self.paths, self.now_s, self.rate_scale = plan, paths, 0.0, 1.0
+    def __init__(self, plan: Plan, paths: PathBatch, work: Work) -> None:
+        self.plan, self.paths, self._work = plan, paths, work
+        self.now_s, self.rate_scale = 0.0, 1.0
         self._share, self._down = np.ones(plan.fabric.n_links), np.zeros(plan.fabric.n_links, bool)
         self._dead = np.zeros(plan.fabric.n_nodes, bool)
         self.changed = False
@@ -30,10 +32,10 @@ class Model:
         options = plan.experiment.transport.options
         self._dead_after_s = float(str(options.get("dead_after", DEAD_AFTER_S)))
         self._placed: dict[int, tuple[Schedule, Schedule]] = {}
-        self._alone = OneJob(plan.fabric, self._state(), self._reduced)
+        self._alone = OneJob(plan.fabric, self._state(), self._reduced, work.simulation)
         self.flows: Flows = self._alone
         if plan.jobs:
-            self.flows = SeveralJobs(plan.fabric, self._state(), plan.packet)
+            self.flows = SeveralJobs(plan.fabric, self._state(), plan.packet, work.simulation)
 
     def _reduced(self, schedule: Schedule, states: tuple[State, ...]) -> Quotient:
         return plain(schedule, self.plan.fabric, states, self.plan.packet)
@@ -44,7 +46,8 @@ class Model:
 
     def trial_s(self, job: Plan, schedule: Schedule) -> float:
         """Declared seconds of an iteration with nothing else on the fabric."""
-        return self._alone.trial(self.placed(job, schedule)).seconds
+        with self._work.solving():
+            return self._alone.trial(self.placed(job, schedule)).seconds
 
     # -- the fabric ------------------------------------------------------------------------------------
     @property
@@ -90,7 +93,8 @@ class Model:
         if not self.up.all():
             until_s = min(until_s, self.now_s + STEP_S)
         target_s = until_s * self.rate_scale
-        self.flows.advance(target_s)
+        with self._work.solving():
+            self.flows.advance(target_s)
         self.now_s = until_s if self.flows.now_s >= target_s else self.flows.now_s / self.rate_scale
         if not self.up.all():
             stands = np.zeros(len(self._stands_since), bool)

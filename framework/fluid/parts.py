@@ -29,14 +29,14 @@ class ModelClock:
 
 
 class ModelTraffic:
-    """The iterations of one job."""
+    """The iterations of one job. `iteration`: the one that was begun last."""
 
     def __init__(self, plan: Plan, model: Model) -> None:
         self._plan, self._model, self._number = plan, model, plan.job.number
-        self._iteration = 0
+        self.iteration = 0
 
     def begin(self, iteration: int, schedule: Schedule) -> None:
-        self._iteration, self._schedule = iteration, schedule
+        self.iteration, self._schedule = iteration, schedule
         self._model.flows.begin(self._number, self._model.placed(self._plan, schedule))
 
     def finished(self) -> IterationResult | None:
@@ -54,7 +54,7 @@ class ModelTraffic:
         phases = np.diff(np.maximum.accumulate(np.append(0.0, ends)))
         packet = self._plan.packet
         return IterationResult(
-            iteration=self._iteration,
+            iteration=self.iteration,
             seconds=outcome.seconds / scale,
             wrong=None,
             packets_sent=int(packet.packets_of(schedule.size).sum()),

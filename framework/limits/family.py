@@ -1,12 +1,13 @@
 """A family of cuts that is quick to evaluate: single GPUs, the GPUs of each switch, and their complements."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
 from railweave.framework.limits.wires import NOTHING, CutBound, Wires, seconds
-from railweave.framework.model import Fabric
-from railweave.framework.model.arrays import Bool, Float, Int64
+from railweave.framework.model import Fabric, NodeGroup
+from railweave.framework.model.arrays import Float, Int64
 
 
 def family_bounds(wires: Wires, collective: str, size_bits: float) -> list[CutBound]:
@@ -19,22 +20,24 @@ def family_bounds(wires: Wires, collective: str, size_bits: float) -> list[CutBo
     """
     order, n = wires.ranks, len(wires.ranks)
     best = [NOTHING] * (n if collective == "broadcast" else 1)
-    for part, names in _partitions(wires.fabric):
+    for part, parts, name in _partitions(wires.fabric):
         home = part[order]
-        x = np.bincount(home, minlength=len(names))
-        leave, enter = _crossing(wires, part, len(names))
-        for k in np.flatnonzero((x > 0) & (x < n)):
-            must_leave, must_enter = _payload(collective, home == k, size_bits)
-            out = CutBound(seconds(must_leave, *leave[:, k]), f"out of {names[k]}")
-            into = CutBound(seconds(must_enter, *enter[:, k]), f"into {names[k]}")
-            if collective == "broadcast":
-                within = zip(best, home == k, strict=True)
-                best = [max(bound, out if inside else into, key=_seconds) for bound, inside in within]
-            else:
-                best = [max(*best, out, into, key=_seconds)]
+        x = np.bincount(home, minlength=parts)
+        leave, enter = _crossing(wires, part, parts)
+        cuts = np.flatnonzero((x > 0) & (x < n))
+        must_leave, must_enter = _payload(collective, home, x, size_bits)
+        out = _all_seconds(must_leave[cuts], *leave[:, cuts])
+        into = _all_seconds(must_enter[cuts], *enter[:, cuts])
+        if collective == "broadcast" and len(cuts):
+            _raise_roots(best, np.searchsorted(cuts, home), cuts, out, into, name)
+        elif len(cuts):
+            both = np.stack((out, into), axis=1).ravel()
+            cut, inward = divmod(int(np.argmax(both)), 2)
+            words = f"{'into' if inward else 'out of'} {name(int(cuts[cut]))}"
+            best = [max(*best, CutBound(float(both.max()), words), key=_seconds)]
         busy = int((x > 0).sum())
         if collective == "all-reduce" and busy > 1:
-            words = f"between {names[0]} and all others of the kind"
+            words = f"between {name(0)} and all others of the kind"
             for way in (leave, enter):
                 between = seconds(2 * (busy - 1) * size_bits, *way.sum(axis=1))
                 best = [max(*best, CutBound(between, words), key=_seconds)]
@@ -45,9 +48,34 @@ def _seconds(bound: CutBound) -> float:
     return bound.seconds
 
 
-def _payload(collective: str, inside: Bool, bits: float) -> tuple[float, float]:
-    """What must leave and what must enter the ranks `inside` (n_ranks,)."""
-    n, x = len(inside), float(inside.sum())
+def _all_seconds(bits: Float, rate: Float, free: Float) -> Float:
+    """As `seconds`, of every cut."""
+    left = np.maximum(bits - free, 0.0)
+    late = np.where(left > 0, np.inf, 0.0)
+    return np.divide(left, rate, out=late, where=(rate > 0) & (left > 0))
+
+
+def _raise_roots(
+    best: list[CutBound], home: Int64, cuts: Int64, out: Float, into: Float, name: Callable[[int], str]
+) -> None:
+    """A broadcast must leave the cut of its root, and enter all others. `home`: the place of each rank's cut
+    among `cuts`."""
+    first = int(np.argmax(into))
+    others = np.where(np.arange(len(into)) == first, -np.inf, into)
+    second = int(np.argmax(others))
+    for rank, own in enumerate(home.tolist()):
+        bounds = [(float(out[own]), "out of", own)]
+        other = second if own == first else first
+        if other != own:
+            bounds.append((float(into[other]), "into", other))
+        largest, way, cut = max(bounds, key=lambda bound: (bound[0], -bound[2]))
+        if largest > best[rank].seconds:
+            best[rank] = CutBound(largest, f"{way} {name(int(cuts[cut]))}")
+
+
+def _payload(collective: str, home: Int64, x: Int64, bits: float) -> tuple[Float, Float]:
+    """What must leave and what must enter each part, which has x of the n ranks; `home` (n,) is theirs."""
+    n = len(home)
     match collective:
         case "all-gather":
             return x * bits / n, (n - x) * bits / n
@@ -56,10 +84,12 @@ def _payload(collective: str, inside: Bool, bits: float) -> tuple[float, float]:
         case "all-to-all":
             return x * (n - x) * bits / n, x * (n - x) * bits / n
         case "send-recv":
-            following = np.roll(inside, -1)
-            return float((inside & ~following).sum()) * bits, float((~inside & following).sum()) * bits
+            following = np.roll(home, -1)
+            moves = home != following
+            leave, enter = (np.bincount(ends[moves], minlength=len(x)) for ends in (home, following))
+            return np.float64(bits) * leave, np.float64(bits) * enter
         case _:
-            return bits, bits
+            return np.full(len(x), bits), np.full(len(x), bits)
 
 
 def _crossing(wires: Wires, part: Int64, parts: int) -> tuple[Float, Float]:
@@ -74,13 +104,13 @@ def _crossing(wires: Wires, part: Int64, parts: int) -> tuple[Float, Float]:
     return sums(ends[0]), sums(ends[1])
 
 
-def _partitions(fabric: Fabric) -> Iterator[tuple[Int64, tuple[str, ...]]]:
+def _partitions(fabric: Fabric) -> Iterator[tuple[Int64, int, Callable[[int], str]]]:
     """Disjoint sets of GPUs: single ones, then for each kind of switch those of its switches; the set of each
-    node (n_nodes,), -1 outside all, and the names of the sets."""
+    node (n_nodes,), -1 outside all, how many there are, and the name of each."""
     n = fabric.n_gpus
     alone = np.full(fabric.n_nodes, -1, np.int64)
     alone[:n] = np.arange(n)
-    yield alone, tuple(fabric.node_name(gpu) for gpu in range(n))
+    yield alone, n, fabric.node_name
     for group in fabric.groups[1:]:
         links = np.flatnonzero(
             (fabric.link_src < n)
@@ -93,8 +123,12 @@ def _partitions(fabric: Fabric) -> Iterator[tuple[Int64, tuple[str, ...]]]:
         part[:n] = group.size  # GPUs without a switch of the kind form one more set
         part[fabric.link_src[links[::-1]]] = fabric.link_dst[links[::-1]] - group.first
         _take_in_switches(fabric, part)
-        names = (*(f"the GPUs of {group.name(group.first + i)}" for i in range(group.size)), "the other GPUs")
-        yield part, names
+        yield part, group.size + 1, partial(_set_name, group)
+
+
+def _set_name(group: NodeGroup, which: int) -> str:
+    others = which == group.size
+    return "the other GPUs" if others else f"the GPUs of {group.name(group.first + which)}"
 
 
 def _take_in_switches(fabric: Fabric, part: Int64) -> None:

@@ -111,7 +111,8 @@ class LinkTotals(ArrayNoun):
 class EngineFacts:
     """What only the engine that carried the run knows; the defaults where an engine has no such thing.
 
-    `versions`: of the programs it used, and its variant (`datapath`). `cores`: processor cores it could use,
+    `versions`: of the programs it used, and its variant (`datapath`). `counts`: of what a model computed.
+    `cores`: processor cores it could use,
     and `switch_cores` those of them that its switches could; `cpu_s`: processor seconds of the run by
     process; `memory_peak_bytes`: of all processes together. `rules` installed first, in `install_s`.
     `packet_latency_s`: what a packet needs, and the next one that waits for it, where links take no time.
@@ -122,6 +123,7 @@ class EngineFacts:
     """
 
     versions: Mapping[str, str] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
     cores: int | None = None
     switch_cores: int | None = None
     cpu_s: Mapping[str, float] = field(default_factory=dict)

@@ -24,7 +24,7 @@ AUTO_SCALE = "\nrate_scale: auto\n"
 
 
 class RunDirectory:
-    """Where a run is written: experiment.yaml, events.jsonl, health.npz, result.json."""
+    """Where a run is written: experiment.yaml, events.jsonl, health.npz, links.npz, result.json."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -72,11 +72,11 @@ class RunDirectory:
             chosen = f"\nrate_scale: {scale}  # auto: chosen for the machine that ran this\n"
             self.write_experiment(text.replace(AUTO_SCALE, chosen))
 
-    def write_samples(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """health.npz: what was measured and scored over time."""
+    def write_arrays(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """health.npz, what was measured and scored over time; links.npz, the figures of all links."""
         buffer = BytesIO()
         np.savez_compressed(buffer, **dict(arrays))  # type: ignore[arg-type]
-        write_whole(self.path / "health.npz", buffer.getvalue())
+        write_whole(self.path / name, buffer.getvalue())
 
     def append_event(self, event: Event) -> None:
         """Add a line to events.jsonl; a line that does not fit is taken back."""
@@ -111,6 +111,12 @@ class Run:
     def samples(self) -> Mapping[str, NDArray[Any]]:
         """The arrays of health.npz by name; see docs/results.md."""
         with self._open("health.npz") as file, np.load(file, allow_pickle=False) as arrays:
+            return dict(arrays)
+
+    @cached_property
+    def links(self) -> Mapping[str, NDArray[Any]]:
+        """The arrays of links.npz by name, of a fabric of which the result does not list every link."""
+        with self._open("links.npz") as file, np.load(file, allow_pickle=False) as arrays:
             return dict(arrays)
 
     def _open(self, name: str) -> BinaryIO:

@@ -130,6 +130,18 @@ class LinkFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class ElementFigures:
+    """One switch over the whole run. `links`: how many make up its score; `bytes` they sent together;
+    `utilisation`: of the busiest of them; `h_score` at the end."""
+
+    name: str
+    links: int
+    bytes: int
+    utilisation: float
+    h_score: float
+
+
+@dataclass(frozen=True, slots=True)
 class FaultFigures:
     """A fault as written, and when it fired (None: never); `links`: how many it touched.
 
@@ -222,9 +234,11 @@ class Timing:
 class RunResult:
     """The result of a run. `experiment` is `plan.document()`; `versions` program -> version.
 
+    `links`: all, or of more than 4,096 GPUs the busiest 1,000; `elements`: the switches that have a score.
     `accuracy`: how well the scores matched the ground truth of the faults. `bottlenecks`: one for each timed
     iteration and, last, one for all together.
-    `memory_peak_mb`: highest sum of the whole process tree's PSS; `cpu_s`: processor seconds by process.
+    `memory_peak_mb`: highest sum of the whole process tree's PSS; `cpu_s`: processor seconds by process, or
+    by stage where a model computed the run, of which `counts` counts the events.
     `ranks`: how those of a program ended, in that order.
     `jobs`: of an experiment with several, each; rows, bottlenecks and ranks have the number of theirs.
     `fairness`: Jain's index of the jobs' speeds, each relative to its own alone; None without that.
@@ -252,6 +266,8 @@ class RunResult:
     ranks: tuple[RankOutcome, ...] = ()
     jobs: tuple[JobFigures, ...] = ()
     fairness: float | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
+    elements: tuple[ElementFigures, ...] = ()
 
     def of_job(self, which: int | str) -> "RunResult":
         """The result as it is of one job, by number or name, as if the experiment had this one alone.

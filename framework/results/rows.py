@@ -7,14 +7,12 @@ from statistics import fmean, median
 
 import numpy as np
 
-from railweave.framework.model import Fabric, IterationResult, Schedule
-from railweave.framework.model.arrays import Float
-from railweave.framework.model.findings import Findings, IterationRecord
+from railweave.framework.model import IterationResult, Schedule
+from railweave.framework.model.findings import IterationRecord
 from railweave.framework.results.result import (
     FaultFigures,
     Group,
     Groups,
-    LinkFigures,
     RerouteFigures,
     Row,
 )
@@ -157,31 +155,3 @@ def _group(rows: Sequence[Row]) -> Group:
     if len({row.size_bytes for row in rows}) != 1:
         return Group(numbers, None, None, None)
     return Group(numbers, median(times), min(times), max(times))
-
-
-def link_figures(fabric: Fabric, findings: Findings, jobs: int = 0) -> tuple[LinkFigures, ...]:
-    """Every link's figures over a run, by job where there are several `jobs`. `fabric` has emulated rates."""
-    links, run_s = findings.links, findings.run_s
-    used = links.sent_bytes * (8 / run_s if run_s > 0 else 0.0) / fabric.capacity_bps
-    loss = links.lost / np.maximum(links.sent_packets, 1)
-    by_job = [job_bytes(findings, job) for job in range(jobs)]
-    return tuple(
-        LinkFigures(
-            fabric.link_name(i),
-            fabric.kinds[fabric.link_kind[i]],
-            int(links.sent_bytes[i]),
-            int(links.drops[i]),
-            float(used[i]),
-            float(findings.link_score[i]),
-            float(run_s - findings.measured_s[i]) if np.isfinite(findings.measured_s[i]) else None,
-            float(loss[i]),
-            tuple(None if bytes_ is None else int(bytes_[i]) for bytes_ in by_job),
-        )
-        for i in range(fabric.n_links)
-    )
-
-
-def job_bytes(findings: Findings, job: int) -> Float | None:
-    """(n_links,): bytes of a job's data over the whole run; None where nobody knows, as of a program."""
-    own = [record.own_bytes for record in findings.iterations if record.job == job]
-    return np.sum(own, axis=0) if own and all(len(one) for one in own) else None

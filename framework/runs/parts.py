@@ -143,6 +143,14 @@ class RunEngine(Protocol):
         """Take down whatever is up, also after `bring_up` failed halfway."""
 
 
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a run will take of a machine, at most: `events` computed, `memory_bytes`."""
+
+    events: int
+    memory_bytes: int
+
+
 @runtime_checkable
 class InProcess(Protocol):
     """An engine (hookspecs.Engine) that carries out a run in the process that asks for it, so that it can
@@ -152,3 +160,9 @@ class InProcess(Protocol):
         self, plan: Plan, registers: Registers, emit: Callable[[RunEvent], None], directory: str | None
     ) -> Findings:
         """As `run` of the plan's document."""
+
+    def estimate(self, plan: Plan) -> Estimate:
+        """What the run of a plan will take."""
+
+    def check_room(self, plan: Plan) -> None:
+        """Raises MachineError where that is more memory than this machine has."""

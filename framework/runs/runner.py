@@ -16,6 +16,7 @@ from railweave.framework.model.findings import Findings
 from railweave.framework.registry import Registers
 from railweave.framework.results.directory import RunDirectory
 from railweave.framework.results.fidelity import together
+from railweave.framework.results.links import element_figures, is_large, link_arrays, link_figures
 from railweave.framework.results.result import (
     ControllerFigures,
     FabricFigures,
@@ -23,7 +24,6 @@ from railweave.framework.results.result import (
     RunResult,
     Timing,
 )
-from railweave.framework.results.rows import link_figures
 from railweave.framework.runs.fault_figures import fault_figures
 from railweave.framework.runs.job_figures import fairness, job_figures
 from railweave.framework.runs.job_part import job_part
@@ -75,7 +75,10 @@ def run(
     notes += [item.text for item in findings.notes]
     finished = replace(result(plan, findings, tear_down_s, note), notes=tuple(notes))
     if directory is not None and path is not None:
-        directory.write_samples(vars(findings.samples))
+        directory.write_arrays("health.npz", vars(findings.samples))
+        if is_large(plan.fabric):
+            arrays = link_arrays(plan.fabric.scaled(findings.rate_scale), findings)
+            directory.write_arrays("links.npz", arrays)
         directory.write_result(finished)
         write_reports(plan.reports, finished.document(), path, note)
     Observers(registers, note).fire("on_run_end", result=finished.document(), directory=path)
@@ -147,6 +150,7 @@ def result(plan: Plan, findings: Findings, tear_down_s: float, note: Callable[[s
         rows=tuple(row for part in parts for row in part.rows),
         iterations=parts[0].iterations,
         links=link_figures(scaled, findings, len(plan.jobs)),
+        elements=element_figures(scaled, findings),
         health=findings.health,
         faults=faults,
         reroutes=reroutes,
@@ -155,6 +159,7 @@ def result(plan: Plan, findings: Findings, tear_down_s: float, note: Callable[[s
         accuracy=score_accuracy,
         memory_peak_mb=None if facts.memory_peak_bytes is None else facts.memory_peak_bytes / 1e6,
         cpu_s=facts.cpu_s,
+        counts=facts.counts,
         ranks=findings.ranks,
         bottlenecks=tuple(one for part in parts for one in part.bottlenecks),
         jobs=of_jobs,

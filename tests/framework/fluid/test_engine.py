@@ -3,6 +3,8 @@ collectives, and the rates that faults leave."""
 
 from __future__ import annotations
 
+import json
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,9 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import railweave as rw
+from railweave.framework.cli import main
 from railweave.framework.errors import ExperimentError, TransportError
+from railweave.framework.fluid import engine, work
+from railweave.framework.model.events import Progress
 from railweave.framework.registry import Registers, load_plugins
 from railweave.framework.results.nccl_table import nccl_table
 from railweave.framework.results.result import RunResult
@@ -78,21 +84,9 @@ def test_a_run_repeats_bit_for_bit(registers: Registers) -> None:
     assert first.rows == again.rows and first.links == again.links and first.reroutes == again.reroutes
 
 
-def test_iterations_that_repeat_are_computed_once(
-    registers: Registers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from railweave.framework.fluid import flows
-
-    made: list[object] = []
-
-    class Counted(flows.Simulation):
-        def __init__(self, *arguments: Any, **options: Any) -> None:
-            made.append(self)
-            super().__init__(*arguments, **options)
-
-    monkeypatch.setattr(flows, "Simulation", Counted)
-    run(registers, domains=2, rails=2, iterations=40)
-    assert len(made) == 1
+def test_iterations_that_repeat_are_computed_once(registers: Registers) -> None:
+    once, often = (run(registers, domains=2, rails=2, iterations=n) for n in (1, 40))
+    assert once.counts == often.counts and once.counts["events"] > 0
 
 
 def test_only_pairs_that_send_are_routed(registers: Registers) -> None:
@@ -216,3 +210,53 @@ def test_the_verdict_grants_a_hundredth_of_the_closed_form_and_nothing_below_the
     )
     result = runner.result(plan, replace(findings, iterations=slower), 0.0, pytest.fail)
     assert result.fidelity.verdict == verdict, result.fidelity
+
+
+# -- size ------------------------------------------------------------------------------------------------
+def test_a_dry_run_says_what_the_run_would_take_and_starts_nothing(tmp_path: Path) -> None:
+    words = ["run", "--engine", "fluid", "--domains", "8", "--rails", "8", "--dry-run", "--json", "-"]
+    shown = CliRunner().invoke(main, [*words, "--out", str(tmp_path / "run")])
+    document = json.loads(shown.stdout)
+    assert shown.exit_code == 0 and not (tmp_path / "run").exists()
+    assert document["events"] >= document["iterations"][0]["transfers"] > 0
+    assert 0 < document["memory_bytes"] < document["machine_bytes"]
+
+
+def test_more_than_the_memory_there_is_is_refused_with_the_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "machine_bytes", lambda: 1 << 20)
+    shown = CliRunner().invoke(main, ["run", "--engine", "fluid", "--dry-run"])
+    assert shown.exit_code == 2 and "0.0601 GB of memory, and this machine has 0.00105 GB" in shown.output
+
+
+def test_the_files_of_a_large_fabric_are_small(registers: Registers, tmp_path: Path) -> None:
+    """65 x 64 GPUs: the busiest links are named, arrays hold them all."""
+    keys = {"domains": 65, "rails": 64, "collective": "permutation", "iterations": 1}
+    result = run(registers, **keys, out=tmp_path / "run")
+    assert len(result.links) == 1000 and len(result.elements) == 65 + 64
+    assert sum(path.stat().st_size for path in (tmp_path / "run").iterdir()) < 2 << 20
+    arrays = rw.read(tmp_path / "run").links
+    assert {len(values) for values in arrays.values()} == {4 * 65 * 64}
+    assert max(link.utilisation for link in result.links) == arrays["utilisation"].max()
+    on_rails = sum(element.bytes for element in result.elements if element.name.startswith("rail"))
+    assert on_rails == pytest.approx(arrays["bytes"][arrays["kind"] == 1].sum())
+
+
+def test_what_takes_long_shows_how_far_it_is(registers: Registers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work, "SHOWN_AFTER_S", 0.0)
+    monkeypatch.setattr(work, "SHOWN_EVERY_S", 0.0)
+    seen: list[Progress] = []
+    run(registers, domains=4, rails=4, on_event=lambda e: seen.append(e) if isinstance(e, Progress) else None)
+    assert seen and all(event.done <= event.total for event in seen)
+
+
+def test_ctrl_c_ends_it(tmp_path: Path) -> None:
+    """In the middle of a computation of many seconds; the test's own time limit is the judge."""
+    script = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    script += "from railweave.framework.cli import main; main()"
+    words = ["run", "--engine", "fluid", "--domains", "32", "--rails", "32"]
+    words += ["--collective", "direct-all-to-all", "--fault", "none", "--out", str(tmp_path / "run")]
+    with subprocess.Popen([sys.executable, "-c", script, *words], stderr=subprocess.PIPE, text=True) as run:
+        assert run.stderr is not None and "bring-up" in run.stderr.readline()
+        run.send_signal(signal.SIGINT)
+        assert "interrupted" in run.stderr.read()
+    assert run.returncode == 130 and not (tmp_path / "run" / "result.json").exists()

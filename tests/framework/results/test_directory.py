@@ -66,7 +66,7 @@ def test_everything_is_written(tmp_path: Path, result: RunResult) -> None:
     directory.write_experiment("size: 1M\n")
     directory.append_event(HealthPublished(2.0, 3, {"rail:1": (1.0, 0.2)}))
     directory.append_event(IterationEnded(0, np.float64(1.5), 0))
-    directory.write_samples({"t_s": np.arange(3.0)})
+    directory.write_arrays("health.npz", {"t_s": np.arange(3.0)})
     directory.write_result(result)
     assert sorted(p.name for p in directory.path.iterdir()) == [
         "events.jsonl", "experiment.yaml", "health.npz", "result.json",

@@ -23,6 +23,7 @@ from railweave.framework.model import Fabric, IterationResult, Schedule
 from railweave.framework.model.events import HealthPublished
 from railweave.framework.model.findings import LinkTotals
 from railweave.framework.results.directory import Run, read_result, result_json
+from railweave.framework.results.links import link_figures
 from railweave.framework.results.nccl_table import fitted, nccl_table
 from railweave.framework.results.result import (
     FaultFigures,
@@ -32,7 +33,7 @@ from railweave.framework.results.result import (
     from_document,
     json_schema,
 )
-from railweave.framework.results.rows import iteration_groups, iteration_rows, link_figures
+from railweave.framework.results.rows import iteration_groups, iteration_rows
 from tests.fakes.findings import findings, timed
 
 VERSION_1 = Path(__file__).parent / "version_1"

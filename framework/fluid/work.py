@@ -1,0 +1,47 @@
+"""What the computation of a run takes: simulations are made here, so that it is known and shown."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from railweave.framework.fluid.network import Network
+from railweave.framework.fluid.simulation import Progress, Simulation
+
+SHOWN_AFTER_S, SHOWN_EVERY_S = 2.0, 0.25
+"""How long an iteration is computed before its progress is shown, and how often then."""
+ACCELERATED = {"auto": None, "on": True, "off": False}
+
+
+class Work:
+    """The simulations of a run; `show(done, total)` is called while one takes long. `numba`: auto, on or off.
+    `solve_s`: processor seconds of what was `solved`."""
+
+    def __init__(self, numba: str, show: Callable[[int, int], None]) -> None:
+        self._accelerated, self._show = ACCELERATED[numba], show
+        self._latest: Simulation | None = None
+        self._before: Mapping[str, int] = {}
+        self._next_s, self.solve_s = 0.0, 0.0
+
+    def simulation(self, network: Network) -> Simulation:
+        """A new one; the one before is over."""
+        self._before = self.counts
+        self._latest = Simulation(network, self._accelerated, progress=self._watch)
+        return self._latest
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Events, rates and tasks that were computed so far."""
+        counts = {} if self._latest is None else self._latest.counts
+        return {name: self._before.get(name, 0) + count for name, count in counts.items()}
+
+    @contextmanager
+    def solving(self) -> Iterator[None]:
+        """The block computes flows."""
+        began_s, self._next_s = time.process_time(), time.monotonic() + SHOWN_AFTER_S
+        yield
+        self.solve_s += time.process_time() - began_s
+
+    def _watch(self, progress: Progress) -> None:
+        if (now := time.monotonic()) >= self._next_s:
+            self._next_s = now + SHOWN_EVERY_S
+            self._show(progress.done, progress.total)

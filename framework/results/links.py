@@ -1,0 +1,88 @@
+"""The figures of links and switches over a whole run."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from railweave.framework.model import Fabric
+from railweave.framework.model.arrays import Bool, Float, Int64
+from railweave.framework.model.findings import Findings
+from railweave.framework.results.result import ElementFigures, LinkFigures
+
+LISTED_GPUS, LISTED_LINKS = 4096, 1000
+"""Of fabrics with more GPUs a result lists so many links, the busiest; arrays hold them all."""
+
+
+def link_figures(fabric: Fabric, findings: Findings, jobs: int = 0) -> tuple[LinkFigures, ...]:
+    """Of every link, or of the busiest; by job where there are several `jobs`. `fabric` has emulated
+    rates."""
+    links, used = findings.links, utilisation(fabric, findings)
+    loss = links.lost / np.maximum(links.sent_packets, 1)
+    by_job = [job_bytes(findings, job) for job in range(jobs)]
+    age_s = findings.run_s - findings.measured_s
+    return tuple(
+        LinkFigures(
+            fabric.link_name(i),
+            fabric.kinds[fabric.link_kind[i]],
+            int(links.sent_bytes[i]),
+            int(links.drops[i]),
+            float(used[i]),
+            float(findings.link_score[i]),
+            float(age_s[i]) if np.isfinite(age_s[i]) else None,
+            float(loss[i]),
+            tuple(None if bytes_ is None else int(bytes_[i]) for bytes_ in by_job),
+        )
+        for i in _listed(fabric, used).tolist()
+    )
+
+
+def utilisation(fabric: Fabric, findings: Findings) -> Float:
+    """(n_links,): bits sent over what the healthy rates allow."""
+    run_s = findings.run_s
+    return findings.links.sent_bytes * (8 / run_s if run_s > 0 else 0.0) / fabric.capacity_bps
+
+
+def is_large(fabric: Fabric) -> bool:
+    """Whether a result lists only some of the links."""
+    return fabric.n_gpus > LISTED_GPUS
+
+
+def _listed(fabric: Fabric, used: Float) -> Int64:
+    if not is_large(fabric):
+        return np.arange(fabric.n_links)
+    return np.sort(np.argsort(-used, kind="stable")[:LISTED_LINKS])
+
+
+def element_figures(fabric: Fabric, findings: Findings) -> tuple[ElementFigures, ...]:
+    """Those of every switch whose links have a score together. `fabric` has emulated rates."""
+    element, used = fabric.link_element, utilisation(fabric, findings)
+    own: Bool = element >= 0
+    count = np.bincount(element[own], minlength=fabric.n_nodes)
+    sent = np.bincount(element[own], findings.links.sent_bytes[own], fabric.n_nodes)
+    busiest = np.zeros(fabric.n_nodes)
+    np.maximum.at(busiest, element[own], used[own])
+    scores = findings.health[-1].elements if findings.health else {}
+    nodes = np.flatnonzero(count).tolist()
+    names = [f"{fabric.node_kind(n)}:{'.'.join(map(str, fabric.coordinates(n)))}" for n in nodes]
+    return tuple(
+        ElementFigures(name, int(count[n]), int(sent[n]), float(busiest[n]), scores.get(name, 1.0))
+        for name, n in zip(names, nodes, strict=True)
+    )
+
+
+def link_arrays(fabric: Fabric, findings: Findings) -> Mapping[str, NDArray[np.generic]]:
+    """(n_links,) each: the figures of all links, and the nodes that they join by their numbers."""
+    links = findings.links
+    return {
+        "src": fabric.link_src, "dst": fabric.link_dst, "kind": fabric.link_kind,
+        "bytes": links.sent_bytes, "drops": links.drops, "lost": links.lost,
+        "utilisation": utilisation(fabric, findings), "h_score": findings.link_score,
+        "measured_s": findings.measured_s,
+    }  # fmt: skip
+
+
+def job_bytes(findings: Findings, job: int) -> Float | None:
+    """(n_links,): bytes of a job's data over the whole run; None where nobody knows, as of a program."""
+    own = [record.own_bytes for record in findings.iterations if record.job == job]
+    return np.sum(own, axis=0) if own and all(len(one) for one in own) else None
