@@ -9,7 +9,8 @@ run: setup
 	$(BIN)/railweave run
 
 test: dev check
-	$(BIN)/pytest
+	$(BIN)/pytest -n logical -m "not lab"
+	$(BIN)/pytest -m lab
 
 check: lint types imports
 
