@@ -48,6 +48,12 @@ def _routes(quick: bool, progress: Progress) -> Mapping[str, Any]:
     return routes(load_plugins(), QUICK if quick else Sizes(), progress)
 
 
+def _fluid(rows: str, growth: bool, quick: bool, progress: Progress) -> Mapping[str, Any]:
+    from railweave.framework.bench.fluid import fluid
+
+    return fluid(rows, growth, quick, progress)
+
+
 def _health(quick: bool, resume: str, progress: Progress) -> Mapping[str, Any]:
     from railweave.framework.bench.health import health
 
@@ -99,6 +105,17 @@ BENCHMARKS = {
                 "two sizes, ten idle seconds and ten of TCP on 4 x 4: about two minutes",
             ),
             Parameter("resume", "", "text", "a file of rows (JSON lines) to go on with and to add rows to"),
+        ),
+    ),
+    "fluid": OwnBenchmark(
+        "seconds and memory of the engine fluid by stage, up to 65,536 GPUs, and how they grow",
+        _fluid,
+        (
+            Parameter(
+                "rows", "", "text", "rows with one of these words in their name, such as torus,arrivals"
+            ),
+            Parameter("growth", True, "bool", "families whose GPUs double, and their exponents"),
+            Parameter("quick", False, "bool", "two small rows; no figures to quote"),
         ),
     ),
     "routes": OwnBenchmark(

@@ -53,6 +53,7 @@ REGIMES = {
     "rail-20-1M-restored": _slow("1M", 5, "at=iter:1 degrade rail:1 to=20%", "at=iter:3 restore rail:1"),
     "loss-3-1M": _slow("1M", 5, "at=iter:1 loss rail:1 rate=3%"),
     "healthy-cpu-bursts": Regime({"size": "256K", "iterations": 8, "faults": []}, busy=0.2),
+    "healthy-busy-core": Regime({"size": "1M", "iterations": 1, "faults": []}, busy=0.9),
     "torus-20": _slow(
         "256K", 5, "at=iter:2 degrade link:g0.0->g1.0 to=20%", topology="torus", rate_scale=2e-6,
         **{"topology.shape": "4x4"},

@@ -1,0 +1,90 @@
+"""The experiments of `bench fluid`: what is run, and what it should take on 2 cores."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+RAIL_256 = {"topology": "rail-only", "domains": 16, "rails": 16, "router": "hscore"}
+RAIL_1024 = {"topology": "rail-only", "domains": 32, "rails": 32, "router": "hscore"}
+TREE_1024 = {"topology": "fat-tree", "k": 16, "router": "ecmp"}
+TREE_432 = {"topology": "fat-tree", "k": 12, "router": "ecmp", "ranks": "256"}
+POD = {"topology": "torus", "shape": "16x16x16", "router": "dor"}
+EACH_64K = {"collective": "direct-all-to-all", "iterations": 1}
+"""With a size of 64 KiB for every rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One experiment: its name; keys of it, as `rw.run` takes them; seconds and megabytes it should take."""
+
+    name: str
+    keys: Mapping[str, object]
+    goal_s: float
+    goal_mb: float | None = None
+
+
+def torus(shape: str) -> dict[str, object]:
+    return {"topology": "torus", "shape": shape, "router": "dor"}
+
+
+def permutation(sizes: str = "equal") -> dict[str, object]:
+    collective = {"name": "permutation", "sizes": sizes}
+    return {"collective": collective, "size": 2_000_000, "iterations": 1}
+
+
+def all_reduce(domains: int, rails: int) -> dict[str, object]:
+    shape = {"domains": domains, "rails": rails}
+    return {"topology": "rail-only", **shape, "router": "hscore", "collective": "all-reduce", "size": "1G"}
+
+
+ROWS = (
+    Row("permutation of 1,024, fat tree", TREE_1024 | permutation(), 1),
+    Row("all-to-all of 256, rail-only", RAIL_256 | EACH_64K | {"size": "16M"}, 1),
+    Row("all-to-all of 256, torus 8x8x4", torus("8x8x4") | EACH_64K | {"size": "16M"}, 1),
+    Row("all-to-all of 256, fat tree", TREE_432 | EACH_64K | {"size": "16M"}, 1),
+    Row("all-to-all of 1,024, rail-only", RAIL_1024 | EACH_64K | {"size": "64M"}, 4, 1000),
+    Row("all-to-all of 1,024, torus 8x8x16", torus("8x8x16") | EACH_64K | {"size": "64M"}, 12, 1000),
+    Row("permutation of 4,096, torus", POD | permutation(), 1.5),
+    Row("exponential sizes of 4,096, torus", POD | permutation("exponential"), 6),
+    Row(
+        "uneven all-to-all of 256, rail-only",
+        RAIL_256 | {"collective": "moe-all-to-all", "size": "16M", "iterations": 1},
+        8,
+    ),
+    Row(
+        "10,000 Poisson arrivals, fat tree",
+        TREE_1024 | {"workload": {"name": "arrivals", "messages": 10_000}, "size": "1M", "iterations": 1},
+        6,
+    ),
+    Row("all-reduce of 1 GiB, 256 x 256, 12 times", all_reduce(256, 256) | {"iterations": 12}, 4, 1500),
+    Row(
+        "gpt-1t, tp 8, pp 8, dp 64",
+        {
+            "topology": "rail-only",
+            "domains": 512,
+            "rails": 8,
+            "workload": {"name": "ptdp", "tp": 8, "pp": 8, "dp": 64, "batch": 512, "microbatches": 0},
+            "size": "1G",
+            "iterations": 1,
+        },
+        15,
+        3000,
+    ),
+    Row("the default experiment", {}, 1),
+)
+QUICK = (
+    Row("permutation of 128, fat tree", TREE_1024 | permutation() | {"k": 8}, 1),
+    Row("all-reduce, 16 x 16", all_reduce(16, 16) | {"iterations": 2}, 1),
+)
+GROWTH = {
+    "all-to-all, rail-only": tuple(
+        Row(f"{n}", RAIL_256 | EACH_64K | {"domains": n // 16, "size": n << 16}, 1) for n in (128, 256, 512)
+    ),
+    "all-reduce, rail-only": tuple(
+        Row(f"{d * r}", all_reduce(d, r) | {"iterations": 1}, 1)
+        for d, r in ((64, 128), (128, 128), (128, 256))
+    ),
+    "permutation, torus": tuple(
+        Row(shape, torus(shape) | permutation(), 1) for shape in ("8x16x16", "16x16x16", "16x16x32")
+    ),
+}
+"""Families whose GPUs double from row to row."""
