@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from railweave.framework.bench import simgrid
 from railweave.framework.bench.fluid_rows import GROWTH, QUICK, ROWS, Row
 from railweave.framework.errors import InputError, RunFailedError, did_you_mean
 from railweave.framework.experiment.plan import plan_from_keys
@@ -22,6 +23,7 @@ from railweave.framework.registry import load_plugins
 
 STAGES = ("start_up", "fabric", "schedule", "routes", "solve", "write")
 MODULE = "railweave.framework.bench.fluid_row"
+PEER_WITHIN_S = 120.0
 CACHE = "NUMBA_CACHE_DIR"
 """Environment: where numba keeps machine code, another place than its own."""
 
@@ -33,7 +35,7 @@ def fluid(rows: str, growth: bool, quick: bool, report: Callable[[str], None]) -
     Every row runs with a full cache of compiled code; `cold_s`: the first one with an empty cache. `total_s`
     on the wall clock, from starting the process to its end; all other seconds of the processor. `passes`: how
     often the routes could be copied in the time that was solved in. `batch_error`: see there. Rows that fail
-    say why.
+    say why. Where SimGrid is installed: what it takes for the same flows, and by how much it differs.
     """
     chosen = QUICK if quick else _chosen(rows)
     cold, table, grown = dict[str, Any](), [], {}
@@ -43,15 +45,19 @@ def fluid(rows: str, growth: bool, quick: bool, report: Callable[[str], None]) -
             report(f"{chosen[0].name}: with an empty cache of compiled code, then to fill it")
             cold = measured(chosen[0], place, {CACHE: str(place / "cold")})
             measured(chosen[0], place, {})
+        program = simgrid.driver(place)
         for row in chosen:
             report(row.name)
-            table.append(shown(row, measured(row, place, {})))
+            line = shown(row, measured(row, place, {}))
+            if program is not None and row.peer:
+                line |= simgrid.compared(program, row.keys, PEER_WITHIN_S)
+            table.append(line)
         for family, members in GROWTH.items() if growth and not quick else ():
             report(f"growth: {family}")
             grown[family] = exponents([measured(row, place, {}) for row in members])
     report("error of batches")
     return {
-        "rows": table,
+        "rows": _without_empty_columns(table),
         "cold_s": cold.get("total_s"),
         "cold_cpu_s": cold.get("cpu_s"),
         "batch_error": batch_error(),
@@ -127,24 +133,30 @@ def _run(row: Row, scratch: Path, environment: Mapping[str, str]) -> dict[str, A
 
 
 def shown(row: Row, figures: Mapping[str, Any]) -> dict[str, Any]:
-    """A line of the table: figures next to what was aimed at."""
-    if "error" in figures:
-        return {"row": row.name, "error": figures["error"]}
-    stages, counts = figures["stages"], figures["counts"]
-    solve_s = stages["solve"] if stages["solve"] is not None else stages["run"]
+    """A line of the table: figures next to what was aimed at; None for those that there are not."""
+    stages, counts = figures.get("stages", {}), figures.get("counts", {})
+    solve_s = stages.get("solve") or stages.get("run")
     return {
         "row": row.name,
-        "gpus": figures["gpus"],
-        **{f"{stage}_s": stages[stage] for stage in STAGES},
-        "cpu_s": figures["cpu_s"],
-        "total_s": figures["total_s"],
+        "gpus": figures.get("gpus"),
+        **{f"{stage}_s": stages.get(stage) for stage in STAGES},
+        "cpu_s": figures.get("cpu_s"),
+        "total_s": figures.get("total_s"),
         "goal_s": row.goal_s,
-        "memory_mb": figures["memory_mb"],
+        "memory_mb": figures.get("memory_mb"),
         "goal_mb": row.goal_mb,
-        "passes": solve_s / figures["one_pass_s"] if figures["one_pass_s"] else None,
+        "passes": solve_s / figures["one_pass_s"] if solve_s and figures["one_pass_s"] else None,
         "events": counts.get("events"),
-        "declared_us": figures["declared_us"],
+        "declared_us": figures.get("declared_us"),
+        "simgrid_s": None,
+        "simgrid_differs": None,
+        "error": figures.get("error"),
     }
+
+
+def _without_empty_columns(table: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    used = [key for key in table[0] if any(line[key] is not None for line in table)]
+    return [{key: line[key] for key in used} for line in table]
 
 
 def exponents(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -14,12 +14,14 @@ EACH_64K = {"collective": "direct-all-to-all", "iterations": 1}
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One experiment: its name; keys of it, as `rw.run` takes them; seconds and megabytes it should take."""
+    """One experiment: its name; keys of it, as `rw.run` takes them; seconds and megabytes it should take;
+    whether SimGrid can be asked for it, too."""
 
     name: str
     keys: Mapping[str, object]
     goal_s: float
     goal_mb: float | None = None
+    peer: bool = False
 
 
 def torus(shape: str) -> dict[str, object]:
@@ -37,10 +39,10 @@ def all_reduce(domains: int, rails: int) -> dict[str, object]:
 
 
 ROWS = (
-    Row("permutation of 1,024, fat tree", TREE_1024 | permutation(), 1),
-    Row("all-to-all of 256, rail-only", RAIL_256 | EACH_64K | {"size": "16M"}, 1),
-    Row("all-to-all of 256, torus 8x8x4", torus("8x8x4") | EACH_64K | {"size": "16M"}, 1),
-    Row("all-to-all of 256, fat tree", TREE_432 | EACH_64K | {"size": "16M"}, 1),
+    Row("permutation of 1,024, fat tree", TREE_1024 | permutation(), 1, peer=True),
+    Row("all-to-all of 256, rail-only", RAIL_256 | EACH_64K | {"size": "16M"}, 1, peer=True),
+    Row("all-to-all of 256, torus 8x8x4", torus("8x8x4") | EACH_64K | {"size": "16M"}, 1, peer=True),
+    Row("all-to-all of 256, fat tree", TREE_432 | EACH_64K | {"size": "16M"}, 1, peer=True),
     Row("all-to-all of 1,024, rail-only", RAIL_1024 | EACH_64K | {"size": "64M"}, 4, 1000),
     Row("all-to-all of 1,024, torus 8x8x16", torus("8x8x16") | EACH_64K | {"size": "64M"}, 12, 1000),
     Row("permutation of 4,096, torus", POD | permutation(), 1.5),
@@ -54,6 +56,7 @@ ROWS = (
         "10,000 Poisson arrivals, fat tree",
         TREE_1024 | {"workload": {"name": "arrivals", "messages": 10_000}, "size": "1M", "iterations": 1},
         6,
+        peer=True,
     ),
     Row("all-reduce of 1 GiB, 256 x 256, 12 times", all_reduce(256, 256) | {"iterations": 12}, 4, 1500),
     Row(
@@ -72,7 +75,7 @@ ROWS = (
     Row("the default experiment", {}, 1),
 )
 QUICK = (
-    Row("permutation of 128, fat tree", TREE_1024 | permutation() | {"k": 8}, 1),
+    Row("permutation of 128, fat tree", TREE_1024 | permutation() | {"k": 8}, 1, peer=True),
     Row("all-reduce, 16 x 16", all_reduce(16, 16) | {"iterations": 2}, 1),
 )
 GROWTH = {
