@@ -1,23 +1,16 @@
 """What happens from one event to the next: ends of flows, starts, and the rates between them.
 
-Written for numba's subset of Python, so that `compiled` makes machine code of it; without numba it runs as it
-stands, with those parts that touch every flow from `plain`.
+In numba's subset of Python, so that `compiled` makes machine code of it; without numba it runs as it stands,
+with those parts that touch every flow from `plain`.
 """
 
-from collections.abc import Callable
-from functools import cache
 from math import inf
-from types import FunctionType
-from typing import NamedTuple
 
-import numpy as np
-
-from railweave.framework.fluid.plain import SAME_RATE, earliest, ending, enter, share_out
+from railweave.framework.fluid.plain import earliest, ending, enter, share_out
 from railweave.framework.fluid.state import (
     ACTIVE,
     DONE,
     ENDED,
-    EPOCH,
     EVENTS,
     HEAP,
     HISTORY,
@@ -25,20 +18,12 @@ from railweave.framework.fluid.state import (
     KNOWN,
     QUIT,
     SAME_TIME,
-    SOLVED,
     State,
 )
 from railweave.framework.model.arrays import Float, Int32
 
 REACHED, JOB_ENDED, STANDS, PAUSED = range(4)
 """Why `run` returned: its time was reached, a job has ended, nothing will happen any more, enough work."""
-
-
-class Code(NamedTuple):
-    """The two doors of this module, plain or compiled."""
-
-    run: Callable[[State, float, int], int]
-    share_out: Callable[[State], int]
 
 
 def run(s: State, until: float, work: int) -> int:
@@ -195,10 +180,11 @@ def send(s: State, entry: int, at: float) -> None:
     s.began[pair] = at
     if s.place[pair] >= 0:
         s.since[pair] = at
-        plan(s, pair)
+        s.until[pair] = end_of(at, s.left[pair], s.rates[pair])
+        s.due[pair] = s.until[pair] + s.clock[1] * (s.until[pair] - at)
         return
     s.since[pair] = s.clock[0]
-    s.rate[pair] = s.until[pair] = s.due[pair] = inf
+    s.rates[pair] = s.until[pair] = s.due[pair] = inf
     s.place[pair] = s.tally[ACTIVE]
     s.active[s.tally[ACTIVE]] = pair
     s.joined[s.tally[JOINED]] = pair
@@ -207,15 +193,11 @@ def send(s: State, entry: int, at: float) -> None:
     enter(s, pair)
 
 
-def plan(s: State, pair: int) -> None:
-    """When the pair's flow ends if its rate remains."""
-    until = inf
-    if s.left[pair] <= 0:
-        until = s.since[pair]
-    elif s.rate[pair] > 0:
-        until = s.since[pair] + s.left[pair] / s.rate[pair]
-    s.until[pair] = until
-    s.due[pair] = until + s.clock[1] * (until - s.began[pair])
+def end_of(since: float, left: float, rate: float) -> float:
+    """When so many bits are sent."""
+    if left <= 0:
+        return since
+    return since + left / rate if rate > 0 else inf
 
 
 def push(at: Float, value: Int32, size: int, new_at: float, new: int) -> None:
@@ -243,170 +225,3 @@ def drop(at: Float, value: Int32, size: int) -> None:
         at[place], value[place] = at[child], value[child]
         place = child
     at[place], value[place] = at[last], value[last]
-
-
-@cache
-def code(compile: bool) -> Code:
-    """Plain, or in machine code that numba keeps on disk; there, functions named `each_...` take the place of
-    those of `plain`."""
-    if not compile:
-        return Code(run, share_out)
-    import numba
-
-    functions = (
-        run, next_start, fire, arrive, finish, again, release, begin, send, plan, push, drop,
-        each_earliest, each_ending, each_enter, each_leave, each_share_out, lowest_new, gather, settle,
-    )  # fmt: skip
-    names = dict(globals())
-    for function in functions:
-        name = function.__name__
-        clone = FunctionType(function.__code__, names, name)
-        names[name] = names[name.removeprefix("each_")] = numba.njit(cache=True)(clone)
-    return Code(names["run"], names["share_out"])
-
-
-def each_earliest(s: State) -> tuple[float, float]:
-    end, due = inf, inf
-    for i in range(s.tally[ACTIVE]):
-        pair = s.active[i]
-        end = min(end, s.until[pair])
-        due = min(due, s.due[pair])
-    return end, due
-
-
-def each_ending(s: State, limit: float) -> Int32:
-    pairs = np.empty(s.tally[ACTIVE], np.int32)
-    size = 0
-    for i in range(s.tally[ACTIVE]):
-        if s.until[s.active[i]] <= limit:
-            pairs[size] = s.active[i]
-            size += 1
-    return pairs[:size]
-
-
-def each_enter(s: State, pair: int) -> None:
-    for hop in range(s.start[pair], s.start[pair + 1]):
-        link = s.link[hop]
-        s.load[link] += s.use[hop]
-        s.spot[hop] = s.first[link] + s.crowd[link]
-        s.member[s.spot[hop]] = hop
-        s.crowd[link] += 1
-
-
-def each_leave(s: State, pair: int) -> None:
-    s.tally[ACTIVE] -= 1
-    last = s.active[s.tally[ACTIVE]]
-    s.active[s.place[pair]] = last
-    s.place[last] = s.place[pair]
-    s.place[pair] = -1
-    for hop in range(s.start[pair], s.start[pair + 1]):
-        link = s.link[hop]
-        s.crowd[link] -= 1
-        s.load[link] = s.load[link] - s.use[hop] if s.crowd[link] else 0.0
-        moved = s.member[s.first[link] + s.crowd[link]]
-        s.member[s.spot[hop]] = moved
-        s.spot[moved] = s.spot[hop]
-
-
-def each_share_out(s: State) -> int:
-    """As `plain.share_out`; links in the order of their shares, from a heap whose keys may be too small,
-    since shares only grow."""
-    level = inf
-    for i in range(s.tally[QUIT]):
-        pair = s.quit[i]
-        if not s.busy[pair] and s.place[pair] >= 0:
-            level = min(level, s.rate[pair])
-            each_leave(s, pair)
-    if s.tally[JOINED]:
-        level = min(level, lowest_new(s))
-    elif level == inf:
-        s.tally[QUIT] = 0
-        return 1
-    s.tally[QUIT] = s.tally[JOINED] = 0
-    work, n_links = gather(s, level * (1 - SAME_RATE))
-    epoch, now = s.tally[EPOCH], s.clock[0]
-    share = 0.0
-    while n_links:
-        key, link = s.level[0], s.order[0]
-        drop(s.level, s.order, n_links)
-        n_links -= 1
-        if s.open_flows[link] == 0:
-            continue
-        fair = max(s.rest[link], 0.0) / s.open_use[link]
-        if fair > key:
-            push(s.level, s.order, n_links, fair, link)
-            n_links += 1
-            continue
-        share = max(share, fair)
-        for k in range(s.first[link], s.first[link] + s.crowd[link]):
-            pair = s.owner[s.member[k]]
-            if s.mark[pair] == epoch:
-                s.mark[pair] = -epoch
-                settle(s, pair, share, now)
-                for hop in range(s.start[pair], s.start[pair + 1]):
-                    other = s.link[hop]
-                    s.rest[other] -= s.use[hop] * share
-                    s.open_use[other] -= s.use[hop]
-                    s.open_flows[other] -= 1
-    return work
-
-
-def lowest_new(s: State) -> float:
-    """The least that any new flow can get: an equal share of each of its links."""
-    level = inf
-    for i in range(s.tally[JOINED]):
-        pair = s.joined[i]
-        for hop in range(s.start[pair], s.start[pair + 1]):
-            level = min(level, s.capacity[s.link[hop]] / s.load[s.link[hop]])
-    return level
-
-
-def gather(s: State, level: float) -> tuple[int, int]:
-    """Open the flows at `level` and above; (hops looked at, links in the heap)."""
-    s.tally[EPOCH] += 1
-    epoch = s.tally[EPOCH]
-    work, n_links, n_flows = 1, 0, 0
-    for i in range(s.tally[ACTIVE]):
-        pair = s.active[i]
-        if s.rate[pair] < level:
-            continue
-        s.mark[pair] = epoch
-        n_flows += 1
-        if s.start[pair] == s.start[pair + 1]:
-            settle(s, pair, 0.0, s.clock[0])
-        work += s.start[pair + 1] - s.start[pair]
-        for hop in range(s.start[pair], s.start[pair + 1]):
-            link = s.link[hop]
-            if s.seen[link] != epoch:
-                s.seen[link] = epoch
-                s.order[n_links] = link
-                n_links += 1
-                s.rest[link], s.open_use[link], s.open_flows[link] = s.capacity[link], 0.0, 0
-            s.open_use[link] += s.use[hop]
-            s.open_flows[link] += 1
-    s.tally[SOLVED] += n_flows
-    for i in range(n_links):
-        s.region[i] = s.order[i]
-    for i in range(n_links):
-        link = s.region[i]
-        if s.crowd[link] > s.open_flows[link]:
-            work += s.crowd[link]
-            for k in range(s.first[link], s.first[link] + s.crowd[link]):
-                hop = s.member[k]
-                if s.mark[s.owner[hop]] != epoch:
-                    s.rest[link] -= s.use[hop] * s.rate[s.owner[hop]]
-        push(s.level, s.order, i, max(s.rest[link], 0.0) / s.open_use[link], link)
-    return work, n_links
-
-
-def settle(s: State, pair: int, rate: float, now: float) -> None:
-    """The pair's flow has this rate from now on."""
-    if rate == s.rate[pair]:
-        return
-    if s.rate[pair] < inf:
-        moved = s.rate[pair] * (now - s.since[pair])
-        s.left[pair] -= moved
-        s.sent[pair] += moved
-    s.since[pair] = now
-    s.rate[pair] = rate
-    plan(s, pair)

@@ -11,13 +11,14 @@ from railweave.framework.fluid.fairness import hops_of
 from railweave.framework.fluid.network import Network
 from railweave.framework.fluid.state import (
     ACTIVE,
-    EPOCH,
     HEAP,
     HISTORY,
     JOINED,
     KNOWN,
+    OUT,
     QUIT,
     SAME_TIME,
+    VISIT,
     State,
 )
 from railweave.framework.fluid.tasks import Tasks
@@ -65,16 +66,16 @@ def idle(network: Network, batch: float) -> State:
         name: np.empty(0, DTYPES[kind]) for name, kind in State.__annotations__.items()
     }
     arrays |= {name: np.full(n, -1, np.int32) for name in ("head", "place")}
-    arrays |= {name: np.zeros(n) for name in ("left", "since", "rate", "until", "due", "began", "sent")}
+    arrays |= {name: np.zeros(n) for name in ("left", "since", "rates", "until", "due", "began", "sent")}
     arrays |= {name: np.empty(n, np.int32) for name in ("active", "joined", "quit")}
-    arrays |= {"busy": np.zeros(n, bool), "free": np.full(n, -inf), "tally": np.zeros(10, np.int64)}
+    arrays |= {"busy": np.zeros(n, bool), "free": np.full(n, -inf), "tally": np.zeros(13, np.int64)}
     return State(**(arrays | {"clock": np.array([0.0, max(batch, SAME_TIME)])}))
 
 
 def pause(s: State) -> None:
     """Take note of what flows have sent by now."""
-    flows = np.flatnonzero(s.busy & np.isfinite(s.rate))
-    moved = np.minimum(s.rate[flows] * (s.clock[0] - s.since[flows]), s.left[flows])
+    flows = np.flatnonzero(s.busy & np.isfinite(s.rates))
+    moved = np.minimum(s.rates[flows] * (s.clock[0] - s.since[flows]), s.left[flows])
     s.left[flows] -= moved
     s.sent[flows] += moved
     s.since[flows] = s.clock[0]
@@ -90,7 +91,7 @@ def state_of(network: Network, jobs: list[Job], paused: State, by_link: bool) ->
         job.first = place
     n = int(first[-1])
     s = paused._replace(
-        capacity=network.capacity_bps, start=network.start, link=network.link, use=network.use,
+        capacity=network.capacity_bps, start=network.start, links=network.link, uses=network.use,
         delay=network.delay_s,
         pair=_joined([job.tasks.pair for job in jobs], np.int32),
         bits=_joined([job.tasks.bits for job in jobs], np.float64),
@@ -123,7 +124,7 @@ def state_of(network: Network, jobs: list[Job], paused: State, by_link: bool) ->
     s.active[: len(flows)] = s.joined[: len(flows)] = flows
     s.place[:] = -1
     s.place[flows] = np.arange(len(flows))
-    s.rate[flows] = s.until[flows] = s.due[flows] = inf
+    s.rates[flows] = s.until[flows] = s.due[flows] = inf
     s.tally[[ACTIVE, JOINED]] = len(flows)
     s.tally[[QUIT, HEAP, KNOWN]] = 0
     return _crowds(s, network, flows) if by_link else s
@@ -166,20 +167,21 @@ def _known(s: State, unfinished: NDArray[np.bool_]) -> State:
 
 def _crowds(s: State, network: Network, flows: Int64) -> State:
     """Each link's flows listed."""
-    n_links, n_hops = network.n_links, len(network.link)
+    n_links, n_pairs, n_hops = network.n_links, network.n_pairs, len(network.link)
     hops = hops_of(s.start, flows)
-    hops = hops[np.argsort(s.link[hops], kind="stable")]
-    link = s.link[hops]
+    hops = hops[np.argsort(s.links[hops], kind="stable")]
+    link = s.links[hops]
     crowd = np.bincount(link, minlength=n_links).astype(np.int64)
-    spot, member = np.empty(n_hops, np.int32), np.empty(n_hops, np.int32)
+    spot, member, guest = (np.empty(n_hops, np.int32) for _ in range(3))
     spot[hops] = network.link_start[link] + np.arange(len(hops)) - starts(crowd)[link]
-    member[spot[hops]] = hops
-    s.tally[EPOCH] = 0
+    member[spot[hops]], guest[spot[hops]] = hops, network.hop_pair[hops]
+    s.tally[VISIT] = 0
     return s._replace(
-        first=network.link_start, crowd=crowd, member=member, spot=spot, owner=network.hop_pair,
-        load=np.bincount(link, s.use[hops], n_links).astype(np.float64),
+        first=network.link_start, crowd=crowd, member=member, spot=spot, guest=guest,
+        load=np.bincount(link, s.uses[hops], n_links).astype(np.float64),
         rest=np.zeros(n_links), open_use=np.zeros(n_links),
-        open_flows=np.zeros(n_links, np.int64), level=np.zeros(n_links), order=np.zeros(n_links, np.int32),
-        seen=np.zeros(n_links, np.int64), mark=np.zeros(network.n_pairs, np.int64),
-        region=np.zeros(n_links, np.int32),
+        open_flows=np.zeros(n_links, np.int64), levels=np.zeros(n_links), order=np.zeros(n_links, np.int32),
+        touched=np.zeros(n_links, np.int32), seen=np.zeros(n_links, np.int64),
+        fresh=np.full(n_pairs, OUT), stop=np.full(n_pairs, -1, np.int32),
+        region=np.zeros(n_pairs, np.int32),
     )  # fmt: skip

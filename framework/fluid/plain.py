@@ -38,7 +38,7 @@ def share_out(s: State) -> int:
     joined = s.joined[: s.tally[JOINED]]
     active = s.active[: s.tally[ACTIVE]]
     idle = ~s.busy[active]
-    level = float(s.rate[active[idle]].min(initial=inf))
+    level = float(s.rates[active[idle]].min(initial=inf))
     s.place[active[idle]] = -1
     active = active[~idle]
     s.active[: len(active)] = active
@@ -46,18 +46,18 @@ def share_out(s: State) -> int:
     new = len(joined)
     s.tally[ACTIVE], s.tally[JOINED], s.tally[QUIT] = len(active), 0, 0
     hops = hops_of(s.start, active)
-    link, use = s.link[hops], s.use[hops]
+    link, use = s.links[hops], s.uses[hops]
     if new:
         load = np.bincount(link, use, len(s.capacity))
-        touched = s.link[hops_of(s.start, joined)]
+        touched = s.links[hops_of(s.start, joined)]
         level = min(level, float((s.capacity[touched] / load[touched]).min(initial=inf)))
     elif level == inf:
         return 1
     size = np.diff(s.start)[active]
-    again = s.rate[active] >= level * (1 - SAME_RATE)
+    again = s.rates[active] >= level * (1 - SAME_RATE)
     again_hops = np.repeat(again, size)
     kept = ~again_hops
-    rate = np.repeat(s.rate[active], size)[kept]
+    rate = np.repeat(s.rates[active], size)[kept]
     rest = np.maximum(s.capacity - np.bincount(link[kept], use[kept] * rate, len(s.capacity)), 0.0)
     flows = active[again]
     start = np.zeros(len(flows) + 1, np.int64)
@@ -69,13 +69,13 @@ def share_out(s: State) -> int:
 
 
 def _set_rates(s: State, flows: Int32, rates: np.ndarray[tuple[int], np.dtype[np.float64]]) -> None:
-    old, now = s.rate[flows], s.clock[0]
+    old, now = s.rates[flows], s.clock[0]
     changed = rates != old
     flows, rates, old = flows[changed], rates[changed], old[changed]
     moved = np.where(old < inf, np.where(old < inf, old, 0.0) * (now - s.since[flows]), 0.0)
     s.left[flows] -= moved
     s.sent[flows] += moved
-    s.since[flows], s.rate[flows] = now, rates
+    s.since[flows], s.rates[flows] = now, rates
     left = np.maximum(s.left[flows], 0.0)
     needs = np.full(len(flows), inf)
     np.divide(left, rates, out=needs, where=rates > 0)

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from railweave.framework.errors import FabricError, MachineError
-from railweave.framework.fluid.events import PAUSED, STANDS, code
+from railweave.framework.fluid.code import code
+from railweave.framework.fluid.events import PAUSED, STANDS
 from railweave.framework.fluid.jobs import Job, idle, pause, state_of
 from railweave.framework.fluid.network import Network
 from railweave.framework.fluid.state import ACTIVE, DONE, ENDED, EVENTS, JOINED, SOLVED
@@ -151,20 +152,20 @@ class Simulation:
         s = self._state
         bits = s.sent.copy()
         flows = s.active[: s.tally[ACTIVE]]
-        flows = flows[s.busy[flows] & np.isfinite(s.rate[flows])]
-        bits[flows] += s.rate[flows] * (s.clock[0] - s.since[flows])
+        flows = flows[s.busy[flows] & np.isfinite(s.rates[flows])]
+        bits[flows] += s.rates[flows] * (s.clock[0] - s.since[flows])
         of_hop = np.repeat(bits, np.diff(self._network.start)) * self._network.use
         return self._carried + np.bincount(self._network.link, of_hop, self._network.n_links)
 
     def rates_bps(self) -> Float:
         """(P,): the rate of each pair's flow."""
         self._share()
-        return np.where(self._state.busy, self._state.rate, 0.0)
+        return np.where(self._state.busy, self._state.rates, 0.0)
 
     def standing(self) -> Int64:
         """Pairs with something to send whose rate is 0, ascending."""
         self._share()
-        return np.flatnonzero(self._state.busy & (self._state.rate == 0))
+        return np.flatnonzero(self._state.busy & (self._state.rates == 0))
 
     def _share(self) -> None:
         """Rates of flows that started at this moment."""

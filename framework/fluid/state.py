@@ -10,11 +10,15 @@ HISTORY = 8
 SAME_TIME = 1e-12
 """Moments that differ by less, relative to them, are one: they come from sums in another order."""
 
-ACTIVE, JOINED, QUIT, HEAP, KNOWN, EPOCH, ENDED, DONE, SOLVED, EVENTS = range(10)
+OUT, OPEN = -2.0, -1.0
+"""In `State.fresh`: the flow keeps its rate; it has no fresh one yet."""
+
+ACTIVE, JOINED, QUIT, HEAP, KNOWN, ENDED, DONE, SOLVED, EVENTS, REGION, VISIT, TRIES, WAIT = range(13)
 """Places in `State.tally`: flows that have a rate or wait for one; those of them that wait; those that have
-ended since rates were shared out; entries of the heap; entries of `known` that are over; how often rates were
-shared out; jobs that have ended and were not reported; repetitions done; rates computed; moments at which
-something happened."""
+ended since rates were shared out; entries of the heap; entries of `known` that are over; jobs that have ended
+and were not reported; repetitions done; rates computed; moments at which something happened. Of the sharing:
+flows in `region`; how often links were gone through; how many changes will be solved
+as a whole after the next failure, and from now on."""
 
 
 class State(NamedTuple):
@@ -26,8 +30,8 @@ class State(NamedTuple):
 
     capacity: Float
     start: Int64
-    link: Int32
-    use: Float
+    links: Int32
+    uses: Float
     delay: Float
 
     pair: Int32
@@ -66,7 +70,7 @@ class State(NamedTuple):
     left: Float
     """(P,): bits that were left at `since`."""
     since: Float
-    rate: Float
+    rates: Float
     """(P,): inf before rates are shared out."""
     until: Float
     """(P,): the end of the head at this rate."""
@@ -95,16 +99,19 @@ class State(NamedTuple):
     member: Int32
     spot: Int32
     """(H,): where in `member` each hop is."""
-    owner: Int32
-    """(H,): the pair of each hop. Empty, like the others of this group, in plain code."""
+    guest: Int32
+    """(H,): the pairs of `member`. Empty, like the others of this group, in plain code."""
     load: Float
     """(L,): the sum of `use` of all flows."""
     rest: Float
     open_use: Float
     open_flows: Int64
-    level: Float
-    """(L,): scratch of the sharing; `level` and `order` are a heap of links by their share."""
+    levels: Float
+    """(L,): scratch of the sharing, as the rest; `level` and `order` are a heap of links by their share."""
     order: Int32
+    touched: Int32
     seen: Int64
-    mark: Int64
+    fresh: Float
+    stop: Int32
+    """(P,): the link that holds each flow back."""
     region: Int32

@@ -1,0 +1,40 @@
+"""The simulation's code, as it stands or in machine code."""
+
+from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from types import FunctionType
+from typing import NamedTuple
+
+from railweave.framework.fluid import events, plain, sharing
+from railweave.framework.fluid.state import State
+
+
+class Code(NamedTuple):
+    """`events.run` and the `share_out` that it calls."""
+
+    run: Callable[[State, float, int], int]
+    share_out: Callable[[State], int]
+
+
+@cache
+def code(compiled: bool) -> Code:
+    """Plain, or compiled by numba, which keeps the result on disk; there, `sharing` stands in for `plain`.
+
+    numba notices changes of a function's own file alone, so the contents of both files are part of its name.
+    """
+    if not compiled:
+        return Code(events.run, plain.share_out)
+    import numba
+
+    modules = (events, sharing)
+    version = sha256(b"".join(Path(str(module.__file__)).read_bytes() for module in modules)).hexdigest()[:8]
+    names = vars(events) | vars(sharing)
+    for module in modules:
+        for name, function in vars(module).items():
+            if isinstance(function, FunctionType) and function.__module__ == module.__name__:
+                clone = FunctionType(function.__code__, names, name)
+                clone.__qualname__ = f"{name}_{version}"
+                names[name] = numba.njit(cache=True)(clone)
+    return Code(names["run"], names["share_out"])
