@@ -6,6 +6,9 @@ with those parts that touch every flow from `plain`.
 
 from math import inf
 
+import numpy as np
+from numpy.typing import NDArray
+
 from railweave.framework.fluid.plain import earliest, ending, enter, share_out
 from railweave.framework.fluid.state import (
     ACTIVE,
@@ -20,7 +23,7 @@ from railweave.framework.fluid.state import (
     SAME_TIME,
     State,
 )
-from railweave.framework.model.arrays import Float, Int32
+from railweave.framework.model.arrays import Float
 
 REACHED, JOB_ENDED, STANDS, PAUSED = range(4)
 """Why `run` returned: its time was reached, a job has ended, nothing will happen any more, enough work."""
@@ -200,7 +203,7 @@ def end_of(since: float, left: float, rate: float) -> float:
     return since + left / rate if rate > 0 else inf
 
 
-def push(at: Float, value: Int32, size: int, new_at: float, new: int) -> None:
+def push(at: Float, value: NDArray[np.integer], size: int, new_at: float, new: int) -> None:
     """Add to a binary heap of `size`."""
     place = size
     while place > 0:
@@ -212,7 +215,7 @@ def push(at: Float, value: Int32, size: int, new_at: float, new: int) -> None:
     at[place], value[place] = new_at, new
 
 
-def drop(at: Float, value: Int32, size: int) -> None:
+def drop(at: Float, value: NDArray[np.integer], size: int) -> None:
     """Remove the first of a binary heap of `size`."""
     last = size - 1
     place = 0

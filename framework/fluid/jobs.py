@@ -65,7 +65,7 @@ def idle(network: Network, batch: float) -> State:
     arrays: dict[str, NDArray[Any]] = {
         name: np.empty(0, DTYPES[kind]) for name, kind in State.__annotations__.items()
     }
-    arrays |= {name: np.full(n, -1, np.int32) for name in ("head", "place")}
+    arrays |= {name: np.full(n, -1, np.int64) for name in ("head", "place")}
     arrays |= {name: np.zeros(n) for name in ("left", "since", "rates", "until", "due", "began", "sent")}
     arrays |= {name: np.empty(n, np.int32) for name in ("active", "joined", "quit")}
     arrays |= {"busy": np.zeros(n, bool), "free": np.full(n, -inf), "tally": np.zeros(13, np.int64)}
@@ -103,7 +103,7 @@ def state_of(network: Network, jobs: list[Job], paused: State, by_link: bool) ->
         ready=_joined([job.ready for job in jobs], np.float64),
         done=_joined([job.done for job in jobs], np.int64),
         end=_joined([job.end for job in jobs], np.float64),
-        heap_at=np.empty(n), heap_entry=np.empty(n, np.int32), next=np.full(n, -1, np.int32),
+        heap_at=np.empty(n), heap_entry=np.empty(n, np.int64), next=np.full(n, -1, np.int64),
         history=np.zeros((n if any(len(job.tasks.chained) for job in jobs) else 0, HISTORY)),
     )  # fmt: skip
     follow_start, follow = _lined_up([job.tasks.followers for job in jobs], first)
@@ -162,7 +162,7 @@ def _known(s: State, unfinished: NDArray[np.bool_]) -> State:
     at = s.ready[free] + s.seconds[free]
     at[transfer] = np.maximum(s.ready[free[transfer]] + s.delay[pair[transfer]], s.free[pair[transfer]])
     order = np.argsort(at, kind="stable")
-    return s._replace(known_at=at[order], known_entry=free[order].astype(np.int32))
+    return s._replace(known_at=at[order], known_entry=free[order])
 
 
 def _crowds(s: State, network: Network, flows: Int64) -> State:

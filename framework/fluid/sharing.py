@@ -90,24 +90,25 @@ def share_out(s: State) -> int:
     level = min(leave_idle(s, alone), press(s, alone))
     if level == inf and tally[REGION] == 0:
         return 1
-    work = 1
-    while alone:
-        n_flows = tally[REGION]
-        if n_flows > many:
-            tally[TRIES] = min(2 * tally[TRIES] + 1, 63)
-            tally[WAIT] = tally[TRIES]
-            break
-        work += widen(s, fill(s, False))
-        if tally[REGION] == n_flows:
-            tally[TRIES] = 0
-            return work + commit(s)
-    if not alone and tally[WAIT]:
-        tally[WAIT] -= 1
     level *= 1 - SAME_RATE
-    for i in range(tally[ACTIVE]):
-        if rates[active[i]] >= level:
-            include(tally, region, fresh, active[i])
-    fill(s, True)
+    work, n_flows = 1, -1
+    while tally[REGION] > n_flows:
+        n_flows = tally[REGION]
+        if alone and n_flows > many:
+            alone = False
+            tally[TRIES] = min(2 * tally[TRIES] + 1, 63)
+            tally[WAIT] = tally[TRIES] + 1
+        if not alone:
+            tally[WAIT] = max(tally[WAIT] - 1, 0)
+            for i in range(tally[ACTIVE]):
+                if rates[active[i]] >= level:
+                    include(tally, region, fresh, active[i])
+            n_flows = tally[REGION]
+        n_links = fill(s, alone)
+        if alone:
+            work += widen(s, n_links)
+    if alone:
+        tally[TRIES] = 0
     return work + commit(s)
 
 
@@ -173,7 +174,7 @@ def press(s: State, alone: bool) -> float:
     return level
 
 
-def fill(s: State, whole: bool) -> int:
+def fill(s: State, alone: bool) -> int:
     """Fresh rates of the flows included, next to all others as they are; how many links they use.
 
     Links come in the order of their shares, from a heap whose keys may be too small, since shares only grow.
@@ -181,7 +182,7 @@ def fill(s: State, whole: bool) -> int:
     levels, order, open_flows, rest = s.levels, s.order, s.open_flows, s.rest
     open_use, first, crowd, guest, uses = s.open_use, s.first, s.crowd, s.guest, s.uses
     fresh, stop, start, links = s.fresh, s.stop, s.start, s.links
-    n_links = gather(s, whole)
+    n_links = gather(s, alone)
     share, size = 0.0, n_links
     while size:
         key, link = levels[0], order[0]
@@ -207,7 +208,7 @@ def fill(s: State, whole: bool) -> int:
     return n_links
 
 
-def gather(s: State, whole: bool) -> int:
+def gather(s: State, alone: bool) -> int:
     """What the flows included find on their links, and these in a heap; how many they are."""
     tally, region, fresh, start, links = s.tally, s.region, s.fresh, s.start, s.links
     seen, touched, rest, open_use, open_flows = s.seen, s.touched, s.rest, s.open_use, s.open_flows
@@ -227,7 +228,7 @@ def gather(s: State, whole: bool) -> int:
                 rest[link], open_use[link], open_flows[link] = capacity[link], 0.0, 0
             open_use[link] += uses[hop]
             open_flows[link] += 1
-    if whole:
+    if not alone:
         for i in range(tally[ACTIVE]):
             pair = active[i]
             if fresh[pair] == OUT:
@@ -235,7 +236,7 @@ def gather(s: State, whole: bool) -> int:
                     rest[links[hop]] -= uses[hop] * rates[pair]
     for i in range(n_links):
         link = touched[i]
-        if not whole and crowd[link] > open_flows[link]:
+        if alone and crowd[link] > open_flows[link]:
             for k in range(first[link], first[link] + crowd[link]):
                 if fresh[guest[k]] == OUT:
                     rest[link] -= uses[member[k]] * rates[guest[k]]

@@ -46,7 +46,7 @@ class State(NamedTuple):
     chained: Int64
     chain_start: Int64
     chain: Int64
-    next: Int32
+    next: Int64
     """(n,): the next entry of the same pair, -1 for the last."""
 
     waits: Int64
@@ -61,11 +61,11 @@ class State(NamedTuple):
     unfinished: Int64
     """(jobs,): entries of each job that are not over."""
 
-    head: Int32
+    head: Int64
     """(P,): the entry of the pair that is served or will be next, -1 if none."""
     busy: Bool
     """(P,): whether bits of the head are left to send, now."""
-    place: Int32
+    place: Int64
     """(P,): where in `active` the pair's flow is, -1 if nowhere."""
     left: Float
     """(P,): bits that were left at `since`."""
@@ -87,10 +87,10 @@ class State(NamedTuple):
     quit: Int32
     """(P,) each: pairs, as many as `tally` says."""
     heap_at: Float
-    heap_entry: Int32
+    heap_entry: Int64
     """(n,): entries that start (transfers) or end (others) at those moments, as a binary heap."""
     known_at: Float
-    known_entry: Int32
+    known_entry: Int64
     """The same, sorted, of those known when the arrays were made."""
 
     first: Int64
