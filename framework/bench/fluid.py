@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from railweave.framework.bench import simgrid
-from railweave.framework.bench.fluid_rows import GROWTH, QUICK, ROWS, Row
+from railweave.framework.bench.fluid_rows import COLD, GROWTH, QUICK, ROWS, Row
 from railweave.framework.errors import InputError, RunFailedError, did_you_mean
 from railweave.framework.experiment.plan import plan_from_keys
 from railweave.framework.fluid.quotient import State, plain
@@ -24,37 +24,36 @@ from railweave.framework.registry import load_plugins
 STAGES = ("start_up", "fabric", "schedule", "routes", "solve", "write")
 MODULE = "railweave.framework.bench.fluid_row"
 PEER_WITHIN_S = 120.0
-CACHE = "NUMBA_CACHE_DIR"
-"""Environment: where numba keeps machine code, another place than its own."""
 
 
 def fluid(rows: str, growth: bool, quick: bool, report: Callable[[str], None]) -> dict[str, Any]:
     """`rows`: those whose names contain one of these words, all if empty; `growth`: families of doubling GPUs
     as well. `quick`: two small rows.
 
-    Every row runs with a full cache of compiled code; `cold_s`: the first one with an empty cache. `total_s`
-    on the wall clock, from starting the process to its end; all other seconds of the processor. `passes`: how
-    often the routes could be copied in the time that was solved in. `batch_error`: see there. Rows that fail
-    say why. Where SimGrid is installed: what it takes for the same flows, and by how much it differs.
+    Rows run with full caches of compiled code, Python's and numba's; `cold_s`: the row `COLD` with empty
+    ones. `total_s` on the wall clock, from starting the process to its end; all other seconds of the
+    processor. `passes`: how often the routes could be copied in the time that was solved in. `batch_error`:
+    see there. Rows that fail say why. Where SimGrid is installed: what it takes for the same flows, and by
+    how much it differs.
     """
     chosen = QUICK if quick else _chosen(rows)
     cold, table, grown = dict[str, Any](), [], {}
     with tempfile.TemporaryDirectory(prefix="railweave-bench-") as scratch:
         place = Path(scratch)
         if not quick:
-            report(f"{chosen[0].name}: with an empty cache of compiled code, then to fill it")
-            cold = measured(chosen[0], place, {CACHE: str(place / "cold")})
-            measured(chosen[0], place, {})
+            report(f"{COLD.name}, with empty caches of compiled code")
+            cold = measured(COLD, place)
+            measured(COLD, place)  # numba writes its cache in two runs
         program = simgrid.driver(place)
         for row in chosen:
             report(row.name)
-            line = shown(row, measured(row, place, {}))
+            line = shown(row, measured(row, place))
             if program is not None and row.peer:
                 line |= simgrid.compared(program, row.keys, PEER_WITHIN_S)
             table.append(line)
         for family, members in GROWTH.items() if growth and not quick else ():
             report(f"growth: {family}")
-            grown[family] = exponents([measured(row, place, {}) for row in members])
+            grown[family] = exponents([measured(row, place) for row in members])
     report("error of batches")
     return {
         "rows": _without_empty_columns(table),
@@ -94,22 +93,25 @@ def _chosen(words: str) -> tuple[Row, ...]:
     return tuple(row for row in ROWS if not wanted or any(word in row.name for word in wanted))
 
 
-def measured(row: Row, scratch: Path, environment: Mapping[str, str]) -> dict[str, Any]:
-    """The figures of a row's process and of itself; `error` alone where it failed."""
+def measured(row: Row, scratch: Path) -> dict[str, Any]:
+    """The figures of a row's process and of itself; `error` alone where it failed. Compiled code is kept in
+    `scratch`."""
     try:
-        return _run(row, scratch, environment)
+        return _run(row, scratch)
     except RunFailedError as error:
         return {"error": str(error)}
 
 
-def _run(row: Row, scratch: Path, environment: Mapping[str, str]) -> dict[str, Any]:
+def _run(row: Row, scratch: Path) -> dict[str, Any]:
+    caches = {"PYTHONPYCACHEPREFIX": str(scratch / "python"), "NUMBA_CACHE_DIR": str(scratch / "numba")}
+    environment = {**os.environ, **caches, "PYTHONDONTWRITEBYTECODE": ""}
     with tempfile.TemporaryDirectory(dir=scratch) as directory:
         said, complained = Path(directory, "out"), Path(directory, "err")
         began = time.perf_counter()
         with said.open("wb") as out, complained.open("wb") as err:
             process = subprocess.Popen(
                 [sys.executable, "-m", MODULE, json.dumps(row.keys), str(Path(directory, "run"))],
-                stdout=out, stderr=err, env={**os.environ, **environment},
+                stdout=out, stderr=err, env=environment,
             )  # fmt: skip
             try:
                 _, status, usage = os.wait4(process.pid, 0)

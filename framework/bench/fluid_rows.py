@@ -74,6 +74,8 @@ ROWS = (
     ),
     Row("the default experiment", {}, 1),
 )
+COLD = ROWS[1]
+"""Large enough for machine code."""
 QUICK = (
     Row("permutation of 128, fat tree", TREE_1024 | permutation() | {"k": 8}, 1, peer=True),
     Row("all-reduce, 16 x 16", all_reduce(16, 16) | {"iterations": 2}, 1),
