@@ -1,0 +1,169 @@
+"""A schedule over the states of a fabric as tasks over networks: one task, pair and link for all that are
+alike."""
+
+import numpy as np
+
+from railweave.framework.fluid.network import Network
+from railweave.framework.fluid.quotient import Quotient, State, network_of
+from railweave.framework.fluid.symmetry import Places, classes
+from railweave.framework.fluid.tasks import Tasks
+from railweave.framework.model import Fabric, PacketFormat, Schedule
+from railweave.framework.model.arrays import Bool, Int64, distinct, spread
+from railweave.framework.model.routes import starts
+
+Lists = tuple[Int64, Int64]
+"""(n+1,) where each of n lists begins, and what they hold."""
+
+
+def quotient(
+    schedule: Schedule,
+    fabric: Fabric,
+    states: tuple[State, ...],
+    packet: PacketFormat,
+    *,
+    symmetry: bool = True,
+) -> Quotient:
+    """What the solver takes for a schedule between GPUs, which may be compact; all `states` have the same
+    pairs, by (src, dst). `symmetry` false: every entry, pair and link by itself."""
+    paths = states[0].paths
+    number = schedule.src.astype(np.int64) * fabric.n_gpus + schedule.dst
+    pair = np.searchsorted(paths.src * fabric.n_gpus + paths.dst, number)
+    networks = tuple(network_of(fabric, state) for state in states)
+    if not symmetry or not len(schedule.symmetries) or not schedule.n_entries:
+        tasks, task = _tasks(schedule, np.arange(schedule.n_entries), pair, packet)
+        return Quotient(networks, tasks, task, np.arange(len(paths.src)), np.arange(fabric.n_links))
+    places = Places.of(schedule, pair, len(paths.src))
+    first_key, link_class = classes(schedule, places, paths.src, paths.dst, networks)
+    first = places.order[places.start[first_key[places.key]] + places.place]
+    kept, pair_class = _numbered(first_key[: len(paths.src)])
+    if len(kept) == len(paths.src):
+        return quotient(schedule, fabric, states, packet, symmetry=False)
+    of_pair = np.append(pair_class, 0)[np.where(schedule.is_transfer, pair, -1)]
+    tasks, task = _tasks(schedule, first, of_pair, packet)
+    reduced = tuple(_of_classes(network, kept, pair_class, link_class) for network in networks)
+    return Quotient(reduced, tasks, task, pair_class, link_class)
+
+
+def _of_classes(network: Network, kept: Int64, pair_class: Int64, link_class: Int64) -> Network:
+    """One link for each class of links, one pair for each class of pairs, of which `kept` are members: their
+    flow uses a link by what all of its class use of one."""
+    n_links = int(link_class.max(initial=-1)) + 1
+    count = np.diff(network.start)[kept]
+    hops = spread(network.start[kept], count)
+    key, place = np.unique(
+        np.repeat(np.arange(len(kept)), count) * n_links + link_class[network.link[hops]], return_inverse=True
+    )
+    pair, link = np.divmod(key, max(1, n_links))
+    use = np.bincount(place, network.use[hops], len(key))
+    alike, links = np.bincount(pair_class), np.bincount(link_class[link_class >= 0], minlength=n_links)
+    member = np.zeros(n_links, np.int64)
+    used = np.flatnonzero(link_class >= 0)
+    member[link_class[used]] = used
+    return Network(
+        network.capacity_bps[member],
+        np.searchsorted(pair, np.arange(len(kept) + 1)),
+        link.astype(np.int32),
+        use * alike[pair] / links[link],
+        network.delay_s[kept],
+    )
+
+
+def _tasks(schedule: Schedule, first: Int64, pair: Int64, packet: PacketFormat) -> tuple[Tasks, Int64]:
+    """One task for each `first` (n,) entry of a class; (n,): the task that ends when each entry does. `pair`
+    (n,): the class of that of every transfer.
+
+    The repetitions of entries of one pair that take turns are tasks of their own, and those chained to them.
+    """
+    kept, of = _numbered(first)
+    after = _mapped(_rows((schedule.after_start, schedule.after), kept), of)
+    chained = _mapped(_rows((schedule.chained_start, schedule.chained), kept), of)
+    is_transfer, size, slot = schedule.is_transfer[kept], schedule.size[kept], schedule.slot[kept]
+    repeat, lag = schedule.repeat[kept].astype(np.int64), schedule.lag[kept].astype(np.int64)
+    pair = np.where(is_transfer, pair[kept], -1)
+    bits = np.where(is_transfer, 8.0 * packet.wire_bytes_of(size), 0.0)
+    seconds = schedule.seconds[kept]
+    listed = _take_turns(pair, slot, repeat, chained)
+    if not listed.any():
+        tasks = Tasks(
+            pair.astype(np.int32), bits, seconds, repeat, np.empty(0), *after, *chained, lag.astype(np.int32)
+        )
+        return tasks, of
+    times = np.where(listed, repeat, 1)
+    begin = starts(times)
+    entry = np.repeat(np.arange(len(kept)), times)
+    repetition = np.arange(len(entry)) - begin[entry]
+    turn = np.maximum(lag, 1)[entry]
+    order = np.lexsort((repetition % turn, entry, repetition // turn, slot[entry]))
+    task = np.empty(len(order), np.int64)
+    task[order] = np.arange(len(order))
+    last = task[begin[1:] - 1]  # a pair's transfers end in their order
+    entry, repetition = entry[order], repetition[order]
+    count = np.where(listed[entry] & (repetition < lag[entry]), 0, np.diff(chained[0])[entry])
+    to = chained[1][spread(chained[0][entry], count)]
+    earlier = np.repeat(np.where(listed[entry], repetition - lag[entry], 0), count)
+    chains = starts(count), task[begin[to] + earlier]
+    waits = _rows(after, entry)
+    waits = waits[0], last[waits[1]]
+    in_list = listed[entry]
+    tasks = Tasks(
+        pair[entry].astype(np.int32),
+        bits[entry],
+        seconds[entry],
+        np.where(in_list, 1, repeat[entry]),
+        np.empty(0),
+        *_joined(waits, _only(chains, in_list)),
+        *_only(chains, ~in_list),
+        np.where(in_list, 1, lag[entry]).astype(np.int32),
+    )
+    return tasks, last[of]
+
+
+def _numbered(first: Int64) -> tuple[Int64, Int64]:
+    """The first members of classes, ascending; (n,): the place there of the `first` of the class of each."""
+    is_first = first == np.arange(len(first))
+    return np.flatnonzero(is_first), (np.cumsum(is_first) - 1)[first]
+
+
+def _take_turns(pair: Int64, slot: Int64, repeat: Int64, chained: Lists) -> Bool:
+    """(n,): entries that share pair and slot with another while one of them is repeated, and those chained to
+    them, or they to those."""
+    order = np.lexsort((slot, pair))
+    same = (np.diff(pair[order]) == 0) & (np.diff(slot[order]) == 0) & (pair[order[1:]] >= 0)
+    group = np.empty(len(pair), np.int64)
+    group[order] = np.cumsum(np.append(True, ~same)[: len(pair)]) - 1
+    members, most = np.bincount(group), np.zeros(len(pair), np.int64)
+    np.maximum.at(most, group, repeat)
+    listed: Bool = (members[group] > 1) & (most[group] > 1)
+    waiting, to = np.repeat(np.arange(len(pair)), np.diff(chained[0])), chained[1]
+    while np.any(listed[waiting] != listed[to]):
+        both = listed[waiting] | listed[to]
+        listed[waiting[both]] = listed[to[both]] = True
+    return listed
+
+
+def _rows(lists: Lists, rows: Int64) -> Lists:
+    """Those of some entries."""
+    start, of = lists
+    count = np.diff(start)[rows]
+    return starts(count), of[spread(start[rows], count)]
+
+
+def _mapped(lists: Lists, to: Int64) -> Lists:
+    """What lists hold, each replaced by `to` of it, and once in a list."""
+    start, of = lists
+    n, width = len(start) - 1, int(to.max(initial=0)) + 1
+    row, held = np.divmod(distinct(np.repeat(np.arange(n), np.diff(start)) * width + to[of]), width)
+    return starts(np.bincount(row, minlength=n)), held
+
+
+def _only(lists: Lists, chosen: Bool) -> Lists:
+    """The lists of the chosen entries, and empty ones for the others."""
+    count = np.where(chosen, np.diff(lists[0]), 0)
+    return starts(count), lists[1][spread(lists[0][:-1], count)]
+
+
+def _joined(one: Lists, other: Lists) -> Lists:
+    """What both lists of every entry hold."""
+    row = np.concatenate([np.repeat(np.arange(len(start) - 1), np.diff(start)) for start, _ in (one, other)])
+    held = np.concatenate((one[1], other[1]))
+    return starts(np.bincount(row, minlength=len(one[0]) - 1)), held[np.argsort(row, kind="stable")]

@@ -1,0 +1,156 @@
+"""Quotients by symmetry: the same times and the same bits as with every entry by itself, listed or not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from railweave.framework.fluid.quotient import Quotient, State
+from railweave.framework.fluid.reduction import quotient
+from railweave.framework.fluid.simulation import Simulation
+from railweave.framework.fluid.symmetry import orbits
+from railweave.framework.model import Fabric, HealthSnapshot, PacketFormat, Schedule
+from railweave.framework.model.arrays import Float
+from railweave.framework.parameters import resolve
+from railweave.framework.registry import Registers, load_plugins
+
+PACKET = PacketFormat()
+
+
+@cache
+def registers() -> Registers:
+    return load_plugins()
+
+
+def made(kind: str, name: str, **options: object):  # type: ignore[no-untyped-def]
+    registered = registers()[kind][name]
+    return registered.configured(resolve(name, registered.parameters, options))
+
+
+def fabric_of(name: str, **options: object) -> Fabric:
+    topology = registers()["topology"][name]
+    fabric: Fabric = topology.build(resolve(name, topology.parameters, options))
+    return fabric
+
+
+def planned(fabric: Fabric, name: str, size: int, **options: object) -> Schedule:
+    kind = "workload" if name == "ptdp" else "collective"
+    schedule: Schedule = made(kind, name, **options).schedule(
+        fabric, range(fabric.n_gpus), size, "float32", "sum"
+    )
+    return schedule
+
+
+def state_of(fabric: Fabric, router: str, schedule: Schedule) -> State:
+    src, dst, _ = schedule.pairs()
+    table = made("router", router).routes(fabric, HealthSnapshot.healthy(fabric))
+    return State(table.paths(src, dst), fabric.capacity_bps)
+
+
+def carried_out(
+    schedule: Schedule, fabric: Fabric, states: tuple[State, ...], change_s: float, *, symmetry: bool
+) -> tuple[Float, Float, Quotient]:
+    """(n,): the end of every entry; (L,): the bits of every link; `change_s`: when the second state comes."""
+    reduced = quotient(schedule, fabric, states, PACKET, symmetry=symmetry)
+    simulation = Simulation(reduced.networks[0], accelerated=False, batch=0.0)
+    job = simulation.add(reduced.tasks, 0.0)
+    for network in reduced.networks[1:]:
+        simulation.advance(change_s)
+        simulation.change(network)
+    while simulation.advance():
+        pass
+    bits = simulation.carried_bits()
+    links = np.where(reduced.link_class >= 0, bits[reduced.link_class], 0.0)
+    return simulation.end_s(job)[reduced.entry_class], links, reduced
+
+
+PTDP = {"tp": 2, "pp": 2, "dp": 4, "batch": 16}
+CASES = (
+    ("rail-only", {"domains": 4, "rails": 4}, "hscore", "all-reduce", {}, 16),
+    ("rail-only", {"domains": 3, "rails": 4}, "hscore", "pipelined-all-reduce", {"chunks": 3}, 9),
+    ("rail-only", {"domains": 3, "rails": 4}, "hscore", "all-gather", {}, 12),
+    ("rail-only", {"domains": 4, "rails": 4}, "hscore", "reduce-scatter", {}, 16),
+    ("rail-only", {"domains": 4, "rails": 4}, "hscore", "all-to-all", {}, 4),
+    ("rail-only", {"domains": 3, "rails": 4}, "spray", "direct-all-to-all", {}, 12),
+    ("rail-only", {"domains": 4, "rails": 4}, "hscore", "ptdp", PTDP, 4),
+    ("rail-optimised", {"domains": 4, "rails": 4}, "ecmp", "all-reduce", {}, 16),
+    ("torus", {"shape": "4x4"}, "dor", "direct-all-to-all", {}, 4),
+    ("torus", {"shape": "3x3"}, "dor", "multi-ring-all-reduce", {}, 9),
+    ("fat-tree", {"k": 4}, "shortest", "direct-all-to-all", {}, 16),
+    ("ring", {"nodes": 8, "wavelengths": 2}, "optree", "optree", {}, 1),
+    ("rail-only", {"domains": 4, "rails": 4}, "hscore", "halving-doubling-all-reduce", {}, 1),
+)
+"""Topology, router and traffic; on the healthy fabric entries fall into so many times fewer classes."""
+
+
+@pytest.mark.parametrize(("topology", "params", "router", "name", "options", "fewer"), CASES)
+def test_times_and_bits_do_not_depend_on_symmetries(
+    topology: str, params: dict[str, object], router: str, name: str, options: dict[str, object], fewer: int
+) -> None:
+    fabric = fabric_of(topology, **params)
+    size = 3 * 5 * (1 << 16)
+    schedule = planned(fabric, name, size, **options)
+    whole = state_of(fabric, router, schedule)
+    *_, reduced = carried_out(schedule, fabric, (whole,), 0.0, symmetry=True)
+    assert len(np.unique(reduced.entry_class)) * fewer <= schedule.n_entries
+    element, cable, later = (fabric.capacity_bps.copy() for _ in range(3))
+    element[fabric.link_element == fabric.link_element[0]] *= 0.3
+    cable[3] *= 0.5
+    later[fabric.link_src % 3 == 0] *= 0.4
+    for rates in ((whole.capacity_bps,), (element,), (cable,), (element, later)):
+        states = tuple(State(whole.paths, capacity) for capacity in rates)
+        ends, bits, _ = carried_out(schedule, fabric, states, 2e-6, symmetry=True)
+        each_end, each_bits, _ = carried_out(schedule, fabric, states, 2e-6, symmetry=False)
+        assert ends == pytest.approx(each_end, rel=1e-9)
+        assert bits == pytest.approx(each_bits, rel=1e-9)
+        listed = schedule.expand()
+        listed_ends, listed_bits, _ = carried_out(listed, fabric, states, 2e-6, symmetry=False)
+        assert listed_ends.max() == pytest.approx(ends.max(), rel=1e-3)
+        assert listed_bits == pytest.approx(bits, rel=1e-3)
+
+
+@pytest.mark.parametrize(("name", "size"), [("all-reduce", 1 << 30), ("all-gather", 1 << 30)])
+def test_closed_forms_at_4096_gpus(name: str, size: int) -> None:
+    """Two links and two pairs are left of 16,384 links; the rail-only paper's equation 1, with headers."""
+    fabric = fabric_of("rail-only", domains=64, rails=64)
+    schedule = planned(fabric, name, size)
+    states = (state_of(fabric, "hscore", schedule),)
+    ends, _, reduced = carried_out(schedule, fabric, states, 0.0, symmetry=True)
+    assert reduced.tasks.n_tasks <= 4 and reduced.networks[0].n_links == 2
+    formula = made("collective", name).closed_form_s(fabric, schedule, PACKET)
+    assert ends.max() == pytest.approx(formula, rel=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_a_claim_that_does_not_hold_is_dropped(data: st.DataObject) -> None:
+    """Schedules that claim any permutations at all, on a fabric with a slow cable."""
+    fabric = fabric_of("rail-only", domains=3, rails=3)
+    name = data.draw(st.sampled_from(["all-reduce", "direct-all-to-all", "tree-all-reduce", "all-gather"]))
+    schedule = planned(fabric, name, 9 << 16)
+    claims = data.draw(st.lists(st.permutations(range(9)), max_size=3))
+    claimed = replace(schedule, symmetries=np.array([*schedule.symmetries.tolist(), *claims]))
+    rates = fabric.capacity_bps.copy()
+    for link in data.draw(st.sets(st.integers(0, fabric.n_links - 1), max_size=2)):
+        rates[link] *= 0.25
+    states = (State(state_of(fabric, "hscore", schedule).paths, rates),)
+    ends, bits, _ = carried_out(claimed, fabric, states, 0.0, symmetry=True)
+    each_end, each_bits, _ = carried_out(claimed, fabric, states, 0.0, symmetry=False)
+    assert ends == pytest.approx(each_end, rel=1e-9) and bits == pytest.approx(each_bits, rel=1e-9)
+
+
+@given(data=st.data())
+def test_orbits_are_the_connected_parts(data: st.DataObject) -> None:
+    n = data.draw(st.integers(1, 12))
+    moves = [np.array(move) for move in data.draw(st.lists(st.permutations(range(n)), max_size=3))]
+    least = list(range(n))
+    for _ in range(n):
+        for move in moves:
+            for i, j in enumerate(move.tolist()):
+                least[i] = least[j] = min(least[i], least[j])
+    assert orbits(n, moves).tolist() == least
