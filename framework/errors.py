@@ -103,8 +103,11 @@ def blaming(subject: str, kind: type[RailweaveError] = PluginError) -> Iterator[
         yield
     except RailweaveError:
         raise
-    except MemoryError:
-        raise kind(f"{subject} needs more memory than this machine has. Choose a smaller fabric.") from None
+    except MemoryError as error:
+        how_much = f" ({str(error).rstrip('.')})" if str(error) else ""
+        raise kind(
+            f"{subject} needs more memory than this machine has{how_much}. Choose a smaller fabric."
+        ) from None
     except Exception as error:
         raise kind(f"{subject} fails with {describe(error)}.") from error
 

@@ -8,11 +8,11 @@ from typing import Self
 
 import numpy as np
 
-from railweave.framework.model import Fabric, RouteTable, Schedule
+from railweave.framework.model import Fabric, PathBatch, RouteTable, Schedule
 from railweave.framework.model.arrays import ArrayNoun, Bool, Float, Int64
 from railweave.framework.model.findings import CriticalPath, HealthSamples, IterationRecord
 from railweave.framework.results.result import Bottleneck
-from railweave.framework.routing.batches import join
+from railweave.framework.routing.batches import join, starts
 from railweave.framework.routing.reroute import element_name
 
 ALIKE = 1.1
@@ -32,20 +32,38 @@ USED = 0.05
 def critical_path(
     schedule: Schedule, end_s: Float, tables: Sequence[tuple[float, RouteTable]], link_bytes: Float
 ) -> CriticalPath | None:
-    """The chain of transfers that ends with what landed last, on the routes in use meanwhile; None where
-    transfers were not timed, or there are none. Rank i is GPU i.
+    """The chain of entries that ends with what ended last, on the routes in use meanwhile; None where they
+    were not timed, or there are none. Rank i is GPU i.
 
     `end_s` as in IterationResult; `tables`: routes, and since when on the same clock they were in use, in
     order of time; the first from the beginning. `link_bytes` (n_links,): what each link carried.
 
-    A transfer held the iteration from when the last of those before it had landed: of those it waits for, and
-    of the one that its pair sent before it, since a pair sends in the order of the schedule.
+    An entry held the iteration from when the last of those before it had ended: of those it waits for, and
+    of the one that its pair sent before it, since a pair sends in the order of the schedule. The time of
+    repetitions that wait for those of others belongs to all of these together, whose slowest pair holds
+    them all: their paths stand for one pair's. Computations and joins have no path, and no part.
     """
     if not len(end_s):
         return None
+    parts = list(_chain(schedule, end_s))
+    begin, end = (np.array([part[i] for part in parts]) for i in (0, 1))
+    members = [part[2] for part in parts]
+    lows, highs, paths = [], [], []
+    changes = [-np.inf, *(since_s for since_s, _ in tables[1:]), np.inf]
+    for (_, table), (since_s, until_s) in zip(tables, pairwise(changes), strict=True):
+        low, high = np.maximum(begin, since_s), np.minimum(end, until_s)
+        held = high > low
+        lows.append(low[held])
+        highs.append(high[held])
+        paths.append(_together(schedule, table, [members[i] for i in np.flatnonzero(held)]))
+    return CriticalPath(np.concatenate(lows), np.concatenate(highs), join(*paths), link_bytes)
+
+
+def _chain(schedule: Schedule, end_s: Float) -> Iterator[tuple[float, float, Int64]]:
+    """(begin, end, the transfers that held the time between) of every part, the first first."""
     pair = schedule.src.astype(np.int64) * schedule.n_ranks + schedule.dst
     order = np.argsort(pair, kind="stable")
-    again = np.flatnonzero(np.diff(pair[order]) == 0)
+    again = np.flatnonzero((np.diff(pair[order]) == 0) & schedule.is_transfer[order[1:]])
     previous = np.full(len(order), -1)
     previous[order[again + 1]] = order[again]
     chain = [int(np.argmax(end_s))]
@@ -57,18 +75,33 @@ def critical_path(
         if not len(before):
             break
         chain.append(int(before[np.argmax(end_s[before])]))
-    numbers = np.array(chain[::-1])
-    end = end_s[numbers]
-    begin = np.append(0.0, end[:-1])
-    lows, highs, paths = [], [], []
-    changes = [-np.inf, *(since_s for since_s, _ in tables[1:]), np.inf]
-    for (_, table), (since_s, until_s) in zip(tables, pairwise(changes), strict=True):
-        low, high = np.maximum(begin, since_s), np.minimum(end, until_s)
-        held = high > low
-        lows.append(low[held])
-        highs.append(high[held])
-        paths.append(table.paths(schedule.src[numbers[held]], schedule.dst[numbers[held]]))
-    return CriticalPath(np.concatenate(lows), np.concatenate(highs), join(*paths), link_bytes)
+    begin_s = 0.0
+    for at in reversed(chain):
+        if schedule.is_transfer[at]:
+            yield begin_s, float(end_s[at]), _chained(schedule, at)
+        begin_s = float(end_s[at])
+
+
+def _chained(schedule: Schedule, entry: int) -> Int64:
+    """An entry and all those whose repetitions its own wait for, directly or by way of others."""
+    members, left = {entry}, [entry]
+    while left:
+        at = left.pop()
+        of = schedule.chained[schedule.chained_start[at] : schedule.chained_start[at + 1]]
+        left += [other for other in of.tolist() if other not in members]
+        members.update(left)
+    return np.array(sorted(members))
+
+
+def _together(schedule: Schedule, table: RouteTable, parts: Sequence[Int64]) -> PathBatch:
+    """The paths of the transfers of each part as those of one pair, that of the first."""
+    entries = np.concatenate([np.empty(0, np.int64), *parts])
+    each = table.paths(schedule.src[entries], schedule.dst[entries])
+    first = starts(np.array([len(part) for part in parts], np.int64))
+    share = np.repeat(1 / np.diff(first), np.diff(first))
+    weight = each.weight * np.repeat(share, np.diff(each.pair_start))
+    ends = each.src[first[:-1]], each.dst[first[:-1]]
+    return PathBatch(*ends, each.pair_start[first], weight, each.hop_start, each.links)
 
 
 def link_times(table: RouteTable, link_bytes: Float) -> CriticalPath:

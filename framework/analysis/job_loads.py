@@ -22,12 +22,12 @@ def job_loads(
 
     `end_s` as in IterationResult; `tables` as for `critical_path`.
     """
-    load, wire_bytes = np.zeros(fabric.n_links), packet.wire_bytes_of(schedule.size)
+    load, wire_bytes = np.zeros(fabric.n_links), packet.wire_bytes_of(schedule.size) * schedule.repeat
     if not len(end_s):
-        end_s = np.full(schedule.n_transfers, np.inf)
+        end_s = np.full(schedule.n_entries, np.inf)
     changes = [-np.inf, *(since_s for since_s, _ in tables[1:]), np.inf]
     for (_, table), (since_s, until_s) in zip(tables, pairwise(changes), strict=True):
-        then = (end_s > since_s) & (end_s <= until_s)
+        then = (end_s > since_s) & (end_s <= until_s) & schedule.is_transfer
         if then.any():
             src, dst = (ends[then].astype(np.int64) for ends in (schedule.src, schedule.dst))
             pairs, pair = np.unique(src * fabric.n_gpus + dst, return_inverse=True)

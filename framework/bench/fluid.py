@@ -17,7 +17,8 @@ from railweave.framework.bench import simgrid
 from railweave.framework.bench.fluid_rows import COLD, GROWTH, QUICK, ROWS, Row
 from railweave.framework.errors import InputError, RunFailedError, did_you_mean
 from railweave.framework.experiment.plan import plan_from_keys
-from railweave.framework.fluid.quotient import State, plain
+from railweave.framework.fluid.quotient import State
+from railweave.framework.fluid.reduction import quotient
 from railweave.framework.fluid.simulation import BATCH, Simulation
 from railweave.framework.registry import load_plugins
 
@@ -70,7 +71,7 @@ def batch_error() -> float:
     keys = {"topology": "rail-only", "domains": 8, "rails": 8, "collective": "moe-all-to-all", "size": "4M"}
     plan = plan_from_keys({"engine": "fluid", **keys}, load_plugins())
     states = (State(plan.first_paths[0], plan.fabric.capacity_bps),)
-    flows = plain(plan.schedule, plan.fabric, states, plan.packet)
+    flows = quotient(plan.schedule, plan.fabric, states, plan.packet, symmetry=False)
     ends = []
     for batch in (BATCH, 0.0):
         simulation = Simulation(flows.networks[0], batch=batch)

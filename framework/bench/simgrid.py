@@ -18,7 +18,8 @@ import numpy as np
 from railweave.framework.errors import MachineError
 from railweave.framework.experiment.plan import plan_from_keys
 from railweave.framework.fluid.network import Network
-from railweave.framework.fluid.quotient import State, plain
+from railweave.framework.fluid.quotient import State
+from railweave.framework.fluid.reduction import quotient
 from railweave.framework.fluid.simulation import Simulation
 from railweave.framework.fluid.tasks import Tasks
 from railweave.framework.model import PathBatch
@@ -58,7 +59,7 @@ def compared(program: Path, keys: Mapping[str, object], within_s: float) -> dict
     plan = plan_from_keys({"engine": "fluid", **keys}, load_plugins())
     state = State(plan.first_paths[0], plan.fabric.capacity_bps)
     schedule = plan.schedule if plan.schedule.seconds.any() else plan.schedule.expand()
-    flows = plain(schedule, plan.fabric, (state,), plan.packet)
+    flows = quotient(schedule, plan.fabric, (state,), plan.packet, symmetry=False)
     began = time.perf_counter()
     try:
         theirs_s = end_s(program, flows.networks[0], flows.tasks, state.paths, within_s)

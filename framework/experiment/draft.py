@@ -26,7 +26,7 @@ from railweave.framework.hookspecs import Collective, Engine, Report, Router
 from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.framework.model.capabilities import why_unserved
 from railweave.framework.parameters import Value
-from railweave.framework.processes.memory import machine_bytes
+from railweave.framework.processes.memory import machine_bytes, refused_beyond_memory
 from railweave.framework.registry import Registers
 from railweave.framework.routing.reroute import first_routes
 
@@ -56,7 +56,7 @@ class Draft:
         plan = self.plan()
         request, fabric, packet = plan.experiment, plan.fabric, plan.packet
         routes_of = (fabric, plan.router, request.router.name, request.health, plan.pairs)
-        with self._timed("routes"):
+        with self._stage("routes"):
             first = self._guarded(self._name_key("router"), first_routes, *routes_of)
         for one in plan.each:
             chosen = one.experiment
@@ -114,14 +114,14 @@ class Draft:
         else:
             collective, name = plugins[traffic], self.chosen(traffic)
             kind = request.dtype, request.redop
-            with self._timed("schedule"):
+            with self._stage("schedule"):
                 planned = [
                     self._guarded((traffic,), schedule_of, name, collective, fabric, ranks, size, *kind)
                     for size in request.sizes
                 ]
             settings.check()
             schedules = [schedule for schedule in planned if schedule is not None]
-            if engine is not None:  # `fluid` takes its quotient of a list, too, as yet
+            if engine is not None and engine.packets:
                 schedules = self._listed(traffic, schedules)
         return Plan(
             experiment=request.model_copy(update={**self._choices, "faults": tuple(f.text for f in faults)}),
@@ -218,7 +218,7 @@ class Draft:
         if topology is None or "topology" in self._unreadable:
             return topology, None
         choice = self._choices["topology"]
-        with self._timed("fabric"):
+        with self._stage("fabric"):
             fabric = self._guarded(("topology",), fabric_of, choice.name, topology, choice.options)
         self.settings.notes += topology.notes
         return topology, fabric
@@ -326,9 +326,11 @@ class Draft:
         return made
 
     @contextmanager
-    def _timed(self, stage: str) -> Iterator[None]:
+    def _stage(self, stage: str) -> Iterator[None]:
+        """The block is this stage of planning; it is timed, and refused more memory than is free."""
         began_s = time.process_time()
-        yield
+        with refused_beyond_memory():
+            yield
         self._took_s[stage] = self._took_s.get(stage, 0.0) + time.process_time() - began_s
 
     def _guarded(self, key: Key, make: Callable[..., _T], *arguments: Any) -> _T | None:

@@ -26,6 +26,7 @@ class FluidEngine(Engine):
 
     summary = "flows that share links by max-min fairness, on a simulated clock; no packets, no lab"
     parameters: tuple[Parameter, ...] = (
+        Parameter("symmetry", True, "bool", "transfers that symmetries make alike are computed once"),
         Parameter(
             "numba",
             "auto",

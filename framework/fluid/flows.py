@@ -3,12 +3,13 @@ link has carried. Times are declared seconds."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from railweave.framework.fluid.network import Network
-from railweave.framework.fluid.quotient import Quotient, State, network_of, tasks_of
+from railweave.framework.fluid.quotient import Quotient, State, network_of
+from railweave.framework.fluid.reduction import quotient
 from railweave.framework.fluid.simulation import Simulation
 from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.framework.model.arrays import ArrayNoun, Bool, Float, Int64
@@ -99,10 +100,10 @@ class OneJob:
             self.now_s = until_s
             return
         if self._outcome is None:
-            simulation, quotient = self._simulated()
+            simulation, reduced = self._simulated()
             lasting_s = until_s - self._changed_s[0]
             simulation.advance(lasting_s)
-            self._look(simulation, quotient)
+            self._look(simulation, reduced)
             if self._outcome is None:
                 reached_s = self._changed_s[0] + simulation.now_s
                 self.now_s = until_s if simulation.now_s >= lasting_s else max(self.now_s, reached_s)
@@ -132,21 +133,21 @@ class OneJob:
     def carried_bits(self) -> Float:
         if not self._under_way:
             return self._before_bits
-        simulation, quotient = self._simulated()
-        return self._before_bits + _of_links(simulation.carried_bits(), quotient)
+        simulation, reduced = self._simulated()
+        return self._before_bits + _of_links(simulation.carried_bits(), reduced)
 
     def saturated(self) -> Bool:
         if not self._under_way:
             return np.zeros(len(self._before_bits), bool)
-        simulation, quotient = self._simulated()
-        full = _saturated(simulation, quotient.networks[-1])
-        return np.where(quotient.link_class >= 0, full[quotient.link_class], False)
+        simulation, reduced = self._simulated()
+        full = _saturated(simulation, reduced.networks[-1])
+        return np.where(reduced.link_class >= 0, full[reduced.link_class], False)
 
     def standing(self) -> Int64:
         if not self._under_way:
             return np.empty(0, np.int64)
-        simulation, quotient = self._simulated()
-        return np.flatnonzero(np.isin(quotient.pair_class, simulation.standing()))
+        simulation, reduced = self._simulated()
+        return np.flatnonzero(np.isin(reduced.pair_class, simulation.standing()))
 
     def drop(self, job: int) -> None:
         self._under_way = False
@@ -163,26 +164,26 @@ class OneJob:
         """The simulation of the iteration under way, now."""
         assert self._schedule is not None
         if self._solving is None:
-            quotient = self._reduced(self._schedule, tuple(self._states))
-            simulation = self._simulation(quotient.networks[0])
-            simulation.add(quotient.tasks, 0.0)
-            for network, changed_s in zip(quotient.networks[1:], self._changed_s[1:], strict=True):
+            reduced = self._reduced(self._schedule, tuple(self._states))
+            simulation = self._simulation(reduced.networks[0])
+            simulation.add(reduced.tasks, 0.0)
+            for network, changed_s in zip(reduced.networks[1:], self._changed_s[1:], strict=True):
                 simulation.advance(changed_s - self._changed_s[0])
                 simulation.change(network)
-            self._solving = simulation, quotient
-        simulation, quotient = self._solving
+            self._solving = simulation, reduced
+        simulation, reduced = self._solving
         if simulation.now_s < self.now_s - self._changed_s[0]:
             simulation.advance(self.now_s - self._changed_s[0])
-        return simulation, quotient
+        return simulation, reduced
 
-    def _look(self, simulation: Simulation, quotient: Quotient) -> None:
+    def _look(self, simulation: Simulation, reduced: Quotient) -> None:
         """Keep the outcome, if the iteration has ended."""
         assert self._schedule is not None
         end_s = simulation.end_s(0)
         seconds = float(end_s.max(initial=0.0))
         if np.isfinite(seconds):
-            outcome = Outcome(seconds, end_s[quotient.entry_class])
-            carried = _of_links(simulation.carried_bits(), quotient)
+            outcome = Outcome(seconds, end_s[reduced.entry_class])
+            carried = _of_links(simulation.carried_bits(), reduced)
             self._outcome = _Known(self._schedule, self._states[-1], outcome, carried)
             if len(self._states) == 1:
                 self._known[self._key()] = self._outcome
@@ -198,6 +199,15 @@ class _Known:
     carried_bits: Float
 
 
+class _Begun(NamedTuple):
+    """An iteration in the simulation of several jobs: its `number` there, since when it is there, and the
+    task of every entry (n,)."""
+
+    number: int
+    at_s: float
+    entry_class: Int64
+
+
 class SeveralJobs:
     """Iterations of several jobs at once, all in one simulation without symmetries."""
 
@@ -207,15 +217,16 @@ class SeveralJobs:
         self._fabric, self._packet, self._state = fabric, packet, state
         self._network = network_of(fabric, state)
         self._simulation = simulated(self._network)
-        self._begun: dict[int, tuple[int, float]] = {}
+        self._begun: dict[int, _Begun] = {}
 
     @property
     def now_s(self) -> float:
         return self._simulation.now_s
 
     def begin(self, job: int, schedule: Schedule) -> None:
-        tasks = tasks_of(schedule, self._fabric.n_gpus, self._state.paths, self._packet)
-        self._begun[job] = self._simulation.add(tasks, self.now_s), self.now_s
+        listed = quotient(schedule, self._fabric, (self._state,), self._packet, symmetry=False)
+        number = self._simulation.add(listed.tasks, self.now_s)
+        self._begun[job] = _Begun(number, self.now_s, listed.entry_class)
 
     def advance(self, until_s: float) -> None:
         self._simulation.advance(until_s)
@@ -225,10 +236,10 @@ class SeveralJobs:
         self._simulation.change(self._network)
 
     def outcome(self, job: int) -> Outcome | None:
-        number, begun_s = self._begun[job]
-        end_s = self._simulation.end_s(number) - begun_s
+        begun = self._begun[job]
+        end_s = self._simulation.end_s(begun.number) - begun.at_s
         seconds = float(end_s.max(initial=0.0))
-        return Outcome(seconds, end_s) if np.isfinite(seconds) else None
+        return Outcome(seconds, end_s[begun.entry_class]) if np.isfinite(seconds) else None
 
     def carried_bits(self) -> Float:
         return self._simulation.carried_bits()
@@ -237,15 +248,15 @@ class SeveralJobs:
         return _saturated(self._simulation, self._network)
 
     def drop(self, job: int) -> None:
-        self._simulation.drop(self._begun[job][0])
+        self._simulation.drop(self._begun[job].number)
 
     def standing(self) -> Int64:
         return self._simulation.standing()
 
 
-def _of_links(of_class: Float, quotient: Quotient) -> Float:
+def _of_links(of_class: Float, reduced: Quotient) -> Float:
     """(L,): a figure of every link, of that of its class."""
-    return np.where(quotient.link_class >= 0, of_class[quotient.link_class], 0.0)
+    return np.where(reduced.link_class >= 0, of_class[reduced.link_class], 0.0)
 
 
 def _saturated(simulation: Simulation, network: Network) -> Bool:

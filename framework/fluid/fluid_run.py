@@ -43,7 +43,7 @@ class FluidRun:
         rates = f"declared rates, times over {scale:.3g}" if scale != 1 else "declared rates and times"
         return EngineParts(
             plan.fabric.scaled(scale), scale, f"{len(src)} pairs; {rates}", time.monotonic() - began, (),
-            ModelSource(model), RoutesInPlace(model), model, traffic, lambda: model.changed,
+            ModelSource(model), RoutesInPlace(model), model, traffic, lambda: model.watched,
         )  # fmt: skip
 
     def _rate_scale(self, model: Model) -> float:

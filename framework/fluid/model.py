@@ -6,7 +6,8 @@ from railweave.framework.errors import LabError, TransportError
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.fluid.flows import Flows, OneJob, SeveralJobs
-from railweave.framework.fluid.quotient import Quotient, State, plain
+from railweave.framework.fluid.quotient import Quotient, State
+from railweave.framework.fluid.reduction import quotient
 from railweave.framework.fluid.work import Work
 from railweave.framework.model import PathBatch, Schedule
 from railweave.framework.model.arrays import Bool, Float, Int64
@@ -14,6 +15,8 @@ from railweave.framework.routing.checks import pair_name
 
 DEAD_AFTER_S = 4.5
 """A pair that stands still for so long fails its job, where the transport does not say (`dead_after`)."""
+SETTLED_ITERATIONS = 3
+"""After so many iterations without a change, the one under way included, others show nothing new."""
 STEP_S = 0.1
 """How often pairs that stand still are looked for, where links are down."""
 
@@ -27,7 +30,7 @@ class Model:
         self.now_s, self.rate_scale = 0.0, 1.0
         self._share, self._down = np.ones(plan.fabric.n_links), np.zeros(plan.fabric.n_links, bool)
         self._dead = np.zeros(plan.fabric.n_nodes, bool)
-        self.changed = False
+        self._changed_s, self._settled_in = np.inf, 0
         self._stands_since = np.full(len(paths.src), np.inf)
         options = plan.experiment.transport.options
         self._dead_after_s = float(str(options.get("dead_after", DEAD_AFTER_S)))
@@ -38,7 +41,8 @@ class Model:
             self.flows = SeveralJobs(plan.fabric, self._state(), plan.packet, work.simulation)
 
     def _reduced(self, schedule: Schedule, states: tuple[State, ...]) -> Quotient:
-        return plain(schedule, self.plan.fabric, states, self.plan.packet)
+        symmetry = bool(self.plan.experiment.engine.options["symmetry"])
+        return quotient(schedule, self.plan.fabric, states, self.plan.packet, symmetry=symmetry)
 
     def placed(self, job: Plan, schedule: Schedule) -> Schedule:
         """A schedule of a job between GPUs; always the same object, by which iterations are recognised."""
@@ -78,13 +82,27 @@ class Model:
                 self._dead[fault.node] = fault.verb == "kill"
             case other:
                 raise LabError(f"{fault.text!r}: the engine fluid cannot {other}.")
-        self.changed = True
-        self.flows.change(self._state())
+        self._take_up()
 
     def use(self, paths: PathBatch) -> None:
         """Other routes of the same pairs."""
         self.paths = paths
+        self._take_up()
+
+    def _take_up(self) -> None:
+        self._changed_s, self._settled_in = self.now_s, SETTLED_ITERATIONS
         self.flows.change(self._state())
+
+    def iteration_ended(self) -> None:
+        """One of the first job, with which the fabric shows again what it showed before."""
+        self._settled_in = max(0, self._settled_in - 1)
+
+    @property
+    def watched(self) -> bool:
+        """Whether health has something to find: since the last change of links or routes there were too few
+        iterations for all that they show, or a pair may still wait for the end of its dwell time."""
+        settling_s = 2 * self.plan.experiment.health.dwell_s
+        return self._settled_in > 0 or self._changed_s <= self.now_s < self._changed_s + settling_s
 
     # -- time ------------------------------------------------------------------------------------------
     def advance(self, until_s: float) -> None:

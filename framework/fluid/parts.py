@@ -46,7 +46,11 @@ class ModelTraffic:
         outcome = model.flows.outcome(self._number)
         if outcome is None:
             return None
+        if self._number == 0:
+            model.iteration_ended()
         schedule, scale = self._schedule, model.rate_scale
+        sent = schedule.is_transfer
+        times = schedule.repeat[sent].astype(np.int64)
         end_s = outcome.end_s / scale
         ends = np.zeros(len(schedule.phase_names))
         named = (schedule.phase >= 0) & (schedule.phase < len(ends))
@@ -57,10 +61,10 @@ class ModelTraffic:
             iteration=self.iteration,
             seconds=outcome.seconds / scale,
             wrong=None,
-            packets_sent=int(packet.packets_of(schedule.size).sum()),
+            packets_sent=int(packet.packets_of(schedule.size[sent]) @ times),
             retransmitted=None,
             duplicates=None,
-            bytes_sent=int(packet.wire_bytes_of(schedule.size).sum()),
+            bytes_sent=int(packet.wire_bytes_of(schedule.size[sent]) @ times),
             phase_seconds=tuple(phases.tolist()),
             cpu_s=0.0,
             send_lag_s=0.0,

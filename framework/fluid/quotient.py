@@ -6,7 +6,7 @@ import numpy as np
 
 from railweave.framework.fluid.network import Network
 from railweave.framework.fluid.tasks import Tasks
-from railweave.framework.model import Fabric, PacketFormat, PathBatch, Schedule
+from railweave.framework.model import Fabric, PathBatch
 from railweave.framework.model.arrays import ArrayNoun, Float, Int64
 
 
@@ -47,24 +47,3 @@ def network_of(fabric: Fabric, state: State) -> Network:
     use = np.bincount(place, paths.weight[hop_path], len(hops)).astype(np.float64)
     start = np.searchsorted(pair, np.arange(len(paths.src) + 1))
     return Network(capacity_bps, start, link.astype(np.int32), use, delay_s)
-
-
-def tasks_of(schedule: Schedule, n_gpus: int, paths: PathBatch, packet: PacketFormat) -> Tasks:
-    """The transfers of a listed schedule between GPUs; pairs are numbered as in `paths`, which has them by
-    (src, dst)."""
-    pairs = paths.src * n_gpus + paths.dst
-    pair = np.searchsorted(pairs, schedule.src.astype(np.int64) * n_gpus + schedule.dst)
-    bits = (8 * packet.wire_bytes_of(schedule.size)).astype(np.float64)
-    return Tasks(pair.astype(np.int32), bits, after_start=schedule.after_start, after=schedule.after)
-
-
-def plain(schedule: Schedule, fabric: Fabric, states: tuple[State, ...], packet: PacketFormat) -> Quotient:
-    """Every entry, pair and link by itself."""
-    paths = states[0].paths
-    return Quotient(
-        tuple(network_of(fabric, state) for state in states),
-        tasks_of(schedule, fabric.n_gpus, paths, packet),
-        np.arange(schedule.n_transfers),
-        np.arange(len(paths.src)),
-        np.arange(fabric.n_links),
-    )

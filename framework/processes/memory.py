@@ -2,6 +2,9 @@
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 
 def machine_bytes() -> int | None:
@@ -20,3 +23,29 @@ def peak_bytes() -> int | None:
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+@contextmanager
+def refused_beyond_memory() -> Iterator[None]:
+    """In the block an allocation of more memory than is free raises MemoryError, where the system can do so;
+    Linux would grant it and end some process later."""
+    try:
+        import resource
+
+        free = [line.split()[1] for line in _lines("/proc/meminfo") if line.startswith("MemAvailable:")]
+        mine = [line.split()[1] for line in _lines("/proc/self/status") if line.startswith("VmSize:")]
+        most = 1024 * (int(free[0]) + int(mine[0]))
+    except (ImportError, OSError, IndexError, ValueError):
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    most = min(most, *(limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY), most)
+    resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text().splitlines()

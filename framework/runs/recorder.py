@@ -23,6 +23,7 @@ from railweave.framework.model.findings import (
     RuleAgreement,
 )
 from railweave.framework.registry import Registers
+from railweave.framework.results.links import is_large
 from railweave.framework.routing.reroute import Reroute, element_name, score_changes
 from railweave.framework.runs.observers import Observers
 
@@ -55,6 +56,7 @@ class Recorder:
         self.agreements: list[RuleAgreement] = []
         self.blind_s: float | None = None
         self._samples: list[tuple[float | Float32, ...]] = []
+        self._sampled: HealthSnapshot | None = None
 
     def forget(self) -> None:
         """Keep nothing of what was recorded so far."""
@@ -96,7 +98,10 @@ class Recorder:
         self.note(f"health is no longer measured: {why}. Scores, and routes by them, stay as they are")
 
     def sample(self, measurement: Measurement, health: HealthSnapshot) -> None:
-        """What was measured, and the scores in force after it."""
+        """What was measured, and the scores in force after it; of a large fabric only what changed scores."""
+        if self._samples and health is self._sampled and is_large(self._fabric):
+            return
+        self._sampled = health
         seen = (
             measurement.queue_bytes, measurement.waited_bytes, measurement.service_bps, health.link_score,
             health.element_score,

@@ -19,6 +19,7 @@ import railweave as rw
 from railweave.framework.cli import main
 from railweave.framework.errors import ExperimentError, TransportError
 from railweave.framework.fluid import engine, work
+from railweave.framework.fluid.model import Model
 from railweave.framework.model.events import Progress
 from railweave.framework.registry import Registers, load_plugins
 from railweave.framework.results.nccl_table import nccl_table
@@ -62,6 +63,38 @@ def test_a_torus_has_what_its_links_carry(registers: Registers) -> None:
     assert result.rows[0].declared_time_us == pytest.approx(3 * message_us, rel=1e-3)
 
 
+RAILS = {"domains": 4, "rails": 4}
+TORUS = {"topology": "torus", "shape": "4x4", "router": "dor"}
+COLLECTIVES = [
+    *({**RAILS, "collective": name} for name in ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")),
+    *({**TORUS, "collective": name} for name in ("multi-ring-all-reduce", "direct-all-to-all", "broadcast")),
+    {**RAILS, "collective": "tree-all-reduce"},
+    {**RAILS, "workload": "ptdp", "tp": 4, "pp": 2, "dp": 2, "size": 1 << 22},
+]
+
+
+@pytest.mark.parametrize("keys", COLLECTIVES, ids=lambda keys: keys.get("collective", "ptdp"))
+@pytest.mark.parametrize("faults", [(), ("at=0.4s degrade link:g0.0->g0.1 to=30%",)])
+def test_symmetries_change_no_time(
+    registers: Registers, keys: dict[str, Any], faults: tuple[str, ...]
+) -> None:
+    """A compact schedule by classes, entry by entry, and as the list of its transfers."""
+    if faults and "topology" not in keys:
+        faults = ("at=0.4s degrade rail:1 to=30%", "at=0.6s degrade domain:2 to=50%")
+    keys = {**keys, "faults": faults, "iterations": 1, "rate_scale": 1e-5, "feedback": False}
+    results = [run(registers, **keys, **{"engine.symmetry": on}) for on in (True, False)]
+    plan = rw.load(registers=registers, engine="fluid", **keys)
+    listed = replace(plan, schedules=tuple(schedule.expand() for schedule in plan.schedules))
+    results.append(runner.run(listed, registers))
+    for one in results[1:]:
+        assert times_s(one) == pytest.approx(times_s(results[0]), rel=2e-4)
+        assert one.rows[0].phase_us == pytest.approx(results[0].rows[0].phase_us, rel=2e-4)
+        assert one.rows[0].packets == results[0].rows[0].packets
+        for link, first in zip(one.links, results[0].links, strict=True):
+            assert link.bytes == pytest.approx(first.bytes, rel=1e-4, abs=2)
+    assert times_s(results[1]) == pytest.approx(times_s(results[0]), rel=1e-9)
+
+
 def test_nothing_is_compared_sent_again_or_installed(registers: Registers, tmp_path: Path) -> None:
     result = run(registers, domains=2, rails=2, out=tmp_path / "run")
     row = result.summary
@@ -103,6 +136,21 @@ def test_a_degraded_rail_is_left_as_on_the_lab(registers: Registers) -> None:
     assert result.health[-1].elements["rail:1"] == pytest.approx(0.2)
     assert times_s(result)[-1] == pytest.approx(1.69, rel=0.02)
     assert result.bottlenecks[-1].element == "rail:0"
+
+
+def test_samples_that_are_left_out_would_change_nothing(
+    registers: Registers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys: dict[str, Any] = {"domains": 4, "rails": 4, "iterations": 14, "health": {"dwell": "500ms"}}
+    faults = [SLOW, "at=iter:6 restore rail:1", "at=iter:8+300ms down link:g1.2->r2"]
+    settled = run(registers, **keys, faults=faults)
+    monkeypatch.setattr(Model, "watched", True)
+    always = run(registers, **keys, faults=faults)
+    assert times_s(settled) == pytest.approx(times_s(always), rel=0.02)  # samples may lie elsewhere
+    late = settled.reroutes[-1].t_s - always.reroutes[-1].t_s
+    assert len(settled.reroutes) >= 2 and abs(late) < 0.05
+    assert [one.pairs_changed for one in settled.reroutes] == [one.pairs_changed for one in always.reroutes]
+    assert [point.elements for point in settled.health] == [point.elements for point in always.health]
 
 
 def test_without_feedback_the_slow_rail_stays_in_use(registers: Registers) -> None:
