@@ -15,7 +15,7 @@ import numpy as np
 
 from railweave.framework.bench import simgrid
 from railweave.framework.bench.fluid_rows import COLD, GROWTH, QUICK, ROWS, Row
-from railweave.framework.errors import InputError, RunFailedError, did_you_mean
+from railweave.framework.errors import InputError, MachineError, RunFailedError, did_you_mean
 from railweave.framework.experiment.plan import plan_from_keys
 from railweave.framework.fluid.quotient import State
 from railweave.framework.fluid.reduction import quotient
@@ -50,7 +50,10 @@ def fluid(rows: str, growth: bool, quick: bool, report: Callable[[str], None]) -
             report(row.name)
             line = shown(row, measured(row, place))
             if program is not None and row.peer:
-                line |= simgrid.compared(program, row.keys, PEER_WITHIN_S)
+                try:
+                    line |= simgrid.compared(program, row.keys, PEER_WITHIN_S)
+                except MachineError as error:
+                    report(str(error))
             table.append(line)
         for family, members in GROWTH.items() if growth and not quick else ():
             report(f"growth: {family}")

@@ -39,28 +39,28 @@ def all_reduce(domains: int, rails: int) -> dict[str, object]:
 
 
 ROWS = (
-    Row("permutation of 1,024, fat tree", TREE_1024 | permutation(), 1, peer=True),
-    Row("all-to-all of 256, rail-only", RAIL_256 | EACH_64K | {"size": "16M"}, 1, peer=True),
-    Row("all-to-all of 256, torus 8x8x4", torus("8x8x4") | EACH_64K | {"size": "16M"}, 1, peer=True),
-    Row("all-to-all of 256, fat tree", TREE_432 | EACH_64K | {"size": "16M"}, 1, peer=True),
-    Row("all-to-all of 1,024, rail-only", RAIL_1024 | EACH_64K | {"size": "64M"}, 4, 1000),
-    Row("all-to-all of 1,024, torus 8x8x16", torus("8x8x16") | EACH_64K | {"size": "64M"}, 12, 1000),
-    Row("permutation of 4,096, torus", POD | permutation(), 1.5),
-    Row("exponential sizes of 4,096, torus", POD | permutation("exponential"), 6),
+    Row("permutation 1024 fat-tree", TREE_1024 | permutation(), 1, peer=True),
+    Row("all-to-all 256 rail-only", RAIL_256 | EACH_64K | {"size": "16M"}, 1, peer=True),
+    Row("all-to-all 256 torus 8x8x4", torus("8x8x4") | EACH_64K | {"size": "16M"}, 1, peer=True),
+    Row("all-to-all 256 fat-tree", TREE_432 | EACH_64K | {"size": "16M"}, 1, peer=True),
+    Row("all-to-all 1024 rail-only", RAIL_1024 | EACH_64K | {"size": "64M"}, 4, 1000),
+    Row("all-to-all 1024 torus 8x8x16", torus("8x8x16") | EACH_64K | {"size": "64M"}, 12, 1000),
+    Row("permutation 4096 torus", POD | permutation(), 1.5),
+    Row("exponential 4096 torus", POD | permutation("exponential"), 6),
     Row(
-        "uneven all-to-all of 256, rail-only",
+        "uneven 256 rail-only",
         RAIL_256 | {"collective": "moe-all-to-all", "size": "16M", "iterations": 1},
         8,
     ),
     Row(
-        "10,000 Poisson arrivals, fat tree",
+        "arrivals 10000 fat-tree",
         TREE_1024 | {"workload": {"name": "arrivals", "messages": 10_000}, "size": "1M", "iterations": 1},
         6,
         peer=True,
     ),
-    Row("all-reduce of 1 GiB, 256 x 256, 12 times", all_reduce(256, 256) | {"iterations": 12}, 4, 1500),
+    Row("all-reduce 1G 256x256 12 times", all_reduce(256, 256) | {"iterations": 12}, 4, 1500),
     Row(
-        "gpt-1t, tp 8, pp 8, dp 64",
+        "gpt-1t 4096",
         {
             "topology": "rail-only",
             "domains": 512,
@@ -72,23 +72,23 @@ ROWS = (
         15,
         3000,
     ),
-    Row("the default experiment", {}, 1),
+    Row("default experiment", {}, 1),
 )
 COLD = ROWS[1]
 """Large enough for machine code."""
 QUICK = (
-    Row("permutation of 128, fat tree", TREE_1024 | permutation() | {"k": 8}, 1, peer=True),
-    Row("all-reduce, 16 x 16", all_reduce(16, 16) | {"iterations": 2}, 1),
+    Row("permutation 128 fat-tree", TREE_1024 | permutation() | {"k": 8}, 1, peer=True),
+    Row("all-reduce 16x16", all_reduce(16, 16) | {"iterations": 2}, 1),
 )
 GROWTH = {
-    "all-to-all, rail-only": tuple(
+    "all-to-all rail-only": tuple(
         Row(f"{n}", RAIL_256 | EACH_64K | {"domains": n // 16, "size": n << 16}, 1) for n in (128, 256, 512)
     ),
-    "all-reduce, rail-only": tuple(
+    "all-reduce rail-only": tuple(
         Row(f"{d * r}", all_reduce(d, r) | {"iterations": 1}, 1)
         for d, r in ((64, 128), (128, 128), (128, 256))
     ),
-    "permutation, torus": tuple(
+    "permutation torus": tuple(
         Row(shape, torus(shape) | permutation(), 1) for shape in ("8x16x16", "16x16x16", "16x16x32")
     ),
 }

@@ -31,7 +31,7 @@ SLOWER = 1e6
 OPTIONS = (
     "--log=root.thres:critical", "--cfg=network/model:CM02", "--cfg=network/TCP-gamma:0",
     "--cfg=network/bandwidth-factor:1", "--cfg=network/latency-factor:1", "--cfg=network/weight-S:0",
-    "--cfg=network/crosstraffic:0", "--cfg=contexts/stack-size:64",
+    "--cfg=network/crosstraffic:0", "--cfg=contexts/stack-size:64", "--cfg=contexts/guard-size:0",
 )  # fmt: skip
 
 
