@@ -60,6 +60,16 @@ class Terms(Generic[N]):
 IterationTime = Terms[float]
 
 
+def compute_s(model: LanguageModel, gpu: Gpu, calibration: Calibration) -> float:
+    """What one GPU would compute for a sample, forward and backward. Equation 10, for B = b = p = t = 1."""
+    work = (
+        calibration.gemm_factor * model.gemm_flops(1)
+        + model.logit_flops(1)
+        + calibration.gamma * model.attention_flops(1, calibration.attention)
+    )
+    return work / gpu.flops_per_s
+
+
 def times(
     model: LanguageModel, cluster: Cluster, batch: int, chosen: Candidates, calibration: Calibration
 ) -> Terms[Float]:
@@ -69,12 +79,7 @@ def times(
     t, p, d, b, v = chosen.t, chosen.p, chosen.d, chosen.b, chosen.v
     pl = p // chosen.ph
     microbatches = batch // (d * b)
-    work = (
-        calibration.gemm_factor * model.gemm_flops(batch)
-        + model.logit_flops(batch)
-        + calibration.gamma * model.attention_flops(batch, calibration.attention)
-    )
-    microbatch_s = work * b / (gpu.flops_per_s * batch * p * t)  # equation 10
+    microbatch_s = compute_s(model, gpu, calibration) * b / (p * t)
     tensor = 2.0 * b * model.hidden * model.sequence
     edge = tensor / t
     gradients = 2.0 * model.layers * model.layer_parameters / (p * t)

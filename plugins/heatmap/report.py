@@ -7,14 +7,14 @@ from typing import Any
 from railweave.framework.hookspecs import Report
 from railweave.framework.parameters import Parameter, Value
 
-MOST_GPUS = 4096
-"""Beyond this many, a matrix has tens of millions of cells."""
+MOST_GPUS = 1024
+"""Beyond this many, a matrix has millions of cells."""
 WHEN = ("workloads", "always", "never")
 
 
 class TrafficHeatmap(Report):
     """The bytes of one iteration of the largest size, (n_gpus, n_gpus), [src, dst], as emulated; of more than
-    4,096 GPUs a line `src,dst,bytes` for each pair that sends, and no picture."""
+    1,024 GPUs a line `src,dst,bytes` for each pair that sends, and no picture."""
 
     summary = "traffic.csv, traffic.svg and traffic.png: bytes between GPUs in an iteration"
     parameters: tuple[Parameter, ...] = (

@@ -4,13 +4,17 @@ from collections.abc import Sequence
 
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.parameters import Parameter, Value, resolve
+from railweave.framework.training.clusters import GPUS
+from railweave.framework.training.iteration import Calibration, compute_s
 from railweave.framework.training.models import MODELS, model_named
 from railweave.framework.training.placement import REQUIRES, place, scaled_degrees
 from railweave.framework.training.traffic_matrix import Job, job_of_batch
 from railweave.traffic.collectives.entries import Entries
 from railweave.traffic.collectives.operations import check_ranks, checked_itemsize
 from railweave.traffic.workloads.replay import Workload
-from railweave.traffic.workloads.training import Iteration, emulated_microbatches, layout, symmetries
+from railweave.traffic.workloads.training import Iteration, emulated_microbatches, layout, share, symmetries
+
+NO_GPU = "none"
 
 
 class Ptdp(Workload):
@@ -19,8 +23,10 @@ class Ptdp(Workload):
 
     Tensor groups lie in an HB domain; pipeline and data parallelism connect equal ranks of domains. On a
     fabric of fewer GPUs than tp x pp x dp the groups are smaller, and each GPU still sends what a GPU of the
-    whole job sends. Bytes are scaled so that the busiest GPU sends `size`. Computation takes no time. Source:
-    rail-only paper, sections 3.1 and 4.1; Narayanan et al., SC '21; Korthikanti et al.
+    whole job sends. Bytes are scaled so that the busiest GPU sends `size`, and so is the time of computation,
+    if `compute` names a GPU: a microbatch's by equation 10, a third of it forward (Narayanan et al.), between
+    gathering and reducing. Source: rail-only paper, sections 3.1, 4.1 and 4.2; Narayanan et al., SC '21;
+    Korthikanti et al.
     """
 
     summary = "one training iteration of a GPT with pipeline, tensor and data parallelism (rail-only paper)"
@@ -34,6 +40,7 @@ class Ptdp(Workload):
         Parameter("interleave", 1, "count", "model chunks per pipeline stage", minimum=1),
         Parameter("microbatch", 1, "count", "samples in a microbatch", minimum=1),
         Parameter("batch", 512, "count", "samples in an iteration", minimum=1),
+        Parameter("compute", NO_GPU, "text", "the GPU whose computation takes time", choices=(NO_GPU, *GPUS)),
         Parameter(
             "microbatches", 4, "count", "microbatches that are emulated, each representing several; 0: all", 0
         ),
@@ -65,10 +72,18 @@ class Ptdp(Workload):
         placed = place(fabric, *scaled_degrees(fabric, job.t, job.p, job.d, ranks), job.v, ranks)
         most = int(self._options["microbatches"]) or job.m
         busiest = size_bytes // itemsize
-        sizes = layout(job, placed, busiest, emulated_microbatches(job.m, placed.p, job.v, most))
+        emulated = emulated_microbatches(job.m, placed.p, job.v, most)
+        sizes = layout(job, placed, busiest, emulated)
+        pass_s = self._pass_s(job) * share(job, placed, size_bytes) * job.m / emulated
         entries = Entries(len(ranks), itemsize)
         if sizes.count:
-            Iteration(entries, placed, sizes, placed.gpu).add_all()
+            Iteration(entries, placed, sizes, placed.gpu, pass_s / 3, pass_s * 2 / 3).add_all()
         return entries.build(
             "ptdp", busiest, dtype, redop, buffer_count=sizes.count, symmetries=symmetries(placed)
         )
+
+    def _pass_s(self, job: Job) -> float:
+        """What a GPU computes for one microbatch in one of its model chunks, forward and backward."""
+        if (name := str(self._options["compute"])) == NO_GPU:
+            return 0.0
+        return compute_s(job.model, GPUS[name], Calibration()) * job.b / (job.p * job.t * job.v)

@@ -70,8 +70,7 @@ def layout(job: Job, placed: Placement, busiest: int, microbatches: int) -> Layo
 
     Every message of the job has at least one element, so that small kinds do not vanish.
     """
-    most = float(traffic(job, placed).sent.max())
-    scale = busiest / most if most > 0 else 0.0
+    scale = share(job, placed, busiest)
     per, each = volumes(job), job.m / microbatches
     chunk = each * per.tensor / 2 / (placed.t - 1) if placed.t > 1 else 0.0
     gradients = reduced_bytes(job, placed) if placed.d > 1 else 0.0
@@ -81,6 +80,12 @@ def layout(job: Job, placed: Placement, busiest: int, microbatches: int) -> Layo
 
     edge = elements(each * per.edge, 1) if placed.p > 1 else 0
     return Layout(microbatches, job.v, placed.t, elements(chunk, 1), edge, elements(gradients, placed.d))
+
+
+def share(job: Job, placed: Placement, busiest: int) -> float:
+    """`busiest` over the bytes that the busiest GPU sends in an iteration; 0 if that is nothing."""
+    most = float(traffic(job, placed).sent.max(initial=0.0))
+    return busiest / most if most > 0 else 0.0
 
 
 class Pass(NamedTuple):

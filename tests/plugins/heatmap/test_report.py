@@ -38,7 +38,7 @@ def test_it_is_written_for_workloads_and_when_asked_for(
         assert (tmp_path / "traffic.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_beyond_4096_gpus_it_lists_the_pairs_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beyond_1024_gpus_it_lists_the_pairs_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "MOST_GPUS", 8)
     plan = load_plan(None, {"collective": "send-recv", "reports.traffic.when": "always"}, INSTALLED)
     plan.reports["traffic"].write({"experiment": plan.document()}, str(tmp_path))

@@ -14,7 +14,10 @@ from railweave.framework.errors import ExperimentError, UnsupportedFabricError
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.parameters import resolve
 from railweave.framework.registry import load_plugins
+from railweave.framework.training.clusters import GPUS, Cluster
+from railweave.framework.training.iteration import Calibration, iteration_time
 from railweave.framework.training.placement import place, scaled_degrees
+from railweave.framework.training.strategies import Strategy
 from railweave.framework.training.traffic_matrix import traffic
 from railweave.topologies.rail_only import RailOnly
 from railweave.topologies.rail_optimised import RailOptimised
@@ -233,3 +236,26 @@ def test_refusals() -> None:
         planned(ptdp(tp=2, pp=2, dp=2), rails(4, 4))
     with pytest.raises(ExperimentError, match="Did you mean gpt-175b"):
         ptdp(model="gpt-175")
+
+
+@pytest.mark.parametrize(("interleave", "microbatches", "batch"), [(1, 0, 8), (2, 0, 8), (1, 4, 16)])
+def test_computation_takes_the_time_of_the_model(interleave: int, microbatches: int, batch: int) -> None:
+    """Without a network: (m + (p - 1) / v) microbatches of equation 10, as equations 3 and 4 say, scaled as
+    the bytes are; the emulated ones are longer by what each represents."""
+    fabric = rails(4, 4)
+    options = {"tp": 4, "pp": 4, "dp": 1, "interleave": interleave, "batch": batch}
+    work = ptdp(**options, microbatches=microbatches, compute="h100")
+    schedule = work.schedule(fabric, range(16), SIZE, "int32", "sum")
+    end = np.zeros(schedule.n_entries)
+    for i, seconds in enumerate(schedule.seconds.tolist()):
+        waits = schedule.after[schedule.after_start[i] : schedule.after_start[i + 1]]
+        end[i] = seconds + end[waits].max(initial=0.0)
+    job = work.job
+    whole = traffic(job, place(fabric, 4, 4, 1, interleave)).sent.max()
+    cluster, strategy = Cluster(16, 4, GPUS["h100"]), Strategy(4, 4, 1, 1, interleave, 4, 1, 1)
+    terms = iteration_time(job.model, cluster, batch, strategy, Calibration())
+    represented = job.m / (microbatches or job.m)
+    computed_s = terms.bubble_compute_s * represented + terms.steady_compute_s
+    assert end.max() == pytest.approx(computed_s * SIZE / whole, rel=1e-9)
+    idle = ptdp(**options, microbatches=microbatches).schedule(fabric, range(16), SIZE, "int32", "sum")
+    assert not idle.seconds.any() and idle.expand() == schedule.expand()
