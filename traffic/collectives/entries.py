@@ -87,7 +87,7 @@ class Entries:
         first: ArrayLike = 0,
         to: ArrayLike | None = None,
         length: ArrayLike = 0,
-        reduce: bool = False,
+        reduce: ArrayLike = False,
         after: Lists | None = None,
         repeat: ArrayLike = 1,
         lag: ArrayLike = 1,

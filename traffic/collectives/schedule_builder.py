@@ -1,10 +1,13 @@
-"""Builds listed schedules, transfer by transfer, of what a file says."""
+"""Builds schedules transfer by transfer, from what a file says."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 from railweave.framework.model import Schedule
+from railweave.framework.model.arrays import Int64
+from railweave.framework.model.routes import starts
+from railweave.traffic.collectives.entries import Entries
 
 Span = tuple[int, int]
 """Elements first..last of a buffer, the last one excluded."""
@@ -25,7 +28,8 @@ class ScheduleBuilder:
         self._phase = -1
         self._slot: int | None = None
         self._rows: list[tuple[int, ...]] = []
-        self._after: list[tuple[int, ...]] = []
+        self._after: list[list[int]] = []
+        self._seconds: list[float] = []
 
     def phase(self, name: str) -> None:
         """Put the transfers that follow into the phase of this name, which begins here if it is new."""
@@ -49,10 +53,18 @@ class ScheduleBuilder:
         """Send a span of rank `src` to the same place at `dst`, or to element `to` there; the transfer's
         number."""
         first, last = span
-        order = (0, 0) if self._slot is None else (self._slot, step)
         target = first if to is None else to
-        self._rows.append((src, dst, first, target, last - first, reduce, self._phase, *order))
-        self._after.append(tuple(set(after)))
+        return self._add((src, dst, first, target, last - first, reduce), after, 0.0, step)
+
+    def compute(self, rank: int, seconds: float, *, after: Sequence[int]) -> int:
+        """Let a rank compute; the computation's number."""
+        return self._add((rank, rank, 0, 0, 0, False), after, seconds, 0)
+
+    def _add(self, row: tuple[int, ...], after: Sequence[int], seconds: float, step: int) -> int:
+        order = (0, 0) if self._slot is None else (self._slot, step)
+        self._rows.append((*row, self._phase, *order))
+        self._after.append(sorted(set(after)))
+        self._seconds.append(seconds)
         return len(self._rows) - 1
 
     def build(
@@ -60,27 +72,25 @@ class ScheduleBuilder:
     ) -> Schedule:
         """The schedule, over buffers of `buffer_count` elements (default `count`, the size of the
         collective)."""
-        table = np.array(self._rows, np.int64).reshape(-1, 9)
-        order = np.lexsort((table[:, 8], table[:, 7]))  # by slot, then by step
-        position = np.argsort(order).tolist()
-        after = [sorted(map(position.__getitem__, self._after[i])) for i in order.tolist()]
-        src, dst, first, to, length, reduce, phase = table[order, :7].T
-        itemsize = self._itemsize
-        return Schedule(
-            collective,
-            self._n_ranks,
-            count * itemsize,
-            dtype,
-            redop,
-            (count if buffer_count is None else buffer_count) * itemsize,
+        rows = np.array(self._rows, np.int64).reshape(-1, 9)
+        src, dst, first, to, length, reduce, phase, slot, step = rows.T
+        entries = Entries(self._n_ranks, self._itemsize)
+        for name in self._phases:
+            entries.phase(name)
+        entries.add(
             src,
             dst,
-            first * itemsize,
-            to * itemsize,
-            length * itemsize,
-            reduce,
-            phase,
-            after_start=np.cumsum([0, *map(len, after)]),
-            after=np.array([before for waits in after for before in waits], np.int64),
-            phase_names=tuple(self._phases),
+            first=first,
+            to=to,
+            length=length,
+            reduce=reduce,
+            after=(starts(np.array(list(map(len, self._after)), np.int64)), _flat(self._after)),
+            seconds=self._seconds,
+            slot=np.argsort(np.lexsort((step, slot))),
+            phase=phase,
         )
+        return entries.build(collective, count, dtype, redop, buffer_count=buffer_count)
+
+
+def _flat(lists: Sequence[Sequence[int]]) -> Int64:
+    return np.array([one for of in lists for one in of], np.int64)

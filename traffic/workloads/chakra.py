@@ -8,6 +8,7 @@ from railweave.framework.model import Fabric, Schedule
 from railweave.framework.parameters import Parameter
 from railweave.traffic.collectives.operations import check_ranks, checked_itemsize
 from railweave.traffic.workloads.chakra_file import Trace, read
+from railweave.traffic.workloads.chakra_match import COMPUTATION
 from railweave.traffic.workloads.chakra_order import Ordered, ordered
 from railweave.traffic.workloads.chakra_traffic import Traffic
 from railweave.traffic.workloads.replay import Workload
@@ -19,7 +20,8 @@ class Chakra(Workload):
 
     `size` is what the busiest GPU sends; all sizes of the trace are scaled by one factor, and rounded to
     whole shares of at least one element (all-gather, reduce-scatter and all-to-all: 16 bytes), so that with
-    very small sizes more is sent. Computation takes no time; its dependencies are kept. A message is sent
+    very small sizes more is sent. Computation takes no time, its dependencies are kept; with `compute` it
+    takes that of the trace, scaled as the sizes, and a rank computes one thing at a time. A message is sent
     when its send node is due, whether or not its receive node is; a member of a collective begins when its
     own node is due. Source: MLCommons Chakra; sizes and groups are interpreted as in ASTRA-sim: `comm_size`
     is what one rank contributes, a group without a definition or a name is all ranks.
@@ -32,10 +34,11 @@ class Chakra(Workload):
         Parameter(
             "two_levels", True, "bool", "groups that fill domains and rails use both; false: rings throughout"
         ),
+        Parameter("compute", False, "bool", "computations take the time that the trace says"),
     )
 
-    def __init__(self, file: str = "", *, two_levels: bool = True) -> None:
-        self._file, self._two_levels = file, two_levels
+    def __init__(self, file: str = "", *, two_levels: bool = True, compute: bool = False) -> None:
+        self._file, self._two_levels, self._compute = file, two_levels, compute
 
     def schedule(
         self, fabric: Fabric, ranks: Sequence[int], size_bytes: int, dtype: str, redop: str
@@ -58,8 +61,8 @@ class Chakra(Workload):
         if not self._file:
             raise ExperimentError("chakra needs a trace: --workload chakra:DIR, or the option `file`.")
         trace = read(self._file)
-        operations = ordered(trace)
-        if not operations:
+        operations = ordered(trace, compute=self._compute)
+        if all(one.operation.kind == COMPUTATION for one in operations):
             raise ExperimentError(
                 f"{self._file} sends nothing: it has no send, no receive and no collective of two ranks or "
                 "more with a comm_size. Trace a step that communicates."

@@ -2,7 +2,7 @@
 
 A file is a sequence of messages, each behind its length: GlobalMetadata, then the Nodes. Field numbers and
 enums are those of MLCommons Chakra's schema/protobuf/et_def.proto (schema 0.0.4 and the storage nodes added
-since). Of a node only what traffic depends on is read; its durations, shapes and other attributes are
+since). Of a node only what traffic and computation depend on is read; its shapes and other attributes are
 skipped.
 """
 
@@ -81,7 +81,8 @@ Attribute = int | str | None
 @dataclass(frozen=True, slots=True)
 class Node:
     """One node of a rank's trace. `deps`: ids of control and data dependencies; `values`: those of its
-    inputs' IOInfo, read for metadata nodes only; `attributes`: read for communication nodes only."""
+    inputs' IOInfo, read for metadata nodes only; `attributes`: read for communication nodes only; `seconds`:
+    its duration."""
 
     file: str
     id: int
@@ -90,6 +91,7 @@ class Node:
     deps: tuple[int, ...]
     attributes: Mapping[str, Attribute]
     values: str
+    seconds: float = 0.0
 
     @property
     def called(self) -> str:
@@ -218,7 +220,7 @@ def parse(data: bytes, file: str) -> tuple[Node, ...]:
 
 def _node(data: bytes, at: int, end: int, file: str) -> Node:
     number = kind = 0
-    name, deps, attributes, inputs = "", [], [], None
+    name, deps, attributes, inputs, micros = "", [], [], None, 0
     for field in fields(data, at, end):
         match field.number:
             case 1:
@@ -231,6 +233,8 @@ def _node(data: bytes, at: int, end: int, file: str) -> Node:
                 deps.append(field.value)
             case 4 | 5:
                 deps += varints(data, _expect(field, BYTES).start, field.end)
+            case 7:
+                micros = _expect(field, VARINT).value
             case 8:
                 inputs = _expect(field, BYTES)
             case 10:
@@ -241,7 +245,7 @@ def _node(data: bytes, at: int, end: int, file: str) -> Node:
         for field in fields(data, inputs.start, inputs.end):
             if field.number == 1:
                 values = _text(data, field)
-    node = Node(file, number, _shown(name), kind, tuple(dict.fromkeys(deps)), read, values)
+    node = Node(file, number, _shown(name), kind, tuple(dict.fromkeys(deps)), read, values, micros / 1e6)
     if kind not in SUPPORTED:
         called = NODE_TYPES[kind] if kind < len(NODE_TYPES) else f"node type {kind}"
         known = ", ".join(NODE_TYPES[each] for each in sorted(SUPPORTED))

@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from railweave.traffic.workloads.chakra_file import COLL, COLLECTIVES, METADATA, RECV, SEND, Node
+from railweave.traffic.workloads.chakra_file import COLL, COLLECTIVES, COMP, METADATA, RECV, SEND, Node
 
-SEND_RECV, BROADCAST, BARRIER = "send-recv", "broadcast", "barrier"
+SEND_RECV, BROADCAST, BARRIER, COMPUTATION = "send-recv", "broadcast", "barrier", "computation"
 KINDS = {
     "ALL_REDUCE": "all-reduce",
     "ALL_GATHER": "all-gather",
@@ -28,8 +28,8 @@ Members = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class TraceOperation:
-    """A message or a collective. `members`: its ranks, for a message source and destination; `root`: an index
-    into them; `size`: bytes as in comm_size; `nodes`: that of each member."""
+    """A message, a collective or a computation. `members`: its ranks, for a message source and destination;
+    `root`: an index into them; `size`: bytes as in comm_size; `nodes`: that of each member."""
 
     kind: str
     members: Members
@@ -38,13 +38,15 @@ class TraceOperation:
     nodes: tuple[Node, ...]
 
     @property
-    def sends(self) -> bool:
-        """Whether it sends anything."""
-        return self.kind == SEND_RECV or (len(self.members) > 1 and (self.size > 0 or self.kind == BARRIER))
+    def acts(self) -> bool:
+        """Whether it sends or computes anything."""
+        return self.kind in (SEND_RECV, COMPUTATION) or (
+            len(self.members) > 1 and (self.size > 0 or self.kind == BARRIER)
+        )
 
     def blocks(self, member: int) -> bool:
-        """Whether the member certainly sends something in it, and so cannot be past it before it has
-        begun."""
+        """Whether the member certainly sends or computes something in it, and so cannot be past it before it
+        has begun."""
         return member == self.root or self.kind not in (BROADCAST, SEND_RECV)
 
 
@@ -52,6 +54,16 @@ def match(ranks: Sequence[Sequence[Node]]) -> list[TraceOperation]:
     """All operations of the ranks, whose nodes are in issue order. Raises ExperimentError for nodes without a
     match."""
     return [*_messages(ranks), *_collectives(ranks)]
+
+
+def computations(ranks: Sequence[Sequence[Node]]) -> list[TraceOperation]:
+    """What ranks compute, where that takes time."""
+    return [
+        TraceOperation(COMPUTATION, (rank,), 0, 0, (node,))
+        for rank, nodes in enumerate(ranks)
+        for node in nodes
+        if node.type == COMP and node.seconds > 0
+    ]
 
 
 def _messages(ranks: Sequence[Sequence[Node]]) -> list[TraceOperation]:

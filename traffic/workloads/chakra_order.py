@@ -9,40 +9,51 @@ from operator import or_
 
 from railweave.framework.errors import ExperimentError
 from railweave.traffic.workloads.chakra_file import Node, Trace
-from railweave.traffic.workloads.chakra_match import SEND_RECV, TraceOperation, match
+from railweave.traffic.workloads.chakra_match import (
+    COMPUTATION,
+    SEND_RECV,
+    TraceOperation,
+    computations,
+    match,
+)
 
 MOST_SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """An operation that sends something, in a list ordered by dependencies. `level`: the length of the
-    longest chain of operations before it; `after`: for each member, those of its operations that must be
-    complete before it sends, as indices into the list."""
+    """An operation that sends or computes something, in a list ordered by dependencies. `level`: the length
+    of the longest chain of operations before it; `after`: for each member, those of its operations that must
+    be complete before it begins, as indices into the list."""
 
     operation: TraceOperation
     level: int
     after: tuple[tuple[int, ...], ...]
 
 
-def ordered(trace: Trace) -> list[Ordered]:
-    """What the trace sends. Raises ExperimentError for dependency cycles, and for nodes without a match."""
+def ordered(trace: Trace, *, compute: bool = False) -> list[Ordered]:
+    """What the trace sends and, with `compute`, what it computes; a rank computes one thing at a time. Raises
+    ExperimentError for dependency cycles, and for nodes without a match."""
     ranks = [issue_order(nodes) for nodes in trace.ranks]
-    operations = match(ranks)
+    operations = [*match(ranks), *(computations(ranks) if compute else ())]
     graph = _Graph(ranks, operations)
     walk = graph.walk()
     levels = [0] * len(walk)  # for every vertex, the operations on the longest path to it
     for vertex in walk:
-        levels[vertex] = max((levels[v] + graph.sends(v) for v in graph.before[vertex]), default=0)
+        levels[vertex] = max((levels[v] + graph.acts(v) for v in graph.before[vertex]), default=0)
     entries = _entries(graph, walk)
-    order = sorted(filter(graph.sends, walk), key=levels.__getitem__)
+    order = sorted(filter(graph.acts, walk), key=levels.__getitem__)
     place = {i: at for at, i in enumerate(order)}
-    return [
-        Ordered(
-            operations[i], levels[i], tuple(tuple(sorted(place[j] for j in entry)) for entry in entries[i])
-        )
-        for i in order
-    ]
+    result = []
+    computed: dict[int, int] = {}
+    for i in order:
+        operation, after = operations[i], [sorted(place[j] for j in entry) for entry in entries[i]]
+        if operation.kind == COMPUTATION:
+            (rank,) = operation.members
+            after = [sorted({*after[0], *([computed[rank]] if rank in computed else ())})]
+            computed[rank] = place[i]
+        result.append(Ordered(operation, levels[i], tuple(map(tuple, after))))
+    return result
 
 
 def issue_order(nodes: Sequence[Node]) -> list[Node]:
@@ -102,8 +113,8 @@ class _Graph:
         self.cells.append([(rank, node)])
         return len(self.cells) - 1
 
-    def sends(self, vertex: int) -> bool:
-        return vertex < len(self.operations) and self.operations[vertex].sends
+    def acts(self, vertex: int) -> bool:
+        return vertex < len(self.operations) and self.operations[vertex].acts
 
     def walk(self) -> list[int]:
         """All vertices, each after those before it. Raises ExperimentError with a dependency cycle if there
@@ -153,7 +164,7 @@ def _entries(graph: _Graph, walk: Sequence[int]) -> dict[int, list[tuple[int, ..
         for member, (rank, node) in enumerate(graph.cells[vertex]):
             entry = frontiers[rank].merged(done[rank][dep] for dep in node.deps)
             done[rank][node.id] = entry
-            if graph.sends(operation):
+            if graph.acts(operation):
                 receives = vertex in graph.received
                 entries[operation].append(() if receives else entry)
                 blocks = not receives and graph.operations[operation].blocks(member)

@@ -19,7 +19,13 @@ from railweave.traffic.collectives.operations import SHARD_STEP, Operation
 from railweave.traffic.collectives.rings import RingAllGather, RingAllReduce, RingReduceScatter
 from railweave.traffic.collectives.schedule_builder import ScheduleBuilder
 from railweave.traffic.collectives.trees import Broadcast
-from railweave.traffic.workloads.chakra_match import BARRIER, BROADCAST, SEND_RECV, TraceOperation
+from railweave.traffic.workloads.chakra_match import (
+    BARRIER,
+    BROADCAST,
+    COMPUTATION,
+    SEND_RECV,
+    TraceOperation,
+)
 from railweave.traffic.workloads.chakra_order import Ordered
 
 FLAT: dict[str, Operation] = {
@@ -76,7 +82,7 @@ class Traffic:
         total = np.zeros(len(self._ranks))
         known: dict[Key, NDArray[np.int64 | np.float64]] = {}
         for operation in operations:
-            if operation.kind != BARRIER:
+            if operation.kind not in (BARRIER, COMPUTATION):
                 key = self._key(operation, 1.0)
                 if key not in known:
                     schedule = self._planned(*key)
@@ -97,6 +103,12 @@ class Traffic:
         parts: list[dict[int, list[int]]] = []
         for one in ordered if size_bytes else ():
             members = one.operation.members
+            if one.operation.kind == COMPUTATION:
+                builder.slot(one.level)
+                (rank,), (node,) = members, one.operation.nodes
+                after = [transfer for before in one.after[0] for transfer in parts[before][rank]]
+                parts.append({rank: [builder.compute(rank, node.seconds * scale, after=after)]})
+                continue
             pattern = self._pattern(one.operation, scale)
             schedule = pattern.schedule
             entry = [
@@ -133,6 +145,11 @@ class Traffic:
         total = 0
         parts: list[dict[int, int]] = []
         for one in ordered:
+            if one.operation.kind == COMPUTATION:
+                (rank,) = one.operation.members
+                total += 1 + sum(parts[before][rank] for before in one.after[0])
+                parts.append({rank: 1})
+                continue
             pattern, members = self._pattern(one.operation, scale), one.operation.members
             messages = np.bincount(pattern.schedule.src, minlength=len(members)).tolist()
             for rank, befores, count in zip(members, one.after, messages, strict=True):

@@ -21,7 +21,7 @@ def replay(schedule: Schedule, inputs: Sequence[NDArray[Any]]) -> list[NDArray[A
     """
     if np.any(schedule.src_buffer) or np.any(schedule.dst_buffer):
         raise ExperimentError(f"{schedule.collective}: only schedules within data buffers can be replayed.")
-    combine = redop_of(schedule.redop)
+    combine, schedule = redop_of(schedule.redop), schedule.expand()
     held = [array.copy() for array in inputs]
     itemsize = held[0].itemsize
     columns = (

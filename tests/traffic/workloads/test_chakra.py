@@ -22,7 +22,7 @@ from tests.traffic.memory_fabric import Harm, MemoryFabric, count_wrong
 from tests.traffic.random_execution import COMBINE, execute
 from tests.traffic.workloads import chakra_traces as make
 from tests.traffic.workloads.chakra_runs import Ranks, check, planned, rails, ring, sent
-from tests.traffic.workloads.chakra_traces import COLL, COMP, node
+from tests.traffic.workloads.chakra_traces import COLL, COMP, RECV, SEND, node
 
 PIPELINE = str(Path(__file__).with_name("fixtures") / "pipeline_8")
 
@@ -249,3 +249,27 @@ def test_other_refusals(trace: Callable[..., Chakra]) -> None:
     ]
     with pytest.raises(ExperimentError, match=r"the trace makes \d+ transfers and dependencies, more than"):
         planned(trace(many), ring(16), 1 << 20)
+
+
+def test_computations_take_their_time_one_at_a_time(trace: Callable[..., Chakra]) -> None:
+    """Rank 0 computes 3 ms and 1 ms, which do not depend on each other, and sends what the second gives; rank
+    1 receives it and computes 2 ms. Twice the bytes are twice the time; nodes of 0 us are nobody's work."""
+    ranks = [
+        [
+            node(1, COMP, micros=3000),
+            node(2, COMP, micros=1000),
+            node(3, COMP, [2]),
+            node(4, SEND, [3], comm_src=0, comm_dst=1, comm_tag=0, comm_size=4096),
+        ],
+        [node(1, RECV, comm_src=0, comm_dst=1, comm_tag=0, comm_size=4096), node(2, COMP, [1], micros=2000)],
+    ]
+    work = trace(ranks)
+    fabric = ring(2)
+    schedule = trace(ranks, compute=True).schedule(fabric, range(2), 8192, "int32", "sum")
+    computes = np.flatnonzero(~schedule.is_transfer)
+    assert schedule.src[computes].tolist() == [0, 0, 1]
+    assert schedule.seconds[computes].tolist() == pytest.approx([0.006, 0.002, 0.004])
+    (message,) = np.flatnonzero(schedule.is_transfer).tolist()
+    waits = [schedule.transfer(i).after for i in (*computes.tolist(), message)]
+    assert waits == [(), (computes[0],), (message,), (computes[1],)]
+    assert schedule.expand() == planned(work, fabric, 8192)
