@@ -93,6 +93,11 @@ class Model:
         self._changed_s, self._settled_in = self.now_s, SETTLED_ITERATIONS
         self.flows.change(self._state())
 
+    def other_schedule(self) -> None:
+        """Iterations differ from those before."""
+        if np.isfinite(self._changed_s):
+            self._settled_in = SETTLED_ITERATIONS
+
     def iteration_ended(self) -> None:
         """One of the first job, with which the fabric shows again what it showed before."""
         self._settled_in = max(0, self._settled_in - 1)
@@ -100,7 +105,10 @@ class Model:
     @property
     def watched(self) -> bool:
         """Whether health has something to find: since the last change of links or routes there were too few
-        iterations for all that they show, or a pair may still wait for the end of its dwell time."""
+        iterations for all that they show, or a pair may still wait for the end of its dwell time. Of several
+        jobs nobody knows what meets."""
+        if self.plan.jobs:
+            return self._changed_s < np.inf
         settling_s = 2 * self.plan.experiment.health.dwell_s
         return self._settled_in > 0 or self._changed_s <= self.now_s < self._changed_s + settling_s
 

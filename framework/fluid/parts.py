@@ -34,8 +34,11 @@ class ModelTraffic:
     def __init__(self, plan: Plan, model: Model) -> None:
         self._plan, self._model, self._number = plan, model, plan.job.number
         self.iteration = 0
+        self._schedule: Schedule | None = None
 
     def begin(self, iteration: int, schedule: Schedule) -> None:
+        if self._schedule is not None and schedule is not self._schedule:
+            self._model.other_schedule()
         self.iteration, self._schedule = iteration, schedule
         self._model.flows.begin(self._number, self._model.placed(self._plan, schedule))
 
@@ -49,6 +52,7 @@ class ModelTraffic:
         if self._number == 0:
             model.iteration_ended()
         schedule, scale = self._schedule, model.rate_scale
+        assert schedule is not None
         sent = schedule.is_transfer
         times = schedule.repeat[sent].astype(np.int64)
         end_s = outcome.end_s / scale

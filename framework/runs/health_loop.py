@@ -41,6 +41,7 @@ class HealthLoop:
         self._clock, self._parts, self._monitor, self._control = clock, parts, monitor, control
         self._recorder, self._interval_s, self._known, self._probing = recorder, interval_s, known, probing
         self._next_s, self.moved_s = interval_s, 0.0  # a measurement needs time to cover
+        self._idle = False
         self.tables: list[tuple[float, RouteTable]] = [(-inf, control.table)]
 
     @property
@@ -57,9 +58,10 @@ class HealthLoop:
         """Do what is due by the clock; cheap when nothing is."""
         now, rules = self._clock.now_s(), self._parts.rules
         self._take_up(now)
-        if not self._parts.watched():
+        if self._idle:  # nothing was new up to now
             self._next_s = now + self._interval_s
-        elif now >= self._next_s:
+        self._idle = not self._parts.watched()
+        if not self._idle and now >= self._next_s:
             self._next_s = max(self._next_s + self._interval_s, now)
             try:
                 if self._recorder.blind_s is None:

@@ -207,6 +207,15 @@ def test_jobs_share_the_links_they_have_in_common(registers: Registers) -> None:
     assert result.fairness == pytest.approx(1.0, rel=1e-3)
 
 
+def test_jobs_that_begin_and_end_at_any_time_are_watched_over(registers: Registers) -> None:
+    jobs = [{"ranks": "domain:0-1"}, {"ranks": "domain:2-3", "collective": "all-to-all", "pause": "100ms"}]
+    result = run(
+        registers, domains=4, rails=4, jobs=jobs, iterations=6, faults=["at=2s degrade rail:1 to=30%"]
+    )
+    assert result.fidelity.verdict == "pass" and len(result.reroutes) == 1
+    assert result.health[-1].elements["rail:1"] == pytest.approx(0.3)
+
+
 # -- refusals --------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("keys", "message"),
