@@ -27,6 +27,8 @@ from railweave.framework.model.arrays import Float
 
 REACHED, JOB_ENDED, STANDS, PAUSED = range(4)
 """Why `run` returned: its time was reached, a job has ended, nothing will happen any more, enough work."""
+EACH = 100
+"""What the start or end of a repetition costs, in hops looked at."""
 
 
 def run(s: State, until: float, work: int) -> int:
@@ -66,7 +68,7 @@ def run(s: State, until: float, work: int) -> int:
             s.quit[s.tally[QUIT]] = pair
             s.tally[QUIT] += 1
             finish(s, int(s.head[pair]), s.free[pair])
-        work -= 4 * len(pairs)
+        work -= EACH * len(pairs)
 
 
 def next_start(s: State) -> float:
@@ -100,7 +102,7 @@ def arrive(s: State, entry: int, at: float) -> int:
         send(s, entry, at)
     else:
         finish(s, entry, at)
-    return 4
+    return EACH
 
 
 def finish(s: State, entry: int, at: float) -> None:

@@ -10,6 +10,8 @@ from railweave.framework.model.arrays import Int32
 
 SAME_RATE = 1e-9
 """Flows whose rates differ by less, relative to them, may have been stopped by the same link."""
+CALLS = 3000
+"""What the calls of one sharing cost, in hops looked at."""
 
 
 def enter(s: State, pair: int) -> None:
@@ -65,7 +67,7 @@ def share_out(s: State) -> int:
     rates = fair_rates(rest, start, link[again_hops], use[again_hops])
     _set_rates(s, flows, rates)
     s.tally[SOLVED] += len(flows)
-    return len(hops) + 1
+    return len(hops) + CALLS
 
 
 def _set_rates(s: State, flows: Int32, rates: np.ndarray[tuple[int], np.dtype[np.float64]]) -> None:

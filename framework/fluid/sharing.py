@@ -55,13 +55,9 @@ def enter(s: State, pair: int) -> None:
 
 
 def leave(s: State, pair: int) -> None:
-    tally, active, place, start, links = s.tally, s.active, s.place, s.start, s.links
+    place, start, links = s.place, s.start, s.links
     crowd, load, uses, member, first = s.crowd, s.load, s.uses, s.member, s.first
     spot, guest = s.spot, s.guest
-    tally[ACTIVE] -= 1
-    last = active[tally[ACTIVE]]
-    active[place[pair]] = last
-    place[last] = place[pair]
     place[pair] = -1
     for hop in range(start[pair], start[pair + 1]):
         link = links[hop]
@@ -125,7 +121,7 @@ def leave_idle(s: State, alone: bool) -> float:
     those that have ended."""
     tally, quit, busy, place, rates = s.tally, s.quit, s.busy, s.place, s.rates
     start, links, seen, first, crowd = s.start, s.links, s.seen, s.first, s.crowd
-    guest, stop, region, fresh = s.guest, s.stop, s.region, s.fresh
+    guest, stop, region, fresh, active = s.guest, s.stop, s.region, s.fresh, s.active
     level = inf
     tally[VISIT] += 1
     for i in range(tally[QUIT]):
@@ -144,6 +140,14 @@ def leave_idle(s: State, alone: bool) -> float:
                 if stop[other] == link and busy[other]:
                     include(tally, region, fresh, other)
     tally[QUIT] = 0
+    if level < inf:
+        size = 0
+        for i in range(tally[ACTIVE]):
+            if place[active[i]] >= 0:
+                place[active[i]] = size
+                active[size] = active[i]
+                size += 1
+        tally[ACTIVE] = size
     return level
 
 
@@ -180,7 +184,7 @@ def fill(s: State, alone: bool) -> int:
     Links come in the order of their shares, from a heap whose keys may be too small, since shares only grow.
     """
     levels, order, open_flows, rest = s.levels, s.order, s.open_flows, s.rest
-    open_use, first, crowd, guest, uses = s.open_use, s.first, s.crowd, s.guest, s.uses
+    open_use, first, entrant, entrants, uses = s.open_use, s.first, s.entrant, s.entrants, s.uses
     fresh, stop, start, links = s.fresh, s.stop, s.start, s.links
     n_links = gather(s, alone)
     share, size = 0.0, n_links
@@ -196,8 +200,8 @@ def fill(s: State, alone: bool) -> int:
             size += 1
             continue
         share = max(share, fair)
-        for k in range(first[link], first[link] + crowd[link]):
-            pair = guest[k]
+        for k in range(first[link], first[link] + entrants[link]):
+            pair = entrant[k]
             if fresh[pair] == OPEN:
                 fresh[pair], stop[pair] = share, link
                 for hop in range(start[pair], start[pair + 1]):
@@ -214,6 +218,7 @@ def gather(s: State, alone: bool) -> int:
     seen, touched, rest, open_use, open_flows = s.seen, s.touched, s.rest, s.open_use, s.open_flows
     capacity, uses, crowd, first, member = s.capacity, s.uses, s.crowd, s.first, s.member
     guest, active, rates, levels, order = s.guest, s.active, s.rates, s.levels, s.order
+    entrant, entrants = s.entrant, s.entrants
     tally[VISIT] += 1
     visit, n_links = tally[VISIT], 0
     for i in range(tally[REGION]):
@@ -227,6 +232,7 @@ def gather(s: State, alone: bool) -> int:
                 n_links += 1
                 rest[link], open_use[link], open_flows[link] = capacity[link], 0.0, 0
             open_use[link] += uses[hop]
+            entrant[first[link] + open_flows[link]] = pair
             open_flows[link] += 1
     if not alone:
         for i in range(tally[ACTIVE]):
@@ -236,6 +242,7 @@ def gather(s: State, alone: bool) -> int:
                     rest[links[hop]] -= uses[hop] * rates[pair]
     for i in range(n_links):
         link = touched[i]
+        entrants[link] = open_flows[link]
         if alone and crowd[link] > open_flows[link]:
             for k in range(first[link], first[link] + crowd[link]):
                 if fresh[guest[k]] == OUT:
@@ -285,12 +292,12 @@ def commit(s: State) -> int:
     """The fresh rates hold from now on; what that cost, in hops."""
     tally, region, fresh, rates, left = s.tally, s.region, s.fresh, s.rates, s.left
     since, sent, began, until, due = s.since, s.sent, s.began, s.until, s.due
-    now, late, work = s.clock[0], s.clock[1], 0
+    start, now, late, work = s.start, s.clock[0], s.clock[1], 0
     for i in range(tally[REGION]):
         pair = region[i]
         rate = fresh[pair]
         fresh[pair] = OUT
-        work += s.start[pair + 1] - s.start[pair]
+        work += start[pair + 1] - start[pair]
         if rate == rates[pair]:
             continue
         if rates[pair] < inf:

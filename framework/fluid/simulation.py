@@ -9,7 +9,7 @@ import numpy as np
 
 from railweave.framework.errors import FabricError, MachineError
 from railweave.framework.fluid.code import code
-from railweave.framework.fluid.events import PAUSED, STANDS
+from railweave.framework.fluid.events import EACH, PAUSED, STANDS
 from railweave.framework.fluid.jobs import Job, idle, pause, state_of
 from railweave.framework.fluid.network import Network
 from railweave.framework.fluid.state import ACTIVE, DONE, ENDED, EVENTS, JOINED, SOLVED
@@ -20,10 +20,11 @@ BATCH = 1e-4
 """Share of its own time by which the end of a flow may be noticed late, so that ends close to each other cost
 one new sharing of the links. The end itself is exact; what follows it, and the flows it makes room for, may
 start so much later."""
-LARGE = 50_000
-"""Hops and repetitions from which on machine code pays, with the time that it takes to load."""
-WORK, COMPILED_WORK = 100_000, 20_000_000
-"""Hops looked at between two calls of `progress`: at most 0.2 s."""
+LARGE = 10_000_000
+"""Work from which on machine code pays, with the half second that numba takes to load: what the tasks need at
+least, or what was done so far. In hops looked at."""
+WORK, COMPILED_WORK = 1_000_000, 10_000_000
+"""Work between two calls of `progress`: at most 0.2 s."""
 
 
 class Progress(NamedTuple):
@@ -57,7 +58,7 @@ class Simulation:
         self._network, self._accelerated, self._progress = network, accelerated, progress
         self._jobs: dict[int, Job] = {}
         self._ended: dict[int, Float] = {}
-        self._added = self._total = 0
+        self._added = self._total = self._size = self._work = 0
         self._carried = np.zeros(network.n_links)
         self._state = idle(network, batch)
         self._code = code(bool(accelerated))
@@ -100,12 +101,16 @@ class Simulation:
             raise FabricError(f"the clock is at {self.now_s:g} s; it does not go back to {until_s:g} s.")
         if ended := self._over():
             return ended
-        work = COMPILED_WORK if self._code is not code(False) else WORK
         why = PAUSED
         while why == PAUSED:
+            work = COMPILED_WORK if self._code is not code(False) else WORK
             why = self._code.run(self._state, float(until_s), work)
             if self._progress is not None:
                 self._progress(Progress(int(self._state.tally[DONE]), self._total, self.now_s))
+            self._work += work if why == PAUSED else 0
+            if self._code is code(False) and self._wants_machine_code():
+                self._pause()
+                self._resume()
         if why == STANDS and self._jobs and not len(self.standing()):
             left = int(self._state.unfinished.sum())
             raise FabricError(f"{left} tasks wait for each other at {self.now_s:g} s; none can start.")
@@ -182,6 +187,11 @@ class Simulation:
             self._resume()
         return over
 
+    def _wants_machine_code(self) -> bool:
+        """By the size and the work so far, not by the time: equal runs take equal steps."""
+        large = max(self._size, self._work) >= LARGE
+        return self._accelerated is None and large and find_spec("numba") is not None
+
     def _pause(self) -> None:
         pause(self._state)
         for job in self._jobs.values():
@@ -190,8 +200,9 @@ class Simulation:
     def _resume(self) -> None:
         """All jobs under way over the network as it is."""
         jobs = list(self._jobs.values())
-        size = len(self._network.link) + sum(int(job.tasks.repeat.sum()) for job in jobs)
-        if self._accelerated is None and size >= LARGE and find_spec("numba") is not None:
+        repetitions = sum(int(job.tasks.repeat.sum()) for job in jobs)
+        self._size = len(self._network.link) + EACH * repetitions
+        if self._wants_machine_code():
             self._code = code(True)
         self._state = state_of(self._network, jobs, self._state, self._code is not code(False))
         self._state.tally[ENDED] = 0

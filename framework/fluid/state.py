@@ -101,11 +101,14 @@ class State(NamedTuple):
     """(H,): where in `member` each hop is."""
     guest: Int32
     """(H,): the pairs of `member`. Empty, like the others of this group, in plain code."""
+    entrant: Int32
+    """(H,): the flows of each link that are solved again, from `first` on."""
     load: Float
     """(L,): the sum of `use` of all flows."""
     rest: Float
     open_use: Float
     open_flows: Int64
+    entrants: Int64
     levels: Float
     """(L,): scratch of the sharing, as the rest; `level` and `order` are a heap of links by their share."""
     order: Int32
