@@ -21,7 +21,8 @@ from railweave.framework.model.arrays import Bool, Int64, spread
 Marks = NDArray[np.uint64]
 WEIGHT_STEPS = 1 << 30
 """Uses of a link that differ by less than one part in so many are equal."""
-_PART = np.uint64((1 << 42) - 1)
+SAMPLE = 4096
+"""Pairs that are tried before all."""
 
 
 class Places(NamedTuple):
@@ -63,6 +64,7 @@ def classes(
     keys; (L,): the class of every link, -1 where nothing passes. `networks`: of every state, each pair and
     link by itself."""
     views, n_pairs = [_View(network) for network in networks], len(src)
+    entries = _Entries(schedule, places, src, dst)
 
     def alike(moves: Sequence[Int64]) -> tuple[Int64, Int64] | None:
         first = orbits(len(places.start) - 1, moves)
@@ -70,53 +72,62 @@ def classes(
         return None if links is None else (first, links)
 
     kept: list[Int64] = []
-    unclear: list[list[Int64]] = []
-    for one in schedule.symmetries:
-        # ties between routes may alternate along an axis, and come back after two moves
-        powers = one.astype(np.int64), one[one].astype(np.int64)
-        moves = [move for power in powers if (move := _keys(schedule, places, src, dst, power)) is not None]
-        sure = [move for move in moves if all(view.leads_to_links(move[:n_pairs]) for view in views)]
-        kept += sure[:1]
-        if not sure:
-            unclear.append(moves)
-    result = alike(kept)
-    assert result is not None
-    for moves in unclear:
-        for move in moves:
-            promising = all(view.looks_alike(move[:n_pairs]) for view in views)
-            if promising and (more := alike([*kept, move])) is not None:
-                kept, result = [*kept, move], more
+    unclear: list[Int64] = []
+    for one in schedule.symmetries.astype(np.int64):
+        for ranks in (one, one[one]):  # ties between routes may alternate along an axis
+            move = entries.moved(ranks)
+            if move is not None and all(view.leads_to_links(move[:n_pairs]) for view in views):
+                kept.append(move)
                 break
+            if move is not None and not all(view.single for view in views):
+                unclear.append(move)  # hops of several paths have no order
+    if (result := alike(kept)) is None:  # links do not become the same ones in every state
+        kept, unclear, result = [], kept + unclear, alike([])
+    assert result is not None, "a pair differs from itself"
+    for move in unclear:
+        promising = all(view.looks_alike(move[:n_pairs]) for view in views)
+        if promising and (more := alike([*kept, move])) is not None:
+            kept, result = [*kept, move], more
     return result
 
 
-def _keys(
-    schedule: Schedule, places: Places, src: Int64, dst: Int64, move: NDArray[np.int32]
-) -> Int64 | None:
-    """What becomes of every key if every rank becomes `move[rank]`; None where that is no symmetry of the
-    schedule."""
-    n, ranks = schedule.n_ranks, move.astype(np.int64)
-    if len(ranks) != n or not np.array_equal(np.sort(ranks), np.arange(n)):
-        return None
-    pairs, moved = src * n + dst, ranks[src] * n + ranks[dst]
-    to = np.minimum(np.searchsorted(pairs, moved), max(0, len(pairs) - 1))
-    if not np.array_equal(pairs[to], moved):
-        return None
-    keys = np.concatenate((to, len(pairs) + ranks, np.arange(len(pairs) + n, len(places.start) - 1)))
-    image = places.image(keys)
-    if image is None:
-        return None
-    shares_slot = np.zeros(schedule.n_entries, bool)
-    by_key = places.order
-    shares_slot[by_key[1:]] = (np.diff(schedule.slot[by_key]) == 0) & (np.diff(places.key[by_key]) == 0)
-    for column in (schedule.size, schedule.repeat, schedule.lag, schedule.seconds, shares_slot):
-        if np.any(column[image] != column):
+class _Entries:
+    """The entries of a schedule, for comparing them with what they become."""
+
+    def __init__(self, schedule: Schedule, places: Places, src: Int64, dst: Int64) -> None:
+        self._places, self._src, self._dst, self._n = places, src, dst, schedule.n_ranks
+        shares_slot = np.zeros(schedule.n_entries, bool)
+        by_key = places.order
+        shares_slot[by_key[1:]] = (np.diff(schedule.slot[by_key]) == 0) & (np.diff(places.key[by_key]) == 0)
+        columns = (schedule.size, schedule.repeat, schedule.lag, schedule.seconds, shares_slot)
+        self._columns = [column for column in columns if (column != column[0]).any()]
+        self._marks = _mixed(np.arange(schedule.n_entries))
+        waits = (schedule.after_start, schedule.after), (schedule.chained_start, schedule.chained)
+        self._waits = [(start, of, _sums(start, self._marks[of])) for start, of in waits if len(of)]
+
+    def moved(self, ranks: Int64) -> Int64 | None:
+        """What becomes of every key if every rank becomes `ranks[rank]`; None where that is no symmetry of
+        the schedule."""
+        n, src, dst, n_pairs = self._n, self._src, self._dst, len(self._src)
+        if len(ranks) != n or not np.array_equal(np.sort(ranks), np.arange(n)):
             return None
-    marks = _mixed(np.arange(schedule.n_entries))
-    for start, of in ((schedule.after_start, schedule.after), (schedule.chained_start, schedule.chained)):
-        if np.any(_sums(start, marks[image[of]]) != _sums(start, marks[of])[image]):
+        pairs, moved = src * n + dst, ranks[src] * n + ranks[dst]
+        if n * n <= 8 * n_pairs:
+            place = np.full(n * n, -1)
+            place[pairs] = np.arange(n_pairs)
+            to = place[moved]
+        else:
+            to = np.minimum(np.searchsorted(pairs, moved), max(0, n_pairs - 1))
+        if not np.array_equal(pairs[to], moved):
             return None
-    return keys
+        keys = np.concatenate((to, n_pairs + ranks, np.arange(n_pairs + n, len(self._places.start) - 1)))
+        image = self._places.image(keys)
+        if image is None or any(np.any(column[image] != column) for column in self._columns):
+            return None
+        for start, of, marks in self._waits:
+            if np.any(_sums(start, self._marks[image[of]]) != marks[image]):
+                return None
+        return keys
 
 
 class _View:
@@ -125,20 +136,29 @@ class _View:
     def __init__(self, network: Network) -> None:
         self._network = network
         self._use = np.rint(network.use * WEIGHT_STEPS).astype(np.int64)
-        self._single = bool((network.use == 1).all())
+        self.single = bool((network.use == 1).all())
+        """Whether each pair has one path, whose hops are in order."""
 
     def leads_to_links(self, move: Int64) -> bool:
         """Whether one link becomes one link, of the same capacity, if every pair becomes `move[pair]` and its
         hops, in their order, those of that pair."""
-        network, count = self._network, np.diff(self._network.start)
-        if np.any(count[move] != count) or np.any(network.delay_s[move] != network.delay_s):
+        few = np.arange(min(len(move), SAMPLE))
+        return self._lead(few, move[few]) and self._lead(np.arange(len(move)), move)
+
+    def _lead(self, pairs: Int64, moved: Int64) -> bool:
+        network, start = self._network, self._network.start
+        count = np.diff(start)
+        if np.any(count[moved] != count[pairs]) or np.any(network.delay_s[moved] != network.delay_s[pairs]):
             return False
-        hops = spread(network.start[move], count)
-        to, image = np.full(network.n_links, -1), network.link[hops]
-        to[network.link] = image
-        same = np.array_equal(to[network.link], image) and np.array_equal(self._use[hops], self._use)
-        used = to >= 0
-        return same and np.array_equal(network.capacity_bps[to[used]], network.capacity_bps[used])
+        hops, images = spread(start[pairs], count[pairs]), spread(start[moved], count[moved])
+        link, image, to = network.link[hops], network.link[images], np.full(network.n_links, -1)
+        to[link] = image
+        used = np.flatnonzero(to >= 0)
+        return (
+            np.array_equal(to[link], image)
+            and (self.single or np.array_equal(self._use[images], self._use[hops]))
+            and np.array_equal(network.capacity_bps[to[used]], network.capacity_bps[used])
+        )
 
     def looks_alike(self, move: Int64) -> bool:
         """Whether pairs and those that they become cross links of the same capacities and loads, which are
@@ -156,19 +176,18 @@ class _View:
         """(L,): a mark of the capacity of each link, and the marks and uses of all pairs that cross it."""
         network = self._network
         marks = np.repeat(of_pair, np.diff(network.start))
-        if not self._single:
+        if not self.single:
             marks = _mixed(marks, self._use)
-        # sums of 2^11 x 2^42 in floats are exact
-        parts = [
-            np.bincount(network.link, marks >> np.uint64(shift) & _PART, network.n_links) for shift in (0, 22)
-        ]
-        return _mixed(network.capacity_bps.view(np.int64), *(part.view(np.int64) for part in parts))
+        bits = 52 - int(np.bincount(network.link, minlength=1).max()).bit_length()  # sums in floats are exact
+        parts = [marks & np.uint64((1 << bits) - 1), marks >> np.uint64(64 - bits)]
+        sums = (np.bincount(network.link, part, network.n_links).view(np.int64) for part in parts)
+        return _mixed(network.capacity_bps.view(np.int64), *sums)
 
     def of_pairs(self, of_link: Marks) -> Marks:
         """(P,): a mark of the delay of each pair, and the marks and uses of all links that it crosses."""
         network = self._network
         marks = of_link[network.link]
-        if not self._single:
+        if not self.single:
             marks = _mixed(marks, self._use)
         return _mixed(network.delay_s.view(np.int64), _sums(network.start, marks))
 

@@ -137,6 +137,17 @@ def test_times_and_bits_do_not_depend_on_symmetries(
         assert listed_bits == pytest.approx(bits, rel=1e-3)
 
 
+@pytest.mark.parametrize("first", ["hscore", "shortest", "spray"])
+@pytest.mark.parametrize("then", ["hscore", "shortest", "spray"])
+def test_routes_may_change_under_way(first: str, then: str) -> None:
+    fabric = fabric_of("rail-only", domains=3, rails=4)
+    schedule = planned(fabric, "direct-all-to-all", 1 << 20)
+    states = state_of(fabric, first, schedule), state_of(fabric, then, schedule)
+    ends, bits, _ = carried_out(schedule, fabric, states, 4e-6, symmetry=True)
+    each_end, each_bits, _ = carried_out(schedule, fabric, states, 4e-6, symmetry=False)
+    assert ends == pytest.approx(each_end, rel=1e-9) and bits == pytest.approx(each_bits, rel=1e-9)
+
+
 @pytest.mark.parametrize(("name", "size"), [("all-reduce", 1 << 30), ("all-gather", 1 << 30)])
 def test_closed_forms_at_4096_gpus(name: str, size: int) -> None:
     """Two links and two pairs are left of 16,384 links; the rail-only paper's equation 1, with headers."""
