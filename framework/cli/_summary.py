@@ -34,7 +34,7 @@ def _rules(result: RunResult) -> list[str]:
 
 
 def _of_one(result: RunResult) -> list[str]:
-    return [*_iterations(result), *_limits(result), *_bottleneck(result)]
+    return [*_iterations(result), *_computing(result), *_limits(result), *_bottleneck(result)]
 
 
 def _of_jobs(result: RunResult) -> list[str]:
@@ -110,6 +110,16 @@ def _limits(result: RunResult) -> list[str]:
     }
     parts = [f"{median(values):.2f} of {what}" for what, values in ratios.items() if values]
     return [_line("healthy", ", ".join(parts))] if parts else []
+
+
+def _computing(result: RunResult) -> list[str]:
+    """How much of the time is computation, where the schedule has any."""
+    rows = [row for row in result.rows if row.compute_us is not None and row.time_us]
+    shares = [(row.compute_us or 0.0) / row.time_us for row in rows]
+    if not shares:
+        return []
+    share = median(shares)
+    return [_line("time", f"{share:.0%} computations, {1 - share:.0%} traffic that nothing else hides")]
 
 
 def _bottleneck(result: RunResult) -> list[str]:

@@ -1,4 +1,5 @@
-"""A family of cuts that is quick to evaluate: single GPUs, the GPUs of each switch, and their complements."""
+"""A family of cuts that is quick to evaluate: single GPUs, the GPUs of each switch, halves of fabrics without
+switches, and their complements."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -8,6 +9,9 @@ import numpy as np
 from railweave.framework.limits.wires import NOTHING, CutBound, Wires, seconds
 from railweave.framework.model import Fabric, NodeGroup
 from railweave.framework.model.arrays import Float, Int64
+
+MOST_HALVES = 16
+"""Halves of one axis that are tried."""
 
 
 def family_bounds(wires: Wires, collective: str, size_bits: float) -> list[CutBound]:
@@ -111,6 +115,8 @@ def _partitions(fabric: Fabric) -> Iterator[tuple[Int64, int, Callable[[int], st
     alone = np.full(fabric.n_nodes, -1, np.int64)
     alone[:n] = np.arange(n)
     yield alone, n, fabric.node_name
+    if len(fabric.groups) == 1:
+        yield from _halves(fabric)
     for group in fabric.groups[1:]:
         links = np.flatnonzero(
             (fabric.link_src < n)
@@ -124,6 +130,21 @@ def _partitions(fabric: Fabric) -> Iterator[tuple[Int64, int, Callable[[int], st
         part[fabric.link_src[links[::-1]]] = fabric.link_dst[links[::-1]] - group.first
         _take_in_switches(fabric, part)
         yield part, group.size + 1, partial(_set_name, group)
+
+
+def _halves(fabric: Fabric) -> Iterator[tuple[Int64, int, Callable[[int], str]]]:
+    """The GPUs of k/2 places in a row along each axis, and the others: they limit all-to-alls on tori."""
+    for axis, length in enumerate(fabric.groups[0].shape):
+        place = fabric.gpu_coordinates[:, axis]
+        for first in range(0, length // 2, max(1, length // MOST_HALVES)):
+            outside = ((place - first) % length >= length // 2).astype(np.int64)
+            yield outside, 2, partial(_some_of, fabric, outside)
+
+
+def _some_of(fabric: Fabric, part: Int64, which: int) -> str:
+    gpus = np.flatnonzero(part == which)
+    names = [fabric.node_name(int(gpu)) for gpu in gpus[:4]]
+    return f"the {len(gpus)} GPUs {', '.join(names)}{', ...' if len(gpus) > 4 else ''}"
 
 
 def _set_name(group: NodeGroup, which: int) -> str:

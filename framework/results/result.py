@@ -58,7 +58,8 @@ class Row:
     `bound_us`: the physical limit of the fabric as it was; `model_us`: the algorithm's closed form on the
     healthy fabric; None where there is none. Ratios are limit over measured. `wrong` of `compared` elements;
     None for a program, of which nothing is compared, and where no data was carried; then `retransmitted` and
-    `duplicates` are None, too.
+    `duplicates` are None, too. `compute_us`: for how long of `time_us` what it consists of was computations;
+    None where the schedule has none.
     """
 
     iteration: int | None
@@ -85,6 +86,7 @@ class Row:
     job: int = 0
     compared: int | None = None
     wrong_icrc: int = 0
+    compute_us: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

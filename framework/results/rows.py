@@ -85,7 +85,16 @@ def _row(timed: TimedIteration, rate_scale: float, busbw_factor: float | None, r
         job=record.job,
         compared=result.compared,
         wrong_icrc=result.wrong_icrc,
+        compute_us=_compute_us(timed),
     )
+
+
+def _compute_us(timed: TimedIteration) -> float | None:
+    """What is left of the time after the transfers that it consists of."""
+    if not timed.schedule.seconds.any() or (critical := timed.record.critical) is None:
+        return None
+    sent_s = float((critical.end_s - critical.begin_s).sum())
+    return max(0.0, timed.record.result.seconds - sent_s) * 1e6
 
 
 def _times(value: float | None, factor: float) -> float | None:

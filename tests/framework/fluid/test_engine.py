@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 import railweave as rw
 from railweave.framework.cli import main
+from railweave.framework.cli._summary import report
 from railweave.framework.errors import ExperimentError, TransportError
 from railweave.framework.fluid import engine, work
 from railweave.framework.fluid.model import Model
@@ -93,6 +94,16 @@ def test_symmetries_change_no_time(
         for link, first in zip(one.links, results[0].links, strict=True):
             assert link.bytes == pytest.approx(first.bytes, rel=1e-4, abs=2)
     assert times_s(results[1]) == pytest.approx(times_s(results[0]), rel=1e-9)
+
+
+def test_computations_take_their_time(registers: Registers) -> None:
+    """Of a pipeline whose traffic waits for the computations: what the iteration takes longer is theirs."""
+    keys: dict[str, Any] = {**RAILS, "workload": "ptdp", "tp": 4, "pp": 2, "dp": 2, "rate_scale": 1e-5}
+    only_sends, computes = (run(registers, **keys, **{"workload.compute": gpu}) for gpu in ("none", "a100"))
+    assert only_sends.summary.compute_us is None and computes.summary.compute_us is not None
+    assert 0 < computes.summary.compute_us < computes.summary.time_us
+    assert "computations" in report(computes) and "computations" not in report(only_sends)
+    assert computes.summary.time_us > only_sends.summary.time_us
 
 
 def test_nothing_is_compared_sent_again_or_installed(registers: Registers, tmp_path: Path) -> None:

@@ -261,3 +261,13 @@ def test_refusals() -> None:
             cut_bound_s(fabric, collective, S, PACKET, root=root)
     with pytest.raises(FabricError, match="ranks name GPUs by number, 0 to 3"):
         cut_bound_s(fabric, "all-gather", S, PACKET, ranks=[0, 4])
+
+
+@pytest.mark.parametrize("shape", ["8x8x16", "16x4x16"])
+def test_a_large_torus_is_halved_along_its_longest_axis(shape: str) -> None:
+    """An all-to-all of S takes S k/(8B), B a link's rate, k the longest axis: half of the GPUs send half of
+    their data to the others, over 2n/k links. Too many GPUs for a search of all cuts."""
+    fabric = Torus().build({"shape": shape})
+    bound = tightest_cut(fabric, "all-to-all", S, PACKET)
+    assert bound.seconds == pytest.approx(8 * S * WIRE * 16 / 8 / fabric.capacity_bps[0], rel=1e-9)
+    assert "of the 512 GPUs" in bound.cut
