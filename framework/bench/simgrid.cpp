@@ -16,30 +16,27 @@ namespace sg4 = simgrid::s4u;
 struct Task {
   long pair;
   double amount, release;
-  std::vector<long> after;
+  long waits; // for so many tasks
+  std::vector<long> followers;
+  sg4::SemaphorePtr ready; // released by each of the tasks that it waits for
   double end = -1;
 };
 
 static std::vector<Task> tasks;
-static sg4::MutexPtr mutex;
-static sg4::ConditionVariablePtr ended;
 
 static void carry_out(const std::vector<long>& mine, sg4::Host* from, sg4::Host* to) {
   for (long number : mine) {
     Task& task = tasks[number];
-    mutex->lock();
-    std::unique_lock<sg4::Mutex> lock(*mutex, std::adopt_lock);
-    for (long before : task.after)
-      while (tasks[before].end < 0)
-        ended->wait(lock);
-    lock.unlock();
+    for (long left = task.waits; left > 0; left--)
+      task.ready->acquire();
     sg4::this_actor::sleep_until(task.release);
     if (to == nullptr)
       sg4::this_actor::sleep_for(task.amount);
     else
       sg4::Comm::sendto(from, to, static_cast<uint64_t>(task.amount));
     task.end = sg4::Engine::get_clock();
-    ended->notify_all();
+    for (long follower : task.followers)
+      tasks[follower].ready->release();
   }
 }
 
@@ -78,19 +75,19 @@ int main(int argc, char** argv) {
   tasks.resize(n_tasks);
   std::vector<std::vector<long>> of_pair(n_pairs), alone;
   for (long i = 0; i < n_tasks; i++) {
-    long waits;
     Task& task = tasks[i];
-    std::cin >> task.pair >> task.amount >> task.release >> waits;
-    task.after.resize(waits);
-    for (long& before : task.after)
+    task.ready = sg4::Semaphore::create(0);
+    std::cin >> task.pair >> task.amount >> task.release >> task.waits;
+    for (long left = task.waits; left > 0; left--) {
+      long before;
       std::cin >> before;
+      tasks[before].followers.push_back(i);
+    }
     if (task.pair < 0)
       alone.push_back({i});
     else
       of_pair[task.pair].push_back(i);
   }
-  mutex = sg4::Mutex::create();
-  ended = sg4::ConditionVariable::create();
   for (long pair = 0; pair < n_pairs; pair++)
     if (!of_pair[pair].empty())
       sg4::Actor::create("p", ends[pair].first, carry_out, of_pair[pair], ends[pair].first, ends[pair].second);
