@@ -151,7 +151,8 @@ class Collective(Configurable, Protocol):
     def schedule(
         self, fabric: Fabric, ranks: Sequence[int], size_bytes: int, dtype: str, redop: str
     ) -> Schedule:
-        """The DAG of transfers for `size_bytes` (nccl-tests' meaning) over the GPUs `ranks`. Pure."""
+        """The DAG of transfers for `size_bytes` (nccl-tests' meaning) over the GPUs `ranks`, listed or
+        compact. Pure."""
 
     @abstractmethod
     def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:

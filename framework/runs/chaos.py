@@ -63,7 +63,8 @@ def cut_for_good(
 ) -> tuple[str, ...]:
     """The GPUs of pairs of the schedule that lose their last path and get none back before the next
     iteration; empty if there are none. Faults of later iterations never fire then."""
-    used = set(zip(schedule.src.tolist(), schedule.dst.tolist(), strict=True))
+    src, dst, _ = schedule.pairs()
+    used = set(zip(src.tolist(), dst.tolist(), strict=True))
     used |= {(b, a) for a, b in used}  # acknowledgements
     simple = (step for text in faults for step in steps(parse(text)) if not VERBS[step.verb].objects)
     injected: list[ResolvedFault] = []

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from railweave.framework.model import Fabric, PacketFormat, Schedule
+from railweave.framework.model.arrays import Int32
 from railweave.traffic.collectives.entries import Entries, columns
 from railweave.traffic.collectives.hierarchical import RAIL_FABRICS, level_links
 from railweave.traffic.collectives.operations import AllReduce
@@ -56,6 +57,12 @@ class HalvingDoublingAllReduce(AllReduce):
         if folded.size:
             entries.phase("unfold")
             entries.add(folded, folded - 1, length=count, after=columns(ready[folded]))
+
+    def symmetries(self, fabric: Fabric, ranks: Sequence[int]) -> Int32:
+        """Of a power of two: every rank and the one 1, 2, 4, ... apart change places."""
+        n = len(ranks)
+        apart = 1 << np.arange(n.bit_length() - 1 if n & (n - 1) == 0 else 0)
+        return (np.arange(n) ^ apart[:, None]).astype(np.int32)
 
     def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
         """The longest message of every phase and the latency of its two links, one phase after another, on

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from railweave.framework.errors import ExperimentError
 from railweave.framework.hookspecs import Collective
 from railweave.framework.model import Fabric, PacketFormat, Schedule
+from railweave.framework.model.arrays import Int32
 from railweave.framework.parameters import Value
 from railweave.traffic.collectives.arithmetic import (
     count_of,
@@ -56,6 +57,10 @@ class Operation(Collective):
         """Add all transfers for `count` elements, 1 or more, over `ranks`, 2 or more."""
         raise NotImplementedError
 
+    def symmetries(self, fabric: Fabric, ranks: Sequence[int]) -> Int32:
+        """(g, n_ranks): permutations of the ranks that may lead from every transfer to one that is alike."""
+        return rotations(fabric, ranks)
+
     def schedule(
         self, fabric: Fabric, ranks: Sequence[int], size_bytes: int, dtype: str, redop: str
     ) -> Schedule:
@@ -67,8 +72,10 @@ class Operation(Collective):
         entries = Entries(n, itemsize)
         if count and n > 1:
             self.add_transfers(entries, fabric, ranks, count)
-        regions, symmetries = self.regions * count, rotations(fabric, ranks)
-        return entries.build(self.name, count, dtype, redop, buffer_count=regions, symmetries=symmetries)
+        symmetries = self.symmetries(fabric, ranks)
+        return entries.build(
+            self.name, count, dtype, redop, buffer_count=self.regions * count, symmetries=symmetries
+        )
 
 
 class AllReduce(Operation):

@@ -79,7 +79,7 @@ CASES = (
     ("rail-only", GRID, "hscore", "all-to-all", {}, 4),
     ("rail-only", GRID, "hscore", "all-to-all", {"pipelined": True}, 4),
     ("rail-only", {"domains": 3, "rails": 4}, "spray", "direct-all-to-all", {}, 12),
-    ("rail-only", GRID, "hscore", "halving-doubling-all-reduce", {}, 1),
+    ("rail-only", GRID, "hscore", "halving-doubling-all-reduce", {}, 16),
     ("rail-only", GRID, "hscore", "moe-all-to-all", {}, 1),
     ("rail-only", GRID, "hscore", "ptdp", PTDP, 4),
     ("rail-optimised", GRID, "ecmp", "all-reduce", {}, 16),
