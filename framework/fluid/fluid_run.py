@@ -4,8 +4,9 @@ import time
 from collections.abc import Callable
 
 from railweave.framework.experiment.plan import Plan
+from railweave.framework.fluid.measurements import ModelSource
 from railweave.framework.fluid.model import Model
-from railweave.framework.fluid.parts import ModelClock, ModelSource, ModelTraffic, RoutesInPlace
+from railweave.framework.fluid.parts import ModelClock, ModelTraffic, RoutesInPlace
 from railweave.framework.fluid.work import Work
 from railweave.framework.model.events import Progress, RunEvent
 from railweave.framework.model.findings import EngineFacts

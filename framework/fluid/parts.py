@@ -1,13 +1,10 @@
-"""What the model gives to a run (runs/parts.py): the clock, the traffic, a source of measurements, and a
-place for routes."""
+"""What the model gives to a run (runs/parts.py): the clock, the traffic, and a place for routes."""
 
 import numpy as np
 
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.fluid.model import Model
-from railweave.framework.hookspecs import LinkState
-from railweave.framework.model import IterationResult, Measurement, Schedule
-from railweave.framework.model.findings import LinkTotals
+from railweave.framework.model import IterationResult, Schedule
 from railweave.framework.routing.reroute import Reroute
 
 
@@ -80,33 +77,6 @@ class ModelTraffic:
 
     def use_routes(self, reroute: Reroute) -> None:
         """They go by the routes that are in use."""
-
-
-class ModelSource:
-    """The health of links as the model knows it: which are up, and the rates of those that carry all they
-    can."""
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        self._last_s, self._last_bits = 0.0, np.zeros(model.plan.fabric.n_links)
-
-    def measure(self) -> Measurement:
-        model, now, bits = self._model, self._model.now_s, self._model.flows.carried_bits()
-        sent, since_s = (bits - self._last_bits) / 8, self._last_s
-        self._last_s, self._last_bits = now, bits
-        full, none = model.flows.saturated(), np.zeros(len(bits))
-        return Measurement(
-            t_s=now, dt_s=now - since_s, sent_bytes=sent, drops=none, lost=none, queue_bytes=none,
-            sent_packets=sent / model.plan.packet.full_packet_bytes, waited_bytes=np.where(full, sent, 0.0),
-            service_bps=np.where(full, model.rates_bps, np.nan), probe_s=none + np.nan, up=model.up,
-        )  # fmt: skip
-
-    def probe(self, now_s: float, links: LinkState) -> None:
-        """Nothing is sent to measure."""
-
-    def totals(self) -> LinkTotals:
-        sent = self._model.flows.carried_bits() / 8
-        return LinkTotals(sent, sent / self._model.plan.packet.full_packet_bytes, 0 * sent, 0 * sent)
 
 
 class RoutesInPlace:

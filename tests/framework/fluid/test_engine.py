@@ -149,11 +149,20 @@ def test_a_degraded_rail_is_left_as_on_the_lab(registers: Registers) -> None:
     assert result.bottlenecks[-1].element == "rail:0"
 
 
+def test_a_repaired_rail_is_used_again(registers: Registers) -> None:
+    """Nothing uses it any more: it is measured by itself, and once its score is back, its traffic is, too."""
+    faults = [SLOW, "at=iter:6 restore rail:1"]
+    result = run(registers, domains=4, rails=4, iterations=12, faults=faults)
+    assert [point.elements["rail:1"] for point in result.health] == pytest.approx([0.2, 1.0])
+    assert [reroute.pairs_changed for reroute in result.reroutes] == [4, 4]
+    assert times_s(result)[-1] == pytest.approx(times_s(result)[0], rel=1e-9)
+
+
 def test_samples_that_are_left_out_would_change_nothing(
     registers: Registers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys: dict[str, Any] = {"domains": 4, "rails": 4, "iterations": 14, "health": {"dwell": "500ms"}}
-    faults = [SLOW, "at=iter:6 restore rail:1", "at=iter:8+300ms down link:g1.2->r2"]
+    faults = [SLOW, "at=iter:8+300ms down link:g1.2->r2"]
     settled = run(registers, **keys, faults=faults)
     monkeypatch.setattr(Model, "watched", True)
     always = run(registers, **keys, faults=faults)
