@@ -36,5 +36,5 @@ def code(compiled: bool) -> Code:
             if isinstance(function, FunctionType) and function.__module__ == module.__name__:
                 clone = FunctionType(function.__code__, names, name)
                 clone.__qualname__ = f"{name}_{version}"
-                names[name] = numba.njit(cache=True)(clone)
+                names[name] = numba.njit(cache=True, error_model="numpy")(clone)
     return Code(names["run"], names["share_out"])

@@ -61,7 +61,7 @@ def run(s: State, until: float, work: int) -> int:
         for pair in pairs:
             s.clock[0] = max(s.clock[0], s.until[pair])
         for pair in pairs:
-            s.sent[pair] += s.left[pair]
+            s.sent[pair] += s.asked[pair]
             s.free[pair] = s.until[pair]
             s.until[pair] = s.due[pair] = inf
             s.busy[pair] = False
@@ -181,7 +181,7 @@ def send(s: State, entry: int, at: float) -> None:
     """A transfer takes its pair's share of the links: at once that which the one before it had."""
     pair = s.pair[entry]
     s.busy[pair] = True
-    s.left[pair] = s.bits[entry]
+    s.asked[pair] = s.left[pair] = s.bits[entry]
     s.began[pair] = at
     if s.place[pair] >= 0:
         s.since[pair] = at

@@ -66,7 +66,9 @@ def idle(network: Network, batch: float) -> State:
         name: np.empty(0, DTYPES[kind]) for name, kind in State.__annotations__.items()
     }
     arrays |= {name: np.full(n, -1, np.int64) for name in ("head", "place")}
-    arrays |= {name: np.zeros(n) for name in ("left", "since", "rates", "until", "due", "began", "sent")}
+    arrays |= {
+        name: np.zeros(n) for name in ("asked", "left", "since", "rates", "until", "due", "began", "sent")
+    }
     arrays |= {name: np.empty(n, np.int32) for name in ("active", "joined", "quit")}
     arrays |= {"busy": np.zeros(n, bool), "free": np.full(n, -inf), "tally": np.zeros(13, np.int64)}
     return State(**(arrays | {"clock": np.array([0.0, max(batch, SAME_TIME)])}))
@@ -75,9 +77,10 @@ def idle(network: Network, batch: float) -> State:
 def pause(s: State) -> None:
     """Take note of what flows have sent by now."""
     flows = np.flatnonzero(s.busy & np.isfinite(s.rates))
-    moved = np.minimum(s.rates[flows] * (s.clock[0] - s.since[flows]), s.left[flows])
-    s.left[flows] -= moved
-    s.sent[flows] += moved
+    moved = s.rates[flows] * (s.clock[0] - s.since[flows])
+    s.left[flows] = np.maximum(s.left[flows] - moved, 0.0)
+    s.sent[flows] += s.asked[flows] - s.left[flows]
+    s.asked[flows] = s.left[flows]
     s.since[flows] = s.clock[0]
 
 
@@ -93,11 +96,11 @@ def state_of(network: Network, jobs: list[Job], paused: State, by_link: bool) ->
     s = paused._replace(
         capacity=network.capacity_bps, start=network.start, links=network.link, uses=network.use,
         delay=network.delay_s,
-        pair=_joined([job.tasks.pair for job in jobs], np.int32),
-        bits=_joined([job.tasks.bits for job in jobs], np.float64),
-        seconds=_joined([job.tasks.seconds for job in jobs], np.float64),
-        repeat=_joined([job.tasks.repeat for job in jobs], np.int64),
-        lag=_joined([job.tasks.lag for job in jobs], np.int32),
+        pair=_fixed([job.tasks.pair for job in jobs], np.int32),
+        bits=_fixed([job.tasks.bits for job in jobs], np.float64),
+        seconds=_fixed([job.tasks.seconds for job in jobs], np.float64),
+        repeat=_fixed([job.tasks.repeat for job in jobs], np.int64),
+        lag=_fixed([job.tasks.lag for job in jobs], np.int32),
         job=np.repeat(np.arange(len(jobs), dtype=np.int32), np.diff(first)),
         waits=_joined([job.waits for job in jobs], np.int64),
         ready=_joined([job.ready for job in jobs], np.float64),
@@ -134,11 +137,20 @@ def _joined(parts: list[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
     return np.concatenate([np.empty(0, dtype), *parts])
 
 
+def _fixed(parts: list[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
+    """The same of what does not change, read-only; that of one job alone is not copied."""
+    array = np.ascontiguousarray(parts[0] if len(parts) == 1 else _joined(parts, dtype))
+    array.flags.writeable = False
+    return array
+
+
 def _lined_up(parts: list[tuple[Int64, Int64]], first: Int64) -> tuple[Int64, Int64]:
     """Ranges of entries of each job as one, in the numbers of the state."""
+    if len(parts) == 1:
+        return _fixed([parts[0][0]], np.int64), _fixed([parts[0][1]], np.int64)
     count = _joined([np.diff(start) for start, _ in parts], np.int64)
     shifted = [entries + shift for (_, entries), shift in zip(parts, first.tolist(), strict=False)]
-    return starts(count), _joined(shifted, np.int64)
+    return _fixed([starts(count)], np.int64), _fixed(shifted, np.int64)
 
 
 def _queue(s: State, unfinished: NDArray[np.bool_]) -> None:
@@ -169,12 +181,13 @@ def _crowds(s: State, network: Network, flows: Int64) -> State:
     """Each link's flows listed."""
     n_links, n_pairs, n_hops = network.n_links, network.n_pairs, len(network.link)
     hops = hops_of(s.start, flows)
-    hops = hops[np.argsort(s.links[hops], kind="stable")]
+    order = np.argsort(s.links[hops], kind="stable")
+    hops, pairs = hops[order], np.repeat(flows, np.diff(s.start)[flows])[order]
     link = s.links[hops]
     crowd = np.bincount(link, minlength=n_links).astype(np.int64)
     spot, member, guest = (np.empty(n_hops, np.int32) for _ in range(3))
     spot[hops] = network.link_start[link] + np.arange(len(hops)) - starts(crowd)[link]
-    member[spot[hops]], guest[spot[hops]] = hops, network.hop_pair[hops]
+    member[spot[hops]], guest[spot[hops]] = hops, pairs
     s.tally[VISIT] = 0
     return s._replace(
         first=network.link_start, crowd=crowd, member=member, spot=spot, guest=guest,

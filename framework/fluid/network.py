@@ -59,11 +59,6 @@ class Network(ArrayNoun):
         return len(self.capacity_bps)
 
     @cached_property
-    def hop_pair(self) -> Int32:
-        """(H,): the pair of each hop."""
-        return np.repeat(np.arange(self.n_pairs, dtype=np.int32), np.diff(self.start))
-
-    @cached_property
     def link_start(self) -> Int64:
         """(L+1,): where each link's hops begin if they are sorted by link."""
         return starts(np.bincount(self.link, minlength=self.n_links))

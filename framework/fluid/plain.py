@@ -76,7 +76,6 @@ def _set_rates(s: State, flows: Int32, rates: np.ndarray[tuple[int], np.dtype[np
     flows, rates, old = flows[changed], rates[changed], old[changed]
     moved = np.where(old < inf, np.where(old < inf, old, 0.0) * (now - s.since[flows]), 0.0)
     s.left[flows] -= moved
-    s.sent[flows] += moved
     s.since[flows], s.rates[flows] = now, rates
     left = np.maximum(s.left[flows], 0.0)
     needs = np.full(len(flows), inf)

@@ -291,20 +291,17 @@ def widen(s: State, n_links: int) -> int:
 def commit(s: State) -> int:
     """The fresh rates hold from now on; what that cost, in hops."""
     tally, region, fresh, rates, left = s.tally, s.region, s.fresh, s.rates, s.left
-    since, sent, began, until, due = s.since, s.sent, s.began, s.until, s.due
-    start, now, late, work = s.start, s.clock[0], s.clock[1], 0
+    since, began, until, due = s.since, s.began, s.until, s.due
+    now, late = s.clock[0], s.clock[1]
     for i in range(tally[REGION]):
         pair = region[i]
         rate = fresh[pair]
         fresh[pair] = OUT
-        work += start[pair + 1] - start[pair]
         if rate == rates[pair]:
             continue
         if rates[pair] < inf:
-            moved = rates[pair] * (now - since[pair])
-            left[pair] -= moved
-            sent[pair] += moved
+            left[pair] -= rates[pair] * (now - since[pair])
         since[pair], rates[pair] = now, rate
         until[pair] = end_of(now, left[pair], rate)
         due[pair] = until[pair] + late * (until[pair] - began[pair])
-    return 4 * work
+    return 16 * int(tally[REGION])

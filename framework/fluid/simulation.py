@@ -20,7 +20,7 @@ BATCH = 1e-4
 """Share of its own time by which the end of a flow may be noticed late, so that ends close to each other cost
 one new sharing of the links. The end itself is exact; what follows it, and the flows it makes room for, may
 start so much later."""
-LARGE = 10_000_000
+LARGE = 20_000_000
 """Work from which on machine code pays, with the half second that numba takes to load: what the tasks need at
 least, or what was done so far. In hops looked at."""
 WORK, COMPILED_WORK = 1_000_000, 10_000_000
@@ -101,6 +101,9 @@ class Simulation:
             raise FabricError(f"the clock is at {self.now_s:g} s; it does not go back to {until_s:g} s.")
         if ended := self._over():
             return ended
+        if not self._jobs:
+            self._state.clock[0] = until_s if until_s < inf else self.now_s
+            return ()
         why = PAUSED
         while why == PAUSED:
             work = COMPILED_WORK if self._code is not code(False) else WORK
@@ -158,7 +161,7 @@ class Simulation:
         bits = s.sent.copy()
         flows = s.active[: s.tally[ACTIVE]]
         flows = flows[s.busy[flows] & np.isfinite(s.rates[flows])]
-        bits[flows] += s.rates[flows] * (s.clock[0] - s.since[flows])
+        bits[flows] += s.asked[flows] - s.left[flows] + s.rates[flows] * (s.clock[0] - s.since[flows])
         of_hop = np.repeat(bits, np.diff(self._network.start)) * self._network.use
         return self._carried + np.bincount(self._network.link, of_hop, self._network.n_links)
 

@@ -67,6 +67,8 @@ class State(NamedTuple):
     """(P,): whether bits of the head are left to send, now."""
     place: Int64
     """(P,): where in `active` the pair's flow is, -1 if nowhere."""
+    asked: Float
+    """(P,): bits of the head that `sent` leaves out."""
     left: Float
     """(P,): bits that were left at `since`."""
     since: Float
@@ -80,7 +82,7 @@ class State(NamedTuple):
     free: Float
     """(P,): the end of the last entry of the pair that is done."""
     sent: Float
-    """(P,): bits of the pair that were carried until `since`."""
+    """(P,): bits of the pair that were carried, but for those of `asked`."""
 
     active: Int32
     joined: Int32

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from railweave.framework.errors import FabricError
-from railweave.framework.model.arrays import ArrayNoun, Float, Int32, Int64
+from railweave.framework.model.arrays import ArrayNoun, Float, Int32, Int64, readonly
 from railweave.framework.model.routes import starts
 
 
@@ -93,4 +93,5 @@ class Tasks(ArrayNoun):
 def _inverse(start: Int64, others: Int64) -> tuple[Int64, Int64]:
     n = len(start) - 1
     order = np.argsort(others, kind="stable")
-    return starts(np.bincount(others, minlength=n)), np.repeat(np.arange(n), np.diff(start))[order]
+    inverse = np.repeat(np.arange(n), np.diff(start))[order]
+    return readonly(starts(np.bincount(others, minlength=n)), np.int64), readonly(inverse, np.int64)
