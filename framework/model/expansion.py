@@ -19,7 +19,8 @@ def expanded(schedule: Schedule) -> Schedule:
     is_transfer = schedule.is_transfer
     repeat = np.where(is_transfer, schedule.repeat, 0).astype(np.int64)
     waits = _without_joins(schedule, is_transfer)
-    _check_length(schedule, repeat, waits)
+    each = np.add.reduceat(np.append(repeat[waits[1]], 0), waits[0][:-1]) * (np.diff(waits[0]) > 0)
+    _check_length(schedule, int(repeat @ (each + np.diff(schedule.chained_start))))
     first = starts(repeat)
     entry = np.repeat(np.arange(schedule.n_entries), repeat)
     repetition = np.arange(len(entry)) - first[entry]
@@ -66,6 +67,7 @@ def _without_joins(schedule: Schedule, is_transfer: Bool) -> Lists:
         row = np.repeat(np.arange(n), np.diff(start))
         through = after[by_way]
         count = np.diff(schedule.after_start)[through]
+        _check_length(schedule, int(count.sum()))
         key = np.concatenate(
             (
                 row[~by_way] * n + after[~by_way],
@@ -78,16 +80,13 @@ def _without_joins(schedule: Schedule, is_transfer: Bool) -> Lists:
     return start, after
 
 
-def _check_length(schedule: Schedule, repeat: Int64, waits: Lists) -> None:
-    start, after = waits
-    each = np.add.reduceat(np.append(repeat[after], 0), start[:-1]) * (np.diff(start) > 0)
-    each += np.diff(schedule.chained_start)
-    transfers, dependencies = int(repeat.sum()), int(repeat @ each)
+def _check_length(schedule: Schedule, dependencies: int) -> None:
+    transfers = schedule.n_transfers
     if transfers + dependencies > MOST_LISTED:
         raise FabricError(
             f"{schedule.collective} over {schedule.n_ranks} ranks: a list of its transfers has {transfers} "
-            f"of them and {dependencies} dependencies, more than {MOST_LISTED}. Use fewer GPUs, another "
-            "algorithm, or `--engine fluid`, which needs no list."
+            f"of them and {dependencies} dependencies, together more than {MOST_LISTED}. Use fewer GPUs, "
+            "another algorithm, or `--engine fluid`, which needs no list."
         )
 
 
