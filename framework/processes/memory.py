@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,24 +29,35 @@ def peak_bytes() -> int | None:
 @contextmanager
 def refused_beyond_memory() -> Iterator[None]:
     """In the block an allocation of more memory than is free raises MemoryError, where the system can do so;
-    Linux would grant it and end some process later."""
-    try:
-        import resource
-
-        free = [line.split()[1] for line in _lines("/proc/meminfo") if line.startswith("MemAvailable:")]
-        mine = [line.split()[1] for line in _lines("/proc/self/status") if line.startswith("VmSize:")]
-        most = 1024 * (int(free[0]) + int(mine[0]))
-    except (ImportError, OSError, IndexError, ValueError):
+    Linux would grant it and end some process later. The limit is the process's, so only the main thread sets
+    it."""
+    most = _allowed_bytes() if threading.current_thread() is threading.main_thread() else None
+    if most is None:
         yield
         return
+    import resource
+
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    most = min(most, *(limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY), most)
-    resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+    limits = [limit for limit in (most, soft, hard) if limit != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_AS, (min(limits), hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-def _lines(path: str) -> list[str]:
-    return Path(path).read_text().splitlines()
+def _allowed_bytes() -> int | None:
+    """What this process has mapped, and what is free; None where the system does not say."""
+    try:
+        import resource  # noqa: F401 - Windows has no limits
+
+        free = _figure("/proc/meminfo", "MemAvailable:")
+        return free + _figure("/proc/self/status", "VmSize:")
+    except (ImportError, OSError, StopIteration):
+        return None
+
+
+def _figure(path: str, name: str) -> int:
+    """Bytes, of a line such as `VmSize:  56956 kB`."""
+    lines = Path(path).read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(name))

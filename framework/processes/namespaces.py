@@ -5,6 +5,7 @@ import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Self
 
@@ -16,7 +17,11 @@ MS_BIND = 0x1000
 PR_SET_PDEATHSIG = 1
 NETNS_DIR = Path("/run/netns")
 
-_libc = ctypes.CDLL(None, use_errno=True)
+
+@cache
+def _libc() -> ctypes.CDLL:
+    """The C library; other systems than Linux need nothing of it."""
+    return ctypes.CDLL(None, use_errno=True)
 
 
 def _check(result: int, call: str) -> None:
@@ -27,24 +32,24 @@ def _check(result: int, call: str) -> None:
 def mount(source: str, target: str, kind: str, flags: int = 0, data: str = "") -> None:
     """mount(2), in this mount namespace."""
     _check(
-        _libc.mount(source.encode(), target.encode(), kind.encode(), flags, data.encode()),
+        _libc().mount(source.encode(), target.encode(), kind.encode(), flags, data.encode()),
         f"mount {kind or source} on {target}",
     )
 
 
 def unshare(flags: int) -> None:
     """unshare(2): namespaces of its own for this process; a process namespace is for its next child."""
-    _check(_libc.unshare(flags), "unshare")
+    _check(_libc().unshare(flags), "unshare")
 
 
 def enter(namespace_fd: int) -> None:
     """setns(2): this thread goes into a namespace; a process namespace is for its next child."""
-    _check(_libc.setns(namespace_fd, 0), "setns")
+    _check(_libc().setns(namespace_fd, 0), "setns")
 
 
 def die_with_parent(signal_number: int) -> None:
     """Ask the kernel to signal this process when its parent ends."""
-    _check(_libc.prctl(PR_SET_PDEATHSIG, signal_number, 0, 0, 0), "prctl(PR_SET_PDEATHSIG)")
+    _check(_libc().prctl(PR_SET_PDEATHSIG, signal_number, 0, 0, 0), "prctl(PR_SET_PDEATHSIG)")
 
 
 @contextmanager
@@ -54,7 +59,7 @@ def _returning() -> Iterator[None]:
     try:
         yield
     finally:
-        _check(_libc.setns(home.fd, CLONE_NEWNET), "setns")
+        _check(_libc().setns(home.fd, CLONE_NEWNET), "setns")
         os.close(home.fd)
 
 
@@ -75,7 +80,7 @@ class NetNamespace:
         """A new one, with IPv6 off for every interface to come (a veth end must stay silent)."""
         NETNS_DIR.mkdir(parents=True, exist_ok=True)
         with _returning():
-            _check(_libc.unshare(CLONE_NEWNET), "unshare(CLONE_NEWNET)")
+            _check(_libc().unshare(CLONE_NEWNET), "unshare(CLONE_NEWNET)")
             target = NETNS_DIR / name
             target.touch()
             mount("/proc/thread-self/ns/net", str(target), "", MS_BIND)
@@ -86,7 +91,7 @@ class NetNamespace:
     def entered(self) -> Iterator[None]:
         """Run the block, and the processes it starts, inside; this thread comes back afterwards."""
         with _returning():
-            _check(_libc.setns(self.fd, CLONE_NEWNET), "setns")
+            _check(_libc().setns(self.fd, CLONE_NEWNET), "setns")
             yield
 
 

@@ -163,7 +163,7 @@ def write_whole(path: Path, data: bytes) -> None:
             with part.open("wb", buffering=0) as file:
                 _write_all(file, data)
                 os.fsync(file.fileno())
-            part.rename(path)
+            part.replace(path)
     finally:
         with contextlib.suppress(OSError):  # renamed, if all went well
             part.unlink()

@@ -100,6 +100,7 @@ def test_the_built_in_ones_use_the_same_hook() -> None:
     assert list(registered) == [
         "bring-up",
         "datapaths",
+        "fluid",
         "health",
         "install",
         "routes",

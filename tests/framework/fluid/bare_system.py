@@ -1,6 +1,7 @@
 """Runs the command as on a system that lacks what only Unix or Linux has: `python bare_system.py run ...`."""
 
 import builtins
+import ctypes
 import io
 import os
 import pathlib
@@ -39,6 +40,7 @@ if __name__ == "__main__":
         for name in names:
             if hasattr(owner, name):
                 delattr(owner, name)
+    ctypes.CDLL = None  # type: ignore[assignment,misc]
     builtins.open = without_proc(builtins.open)
     io.open = without_proc(io.open)
     os.open = without_proc(os.open)
