@@ -1,11 +1,17 @@
 """What the model gives to a run (runs/parts.py): the clock, the traffic, and a place for routes."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from railweave.framework.experiment.plan import Plan
+from railweave.framework.fluid.flows import Outcome
 from railweave.framework.fluid.model import Model
 from railweave.framework.model import IterationResult, Schedule
 from railweave.framework.routing.reroute import Reroute
+
+MOST_KEPT = 32
+"""Different iterations of a job that are kept."""
 
 
 class ModelClock:
@@ -26,12 +32,14 @@ class ModelClock:
 
 
 class ModelTraffic:
-    """The iterations of one job. `iteration`: the one that was begun last."""
+    """The iterations of one job. `iteration`: the one that was begun last. One that was not computed anew has
+    the very arrays of the one before."""
 
     def __init__(self, plan: Plan, model: Model) -> None:
         self._plan, self._model, self._number = plan, model, plan.job.number
         self.iteration = 0
         self._schedule: Schedule | None = None
+        self._results: dict[int, tuple[Outcome, IterationResult]] = {}
 
     def begin(self, iteration: int, schedule: Schedule) -> None:
         if self._schedule is not None and schedule is not self._schedule:
@@ -48,8 +56,16 @@ class ModelTraffic:
             return None
         if self._number == 0:
             model.iteration_ended()
-        schedule, scale = self._schedule, model.rate_scale
-        assert schedule is not None
+        known = self._results.get(id(outcome))
+        if known is None:
+            assert self._schedule is not None
+            if len(self._results) == MOST_KEPT:
+                self._results.clear()
+            known = self._results[id(outcome)] = outcome, self._result(self._schedule, outcome)
+        return replace(known[1], iteration=self.iteration)
+
+    def _result(self, schedule: Schedule, outcome: Outcome) -> IterationResult:
+        packet, scale = self._plan.packet, self._model.rate_scale
         sent = schedule.is_transfer
         times = schedule.repeat[sent].astype(np.int64)
         end_s = outcome.end_s / scale
@@ -57,9 +73,8 @@ class ModelTraffic:
         named = (schedule.phase >= 0) & (schedule.phase < len(ends))
         np.maximum.at(ends, schedule.phase[named], end_s[named])
         phases = np.diff(np.maximum.accumulate(np.append(0.0, ends)))
-        packet = self._plan.packet
         return IterationResult(
-            iteration=self.iteration,
+            iteration=-1,
             seconds=outcome.seconds / scale,
             wrong=None,
             packets_sent=int(packet.packets_of(schedule.size[sent]) @ times),

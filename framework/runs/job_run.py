@@ -9,9 +9,9 @@ from railweave.framework.analysis.bottleneck import critical_path, link_times
 from railweave.framework.analysis.job_loads import job_loads
 from railweave.framework.errors import ProgramError, TransportError
 from railweave.framework.experiment.plan import Plan
-from railweave.framework.model import IterationResult, Schedule
+from railweave.framework.model import IterationResult, RouteTable, Schedule
 from railweave.framework.model.arrays import Float
-from railweave.framework.model.findings import IterationRecord
+from railweave.framework.model.findings import CriticalPath, IterationRecord
 from railweave.framework.runs.fault_timetable import FaultTimetable
 from railweave.framework.runs.health_loop import HealthLoop
 from railweave.framework.runs.parts import Clock, EngineParts, Traffic
@@ -51,6 +51,8 @@ class JobRun:
         self.due_s, self.over, self.under_way = start_s, iterations == 0, False
         self._began_s, self._start_s = 0.0, start_s
         self._sent: Float | None = None
+        self._ended: tuple[IterationResult, RouteTable] | None = None
+        self._critical: CriticalPath | None = None
 
     def begin(self, iteration: int | None = None, schedule: Schedule | None = None) -> None:
         """Begin the next iteration, or another one of the job; `schedule`: in place of the plan's."""
@@ -87,6 +89,13 @@ class JobRun:
         carried = shared.parts.source.totals().sent_bytes - self._sent
         tables = [(since_s - began, table) for since_s, table in shared.health.tables_since(began)]
         schedule = plan.on_gpus(self._schedule)
+        if plan.experiment.program:
+            critical: CriticalPath | None = link_times(tables[-1][1], carried)
+        elif len(tables) == 1 and self._as_before(result, tables[0][1]):
+            critical = self._critical
+        else:
+            critical = critical_path(schedule, result.end_s, tables, carried)
+        self._ended, self._critical = (result, tables[-1][1]), critical
         return IterationRecord(
             result,
             began,
@@ -94,14 +103,18 @@ class JobRun:
             shared.faults.best_rates_bps[plan.job.number],
             float(carried.sum()),
             plan.job.number,
-            link_times(tables[-1][1], carried)
-            if plan.experiment.program
-            else critical_path(schedule, result.end_s, tables, carried),
+            critical,
             job_loads(plan.fabric, schedule, plan.packet, result.end_s, tables)
             if shared.several and not plan.experiment.program
             else np.empty(0),
             self._alone,
         )
+
+    def _as_before(self, result: IterationResult, table: RouteTable) -> bool:
+        """Whether an iteration is the one before, which an engine need not carry out again: it then has the
+        same array."""
+        before, routes = self._ended or (None, None)
+        return before is not None and result.end_s is before.end_s and table is routes
 
     def _check_time(self, now: float) -> None:
         timeout = self.plan.experiment.timeout

@@ -131,6 +131,8 @@ def test_a_run_repeats_bit_for_bit(registers: Registers) -> None:
 def test_iterations_that_repeat_are_computed_once(registers: Registers) -> None:
     once, often = (run(registers, domains=2, rails=2, iterations=n) for n in (1, 40))
     assert once.counts == often.counts and once.counts["events"] > 0
+    assert len({(row.time_us, row.phase_us, row.packets) for row in often.rows if row.iteration}) == 1
+    assert len({(one.element, one.share) for one in often.bottlenecks[:-1]}) == 1
 
 
 def test_only_pairs_that_send_are_routed(registers: Registers) -> None:
