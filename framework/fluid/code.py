@@ -7,7 +7,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import NamedTuple
 
-from railweave.framework.fluid import events, plain, sharing
+from railweave.framework.fluid import events, plain, sharing, state
 from railweave.framework.fluid.state import State
 
 
@@ -22,19 +22,24 @@ class Code(NamedTuple):
 def code(compiled: bool) -> Code:
     """Plain, or compiled by numba, which keeps the result on disk; there, `sharing` stands in for `plain`.
 
-    numba notices changes of a function's own file alone, so the contents of both files are part of its name.
+    numba notices changes of a function's own file alone, so a function's name holds a hash of all of them.
     """
     if not compiled:
         return Code(events.run, plain.share_out)
     import numba
 
     modules = (events, sharing)
-    version = sha256(b"".join(Path(str(module.__file__)).read_bytes() for module in modules)).hexdigest()[:8]
+    files = (__file__, *(str(module.__file__) for module in (*modules, plain, state)))
+    version = sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()[:8]
     names = vars(events) | vars(sharing)
     for module in modules:
         for name, function in vars(module).items():
             if isinstance(function, FunctionType) and function.__module__ == module.__name__:
                 clone = FunctionType(function.__code__, names, name)
                 clone.__qualname__ = f"{name}_{version}"
-                names[name] = numba.njit(cache=True, error_model="numpy")(clone)
+                inner = name not in Code._fields  # is called by compiled code alone
+                compiler = numba.njit(
+                    cache=True, error_model="numpy", no_cpython_wrapper=inner, no_cfunc_wrapper=True
+                )
+                names[name] = compiler(clone)
     return Code(names["run"], names["share_out"])
