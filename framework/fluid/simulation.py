@@ -20,7 +20,7 @@ BATCH = 1e-4
 """Share of its own time by which the end of a flow may be noticed late, so that ends close to each other cost
 one new sharing of the links. The end itself is exact; what follows it, and the flows it makes room for, may
 start so much later."""
-LARGE = 20_000_000
+LARGE = 12_000_000
 """Work from which on machine code pays, with the half second that numba takes to load: what the tasks need at
 least, or what was done so far. In hops looked at."""
 WORK, COMPILED_WORK = 1_000_000, 10_000_000
