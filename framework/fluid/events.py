@@ -36,7 +36,9 @@ def run(s: State, until: float, work: int) -> int:
     while True:
         soon = s.clock[0] + SAME_TIME * abs(s.clock[0])
         if next_start(s) <= soon:
-            work -= fire(s, soon)
+            work -= fire(s, soon, work)
+            if work <= 0:
+                return PAUSED
             continue
         if s.tally[JOINED] or s.tally[QUIT]:
             work -= share_out(s)
@@ -81,14 +83,14 @@ def next_start(s: State) -> float:
     return at
 
 
-def fire(s: State, soon: float) -> int:
-    """All that is due until `soon`; how many there were."""
+def fire(s: State, soon: float, work: int) -> int:
+    """What is due until `soon`, for about so much work; the work done."""
     fired = 0
-    while s.tally[KNOWN] < len(s.known_at) and s.known_at[s.tally[KNOWN]] <= soon:
+    while fired < work and s.tally[KNOWN] < len(s.known_at) and s.known_at[s.tally[KNOWN]] <= soon:
         at, entry = s.known_at[s.tally[KNOWN]], int(s.known_entry[s.tally[KNOWN]])
         s.tally[KNOWN] += 1
         fired += arrive(s, entry, at)
-    while s.tally[HEAP] and s.heap_at[0] <= soon:
+    while fired < work and s.tally[HEAP] and s.heap_at[0] <= soon:
         at, entry = s.heap_at[0], int(s.heap_entry[0])
         drop(s.heap_at, s.heap_entry, s.tally[HEAP])
         s.tally[HEAP] -= 1
