@@ -56,7 +56,7 @@ def show(plan: Plan, json_path: Path | None, *, as_json: bool) -> None:
             there = machine_bytes()
             of = "" if there is None else f" of {there / 1e9:.3g} GB"
             click.echo(
-                f"at most {estimate.events} events, {estimate.memory_bytes / 1e9:.3g} GB of memory{of}"
+                f"at most {estimate.events} events, about {estimate.memory_bytes / 1e9:.3g} GB of memory{of}"
             )
     if isinstance(engine, InProcess):
         engine.check_room(plan)

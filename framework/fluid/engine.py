@@ -15,7 +15,7 @@ from railweave.framework.runs.parts import Estimate
 from railweave.framework.runs.recorder import Recorder
 from railweave.framework.runs.session import Session
 
-PROGRAM_BYTES, ENTRY_BYTES, PAIR_BYTES, HOP_BYTES, LINK_BYTES = 60_000_000, 500, 300, 110, 400
+PROGRAM_BYTES, ENTRY_BYTES, PAIR_BYTES, HOP_BYTES, LINK_BYTES = 60_000_000, 250, 200, 70, 400
 """Memory of the program, and of each entry of a schedule, pair in use, hop of its paths, and link; measured
 with all-to-alls of 256 and 1,024 ranks on rail-only fabrics and tori, and 65,536 GPUs."""
 NO_PACKETS = "it has no packets, only flows"
@@ -79,13 +79,11 @@ class FluidEngine(Engine):
         transfers = sum(schedule.n_transfers for schedule in schedules)
         pairs = sum(len(paths.src) for paths in plan.first_paths)
         hops = sum(len(paths.links) for paths in plan.first_paths)
-        memory = (
-            PROGRAM_BYTES
-            + ENTRY_BYTES * entries
-            + PAIR_BYTES * pairs
-            + HOP_BYTES * hops
-            + LINK_BYTES * plan.fabric.n_links
-        )
+        memory = ENTRY_BYTES * entries + PAIR_BYTES * pairs + HOP_BYTES * hops
+        memory += LINK_BYTES * plan.fabric.n_links
+        if plan.faults:  # fewer things are alike then, and the states before and after are there
+            memory *= 2
+        memory += PROGRAM_BYTES
         return Estimate(transfers * states, memory)
 
     def check_room(self, plan: Plan) -> None:

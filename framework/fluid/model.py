@@ -23,13 +23,17 @@ STEP_S = 0.1
 
 class Model:
     """The flows of a run and what they run on, by the run's clock: declared seconds are those times
-    `rate_scale`. Faults, routes and traffic change it; the clock moves it."""
+    `rate_scale`. Faults, routes and traffic change it; the clock moves it.
+
+    `up` (L,): the links that have a carrier, and a switch at both ends.
+    """
 
     def __init__(self, plan: Plan, paths: PathBatch, work: Work) -> None:
         self.plan, self.paths, self._work = plan, paths, work
         self.now_s, self.rate_scale = 0.0, 1.0
         self._share, self._down = np.ones(plan.fabric.n_links), np.zeros(plan.fabric.n_links, bool)
         self._dead = np.zeros(plan.fabric.n_nodes, bool)
+        self.up, self._all_up = ~self._down, True
         self._changed_s, self._settled_in = np.inf, 0
         self._stands_since = np.full(len(paths.src), np.inf)
         options = plan.experiment.transport.options
@@ -55,12 +59,6 @@ class Model:
 
     # -- the fabric ------------------------------------------------------------------------------------
     @property
-    def up(self) -> Bool:
-        """(L,): the links that have a carrier, and a switch at both ends."""
-        fabric = self.plan.fabric
-        return ~(self._down | self._dead[fabric.link_src] | self._dead[fabric.link_dst])
-
-    @property
     def rates_bps(self) -> Float:
         """(L,): by the run's clock; those of links that are down, too."""
         return self.plan.fabric.capacity_bps * self._share * self.rate_scale
@@ -82,6 +80,11 @@ class Model:
                 self._dead[fault.node] = fault.verb == "kill"
             case other:
                 raise LabError(f"{fault.text!r}: the engine fluid cannot {other}.")
+        fabric = self.plan.fabric
+        self.up = ~(self._down | self._dead[fabric.link_src] | self._dead[fabric.link_dst])
+        self._all_up = bool(self.up.all())
+        if self._all_up:
+            self._stands_since[:] = np.inf
         self._take_up()
 
     def use(self, paths: PathBatch) -> None:
@@ -116,22 +119,31 @@ class Model:
     def advance(self, until_s: float) -> None:
         """Go on until then, or to the first end of an iteration if that is earlier."""
         until_s = max(until_s, self.now_s)
-        if not self.up.all():
+        if not self._all_up:
             until_s = min(until_s, self.now_s + STEP_S)
         target_s = until_s * self.rate_scale
         with self._work.solving():
             self.flows.advance(target_s)
         self.now_s = until_s if self.flows.now_s >= target_s else self.flows.now_s / self.rate_scale
-        if not self.up.all():
+        if not self._all_up:
             stands = np.zeros(len(self._stands_since), bool)
             stands[self.flows.standing()] = True
             self._stands_since = np.where(stands, np.minimum(self._stands_since, self.now_s), np.inf)
 
-    def given_up(self) -> Int64:
-        """The pairs that stood still for too long, by their places."""
+    def given_up(self, job: Plan) -> Int64:
+        """The pairs of a job that stand still, by their places, once one of them did for too long."""
         if self.now_s - self._stands_since.min(initial=np.inf) < self._dead_after_s:
             return np.empty(0, np.int64)
-        return np.flatnonzero(np.isfinite(self._stands_since))
+        since_s = np.where(self._used_by(job), self._stands_since, np.inf)
+        if self.now_s - since_s.min(initial=np.inf) < self._dead_after_s:
+            return np.empty(0, np.int64)
+        return np.flatnonzero(np.isfinite(since_s))
+
+    def _used_by(self, job: Plan) -> Bool:
+        """(P,): the pairs that a job uses."""
+        gpus, n = np.asarray(job.ranks, np.int64), self.plan.fabric.n_gpus
+        used = [gpus[src] * n + gpus[dst] for src, dst, _ in (one.pairs() for one in job.schedules)]
+        return np.isin(self.paths.src * n + self.paths.dst, np.concatenate(used))
 
     def failure(self, pairs: Int64) -> TransportError:
         """Why a job failed whose pairs stand still; the ranks are those of every such pair, if there are any,

@@ -49,7 +49,7 @@ class ModelTraffic:
 
     def finished(self) -> IterationResult | None:
         model = self._model
-        if len(stuck := model.given_up()):
+        if len(stuck := model.given_up(self._plan)):
             raise model.failure(stuck)
         outcome = model.flows.outcome(self._number)
         if outcome is None:

@@ -145,7 +145,7 @@ class RunEngine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a run will take of a machine, at most: `events` computed, `memory_bytes`."""
+    """What a run will take of a machine: at most so many `events` computed, and about `memory_bytes`."""
 
     events: int
     memory_bytes: int
