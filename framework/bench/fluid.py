@@ -48,7 +48,7 @@ def fluid(rows: str, growth: bool, quick: bool, report: Callable[[str], None]) -
         program = simgrid.driver(place)
         for row in chosen:
             report(row.name)
-            line = shown(row, measured(row, place))
+            line = shown(row, measured(row, place, own_caches=not quick))
             if program is not None and row.peer:
                 try:
                     line |= simgrid.compared(program, row.keys, PEER_WITHIN_S)
@@ -97,18 +97,20 @@ def _chosen(words: str) -> tuple[Row, ...]:
     return tuple(row for row in ROWS if not wanted or any(word in row.name for word in wanted))
 
 
-def measured(row: Row, scratch: Path) -> dict[str, Any]:
-    """The figures of a row's process and of itself; `error` alone where it failed. Compiled code is kept in
-    `scratch`."""
+def measured(row: Row, scratch: Path, *, own_caches: bool = True) -> dict[str, Any]:
+    """The figures of a row's process and of itself; `error` alone where it failed. `own_caches`: compiled
+    code is kept in `scratch`, and not where it would be."""
     try:
-        return _run(row, scratch)
+        return _run(row, scratch, own_caches)
     except RunFailedError as error:
         return {"error": str(error)}
 
 
-def _run(row: Row, scratch: Path) -> dict[str, Any]:
-    caches = {"PYTHONPYCACHEPREFIX": str(scratch / "python"), "NUMBA_CACHE_DIR": str(scratch / "numba")}
-    environment = {**os.environ, **caches, "PYTHONDONTWRITEBYTECODE": ""}
+def _run(row: Row, scratch: Path, own_caches: bool) -> dict[str, Any]:
+    environment = dict(os.environ)
+    if own_caches:
+        caches = {"PYTHONPYCACHEPREFIX": str(scratch / "python"), "NUMBA_CACHE_DIR": str(scratch / "numba")}
+        environment |= {**caches, "PYTHONDONTWRITEBYTECODE": ""}
     with tempfile.TemporaryDirectory(dir=scratch) as directory:
         said, complained = Path(directory, "out"), Path(directory, "err")
         began = time.perf_counter()
