@@ -7,7 +7,14 @@ from dataclasses import replace
 import numpy as np
 
 from railweave.framework.hookspecs import LinkState
-from railweave.framework.lab.measuring.trains import BUSY_SHARE, IDLE_S, PERIOD_S, SHORTEST, Prober
+from railweave.framework.lab.measuring.trains import (
+    BUSY_SHARE,
+    IDLE_S,
+    IDLE_TRAINS,
+    PERIOD_S,
+    SHORTEST,
+    Prober,
+)
 from railweave.framework.model import Fabric, Measurement, PacketFormat
 from tests.framework.lab.scenes import rail_fabric
 
@@ -136,3 +143,17 @@ def test_a_link_that_became_unknown_gets_a_train_at_once_busy_or_not_and_then_ev
     prober.cleaned(sample(5.6))  # the trains are over, and said nothing
     assert prober.due(5.6, doubtful).tolist() == []
     assert set(links[1:]) <= set(prober.due(5.0 + PERIOD_S + 0.1, doubtful).tolist())
+
+
+def test_pauses_between_the_packets_of_a_slow_link_are_no_idleness() -> None:
+    """At a packet in 0.6 s the next step's comes seconds later, and a train would hold it up for longer."""
+    scaled = rail_fabric(2, 2, 2.4e6, 0.27e6)
+    mine = int(scaled.element_links(RAIL)[0])
+    prober, slow = Prober(scaled, PACKET, 0.125), state(scaled, mine)
+    train_s = SHORTEST * PACKET.full_packet_bytes * 8 / slow.service_bps[mine]
+    prober.cleaned(sample(1.0, busy=mine))
+    assert mine in prober.due(3.0, slow)  # the first one
+    for t_s in np.arange(13.5, 40.0, 2.5):
+        prober.cleaned(sample(float(t_s), busy=mine))
+        assert mine not in prober.due(float(t_s) + 2.0, slow)
+    assert mine in prober.due(38.5 + IDLE_TRAINS * train_s + 0.1, slow)
