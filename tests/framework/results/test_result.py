@@ -273,6 +273,8 @@ def test_the_footer_counts_iterations_with_wrong_elements(result: RunResult) -> 
     assert lines[-1] == "# Collective test concluded: all-reduce"
     wrong = replace(result, rows=rows_of([1.0, 1.0], wrong=7))
     assert "# Out of bounds values : 2 FAILED" in nccl_table(wrong)
+    unchecked = replace(result, rows=rows_of([1.0, 1.0], wrong=None))
+    assert "# Out of bounds values : N/A" in nccl_table(unchecked)
 
 
 def test_the_table_says_that_its_times_are_declared(result: RunResult) -> None:
