@@ -24,7 +24,7 @@ class HealthMonitor:
     ) -> None:
         self.fabric, self.estimator, self.packet = fabric, estimator, packet
         self.options = options or HealthOptions()
-        self._tracker = LinkTracker.start(fabric)
+        self._tracker = LinkTracker.start(fabric, packet.full_packet_bytes)
         self.snapshot = HealthSnapshot.healthy(fabric, margin=self.options.margin)
 
     @property

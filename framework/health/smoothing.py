@@ -15,6 +15,9 @@ from railweave.framework.model.arrays import ArrayNoun, Float
 SLOW = 0.8
 """Below this share of its rate a link makes what is known of the others of its switch doubtful."""
 BLOCK_PACKETS, EVIDENT_LOST = 512, 8
+PATIENCE_PACKETS = 24
+"""Full packets at line rate for which a queue may stand before it says something of a link whose rate is not
+known: by then a link that serves them has shown it. Bursts of TCP are longer than any allowance at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +28,8 @@ class LinkTracker(ArrayNoun):
     block and `lost` of them (n_links,); `unbroken`, packets since the last lost one; `uncounted` (2,
     n_links), packets and lost ones since arrivals were last counted. `measured_s` (n_links,): when a rate was
     last measured, -inf before any; `slow_since_s` (n_nodes + 1,): since when a link of each switch is slow,
-    inf where none is.
+    inf where none is. `patience_s` (n_links,): how long a queue may stand while the rate is not known, and
+    `waiting_s`, how long it has stood.
     """
 
     fabric: Fabric
@@ -36,14 +40,22 @@ class LinkTracker(ArrayNoun):
     uncounted: Float
     measured_s: Float
     slow_since_s: Float
+    patience_s: Float
+    waiting_s: Float
 
     @classmethod
-    def start(cls, fabric: Fabric) -> Self:
-        """Before any measurement: empty queues, no loss, no evidence of a rate, everything up."""
+    def start(cls, fabric: Fabric, packet_bytes: float = 0.0) -> Self:
+        """Before any measurement: empty queues, no loss, no evidence of a rate, everything up.
+
+        `packet_bytes`: of a full packet; by default queues count from the first.
+        """
+        patience_s = PATIENCE_PACKETS * 8 * packet_bytes / fabric.capacity_bps
         n, zero, no_rate = fabric.n_links, np.zeros(fabric.n_links), np.full(fabric.n_links, np.nan)
         links = LinkState(zero, zero, no_rate, no_rate, np.ones(n, bool), np.zeros(n, bool))
         never, slow_since_s = np.full(n, -np.inf), np.full(fabric.n_nodes + 1, np.inf)
-        return cls(fabric, links, zero, zero, zero, np.zeros((2, n)), never, slow_since_s)
+        return cls(
+            fabric, links, zero, zero, zero, np.zeros((2, n)), never, slow_since_s, patience_s, zero
+        )  # fmt: skip
 
 
 def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float = 0.3) -> LinkTracker:
@@ -51,7 +63,8 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
 
     The queue follows with time constant `smoothing_s` (weight 1 - exp(-dt / smoothing_s), so uneven intervals
     are alike). `service_bps` and `probe_s` are the last evidence, which NaN leaves as it was; otherwise a
-    slow link would look healthy once traffic left it. Loss is stated from blocks of 512 packets, of each from
+    slow link would look healthy once traffic left it. The queue of a link whose rate is not known counts once
+    it has stood for PATIENCE_PACKETS. Loss is stated from blocks of 512 packets, of each from
     its 8th lost packet on (exact to a third then); it is 0 at once when a run of packets without a loss
     contradicts it. Lost are packets that did not reach the far end, which count once that is known; those
     that find the queue full are load.
@@ -74,6 +87,9 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
     share = np.where(healed, 0.0, np.minimum(lost / np.maximum(packets, 1.0), 1.0))
     service = np.where(rated, measurement.service_bps, old.service_bps)
     measured_s = np.where(rated, measurement.t_s, tracker.measured_s)
+    unrated = np.isnan(service)
+    waiting_s = np.where(unrated & (measurement.queue_bytes > 0), tracker.waiting_s + measurement.dt_s, 0.0)
+    too_soon = unrated & (waiting_s < tracker.patience_s)
     slow = np.full(fabric.n_nodes + 1, np.inf)
     slow[fabric.link_element[service < SLOW * fabric.capacity_bps]] = measurement.t_s
     slow[-1] = np.inf  # links of no switch
@@ -81,7 +97,7 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
     return LinkTracker(
         fabric,
         LinkState(
-            _follow(old.queue_bytes, measurement.queue_bytes, gain),
+            _follow(old.queue_bytes, np.where(too_soon, 0.0, measurement.queue_bytes), gain),
             np.where(stated, share, old.loss),
             service,
             np.where(np.isnan(measurement.probe_s), old.probe_s, measurement.probe_s),
@@ -94,6 +110,8 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
         np.where(counted, 0.0, uncounted),
         measured_s,
         slow,
+        tracker.patience_s,
+        waiting_s,
     )
 
 

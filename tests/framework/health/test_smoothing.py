@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from railweave.framework.errors import HealthError
-from railweave.framework.health.smoothing import LinkTracker, observe
+from railweave.framework.health.smoothing import PATIENCE_PACKETS, LinkTracker, observe
 from railweave.framework.model import Fabric, Measurement
 
 Make = Callable[..., Measurement]
@@ -36,6 +36,22 @@ def test_queue_follows_with_its_time_constant(fabric: Fabric, measured: Make, st
 def test_no_smoothing_takes_the_last_value(fabric: Fabric, measured: Make) -> None:
     tracker = observe(LinkTracker.start(fabric), measured(queue_bytes={5: 1000.0}), 0.0)
     assert observe(tracker, measured(queue_bytes={5: 700.0}), 0.0).links.queue_bytes[5] == 700
+
+
+def test_a_queue_says_nothing_of_a_link_before_its_rate_can_be_known(fabric: Fabric, measured: Make) -> None:
+    """24 full packets at line rate; 0.05 s each here."""
+    tracker = LinkTracker.start(fabric, fabric.capacity_bps[5] * 0.05 / 8)
+    patience_s = PATIENCE_PACKETS * 0.05
+    for _ in range(11):
+        tracker = observe(tracker, measured(dt_s=patience_s / 12, queue_bytes={5: 1000.0}), 0.0)
+        assert tracker.links.queue_bytes[5] == 0
+    for _ in range(2):
+        tracker = observe(tracker, measured(dt_s=patience_s / 12, queue_bytes={5: 1000.0}), 0.0)
+    assert tracker.links.queue_bytes[5] == 1000
+    emptied = observe(tracker, measured(), 0.0)
+    assert observe(emptied, measured(queue_bytes={5: 1000.0}), 0.0).links.queue_bytes[5] == 0
+    rated = observe(emptied, measured(queue_bytes={5: 1000.0}, service_bps={5: 1e6}), 0.0)
+    assert rated.links.queue_bytes[5] == 1000
 
 
 def test_loss_is_the_share_of_packets_lost(fabric: Fabric, measured: Make) -> None:
