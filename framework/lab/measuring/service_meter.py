@@ -16,7 +16,7 @@ long it is, once its rate is accepted."""
 STALL_S, SLOWER_OVER_S = 0.01, 0.05
 """A busy machine makes links late, never early. So time that a link may have stood still does not bound its
 rate from above, and a slower reading replaces a rate with this time constant, in busy time."""
-LATE, USUAL = 2, 8
+LATE, USUAL = 4, 8
 """A sample that comes later than after so many usual intervals was held up for the rest of the time, and as
 the links may have been, that does not bound their rates either. The usual interval is the mean of that many
 batches."""
@@ -53,7 +53,7 @@ class ServiceMeter:
             (self._bytes, self._packets, self._busy_s, self._error_s2), gaps[1:5], strict=True
         ):
             sums += more
-        self._held_s += self._held_up_s(samples)
+        self._held_s += np.minimum(self._held_up_s(samples), gaps.busy_s)
         if gaps.known.any():
             self._state(gaps.known, samples.t_s[-1], gaps.last_error_s2)
 
