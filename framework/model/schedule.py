@@ -91,7 +91,7 @@ class Schedule(ArrayNoun):
     - `slot` (n,), ascending: entries of one slot take turns, `lag` repetitions each time, in the order in
       which a rank sends what it has for one peer. By default each entry has a slot of its own.
     - `symmetries` (g, n_ranks): permutations of the ranks that ought to lead from every entry to one that is
-      alike (the k-th from one rank to another to the k-th between their images); whoever uses one checks it.
+      alike (the k-th from one rank to another to the k-th between their images); the user of one checks it.
     """
 
     collective: str

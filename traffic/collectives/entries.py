@@ -224,9 +224,9 @@ def rotations(fabric: Fabric, ranks: ArrayLike) -> Int32:
     number[np.ravel_multi_index(tuple(places.T), shape)] = np.arange(n)
     moves = [(np.arange(n) + 1) % n]
     for axis, length in enumerate(shape):
-        beside = places.copy()
-        beside[:, axis] = (beside[:, axis] + 1) % length
-        moves.append(number[np.ravel_multi_index(tuple(beside.T), shape)])
+        shifted = places.copy()
+        shifted[:, axis] = (shifted[:, axis] + 1) % length
+        moves.append(number[np.ravel_multi_index(tuple(shifted.T), shape)])
     kept = [move for move in moves if (move >= 0).all() and len(distinct(move)) == n]
     whole = np.array(kept, np.int32).reshape(len(kept), n)
     return np.unique(whole[(whole != np.arange(n)).any(axis=1)], axis=0)

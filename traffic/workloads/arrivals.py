@@ -17,7 +17,7 @@ class Arrivals(Workload):
     """`messages` between ranks drawn uniformly, which arrive as a Poisson process and have Pareto sizes.
 
     `size` is the mean size. They arrive so fast that all ranks together send `load` times what the slowest
-    link of each GPU carries, headers left aside. A message waits for a computation of its sender that takes
+    link of each GPU carries, without headers. A message waits for a computation of its sender that takes
     as long as its arrival is away, so only engines that model computations carry it out. A rank's messages to
     one other follow one another. Source: the flow arrivals and sizes of Alizadeh et al., "pFabric", SIGCOMM
     2013, section 5, as a Pareto distribution instead of a measured one.

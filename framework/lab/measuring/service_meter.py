@@ -17,7 +17,7 @@ STALL_S, SLOWER_OVER_S = 0.01, 0.05
 """A busy machine makes links late, never early. So time that a link may have stood still does not bound its
 rate from above, and a slower reading replaces a rate with this time constant, in busy time."""
 LATE, USUAL = 4, 8
-"""A sample that comes later than after so many usual intervals was held up for the rest of the time, and as
+"""A sample that comes later than after so many usual intervals was delayed by the rest of the time, and as
 the links may have been, that does not bound their rates either. The usual interval is the mean of that many
 batches."""
 
@@ -40,7 +40,7 @@ class ServiceMeter:
         self.rate_bps, self.stated_s = np.full(n, np.nan), np.full(n, -np.inf)
         self._bytes, self._packets, self._busy_s, self._error_s2 = np.zeros((4, 2, n))
         """(2, n): since the last accepted rate, and of the latest packets."""
-        self._held_s = np.zeros((2, n))
+        self._delayed_s = np.zeros((2, n))
         self._sampled_s, self._usual_s = float(first.t_s.max()), np.nan
         self._base_bps = line_bps.copy()
         self.all_waited_bytes = np.zeros(n)
@@ -53,12 +53,12 @@ class ServiceMeter:
             (self._bytes, self._packets, self._busy_s, self._error_s2), gaps[1:5], strict=True
         ):
             sums += more
-        self._held_s += np.minimum(self._held_up_s(samples), gaps.busy_s)
+        self._delayed_s += np.minimum(self._delay_s(samples), gaps.busy_s)
         if gaps.known.any():
             self._state(gaps.known, samples.t_s[-1], gaps.last_error_s2)
 
-    def _held_up_s(self, samples: QueueCounters) -> float:
-        """How long samples were held up."""
+    def _delay_s(self, samples: QueueCounters) -> float:
+        """By how much samples came too late."""
         took_s = np.diff(samples.t_s.max(axis=1), prepend=self._sampled_s)
         usual_s, self._sampled_s = float(np.median(took_s)), float(samples.t_s[-1].max())
         self._usual_s = (
@@ -73,7 +73,7 @@ class ServiceMeter:
         packet = np.where(packets > 0, self._bytes / np.maximum(packets, 1), largest)
         least, reading, most = (self._bound(sign, packet, error_s) for sign in (-1, 0, 1))
         complete = news & (packets >= EVIDENT_PACKETS)
-        enough_s = np.maximum(EXACT * error_s[0], EXACT_S * (1 + self._held_s[0] / STALL_S))
+        enough_s = np.maximum(EXACT * error_s[0], EXACT_S * (1 + self._delayed_s[0] / STALL_S))
         exact, latest = complete[0] & (busy_s[0] >= enough_s), complete[1]
         target = np.clip(base, least, most)
         target = np.where(complete & (target > base), reading, target)  # else a repair shows in steps
@@ -86,14 +86,14 @@ class ServiceMeter:
         self.rate_bps[stated], self.stated_s[stated] = rate[stated], t_s[stated]
         over = exact | (latest & changed)
         for window, ended in enumerate((over, over | latest)):
-            for sums in (self._bytes, packets, busy_s, self._held_s):
+            for sums in (self._bytes, packets, busy_s, self._delayed_s):
                 sums[window, ended] = 0.0
             self._error_s2[window, ended] = last_error_s2[ended]
         base[over] = rate[over]
 
     def _bound(self, sign: int, packet: Float, error_s: Float) -> Float:
         """(2, n): the least rate (-1) that the evidence allows for, what it says (0), and the most (1)."""
-        error_s = BOUND * error_s + (STALL_S + self._held_s) * (sign > 0)
+        error_s = BOUND * error_s + (STALL_S + self._delayed_s) * (sign > 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             bits = 8 * (self._bytes + sign * packet)
             return np.asarray(bits / np.maximum(self._busy_s - sign * error_s, 0.0))

@@ -239,7 +239,7 @@ def test_a_change_keeps_what_flows_have_left(accelerated: bool) -> None:
 
 @pytest.mark.parametrize("accelerated", CODES)
 def test_a_job_that_is_dropped_gives_its_links_back(accelerated: bool) -> None:
-    """80 bits beside another flow at 10 bit/s: 2 s at half the rate, then 70 alone."""
+    """80 bits next to another flow at 10 bit/s: 2 s at half the rate, then 70 alone."""
     simulation = Simulation(line(10.0, uses=((0,), (0,))), accelerated)
     kept = simulation.add(Tasks(np.array([0]), np.array([80.0])))
     dropped = simulation.add(Tasks(np.array([1, 1]), np.array([100.0, 1.0])))
