@@ -10,7 +10,8 @@ run: setup
 
 test: dev check
 	$(BIN)/pytest -n logical -m "not lab"
-	$(BIN)/pytest -m lab
+	$(BIN)/pytest -n logical -m "lab and untimed"
+	$(BIN)/pytest -m "lab and not untimed"
 
 check: lint types imports
 

@@ -19,13 +19,17 @@ packages="openvswitch-switch mininet iproute2 nftables util-linux python3-venv i
 programs="ovs-vswitchd ovs-vsctl ovs-ofctl ovs-dpctl ovsdb-server mnexec ip tc nft unshare setpriv ping iperf3"
 
 case $what in
-    run) extras=emu,ilp stamp=$venv/.emu ;;
+    run) extras=emu,ilp,live stamp=$venv/.emu ;;
     dev)
-        extras=emu,ilp,os-ken,c65of,fluid,dev stamp=$venv/.dev
+        extras=emu,ilp,live,os-ken,c65of,fluid,dev stamp=$venv/.dev
         # what tests run on hosts; MPI for Python belongs to the system's interpreter
         packages="$packages openmpi-bin python3-mpi4py" programs="$programs mpirun"
+        # the browser that opens reports in tests; Ubuntu has it as a snap alone, which needs more than apt
+        if ! command -v chromium >/dev/null && grep -q '^ID=debian' /etc/os-release; then
+            packages="$packages chromium-headless-shell fonts-dejavu-core" programs="$programs chromium-headless-shell"
+        fi
         ;;
-    vm) extras=emu,ilp stamp=$venv/.emu packages="$packages make" programs="$programs make" ;;
+    vm) extras=emu,ilp,live stamp=$venv/.emu packages="$packages make" programs="$programs make" ;;
     *) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 

@@ -9,11 +9,11 @@ from railweave.controllers.connected_switch import ConnectedSwitch
 from railweave.controllers.frames import marked
 from railweave.controllers.library import DEAD, MAIN, App, event, handles, hub, ofp_event, ofproto
 from railweave.controllers.messages import BUNDLED_AT
-from railweave.controllers.ofctl_text import flow_text
 from railweave.controllers.reconciler import RuleReconciler
 from railweave.controllers.reports import PortRounds, TimedTrains
 from railweave.framework.errors import ChannelClosedError
 from railweave.framework.model.events import Event, PortChanged, PortsDown, ProcessReady, RuleRefused
+from railweave.framework.model.ofctl_text import flow_text
 from railweave.framework.processes.channel import Channel
 
 _ERROR_CODES = (

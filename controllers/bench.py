@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from railweave.controllers.client import ControllerProcess
-from railweave.controllers.ofctl_text import flow_text
 from railweave.controllers.private_ovs import PORT, PrivateSwitches
 from railweave.framework.errors import ControllerError
 from railweave.framework.model import Match, Output, Rule
@@ -26,6 +25,7 @@ from railweave.framework.model.events import (
     RulesInstalled,
     SwitchUp,
 )
+from railweave.framework.model.ofctl_text import flow_text
 
 DIRECTORY = Path("/run/rw-install")
 """Short, for the paths of Open vSwitch's sockets, which hold 108 characters at most."""

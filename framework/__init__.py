@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from railweave.framework.api import (
         compare,
+        compare_engines,
         compare_jobs,
         explain,
         lab,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         read,
         run,
         topology,
+        what_if,
     )
     from railweave.framework.errors import RailweaveError
 
@@ -31,6 +33,7 @@ __all__ = [
     "RailweaveError",
     "__version__",
     "compare",
+    "compare_engines",
     "compare_jobs",
     "explain",
     "lab",
@@ -40,6 +43,7 @@ __all__ = [
     "read",
     "run",
     "topology",
+    "what_if",
 ]
 
 

@@ -19,23 +19,29 @@ from railweave.framework.analysis.assumed_health import AssumedScores, assumed_h
 from railweave.framework.analysis.explain import ExplainedPair, explain_pair
 from railweave.framework.analysis.link_loads import LoadReport, report, tables_asked
 from railweave.framework.analysis.link_loads import pattern as demand_pattern
-from railweave.framework.errors import InputError
+from railweave.framework.errors import InputError, RailweaveError
 from railweave.framework.experiment.plan import Plan, Routed, build_fabric, plan_from_keys, routed_from_keys
 from railweave.framework.model import Fabric
-from railweave.framework.model.events import RunEvent
+from railweave.framework.model.events import Note, RunEvent
 from railweave.framework.registry import Registers, load_plugins
+from railweave.framework.results.agreement import Agreement
 from railweave.framework.results.comparison import Comparison, Variant, variants_of
 from railweave.framework.results.comparison import compare as compare_results
 from railweave.framework.results.directory import Run, RunDirectory, read_result
 from railweave.framework.results.result import RunResult
 from railweave.framework.results.shared_rails import SHARES, SharedRails, compare_shares, jobs_sharing
 from railweave.framework.runs import runner
+from railweave.framework.runs.two_engines import ENGINES, engines_of, run_both
+from railweave.framework.runs.what_if import FACTORS, WhatIf
+from railweave.framework.runs.what_if import what_if as larger_runs
 
 if TYPE_CHECKING:
     from railweave.framework.lab.handle.client import LabClient
 
 Source = Plan | Mapping[str, object] | str | PathLike[str] | None
 """An experiment: a plan made by `load`, the content of a file, a file, or None for the defaults."""
+PAGE = "report.html"
+"""What a run leaves in its directory for people to open (docs/report.md)."""
 Place = str | PathLike[str]
 VariantT = TypeVar("VariantT")
 
@@ -66,14 +72,17 @@ def run(
     /,
     *,
     out: Place | RunDirectory | None = None,
+    predict: bool = False,
+    page: bool = True,
     on_event: Callable[[RunEvent], None] = lambda event: None,
     registers: Registers | None = None,
     **keys: object,
 ) -> RunResult:
     """Run an experiment to its end; the result as docs/results.md describes it.
 
-    `out`: a new or empty directory for everything the run writes. `on_event` receives each event as it
-    happens, in the calling thread. Interrupting the call ends the lab.
+    `out`: a new or empty directory for everything the run writes, and with `page` report.html. `predict`:
+    what the engine `fluid` makes of every iteration stands next to it (`predicted_us`). `on_event` receives
+    each event as it happens, in the calling thread. Interrupting the call ends the lab.
 
     Raises ExperimentError before anything starts, and LabError, TransportError, ControllerError or
     MachineError when the run fails. Wrong elements and an invalid verdict are in the result and raise
@@ -82,7 +91,7 @@ def run(
     registers = registers or installed()
     plan = load(source, registers=registers, **keys)
     directory = out if isinstance(out, RunDirectory) or out is None else RunDirectory.create(Path(out), "")
-    return runner.run(plan, registers, directory, on_event)
+    return _run(plan, registers, directory, on_event, predict=predict, page=page)
 
 
 def compare(
@@ -144,6 +153,42 @@ def compare_jobs(
     return compare_shares(results)
 
 
+def compare_engines(
+    source: Source = None,
+    /,
+    *,
+    engines: Sequence[str] = ENGINES,
+    out: Place | None = None,
+    on_event: Callable[[RunEvent], None] = lambda event: None,
+    registers: Registers | None = None,
+    **keys: object,
+) -> Agreement:
+    """Run one experiment on two engines, the second at the rate scale of the first, and say how far apart
+    they are. `out`: a directory in which both runs leave their own; `on_event`: of the first run."""
+    registers, (one, other) = registers or installed(), engines_of(engines)
+    plans = [load(source, registers=registers, **{**keys, "engine": name}) for name in (one, other)]
+
+    def directory(name: str) -> RunDirectory | None:
+        return None if out is None else RunDirectory.create(Path(out) / name, "")
+
+    return run_both((plans[0], plans[1]), registers, directory, on_event)
+
+
+def what_if(
+    run: Place | RunResult,
+    /,
+    *,
+    factors: Sequence[int] = FACTORS,
+    registers: Registers | None = None,
+    **keys: object,
+) -> Iterator[WhatIf]:
+    """The experiment of a finished run, by its directory or result, on fabrics with `factors` times its GPUs,
+    by the engine `fluid`: a row for the run itself, then one for each, as it is computed. `keys` win over
+    the experiment's."""
+    result = run if isinstance(run, RunResult) else read(run).result
+    return larger_runs(result, registers or installed(), factors, **keys)
+
+
 def compared_runs(
     plans: Mapping[VariantT, Plan],
     repeat: int,
@@ -158,9 +203,33 @@ def compared_runs(
             if plan.jobs and isinstance(variant, Variant):
                 raise InputError("jobs: routers are compared with one job. Leave out all jobs but one.")
             pinned = plan if scale is None else plan.at_scale(scale)
-            result = runner.run(pinned, registers, directory(turn, variant), on_event)
+            result = _run(pinned, registers, directory(turn, variant), on_event)
             scale = result.fabric.rate_scale
             yield variant, result
+
+
+def _run(
+    plan: Plan,
+    registers: Registers,
+    directory: RunDirectory | None,
+    on_event: Callable[[RunEvent], None],
+    *,
+    predict: bool = False,
+    page: bool = True,
+) -> RunResult:
+    """A run that leaves its page in its directory; a page that cannot be written becomes a note."""
+    result = runner.run(plan, registers, directory, on_event, predict=predict)
+    if directory is None or not page:
+        return result
+    from railweave.framework.report.html import write_report
+    from railweave.framework.report.reading import page_of_run
+
+    try:
+        data = page_of_run(directory.path, registers, result=result, fabric=plan.fabric)
+        write_report(data, directory.path / PAGE)
+    except RailweaveError as error:
+        on_event(Note(f"there is no {PAGE}: {error}"))
+    return result
 
 
 @contextmanager

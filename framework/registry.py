@@ -75,12 +75,12 @@ def _unfit(kind: str, name: str, registered: Any) -> str:
     members = dict.fromkeys(
         member
         for part in shape.__mro__
-        if part.__module__ == hookspecs.__name__
+        if part.__module__.startswith(hookspecs.__name__)
         for member in (*vars(part), *vars(part).get("__annotations__", {}))
         if not member.startswith("_")
     )
     if missing := [member for member in members if not hasattr(registered, member)]:
-        return f"lacks {', '.join(missing)}. Write them, or inherit {shape.__module__}.{shape.__name__}"
+        return f"lacks {', '.join(missing)}. Write them, or inherit {hookspecs.__name__}.{shape.__name__}"
     if not isinstance(registered.summary, str) or len(registered.summary.splitlines()) != 1:
         return f"has the summary {registered.summary!r}: it takes one line of text"
     if not isinstance(registered.parameters, tuple) or not all(

@@ -56,6 +56,7 @@ def fabric_for(collective: str) -> list[str]:
     return [*words, "--set", f"router.algorithm={collective}"] if collective in algorithms else words
 
 
+@pytest.mark.untimed
 @pytest.mark.parametrize("collective", [name for name in load_plugins()["collective"] if name != "msccl"])
 def test_every_collective_comes_out_right(collective: str, tmp_path: Path) -> None:
     found = run(
@@ -73,6 +74,7 @@ def test_every_collective_comes_out_right(collective: str, tmp_path: Path) -> No
     assert found["rows"][-1]["packets"] > 0
 
 
+@pytest.mark.untimed
 @pytest.mark.parametrize(
     "words",
     [
@@ -99,6 +101,7 @@ def test_types_sizes_imports_and_workloads(words: list[str], tmp_path: Path) -> 
         )  # no traffic off-domain and off-rail
 
 
+@pytest.mark.untimed
 def test_64_gpus_exchange_with_all(tmp_path: Path) -> None:
     found = run(
         tmp_path / "run", "--domains", "8", "--rails", "8", "--collective", "all-to-all", "--size", "512K",
@@ -107,6 +110,7 @@ def test_64_gpus_exchange_with_all(tmp_path: Path) -> None:
     assert found["fabric"]["gpus"] == 64 and found["memory_peak_mb"] < 1500
 
 
+@pytest.mark.untimed
 def test_a_sweep_has_a_row_for_each_size(tmp_path: Path) -> None:
     found = run(tmp_path / "run", *FABRICS["rail-only"], "--size", "64K:256K:x2", "--iterations", "2")
     summaries = [row for row in found["rows"] if row["iteration"] is None]
@@ -146,7 +150,7 @@ def test_one_percent_loss_everywhere_keeps_70_percent_of_the_rate(tmp_path: Path
     assert statistics.median(times[:4]) / statistics.median(times[4:]) >= 0.7
 
 
-@pytest.mark.parametrize("collective", ["all-reduce", "broadcast", "ring-all-reduce"])
+@pytest.mark.parametrize("collective", ["all-reduce", "broadcast"])
 def test_declared_times_do_not_depend_on_the_rate_scale(collective: str, tmp_path: Path) -> None:
     """At auto, auto / 2 and auto / 4 they agree within 10 %, or a verdict is not `pass`."""
     words = ["--collective", collective, "--size", "64K", "--iterations", "3"]

@@ -141,6 +141,7 @@ def _started(out: Path) -> subprocess.Popen[str]:
     raise AssertionError("the run ended before its first iteration")
 
 
+@pytest.mark.untimed
 @pytest.mark.parametrize("kill, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 @pytest.mark.usefixtures("sigint_as_at_a_terminal")
 def test_ended_from_outside_it_leaves_nothing(kill: signal.Signals, code: int, tmp_path: Path) -> None:
@@ -150,6 +151,7 @@ def test_ended_from_outside_it_leaves_nothing(kill: signal.Signals, code: int, t
     assert not (tmp_path / "run" / "result.json").exists()
 
 
+@pytest.mark.untimed
 @pytest.mark.parametrize("delay_s", [0.05, 0.3, 0.6, 0.9, 1.2])
 def test_killed_during_bring_up_it_leaves_nothing(delay_s: float, tmp_path: Path) -> None:
     lab = subprocess.Popen([*COMMAND, *SMALL, "--out", str(tmp_path / "run")], stdout=subprocess.DEVNULL,
@@ -167,6 +169,7 @@ def _readable_by_nobody(path: Path) -> bool:
     return all(p.stat().st_mode & 0o005 == 0o005 for p in (path, *path.parents))
 
 
+@pytest.mark.untimed
 def test_an_ordinary_user_needs_no_root(tmp_path: Path) -> None:
     """As `nobody`, without sudo; the same run in a user namespace."""
     if os.geteuid() != 0:
@@ -198,6 +201,7 @@ def _in_private_mounts(script: str) -> tuple[str, ...]:
     return ("unshare", *user, "--mount", "sh", "-ec", f'{script}\nexec "$@"', "sh")
 
 
+@pytest.mark.untimed
 def test_without_the_tun_device_it_says_so(tmp_path: Path) -> None:
     prefix = _in_private_mounts("mount -t tmpfs none /dev/net")
     done = railweave(*SMALL, "--out", str(tmp_path / "run"), prefix=prefix)
@@ -206,6 +210,7 @@ def test_without_the_tun_device_it_says_so(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.untimed
 def test_without_open_vswitch_it_says_so(tmp_path: Path) -> None:
     prefix = _in_private_mounts(
         'touch "$TMPDIR/empty"; mount --bind "$TMPDIR/empty" "$(command -v ovs-vswitchd)"'
@@ -218,6 +223,7 @@ def test_without_open_vswitch_it_says_so(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.untimed
 def test_where_user_namespaces_are_forbidden_it_says_so(tmp_path: Path) -> None:
     prefix = (
         "unshare", "--user", "--map-user=1000", "--map-group=1000", "--keep-caps", "sh", "-ec",
@@ -230,6 +236,7 @@ def test_where_user_namespaces_are_forbidden_it_says_so(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.untimed
 def test_where_proc_is_masked_as_in_containers_it_says_so(tmp_path: Path) -> None:
     prefix = (
         "unshare", "--user", "--map-user=1000", "--map-group=1000", "--keep-caps", "--mount", "sh", "-ec",
@@ -242,6 +249,7 @@ def test_where_proc_is_masked_as_in_containers_it_says_so(tmp_path: Path) -> Non
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.untimed
 def test_a_full_disk_fails_the_run_and_says_so(tmp_path: Path) -> None:
     full = tmp_path / "full"
     full.mkdir()
@@ -251,6 +259,7 @@ def test_a_full_disk_fails_the_run_and_says_so(tmp_path: Path) -> None:
     assert "No space left" in done.stderr or "full" in done.stderr
 
 
+@pytest.mark.untimed
 def test_a_latency_this_kernel_cannot_emulate_is_refused_by_name(tmp_path: Path) -> None:
     done = railweave(*SMALL, "--set", "topology.rail_latency=1us", "--out", str(tmp_path / "run"))
     if done.returncode == 0:  # a kernel with netem emulates it

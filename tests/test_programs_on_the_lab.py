@@ -16,7 +16,7 @@ import pytest
 import railweave as rw
 from railweave.framework.errors import ProgramError
 
-pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.lab, pytest.mark.untimed, pytest.mark.usefixtures("nothing_left")]
 
 COMMAND = str(Path(sys.executable).with_name("railweave"))
 SYSTEM_PYTHON = "/usr/bin/python3"

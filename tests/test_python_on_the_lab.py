@@ -30,6 +30,7 @@ def small(**keys: object) -> RunResult:
 
 
 @pytest.mark.lab
+@pytest.mark.untimed
 def test_every_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {}
@@ -41,6 +42,7 @@ def test_every_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.lab
+@pytest.mark.untimed
 def test_two_runs_at_once_each_in_a_thread_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(MARK, f"threads-{os.getpid()}")
     before = footprint(os.environ[MARK])
@@ -64,6 +66,7 @@ def test_two_runs_at_once_each_in_a_thread_of_its_own(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.lab
+@pytest.mark.untimed
 def test_a_callers_mistake_in_on_event_ends_the_lab_and_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(MARK, f"raises-{os.getpid()}")
     before = footprint(os.environ[MARK])
@@ -78,6 +81,7 @@ def test_a_callers_mistake_in_on_event_ends_the_lab_and_is_raised(monkeypatch: p
 
 
 @pytest.mark.lab
+@pytest.mark.untimed
 def test_interrupting_a_cell_ends_the_lab_and_the_next_cell_runs() -> None:
     """A notebook's kernel gets SIGINT while a cell runs, shows KeyboardInterrupt, and goes on with the next
     cell."""
@@ -110,6 +114,7 @@ def test_interrupting_a_cell_ends_the_lab_and_the_next_cell_runs() -> None:
 
 
 @pytest.mark.lab
+@pytest.mark.untimed
 def test_a_failed_run_is_an_exception_that_names_the_rank() -> None:
     with pytest.raises(rw.RailweaveError, match=r"g1\.1") as caught:
         small(faults=["at=iter:1 down gpu:1.1"])

@@ -1,6 +1,7 @@
 """Fat trees of equal switches: hosts below edge switches, pods of edge and aggregation switches, a core."""
 
 from collections.abc import Mapping
+from itertools import count
 
 import numpy as np
 
@@ -31,6 +32,12 @@ class FatTree(Topology):
     )
     examples: tuple[Mapping[str, object], ...] = ({"k": 4}, {"k": 2}, {"k": 6}, {"k": 16})
     axis_names = ("pod", "edge", "port")
+    router = "ecmp"  # by shortest paths of lowest id a switch would use one of its k/2 uplinks
+
+    def larger(self, params: Mapping[str, Value], factor: int) -> Mapping[str, object]:
+        """Of the next switches with enough ports."""
+        k = int(params["k"])
+        return {**params, "k": next(m for m in count(k, 2) if m**3 >= k**3 * factor)}
 
     def build(self, params: Mapping[str, Value]) -> Fabric:
         """Raises FabricError for an odd k, ExperimentError for a value beyond its limits."""

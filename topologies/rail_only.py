@@ -53,6 +53,10 @@ class RailOnly(Topology):
         options = resolve(f"topology {self.kind}", self.parameters, params)
         return rail_builder(self.kind, options).build()
 
+    def larger(self, params: Mapping[str, Value], factor: int) -> Mapping[str, object]:
+        """More HB domains: a domain is a server, and has the GPUs that it has."""
+        return {**params, "domains": int(params["domains"]) * factor}
+
 
 def rail_builder(kind: str, options: Mapping[str, Value], spines: int = 0) -> FabricBuilder:
     """GPUs, domains, rails and spines of a fabric `kind`, every GPU cabled to its domain and its rail. Raises

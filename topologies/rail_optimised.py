@@ -36,6 +36,10 @@ class RailOptimised(Topology):
     )
     axis_names = RailOnly.axis_names
 
+    def larger(self, params: Mapping[str, Value], factor: int) -> Mapping[str, object]:
+        """More HB domains, as of rail-only; trunks carry what the GPUs of a leaf can send."""
+        return {**params, "domains": int(params["domains"]) * factor}
+
     def build(self, params: Mapping[str, Value]) -> Fabric:
         """The fabric of D x K GPUs with 2 D K + K S cables.
 

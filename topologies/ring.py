@@ -43,6 +43,9 @@ class Ring(Topology):
         {"nodes": 1024},
     )
 
+    def larger(self, params: Mapping[str, Value], factor: int) -> Mapping[str, object]:
+        return {**params, "nodes": int(params["nodes"]) * factor}
+
     def build(self, params: Mapping[str, Value]) -> Fabric:
         """The fabric of n GPUs with n x wavelengths cables.
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from itertools import count
 from math import prod
 
 import numpy as np
@@ -53,6 +54,13 @@ class Torus(Topology):
         shape = self._shape(str(options["shape"]))
         return _wired(self.kind, shape, self.twist(shape), {**options, "shape": _text(shape)})
 
+    def larger(self, params: Mapping[str, Value], factor: int) -> Mapping[str, object]:
+        """The prime factors, the largest first, each along the axis that is shortest then."""
+        shape = list(self._shape(str(params["shape"])))
+        for prime in _primes(factor):
+            shape[shape.index(min(shape))] *= prime
+        return {**params, "shape": _text(tuple(shape))}
+
     def twist(self, shape: tuple[int, ...]) -> Twist:
         """What crossing the + wrap of each axis adds to the coordinates."""
         return ((0,) * len(shape),) * len(shape)
@@ -98,6 +106,12 @@ class TwistedTorus(Torus):
     )
     examples: tuple[Mapping[str, object], ...] = ({"shape": "4x4x8"}, {"shape": "8x8x16"})
 
+    def larger(self, params: Mapping[str, Value], factor: int) -> Mapping[str, object]:
+        """The next shape of either form with enough GPUs."""
+        gpus = prod(self._shape(str(params["shape"]))) * factor
+        shapes = (shape for k in count(CUBE, CUBE) for shape in ((k, k, 2 * k), (k, 2 * k, 2 * k)))
+        return {**params, "shape": _text(next(shape for shape in shapes if prod(shape) >= gpus))}
+
     def twist(self, shape: tuple[int, ...]) -> Twist:
         """What crossing the + wrap of each axis adds to (x, y, z). Raises FabricError for a shape without a
         twist."""
@@ -111,6 +125,16 @@ class TwistedTorus(Torus):
             f"k a multiple of {CUBE}: 4x4x8, 4x8x8, 8x8x16, 8x16x16 and so on. For a plain torus: "
             "`--topology torus`."
         )
+
+
+def _primes(number: int) -> list[int]:
+    """Descending."""
+    primes = []
+    for divisor in range(2, number + 1):
+        while number % divisor == 0:
+            primes.append(divisor)
+            number //= divisor
+    return primes[::-1]
 
 
 def _text(shape: tuple[int, ...]) -> str:

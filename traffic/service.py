@@ -194,7 +194,7 @@ class Service:
         if not self._executor.drained:
             return
         self._running = None
-        counted = {
+        counted: dict[str, Any] = {
             name: count - running.counts_before[name] for name, count in self._executor.counts().items()
         }
         try:

@@ -44,9 +44,9 @@ def assumed_health(
 
     A link has the score of its switch unless it has its own. `degrade` limits links to `to`, `loss` and
     `corrupt` leave the speed that the transport keeps (`health/loss.py`), `down` takes links down, `up` and
-    `restore` undo, other verbs change no score; a score of 0 is down. A switch with links that have their own
-    score or a fault gets their aggregate (`how`), all others keep their score. The version is 0 for a healthy
-    fabric, else 1.
+    `restore` undo, and so does `start` for a switch that is killed where there are no processes; other verbs
+    change no score. A score of 0 is down. A switch with links that have their own score or a fault gets their
+    aggregate (`how`), all others keep their score. The version is 0 for a healthy fabric, else 1.
 
     Raises FaultError for faults of processes: they change no route.
     """
@@ -58,6 +58,7 @@ def assumed_health(
     own_score = of_switch.copy()
     own_score[list(scores.links)] = list(scores.links.values())
     ceiling, down = np.ones(fabric.n_links), np.zeros(fabric.n_links, bool)
+    dead = np.zeros(fabric.n_nodes, bool)
     arriving = {verb: np.ones(fabric.n_links) for verb in ("loss", "corrupt")}
     touched = np.zeros(fabric.n_links, bool)
     touched[list(scores.links)] = True
@@ -80,6 +81,9 @@ def assumed_health(
             case "restore":
                 ceiling[links] = arriving["loss"][links] = arriving["corrupt"][links] = 1.0
                 down[links] = down[links ^ 1] = False
+            case "kill" | "start":
+                dead[fault.node] = fault.verb == "kill"
+    down |= dead[fabric.link_src] | dead[fabric.link_dst]
     kept = speed_at_loss(1 - arriving["loss"] * arriving["corrupt"])
     link_score = np.where(down, 0.0, np.minimum(own_score, ceiling) * kept)
     down |= link_score == 0

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from railweave.framework.bench.health_holds import IDLE, TCP, fullness, hold_cases, kept
-from railweave.framework.bench.health_rows import Case, Row, RowFile, judged, ratio
+from railweave.framework.bench.health_rows import Case, Row, judged, ratio
+from railweave.framework.bench.row_file import RowFile
 from railweave.framework.errors import HealthError, RouteError, RunFailedError
 from railweave.framework.experiment.plan import Plan, load_plan
 from railweave.framework.model import HealthSnapshot
@@ -24,6 +25,7 @@ from railweave.framework.registry import Registers
 from railweave.framework.results.comparison import MODES
 from railweave.framework.results.detection import Judged
 from railweave.framework.results.result import RunResult
+from railweave.framework.results.rows import ended_by
 from railweave.framework.runs import runner
 from railweave.framework.runs.fault_figures import fault_figures
 
@@ -95,7 +97,7 @@ def cases(quick: bool) -> list[Case]:
           for fault in ("", *FAULTS)),
         *(Case(fabric, size, fault, "hscore", count) for fabric in RAIL_ONLY
           for size, count in SIZES.items() if (fabric, size) != ("4x4", "1M")
-          for fault in ("", *(RAIL[:1] if size in LONG else RAIL))),
+          for fault in ("", *(RAIL if size == "1M" or (fabric == "4x4" and size not in LONG) else RAIL[:1]))),
     ]  # fmt: skip
 
 
@@ -104,10 +106,11 @@ def health(registers: Registers, quick: bool, resume: str, progress: Progress) -
     those already there are taken from; none where empty. A case whose run fails has that as its verdict, and
     is measured again when resumed.
     """
-    todo, file = cases(quick), RowFile(Path(resume)) if resume else None
+    todo, file = cases(quick), RowFile(Path(resume), Row, "bench health") if resume else None
+    known = {row.case: row for row in file.rows} if file else {}
     rows: list[Row] = []
     for number, case in enumerate(todo, 1):
-        row = file.rows.get(case) if file else None
+        row = known.get(case)
         if row is None or row.verdict.startswith(FAILED):
             progress(f"{number}/{len(todo)} {case.name}")
             row = _measured(case, registers)
@@ -194,7 +197,7 @@ def compared(row: Row, runs: list[Run]) -> Row:
     fault_s = inf if fault is None or fault.t_s is None else fault.t_s
     healthy = [
         x.declared_time_us for x in result.rows
-        if x.iteration is not None and x.t_s + x.time_us * 1e-6 <= fault_s
+        if x.iteration is not None and ended_by(x, fault_s)
     ]  # fmt: skip
     if fault is not None:
         published_s, answered_s = fault.published_s, fault.recovered_s
@@ -213,6 +216,7 @@ def compared(row: Row, runs: list[Run]) -> Row:
         to_alone=ratio(ours, alone),
         to_oracle=ratio(ours, oracle),
         fidelity=result.fidelity.verdict,
+        reasons="; ".join(result.fidelity.reasons),
     )
 
 

@@ -132,9 +132,9 @@ def neighbours(fabric: Fabric) -> list[tuple[int, int]]:
     for place, gpu in at.items():
         for axis in range(axes):
             for step in (1, -1):
-                beside = list(place)
-                beside[axis] = (beside[axis] + step) % int(shape[axis])
-                pairs.add((gpu, at[tuple(beside)]))
+                neighbour = list(place)
+                neighbour[axis] = (neighbour[axis] + step) % int(shape[axis])
+                pairs.add((gpu, at[tuple(neighbour)]))
     return sorted((src, dst) for src, dst in pairs if src != dst)
 
 

@@ -60,6 +60,24 @@ def _health(quick: bool, resume: str, progress: Progress) -> Mapping[str, Any]:
     return health(load_plugins(), quick, resume, progress)
 
 
+def _live(iterations: int, progress: Progress) -> Mapping[str, Any]:
+    from railweave.framework.bench.live import live
+
+    return live(load_plugins(), iterations, progress)
+
+
+def _report(quick: bool, progress: Progress) -> Mapping[str, Any]:
+    from railweave.framework.bench.report import report_times
+
+    return report_times(load_plugins(), quick, progress)
+
+
+def _files(quick: bool, progress: Progress) -> Mapping[str, Any]:
+    from railweave.framework.bench.files import file_times
+
+    return file_times(quick, progress)
+
+
 def _gpus(default: int, minimum: int) -> Parameter:
     return Parameter("gpus", default, "count", "size of the rail-only fabric", minimum=minimum)
 
@@ -106,6 +124,21 @@ BENCHMARKS = {
             ),
             Parameter("resume", "", "text", "a file of rows (JSON lines) to go on with and to add rows to"),
         ),
+    ),
+    "live": OwnBenchmark(
+        "iteration time while 0, 1 and 5 pages follow the run, one of which never reads (extra live)",
+        _live,
+        (Parameter("iterations", 20, "count", "with each number of pages; medians are shown", minimum=1),),
+    ),
+    "report": OwnBenchmark(
+        "seconds to write a run's report.html and its size, 16 to 1,024 GPUs",
+        _report,
+        (Parameter("quick", False, "bool", "16 GPUs alone"),),
+    ),
+    "files": OwnBenchmark(
+        "seconds to load fabric files of 100,000 links and to refuse the largest ones, against plain parsers",
+        _files,
+        (Parameter("quick", False, "bool", "files a hundredth as large; no figures to quote"),),
     ),
     "fluid": OwnBenchmark(
         "seconds and memory of the engine fluid by stage, up to 65,536 GPUs, and how they grow",

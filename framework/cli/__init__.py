@@ -20,12 +20,15 @@ DIRECTORY = "railweave.directory"
 """Key of click's `ctx.meta`: the run directory in use, for the message of an interrupted run."""
 
 COMMANDS = {
-    "run": "Bring up a lab and run an experiment in it.",
+    "run": "Bring up a lab and run an experiment in it, or compute it (--engine fluid).",
+    "report": "Write a run, a comparison or a campaign as one HTML file.",
+    "serve": "Serve the pages of runs on disk, on this machine.",
     "topo": "List fabrics, or show one.",
     "routers": "List the routers and the fabrics they serve.",
     "plugins": "List everything that plugins offer.",
-    "plugin": "Write a new plugin, or check a router.",
-    "compare": "Compare routers, with and without feedback, under the same fault.",
+    "plugin": "Write a new plugin, or check one.",
+    "compare": "Compare routers under the same fault, two jobs on shared rails, or two engines.",
+    "what-if": "Compute the experiment of a finished run at 10, 100, 1,000 times the GPUs; no lab.",
     "chaos": "Run random faults from a seed and check how each run ends.",
     "verify": "Prove on the lab that packets follow the route table.",
     "watch": "Keep an idle lab up and report the lowest health published.",
@@ -35,7 +38,7 @@ COMMANDS = {
     "loads": "Compute the load of every link under a traffic pattern; no lab.",
     "schema": "Print the JSON schema of experiment files or results.",
     "model": "Evaluate the formulas of the papers; no lab.",
-    "bench": "Measure this machine: bring-up, transport, throughput, rule installation.",
+    "bench": "Run a benchmark on this machine: bring-up, throughput, health, fluid and others.",
 }
 
 
@@ -50,7 +53,8 @@ class Commands(click.Group):
             if not name.startswith("-"):
                 ctx.fail(f"No such command {name!r}.{did_you_mean(name, COMMANDS)}")
             return None
-        command = getattr(import_module(f"railweave.framework.cli.{name}"), name)
+        module = name.replace("-", "_")
+        command = getattr(import_module(f"railweave.framework.cli.{module}"), module)
         assert isinstance(command, click.Command)
         return command
 
@@ -93,7 +97,8 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="\b\nExample:\n  railweave run --fault 'at=iter:4 degrade rail:1 to=20%'\n\n"
-    "\b\nExit codes: 0 done, 1 the run failed, 2 bad usage, input or machine, 130 Ctrl-C, 143 SIGTERM.",
+    "\b\nExit codes: 0 done, 1 the run failed, 2 bad usage, input or machine;\n"
+    "129, 130, 143 ended by SIGHUP, Ctrl-C, SIGTERM.",
 )
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show it."

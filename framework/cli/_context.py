@@ -51,10 +51,15 @@ def sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def print_json(name: str, version: int = 1, /, **content: object) -> None:
-    """JSON on stdout, with schema name and version as in results."""
+def json_text(name: str, version: int = 1, /, **content: object) -> str:
+    """JSON with schema name and version as in results."""
     document = {"schema": {"name": f"railweave.{name}", "version": version}, **content}
-    click.echo(json.dumps(document, indent=1, allow_nan=False))
+    return json.dumps(document, indent=1, allow_nan=False) + "\n"
+
+
+def print_json(name: str, version: int = 1, /, **content: object) -> None:
+    """The same on stdout."""
+    click.echo(json_text(name, version, **content), nl=False)
 
 
 def show_offers(ctx: click.Context, kind: str, *, as_json: bool) -> None:

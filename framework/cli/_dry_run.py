@@ -1,15 +1,15 @@
 """What a run would take, of a plan that was checked and not started."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
 from railweave.framework import units
-from railweave.framework.cli._context import print_json, table
+from railweave.framework.cli._context import json_text, print_json, table
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.processes.memory import machine_bytes
+from railweave.framework.results.directory import write_whole
 from railweave.framework.runs.parts import InProcess
 
 
@@ -30,7 +30,7 @@ def show(plan: Plan, json_path: Path | None, *, as_json: bool) -> None:
         for schedule in (() if job.experiment.program else job.schedules)
     ]
     estimate = engine.estimate(plan) if isinstance(engine, InProcess) else None
-    document = {
+    figures = {
         "engine": plan.experiment.engine.name,
         "fabric": {"kind": fabric.kind, "gpus": fabric.n_gpus, "links": fabric.n_links},
         "iterations": jobs,
@@ -39,9 +39,9 @@ def show(plan: Plan, json_path: Path | None, *, as_json: bool) -> None:
         "machine_bytes": machine_bytes(),
     }
     if json_path is not None:
-        json_path.write_text(json.dumps(document, indent=1) + "\n")
+        write_whole(json_path, json_text("dry-run", **figures).encode())
     if as_json:
-        print_json("dry-run", **document)
+        print_json("dry-run", **figures)
     else:
         click.echo(f"{fabric.kind}: {fabric.n_gpus} GPUs, {fabric.n_links} links")
         head = ("job", "ranks", "size", "pairs", "transfers", "sent")

@@ -1,14 +1,26 @@
 """What the commands that run a task in a lab of its own share."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from railweave.framework.cli._options import plan_of
+from railweave.framework.cli._options import ExperimentCommand, plan_of
 from railweave.framework.cli._signals import raised_signals
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.lab.plugin import in_lab
 from railweave.framework.model.events import Note, PhaseStarted, RoutesChanged, RunEvent
+
+
+class LabCommand(ExperimentCommand):
+    """A command about a lab in which no experiment runs."""
+
+    keys = (
+        "topology", "router", "collective", "faults", "feedback", "oracle", "estimator", "measure",
+        "controller", "engine", "rate_scale", "seed",
+    )  # fmt: skip
+    kinds = ("topology", "engine")
+    defaults: Mapping[str, object] = {"faults": "none"}
 
 
 def done_in_lab(ctx: click.Context, task: str, *, quiet: bool, **message: object) -> tuple[Plan, Any]:

@@ -1,4 +1,4 @@
-"""The live view of a run: event lines and a progress bar, on stderr."""
+"""The live view of a run: event lines, and bars of its progress and of the fabric, on stderr."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -7,8 +7,9 @@ from typing import Self
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as ProgressBar
 
+from railweave.framework.cli._bars import FabricBars, rows_of
+from railweave.framework.model import Fabric
 from railweave.framework.model.events import (
     FaultInjected,
     HealthPublished,
@@ -19,6 +20,7 @@ from railweave.framework.model.events import (
     Progress,
     RoutesChanged,
     RunEvent,
+    Sampled,
 )
 
 NOTEWORTHY = 0.15
@@ -34,10 +36,11 @@ _STYLES: dict[type[RunEvent], str] = {
 
 
 class Live:
-    """Shows the events of a run as they come: lines, and a progress bar on a terminal. Quiet shows nothing.
-    `iterations`: None where that is not known. `jobs`: the names of several.
+    """Shows the events of a run as they come: lines, and bars on a terminal. Quiet shows nothing.
+    `iterations`: None where that is not known. `jobs`: the names of several. `fabric`: with declared
+    rates; with it, health and load of its rails, domains or axes have bars too.
 
-    Use as a context manager; `emit` receives the events of `runner.run`. `lines=False` leaves the bar alone.
+    Use as a context manager; `emit` receives the events of `runner.run`. `lines=False` leaves the bars alone.
     """
 
     def __init__(
@@ -49,12 +52,13 @@ class Live:
         lines: bool = True,
         console: Console | None = None,
         jobs: Sequence[str] = (),
+        fabric: Fabric | None = None,
     ) -> None:
         self._console = console or Console(emoji=False, stderr=True, highlight=False, soft_wrap=True)
         self._iterations, self._verbose, self._lines = iterations, verbose, lines and not quiet
         self._shown: dict[str, float] = {}
-        self._jobs = jobs
-        self._bar = ProgressBar(
+        self._jobs, self._declared, self._fabric = jobs, fabric, fabric
+        self._bar = FabricBars(
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.fields[count]}"),
@@ -78,8 +82,12 @@ class Live:
         match event:
             case PhaseStarted():
                 self._bar.update(self._task, description=escape(event.name))
+                if event.rate_scale is not None and self._declared is not None:
+                    self._fabric = self._declared.scaled(event.rate_scale)
             case Progress() | IterationEnded() if self._jobs:  # each has a bar of its own in no terminal
                 pass
+            case Sampled() if self._fabric is not None and not self._bar.disable:
+                self._bar.rows = rows_of(self._fabric, event)
             case Progress():
                 self._advance(event.iteration, event.done / max(event.total, 1))
             case IterationEnded():

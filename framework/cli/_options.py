@@ -10,6 +10,7 @@ from railweave.framework.cli._context import registers, sentence
 from railweave.framework.experiment.plan import Plan, Routed, build_routed, load_plan
 from railweave.framework.experiment.reference import default_text
 from railweave.framework.experiment.schema import KEYS, Key
+from railweave.framework.experiment.sources import SPELLINGS
 from railweave.framework.parameters import Parameter
 
 _CACHE = "railweave.options"
@@ -33,11 +34,15 @@ class ExperimentCommand(click.Command):
     )
     keys: tuple[str, ...] | None = None
     kinds: tuple[str, ...] = tuple(_OFFERED)
+    defaults: Mapping[str, object] = {}
+    """Defaults of keys that differ from those of a run, for the help."""
+    refused: tuple[str, ...] = ()
+    """Keys that the command refuses with a reason; the help leaves them out."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         params = [*self.leading, *super().get_params(ctx)]
         if _CACHE not in ctx.meta:
-            options = key_options(self.keys)
+            options = key_options(self.keys, self.defaults, self.refused)
             for kind in self.kinds:
                 options += plugin_options(ctx, kind, {o for p in [*params, *options] for o in p.opts})
             ctx.meta[_CACHE] = options
@@ -87,17 +92,19 @@ def flag(name: str) -> str:
     return "--" + {"faults": "fault", "jobs": "job"}.get(name, name.replace("_", "-"))
 
 
-def key_options(names: tuple[str, ...] | None) -> list[click.Option]:
+def key_options(
+    names: tuple[str, ...] | None, defaults: Mapping[str, object] = {}, refused: tuple[str, ...] = ()
+) -> list[click.Option]:
     """An option for each key of the experiment file; sections are left to `--set`."""
     return [
-        _key_option(name, key)
+        _key_option(name, key, str(defaults.get(name, default_text(name))), hidden=name in refused)
         for name, key in KEYS.items()
         if key.shape not in ("section", "reports") and (names is None or name in names)
     ]
 
 
-def _key_option(name: str, key: Key) -> click.Option:
-    switch, default = key.unit == "bool", default_text(name)
+def _key_option(name: str, key: Key, default: str, *, hidden: bool) -> click.Option:
+    switch = key.unit == "bool"
     on_off = switch and default == "true"
     shown = flag(name)[2:] if on_off else "" if switch else default
     choices = f" One of {', '.join(key.choices)}." if key.choices else ""
@@ -108,6 +115,7 @@ def _key_option(name: str, key: Key) -> click.Option:
         default=None,
         metavar=None if switch else key.metavar or key.unit.upper(),
         multiple=not switch,
+        hidden=hidden,
         callback=None if switch or several else _only_one,
         help=key.help + choices + (f"  [default: {shown}]" if shown else ""),
     )
@@ -155,6 +163,7 @@ def overrides_of(ctx: click.Context) -> tuple[dict[str, object], dict[str, str]]
     for assignment in ctx.params["assignments"]:
         key, equals, value = assignment.partition("=")
         key = key.strip().replace("-", "_")
+        key = SPELLINGS.get(key, key)
         if not equals or not all(key.split(".")):
             raise click.BadParameter(
                 f"{assignment!r} is not KEY=VALUE, such as health.dwell=1s.", ctx=ctx, param_hint="--set"

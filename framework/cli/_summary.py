@@ -34,7 +34,24 @@ def _rules(result: RunResult) -> list[str]:
 
 
 def _of_one(result: RunResult) -> list[str]:
-    return [*_iterations(result), *_computing(result), *_limits(result), *_bottleneck(result)]
+    return [
+        *_predicted(result),
+        *_iterations(result),
+        *_computing(result),
+        *_limits(result),
+        *_bottleneck(result),
+    ]
+
+
+def _predicted(result: RunResult) -> list[str]:
+    """Every iteration next to its prediction, if there is one."""
+    cells = [
+        (row.iteration, _seconds(row.time_us), _seconds(row.predicted_us),
+         f"{100 * (row.time_us / row.predicted_us - 1):+.1f} %")
+        for row in result.rows
+        if row.iteration is not None and row.predicted_us is not None
+    ]  # fmt: skip
+    return [table(("iteration", "measured", "predicted", "apart"), cells), ""] if cells else []
 
 
 def _of_jobs(result: RunResult) -> list[str]:

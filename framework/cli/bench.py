@@ -20,7 +20,12 @@ class Benchmarks(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command:
         benchmark = registers(ctx)["benchmark"][name]
 
-        @click.command(name, help=sentence(benchmark.summary), short_help=sentence(benchmark.summary))
+        quick = " --quick" * any(parameter.name == "quick" for parameter in benchmark.parameters)
+        summary = sentence(benchmark.summary)
+
+        @click.command(
+            name, help=summary, short_help=summary, epilog=example(f"railweave bench {name}{quick} --json")
+        )
         @json_command
         def run(_: click.Context, /, as_json: bool, **options: object) -> None:
             chosen = {key: value for key, value in options.items() if value is not None}

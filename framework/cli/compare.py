@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 
 import click
 from click.core import ParameterSource
@@ -26,6 +27,8 @@ from railweave.framework.results.shared_rails import SHARES, SharedRails, compar
         "railweave compare --router hscore,spray --fault 'at=iter:3 degrade rail:1 to=20%' --repeat 5",
         "railweave compare --router hscore --modes no-feedback,feedback,oracle --repeat 3",
         "railweave compare --jobs --repeat 1 --collective all-to-all",
+        "railweave compare --engines emulation,fluid --router spray",
+        "railweave compare --engines emulation,fluid --all --resume rows.jsonl",
     ),
 )
 @click.option(
@@ -44,16 +47,52 @@ from railweave.framework.results.shared_rails import SHARES, SharedRails, compar
     is_flag=True,
     help="Compare two jobs with 0, 25, 50, 75 % of their rails in common, in place of routers.",
 )
+@click.option(
+    "--engines",
+    metavar="A,B",
+    help="Run the experiment once on both, the second at the rate scale of the first: emulation,fluid.",
+)
+@click.option(
+    "--all",
+    "many",
+    flag_value="all",
+    help="With --engines: every fabric and router of 16 GPUs, degraded, with a link down and with two jobs, "
+    "and ten drawn faults.",
+)
+@click.option("--quick", "many", flag_value="quick", help="With --engines: eight combinations of --all.")
+@click.option(
+    "--resume",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="With --all or --quick: a file of rows (JSON lines) to go on with and to add rows to.",
+)
 @json_command
 def compare(
-    ctx: click.Context, /, repeat: int, modes: str, two_jobs: bool, as_json: bool, **_: object
+    ctx: click.Context,
+    /,
+    repeat: int,
+    modes: str,
+    two_jobs: bool,
+    engines: str | None,
+    many: str | None,
+    resume: Path | None,
+    as_json: bool,
+    **_: object,
 ) -> None:
     """Run the same experiment with each router (`--router A,B,...`), in turn and with the same seeds, and
     print medians, spread and the ratio to the first. All runs use the rate scale of the first. Each leaves
     its directory under runs/.
 
-    With --jobs, the interference of two equal jobs, by default on 2 domains x 8 rails.
+    With --jobs, the interference of two equal jobs, by default on 2 domains x 8 rails. With --engines, how
+    far apart two engines are.
     """
+    if engines is not None:
+        from railweave.framework.cli._engines import compare_engines
+
+        compare_engines(ctx, engines, many, resume, as_json=as_json)
+        return
+    if many or resume:
+        raise click.BadParameter("needs --engines.", ctx=ctx, param_hint=f"--{many}" if many else "--resume")
     if two_jobs:
         _compare_jobs(ctx, repeat, as_json=as_json)
         return
@@ -72,7 +111,10 @@ def compare(
     results: dict[Variant, list[RunResult]] = {variant: [] for variant in plans}
     plan, verbose = plans[variants[0]], ctx.meta[VERBOSE]
     try:
-        with raised_signals(), Live(plan.iterations, quiet=False, verbose=verbose, lines=verbose) as live:
+        with (
+            raised_signals(),
+            Live(plan.iterations, quiet=False, verbose=verbose, lines=verbose, fabric=plan.fabric) as live,
+        ):
             for variant, result in api.compared_runs(plans, repeat, registers(ctx), directory, live.emit):
                 results[variant].append(result)
                 times = f"{result.summary.declared_time_us:.4g} us declared, a mean iteration"
@@ -108,7 +150,10 @@ def _compare_jobs(ctx: click.Context, repeat: int, *, as_json: bool) -> None:
     plan, verbose = plans[0], ctx.meta[VERBOSE]
     names = [job.job.name for job in plan.jobs]
     try:
-        with raised_signals(), Live(None, quiet=False, verbose=verbose, lines=verbose, jobs=names) as live:
+        with (
+            raised_signals(),
+            Live(None, quiet=False, verbose=verbose, lines=verbose, jobs=names, fabric=plan.fabric) as live,
+        ):
             for percent, result in api.compared_runs(plans, repeat, registers(ctx), directory, live.emit):
                 results[percent].append(result)
     finally:  # an interrupted comparison shows what it has

@@ -9,8 +9,10 @@ import click
 from railweave.framework.cli import DIRECTORY, VERBOSE
 from railweave.framework.cli._context import example, plain_command, registers
 from railweave.framework.cli._options import ExperimentCommand, plan_of
+from railweave.framework.cli._page import check_packages, live_page
 from railweave.framework.cli._signals import raised_signals
 from railweave.framework.errors import InputError, RunFailedError
+from railweave.framework.model.events import RunEvent
 
 
 @click.command(
@@ -22,6 +24,9 @@ from railweave.framework.errors import InputError, RunFailedError
         "railweave run --size 64K:4M:x2 --iterations 3",
         "railweave run --job 'ranks=domain:0-1' --job 'ranks=domain:2-3 collective=all-to-all'",
         "railweave run experiment.yaml --no-feedback --json result.json",
+        "railweave run --predict",
+        "railweave run --live",
+        "railweave run --engine fluid --trace 50ms",
         "railweave run --engine fluid --domains 256 --rails 256 --size 1G --fault none --dry-run",
     ),
 )
@@ -31,20 +36,43 @@ from railweave.framework.errors import InputError, RunFailedError
     "--dry-run", is_flag=True, help="Check everything, print what the run would take, and start nothing."
 )
 @click.option(
+    "--predict", is_flag=True, help="Print what the engine fluid makes of every iteration next to it."
+)
+@click.option(
+    "--live", is_flag=True, help="Serve a page on this machine that follows the run; prints its URL."
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help="With --live: the port; by default any that is free."
+)
+@click.option(
     "-q", "--quiet", is_flag=True, help="Print only the final table, and a verdict other than pass."
 )
 @plain_command
 def run(
-    ctx: click.Context, /, out: Path | None, json_to: str | None, dry_run: bool, quiet: bool, **_: object
+    ctx: click.Context,
+    /,
+    out: Path | None,
+    json_to: str | None,
+    dry_run: bool,
+    predict: bool,
+    live: bool,
+    port: int | None,
+    quiet: bool,
+    **_: object,
 ) -> None:
-    """Bring up a lab and run an experiment in it: by default a hierarchical all-reduce over a rail-only
-    fabric of 4 domains x 4 rails, in which rail 1 is degraded before the fifth iteration.
+    """Bring up a lab and run an experiment in it, or compute it (`--engine fluid`): by default a hierarchical
+    all-reduce over a rail-only fabric of 4 domains x 4 rails, in which rail 1 is degraded before the fifth
+    iteration.
 
     Every option is also a key of EXPERIMENT.yaml; options win.
     """
     verbose = ctx.meta[VERBOSE]
     if quiet and verbose:
         raise click.UsageError("-q and -v contradict each other; give one.", ctx)
+    if port is not None and not live:
+        raise click.UsageError("--port is that of --live; give both.", ctx)
+    if live:
+        check_packages("--live")
     plan = plan_of(ctx)
     to_stdout = json_to == "-"
     json_path = None if json_to is None or to_stdout else Path(json_to)
@@ -67,8 +95,18 @@ def run(
     directory = RunDirectory.create(out, f"{plan.experiment.router.name}-{plan.experiment.topology.name}")
     ctx.meta[DIRECTORY] = directory.path
     names = [job.job.name for job in plan.jobs]
-    with raised_signals(), Live(plan.iterations, quiet=quiet, verbose=verbose, jobs=names) as live:
-        result = api.run(plan, out=directory, on_event=live.emit, registers=registers(ctx))
+    with (
+        raised_signals(),
+        live_page(plan, directory, registers(ctx), (port or 0) if live else None) as (follow, end),
+        Live(plan.iterations, quiet=quiet, verbose=verbose, jobs=names, fabric=plan.fabric) as shown,
+    ):
+
+        def emit(event: RunEvent) -> None:
+            shown.emit(event)
+            follow(event)
+
+        result = api.run(plan, out=directory, predict=predict, on_event=emit, registers=registers(ctx))
+        end(result)
     if json_path:
         write_whole(json_path, result_json(result).encode())
     if to_stdout:

@@ -3,12 +3,11 @@
 import click
 
 from railweave.framework.cli._context import example, json_command, print_json, table
-from railweave.framework.cli._in_lab import done_in_lab
-from railweave.framework.cli._options import ExperimentCommand
+from railweave.framework.cli._in_lab import LabCommand, done_in_lab
 
 
 @click.command(
-    cls=ExperimentCommand,
+    cls=LabCommand,
     epilog=example(
         "railweave watch --seconds 60 --measure probe",
         "railweave watch --domains 8 --rails 8 --seconds 60 --measure counters --json",

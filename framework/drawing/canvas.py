@@ -34,6 +34,16 @@ def of_link(fabric: Fabric, link: int) -> Attributes:
     return {"id": f"link{link}", "class": f"link {fabric.kinds[fabric.link_kind[link]]}"}
 
 
+def of_node(fabric: Fabric, node: int) -> Attributes:
+    """What makes an element the picture of a node: an `id` by its number, and its kind as `class`."""
+    return {"id": f"node{node}", "class": f"node {fabric.node_kind(node)}"}
+
+
+def part_of(node: int) -> Attributes:
+    """What makes a line show the state of a switch, such as the rail that it makes."""
+    return {"class": f"part node{node}"}
+
+
 def rate_words(rates_bps: Float) -> str:
     """`400Gb/s`, or from lowest to highest where rates differ."""
     low, high = units.rate(float(rates_bps.min())), units.rate(float(rates_bps.max()))
@@ -114,19 +124,29 @@ class Canvas:
         words: str = "",
         font: float = 11.0,
         bold: bool = False,
+        more: Attributes | None = None,
     ) -> None:
         """A box around `centre`, with `words` in its middle."""
         (w, h), x, y = size, centre[0] - size[0] / 2, centre[1] - size[1] / 2
-        pen = {"fill": fill, "stroke": stroke}
+        pen = {"fill": fill, "stroke": stroke, **(more or {})}
         corners = [(x, y), (x + w, y + h)]
         self._add("rect", corners, title, pen, x=x, y=y, width=w, height=h, rx=radius, stroke_width=width)
         if words:
             self.text(centre, words, font, bold=bold)
 
-    def dot(self, centre: Point, radius: float, fill: str, stroke: str = INK, *, title: str = "") -> None:
+    def dot(
+        self,
+        centre: Point,
+        radius: float,
+        fill: str,
+        stroke: str = INK,
+        *,
+        title: str = "",
+        more: Attributes | None = None,
+    ) -> None:
         (x, y), r = centre, radius
         bounds = [(x - r, y - r), (x + r, y + r)]
-        self._add("circle", bounds, title, {"fill": fill, "stroke": stroke}, cx=x, cy=y, r=r)
+        self._add("circle", bounds, title, {"fill": fill, "stroke": stroke, **(more or {})}, cx=x, cy=y, r=r)
 
     def text(
         self,
@@ -137,13 +157,19 @@ class Canvas:
         fill: str = INK,
         anchor: str = "middle",
         bold: bool = False,
+        more: Attributes | None = None,
     ) -> None:
         """Words with the middle of their height at `at`."""
         x, y = at
         wide = 0.6 * size * len(words)
         left = {"middle": x - wide / 2, "start": x, "end": x - wide}[anchor]
         bounds = [(left, y - size / 2), (left + wide, y + size / 2)]
-        style = {"text-anchor": anchor, "fill": fill, **({"font-weight": "600"} if bold else {})}
+        style = {
+            "text-anchor": anchor,
+            "fill": fill,
+            **({"font-weight": "600"} if bold else {}),
+            **(more or {}),
+        }
         self._add("text", bounds, "", style, x=x, y=y + 0.35 * size, font_size=size).text = words
 
     @property
@@ -165,7 +191,14 @@ class Canvas:
             "font-family": "DejaVu Sans, Helvetica, Arial, sans-serif",
             "aria-label": title,
         }
-        paper = {"x": f"{x:.0f}", "y": f"{y:.0f}", "width": wide, "height": high, "fill": PAPER}
+        paper = {
+            "class": "paper",
+            "x": f"{x:.0f}",
+            "y": f"{y:.0f}",
+            "width": wide,
+            "height": high,
+            "fill": PAPER,
+        }
         root[:0] = [ElementTree.Element("title"), ElementTree.Element("rect", paper)]
         root[0].text = title
         ElementTree.indent(root, "")

@@ -11,6 +11,8 @@ from railweave.framework.drawing.canvas import (
     Point,
     colour,
     of_link,
+    of_node,
+    part_of,
     rate_words,
     shown,
 )
@@ -56,11 +58,10 @@ def draw_rails(canvas: Canvas, fabric: Fabric) -> Legend:
         if rail is None:
             canvas.text((-34, y), "⋮", 16, fill=PALE)
             continue
-        name = fabric.node_name(fabric.groups[2].first + rail)
-        canvas.line(
-            [(-34, y + 17), (right - COLUMN / 2 + 13, y + 17)], colour(rail), 2.5, title=f"rail {name}"
-        )
-        _switch(canvas, (-34, y + 17), (38, 24), colour(rail), f"switch of rail {name}", name)
+        node = fabric.groups[2].first + rail
+        name, ends = fabric.node_name(node), [(-34, y + 17), (right - COLUMN / 2 + 13, y + 17)]
+        canvas.line(ends, colour(rail), 2.5, title=f"rail {name}", more=part_of(node))
+        _switch(canvas, fabric, node, (-34, y + 17), (38, 24), colour(rail), f"switch of rail {name}")
     spines = _spines(canvas, fabric, bottom)
     for link in range(0, fabric.n_links, 2):
         a, b = sorted((int(fabric.link_src[link]), int(fabric.link_dst[link])))
@@ -83,8 +84,9 @@ def draw_rails(canvas: Canvas, fabric: Fabric) -> Legend:
         if domain in x_of and rail in y_of:
             at, name = (x_of[domain] + 3, y_of[rail]), fabric.node_name(gpu)
             canvas.box(
-                at, (44, 20), "#ffffff", title=f"GPU {name}", words=name, font=9.5 if len(name) < 7 else 8
-            )
+                at, (44, 20), "#ffffff", title=f"GPU {name}", words=name, font=9.5 if len(name) < 7 else 8,
+                more=of_node(fabric, gpu),
+            )  # fmt: skip
     legend = [
         (BUS, "", f"HB domain, {_rates_into(fabric, 1)} per GPU and direction"),
         (colour(0), "", f"rails, {_rates_into(fabric, 2)} per GPU and direction"),
@@ -107,7 +109,8 @@ def _domain(canvas: Canvas, fabric: Fabric, x: float, domain: int | None, lowest
     if domain is None:
         canvas.text((x, -42), "⋯", 20, fill=PALE)
         return
-    name = fabric.node_name(fabric.groups[1].first + domain)
+    node = fabric.groups[1].first + domain
+    name = fabric.node_name(node)
     top, bottom = -62.0, lowest + 34
     canvas.box(
         (x, (top + bottom) / 2),
@@ -116,13 +119,19 @@ def _domain(canvas: Canvas, fabric: Fabric, x: float, domain: int | None, lowest
         "#cbd5e0",
         radius=9,
         title=f"HB domain {name}",
+        more={"class": "panel"},
     )
-    canvas.line([(x - 27, -42), (x - 27, lowest)], BUS, 2.5, title=f"HB domain {name}")
-    _switch(canvas, (x, -42), (COLUMN - 26, 24), BUS, f"switch of HB domain {name}", name)
+    canvas.line([(x - 27, -42), (x - 27, lowest)], BUS, 2.5, title=f"HB domain {name}", more=part_of(node))
+    _switch(canvas, fabric, node, (x, -42), (COLUMN - 26, 24), BUS, f"switch of HB domain {name}")
 
 
-def _switch(canvas: Canvas, at: Point, size: Point, stroke: str, title: str, name: str) -> None:
-    canvas.box(at, size, "#ffffff", stroke, title=title, width=2, words=name, bold=True)
+def _switch(
+    canvas: Canvas, fabric: Fabric, node: int, at: Point, size: Point, stroke: str, title: str
+) -> None:
+    canvas.box(
+        at, size, "#ffffff", stroke, title=title, width=2, words=fabric.node_name(node), bold=True,
+        more=of_node(fabric, node),
+    )  # fmt: skip
 
 
 def _spines(canvas: Canvas, fabric: Fabric, lowest: float) -> dict[int, float]:
@@ -138,7 +147,7 @@ def _spines(canvas: Canvas, fabric: Fabric, lowest: float) -> dict[int, float]:
         if number is None:
             canvas.text((-168, y), "⋮", 16, fill=PALE)
             continue
-        name = spine.name(spine.first + number)
-        heights[spine.first + number] = y
-        _switch(canvas, (-168, y), (38, 26), INK, f"spine {name}", name)
+        node = spine.first + number
+        heights[node] = y
+        _switch(canvas, fabric, node, (-168, y), (38, 26), INK, f"spine {fabric.node_name(node)}")
     return heights

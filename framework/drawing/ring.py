@@ -10,13 +10,14 @@ from railweave.framework.drawing.canvas import (
     Point,
     colour,
     of_link,
+    of_node,
     rate_words,
     refuse_above,
 )
 from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Int64
 
-MOST = 512
+MOST = 1024
 MOST_LINES = 8
 APART = 5.0
 
@@ -36,7 +37,7 @@ def draw_ring(canvas: Canvas, fabric: Fabric) -> Legend:
         _cable(canvas, fabric, int(cable), int(number[cable]), drawn, radius)
     for gpu in range(n):
         name, at = fabric.node_name(gpu), _place(gpu, n, radius)
-        canvas.dot(at, 11 if n <= 128 else 6, "#ffffff", title=f"GPU {name}")
+        canvas.dot(at, 11 if n <= 128 else 6, "#ffffff", title=f"GPU {name}", more=of_node(fabric, gpu))
         if n <= 128:
             canvas.text(_place(gpu, n, radius + 26), name, 10)
     ways = "both ways" if fabric.usable.all() else "one way"

@@ -7,24 +7,30 @@ from railweave.framework.drawing.canvas import (
     Point,
     colour,
     of_link,
+    of_node,
     rate_words,
     shown,
 )
 from railweave.framework.model import Fabric
 
 MOST, STEP, TIER = 128, 64.0, 120.0
+WHOLE_ROW, NAMED, CLOSE = 1024, 48, 13.0
+"""Nodes of a row where all are wanted; how many have room for their names; the step of others."""
 
 
-def draw_tiers(canvas: Canvas, fabric: Fabric) -> Legend:
-    """Straight lines between rows of one width; within the GPUs' row, below it. Long rows leave out the
-    middle."""
+def draw_tiers(canvas: Canvas, fabric: Fabric, most: int = MOST) -> Legend:
+    """Straight lines between rows of one width; within the GPUs' row, below it. Rows longer than `most` leave
+    out the middle. With `most` above MOST nodes of long rows are dots."""
     places: dict[int, Point] = {}
     remarks: Legend = []
-    rows = [shown(group.size, MOST) for group in fabric.groups]
-    width = STEP * max(map(len, rows))
+    rows = [shown(group.size, most) for group in fabric.groups]
+    longest = max(map(len, rows))
+    named = longest <= NAMED or most == MOST
+    width = (STEP if named else CLOSE) * longest
+    height = max(TIER, 0.16 * width)
     for tier, (group, numbers) in enumerate(zip(fabric.groups, rows, strict=True)):
         for i, number in enumerate(numbers):
-            at = (width * ((i + 0.5) / len(numbers) - 0.5), -TIER * tier)
+            at = (width * ((i + 0.5) / len(numbers) - 0.5), -height * tier)
             if number is None:
                 canvas.text(at, "⋯", 18, fill=PALE)
             else:
@@ -45,9 +51,14 @@ def draw_tiers(canvas: Canvas, fabric: Fabric) -> Legend:
         canvas.path(path, [(x1, low), (x2, low)], stroke, 1.4, title=title, more=of_link(fabric, link))
     for node, at in places.items():
         name, kind = fabric.node_name(node), fabric.node_kind(node).replace("gpu", "GPU")
+        if not named:
+            radius = 4.5 if node < fabric.n_gpus else 8
+            canvas.dot(at, radius, "#ffffff", title=f"{kind} {name}", more=of_node(fabric, node))
+            continue
         canvas.box(
-            at, (50, 24), "#ffffff", title=f"{kind} {name}", words=name, font=10 if len(name) < 8 else 8
-        )
+            at, (50, 24), "#ffffff", title=f"{kind} {name}", words=name, font=10 if len(name) < 8 else 8,
+            more=of_node(fabric, node),
+        )  # fmt: skip
     return [
         (colour(i), "", f"{kind}, {rate_words(fabric.capacity_bps[fabric.link_kind == i])} per direction")
         for i, kind in enumerate(fabric.kinds)

@@ -11,6 +11,7 @@ from railweave.framework.drawing.canvas import (
     Point,
     colour,
     of_link,
+    of_node,
     rate_words,
     refuse_above,
     spot,
@@ -100,11 +101,14 @@ def _gpu(canvas: Canvas, fabric: Fabric, steps: Steps, gpu: int, flat: bool) -> 
     name = fabric.node_name(gpu)
     if flat:
         canvas.box(
-            (x, y), (38, 22), "#ffffff", title=f"GPU {name}", words=name, font=9.5 if len(name) < 6 else 8
-        )
+            (x, y), (38, 22), "#ffffff", title=f"GPU {name}", words=name, font=9.5 if len(name) < 6 else 8,
+            more=of_node(fabric, gpu),
+        )  # fmt: skip
         return
     fill = _towards_white(_nearness(fabric, place))
-    canvas.dot((x, y), 5.5 if fabric.n_gpus <= 512 else 3.5, fill, title=f"GPU {name}")
+    canvas.dot(
+        (x, y), 5.5 if fabric.n_gpus <= 512 else 3.5, fill, title=f"GPU {name}", more=of_node(fabric, gpu)
+    )
     if place[2] == 0 and fabric.n_gpus <= 1024:
         canvas.text((x - 6, y + 14), ".".join(map(str, place)), 8, fill=PALE, anchor="end")
 

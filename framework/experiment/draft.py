@@ -12,7 +12,13 @@ import numpy as np
 from railweave.framework.errors import FaultError, RailweaveError
 from railweave.framework.experiment.fault_targets import find_link
 from railweave.framework.experiment.faults import ResolvedFault, parse, resolve, steps
-from railweave.framework.experiment.plugin_calls import check_collective, configured, fabric_of, schedule_of
+from railweave.framework.experiment.plugin_calls import (
+    check_collective,
+    configured,
+    fabric_of,
+    needs_of,
+    schedule_of,
+)
 from railweave.framework.experiment.programs import NoCollective, problems
 from railweave.framework.experiment.ranks import gpus_of
 from railweave.framework.experiment.reading import experiment, options_of
@@ -20,9 +26,10 @@ from railweave.framework.experiment.run_plan import Plan
 from railweave.framework.experiment.schema import KEYS, KINDS, OF_COLLECTIVES, OF_PROGRAMS, Choice
 from railweave.framework.experiment.settings import Key, Settings
 from railweave.framework.experiment.several_jobs import plan_of_jobs
+from railweave.framework.experiment.wants import refusals
 from railweave.framework.health.monitor import scores_of
 from railweave.framework.health.smoothing import LinkTracker
-from railweave.framework.hookspecs import Collective, Engine, Report, Router
+from railweave.framework.hookspecs import Collective, Engine, Estimator, Report, Router
 from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.framework.model.capabilities import why_unserved
 from railweave.framework.parameters import Value
@@ -99,10 +106,11 @@ class Draft:
             settings.report(
                 ("size",), f"{odd} bytes are not whole elements of {request.dtype} ({width} bytes each)."
             )
-        faults = self.faults(fabric, NEVER if request.program else request.iterations * len(request.sizes))
+        iterations = NEVER if request.program else request.iterations * len(request.sizes)
+        faults = self.faults(fabric, iterations, engine)
         pcap, reports = self.captured(fabric), self.reports()
         if engine is not None:
-            self.check_engine(engine, faults)
+            self.check_engine(engine, faults, plugins["estimator"])
             if fabric is not None and engine.packets:
                 self._check_room(fabric)
         settings.check()
@@ -175,23 +183,15 @@ class Draft:
         self._idle = ("controller", "transport") if engine is not None and not engine.packets else ()
         return engine
 
-    def check_engine(self, engine: Engine, faults: Sequence[ResolvedFault]) -> None:
-        """Report what the engine lacks of what the experiment wants."""
-        request, engines = self._request, self.registers["engine"]
-        wanted: list[tuple[Key, str, str]] = [(("program",), "program", "programs")] * bool(request.program)
-        wanted += [(("pcap",), "pcap", "captures")] * bool(request.pcap)
-        for fault in faults:
-            words = f"{fault.verb} {fault.kind}"
-            word = words if words in engine.lacks else fault.verb
-            wanted.append((("faults",), word, repr(fault.text)))
-        for key, word, what in wanted:
-            if word in engine.lacks:
-                able = [name for name, other in engines.items() if word not in other.lacks]
-                others = f" Engines that do it: {', '.join(able)}." if able else " Leave it out."
-                self.settings.report(
-                    key,
-                    f"{what}: engine {self.chosen('engine')} cannot, because {engine.lacks[word]}.{others}",
-                )
+    def check_engine(
+        self, engine: Engine, faults: Sequence[ResolvedFault], estimator: Estimator | None = None
+    ) -> None:
+        """Report what the engine lacks of what the experiment wants, evidence for the estimator included."""
+        needs: tuple[str, ...] = ()
+        if estimator is not None:
+            needs = self._guarded(("estimator",), needs_of, self.chosen("estimator"), estimator) or ()
+        for key, message in refusals(self._request, engine, self.registers["engine"], faults, needs):
+            self.settings.report(key, message)
 
     def _check_room(self, fabric: Fabric) -> None:
         """Refuse a fabric whose routes of all pairs would not fit into this machine's memory."""
@@ -261,7 +261,9 @@ class Draft:
         if fabric is None or kind in self.settings.value or not KEYS[kind].otherwise:
             return choice
         offered = self.registers[kind]
-        names = (choice.name, *KEYS[kind].otherwise)
+        topologies = self.registers["topology"] if kind == "router" else {}
+        suited = topologies[fabric.kind].router if fabric.kind in topologies else ""
+        names = (suited, choice.name, *KEYS[kind].otherwise)
         served_by = [n for n in names if n in offered and not why_unserved(offered[n], fabric)]
         return Choice(name=served_by[0]) if served_by else choice
 
@@ -275,7 +277,9 @@ class Draft:
                 f"For {fabric.kind} there is: {', '.join(others) or 'none'}.",
             )
 
-    def faults(self, fabric: Fabric | None, iterations: int) -> tuple[ResolvedFault, ...]:
+    def faults(
+        self, fabric: Fabric | None, iterations: int, engine: Engine | None = None
+    ) -> tuple[ResolvedFault, ...]:
         """The faults of a run of `iterations`; without the default one where it does not fit."""
         if fabric is None or "faults" in self._broken:
             return ()
@@ -298,7 +302,7 @@ class Draft:
                     )
                 # a stored experiment holds the steps of a fault next to it
                 resolved += [
-                    resolve(step, fabric)
+                    resolve(step, fabric, processes=engine is None or engine.packets)
                     for step in steps(fault)
                     if step is fault or step.text not in request.faults
                 ]

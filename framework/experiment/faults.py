@@ -5,8 +5,8 @@ rails and everything else count from 0.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -234,31 +234,21 @@ def _step(fault: Fault, later_s: float, verb: str) -> Fault:
     return parse(f"at={when} {verb} {fault.target}")
 
 
-def resolve(fault: Fault, fabric: Fabric) -> ResolvedFault:
-    """The fault with its links or process. Raises FaultError when the fabric has no such object."""
+def resolve(fault: Fault, fabric: Fabric, *, processes: bool = True) -> ResolvedFault:
+    """The fault with its links or process. Raises FaultError when the fabric has no such object.
+
+    `processes` false: there are none, as on a model, and to kill a switch takes its links down.
+    """
     links, node, process = np.empty(0, np.int64), -1, "controller"
     if fault.kind != "controller":
         try:
             links, node = links_and_node(fabric, fault.kind, fault.name)
         except FaultError as error:
             raise FaultError(f"{fault.text!r}: {error}") from None
-        process = "switch" if VERBS[fault.verb].objects else ""
+        process = "switch" if processes and VERBS[fault.verb].objects else ""
     match fault.options.get("way"):
         case "out":
             links = links[fabric.link_src[links] == node]
         case "in":
             links = links[fabric.link_dst[links] == node]
     return ResolvedFault(**vars(fault), links=links[:0] if process else links, process=process, node=node)
-
-
-def released(
-    waiting: Sequence[ResolvedFault], due: Sequence[ResolvedFault], now_s: float
-) -> tuple[list[ResolvedFault], list[ResolvedFault]]:
-    """(what waits from now on, what fires now) of `waiting`, when those in `due` have reached their time or
-    iteration.
-
-    Those that count from an iteration's beginning, which is now, wait for the rest of their time.
-    """
-    left = [fault for fault in waiting if fault not in due]
-    later = [replace(f, at_s=now_s + f.after_s, at_iteration=None, after_s=0.0) for f in due if f.after_s]
-    return left + later, [fault for fault in due if not fault.after_s]

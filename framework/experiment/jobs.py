@@ -1,5 +1,6 @@
 """Several jobs on one fabric: what each of them has for itself, and the experiment that it is a part of."""
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -28,6 +29,7 @@ OWN = (
 )
 """Keys of a job that an experiment with one job does not have."""
 KEYS_OF_JOBS = (*(p.name for p in OWN), *OF_EACH_JOB)
+_NAME = re.compile(r"\w[\w .-]{0,63}")
 EXAMPLE = "'ranks=domain:0-1 collective=all-reduce size=1M'"
 
 
@@ -111,6 +113,11 @@ def parted(
                 settings.report(("jobs", number, parameter.name), str(error).partition(": ")[2])
                 own[parameter.name] = parameter.default
         own["name"] = own["name"] or str(number)
+        if not _NAME.fullmatch(str(own["name"])):
+            settings.report(
+                ("jobs", number, "name"),
+                f"{own['name']!r}: a name holds letters, digits, _, and after the first spaces, . and -.",
+            )
         for name in job.keys() - {*KEYS_OF_JOBS}:
             settings.report(
                 ("jobs", number, name),
@@ -134,7 +141,7 @@ def parted(
 def _inherited(value: Mapping[str, object], mine: Mapping[str, object]) -> dict[str, object]:
     """What a job with the keys `mine` takes from the experiment `value`."""
     traffic = mine if mine.keys() & {*TRAFFIC} else value
-    without = {"jobs", "alone", "faults", "pcap", "reports", "ranks"}
+    without = {"jobs", "alone", "faults", "pcap", "trace", "reports", "ranks"}
     without |= {*TRAFFIC} if traffic is mine else set()
     without |= {*OF_COLLECTIVES} if traffic.get("program") else {*OF_PROGRAMS}
     return {name: section for name, section in value.items() if name not in without}
@@ -147,10 +154,10 @@ def check_together(settings: Settings, jobs: Sequence[tuple[Job, Sequence[int]]]
             settings.report(("jobs", second.number, "name"), f"job {first.number} has it, too. Take another.")
         both = sorted({*ranks} & {*others})
         if both and not (first.share and second.share):
-            more = f" and {len(both) - 1} more" if len(both) > 1 else ""
+            more = f" and {len(both) - 1} more are" if len(both) > 1 else " is"
             settings.report(
                 ("jobs", second.number, "ranks"),
-                f"{fabric.node_name(both[0])}{more} is in job {first.name} as well. Choose other ranks, or "
+                f"{fabric.node_name(both[0])}{more} in job {first.name} as well. Choose other ranks, or "
                 "give both `share: true`.",
             )
 

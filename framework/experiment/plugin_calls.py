@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from railweave.framework.errors import FabricError, PluginError, blaming, defined_at, type_name
-from railweave.framework.hookspecs import Collective, Topology
+from railweave.framework.hookspecs import EVIDENCE, Collective, Estimator, NeedsEvidence, Topology
 from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.framework.model.arrays import Bool, Int32, Int64
 from railweave.framework.parameters import Value
@@ -46,6 +46,17 @@ def fabric_of(name: str, topology: Topology, params: Mapping[str, Value]) -> Fab
     traits = {*fabric.traits, "lossless"} if topology.lossless else fabric.traits
     names = tuple(topology.axis_names)[: len(axes)] or fabric.axis_names
     return replace(fabric, axis_names=names, traits=tuple(sorted(traits)))
+
+
+def needs_of(name: str, estimator: Estimator) -> tuple[str, ...]:
+    """The evidence that an estimator cannot do without. Raises PluginError for what is none."""
+    needs = estimator.needs if isinstance(estimator, NeedsEvidence) else ()
+    if isinstance(needs, tuple) and all(word in EVIDENCE for word in needs):
+        return needs
+    raise PluginError(
+        f"estimator {name}: needs = {needs!r} at {defined_at(estimator)}; it takes a tuple of "
+        f"{', '.join(EVIDENCE)}, or () for none."
+    )
 
 
 def schedule_of(

@@ -65,6 +65,8 @@ def words_of(value: object) -> tuple[str, ...]:
         except ValueError as error:
             raise ExperimentError(f"{value!r} cannot be split into words: {error}.") from None
     elif isinstance(value, list | tuple) and all(isinstance(word, str | int | float) for word in value):
+        if odd := [word for word in value if isinstance(word, bool | float)]:
+            raise ExperimentError(f"{odd[0]!r} can be written in several ways. Put that word in quotes.")
         words = [str(word) for word in value]
     else:
         raise ExperimentError(f"expects a command such as 'python train.py', or its words (got {value!r}).")

@@ -26,7 +26,7 @@ def selectors_of(value: object) -> str:
     for text in texts:
         if not (match := _SELECTOR.fullmatch(text)) or (match["step"] and int(match["step"]) == 0):
             raise ExperimentError(f"{text!r} selects no ranks. Write {EXAMPLES}.")
-        if match["what"].lstrip("-").isdecimal() and int(match["what"]) < 1:
+        if match["what"].removeprefix("-").isdecimal() and int(match["what"]) < 1:
             raise ExperimentError(f"{text!r} is too small; it takes 1 rank or more, or {ALL}.")
     if not texts:
         raise ExperimentError(f"selects no ranks. Write {EXAMPLES}.")

@@ -55,7 +55,8 @@ plugins` list what there is. Times are emulated.
 """
 _FAULTS = """
 A fault reads `at=TIME|iter:N[+TIME] VERB OBJECT [key=value ...]`: it fires at a time of the run, or before
-iteration N, or TIME after its beginning. Iterations, rails and everything else count from 0.
+iteration N, or TIME after its beginning. Iterations, rails and everything else count from 0. Faults of one
+instant fire in the order in which they are written, also `at=1s` and `at=iter:1` if iteration 1 begins then.
 """
 _OBJECTS = """
 Objects: `gpu:1.2` (all its links), `nic:1.2` (its rail cable), `rail:1`, `domain:0`, `spine:0`, `switch:r1`
@@ -70,7 +71,8 @@ def default_text(name: str) -> str:
     default, otherwise = DEFAULTS[name], KEYS[name].otherwise
     if isinstance(default, Choice):
         names = ", ".join((default.name, *otherwise))
-        return f"the first of {names} that serves the fabric" if otherwise else default.name
+        suited = "the topology's own, else " if name == "router" else ""
+        return f"{suited}the first of {names} that serves the fabric" if otherwise else default.name
     if KEYS[name].shape == "size":
         return str(spoken(default))
     if isinstance(default, bool):

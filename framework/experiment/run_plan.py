@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
-import yaml
 
 from railweave.framework.errors import ExperimentError
+from railweave.framework.experiment import yaml_reader
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.jobs import Job
 from railweave.framework.experiment.ranks import between_gpus
-from railweave.framework.experiment.schema import KINDS, Experiment, spoken
+from railweave.framework.experiment.schema import KINDS, Choice, Experiment, spoken
 from railweave.framework.health.options import PARAMETERS as HEALTH_PARAMETERS
 from railweave.framework.hookspecs import (
     Collective,
@@ -125,11 +125,16 @@ class Plan:
         for part in (document, *document.get("jobs", ())):
             if "size" in part:
                 part["size"] = spoken(part["size"])
-        return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+        return yaml_reader.written(document)
 
-    def at_scale(self, rate_scale: float) -> Self:
-        """The same plan with the rate scale that another run chose, so that times can be compared."""
-        return replace(self, experiment=self.experiment.model_copy(update={"rate_scale": rate_scale}))
+    def at_scale(self, rate_scale: float, packet_latency_s: float | None = None) -> Self:
+        """The same plan with the rate scale that another run chose, so that times can be compared; and, if
+        its engine has that option, with the latency of packets that was measured there."""
+        changed: dict[str, object] = {"rate_scale": rate_scale}
+        engine, option = self.experiment.engine, "packet_latency"
+        if packet_latency_s is not None and option in engine.options:
+            changed["engine"] = Choice(name=engine.name, options={**engine.options, option: packet_latency_s})
+        return replace(self, experiment=self.experiment.model_copy(update=changed))
 
 
 def _readable(section: dict[str, Any], parameters: tuple[Parameter, ...]) -> dict[str, object]:

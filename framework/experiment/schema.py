@@ -90,7 +90,7 @@ class Experiment(BaseModel):
     workload: Annotated[
         Choice | None,
         _plugin(
-            "Application whose messages are sent in place of a collective: ptdp, chakra:DIR, simccl:FILE."
+            "Messages of an application in place of a collective: ptdp, arrivals, chakra:DIR, simccl:FILE."
         ),
     ] = None
     program: Annotated[
@@ -217,6 +217,16 @@ class Experiment(BaseModel):
             "Link (FROM->TO) to capture as pcapng. May be given several times.", metavar="LINK", shape="texts"
         ),
     ] = ()
+    trace: Annotated[
+        float | Literal["none"],
+        Key(
+            "Keep the load of every link in each such interval (engine fluid).",
+            "time",
+            minimum=1e-6,
+            word="none",
+            metavar="TIME",
+        ),
+    ] = "none"
     reports: Annotated[
         Mapping[str, Mapping[str, object]],
         Key("Options of reports, by the name of the report; every report is written.", shape="reports"),

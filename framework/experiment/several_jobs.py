@@ -38,17 +38,18 @@ def plan_of_jobs(whole: "Draft", request: Experiment) -> Plan:
     if fabric is not None:
         check_together(settings, [(plan.job, plan.ranks) for plan in plans], fabric)
     iterations = plans[0].iterations if plans else None
-    faults = whole.faults(fabric, sys.maxsize if iterations is None else iterations)
+    engine = whole.engine(fabric)
+    faults = whole.faults(fabric, sys.maxsize if iterations is None else iterations, engine)
     pcap, reports = whole.captured(fabric), whole.reports()
-    if (engine := whole.engine(fabric)) is not None:
+    if engine is not None:
         whole.check_engine(engine, faults)
     transport = whole.plugin("transport", fabric)
     settings.check()
     first = plans[0]
     shared = {
         "jobs": tuple(_document(plan) for plan in plans), "alone": request.alone, "pcap": request.pcap,
-        "faults": tuple(fault.text for fault in faults), "reports": request.reports, "program": (),
-        "workload": None, "ranks": "all",
+        "faults": tuple(fault.text for fault in faults), "trace": request.trace,
+        "reports": request.reports, "program": (), "workload": None, "ranks": "all",
     }  # fmt: skip
     return replace(
         first,

@@ -47,6 +47,7 @@ def lay_over_keys(settings: Settings, keys: Mapping[str, object], registers: Reg
     objects = {kind: keys[kind] for kind in KINDS if not isinstance(keys.get(kind), str | Mapping | None)}
     overrides: dict[str, object] = {}
     labels: dict[str, str] = {}
+    wrong: list[tuple[str, str]] = []
     for name, value in keys.items():
         if value is None or name in objects:
             continue
@@ -59,19 +60,17 @@ def lay_over_keys(settings: Settings, keys: Mapping[str, object], registers: Reg
             parts = {f"{kind}.{name}": value}
         else:
             known = [*KEYS, *(n for kind in KINDS for p in registers[kind].values() for n in _parameters(p))]
-            _report(settings, name, f"there is no such key or parameter.{did_you_mean(name, known)}")
+            wrong.append((name, f"there is no such key or parameter.{did_you_mean(name, known)}"))
             continue
         for key, part in parts.items():
             if key in overrides:
-                _report(settings, key, f"is set twice, by {labels[key]} and {name}. Keep one of them.")
+                wrong.append((key, f"is set twice, by {labels[key]} and {name}. Keep one of them."))
             overrides[key], labels[key] = part, key if isinstance(value, Mapping) else name
     lay_over(settings, overrides, labels)
+    for name, message in wrong:  # what is laid over a key forgets its errors
+        settings.labels[(name,)] = name
+        settings.report((name,), message)
     return objects
-
-
-def _report(settings: Settings, name: str, message: str) -> None:
-    settings.labels[(name,)] = name
-    settings.report((name,), message)
 
 
 def _kind_of(name: str, keys: Mapping[str, object], registers: Registers) -> str:

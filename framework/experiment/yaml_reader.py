@@ -6,7 +6,7 @@ fix.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,16 @@ _LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
 _TRUTHS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _NOTHING = ("", "~", "null", "Null", "NULL")
 _CORE = "tag:yaml.org,2002:"
-_SCALARS = {_CORE + name for name in ("str", "int", "float", "bool", "null", "timestamp", "merge", "value")}
+_SCALARS = ("str", "int", "float", "bool", "null", "timestamp", "merge", "value")
+_TAGS: dict[type, set[str | None]] = {
+    kind: {None, "!", *(_CORE + name for name in names)}
+    for kind, names in (
+        (yaml.ScalarEvent, _SCALARS),
+        (yaml.MappingStartEvent, ("map",)),
+        (yaml.SequenceStartEvent, ("seq",)),
+    )
+}
+"""The tags that are read, by what bears them."""
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml where PyYAML was built with it: ten times as fast."""
 DEEPEST = 100
@@ -29,7 +38,27 @@ DEEPEST = 100
 
 
 class _Unreadable(Exception):
-    """Why a node yields no value."""
+    """Why there is no value."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes every text that would not be read back here as it is."""
+
+
+def _quoted(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    try:
+        plain = isinstance(_scalar(text), str)
+    except _Unreadable:
+        plain = False
+    return dumper.represent_scalar(f"{_CORE}str", text, style=None if plain else "'")
+
+
+_Dumper.add_representer(str, _quoted)
+
+
+def written(document: object) -> str:
+    """Plain data as a text that `parse` reads back equal."""
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
 def read(path: Path) -> Settings:
@@ -54,23 +83,21 @@ def parse(
 ) -> Settings:
     """The mapping in `text`; an empty text is an empty mapping. `what` it is, for messages.
 
-    `watch` sees every event and the depth after it before anything is composed, and may raise: a large file
+    `watch` sees every event and the depth after it before anything is made of it, and may raise: a large file
     that is wrong in its first lines need not be read to its end.
 
     Raises ExperimentError with line and column when the text is not YAML or not a mapping.
     """
-    depth = documents = 0
+    settings = Settings(source)
     try:
-        for event in yaml.parse(text, Loader=_LOADER):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            documents += isinstance(event, yaml.DocumentStartEvent)
-            if documents > 1:
-                line = event.start_mark.line + 1 if event.start_mark else 1
-                raise ExperimentError(f"{source}:{line}:1: a second document begins here. Keep one of them.")
-            if depth > DEEPEST:  # composing is recursive
-                raise ExperimentError(f"{source}: not readable as YAML: nested too deeply.")
-            watch(event, depth)
-        root = yaml.compose(text, Loader=_LOADER)
+        events = _events(text, source, watch)
+        root = next((event for event in events if isinstance(event, yaml.NodeEvent)), None)
+        if isinstance(root, yaml.MappingStartEvent):
+            settings.value = _Reader(settings, events).mapping(())
+        elif root is not None:
+            raise ExperimentError(f"{source}:1:1: {what} is a list of `key: value` lines, this is not.")
+        for _ in events:  # up to the end of the text
+            pass
     except yaml.MarkedYAMLError as error:
         place = error.problem_mark or error.context_mark
         at = f"{place.line + 1}:{place.column + 1}: " if place else ""
@@ -79,59 +106,85 @@ def parse(
         raise ExperimentError(f"{source}:{at}not readable as YAML: {what}.{hint}") from None
     except yaml.YAMLError as error:
         raise ExperimentError(f"{source}: not readable as YAML: {' '.join(str(error).split())}.") from None
-    settings = Settings(source)
-    if isinstance(root, yaml.MappingNode):
-        settings.value = _Reader(settings).mapping(root, ())
-    elif root is not None:
-        raise ExperimentError(f"{source}:1:1: {what} is a list of `key: value` lines, this is not.")
     return settings
 
 
+def _events(text: str, source: str, watch: Callable[[yaml.Event, int], None]) -> Iterator[Any]:
+    """The events of the only document; `watch` sees each first."""
+    depth = documents = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        documents += isinstance(event, yaml.DocumentStartEvent)
+        if documents > 1:
+            line = event.start_mark.line + 1 if event.start_mark else 1
+            raise ExperimentError(f"{source}:{line}:1: a second document begins here. Keep one of them.")
+        if depth > DEEPEST:  # reading is recursive
+            raise ExperimentError(f"{source}: not readable as YAML: nested too deeply.")
+        watch(event, depth)
+        yield event
+
+
 class _Reader:
-    """Turns nodes into values, and reports those that have none."""
+    """Turns the events of a document into values, and reports what has none."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._seen: set[int] = set()
+    def __init__(self, settings: Settings, events: Iterator[Any]) -> None:
+        self._settings, self._events = settings, events
 
-    def mapping(self, node: yaml.MappingNode, at: Key) -> dict[str, object]:
-        first: dict[str, tuple[str, Mark, yaml.Node]] = {}
-        for key_node, value_node in node.value:
-            mark, name = _mark(key_node), str(key_node.value)
-            if not isinstance(key_node, yaml.ScalarNode):
+    def mapping(self, at: Key) -> dict[str, object]:
+        """What stands up to the mapping's end."""
+        values: dict[str, object] = {}
+        first: dict[str, int] = {}
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            mark, name = _mark(event), getattr(event, "value", "")
+            if not isinstance(event, yaml.ScalarEvent):
+                self._pass_by(event)
                 self._settings.report(at, "a key must be a word.", mark=mark)
-            elif key_node.tag == _CORE + "merge":
+            elif name == "<<" and not event.style:
                 self._settings.report(at, "`<<` is not read here. Write the keys out.", mark=mark)
             elif name in first:
-                why = f"is given twice, first on line {first[name][1].line}. Keep one of them."
+                why = f"is given twice, first on line {first[name]}. Keep one of them."
                 self._settings.report((*at, name), why, mark=mark)
             else:
-                first[name] = (name, mark, value_node)
-        return dict(self._values(at, first.values()))
+                first[name] = mark.line
+                self._read(values, name, (*at, name), next(self._events), mark)
+                continue
+            self._pass_by(next(self._events))
+        return values
 
-    def _values(
-        self, at: Key, entries: Iterable[tuple[Any, Mark, yaml.Node]]
-    ) -> Iterator[tuple[Any, object]]:
-        for name, mark, node in entries:
-            key = (*at, name)
-            self._settings.marks[key] = mark
-            try:
-                yield name, self._value(node, key)
-            except _Unreadable as error:
-                self._settings.report(key, str(error), mark=_mark(node))
+    def _list(self, at: Key) -> list[object]:
+        values: dict[int, object] = {}
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            i = len(values)  # what cannot be read is left out, and leaves no gap
+            self._read(values, i, (*at, i), event, _mark(event))
+        return list(values.values())
 
-    def _value(self, node: yaml.Node, at: Key) -> object:
-        if id(node) in self._seen:
+    def _read(self, values: dict[Any, object], name: str | int, key: Key, event: Any, mark: Mark) -> None:
+        """Read the value that begins with `event` into `values`."""
+        self._settings.marks[key] = mark
+        try:
+            values[name] = self._value(event, key)
+        except _Unreadable as error:
+            self._settings.report(key, str(error), mark=_mark(event))
+
+    def _value(self, event: Any, at: Key) -> object:
+        if isinstance(event, yaml.AliasEvent):
             raise _Unreadable("an alias (`*name`) is not read here. Write the value out.")
-        self._seen.add(id(node))
-        if isinstance(node, yaml.MappingNode) and node.tag == _CORE + "map":
-            return self.mapping(node, at)
-        if isinstance(node, yaml.SequenceNode) and node.tag == _CORE + "seq":
-            entries = [(i, _mark(entry), entry) for i, entry in enumerate(node.value)]
-            return [value for _, value in self._values(at, entries)]
-        if not isinstance(node, yaml.ScalarNode) or node.tag not in _SCALARS:
-            raise _Unreadable(f"the tag {node.tag} is not read here. Write a plain value.")
-        return str(node.value) if node.style else _scalar(str(node.value))
+        if event.tag not in _TAGS[type(event)]:
+            self._pass_by(event)
+            raise _Unreadable(f"the tag {event.tag} is not read here. Write a plain value.")
+        if isinstance(event, yaml.MappingStartEvent):
+            return self.mapping(at)
+        if isinstance(event, yaml.SequenceStartEvent):
+            return self._list(at)
+        return event.value if event.style else _scalar(event.value)
+
+    def _pass_by(self, event: Any) -> None:
+        """Go behind the value that begins with `event`."""
+        depth = int(isinstance(event, yaml.CollectionStartEvent))
+        while depth:
+            event = next(self._events)
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
 
 
 def _scalar(text: str) -> object:
@@ -148,5 +201,5 @@ def _scalar(text: str) -> object:
     return float(text) if len(text) <= 40 and _FLOAT.fullmatch(text) else text
 
 
-def _mark(node: yaml.Node) -> Mark:
-    return Mark(node.start_mark.line + 1, node.start_mark.column + 1)
+def _mark(event: Any) -> Mark:
+    return Mark(event.start_mark.line + 1, event.start_mark.column + 1)

@@ -4,7 +4,7 @@ rates."""
 import json
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from xml.parsers import expat
 
@@ -12,28 +12,31 @@ import numpy as np
 
 from railweave.framework.errors import ExperimentError, FabricError, did_you_mean
 from railweave.framework.fabric_files.cables import AUTO, NONE, Cables, Variant
-from railweave.framework.fabric_files.names import Names, check_kind, is_number
+from railweave.framework.fabric_files.names import Names, check_kind, is_number, is_option
 from railweave.framework.fabric_files.sections import LATENCY, RATE
 from railweave.framework.model import Fabric, NodeGroup
 
 NODE_KEYS = ("kind", "coordinates")
-EDGE_KEYS = (
+SIDE_KEYS = (
     "kind", "capacity_bps", "rate", "latency_s", "latency", "wavelength", "ocs", "element", "usable",
-    "lossless", "link", "name",
+    "lossless",
 )  # fmt: skip
+EDGE_KEYS = (*SIDE_KEYS, "link", "name")
+MOST_EDGES = 200_000
 
 
 _rate, _latency = lru_cache(RATE.parse), lru_cache(LATENCY.parse)
 """Most edges have equal ones."""
 
 
-@dataclass
+@dataclass(slots=True)
 class _Element:
     """A node or an edge: its line, XML attributes and data."""
 
     line: int
     xml: Mapping[str, str]
-    data: dict[str, str] = field(default_factory=dict)
+    directed: bool
+    data: dict[str, str]
 
 
 def read(data: bytes, path: str) -> tuple[Fabric, tuple[str, ...]]:
@@ -43,6 +46,11 @@ def read(data: bytes, path: str) -> tuple[Fabric, tuple[str, ...]]:
     An undirected edge is a cable; so are two opposite directed ones with one another, in the order of the
     file, and a directed edge alone carries traffic one way. Raises ExperimentError with file and line.
     """
+    if (edges := data.count(b"<edge")) > MOST_EDGES:
+        raise ExperimentError(
+            f"{path}: GraphML with {edges} edges, and {MOST_EDGES} are the most. Write railweave's own "
+            "format, which takes ten times as many (docs/fabrics.md)."
+        )
     graph = _Parser(path).parsed(data)
     groups, ids = _nodes(path, graph.nodes)
     try:
@@ -69,15 +77,15 @@ def _options(text: str) -> dict[str, object]:
         options = json.loads(text)
     except (ValueError, RecursionError):
         options = None
-    if not isinstance(options, dict):
-        raise FabricError("the data `options` of the graph is no JSON object. Remove it.")
+    if not isinstance(options, dict) or not all(map(is_option, options.values())):
+        raise FabricError("the data `options` of the graph is no JSON object of numbers and text: remove it.")
     return options
 
 
 def _lost(graph: "_Parser", fabric: Fabric, ids: Mapping[str, int]) -> list[str]:
     lost = []
     for what, elements, known in (("nodes", graph.nodes, NODE_KEYS), ("edges", graph.edges, EDGE_KEYS)):
-        unknown = sorted({key for element in elements for key in element.data} - set(known))
+        unknown = sorted(set().union(*(element.data for element in elements)) - set(known))
         if unknown:
             lost.append(f"the data {', '.join(unknown)} of {what} is ignored")
     if renamed := next((name for name, node in ids.items() if fabric.node_name(node) != name), None):
@@ -97,12 +105,14 @@ class _Parser:
         self.nodes: list[_Element] = []
         self.edges: list[_Element] = []
         self.data: dict[str, str] = {}
+        self._declared: tuple[str, tuple[str, ...]] = "", ()
+        self._defaults: dict[str, dict[str, str]] = {tag: {} for tag in ("graph", "node", "edge")}
 
     def parsed(self, data: bytes) -> "_Parser":
         self._expat = parser = expat.ParserCreate()
         parser.buffer_text = True
         parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
-        parser.CharacterDataHandler = self._text
+        self._hear = self._text  # of data alone
         parser.StartDoctypeDeclHandler = self._doctype
         try:
             parser.Parse(data, True)
@@ -119,14 +129,29 @@ class _Parser:
         raise self._refuse(self._expat.CurrentLineNumber, "a DOCTYPE is not read here. Remove it.")
 
     def _start(self, tag: str, xml: dict[str, str]) -> None:
-        line, tag = self._expat.CurrentLineNumber, tag.rpartition(":")[2]
+        if ":" in tag:
+            tag = tag.rpartition(":")[2]
+        if tag == "data" and self._open:  # most elements
+            self._key = self._names.get(xml.get("key", ""), xml.get("key", ""))
+            owner = self._open[-1]
+            if owner is not None:  # in place of the default
+                owner.data.pop(self._key, None)
+            self._open.append(None)
+            self._expat.CharacterDataHandler = self._hear
+            return
+        line = self._expat.CurrentLineNumber
         if not self._open and tag != "graphml":
             raise self._refuse(line, f"<{tag}> is not GraphML, which begins with <graphml>.")
         element = None
         match tag:
             case "key":
-                self._names[xml.get("id", "")] = xml.get("attr.name") or xml.get("id", "")
+                name = self._names[xml.get("id", "")] = xml.get("attr.name") or xml.get("id", "")
+                owners = tuple(self._defaults) if xml.get("for", "all") == "all" else (xml["for"],)
+                self._declared = name, owners
+            case "default":
+                self._expat.CharacterDataHandler = self._default
             case "graph":
+                self.data |= self._defaults["graph"]
                 if any(e is not None for e in self._open):
                     raise self._refuse(line, "a graph inside a node is not read here. Write one graph.")
                 self._directed = xml.get("edgedefault") != "undirected"
@@ -136,20 +161,26 @@ class _Parser:
                 needed = ("id",) if tag == "node" else ("source", "target")
                 if missing := [name for name in needed if name not in xml]:
                     raise self._refuse(line, f"<{tag}> lacks {missing[0]}.")
-                directed = xml.get("directed", str(self._directed)).lower()
-                element = _Element(line, {**xml, "directed": directed})
+                said = xml.get("directed")
+                directed = self._directed if said is None else said.lower() != "false"
+                element = _Element(line, xml, directed, self._defaults[tag].copy())
                 (self.nodes if tag == "node" else self.edges).append(element)
-            case "data":
-                self._key = self._names.get(xml.get("key", ""), xml.get("key", ""))
         self._open.append(element)
 
     def _end(self, tag: str) -> None:
-        self._key, element = "", self._open.pop()
-        if element is not None and (rate := element.data.get("capacity_bps", element.data.get("rate"))):
+        if (element := self._open.pop()) is None:
+            self._key, self._expat.CharacterDataHandler = "", None
+        elif "source" in element.xml and (rate := element.data.get("capacity_bps", element.data.get("rate"))):
             try:
                 _rate(rate)
             except ExperimentError as error:
                 raise self._refuse(element.line, str(error)) from error
+
+    def _default(self, text: str) -> None:
+        name, owners = self._declared
+        for owner in owners:
+            if owner in self._defaults:
+                self._defaults[owner][name] = self._defaults[owner].get(name, "") + text.strip()
 
     def _text(self, text: str) -> None:
         if self._key:
@@ -214,6 +245,7 @@ def _cables(
     waiting: dict[tuple[int, int], list[int]] = defaultdict(list)
     variants: dict[tuple[object, ...], int] = {}
     ends: list[tuple[int, int]] = []
+    known: dict[tuple[object, ...], tuple[object, ...]] = {}
     sides: list[list[tuple[object, ...]]] = []
     if all(is_number(edge.data.get("link", "")) for edge in graph.edges):
         graph.edges.sort(key=lambda edge: int(edge.data["link"]))
@@ -222,12 +254,15 @@ def _cables(
             a, b = (_node(edge.xml[end], ids) for end in ("source", "target"))
             if a == b:
                 raise FabricError(f"an edge joins {edge.xml['source']} with itself. Write two nodes.")
-            side = _side(edge.data, switches, all_lossless)
+            data = edge.data
+            alike = ("link" in data, *map(data.get, SIDE_KEYS))
+            if (side := known.get(alike)) is None:
+                side = known[alike] = _side(data, switches, all_lossless)
         except (FabricError, ExperimentError) as error:
             raise ExperimentError(f"{path}:{edge.line}: {error}") from error
         if side[5] and side[5] not in ocs:
             ocs.append(str(side[5]))
-        if edge.xml["directed"] == "false":
+        if not edge.directed:
             ends.append((a, b))
             sides.append([side, side])
         elif waiting[b, a]:
@@ -261,6 +296,8 @@ def _side(data: Mapping[str, str], switches: Mapping[str, str], all_lossless: bo
     element = data.get("element", NONE if "link" in data else AUTO)
     if element not in (AUTO, NONE) and element not in switches:
         raise FabricError(f"element {element!r} is no switch.")
+    if len(data.get("ocs", "").split()) > 1:
+        raise FabricError(f"ocs {data['ocs']!r} is no single word.")
     wavelength = data.get("wavelength", "-1")
     if wavelength != "-1" and not is_number(wavelength):
         raise FabricError(f"wavelength {wavelength!r} is no whole number.")

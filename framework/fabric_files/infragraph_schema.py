@@ -14,6 +14,7 @@ NEWER = (
     "older infragraph, or install a newer railweave."
 )
 MOST = 1 << 20
+MOST_MEASURED = 1e15
 
 
 class _Object(BaseModel):
@@ -32,8 +33,8 @@ class _Measured(_Object):
     def _complete(self) -> "_Measured":
         if self.value is None:
             raise ValueError(f"choice is {getattr(self, 'choice', None)}, and there is no such value.")
-        if not self.value > 0:
-            raise ValueError(f"{self.value:g} is not positive. Give a value above 0.")
+        if not 0 < self.value < MOST_MEASURED:
+            raise ValueError(f"{self.value:g} is not positive and below {MOST_MEASURED:g}.")
         return self
 
     @property

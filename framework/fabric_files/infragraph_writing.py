@@ -1,7 +1,8 @@
 """Writes InfraGraph (YAML): HB domains as servers with their GPUs, every other node as its own device."""
 
+import re
 from collections import defaultdict
-from itertools import groupby
+from itertools import chain, count, groupby
 
 import numpy as np
 import yaml
@@ -139,8 +140,9 @@ class _Writer:
         key = (fabric.kinds[fabric.link_kind[link]], rate, latency)
         if not inside and key in self.links:
             return self.links[key]
-        same = sum(kind == key[0] for kind, _, _ in self.links)
-        name = key[0].replace("+", "-up").removesuffix("-") + (f"-{same + 1}" if same else "")
+        word = re.sub(r"[^A-Za-z0-9_-]", "-", key[0].replace("+", "-up")).removesuffix("-") or "link"
+        taken = {entry["name"] for entry in self.links.values()}
+        name = next(one for one in chain([word], (f"{word}-{i}" for i in count(2))) if one not in taken)
         bandwidth = {"choice": "gigabits_per_second", "gigabits_per_second": rate / 1e9}
         physical: Document = {"bandwidth": bandwidth}
         if latency:

@@ -1,7 +1,9 @@
 """Nodes of a fabric file by name, and several at once by patterns such as `g0-3.*`."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import isfinite
 
 import numpy as np
 
@@ -50,6 +52,11 @@ def is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) < 8
 
 
+def is_option(value: object) -> bool:
+    """Whether files hold such an option of a topology: text or a finite number."""
+    return isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))
+
+
 def check_kind(kind: str, prefix: str) -> None:
     """Raises FabricError for a kind of nodes or a prefix of names that cannot be."""
     if not _KIND.fullmatch(kind) or kind in _RESERVED:
@@ -73,9 +80,7 @@ class Names:
         self._groups = sorted(groups, key=lambda group: -len(group.prefix))
         self.ids: dict[str, int] = {}
         for group in groups:
-            rows = group.all_coordinates.tolist()
-            texts = (group.prefix + ".".join(map(str, row)) for row in rows)
-            self.ids |= zip(texts, range(group.first, group.first + group.size), strict=True)
+            self.ids |= zip(_names(group), range(group.first, group.first + group.size), strict=True)
             if len(self.ids) < group.first + group.size:
                 raise FabricError(
                     f"nodes of kind {group.kind} have the names of other nodes, such as "
@@ -96,6 +101,15 @@ class Names:
         like = did_you_mean(word, self.ids) if len(self.ids) <= FEW else ""
         shown = ", ".join(g.name(g.first) for g in self._groups)
         raise FabricError(f"there is no node {word!r}.{like or f' Names look like {shown}.'}")
+
+
+def _names(group: NodeGroup) -> Iterator[str]:
+    """The names of its nodes in their order."""
+    if group.places is None:
+        axes = [[str(i) for i in range(length)] for length in group.shape]
+        axes[0] = [group.prefix + number for number in axes[0]]
+        return map(".".join, product(*axes))
+    return (group.prefix + ".".join(map(str, row)) for row in group.places.tolist())
 
 
 def _chosen(text: str, coordinates: Int32) -> Bool | None:

@@ -1,5 +1,6 @@
 """Opens a fabric file and finds out what it is: by its content, not by its name."""
 
+import codecs
 import gc
 import stat
 from collections.abc import Iterator
@@ -11,12 +12,14 @@ import yaml
 
 from railweave.framework.errors import ExperimentError
 from railweave.framework.experiment import yaml_reader
-from railweave.framework.fabric_files import graphml, infragraph, sections
+from railweave.framework.fabric_files import graphml, infragraph, like_edges, sections
 from railweave.framework.fabric_files.infragraph_schema import NEWER
 from railweave.framework.model import Fabric
 
-LARGEST = 64 << 20
+LARGEST = 36 << 20
 """Bytes of a file."""
+LARGEST_INFRAGRAPH = 8 << 20
+"""Characters: 57,000 edges one by one, which are 114,000 links."""
 LARGE = 1 << 20
 """Characters of a file whose beginning is read by itself."""
 MOST_EVENTS = 200_000
@@ -54,6 +57,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def _loaded(data: bytes, path: str | Path, default_rate_bps: float) -> FabricFile:
+    data = data.removeprefix(codecs.BOM_UTF8)
     if data.lstrip()[:1] == b"<":
         return FabricFile(*graphml.read(data, str(path)))
     try:
@@ -63,6 +67,8 @@ def _loaded(data: bytes, path: str | Path, default_rate_bps: float) -> FabricFil
             f"{path}: not UTF-8 text (byte {error.start}). Give a fabric file, InfraGraph YAML or GraphML."
         ) from None
     watch = _FirstLines(str(path), text)
+    if LARGE < len(text) <= LARGEST_INFRAGRAPH and (alike := like_edges.settings_of(text, str(path))):
+        return FabricFile(*infragraph.read(alike, default_rate_bps))
     settings = yaml_reader.parse(text, str(path), what="a fabric file", watch=watch.see)
     if not settings.value and not settings.problems:
         raise ExperimentError(f"{path}: empty. {_KINDS}")
@@ -108,11 +114,17 @@ class _FirstLines:
 
     def see(self, event: yaml.Event, depth: int) -> None:
         self._events += 1
-        if self.own_format and self._events > MOST_EVENTS:
+        if self._events > MOST_EVENTS and self.own_format:
             raise self._refuse(
                 event,
                 "too many lists and keys for a fabric file. Write the cables of a section as one text below "
                 "`cables: |`.",
+            )
+        if self._events > MOST_EVENTS and len(self._text) > like_edges.MOST_UNLIKE:
+            raise self._refuse(
+                event,
+                f"an InfraGraph file of more than {like_edges.MOST_UNLIKE >> 20} MiB ends with its edges, as "
+                "JSON or in lines that are alike but for plain words. Write it so, or use slices.",
             )
         if isinstance(event, yaml.MappingStartEvent) and depth == 1:
             self._in_mapping, self._in_flow = True, bool(event.flow_style)
@@ -136,6 +148,12 @@ class _FirstLines:
             self.own_format = name == "fabric"
             if not self.own_format and name not in infragraph.TOP_KEYS:
                 raise self._refuse(event, f"begins with {name!r}. {_KINDS}")
+            if not self.own_format and len(self._text) > LARGEST_INFRAGRAPH:
+                raise self._refuse(
+                    event,
+                    f"an InfraGraph file of {len(self._text) / (1 << 20):.0f} MiB, and "
+                    f"{LARGEST_INFRAGRAPH >> 20} MiB are the most. Write edges with slices, as `gpu[0:8]`.",
+                )
         known = sections.TOP_KEYS if self.own_format else infragraph.TOP_KEYS
         if name not in known:
             hint = "" if self.own_format else f" {NEWER}"

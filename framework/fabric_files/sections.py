@@ -13,7 +13,14 @@ from railweave.framework.errors import ExperimentError, FabricError
 from railweave.framework.experiment.settings import Key, Mark, Settings
 from railweave.framework.fabric_files.cables import AUTO, FROM, NONE, TO, Cables, Pair, Variant
 from railweave.framework.fabric_files.checking import validated
-from railweave.framework.fabric_files.names import MOST_NODES, Names, check_kind, is_number, places_of
+from railweave.framework.fabric_files.names import (
+    MOST_NODES,
+    Names,
+    check_kind,
+    is_number,
+    is_option,
+    places_of,
+)
 from railweave.framework.model import Fabric, NodeGroup
 from railweave.framework.parameters import Parameter
 
@@ -68,7 +75,7 @@ class Attributes(_Model):
     latency: Annotated[Pair[Annotated[float, _parsed(LATENCY)]], Both] = (0.0, 0.0)
     element: Annotated[Pair[Word], Both] = (AUTO, AUTO)
     wavelength: Annotated[Pair[Annotated[int, Field(ge=-1, lt=1 << 16)]], Both] = (-1, -1)
-    ocs: Annotated[Pair[Annotated[str, Field(strict=True)]], Both] = ("", "")
+    ocs: Annotated[Pair[Annotated[str, Field(strict=True, pattern=r"^[^\s#]*$")]], Both] = ("", "")
     usable: Annotated[Pair[bool], Both] = (True, True)
     lossless: Annotated[Pair[bool], Both] | None = None
 
@@ -104,6 +111,9 @@ def read(settings: Settings) -> Fabric:
     cables = Cables()
     for number, section in enumerate(document.links):
         _add(settings, cables, names, number, section)
+    for name, value in document.options.items():
+        if not is_option(value):
+            settings.report(("options", name), f"expects a number or a word (got {value!r}).")
     settings.check()
     traits = {*document.traits, "lossless"} if document.lossless else set(document.traits)
     try:

@@ -1,6 +1,7 @@
 """The engine `fluid` as plans and commands see it."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from railweave.framework.errors import MachineError
 from railweave.framework.experiment.plan import Plan, from_document
@@ -15,7 +16,7 @@ from railweave.framework.runs.parts import Estimate
 from railweave.framework.runs.recorder import Recorder
 from railweave.framework.runs.session import Session
 
-PROGRAM_BYTES, ENTRY_BYTES, PAIR_BYTES, HOP_BYTES, LINK_BYTES = 60_000_000, 250, 200, 70, 400
+PROGRAM_BYTES, ENTRY_BYTES, PAIR_BYTES, HOP_BYTES, LINK_BYTES = 60_000_000, 250, 200, 35, 400
 """Memory of the program, and of each entry of a schedule, pair in use, hop of its paths, and link; measured
 with all-to-alls of 256 and 1,024 ranks on rail-only fabrics and tori, and 65,536 GPUs."""
 NO_PACKETS = "it has no packets, only flows"
@@ -34,16 +35,24 @@ class FluidEngine(Engine):
             "compiled code for the solver (extra `fluid`): same times; auto: where it pays",
             choices=("auto", "on", "off"),
         ),
+        Parameter(
+            "packet_latency",
+            0.0,
+            "time",
+            "what a lab's switches and transport add to a message from GPU to GPU, on the run's clock; "
+            "with it acknowledgements count",
+            minimum=0,
+        ),
     )
     packets = False
     lacks: Mapping[str, str] = {
         "reorder": NO_PACKETS,
         "duplicate": NO_PACKETS,
-        "corrupt": NO_PACKETS,
-        "loss": "it does not model losses yet",
         "kill controller": "it needs no controller",
+        "kill switch without back": "it has no processes: it takes the switch's links down until `back`",
         "program": "it has no hosts to run them on",
         "pcap": NO_PACKETS,
+        "probe_s": "nothing times its trains",
         "lab": "it computes a run and keeps nothing up",
     }
 
@@ -67,8 +76,9 @@ class FluidEngine(Engine):
         recorder.observers.fire("on_run_start", experiment=plan.document(), directory=directory)
         with Session(plan, run, recorder) as session:
             session.iterate()
+            trace = run.traced(recorder.note)
             recorder.phase("tear-down")
-            return session.findings()
+            return replace(session.findings(), trace=trace)
 
     def estimate(self, plan: Plan) -> Estimate:
         """Every iteration that differs from the others is computed once: those of a size, and again after

@@ -9,7 +9,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from railweave.framework.fluid.plain import earliest, ending, enter, share_out
+from railweave.framework.fluid.plain import earliest, end, ending, enter, send_known, share_out
 from railweave.framework.fluid.state import (
     ACTIVE,
     DONE,
@@ -47,8 +47,8 @@ def run(s: State, until: float, work: int) -> int:
         if work <= 0:
             return PAUSED
         start = next_start(s)
-        end, due = earliest(s)
-        moment = min(start, end)
+        first, due = earliest(s)
+        moment = min(start, first)
         if moment > until:
             s.clock[0] = until
             return REACHED
@@ -56,21 +56,14 @@ def run(s: State, until: float, work: int) -> int:
             return STANDS
         s.tally[EVENTS] += 1
         work -= s.tally[ACTIVE] // 4 + 1
-        if start <= end:
+        if start <= first:
             s.clock[0] = max(s.clock[0], start)
             continue
         pairs = ending(s, min(due, start, until))
-        for pair in pairs:
-            s.clock[0] = max(s.clock[0], s.until[pair])
-        for pair in pairs:
-            s.sent[pair] += s.asked[pair]
-            s.free[pair] = s.until[pair]
-            s.until[pair] = s.due[pair] = inf
-            s.busy[pair] = False
-            s.quit[s.tally[QUIT]] = pair
-            s.tally[QUIT] += 1
+        rest = end(s, pairs)
+        for pair in rest:
             finish(s, int(s.head[pair]), s.free[pair])
-        work -= EACH * len(pairs)
+        work -= EACH * len(rest) + len(pairs)
 
 
 def next_start(s: State) -> float:
@@ -85,7 +78,7 @@ def next_start(s: State) -> float:
 
 def fire(s: State, soon: float, work: int) -> int:
     """What is due until `soon`, for about so much work; the work done."""
-    fired = 0
+    fired = send_known(s, soon)
     while fired < work and s.tally[KNOWN] < len(s.known_at) and s.known_at[s.tally[KNOWN]] <= soon:
         at, entry = s.known_at[s.tally[KNOWN]], int(s.known_entry[s.tally[KNOWN]])
         s.tally[KNOWN] += 1
@@ -185,14 +178,14 @@ def send(s: State, entry: int, at: float) -> None:
     s.busy[pair] = True
     s.asked[pair] = s.left[pair] = s.bits[entry]
     s.began[pair] = at
-    if s.place[pair] >= 0:
+    if s.listed[pair]:
         s.since[pair] = at
         s.until[pair] = end_of(at, s.left[pair], s.rates[pair])
         s.due[pair] = s.until[pair] + s.clock[1] * (s.until[pair] - at)
         return
     s.since[pair] = s.clock[0]
     s.rates[pair] = s.until[pair] = s.due[pair] = inf
-    s.place[pair] = s.tally[ACTIVE]
+    s.listed[pair] = True
     s.active[s.tally[ACTIVE]] = pair
     s.joined[s.tally[JOINED]] = pair
     s.tally[ACTIVE] += 1

@@ -8,10 +8,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from railweave.framework.fluid.network import Network
+from railweave.framework.fluid.queues import WaitingPlaces
 from railweave.framework.fluid.quotient import Quotient, State, network_of
-from railweave.framework.fluid.reduction import quotient
 from railweave.framework.fluid.simulation import Simulation
-from railweave.framework.model import Fabric, PacketFormat, Schedule
+from railweave.framework.model import Fabric, Schedule
 from railweave.framework.model.arrays import ArrayNoun, Bool, Float, Int64
 
 FULL = 1 - 1e-6
@@ -24,6 +24,19 @@ class Outcome(ArrayNoun):
 
     seconds: float
     end_s: Float
+
+
+class Full(NamedTuple):
+    """Whether links are full: `classes` (C,), and the class of each, `link_class` (L,), -1 for one that
+    nothing crosses."""
+
+    classes: Bool
+    link_class: Int64
+
+    def of_links(self) -> Bool:
+        """(L,)"""
+        full: Bool = np.where(self.link_class >= 0, self.classes[self.link_class], False)
+        return full
 
 
 class Flows(Protocol):
@@ -48,8 +61,11 @@ class Flows(Protocol):
     def carried_bits(self) -> Float:
         """(L,): what every link has carried so far."""
 
-    def saturated(self) -> Bool:
-        """(L,): the links that carry all they can now."""
+    def waiting_bits(self, places: WaitingPlaces) -> Float:
+        """(L,): what waits at each link now; `places`: of the paths in use."""
+
+    def full(self) -> Full:
+        """The links that carry all they can now."""
 
     def drop(self, job: int) -> None:
         """End the iteration of a job that has failed."""
@@ -79,6 +95,8 @@ class OneJob:
         self._outcome: _Known | None = None
         self._under_way = False
         self._solving: tuple[Simulation, Quotient] | None = None
+        self._quotient_of: tuple[ArrayNoun, ...] = ()
+        self._quotient: Quotient | None = None
 
     def begin(self, job: int, schedule: Schedule) -> None:
         self._states, self._changed_s = self._states[-1:], [self.now_s]
@@ -136,12 +154,17 @@ class OneJob:
         simulation, reduced = self._simulated()
         return self._before_bits + _of_links(simulation.carried_bits(), reduced)
 
-    def saturated(self) -> Bool:
+    def waiting_bits(self, places: WaitingPlaces) -> Float:
         if not self._under_way:
-            return np.zeros(len(self._before_bits), bool)
+            return np.zeros(len(self._before_bits))
         simulation, reduced = self._simulated()
-        full = _saturated(simulation, reduced.networks[-1])
-        return np.where(reduced.link_class >= 0, full[reduced.link_class], False)
+        return places.waiting_bits(simulation.left_bits()[reduced.pair_class], self.full().of_links())
+
+    def full(self) -> Full:
+        if not self._under_way:
+            return Full(np.zeros(1, bool), np.zeros(len(self._before_bits), np.int64))
+        simulation, reduced = self._simulated()
+        return Full(_saturated(simulation, reduced.networks[-1]), reduced.link_class)
 
     def standing(self) -> Int64:
         if not self._under_way:
@@ -155,7 +178,8 @@ class OneJob:
     def _key(self) -> tuple[int, bytes]:
         """What an iteration in one state depends on; `_known` keeps what has these ids alive."""
         state = self._states[-1]
-        return id(self._schedule), state.capacity_bps.tobytes() + id(state.paths).to_bytes(8, "little")
+        rates = np.append(state.capacity_bps, state.switch_s).tobytes()
+        return id(self._schedule), rates + id(state.paths).to_bytes(8, "little")
 
     def _recall(self) -> "_Known | None":
         return self._known.get(self._key())
@@ -164,7 +188,7 @@ class OneJob:
         """The simulation of the iteration under way, now."""
         assert self._schedule is not None
         if self._solving is None:
-            reduced = self._reduced(self._schedule, tuple(self._states))
+            reduced = self._quotient_now(self._schedule)
             simulation = self._simulation(reduced.networks[0])
             simulation.add(reduced.tasks, 0.0)
             for network, changed_s in zip(reduced.networks[1:], self._changed_s[1:], strict=True):
@@ -175,6 +199,13 @@ class OneJob:
         if simulation.now_s < self.now_s - self._changed_s[0]:
             simulation.advance(self.now_s - self._changed_s[0])
         return simulation, reduced
+
+    def _quotient_now(self, schedule: Schedule) -> Quotient:
+        """Iterations of one schedule in one state have the same."""
+        of: tuple[ArrayNoun, ...] = (schedule, *self._states)
+        if self._quotient is None or list(map(id, of)) != list(map(id, self._quotient_of)):
+            self._quotient_of, self._quotient = of, self._reduced(schedule, tuple(self._states))
+        return self._quotient
 
     def _look(self, simulation: Simulation, reduced: Quotient) -> None:
         """Keep the outcome, if the iteration has ended."""
@@ -200,23 +231,36 @@ class _Known:
 
 
 class _Begun(NamedTuple):
-    """An iteration in the simulation of several jobs: its `number` there, since when it is there, and the
-    task of every entry (n,)."""
+    """An iteration in the simulation of several jobs: its `number` there, and since when it is there."""
 
     number: int
     at_s: float
-    entry_class: Int64
 
 
 class SeveralJobs:
-    """Iterations of several jobs at once, all in one simulation without symmetries."""
+    """Iterations of several jobs at once, all in one simulation; each job has queue pairs, and so flows, of
+    its own. `reduced(state, symmetry)` gives the quotients of all jobs over one network.
+
+    Symmetries are used until the state changes, as other things may be alike from then on: all that was so
+    far is then computed anew without them, once.
+    """
 
     def __init__(
-        self, fabric: Fabric, state: State, packet: PacketFormat, simulated: Callable[[Network], Simulation]
+        self,
+        fabric: Fabric,
+        state: State,
+        reduced: Callable[[State, bool], tuple[Quotient, ...]],
+        simulated: Callable[[Network], Simulation],
     ) -> None:
-        self._fabric, self._packet, self._state = fabric, packet, state
-        self._network = network_of(fabric, state)
-        self._simulation = simulated(self._network)
+        self._fabric, self._reduced, self._simulated = fabric, reduced, simulated
+        self._began: list[tuple[float, int, bool]] = []
+        self._start(state, symmetry=True)
+
+    def _start(self, state: State, *, symmetry: bool) -> None:
+        self._state, self._of = state, self._reduced(state, symmetry)
+        self._network = self._of[0].networks[0]
+        self._alike = self._network.n_pairs < len(self._pairs())
+        self._simulation = self._simulated(self._network)
         self._begun: dict[int, _Begun] = {}
 
     @property
@@ -224,34 +268,71 @@ class SeveralJobs:
         return self._simulation.now_s
 
     def begin(self, job: int, schedule: Schedule) -> None:
-        listed = quotient(schedule, self._fabric, (self._state,), self._packet, symmetry=False)
-        number = self._simulation.add(listed.tasks, self.now_s)
-        self._begun[job] = _Begun(number, self.now_s, listed.entry_class)
+        self._begin(job)
+
+    def _begin(self, job: int) -> None:
+        if job in self._begun:
+            self._simulation.drop(self._begun[job].number)
+        self._begun[job] = _Begun(self._simulation.add(self._of[job].tasks), self.now_s)
+        self._began.append((self.now_s, job, True))
 
     def advance(self, until_s: float) -> None:
         self._simulation.advance(until_s)
 
     def change(self, state: State) -> None:
-        self._state, self._network = state, network_of(self._fabric, state)
+        if not self._began:
+            self._start(state, symmetry=True)
+            return
+        if self._alike:
+            self._compute_anew()
+        self._state, self._network = state, network_of(self._fabric, state).of_pairs(self._pairs())
         self._simulation.change(self._network)
+
+    def _pairs(self) -> Int64:
+        """Those of each job, one behind the other."""
+        return np.concatenate([np.flatnonzero(of.pair_class >= 0) for of in self._of])
+
+    def _compute_anew(self) -> None:
+        """The same without symmetries, up to now."""
+        began, now_s, self._began = self._began, self.now_s, []
+        self._start(self._state, symmetry=False)
+        for at_s, job, begins in began:
+            self._go_to(at_s)
+            if begins:
+                self._begin(job)
+            else:
+                self.drop(job)
+        self._go_to(now_s)
+
+    def _go_to(self, at_s: float) -> None:
+        while self.now_s < at_s:
+            self._simulation.advance(at_s)
 
     def outcome(self, job: int) -> Outcome | None:
         begun = self._begun[job]
         end_s = self._simulation.end_s(begun.number) - begun.at_s
         seconds = float(end_s.max(initial=0.0))
-        return Outcome(seconds, end_s[begun.entry_class]) if np.isfinite(seconds) else None
+        return Outcome(seconds, end_s[self._of[job].entry_class]) if np.isfinite(seconds) else None
 
     def carried_bits(self) -> Float:
-        return self._simulation.carried_bits()
+        return _of_links(self._simulation.carried_bits(), self._of[0])
 
-    def saturated(self) -> Bool:
-        return _saturated(self._simulation, self._network)
+    def waiting_bits(self, places: WaitingPlaces) -> Float:
+        left = np.append(self._simulation.left_bits(), 0.0)  # of pairs that a job does not use
+        return places.waiting_bits(
+            np.concatenate([left[of.pair_class] for of in self._of]), self.full().of_links()
+        )
+
+    def full(self) -> Full:
+        return Full(_saturated(self._simulation, self._network), self._of[0].link_class)
 
     def drop(self, job: int) -> None:
         self._simulation.drop(self._begun[job].number)
+        self._began.append((self.now_s, job, False))
 
     def standing(self) -> Int64:
-        return self._simulation.standing()
+        stands = self._simulation.standing()
+        return np.flatnonzero(np.logical_or.reduce([np.isin(of.pair_class, stands) for of in self._of]))
 
 
 def _of_links(of_class: Float, reduced: Quotient) -> Float:

@@ -3,17 +3,22 @@
 import time
 from collections.abc import Callable
 
+import numpy as np
+
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.fluid.measurements import ModelSource
 from railweave.framework.fluid.model import Model
 from railweave.framework.fluid.parts import ModelClock, ModelTraffic, RoutesInPlace
+from railweave.framework.fluid.trace import Trace
 from railweave.framework.fluid.work import Work
+from railweave.framework.model import HealthSnapshot
 from railweave.framework.model.events import Progress, RunEvent
-from railweave.framework.model.findings import EngineFacts
+from railweave.framework.model.findings import EngineFacts, LinkTrace
 from railweave.framework.model.traffic import RankOutcome
 from railweave.framework.processes.memory import peak_bytes
 from railweave.framework.routing.reroute import RouteControl
 from railweave.framework.runs.parts import EngineParts
+from railweave.framework.units import time as time_text
 
 FIRST_S = 1.0
 """What the first iteration takes with `rate_scale: auto`: long enough for health to be measured in it."""
@@ -25,9 +30,12 @@ class FluidRun:
     ranks: tuple[RankOutcome, ...] = ()
 
     def __init__(self, plan: Plan, emit: Callable[[RunEvent], None]) -> None:
-        self._plan, self._emit, self.clock = plan, emit, ModelClock()
+        self._plan, self._emit, interval_s = plan, emit, plan.experiment.trace
+        self._trace = None if interval_s == "none" else Trace(interval_s, plan.fabric.n_links)
+        self.clock = ModelClock(self._trace)
         self._work = Work(str(plan.experiment.engine.options["numba"]), self._show)
         self._traffic: tuple[ModelTraffic, ...] = ()
+        self._latency_s = float(str(plan.experiment.engine.options["packet_latency"]))
         self._began_s, self._cpu_before_s = time.monotonic(), time.process_time()
 
     def _show(self, done: int, total: int) -> None:
@@ -40,11 +48,14 @@ class FluidRun:
         assert src is not None and dst is not None
         model = self.clock.model = Model(plan, control.table.paths(src, dst), self._work)
         model.rate_scale = scale = self._rate_scale(model)
+        if self._latency_s:
+            model.like_a_lab(self._latency_s / self._switches())
         traffic = self._traffic = tuple(ModelTraffic(job, model) for job in plan.each)
-        rates = f"declared rates, times over {scale:.3g}" if scale != 1 else "declared rates and times"
+        rates = f"rate scale {scale:.3g}" if scale != 1 else "declared rates and times"
+        source = ModelSource(model)
         return EngineParts(
             plan.fabric.scaled(scale), scale, f"{len(src)} pairs; {rates}", time.monotonic() - began, (),
-            ModelSource(model), RoutesInPlace(model), model, traffic, lambda: model.watched,
+            source, RoutesInPlace(model), model, traffic, lambda: model.watched, source.repeated,
         )  # fmt: skip
 
     def _rate_scale(self, model: Model) -> float:
@@ -56,6 +67,26 @@ class FluidRun:
         seconds = model.trial_s(job, job.schedule_of(0))
         return seconds / FIRST_S if seconds > 0 else 1.0
 
+    def traced(self, note: Callable[[str], None]) -> LinkTrace | None:
+        """What links sent over time, if that is kept, at the end of the run; `note` receives what a user
+        should know of it."""
+        model, trace, wanted_s = self.clock.model, self._trace, self._plan.experiment.trace
+        if model is None or trace is None or wanted_s == "none":
+            return None
+        if trace.interval_s != wanted_s:
+            every, wanted = time_text(trace.interval_s), time_text(wanted_s)
+            note(f"trace.npz has the loads of every {every}: intervals of {wanted} would be too many")
+        return trace.ended(model.now_s, model.counted().data_bytes())
+
+    def _switches(self) -> float:
+        """How many a packet from a GPU to the next crosses on average, its own and the other's included: over
+        these paths a lab measures its latency (lab/switching/calibration.py)."""
+        fabric = self._plan.fabric
+        gpus = np.arange(fabric.n_gpus)
+        table = self._plan.router.routes(fabric, HealthSnapshot.healthy(fabric))
+        links = np.diff(table.paths(gpus, np.roll(gpus, -1)).hop_start)
+        return float(links.mean()) + 1 if len(links) else 1.0
+
     def checkpoint(self) -> None:
         """Memory is read at the end: the system keeps its peak."""
 
@@ -64,6 +95,7 @@ class FluidRun:
         return EngineFacts(
             cpu_s={**self._plan.took_s, "solve": solve_s, "rest": took_s - solve_s},
             counts=self._work.counts,
+            packet_latency_s=self._latency_s or None,
             memory_peak_bytes=peak_bytes(),
             computed_in_s=time.monotonic() - self._began_s,
         )

@@ -65,12 +65,12 @@ def idle(network: Network, batch: float) -> State:
     arrays: dict[str, NDArray[Any]] = {
         name: np.empty(0, DTYPES[kind]) for name, kind in State.__annotations__.items()
     }
-    arrays |= {name: np.full(n, -1, np.int64) for name in ("head", "place")}
     arrays |= {
         name: np.zeros(n) for name in ("asked", "left", "since", "rates", "until", "due", "began", "sent")
     }
     arrays |= {name: np.empty(n, np.int32) for name in ("active", "joined", "quit")}
-    arrays |= {"busy": np.zeros(n, bool), "free": np.full(n, -inf), "tally": np.zeros(13, np.int64)}
+    arrays |= {"busy": np.zeros(n, bool), "listed": np.zeros(n, bool), "head": np.full(n, -1, np.int64)}
+    arrays |= {"free": np.full(n, -inf), "tally": np.zeros(13, np.int64)}
     return State(**(arrays | {"clock": np.array([0.0, max(batch, SAME_TIME)])}))
 
 
@@ -125,9 +125,8 @@ def state_of(network: Network, jobs: list[Job], paused: State, by_link: bool) ->
     s = _known(s, unfinished)
     flows = np.flatnonzero(s.busy)
     s.active[: len(flows)] = s.joined[: len(flows)] = flows
-    s.place[:] = -1
-    s.place[flows] = np.arange(len(flows))
-    s.rates[flows] = s.until[flows] = s.due[flows] = inf
+    s.listed[:] = s.busy
+    s.rates[:] = s.until[:] = s.due[:] = inf
     s.tally[[ACTIVE, JOINED]] = len(flows)
     s.tally[[QUIT, HEAP, KNOWN]] = 0
     return _crowds(s, network, flows) if by_link else s

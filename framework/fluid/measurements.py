@@ -1,59 +1,124 @@
-"""The health of links as the model knows it."""
+"""The health of links as the model knows it: what its packets would show."""
+
+from dataclasses import replace
 
 import numpy as np
 
 from railweave.framework.fluid.model import Model
+from railweave.framework.fluid.rate_evidence import RateEvidence
+from railweave.framework.fluid.trains import Trains
+from railweave.framework.health.monitor import scores_of
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.model import Measurement
-from railweave.framework.model.arrays import Bool
+from railweave.framework.model.arrays import Int64
 from railweave.framework.model.findings import LinkTotals
-
-SLOW = 0.9
-"""A link whose measured rate is below this share of its rate is measured again."""
-IDLE_S, PERIOD_S = 1.0, 2.0
-"""After how long without a statement a link is measured by itself, and how often: as the lab's trains do."""
+from railweave.framework.results.links import is_large
 
 
 class ModelSource:
-    """Which links are up, and the rates of those that carry all they can. Idle links that ought to be known
-    are measured by themselves, as the trains of a lab do it, at no cost: those that became unknown at once,
-    slow ones and those of the same switch from time to time."""
+    """Which links are up, what waits at them, their counters, the rates of those where packets wait or a
+    train has arrived, and what they lose. What was sent is told once, by `measure` or by `repeated`."""
 
     def __init__(self, model: Model) -> None:
-        fabric = model.plan.fabric
-        self._model, self._last_s, self._last_bits = model, 0.0, np.zeros(fabric.n_links)
-        self._probed: Bool = np.zeros(fabric.n_links, bool)
-        self._unknown = self._probed
-        self._probed_s = np.full(fabric.n_links, -np.inf)
-        self._busy_s, self._stated_s = np.zeros((2, fabric.n_links))
+        plan, self._model = model.plan, model
+        self._fabric = fabric = plan.fabric.scaled(model.rate_scale)
+        self._interval_s = plan.experiment.health.interval_s
+        self._last_s, self._last = 0.0, model.counted().totals()
+        self._told = self._last
+        self._rates = RateEvidence(fabric.capacity_bps, plan.packet.full_packet_bytes)
+        self._trains = Trains(fabric, plan.packet, self._interval_s)
+        self._links: LinkState | None = None
+        self._measured: Measurement | None = None
+        self._carried_bits = model.flows.carried_bits()
+        self._settled, self._version, self._link_class = False, -1, np.empty(0, np.int64)
+        self._nothing_new: dict[bytes, Int64] = {}
 
     def measure(self) -> Measurement:
-        model, now, bits = self._model, self._model.now_s, self._model.flows.carried_bits()
-        sent, since_s = (bits - self._last_bits) / 8, self._last_s
-        self._last_s, self._last_bits = now, bits
-        full, none = model.flows.saturated(), np.zeros(len(bits))
-        self._busy_s = np.where(sent > 0, now, self._busy_s)
-        self._stated_s = np.where(full, now, self._stated_s)
-        rated, self._probed = full | self._probed, np.zeros(len(bits), bool)
-        return Measurement(
-            t_s=now, dt_s=now - since_s, sent_bytes=sent, drops=none, lost=none, queue_bytes=none,
-            sent_packets=sent / model.plan.packet.full_packet_bytes, waited_bytes=np.where(full, sent, 0.0),
-            service_bps=np.where(rated, model.rates_bps, np.nan), probe_s=none + np.nan, up=model.up,
-        )  # fmt: skip
+        model, now_s = self._model, self._model.now_s
+        rates_bps, waiting_bits = model.rates_bps, model.flows.waiting_bits(model.places)
+        arrived = self._trains.arrived(now_s, rates_bps, model.loss, model.counted())
+        totals, before, since_s, told = self.totals(), self._last, self._last_s, self._told
+        self._last_s, self._last, self._told = now_s, totals, totals
+        new, backlogged = totals.since(before), waiting_bits > 0
+        most_bits = rates_bps * self._interval_s  # what came before the last interval may have had a gap
+        stated = self._rates.add(backlogged, np.minimum(8 * new.sent_bytes, most_bits), rates_bps)
+        carried_bits, before_bits = model.flows.carried_bits(), self._carried_bits
+        self._carried_bits = carried_bits
+        self._trains.seen(now_s, carried_bits > before_bits, stated)
+        self._rates.know(arrived, self._trains.shown_bps)
+        self._measured = Measurement(
+            t_s=now_s,
+            dt_s=now_s - since_s,
+            sent_bytes=totals.since(told).sent_bytes,
+            sent_packets=totals.since(told).sent_packets,
+            drops=new.drops,
+            lost=new.lost,
+            queue_bytes=waiting_bits / 8,
+            waited_bytes=np.where(backlogged, new.sent_bytes, 0.0),
+            service_bps=np.where(stated | arrived, self._rates.rate_bps, np.nan),
+            probe_s=np.full(len(backlogged), np.nan),
+            up=model.up,
+        )
+        return self._measured
 
     def probe(self, now_s: float, links: LinkState) -> None:
-        fabric = self._model.plan.fabric
-        slow = links.service_bps < SLOW * fabric.capacity_bps * self._model.rate_scale
-        tainted = np.zeros(fabric.n_nodes + 1, bool)
-        tainted[fabric.link_element[slow]] = True
-        tainted[-1] = False  # links of no switch
-        silent = now_s - np.where(slow, self._stated_s, self._busy_s) > IDLE_S
-        rested = now_s - self._probed_s > PERIOD_S
-        again = (slow | tainted[fabric.link_element]) & silent & rested
-        self._probed = (again | (links.unknown & (rested | ~self._unknown))) & links.up
-        self._unknown = links.unknown.copy()
-        self._probed_s = np.where(self._probed, now_s, self._probed_s)
+        before, self._links = self._links, links
+        self._trains.send(now_s, links, self._model.rates_bps)
+        self._nothing_new.clear()
+        self._settled = before is not None and self._as_before(before, links) and self._ignores_queues(links)
+
+    def repeated(self) -> Measurement | None:
+        """What would be measured now, where no score would change: the one before changed none, the rates of
+        all links at which packets may wait now are known as they are, and no train has arrived. Trains that
+        are due are sent."""
+        model, now_s, measured, links = self._model, self._model.now_s, self._measured, self._links
+        if model.version != self._version:
+            self._settled, self._version = False, model.version
+        ready = self._settled and self._trains.next_s > now_s and not model.ever_lossy
+        if not ready or measured is None or links is None:
+            return None
+        full = model.flows.full()
+        if full.link_class is not self._link_class:
+            self._nothing_new.clear()
+            self._link_class = full.link_class
+        if (key := full.classes.tobytes()) not in self._nothing_new:
+            at = model.places.may_wait(full.of_links())
+            known = self._rates.exact[at] & (self._rates.rate_bps[at] == model.rates_bps[at])
+            if not np.all(known & ~links.unknown[at]):
+                return None
+            self._nothing_new[key] = at[np.isin(at, self._trains.wanted)]
+        carried_bits, wanted = model.flows.carried_bits(), self._trains.wanted
+        data, self._carried_bits = carried_bits > self._carried_bits, carried_bits
+        stated = self._nothing_new[key]
+        self._trains.seen(now_s, wanted[data[wanted]], stated[data[stated]])
+        self._trains.send(now_s, links, model.rates_bps)
+        if is_large(self._fabric):  # nothing is kept of it
+            nothing = np.zeros(self._fabric.n_links)
+            return replace(measured, t_s=now_s, sent_bytes=nothing, sent_packets=nothing)
+        waiting_bits = model.flows.waiting_bits(model.places)
+        service_bps = np.where(waiting_bits > 0, model.rates_bps, np.nan)
+        totals, told = self.totals(), self._told
+        self._told, new = totals, totals.since(told)
+        return replace(
+            measured, t_s=now_s, queue_bytes=waiting_bits / 8, service_bps=service_bps,
+            sent_bytes=new.sent_bytes, sent_packets=new.sent_packets,
+        )  # fmt: skip
+
+    @staticmethod
+    def _as_before(before: LinkState, links: LinkState) -> bool:
+        return not links.loss.any() and all(
+            np.array_equal(getattr(before, name), getattr(links, name), equal_nan=name == "service_bps")
+            for name in ("service_bps", "unknown", "up")
+        )
+
+    def _ignores_queues(self, links: LinkState) -> bool:
+        """Whether the scores would be the same with other queues where packets wait."""
+        plan = self._model.plan
+        empty, long = (
+            scores_of(plan.estimator, self._fabric, replace(links, queue_bytes=queues), plan.packet)
+            for queues in (0 * links.queue_bytes, 4 * links.queue_bytes)
+        )
+        return np.array_equal(empty, long)
 
     def totals(self) -> LinkTotals:
-        sent = self._model.flows.carried_bits() / 8
-        return LinkTotals(sent, sent / self._model.plan.packet.full_packet_bytes, 0 * sent, 0 * sent)
+        return self._model.counted().totals()

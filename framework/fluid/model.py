@@ -1,22 +1,32 @@
 """The flows of a run and the fabric they run on, by the run's clock."""
 
+from collections.abc import Sequence
+from functools import partial
+
 import numpy as np
 
 from railweave.framework.errors import LabError, TransportError
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
+from railweave.framework.fluid.counters import Counters
 from railweave.framework.fluid.flows import Flows, OneJob, SeveralJobs
+from railweave.framework.fluid.queues import WaitingPlaces
 from railweave.framework.fluid.quotient import Quotient, State
-from railweave.framework.fluid.reduction import quotient
+from railweave.framework.fluid.reduction import quotient, quotients
+from railweave.framework.fluid.transport import DEAD_AFTER_S, Senders
 from railweave.framework.fluid.work import Work
+from railweave.framework.health.loss import speed_at_loss
 from railweave.framework.model import PathBatch, Schedule
 from railweave.framework.model.arrays import Bool, Float, Int64
+from railweave.framework.routing.batches import replaced, take
 from railweave.framework.routing.checks import pair_name
 
-DEAD_AFTER_S = 4.5
-"""A pair that stands still for so long fails its job, where the transport does not say (`dead_after`)."""
 SETTLED_ITERATIONS = 3
 """After so many iterations without a change, the one under way included, others show nothing new."""
+SETTLED_S = 5.0
+"""Nor does what is later than this: two trains over a link that was busy are over."""
+ROUNDING = 1e-12
+"""Times that differ by less, relative to them, are one instant: ends of iterations are sums."""
 STEP_S = 0.1
 """How often pairs that stand still are looked for, where links are down."""
 
@@ -25,28 +35,50 @@ class Model:
     """The flows of a run and what they run on, by the run's clock: declared seconds are those times
     `rate_scale`. Faults, routes and traffic change it; the clock moves it.
 
-    `up` (L,): the links that have a carrier, and a switch at both ends.
+    `up` (L,): the links that have a carrier, and a switch at both ends; `loss` (L,): the share of packets
+    that do not reach the far end of each, `ever_lossy` whether there was one. `version` counts the changes of
+    links and routes.
     """
 
     def __init__(self, plan: Plan, paths: PathBatch, work: Work) -> None:
         self.plan, self.paths, self._work = plan, paths, work
-        self.now_s, self.rate_scale = 0.0, 1.0
+        self.now_s, self.rate_scale, self.version = 0.0, 1.0, 0
+        self._switch_s = 0.0
         self._share, self._down = np.ones(plan.fabric.n_links), np.zeros(plan.fabric.n_links, bool)
+        self._arriving = {verb: np.ones(plan.fabric.n_links) for verb in ("loss", "corrupt", "icrc")}
+        self.loss = np.zeros(plan.fabric.n_links)
+        self._lossy = self.ever_lossy = False
+        self._counters = Counters(plan.fabric.n_links, plan.packet)
+        self._senders: tuple[PathBatch, Senders, WaitingPlaces] | None = None
         self._dead = np.zeros(plan.fabric.n_nodes, bool)
         self.up, self._all_up = ~self._down, True
         self._changed_s, self._settled_in = np.inf, 0
         self._stands_since = np.full(len(paths.src), np.inf)
+        self._wanted, self._resumes_s = paths, np.full(len(paths.src), -np.inf)
+        self._dark, self._dark_until_s = np.zeros(plan.fabric.n_links, bool), np.inf
         options = plan.experiment.transport.options
         self._dead_after_s = float(str(options.get("dead_after", DEAD_AFTER_S)))
         self._placed: dict[int, tuple[Schedule, Schedule]] = {}
         self._alone = OneJob(plan.fabric, self._state(), self._reduced, work.simulation)
         self.flows: Flows = self._alone
         if plan.jobs:
-            self.flows = SeveralJobs(plan.fabric, self._state(), plan.packet, work.simulation)
+            schedules = [self.placed(job, job.schedule) for job in plan.each]
+            self.flows = SeveralJobs(
+                plan.fabric, self._state(), partial(self._reduced_together, schedules), work.simulation
+            )
+
+    @property
+    def _symmetry(self) -> bool:
+        return bool(self.plan.experiment.engine.options["symmetry"])
 
     def _reduced(self, schedule: Schedule, states: tuple[State, ...]) -> Quotient:
-        symmetry = bool(self.plan.experiment.engine.options["symmetry"])
-        return quotient(schedule, self.plan.fabric, states, self.plan.packet, symmetry=symmetry)
+        return quotient(schedule, self.plan.fabric, states, self.plan.packet, symmetry=self._symmetry)
+
+    def _reduced_together(
+        self, schedules: Sequence[Schedule], state: State, symmetry: bool
+    ) -> tuple[Quotient, ...]:
+        symmetry &= self._symmetry
+        return quotients(schedules, self.plan.fabric, state, self.plan.packet, symmetry=symmetry)
 
     def placed(self, job: Plan, schedule: Schedule) -> Schedule:
         """A schedule of a job between GPUs; always the same object, by which iterations are recognised."""
@@ -64,35 +96,131 @@ class Model:
         return self.plan.fabric.capacity_bps * self._share * self.rate_scale
 
     def _state(self) -> State:
-        return State(self.paths, np.where(self.up, self.plan.fabric.capacity_bps * self._share, 0.0))
+        """What is lost leaves flows a part of the speed (health/loss.py); a wrong ICRC costs as much, and
+        only the destination notices."""
+        speed = self._share
+        if self._lossy:
+            speed = speed * speed_at_loss(1 - (1 - self.loss) * self._arriving["icrc"])
+        carrying = self.up & ~self._dark
+        capacity_bps = np.where(carrying, self.plan.fabric.capacity_bps * speed, 0.0)
+        if self._switch_s:
+            capacity_bps /= 1 + self._acks()
+        return State(self.paths, capacity_bps, self._switch_s)
+
+    def _acks(self) -> Float:
+        """(L,): bytes of acknowledgements next to each byte of data over a link, if as much is sent the other
+        way; they go back over the cables of the data."""
+        paths, n_links = self.paths, self.plan.fabric.n_links
+        back, weight = paths.links ^ 1, paths.weight[paths.hop_path]
+        acks = weight * self.senders.acks[paths.path_pair[paths.hop_path]]
+        sent = np.bincount(back, weight, n_links)
+        return np.bincount(back, acks, n_links) / np.where(sent > 0, sent, 1.0)
+
+    def like_a_lab(self, switch_s: float) -> None:
+        """Every switch on its path adds so much to a message, by the run's clock, and acknowledgements take
+        their part of the links."""
+        self._switch_s = switch_s * self.rate_scale
+        self.flows.change(self._state())
+
+    @property
+    def senders(self) -> Senders:
+        """Of the pairs on their paths."""
+        return self._on_paths()[0]
+
+    @property
+    def places(self) -> WaitingPlaces:
+        """Where packets may wait on the paths."""
+        return self._on_paths()[1]
+
+    def _on_paths(self) -> tuple[Senders, WaitingPlaces]:
+        if self._senders is None or self._senders[0] is not self.paths:
+            fabric, options = self.plan.fabric.scaled(self.rate_scale), self.plan.experiment.transport.options
+            senders = Senders.of(fabric, self.paths, self.plan.packet, options)
+            self._senders = self.paths, senders, WaitingPlaces.of(self.paths, senders.window_bits)
+        return self._senders[1:]
+
+    def counted(self) -> Counters:
+        """The counters of the links, now."""
+        self._counters.count(self.flows.carried_bits(), self.loss if self._lossy else None)
+        return self._counters
 
     def inject(self, fault: ResolvedFault) -> None:
         """What a fault does to links and switches."""
+        self.counted()
         cables = np.concatenate((fault.links, fault.links ^ 1))
         match fault.verb:
             case "degrade":
                 self._share[fault.links] = float(fault.options["to"])
             case "down" | "up" as carrier:
                 self._down[cables] = carrier == "down"
+            case "loss" | "corrupt" as verb:
+                share = 1 - float(fault.options["rate"])
+                self._arriving["icrc" if fault.options.get("icrc") else verb][fault.links] = share
             case "restore":
                 self._share[fault.links], self._down[cables] = 1.0, False
-            case "kill" | "start" if fault.process == "switch":
+                for arriving in self._arriving.values():
+                    arriving[fault.links] = 1.0
+            case "kill" | "start":
                 self._dead[fault.node] = fault.verb == "kill"
             case other:
                 raise LabError(f"{fault.text!r}: the engine fluid cannot {other}.")
-        fabric = self.plan.fabric
+        self.loss = 1 - self._arriving["loss"] * self._arriving["corrupt"]
+        self._lossy = any((arriving < 1).any() for arriving in self._arriving.values())
+        self.ever_lossy |= self._lossy
+        fabric, before = self.plan.fabric, self.up
         self.up = ~(self._down | self._dead[fabric.link_src] | self._dead[fabric.link_dst])
-        self._all_up = bool(self.up.all())
+        self._wait_for_senders(self.up & ~before)
+        self._all_up = bool(self.up.all()) and not self._dark.any()
         if self._all_up:
             self._stands_since[:] = np.inf
         self._take_up()
+        self._look_who_stands()
+
+    def _wait_for_senders(self, repaired: Bool) -> None:
+        """Links that are back carry nothing before the senders that stand still on them try again."""
+        waiting = np.zeros(len(self._stands_since), bool)
+        waiting[self.paths.path_pair[self.paths.hop_path[repaired[self.paths.links]]]] = True
+        waiting &= np.isfinite(self._stands_since)
+        if waiting.any():
+            silent_s = np.where(waiting, self.now_s - self._stands_since, 0.0)
+            tries_s = self.now_s - silent_s + self.senders.next_try_s(silent_s)
+            self._dark, self._dark_until_s = self._dark | repaired, float(tries_s[waiting].max())
 
     def use(self, paths: PathBatch) -> None:
-        """Other routes of the same pairs."""
-        self.paths = paths
+        """Other routes of the same pairs. Senders on dead paths follow once they were silent for so long that
+        they try again."""
+        self._look_who_stands()
+        stands = np.isfinite(self._stands_since)
+        self._resumes_s = np.where(stands, self._stands_since + self.senders.first_s, -np.inf)
+        self._wanted = paths
+        self._follow()
+
+    def _follow(self) -> None:
+        """The routes that are wanted, but for senders that still wait."""
+        waiting = np.flatnonzero(self._resumes_s > self.now_s)
+        self.paths = replaced(self._wanted, waiting, take(self.paths, waiting))
         self._take_up()
 
+    def _try_again(self) -> None:
+        """Senders whose time has come."""
+        if self._dark_until_s <= self.now_s:
+            self._dark, self._dark_until_s = np.zeros(len(self._dark), bool), np.inf
+            self._all_up = bool(self.up.all())
+        self._follow()
+        self._look_who_stands()
+
+    def _next_try_s(self) -> float:
+        later = self._resumes_s[self._resumes_s > self.now_s]
+        return min(self._dark_until_s, float(later.min(initial=np.inf)))
+
+    def _look_who_stands(self) -> None:
+        stands = np.zeros(len(self._stands_since), bool)
+        if not self._all_up:
+            stands[self.flows.standing()] = True
+        self._stands_since = np.where(stands, np.minimum(self._stands_since, self.now_s), np.inf)
+
     def _take_up(self) -> None:
+        self.version += 1
         self._changed_s, self._settled_in = self.now_s, SETTLED_ITERATIONS
         self.flows.change(self._state())
 
@@ -108,12 +236,15 @@ class Model:
     @property
     def watched(self) -> bool:
         """Whether health has something to find: since the last change of links or routes there were too few
-        iterations for all that they show, or a pair may still wait for the end of its dwell time. Of several
-        jobs nobody knows what meets."""
+        iterations for all that they show, or a pair may still wait for the end of its dwell time, or a link
+        for a train. Of several jobs nobody knows what meets, nor when enough packets were lost to show."""
         if self.plan.jobs:
             return self._changed_s < np.inf
-        settling_s = 2 * self.plan.experiment.health.dwell_s
-        return self._settled_in > 0 or self._changed_s <= self.now_s < self._changed_s + settling_s
+        settling_s = max(2 * self.plan.experiment.health.dwell_s, SETTLED_S)
+        settled = (
+            not self._settled_in > 0 and not self._changed_s <= self.now_s < self._changed_s + settling_s
+        )
+        return self.ever_lossy or not settled
 
     # -- time ------------------------------------------------------------------------------------------
     def advance(self, until_s: float) -> None:
@@ -121,14 +252,16 @@ class Model:
         until_s = max(until_s, self.now_s)
         if not self._all_up:
             until_s = min(until_s, self.now_s + STEP_S)
+        until_s = min(until_s, try_s := self._next_try_s())
         target_s = until_s * self.rate_scale
         with self._work.solving():
-            self.flows.advance(target_s)
-        self.now_s = until_s if self.flows.now_s >= target_s else self.flows.now_s / self.rate_scale
+            self.flows.advance(target_s * (1 + ROUNDING))
+        reached = self.flows.now_s >= target_s * (1 - ROUNDING)
+        self.now_s = until_s if reached else self.flows.now_s / self.rate_scale
+        if self.now_s >= try_s:
+            self._try_again()
         if not self._all_up:
-            stands = np.zeros(len(self._stands_since), bool)
-            stands[self.flows.standing()] = True
-            self._stands_since = np.where(stands, np.minimum(self._stands_since, self.now_s), np.inf)
+            self._look_who_stands()
 
     def given_up(self, job: Plan) -> Int64:
         """The pairs of a job that stand still, by their places, once one of them did for too long."""

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from railweave.framework.errors import FabricError
-from railweave.framework.model.arrays import ArrayNoun, Float, Int32, Int64
+from railweave.framework.model.arrays import ArrayNoun, Float, Int32, Int64, spread
 from railweave.framework.model.routes import starts
 
 
@@ -49,6 +49,12 @@ class Network(ArrayNoun):
             raise FabricError("network: a pair uses a link by 0, less or not a number; leave that hop out.")
         if not (np.all(self.delay_s >= 0) and np.all(np.isfinite(self.delay_s))):
             raise FabricError("network: a delay is negative or not a number.")
+
+    def of_pairs(self, pairs: Int64) -> "Network":
+        """These pairs, which may be there more than once."""
+        count = np.diff(self.start)[pairs]
+        hops = spread(self.start[pairs], count)
+        return Network(self.capacity_bps, starts(count), self.link[hops], self.use[hops], self.delay_s[pairs])
 
     @property
     def n_pairs(self) -> int:

@@ -7,6 +7,7 @@ import numpy as np
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.fluid.flows import Outcome
 from railweave.framework.fluid.model import Model
+from railweave.framework.fluid.trace import Trace
 from railweave.framework.model import IterationResult, Schedule
 from railweave.framework.routing.reroute import Reroute
 
@@ -15,10 +16,11 @@ MOST_KEPT = 32
 
 
 class ModelClock:
-    """The run's clock; it moves as far as it is waited for."""
+    """The run's clock; it moves as far as it is waited for, and shows a `trace` what links have sent."""
 
-    def __init__(self) -> None:
+    def __init__(self, trace: Trace | None) -> None:
         self.model: Model | None = None
+        self._trace = trace
 
     def start(self) -> None:
         """It stands anyway until somebody waits."""
@@ -27,8 +29,11 @@ class ModelClock:
         return 0.0 if self.model is None else self.model.now_s
 
     def wait(self, until_s: float) -> None:
-        assert self.model is not None
-        self.model.advance(until_s)
+        model, trace = self.model, self._trace
+        assert model is not None
+        model.advance(until_s if trace is None else min(until_s, trace.next_s))
+        if trace is not None and model.now_s >= trace.next_s:
+            trace.add(model.counted().data_bytes())
 
 
 class ModelTraffic:

@@ -5,13 +5,65 @@ from math import inf
 import numpy as np
 
 from railweave.framework.fluid.fairness import fair_rates, hops_of
-from railweave.framework.fluid.state import ACTIVE, JOINED, QUIT, SOLVED, State
-from railweave.framework.model.arrays import Int32
+from railweave.framework.fluid.state import ACTIVE, DONE, ENDED, JOINED, KNOWN, QUIT, SOLVED, State
+from railweave.framework.model.arrays import Bool, Int32
+from railweave.framework.model.routes import starts
 
 SAME_RATE = 1e-9
 """Flows whose rates differ by less, relative to them, may have been stopped by the same link."""
 CALLS = 3000
 """What the calls of one sharing cost, in hops looked at."""
+TOGETHER = 16
+"""From so many on, transfers start and end in whole arrays."""
+
+
+def send_known(s: State, soon: float) -> int:
+    """Send the next transfers of `known` that are due until `soon`, as many as follow each other; what that
+    cost, in hops. Those left are sent one by one."""
+    first = int(s.tally[KNOWN])
+    entries = s.known_entry[first : np.searchsorted(s.known_at, soon, "right")]
+    if len(entries) < TOGETHER:
+        return 0
+    pairs = s.pair[entries]
+    other = np.flatnonzero((pairs < 0) | s.listed[pairs])
+    if len(other):
+        entries, pairs = entries[: other[0]], pairs[: other[0]]
+    n = len(pairs)
+    s.asked[pairs] = s.left[pairs] = s.bits[entries]
+    s.began[pairs], s.since[pairs] = s.known_at[first : first + n], s.clock[0]
+    s.rates[pairs] = s.until[pairs] = s.due[pairs] = inf
+    s.busy[pairs] = s.listed[pairs] = True
+    s.active[s.tally[ACTIVE] : s.tally[ACTIVE] + n] = pairs
+    s.joined[s.tally[JOINED] : s.tally[JOINED] + n] = pairs
+    s.tally[[KNOWN, ACTIVE, JOINED]] += n
+    return n
+
+
+def end(s: State, pairs: Int32) -> Int32:
+    """These flows have ended; those of them are left whose ends concern other transfers of the job."""
+    at = s.until[pairs]
+    s.clock[0] = max(s.clock[0], at.max())
+    s.sent[pairs] += s.asked[pairs]
+    s.free[pairs] = at
+    s.until[pairs] = s.due[pairs] = inf
+    s.busy[pairs] = False
+    s.quit[s.tally[QUIT] : s.tally[QUIT] + len(pairs)] = pairs
+    s.tally[QUIT] += len(pairs)
+    if len(pairs) < TOGETHER or len(s.history):
+        return pairs
+    entries = s.head[pairs]
+    last = (s.next[entries] < 0) & (s.done[entries] + 1 == s.repeat[entries])
+    alone = last & (s.follow_start[entries + 1] == s.follow_start[entries])
+    entries = entries[alone]
+    s.head[pairs[alone]] = -1
+    s.done[entries] = s.repeat[entries]
+    s.end[entries] = at[alone]
+    over = np.bincount(s.job[entries], minlength=len(s.unfinished))
+    s.unfinished[:] -= over
+    s.tally[ENDED] += np.count_nonzero((over > 0) & (s.unfinished == 0))
+    s.tally[DONE] += len(entries)
+    others: Int32 = pairs[~alone]
+    return others
 
 
 def enter(s: State, pair: int) -> None:
@@ -20,14 +72,13 @@ def enter(s: State, pair: int) -> None:
 
 def earliest(s: State) -> tuple[float, float]:
     """(when the next flow ends, when one must have been noticed)."""
-    active = s.active[: s.tally[ACTIVE]]
-    return float(s.until[active].min(initial=inf)), float(s.due[active].min(initial=inf))
+    flows = _flows(s)
+    return float(s.until[flows].min(initial=inf)), float(s.due[flows].min(initial=inf))
 
 
 def ending(s: State, limit: float) -> Int32:
     """Pairs whose flows end at `limit` at the latest."""
-    active = s.active[: s.tally[ACTIVE]]
-    return active[s.until[active] <= limit]
+    return _pairs(s, s.until[_flows(s)] <= limit)
 
 
 def share_out(s: State) -> int:
@@ -37,37 +88,61 @@ def share_out(s: State) -> int:
     below that level. So flows below the rates of all that are gone, and below the least that those that are
     new can get, keep their rates.
     """
-    joined = s.joined[: s.tally[JOINED]]
-    active = s.active[: s.tally[ACTIVE]]
-    idle = ~s.busy[active]
-    level = float(s.rates[active[idle]].min(initial=inf))
-    s.place[active[idle]] = -1
-    active = active[~idle]
-    s.active[: len(active)] = active
-    s.place[active] = np.arange(len(active))
-    new = len(joined)
-    s.tally[ACTIVE], s.tally[JOINED], s.tally[QUIT] = len(active), 0, 0
-    hops = hops_of(s.start, active)
-    link, use = s.links[hops], s.uses[hops]
-    if new:
-        load = np.bincount(link, use, len(s.capacity))
-        touched = s.links[hops_of(s.start, joined)]
-        level = min(level, float((s.capacity[touched] / load[touched]).min(initial=inf)))
-    elif level == inf:
+    joined, gone = s.joined[: s.tally[JOINED]], s.quit[: s.tally[QUIT]]
+    gone = gone[~s.busy[gone]]
+    s.tally[JOINED], s.tally[QUIT] = 0, 0
+    level = float(s.rates[gone].min(initial=inf))
+    _remove(s, gone)
+    if len(joined):
+        level = min(level, _least(s, joined))
+    if level == inf:
         return 1
-    size = np.diff(s.start)[active]
-    again = s.rates[active] >= level * (1 - SAME_RATE)
-    again_hops = np.repeat(again, size)
-    kept = ~again_hops
-    rate = np.repeat(s.rates[active], size)[kept]
-    rest = np.maximum(s.capacity - np.bincount(link[kept], use[kept] * rate, len(s.capacity)), 0.0)
-    flows = active[again]
-    start = np.zeros(len(flows) + 1, np.int64)
-    np.cumsum(size[again], out=start[1:])
-    rates = fair_rates(rest, start, link[again_hops], use[again_hops])
-    _set_rates(s, flows, rates)
-    s.tally[SOLVED] += len(flows)
-    return len(hops) + CALLS
+    flows = _flows(s)
+    fast = s.rates[flows] >= level * (1 - SAME_RATE)
+    again = _pairs(s, fast & s.listed[flows])
+    if not len(again):
+        return CALLS
+    kept = _pairs(s, ~fast & s.listed[flows])
+    hops, kept_hops = hops_of(s.start, again), hops_of(s.start, kept)
+    size = np.diff(s.start)
+    load = s.uses[kept_hops] * np.repeat(s.rates[kept], size[kept])
+    rest = np.maximum(s.capacity - np.bincount(s.links[kept_hops], load, len(s.capacity)), 0.0)
+    rates = fair_rates(rest, starts(size[again]), s.links[hops], s.uses[hops])
+    _set_rates(s, again, rates)
+    s.tally[SOLVED] += len(again)
+    return len(hops) + len(kept_hops) + CALLS
+
+
+def _flows(s: State) -> slice | Int32:
+    """Pairs with a flow; or all, which takes less time where these are many: others end at infinity. Then
+    `State.active` is not kept."""
+    return slice(None) if 4 * s.tally[ACTIVE] > len(s.until) else s.active[: s.tally[ACTIVE]]
+
+
+def _pairs(s: State, chosen: Bool) -> Int32:
+    """Those that are chosen of `_flows`."""
+    flows, places = _flows(s), np.flatnonzero(chosen).astype(np.int32)
+    return places if isinstance(flows, slice) else flows[places]
+
+
+def _remove(s: State, gone: Int32) -> None:
+    """These pairs have no flow any more."""
+    before = _flows(s)
+    s.listed[gone] = False
+    s.tally[ACTIVE] -= len(gone)
+    if not isinstance(_flows(s), slice):
+        left = np.flatnonzero(s.listed) if isinstance(before, slice) else before[s.listed[before]]
+        s.active[: len(left)] = left
+
+
+def _least(s: State, joined: Int32) -> float:
+    """What a new flow can get at least: an equal share of each of its links."""
+    if len(joined) == s.tally[ACTIVE]:
+        return 0.0
+    hops = hops_of(s.start, np.flatnonzero(s.listed))
+    load = np.bincount(s.links[hops], s.uses[hops], len(s.capacity))
+    touched = s.links[hops_of(s.start, joined)]
+    return float((s.capacity[touched] / load[touched]).min(initial=inf))
 
 
 def _set_rates(s: State, flows: Int32, rates: np.ndarray[tuple[int], np.dtype[np.float64]]) -> None:

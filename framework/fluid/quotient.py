@@ -13,10 +13,11 @@ from railweave.framework.model.arrays import ArrayNoun, Float, Int64
 @dataclass(frozen=True, eq=False, slots=True)
 class State(ArrayNoun):
     """`paths`: those of the pairs in use; `capacity_bps` (L,): of every link at declared rates, 0 where it is
-    down."""
+    down; `switch_s`: what every switch of a path adds to a message, in declared seconds."""
 
     paths: PathBatch
     capacity_bps: Float
+    switch_s: float = 0.0
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -37,7 +38,9 @@ def network_of(fabric: Fabric, state: State) -> Network:
     longest."""
     paths, capacity_bps = state.paths, state.capacity_bps
     path_pair, hop_path = paths.path_pair, paths.hop_path
-    travel_s = np.bincount(hop_path, fabric.latency_s[paths.links], len(paths.weight))
+    switches = np.diff(paths.hop_start) + 1
+    wires_s = np.bincount(hop_path, fabric.latency_s[paths.links], len(paths.weight))
+    travel_s = wires_s + state.switch_s * switches
     delay_s = np.zeros(len(paths.src))
     np.maximum.at(delay_s, path_pair, travel_s)
     if np.all(np.diff(paths.pair_start) == 1):

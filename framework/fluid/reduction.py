@@ -1,11 +1,13 @@
 """A schedule over the states of a fabric as tasks over networks: one task, pair and link for all that are
 alike."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from railweave.framework.fluid.network import Network
 from railweave.framework.fluid.quotient import Quotient, State, network_of
-from railweave.framework.fluid.symmetry import Places, classes
+from railweave.framework.fluid.symmetry import Places, beside, classes
 from railweave.framework.fluid.tasks import Tasks
 from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.framework.model.arrays import Bool, Int64, distinct, spread
@@ -42,6 +44,45 @@ def quotient(
     tasks, task = _tasks(schedule, first, of_pair, packet)
     reduced = tuple(_of_classes(network, kept, pair_class, link_class) for network in networks)
     return Quotient(reduced, tasks, task, pair_class, link_class)
+
+
+def quotients(
+    schedules: Sequence[Schedule], fabric: Fabric, state: State, packet: PacketFormat, *, symmetry: bool
+) -> tuple[Quotient, ...]:
+    """What the solver takes for jobs at once: all over one network, in which each has the pairs that it uses
+    to itself; `pair_class` is -1 for the others."""
+    paths, n = state.paths, fabric.n_gpus
+    numbers = paths.src * n + paths.dst
+    used = [np.searchsorted(numbers, src * n + dst) for src, dst, _ in (one.pairs() for one in schedules)]
+    first_pair, all_used = starts(np.array([len(pairs) for pairs in used])), np.concatenate(used)
+    network, link_class = network_of(fabric, state).of_pairs(all_used), np.arange(fabric.n_links)
+    pairs = [
+        first + np.searchsorted(numbers[own], one.src.astype(np.int64) * n + one.dst)
+        for first, own, one in zip(first_pair.tolist(), used, schedules, strict=False)
+    ]
+    pair_class = np.arange(len(all_used))
+    first_entry = np.arange(sum(one.n_entries for one in schedules))
+    if symmetry and any(len(one.symmetries) for one in schedules):
+        together = beside(schedules)
+        places = Places.of(together, np.concatenate(pairs), len(all_used))
+        job = np.repeat(np.arange(len(used)), np.diff(first_pair))
+        src, dst = paths.src[all_used] + job * n, paths.dst[all_used] + job * n
+        first_key, of_link = classes(together, places, src, dst, (network,))
+        kept, of_pair = _numbered(first_key[: len(all_used)])
+        if len(kept) < len(all_used):
+            first_entry = places.order[places.start[first_key[places.key]] + places.place]
+            pair_class, link_class = of_pair, of_link
+            network = _of_classes(network, kept, pair_class, link_class)
+    parts, begin = [], 0
+    for first, own, one, pair in zip(first_pair.tolist(), used, schedules, pairs, strict=False):
+        own_first = first_entry[begin : begin + one.n_entries] - begin
+        of_pair = np.append(pair_class, 0)[np.where(one.is_transfer, pair, -1)]
+        tasks, task = _tasks(one, own_first, of_pair, packet)
+        of_all = np.full(len(numbers), -1)
+        of_all[own] = pair_class[first : first + len(own)]
+        parts.append(Quotient((network,), tasks, task, of_all, link_class))
+        begin += one.n_entries
+    return tuple(parts)
 
 
 def _of_classes(network: Network, kept: Int64, pair_class: Int64, link_class: Int64) -> Network:

@@ -42,6 +42,23 @@ def ending(s: State, limit: float) -> Int32:
     return pairs[:size]
 
 
+def send_known(s: State, soon: float) -> int:
+    """None together."""
+    return 0
+
+
+def end(s: State, pairs: Int32) -> Int32:
+    for pair in pairs:
+        s.clock[0] = max(s.clock[0], s.until[pair])
+        s.sent[pair] += s.asked[pair]
+        s.free[pair] = s.until[pair]
+        s.until[pair] = s.due[pair] = inf
+        s.busy[pair] = False
+        s.quit[s.tally[QUIT]] = pair
+        s.tally[QUIT] += 1
+    return pairs
+
+
 def enter(s: State, pair: int) -> None:
     start, links, load, uses, spot = s.start, s.links, s.load, s.uses, s.spot
     first, crowd, member, guest = s.first, s.crowd, s.member, s.guest
@@ -55,10 +72,10 @@ def enter(s: State, pair: int) -> None:
 
 
 def leave(s: State, pair: int) -> None:
-    place, start, links = s.place, s.start, s.links
+    start, links = s.start, s.links
     crowd, load, uses, member, first = s.crowd, s.load, s.uses, s.member, s.first
     spot, guest = s.spot, s.guest
-    place[pair] = -1
+    s.listed[pair] = False
     for hop in range(start[pair], start[pair + 1]):
         link = links[hop]
         crowd[link] -= 1
@@ -119,14 +136,14 @@ def include(tally: Int64, region: Int32, fresh: Float, pair: int) -> None:
 def leave_idle(s: State, alone: bool) -> float:
     """Remove flows that have ended, and include those of which they shared the bottleneck; the least rate of
     those that have ended."""
-    tally, quit, busy, place, rates = s.tally, s.quit, s.busy, s.place, s.rates
+    tally, quit, busy, listed, rates = s.tally, s.quit, s.busy, s.listed, s.rates
     start, links, seen, first, crowd = s.start, s.links, s.seen, s.first, s.crowd
     guest, stop, region, fresh, active = s.guest, s.stop, s.region, s.fresh, s.active
     level = inf
     tally[VISIT] += 1
     for i in range(tally[QUIT]):
         pair = quit[i]
-        if busy[pair] or place[pair] < 0:
+        if busy[pair] or not listed[pair]:
             continue
         level = min(level, rates[pair])
         leave(s, pair)
@@ -143,8 +160,7 @@ def leave_idle(s: State, alone: bool) -> float:
     if level < inf:
         size = 0
         for i in range(tally[ACTIVE]):
-            if place[active[i]] >= 0:
-                place[active[i]] = size
+            if listed[active[i]]:
                 active[size] = active[i]
                 size += 1
         tally[ACTIVE] = size

@@ -12,7 +12,7 @@ from railweave.framework.fluid.code import code
 from railweave.framework.fluid.events import EACH, PAUSED, STANDS
 from railweave.framework.fluid.jobs import Job, idle, pause, state_of
 from railweave.framework.fluid.network import Network
-from railweave.framework.fluid.state import ACTIVE, DONE, ENDED, EVENTS, JOINED, SOLVED
+from railweave.framework.fluid.state import DONE, ENDED, EVENTS, JOINED, SOLVED
 from railweave.framework.fluid.tasks import Tasks
 from railweave.framework.model.arrays import Float, Int64
 
@@ -33,6 +33,9 @@ class Progress(NamedTuple):
     done: int
     total: int
     now_s: float
+
+
+COUNTED = {"events": EVENTS, "rates": SOLVED, "tasks": DONE}
 
 
 class Simulation:
@@ -71,8 +74,12 @@ class Simulation:
     def counts(self) -> dict[str, int]:
         """What the simulation took so far: `events`, moments at which something happened; `rates`, rates of
         flows that were computed; `tasks`, repetitions that are done."""
-        places = {"events": EVENTS, "rates": SOLVED, "tasks": DONE}
-        return {name: int(self._state.tally[place]) for name, place in places.items()}
+        return {name: int(self.tally[place]) for name, place in COUNTED.items()}
+
+    @property
+    def tally(self) -> Int64:
+        """The array in which `counts` are kept, at the places in COUNTED."""
+        return self._state.tally
 
     def add(self, tasks: Tasks, at_s: float | None = None) -> int:
         """A job that starts at `at_s`, now if None; its number. Transfers of a pair that jobs before it use
@@ -159,8 +166,7 @@ class Simulation:
         """(L,): what every link has carried so far."""
         s = self._state
         bits = s.sent.copy()
-        flows = s.active[: s.tally[ACTIVE]]
-        flows = flows[s.busy[flows] & np.isfinite(s.rates[flows])]
+        flows = np.flatnonzero(s.busy & np.isfinite(s.rates))
         bits[flows] += s.asked[flows] - s.left[flows] + s.rates[flows] * (s.clock[0] - s.since[flows])
         of_hop = np.repeat(bits, np.diff(self._network.start)) * self._network.use
         return self._carried + np.bincount(self._network.link, of_hop, self._network.n_links)
@@ -169,6 +175,13 @@ class Simulation:
         """(P,): the rate of each pair's flow."""
         self._share()
         return np.where(self._state.busy, self._state.rates, 0.0)
+
+    def left_bits(self) -> Float:
+        """(P,): what is left of the transfer that each pair sends now."""
+        self._share()
+        s = self._state
+        rates = np.where(np.isfinite(s.rates), s.rates, 0.0)
+        return np.where(s.busy, np.maximum(s.left - rates * (s.clock[0] - s.since), 0.0), 0.0)
 
     def standing(self) -> Int64:
         """Pairs with something to send whose rate is 0, ascending."""

@@ -65,8 +65,8 @@ class State(NamedTuple):
     """(P,): the entry of the pair that is served or will be next, -1 if none."""
     busy: Bool
     """(P,): whether bits of the head are left to send, now."""
-    place: Int64
-    """(P,): where in `active` the pair's flow is, -1 if nowhere."""
+    listed: Bool
+    """(P,): whether the pair is in `active`."""
     asked: Float
     """(P,): bits of the head that `sent` leaves out."""
     left: Float

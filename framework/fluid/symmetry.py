@@ -7,9 +7,10 @@ of pairs, and all pairs of a class use as many links of each class of links, in 
 rates are the same within such classes (an equitable partition), and so are all times.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +18,15 @@ from numpy.typing import NDArray
 from railweave.framework.fluid.network import Network
 from railweave.framework.model import Schedule
 from railweave.framework.model.arrays import Bool, Int64, spread
+from railweave.framework.model.routes import starts
 
 Marks = NDArray[np.uint64]
 WEIGHT_STEPS = 1 << 30
 """Uses of a link that differ by less than one part in so many are equal."""
 SAMPLE = 4096
 """Pairs that are tried before all."""
+BLOCK = 1 << 20
+"""Hops that are looked at together: what is made of them takes little memory."""
 
 
 class Places(NamedTuple):
@@ -91,6 +95,37 @@ def classes(
     return result
 
 
+def beside(schedules: Sequence[Schedule]) -> Schedule:
+    """What is alike or not in jobs between GPUs, as one schedule in which each has the GPUs to itself. Its
+    symmetries are those of each job while the others stay as they are, and those of all at once, the first
+    with the first."""
+    n, jobs = schedules[0].n_ranks, len(schedules)
+
+    def joined(name: str, shift: Sequence[int] | None = None) -> Any:
+        parts = zip(schedules, shift or [0] * jobs, strict=False)
+        return np.concatenate([np.where((of := getattr(one, name)) < 0, of, of + by) for one, by in parts])
+
+    def begins(name: str) -> Int64:
+        return starts(np.concatenate([np.diff(getattr(one, name)) for one in schedules]))
+
+    entry = starts(np.array([one.n_entries for one in schedules])).tolist()
+    slot = starts(np.array([int(one.slot.max(initial=-1)) + 1 for one in schedules])).tolist()
+    ranks, same = [job * n for job in range(jobs)], np.arange(jobs * n)
+    claims = [one.symmetries + first for one, first in zip(schedules, ranks, strict=True)]
+    symmetries = [np.concatenate(together) for together in zip(*claims, strict=False)]
+    for first, of_job in zip(ranks, claims, strict=True):
+        symmetries += [np.concatenate((same[:first], claim, same[first + n :])) for claim in of_job]
+    nothing, buffer_bytes = np.zeros(entry[-1], np.int32), max(one.buffer_bytes for one in schedules)
+    return Schedule(
+        "jobs", jobs * n, 0, schedules[0].dtype, schedules[0].redop, buffer_bytes,
+        src=joined("src", ranks), dst=joined("dst", ranks), size=joined("size"), src_offset=nothing,
+        dst_offset=nothing, reduce=nothing, phase=nothing, after_start=begins("after_start"),
+        after=joined("after", entry), chained_start=begins("chained_start"), chained=joined("chained", entry),
+        repeat=joined("repeat"), lag=joined("lag"), seconds=joined("seconds"), slot=joined("slot", slot),
+        symmetries=np.array(symmetries, np.int32).reshape(-1, jobs * n),
+    )  # fmt: skip
+
+
 class _Entries:
     """The entries of a schedule, for comparing them with what they become."""
 
@@ -131,34 +166,42 @@ class _Entries:
 
 
 class _View:
-    """A network with sums over hops."""
+    """A network with sums over hops, taken a block of pairs at a time."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
-        self._use = np.rint(network.use * WEIGHT_STEPS).astype(np.int64)
         self.single = bool((network.use == 1).all())
         """Whether each pair has one path, whose hops are in order."""
+        self._use = None if self.single else np.rint(network.use * WEIGHT_STEPS).astype(np.int64)
+        edges = np.searchsorted(network.start, np.arange(BLOCK, len(network.link), BLOCK))
+        self._edges = [0, *np.unique(edges).tolist(), network.n_pairs]
+
+    def _blocks(self) -> Iterator[tuple[slice, slice]]:
+        """Pairs that follow each other, and their hops."""
+        for low, high in pairwise(self._edges):
+            yield slice(low, high), slice(int(self._network.start[low]), int(self._network.start[high]))
 
     def leads_to_links(self, move: Int64) -> bool:
         """Whether one link becomes one link, of the same capacity, if every pair becomes `move[pair]` and its
         hops, in their order, those of that pair."""
-        few = np.arange(min(len(move), SAMPLE))
-        return self._lead(few, move[few]) and self._lead(np.arange(len(move)), move)
-
-    def _lead(self, pairs: Int64, moved: Int64) -> bool:
         network, start = self._network, self._network.start
-        count = np.diff(start)
-        if np.any(count[moved] != count[pairs]) or np.any(network.delay_s[moved] != network.delay_s[pairs]):
-            return False
-        hops, images = spread(start[pairs], count[pairs]), spread(start[moved], count[moved])
-        link, image, to = network.link[hops], network.link[images], np.full(network.n_links, -1)
-        to[link] = image
+        count, to = np.diff(start), np.full(self._network.n_links, -1, np.int32)
+        few = slice(0, min(len(move), SAMPLE))
+        for pairs, hops in ((few, slice(0, int(start[few.stop]))), *self._blocks()):
+            moved, link = move[pairs], network.link[hops]
+            if np.any(count[moved] != count[pairs]) or np.any(
+                network.delay_s[moved] != network.delay_s[pairs]
+            ):
+                return False
+            images = spread(start[moved], count[moved])
+            image, before = network.link[images], to[link]
+            to[link] = image
+            if np.any(to[link] != image) or np.any((before != image) & (before >= 0)):
+                return False
+            if self._use is not None and np.any(self._use[images] != self._use[hops]):
+                return False
         used = np.flatnonzero(to >= 0)
-        return (
-            np.array_equal(to[link], image)
-            and (self.single or np.array_equal(self._use[images], self._use[hops]))
-            and np.array_equal(network.capacity_bps[to[used]], network.capacity_bps[used])
-        )
+        return np.array_equal(network.capacity_bps[to[used]], network.capacity_bps[used])
 
     def looks_alike(self, move: Int64) -> bool:
         """Whether pairs and those that they become cross links of the same capacities and loads, which are
@@ -175,21 +218,24 @@ class _View:
     def of_links(self, of_pair: Marks) -> Marks:
         """(L,): a mark of the capacity of each link, and the marks and uses of all pairs that cross it."""
         network = self._network
-        marks = np.repeat(of_pair, np.diff(network.start))
-        if not self.single:
-            marks = _mixed(marks, self._use)
         bits = 52 - int(np.bincount(network.link, minlength=1).max()).bit_length()  # sums in floats are exact
-        parts = [marks & np.uint64((1 << bits) - 1), marks >> np.uint64(64 - bits)]
-        sums = (np.bincount(network.link, part, network.n_links).view(np.int64) for part in parts)
-        return _mixed(network.capacity_bps.view(np.int64), *sums)
+        sums = np.zeros((2, network.n_links))
+        for pairs, hops in self._blocks():
+            marks = self._with_use(np.repeat(of_pair[pairs], np.diff(network.start)[pairs]), hops)
+            for i, part in enumerate((marks & np.uint64((1 << bits) - 1), marks >> np.uint64(64 - bits))):
+                sums[i] += np.bincount(network.link[hops], part, network.n_links)
+        return _mixed(network.capacity_bps.view(np.int64), *sums.view(np.int64))
 
     def of_pairs(self, of_link: Marks) -> Marks:
         """(P,): a mark of the delay of each pair, and the marks and uses of all links that it crosses."""
-        network = self._network
-        marks = of_link[network.link]
-        if not self.single:
-            marks = _mixed(marks, self._use)
-        return _mixed(network.delay_s.view(np.int64), _sums(network.start, marks))
+        network, sums = self._network, np.empty(self._network.n_pairs, np.uint64)
+        for pairs, hops in self._blocks():
+            marks = self._with_use(of_link[network.link[hops]], hops)
+            sums[pairs] = _sums(network.start[pairs.start : pairs.stop + 1] - hops.start, marks)
+        return _mixed(network.delay_s.view(np.int64), sums)
+
+    def _with_use(self, marks: Marks, hops: slice) -> Marks:
+        return marks if self._use is None else _mixed(marks, self._use[hops])
 
     def used(self) -> Bool:
         """(L,): the links that some pair crosses."""

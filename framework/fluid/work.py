@@ -1,11 +1,12 @@
 """What the computation of a run takes: simulations are made here, so that it is known and shown."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from railweave.framework.fluid.network import Network
-from railweave.framework.fluid.simulation import Progress, Simulation
+from railweave.framework.fluid.simulation import COUNTED, Progress, Simulation
+from railweave.framework.model.arrays import Int64
 
 SHOWN_AFTER_S, SHOWN_EVERY_S = 2.0, 0.25
 """How long an iteration is computed before its progress is shown, and how often then."""
@@ -18,21 +19,19 @@ class Work:
 
     def __init__(self, numba: str, show: Callable[[int, int], None]) -> None:
         self._accelerated, self._show = ACCELERATED[numba], show
-        self._latest: Simulation | None = None
-        self._before: Mapping[str, int] = {}
+        self._tallies: list[Int64] = []
         self._next_s, self.solve_s = 0.0, 0.0
 
     def simulation(self, network: Network) -> Simulation:
-        """A new one; the one before is over."""
-        self._before = self.counts
-        self._latest = Simulation(network, self._accelerated, progress=self._watch)
-        return self._latest
+        """A new one."""
+        simulation = Simulation(network, self._accelerated, progress=self._watch)
+        self._tallies.append(simulation.tally)
+        return simulation
 
     @property
     def counts(self) -> dict[str, int]:
         """Events, rates and tasks that were computed so far."""
-        counts = {} if self._latest is None else self._latest.counts
-        return {name: self._before.get(name, 0) + count for name, count in counts.items()}
+        return {name: sum(int(tally[at]) for tally in self._tallies) for name, at in COUNTED.items()}
 
     @contextmanager
     def solving(self) -> Iterator[None]:

@@ -4,6 +4,7 @@ import json
 import tempfile
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from dataclasses import replace
 from graphlib import TopologicalSorter
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +20,7 @@ from railweave.framework.errors import (
     RailweaveError,
     UnsupportedFabricError,
 )
-from railweave.framework.experiment.plugin_calls import DATA, OUTPUT, check_collective, schedule_of
+from railweave.framework.experiment.plugin_calls import DATA, OUTPUT, check_collective, needs_of, schedule_of
 from railweave.framework.experiment.schema import Experiment
 from railweave.framework.health.monitor import scores_of
 from railweave.framework.hookspecs import Collective, Hooks, LinkState
@@ -170,7 +171,33 @@ def estimator(subject: Subject, samples: list[Sample]) -> tuple[Outcome, ...]:
     return (
         Outcome.of("scores", wrong, f"0..1 on {len(small)} fabrics, idle, busy and without evidence"),
         Outcome.of("pure", different, "equal when asked again"),
+        _needs(subject, small),
     )
+
+
+def _needs(subject: Subject, samples: list[Sample]) -> Outcome:
+    """What it says that it needs makes a difference to its scores."""
+    try:
+        needs = needs_of(subject.name, subject.made())
+        wrong = [
+            Violation("", f"its scores are the same whatever {need} is: leave that out of `needs`")
+            for need in needs
+            if samples and not any(_matters(subject, sample.fabric, need) for sample in samples)
+        ]
+    except RailweaveError as error:
+        wrong, needs = [Violation.of("", error)], ()
+    return Outcome.of("needs", wrong, ", ".join(needs) or "no evidence in particular")
+
+
+def _matters(subject: Subject, fabric: Fabric, need: str) -> bool:
+    """Whether the scores of busy links, or of idle ones, depend on this evidence."""
+    (_, idle), (_, busy) = _states(fabric)
+    for state, other in ((busy, idle), (idle, busy)):
+        changed = replace(state, **{need: getattr(other, need)})
+        scores = [scores_of(subject.made(), fabric, one, PacketFormat()) for one in (state, changed)]
+        if not np.array_equal(scores[0], scores[1]):
+            return True
+    return False
 
 
 def _states(fabric: Fabric) -> list[tuple[str, LinkState]]:

@@ -129,6 +129,7 @@ class EmulatedRun:
         self.lab.shape(scaled)
         if self._hosts_open:
             open_to_programs(self.lab, scaled, plan.packet, rocev2=self.traffic.trial is not None)
+        self.traffic.count_pairs(self.lab.hosts, ends)
         if self.lab.short_packets_wait:
             self._recorder.note(f"acknowledgements wait behind data: {self.lab.short_packets_wait}")
         self.traffic.use_entropies(control.entropies, rate_scale)

@@ -33,6 +33,7 @@ class EmulationEngine(Engine):
             choices=DATAPATHS,
         ),
     )
+    lacks: Mapping[str, str] = {"trace": "it sees links only when it samples their health (health.npz)"}
 
     def run(
         self,

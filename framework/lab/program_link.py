@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from railweave.framework.errors import ProgramError, RailweaveError
@@ -10,6 +11,7 @@ from railweave.framework.experiment.plan import Plan
 from railweave.framework.experiment.programs import environment
 from railweave.framework.lab.programs.host_names import write_host_names
 from railweave.framework.lab.programs.mpi import HOSTFILE, write_agent
+from railweave.framework.lab.programs.pair_counters import PairCounters
 from railweave.framework.lab.programs.rank_space import FOLDER
 from railweave.framework.model import Endpoint, IterationResult, Schedule
 from railweave.framework.model.events import (
@@ -20,7 +22,7 @@ from railweave.framework.model.events import (
     ProgramEnded,
     RunEvent,
 )
-from railweave.framework.model.traffic import RankOutcome
+from railweave.framework.model.traffic import PairBytes, RankOutcome
 from railweave.framework.processes.child import ChildProcess
 from railweave.framework.processes.event_loop import Watch
 from railweave.framework.routing.reroute import Reroute
@@ -47,6 +49,8 @@ class ProgramLink:
         self._iteration = self._turn = 0
         self._ready, self.cpu_s = False, 0.0
         self._error: RailweaveError | None = None
+        self._counters: PairCounters | None = None
+        self._received: list[PairBytes] = []  # at the iteration's begin and at every change of routes
         self.outcomes: tuple[RankOutcome, ...] = ()
 
     def start(self, endpoints: list[Endpoint]) -> None:
@@ -79,14 +83,26 @@ class ProgramLink:
     def pid(self) -> int | None:
         return None if self._launcher is None else self._launcher.pid
 
+    def count(self, counters: PairCounters) -> None:
+        """Its iterations say what their pairs have received, by these counters."""
+        self._counters = counters
+
     def use_routes(self, reroute: Reroute) -> None:
-        """A program knows no paths."""
+        """A program knows no paths; what its ranks received so far took the ones before."""
+        if self._received:
+            self._read_counters()
+
+    def _read_counters(self) -> None:
+        if self._counters is not None:
+            self._received.append(self._counters.read(self._plan.ranks))
 
     def begin(self, iteration: int, schedule: Schedule) -> None:
         """Start the program before its first iteration; a later one began where the one before ended."""
         self._iteration = iteration
         if iteration > 0:
             return
+        self._received = []
+        self._read_counters()
         if self._ends_s:  # it has run alone
             self.give_up()
             self.stop()
@@ -119,13 +135,23 @@ class ProgramLink:
             raise self._error
         ends, number = self._ends_s, self._iteration
         if len(ends) > number + 1:
-            return _result(number, ends[number + 1] - ends[number])
+            return self._result(ends[number + 1] - ends[number])
         if self._ended_s is None:
             return None
         if number > 0:
             raise TrafficEnded
         self._ends_s.append(self._ended_s)  # nothing was marked by all
-        return _result(0, self._ended_s - ends[0])
+        return self._result(self._ended_s - ends[0])
+
+    def _result(self, seconds: float) -> IterationResult:
+        """Of the iteration that has ended; little but its time is known."""
+        self._read_counters()
+        received = tuple(after.since(before) for before, after in pairwise(self._received))
+        del self._received[:-1]
+        return IterationResult(
+            self._iteration, seconds, wrong=None, packets_sent=0, retransmitted=0, duplicates=0, bytes_sent=0,
+            phase_seconds=(), cpu_s=0.0, send_lag_s=0.0, received=received,
+        )  # fmt: skip
 
     def _hear(self) -> None:
         assert self._launcher is not None
@@ -148,11 +174,3 @@ class ProgramLink:
                         self._error = ProgramError(event.failed)
                 case ProcessDied():
                     self._error = ProgramError(event.why)
-
-
-def _result(iteration: int, seconds: float) -> IterationResult:
-    """An iteration of which nothing but its time is known."""
-    return IterationResult(
-        iteration, seconds, wrong=None, packets_sent=0, retransmitted=0, duplicates=0, bytes_sent=0,
-        phase_seconds=(), cpu_s=0.0, send_lag_s=0.0,
-    )  # fmt: skip

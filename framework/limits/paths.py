@@ -7,12 +7,12 @@ is the case in which its links cost 1 and all others 0.
 """
 
 from math import inf
-from types import ModuleType
 
 import numpy as np
 
 from railweave.framework.limits.wires import CutBound, Wires
 from railweave.framework.model.arrays import Float, Int64
+from railweave.framework.routing.highs import highs, one_thread
 
 LARGEST_PROGRAM = 20_000
 """Variables of the linear program, sources x links: half a second."""
@@ -81,10 +81,9 @@ def _best_prices(wires: Wires, demand: Float) -> Float | None:
     if len(sources) * len(links) > LARGEST_PROGRAM:
         return None
     try:
-        import highspy
+        core = highs()
     except ImportError:
         return None
-    highs: ModuleType = highspy
     n, m, k = wires.fabric.n_nodes, len(links), len(sources)
     unit, fastest = float(demand.max()), float(wires.rate.max())
     must = np.zeros((k, n))
@@ -94,22 +93,21 @@ def _best_prices(wires: Wires, demand: Float) -> Float | None:
     rows = np.stack(
         [flow * n + wires.dst[links[link]], flow * n + wires.src[links[link]], k * n + link], axis=1
     )
-    program = highs.HighsLp()
+    program = core.HighsLp()
     program.num_col_, program.num_row_ = k * m + 1, k * n + m
     program.col_cost_ = np.append(np.zeros(k * m), 1.0)
     program.col_lower_ = np.zeros(k * m + 1)
-    program.col_upper_ = np.full(k * m + 1, highs.kHighsInf)
-    program.row_lower_ = np.concatenate([must.ravel(), np.full(m, -highs.kHighsInf)])
+    program.col_upper_ = np.full(k * m + 1, core.kHighsInf)
+    program.row_lower_ = np.concatenate([must.ravel(), np.full(m, -core.kHighsInf)])
     program.row_upper_ = np.concatenate([must.ravel(), wires.free[links] / unit])
     program.a_matrix_.start_ = np.append(np.arange(0, 3 * k * m + 1, 3), 3 * k * m + m)
     program.a_matrix_.index_ = np.append(rows.ravel(), k * n + np.arange(m))
     program.a_matrix_.value_ = np.append(np.tile([1.0, -1.0, 1.0], k * m), -wires.rate[links] / fastest)
-    solver = highs.Highs()
-    solver.setOptionValue("output_flag", False)
+    solver = one_thread(core)
     solver.setOptionValue("solver", "ipm")
     solver.passModel(program)
     solver.run()
-    if solver.getModelStatus() != highs.HighsModelStatus.kOptimal:
+    if solver.getModelStatus() != core.HighsModelStatus.kOptimal:
         return None
     price = np.zeros(wires.fabric.n_links)
     price[links] = np.maximum(0.0, -np.asarray(solver.getSolution().row_dual)[k * n :])

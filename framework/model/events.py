@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, dataclass_transform
 
-from railweave.framework.model.arrays import ArrayNoun, Int64
+from railweave.framework.model.arrays import ArrayNoun, Float, Int64
 from railweave.framework.model.traffic import IterationResult, RankOutcome
 
 
@@ -38,11 +38,13 @@ class RunEvent(Event):
 
 
 class PhaseStarted(RunEvent, kind="phase"):
-    """bring-up, up, run or tear-down has begun; `seconds`: how long the phase before it took, if known."""
+    """bring-up, up, run or tear-down has begun; `seconds`: how long the phase before it took, if known;
+    `rate_scale`: emulated over declared rates, of the phase `up`."""
 
     name: str
     text: str | None = None
     seconds: float | None = None
+    rate_scale: float | None = None
 
 
 class Progress(RunEvent, kind="progress"):
@@ -55,12 +57,14 @@ class Progress(RunEvent, kind="progress"):
 
 class IterationEnded(RunEvent, kind="iteration"):
     """An iteration took `seconds` (emulated); `wrong` elements of its result differ from the arithmetic; None
-    where nothing is compared. `alone`: True where other jobs of the experiment did not run yet."""
+    where nothing is compared. `alone`: True where other jobs of the experiment did not run yet. `end_s`: when
+    it ended, on the run's clock."""
 
     iteration: int
     seconds: float
     wrong: int | None
     alone: bool | None = None
+    end_s: float | None = None
 
 
 class FaultInjected(RunEvent, kind="fault"):
@@ -85,6 +89,24 @@ class RoutesChanged(RunEvent, kind="reroute"):
     version: int
     pairs_changed: int
     why: str
+
+
+class Sampled(ArrayNoun, RunEvent, kind="sample", eq=False):
+    """What was measured lately, at most four times a second of the wall clock. Not written to events.jsonl.
+
+    `t_s`: the end of an interval of `dt_s`. Of links (n_links,): `queue_bytes` waiting at its end;
+    `sent_bytes`, `sent_packets`, `lost` (packets, NaN if arrivals are not counted) during it; `link_score`.
+    Of nodes: `element_score` (n_nodes,).
+    """
+
+    t_s: float
+    dt_s: float
+    queue_bytes: Float
+    sent_bytes: Float
+    sent_packets: Float
+    lost: Float
+    link_score: Float
+    element_score: Float
 
 
 class Note(RunEvent, kind="note"):
@@ -261,7 +283,7 @@ class CaptureFinished(Event, kind="captured"):
 
 
 EVENTS: tuple[type[Event], ...] = (
-    PhaseStarted, Progress, IterationEnded, FaultInjected, HealthPublished, RoutesChanged, Note,
+    PhaseStarted, Progress, IterationEnded, FaultInjected, HealthPublished, RoutesChanged, Sampled, Note,
     TaskEnded, TaskFailed, Answered, ProcessReady, ProcessDied,
     SwitchUp, SwitchDown, PortsDown, PortChanged, RulesInstalled, UpdateApplied, UpdateRetired, RuleRefused,
     PortCounts, TrainTimed, IterationStarted, IterationFinished, IterationFailed, CaptureFinished,

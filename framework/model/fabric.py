@@ -264,8 +264,9 @@ class Fabric(ArrayNoun):
         """`g0.0->rail0`; parallel links carry `#wavelength` or `#n` behind."""
         a, b = int(self.link_src[link]), int(self.link_dst[link])
         name = f"{self.node_name(a)}->{self.node_name(b)}"
-        twins = [int(t) for t in self.out_links(a) if self.link_dst[t] == b]
-        return name if len(twins) == 1 else f"{name}#{twins.index(link)}"
+        leaving = self.out_links(a)
+        twins = leaving[self.link_dst[leaving] == b]
+        return name if len(twins) == 1 else f"{name}#{np.searchsorted(twins, link)}"
 
     @cached_property
     def _out(self) -> tuple[Int64, Int64]:

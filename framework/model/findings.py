@@ -4,16 +4,18 @@ Times `t_s`, `begin_s`, `end_s` are seconds on the run's clock, which starts wit
 which job of the experiment something belongs to.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from railweave.framework.model.arrays import ArrayNoun, Float
+from railweave.framework.model.arrays import ArrayNoun, Float, Int64
 from railweave.framework.model.events import FaultInjected, Note, RoutesChanged
 from railweave.framework.model.health import HealthSnapshot
-from railweave.framework.model.routes import PathBatch
+from railweave.framework.model.routes import PathBatch, starts
+from railweave.framework.model.rules import Rule
 from railweave.framework.model.traffic import IterationResult, RankOutcome
 
 Float32 = NDArray[np.float32]
@@ -39,7 +41,8 @@ class IterationRecord(ArrayNoun):
     """One iteration. `best_rates_bps`: (n_links,), the highest rate that each link had at any time during it;
     `link_bytes`: wire bytes that all links together carried meanwhile. `critical`: None where the traffic
     does not time its transfers. `own_bytes`: (n_links,), wire bytes of the job's data by its routes; empty
-    where it is the only job, or nobody knows. `alone`: no other job ran, to compare with."""
+    where it is the only job, or nobody knows. `alone`: no other job ran, to compare with. `rank_fairness`:
+    Jain's index of the ranks' throughput, None where the traffic does not time its transfers."""
 
     result: IterationResult
     begin_s: float
@@ -50,6 +53,7 @@ class IterationRecord(ArrayNoun):
     critical: CriticalPath | None = None
     own_bytes: Float = field(default_factory=lambda: np.empty(0))
     alone: bool = False
+    rank_fairness: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,9 @@ class HealthSamples(ArrayNoun):
     """n samples of every link: what was measured, and the scores in force after it; the arrays of health.npz.
 
     `t_s` (n,); `queue_bytes`, `waited_bytes` (sent since the sample before, of packets that had waited),
-    `service_bps` (NaN without evidence) and `link_score` (n, n_links); `element_score` (n, n_nodes).
+    `service_bps` (NaN without evidence) and `link_score` (n, n_links); `element_score` (n, n_nodes). Since
+    the sample before, (n, n_links) or empty where nobody kept them: `sent_bytes` on the wire, `sent_packets`,
+    and those of them that were `lost` (NaN if arrivals were not counted).
     """
 
     t_s: Float
@@ -85,6 +91,50 @@ class HealthSamples(ArrayNoun):
     service_bps: Float32
     link_score: Float32
     element_score: Float32
+    sent_bytes: Float32 = field(default_factory=lambda: np.empty((0, 0), np.float32))
+    sent_packets: Float32 = field(default_factory=lambda: np.empty((0, 0), np.float32))
+    lost: Float32 = field(default_factory=lambda: np.empty((0, 0), np.float32))
+
+
+@dataclass(frozen=True, eq=False)
+class PathsInUse(ArrayNoun):
+    """Paths of pairs of GPUs, in the order they came into use; the arrays of routes.npz. From `t_s` (n,) on
+    the pair `src` -> `dst` (n,) sends the share `weight` (n,) over `links[hop_start[i]:hop_start[i + 1]]`, 0
+    over none where it has no path; entries of one pair with a later time replace those before."""
+
+    t_s: Float
+    src: Int64
+    dst: Int64
+    weight: Float
+    hop_start: Int64
+    links: Int64
+
+    @classmethod
+    def of(cls, batches: Sequence[tuple[float, PathBatch]]) -> Self:
+        """Of batches of paths and the times at which they came into use."""
+        columns: list[list[NDArray[Any]]] = [[np.empty(0)] for _ in range(6)]
+        for since_s, batch in batches:
+            cut = np.diff(batch.pair_start) == 0
+            pair, none = np.concatenate((batch.path_pair, np.flatnonzero(cut))), np.zeros(int(cut.sum()))
+            hops = np.concatenate((np.diff(batch.hop_start), none))
+            weight = np.concatenate((batch.weight, none))
+            times = np.full(len(pair), since_s)
+            new: list[NDArray[Any]] = [times, batch.src[pair], batch.dst[pair], weight, hops, batch.links]
+            for column, values in zip(columns, new, strict=True):
+                column.append(values)
+        t_s, src, dst, weight, hops, links = map(np.concatenate, columns)
+        whole = (values.astype(np.int64) for values in (src, dst, starts(hops), links))
+        first, second, start, over = whole
+        return cls(t_s, first, second, weight, start, over)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LinkTrace(ArrayNoun):
+    """What links sent over time, without trains: `sent_bytes` (n, n_links), in each of n intervals that
+    follow each other from 0 on; `t_s` (n,): their ends."""
+
+    t_s: Float
+    sent_bytes: Float32
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -145,7 +195,9 @@ class Findings(ArrayNoun):
     `links`: totals at the end; `link_score` (n_links,) as last published; `measured_s` (n_links,): when the
     rate of each link was last measured, -inf where it never was. `blind_s`: since when health could not be
     measured any more, None if it could to the end. `ranks`: how those of a program ended. `failed`: why, of
-    the jobs that failed while others went on.
+    the jobs that failed while others went on. `paths`: None of a large fabric. `rules`: those in force at the
+    end, without those that wait to be removed; empty for a large fabric, and where no switch needs any.
+    `trace`: None unless the experiment asks for it.
     """
 
     rate_scale: float
@@ -166,4 +218,7 @@ class Findings(ArrayNoun):
     ranks: tuple[RankOutcome, ...] = ()
     facts: EngineFacts = field(default_factory=EngineFacts)
     failed: Mapping[int, str] = field(default_factory=dict)
+    paths: PathsInUse | None = None
+    rules: tuple[Rule, ...] = ()
     together_s: float = 0.0
+    trace: LinkTrace | None = None

@@ -61,6 +61,7 @@ def plan_of(algorithm: str, nodes: int, wavelengths: int, depth: int = 0) -> Lig
         raise FabricError(
             f"there is no optical all-gather {algorithm!r}; known are: {', '.join(ALGORITHMS)}."
         )
+    check_ring(nodes, wavelengths)
     if algorithm == "optree":
         return optree_plan(nodes, wavelengths, arity_for(nodes, depth or best_depth(nodes, wavelengths)))
     if algorithm == "one-stage":

@@ -6,6 +6,7 @@ from statistics import median
 
 from railweave.framework.errors import InputError, did_you_mean
 from railweave.framework.results.result import RunResult
+from railweave.framework.results.rows import ended_by
 
 MODES = {
     "feedback": {"feedback": True, "oracle": False},
@@ -93,6 +94,6 @@ def _times_us(run: RunResult, *, faulted: bool) -> list[float]:
     first_s = min((fault.t_s for fault in run.faults if fault.t_s is not None), default=float("inf"))
     rows = [row for row in run.rows if row.iteration is not None]
     if not faulted:
-        return [row.declared_time_us for row in rows if row.t_s + row.time_us * 1e-6 <= first_s]
+        return [row.declared_time_us for row in rows if ended_by(row, first_s)]
     after = [row.declared_time_us for row in rows if row.t_s >= first_s]
     return after[len(after) // 2 :]

@@ -6,11 +6,11 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from io import BytesIO, FileIO
 from itertools import count
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ AUTO_SCALE = "\nrate_scale: auto\n"
 
 
 class RunDirectory:
-    """Where a run is written: experiment.yaml, events.jsonl, health.npz, links.npz, result.json."""
+    """Where a run is written: experiment.yaml, events.jsonl, arrays as .npz, result.json."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -55,10 +55,11 @@ class RunDirectory:
             self.path.rmdir()
 
     def write_experiment(self, text: str) -> None:
-        write_whole(self.path / "experiment.yaml", text.encode())
+        self.write_text("experiment.yaml", text)
 
-    def write_fabric(self, text: str) -> None:
-        write_whole(self.path / "fabric.yaml", text.encode())
+    def write_text(self, name: str, text: str) -> None:
+        """fabric.yaml, rules.json."""
+        write_whole(self.path / name, text.encode())
 
     def write_result(self, result: RunResult) -> None:
         """Write result.json; and into experiment.yaml the rate scale that was chosen where it said auto, so
@@ -73,7 +74,8 @@ class RunDirectory:
             self.write_experiment(text.replace(AUTO_SCALE, chosen))
 
     def write_arrays(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """health.npz, what was measured and scored over time; links.npz, the figures of all links."""
+        """health.npz, what was measured and scored over time; links.npz, the figures of all links; trace.npz,
+        their loads over time."""
         buffer = BytesIO()
         np.savez_compressed(buffer, **dict(arrays))  # type: ignore[arg-type]
         write_whole(self.path / name, buffer.getvalue())
@@ -81,7 +83,7 @@ class RunDirectory:
     def append_event(self, event: Event) -> None:
         """Add a line to events.jsonl; a line that does not fit is taken back."""
         path = self.path / "events.jsonl"
-        line = (json.dumps(event.to_document(), default=_plain) + "\n").encode()
+        line = f"{event_line(event)}\n".encode()
         with _naming(path), path.open("ab", buffering=0) as file:
             end = file.tell()
             try:
@@ -103,20 +105,29 @@ class Run:
         """The events of events.jsonl, in the order they happened."""
         from pydantic import TypeAdapter
 
-        kinds = {kind.kind: TypeAdapter(kind) for kind in EVENTS if issubclass(kind, RunEvent)}
+        kinds = {
+            kind.kind: cache(partial(TypeAdapter, kind)) for kind in EVENTS if issubclass(kind, RunEvent)
+        }
         with self._open("events.jsonl") as file:
-            return tuple(kinds[event["kind"]].validate_python(event) for event in map(json.loads, file))
+            return tuple(kinds[event["kind"]]().validate_python(event) for event in map(json.loads, file))
 
     @cached_property
     def samples(self) -> Mapping[str, NDArray[Any]]:
         """The arrays of health.npz by name; see docs/results.md."""
-        with self._open("health.npz") as file, np.load(file, allow_pickle=False) as arrays:
-            return dict(arrays)
+        return self._arrays("health.npz")
 
     @cached_property
     def links(self) -> Mapping[str, NDArray[Any]]:
         """The arrays of links.npz by name, of a fabric of which the result does not list every link."""
-        with self._open("links.npz") as file, np.load(file, allow_pickle=False) as arrays:
+        return self._arrays("links.npz")
+
+    @cached_property
+    def trace(self) -> Mapping[str, NDArray[Any]]:
+        """The arrays of trace.npz by name, of a run with `trace`."""
+        return self._arrays("trace.npz")
+
+    def _arrays(self, name: str) -> Mapping[str, NDArray[Any]]:
+        with self._open(name) as file, np.load(file, allow_pickle=False) as arrays:
             return dict(arrays)
 
     def _open(self, name: str) -> BinaryIO:
@@ -134,7 +145,7 @@ def read_result(path: Path) -> RunResult:
     """
     file = path / "result.json" if path.is_dir() else path
     try:
-        return from_document(json.loads(file.read_text()))
+        return from_document(json.loads(file.read_text(), parse_constant=no_number))
     except FileNotFoundError:
         if not path.is_dir():
             raise InputError(f"{path}: there is no such run directory or file. Check the path.") from None
@@ -143,13 +154,27 @@ def read_result(path: Path) -> RunResult:
             f"{path} holds no result.json, because that run failed, was killed, or still runs. "
             f"It holds: {names}."
         ) from None
-    except (ValueError, RunFailedError) as error:
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror}. Check the path.") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{file} is no result of a run: {error}. Give the directory of a run.") from None
+    except RunFailedError as error:
         raise InputError(f"{file}: {error}") from None
+
+
+def no_number(word: str) -> NoReturn:
+    """Refuses NaN and infinities, which Python reads in JSON although JSON has none."""
+    raise ValueError(f"{word} is no number of JSON")
 
 
 def result_json(result: RunResult) -> str:
     """The documented JSON, indented, ending in a newline."""
     return json.dumps(result.document(), indent=1, allow_nan=False) + "\n"
+
+
+def event_line(event: Event) -> str:
+    """An event as it stands in events.jsonl."""
+    return json.dumps(event.to_document(), default=_plain)
 
 
 def write_whole(path: Path, data: bytes) -> None:

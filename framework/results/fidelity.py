@@ -11,16 +11,18 @@ Verdict = Literal["pass", "degraded", "invalid"]
 
 BUSY_SWITCHES = 0.9
 BUSY_MACHINE = 0.97
-LATE_SENDER_S = 0.1
+LATE_SENDER_S, LATE_SENDER = 0.1, 0.01
+"""A sender may be so late, or by this part of the shortest healthy iteration if that is more."""
 RETRANSMITTED = 0.01
-SLOWER, FASTER = 1.12, 0.9
-"""Healthy iterations may take this many times the most and the least that their links and a packet's latency
-account for."""
+SLOWER, FASTER = 1.1, 0.95
+"""Healthy iterations may take this many times what they would at a quarter of the rates, where the latency of
+packets counts a quarter as much, and at rates so low that it counts nothing: declared times of runs that pass
+are the same at any scale to within 10 %."""
 CLOSED_FORM = 0.01
 """Part by which healthy iterations that a model computed may differ from the closed form."""
 LATENCY_SHARE = 0.09
-"""Part of an iteration that the latency of packets through the emulator may make up. It does not scale with
-the rates: at a quarter of them an iteration would take 7 % less declared time."""
+"""Part of an iteration that the latency of packets through the emulator, which does not scale with the rates,
+may make up."""
 FULL_BUFFER = 0.8
 EARLY = 1.0
 
@@ -68,8 +70,13 @@ class SizeTiming:
                 return [f"healthy iterations took {ratio:.3f} times the closed form"] * (
                     abs(ratio - 1) > CLOSED_FORM
                 )
-            if seconds > SLOWER * self.high_s:
-                reasons.append(f"healthy iterations took {seconds / self.high_s:.2f} times what links need")
+            # 0: the latency of a packet is not known
+            quarter_s = self.low_s + (self.high_s - self.low_s) / 4 if self.low_s else self.high_s
+            if seconds > SLOWER * quarter_s:
+                reasons.append(
+                    f"healthy iterations took {seconds / quarter_s:.2f} times what links need at a quarter "
+                    "of the rates: lower rate_scale"
+                )
             if seconds < FASTER * self.low_s:
                 reasons.append(f"healthy iterations took {seconds / self.low_s:.2f} times what links need")
         return reasons
@@ -124,7 +131,8 @@ def judge(
         )
     if machine_share > BUSY_MACHINE:
         degraded.append(f"the run used {machine_share:.0%} of the machine: lower rate_scale")
-    if send_lag_s > LATE_SENDER_S:
+    shortest_s = min((median(timing.healthy_s) for timing in timings if timing.healthy_s), default=0.0)
+    if send_lag_s > max(LATE_SENDER_S, LATE_SENDER * shortest_s):
         degraded.append(
             f"a sender was {send_lag_s * 1e3:.0f} ms late: the machine was busy; lower rate_scale"
         )

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Bool, Float, Int64
-from railweave.framework.model.findings import Findings
+from railweave.framework.model.findings import Findings, LinkTrace
 from railweave.framework.results.result import ElementFigures, LinkFigures
 
 LISTED_GPUS, LISTED_LINKS = 4096, 1000
@@ -82,7 +82,20 @@ def link_arrays(fabric: Fabric, findings: Findings) -> Mapping[str, NDArray[np.g
     }  # fmt: skip
 
 
+def trace_arrays(fabric: Fabric, findings: Findings, trace: LinkTrace) -> Mapping[str, NDArray[np.generic]]:
+    """Mean loads in each interval, (n, links), of the links that a result lists. `fabric` has emulated
+    rates."""
+    links = _listed(fabric, utilisation(fabric, findings))
+    took_s = np.diff(trace.t_s, prepend=0.0)[:, None]
+    load_bps = trace.sent_bytes[:, links] * (8 / took_s)
+    return {
+        "t_s": trace.t_s, "load_bps": load_bps.astype(np.float32),
+        "name": np.array([fabric.link_name(i) for i in links.tolist()]), "link": links,
+        "rate_bps": fabric.capacity_bps[links],
+    }  # fmt: skip
+
+
 def job_bytes(findings: Findings, job: int) -> Float | None:
-    """(n_links,): bytes of a job's data over the whole run; None where nobody knows, as of a program."""
+    """(n_links,): bytes of a job's data over the whole run; None where that is not known (some programs)."""
     own = [record.own_bytes for record in findings.iterations if record.job == job]
     return np.sum(own, axis=0) if own and all(len(one) for one in own) else None

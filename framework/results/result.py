@@ -16,6 +16,7 @@ from railweave.framework.model.findings import HealthPoint
 from railweave.framework.model.traffic import RankOutcome
 from railweave.framework.results.detection import Accuracy
 from railweave.framework.results.fidelity import Fidelity
+from railweave.framework.results.key_figures import BusbwFigures, KeyFigures
 from railweave.framework.results.notebook import result_html
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ READABLE = (1, 2)
 @dataclass(frozen=True, slots=True)
 class FabricFigures:
     """`switches`: domains, rails, spines; `links`: directed; `rate_scale`: emulated rate over declared rate;
-    `ranks`: how many of the GPUs take part, None: all."""
+    `ranks`: how many of the GPUs take part, None: all; `packet_latency_us`: what the emulator adds to a
+    packet from a GPU to the next, emulated, None where nothing was measured."""
 
     kind: str
     gpus: int
@@ -37,6 +39,7 @@ class FabricFigures:
     links: int
     rate_scale: float
     ranks: int | None = None
+    packet_latency_us: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,8 @@ class Row:
     healthy fabric; None where there is none. Ratios are limit over measured. `wrong` of `compared` elements;
     None for a program, of which nothing is compared, and where no data was carried; then `retransmitted` and
     `duplicates` are None, too. `compute_us`: for how long of `time_us` what it consists of was computations;
-    None where the schedule has none.
+    None where the schedule has none. `predicted_us`: what a model says of `time_us`, if it was asked.
+    `rank_fairness`: Jain's index of the ranks' throughput; `busbw_figures`: of a summary.
     """
 
     iteration: int | None
@@ -87,6 +91,9 @@ class Row:
     compared: int | None = None
     wrong_icrc: int = 0
     compute_us: float | None = None
+    predicted_us: float | None = None
+    rank_fairness: float | None = None
+    busbw_figures: BusbwFigures | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +252,7 @@ class RunResult:
     `jobs`: of an experiment with several, each; rows, bottlenecks and ranks have the number of theirs.
     `fairness`: Jain's index of the jobs' speeds, each relative to its own alone; None without that.
     `notes`: what a user should read, in the order it happened, plugins that failed after the run included.
+    `key_figures`: of the run with all its jobs.
     """
 
     experiment: Mapping[str, object]
@@ -270,6 +278,7 @@ class RunResult:
     fairness: float | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
     elements: tuple[ElementFigures, ...] = ()
+    key_figures: KeyFigures = field(default_factory=KeyFigures)
 
     def of_job(self, which: int | str) -> "RunResult":
         """The result as it is of one job, by number or name, as if the experiment had this one alone.

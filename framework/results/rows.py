@@ -1,6 +1,6 @@
 """The figures of a result from what was measured: rows, groups of iterations, links, scores."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from statistics import fmean, median
@@ -9,6 +9,7 @@ import numpy as np
 
 from railweave.framework.model import IterationResult, Schedule
 from railweave.framework.model.findings import IterationRecord
+from railweave.framework.results.key_figures import BusbwFigures, busbw_figures
 from railweave.framework.results.result import (
     FaultFigures,
     Group,
@@ -20,6 +21,8 @@ from railweave.framework.results.result import (
 NCCL_TYPES = {"float16": "half", "float32": "float", "float64": "double"}
 """nccl-tests' names of types where they differ from numpy's."""
 REPAIRS = ("restore", "up", "start")
+SAME_S = 1e-9
+"""Less than any time that means something: sums of a model's clock differ by rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,13 @@ def iteration_rows(
     sizes = sorted({timed.schedule.size_bytes for timed in iterations})
     means = [_mean([timed for timed in iterations if timed.schedule.size_bytes == size]) for size in sizes]
     rows = [_row(timed, rate_scale, busbw_factor, root) for timed in (*iterations, *means)]
-    return (*rows[: -len(sizes)], *(replace(row, iteration=None) for row in rows[-len(sizes) :]))
+    each, summaries = rows[: -len(sizes)], rows[-len(sizes) :]
+    return (*each, *(replace(one, iteration=None, busbw_figures=_busbw(one, each)) for one in summaries))
+
+
+def _busbw(summary: Row, rows: Sequence[Row]) -> BusbwFigures | None:
+    own = [row.busbw_gbs for row in rows if row.size_bytes == summary.size_bytes]
+    return busbw_figures([busbw for busbw in own if busbw is not None])
 
 
 def _row(timed: TimedIteration, rate_scale: float, busbw_factor: float | None, root: int | None) -> Row:
@@ -86,6 +95,7 @@ def _row(timed: TimedIteration, rate_scale: float, busbw_factor: float | None, r
         compared=result.compared,
         wrong_icrc=result.wrong_icrc,
         compute_us=_compute_us(timed),
+        rank_fairness=record.rank_fairness,
     )
 
 
@@ -105,6 +115,7 @@ def _mean(iterations: Sequence[TimedIteration]) -> TimedIteration:
     """Mean times and summed counts, as one iteration."""
     results = [timed.record.result for timed in iterations]
     bounds = [timed.bound_s for timed in iterations if timed.bound_s is not None]
+    fair = [one.record.rank_fairness for one in iterations if one.record.rank_fairness is not None]
     mean = replace(
         iterations[0].record,
         result=IterationResult(
@@ -122,6 +133,7 @@ def _mean(iterations: Sequence[TimedIteration]) -> TimedIteration:
             wrong_icrc=sum(i.wrong_icrc for i in results),
         ),
         link_bytes=fmean(timed.record.link_bytes for timed in iterations),
+        rank_fairness=fmean(fair) if len(fair) == len(iterations) else None,
     )
     return replace(
         iterations[0], record=mean, bound_s=fmean(bounds) if len(bounds) == len(iterations) else None
@@ -130,6 +142,36 @@ def _mean(iterations: Sequence[TimedIteration]) -> TimedIteration:
 
 def _sum(counts: Sequence[int | None]) -> int | None:
     return None if None in counts else sum(count or 0 for count in counts)
+
+
+def ended_by(row: Row, t_s: float) -> bool:
+    """Whether an iteration was over then."""
+    return _over(row.t_s, _end_s(row), t_s)
+
+
+def _end_s(row: Row) -> float:
+    return row.t_s + row.time_us * 1e-6
+
+
+def _over(begin_s: float, end_s: float, t_s: float) -> bool:
+    return end_s <= t_s + SAME_S * max(1.0, begin_s)
+
+
+def part_of(
+    fired: Sequence[tuple[float, bool]], reroutes_s: Sequence[float]
+) -> Callable[[float, float], str]:
+    """Says of an iteration, by its begin and end, whether it was `before`, `during` or `after` the faults, as
+    `iteration_groups` has it. `fired`: when each fault did, and whether it repairs."""
+    broken = min((t for t, repairs in fired if not repairs), default=inf)
+    answers = [*reroutes_s, *(t for t, repairs in fired if repairs)]
+    answered = min((t for t in answers if t >= broken), default=inf)
+
+    def part(begin_s: float, end_s: float) -> str:
+        if _over(begin_s, end_s, broken):
+            return "before"
+        return "after" if begin_s >= answered else "during"
+
+    return part
 
 
 def iteration_groups(
@@ -141,17 +183,9 @@ def iteration_groups(
     it or a repair (restore, up, start). during: the others. Without a fault all are `before`.
     """
     fired = [(f.t_s, f.verb in REPAIRS) for f in faults if f.t_s is not None]
-    broken = min((t for t, repairs in fired if not repairs), default=inf)
-    answers = [r.t_s for r in reroutes] + [t for t, repairs in fired if repairs]
-    answered = min((t for t in answers if t >= broken), default=inf)
-
-    def part(row: Row) -> str:
-        if row.t_s + row.time_us * 1e-6 <= broken:
-            return "before"
-        return "after" if row.t_s >= answered else "during"
-
+    part = part_of(fired, [reroute.t_s for reroute in reroutes])
     before, during, after = (
-        _group([row for row in rows if row.iteration is not None and part(row) == name])
+        _group([row for row in rows if row.iteration is not None and part(row.t_s, _end_s(row)) == name])
         for name in ("before", "during", "after")
     )
     slow, fast = during.median_us, after.median_us

@@ -61,6 +61,9 @@ def join(*parts: PathBatch) -> PathBatch:
     """The pairs of each part in turn. Where only some carry virtual channels those of the others are 0."""
     if len(parts) == 1:
         return parts[0]
+    if not parts:
+        none, start = np.empty(0, np.int64), np.zeros(1, np.int64)
+        return PathBatch(none, none, start, np.empty(0), start, np.empty(0, np.int32))
     some = any(part.vc is not None for part in parts)
     return PathBatch(
         np.concatenate([part.src for part in parts]),

@@ -81,6 +81,7 @@ class RoutesInUse:
         self.name = name or type(router).__name__
         self.version = 0
         self._routed = self._based_on = HealthSnapshot.healthy(fabric, margin=options.margin)
+        self._again_s = np.inf
         self._blocks = list(first) or first_routes(fabric, router, self.name, options, pairs, block=block)
         self._changed_at = [np.full(len(paths.src), -np.inf) for paths in self._blocks]
         self.carry(demand)
@@ -96,7 +97,7 @@ class RoutesInUse:
 
     def react(self, health: HealthSnapshot, now_s: float) -> RouteChange | None:
         """The change that newly published scores ask for, or None; cheap when nothing is new."""
-        if health is self._routed:
+        if health is self._routed and now_s < self._again_s:
             return None
         table = ask(self.router, self.name, self.fabric, health)
         blocks: list[PathBatch] = []
@@ -118,12 +119,13 @@ class RoutesInUse:
                 at = np.flatnonzero(stays)
                 blocks[i] = replaced(blocks[i], at, take(self._blocks[i], at))
         if not any(leaves.any() for leaves in moved):
-            # What only the dwell time holds back is tried again at the next sample.
-            if not any((now_s - at < self.options.dwell_s).any() for at in self._changed_at):
-                self._routed = health
+            # What only the dwell time holds back is tried again when the next pair's is over.
+            at, dwell_s = np.concatenate(self._changed_at), self.options.dwell_s
+            waiting = at[now_s - at < dwell_s]
+            self._routed, self._again_s = health, float(waiting.min(initial=np.inf)) + dwell_s
             return None
         why = self._why(self._based_on, health)
-        self._blocks, self._routed, self._based_on = blocks, health, health
+        self._blocks, self._routed, self._based_on, self._again_s = blocks, health, health, np.inf
         self._changed_at = [
             np.where(leaves, now_s, at) for leaves, at in zip(moved, self._changed_at, strict=True)
         ]

@@ -13,7 +13,8 @@ import numpy as np
 from railweave.framework.analysis.assumed_health import assumed_health
 from railweave.framework.errors import FaultError
 from railweave.framework.experiment.faults import VERBS, Fault, ResolvedFault, parse, resolve, steps
-from railweave.framework.hookspecs import Router
+from railweave.framework.experiment.wants import lacked
+from railweave.framework.hookspecs import Engine, Router
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.routing.batches import all_paths, unreachable
 
@@ -45,13 +46,21 @@ class Ending:
 
 
 def scenarios(
-    fabric: Fabric, router: Router, schedule: Schedule, *, runs: int, seed: int, iterations: int
+    fabric: Fabric,
+    router: Router,
+    schedule: Schedule,
+    engine: Engine,
+    *,
+    runs: int,
+    seed: int,
+    iterations: int,
 ) -> list[Scenario]:
-    """`runs` scenarios of one to three faults each. Equal arguments give equal scenarios."""
+    """`runs` scenarios of one to three faults each. Equal arguments give equal scenarios; for a fault that
+    the engine lacks another one is drawn."""
     drawn = []
     for number in range(runs):
         draw = np.random.default_rng((seed, number))
-        faults = [_fault(fabric, draw, iterations) for _ in range(draw.integers(1, MOST_FAULTS + 1))]
+        faults = [_fault(fabric, engine, draw, iterations) for _ in range(draw.integers(1, MOST_FAULTS + 1))]
         faults.sort(key=lambda text: _when(parse(text)))
         cut = cut_for_good(fabric, router, schedule, faults)
         drawn.append(Scenario(number, tuple(faults), FAILS if cut else COMPLETES, cut))
@@ -99,16 +108,18 @@ def _when(fault: Fault) -> tuple[int, float]:
 
 
 # -- one random fault ----------------------------------------------------------------------------------
-def _fault(fabric: Fabric, draw: Draw, iterations: int) -> str:
+def _fault(fabric: Fabric, engine: Engine, draw: Draw, iterations: int) -> str:
     kinds = [kind for kind in _KINDS if kind is not _ocs or fabric.ocs_names]
     while True:
         make = kinds[draw.integers(len(kinds))]
         text = f"at=iter:{draw.integers(1, iterations)} {make(fabric, draw)}"
+        fault = parse(text)
         try:
-            resolve(parse(text), fabric)
+            resolve(fault, fabric)
         except FaultError:  # a kind of object that this fabric does not have
             continue
-        return text
+        if not lacked(fault, engine):
+            return text
 
 
 def _share(draw: Draw, low: float, high: float) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from railweave.framework.analysis.assumed_health import assumed_health
-from railweave.framework.experiment.faults import ResolvedFault, released
+from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.health.options import HealthOptions
 from railweave.framework.model import Fabric, HealthSnapshot
 from railweave.framework.model.arrays import Float
@@ -41,7 +41,8 @@ class GroundTruth:
 
 
 class FaultTimetable:
-    """Injects the faults of a plan when they are due.
+    """Injects the faults of a plan when they are due, by their times; those of one instant in the order in
+    which they are written, whether they wait for that time or for an iteration that begins then.
 
     `best_rates_bps`: (n_links,) for each job, the highest rate of each link since its iteration began, which
     is what its physical limit is computed from. `in_force`: the faults done to links since all were last
@@ -78,8 +79,8 @@ class FaultTimetable:
 
     def begin_iteration(self, iteration: int, job: int = 0) -> None:
         """Inject what is due before this iteration, of the first job alone."""
-        if job == 0 and not self._held:
-            self._release([fault for fault in self._waiting if fault.at_iteration == iteration])
+        if job == 0:
+            self.advance(iteration)
         self.best_rates_bps[job] = self._place.rates_bps.copy()
 
     def add(self, faults: Sequence[ResolvedFault]) -> None:
@@ -98,10 +99,19 @@ class FaultTimetable:
             self._recorder.truth.append(replace(scores, t_s=self._clock.now_s()))
             self._recorder.fault(fault.text)
 
-    def advance(self) -> None:
-        """Inject what is due by the clock."""
-        if self.next_s <= (now := self._clock.now_s()):
-            self._release([f for f in self._waiting if f.at_s is not None and f.at_s <= now])
+    def advance(self, iteration: int | None = None) -> None:
+        """Inject what is due by the clock, or before an `iteration` that begins now."""
+        if self._held:
+            return
+        now, waiting, due = self._clock.now_s(), list[ResolvedFault](), list[ResolvedFault]()
+        for fault in self._waiting:
+            if iteration is not None and fault.at_iteration == iteration:
+                fault = replace(fault, at_s=now + fault.after_s, at_iteration=None, after_s=0.0)
+            is_due = fault.at_s is not None and fault.at_s <= now
+            (due if is_due else waiting).append(fault)
+        self._waiting = waiting
+        for fault in sorted(due, key=lambda fault: fault.at_s or 0.0):
+            self.inject(fault)
 
     def inject(self, fault: ResolvedFault) -> None:
         """Inject a fault now, whatever its time."""
@@ -114,8 +124,3 @@ class FaultTimetable:
             if (self._truth.snapshot.link_score == 1).all():
                 self.in_force.clear()
         self._recorder.fault(fault.text)
-
-    def _release(self, due: list[ResolvedFault]) -> None:
-        self._waiting, due = released(self._waiting, due, self._clock.now_s())
-        for fault in due:
-            self.inject(fault)

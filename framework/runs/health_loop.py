@@ -7,6 +7,7 @@ from railweave.framework.health.monitor import HealthMonitor
 from railweave.framework.model import RouteTable
 from railweave.framework.routing.reroute import RouteControl
 from railweave.framework.runs.fault_timetable import GroundTruth
+from railweave.framework.runs.live_samples import LiveSamples
 from railweave.framework.runs.parts import Clock, EngineParts
 from railweave.framework.runs.recorder import Recorder
 
@@ -41,7 +42,8 @@ class HealthLoop:
         self._clock, self._parts, self._monitor, self._control = clock, parts, monitor, control
         self._recorder, self._interval_s, self._known, self._probing = recorder, interval_s, known, probing
         self._next_s, self.moved_s = interval_s, 0.0  # a measurement needs time to cover
-        self._idle = False
+        self._idle = not parts.watched()
+        self._live = LiveSamples(parts.fabric.n_links, recorder.emit)
         self.tables: list[tuple[float, RouteTable]] = [(-inf, control.table)]
 
     @property
@@ -87,6 +89,10 @@ class HealthLoop:
         """Measure once, and publish scores that changed."""
         source, monitor = self._parts.source, self._monitor
         before = monitor.snapshot
+        if (repeated := self._parts.repeated()) is not None:
+            self._recorder.sample(repeated, before)
+            self._live.add(repeated, before)
+            return
         try:
             measurement = source.measure()
             if self._probing:
@@ -96,5 +102,6 @@ class HealthLoop:
             self._recorder.blind(describe(error))
             return
         self._recorder.sample(measurement, monitor.snapshot)
+        self._live.add(measurement, monitor.snapshot)
         if published is not None:
             self._recorder.published(before, published, measurement)

@@ -145,7 +145,7 @@ def _timings(
     latency_s, scale = findings.facts.packet_latency_s, findings.rate_scale
     computed = findings.facts.computed_in_s is not None
     table = None
-    if latency_s is not None:
+    if latency_s is not None and not computed:
         try:
             table = plan.router.routes(plan.fabric, HealthSnapshot.healthy(plan.fabric))
         except Exception as error:  # noqa: BLE001 - whatever the plugin raises, the run has its result
@@ -155,7 +155,10 @@ def _timings(
         healthy = [one.record.result.seconds for one in timed if one.record.end_s <= until_s]
         size, model_s = schedule.size_bytes, timed[0].model_s if timed else None
         if plan.job.several and not timed:
-            yield SizeTiming(size, [])  # nobody knows what an iteration takes next to other jobs
+            yield SizeTiming(size, [])  # what an iteration takes next to other jobs is not known
+            continue
+        if computed and latency_s is not None:
+            yield SizeTiming(size, healthy)  # no closed form has the latency of an emulator
             continue
         if latency_s is None or table is None or schedule.n_transfers == 0:
             yield SizeTiming(size, healthy, 0.0 if model_s else None, model_s or None, computed=computed)

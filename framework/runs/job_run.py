@@ -1,17 +1,19 @@
 """One job while it runs: which iteration it is at, and when something of it is due."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
 import numpy as np
 
 from railweave.framework.analysis.bottleneck import critical_path, link_times
-from railweave.framework.analysis.job_loads import job_loads
+from railweave.framework.analysis.job_loads import job_loads, received_loads
 from railweave.framework.errors import ProgramError, TransportError
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.model import IterationResult, RouteTable, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.findings import CriticalPath, IterationRecord
+from railweave.framework.results.key_figures import rank_fairness
 from railweave.framework.runs.fault_timetable import FaultTimetable
 from railweave.framework.runs.health_loop import HealthLoop
 from railweave.framework.runs.parts import Clock, EngineParts, Traffic
@@ -53,6 +55,7 @@ class JobRun:
         self._sent: Float | None = None
         self._ended: tuple[IterationResult, RouteTable] | None = None
         self._critical: CriticalPath | None = None
+        self._fairness: float | None = None
 
     def begin(self, iteration: int | None = None, schedule: Schedule | None = None) -> None:
         """Begin the next iteration, or another one of the job; `schedule`: in place of the plan's."""
@@ -90,12 +93,11 @@ class JobRun:
         tables = [(since_s - began, table) for since_s, table in shared.health.tables_since(began)]
         schedule = plan.on_gpus(self._schedule)
         if plan.experiment.program:
-            critical: CriticalPath | None = link_times(tables[-1][1], carried)
-        elif len(tables) == 1 and self._as_before(result, tables[0][1]):
-            critical = self._critical
-        else:
-            critical = critical_path(schedule, result.end_s, tables, carried)
-        self._ended, self._critical = (result, tables[-1][1]), critical
+            self._critical = link_times(tables[-1][1], carried)
+        elif len(tables) > 1 or not self._as_before(result, tables[0][1]):
+            self._critical = critical_path(schedule, result.end_s, tables, carried)
+            self._fairness = rank_fairness(self._schedule, result.end_s)
+        self._ended = (result, tables[-1][1])
         return IterationRecord(
             result,
             began,
@@ -103,12 +105,22 @@ class JobRun:
             shared.faults.best_rates_bps[plan.job.number],
             float(carried.sum()),
             plan.job.number,
-            critical,
-            job_loads(plan.fabric, schedule, plan.packet, result.end_s, tables)
-            if shared.several and not plan.experiment.program
-            else np.empty(0),
+            self._critical,
+            self._own_bytes(schedule, result, tables),
             self._alone,
+            self._fairness,
         )
+
+    def _own_bytes(
+        self, schedule: Schedule, result: IterationResult, tables: Sequence[tuple[float, RouteTable]]
+    ) -> Float:
+        """As in IterationRecord."""
+        plan = self.plan
+        if not self._shared.several:
+            return np.empty(0)
+        if plan.experiment.program:
+            return received_loads(plan.fabric, result.received, tables) if result.received else np.empty(0)
+        return job_loads(plan.fabric, schedule, plan.packet, result.end_s, tables)
 
     def _as_before(self, result: IterationResult, table: RouteTable) -> bool:
         """Whether an iteration is the one before, which an engine need not carry out again: it then has the

@@ -103,8 +103,9 @@ class EngineParts:
     """A fabric that is up. `fabric` has the rates in use, which are the declared ones times `rate_scale`.
 
     `summary`: what a user should read about it, in a line; `bring_up_s`: wall-clock seconds it took.
-    `traffic`: of each job. `watched`: whether a sample of the links could show anything new; a lab never
-    knows.
+    `traffic`: of each job. `watched`: whether later samples of the links could show anything new; `repeated`:
+    the measurement at this moment, if it is like an earlier one after which scores did not change, so that
+    they need not be computed. A lab never knows.
     """
 
     fabric: Fabric
@@ -117,6 +118,7 @@ class EngineParts:
     faults: FaultPlace
     traffic: tuple[Traffic, ...]
     watched: Callable[[], bool] = lambda: True
+    repeated: Callable[[], Measurement | None] = lambda: None
 
 
 class RunEngine(Protocol):

@@ -20,12 +20,17 @@ from railweave.framework.model.findings import (
     HealthPoint,
     HealthSamples,
     IterationRecord,
+    PathsInUse,
     RuleAgreement,
 )
+from railweave.framework.model.routes import PathBatch
 from railweave.framework.registry import Registers
 from railweave.framework.results.links import is_large
 from railweave.framework.routing.reroute import Reroute, element_name, score_changes
 from railweave.framework.runs.observers import Observers
+
+ROUTED_GPUS = 64
+"""Of fabrics of up to so many GPUs every path is kept, and the rules in force at the end."""
 
 
 class Recorder:
@@ -57,23 +62,32 @@ class Recorder:
         self.blind_s: float | None = None
         self._samples: list[tuple[float | Float32, ...]] = []
         self._sampled: HealthSnapshot | None = None
+        self._sent = np.zeros((3, fabric.n_links))
+        self._paths: list[tuple[float, PathBatch]] = []
 
     def forget(self) -> None:
-        """Keep nothing of what was recorded so far."""
+        """Keep nothing of what was recorded so far but paths: most are in use still."""
         kept = (self.iterations, self.reroutes, self.faults, self.notes, self.health, self.truth,
                 self.agreements, self._samples)  # fmt: skip
         for items in kept:
             items.clear()
 
     # -- the run's course ------------------------------------------------------------------------------
-    def phase(self, name: str, text: str | None = None, seconds: float | None = None) -> None:
-        self.emit(PhaseStarted(name, text, seconds))
+    def phase(
+        self,
+        name: str,
+        text: str | None = None,
+        seconds: float | None = None,
+        rate_scale: float | None = None,
+    ) -> None:
+        self.emit(PhaseStarted(name, text, seconds, rate_scale))
 
     def iteration(self, record: IterationRecord) -> None:
         result = record.result
-        self.iterations.append(replace(record, result=replace(result, end_s=np.empty(0))))
+        self.iterations.append(replace(record, result=replace(result, end_s=np.empty(0), received=())))
         alone = record.alone or None
-        self.emit(IterationEnded(result.iteration, result.seconds, result.wrong, alone, job=record.job))
+        ended = result.iteration, result.seconds, result.wrong, alone, record.end_s
+        self.emit(IterationEnded(*ended, job=record.job))
         self.observers.fire("on_iteration", result=result, t_s=record.end_s, job=record.job)
 
     def note(self, text: str) -> None:
@@ -99,14 +113,16 @@ class Recorder:
 
     def sample(self, measurement: Measurement, health: HealthSnapshot) -> None:
         """What was measured, and the scores in force after it; of a large fabric only what changed scores."""
+        self._sent += measurement.sent_bytes, measurement.sent_packets, measurement.lost
         if self._samples and health is self._sampled and is_large(self._fabric):
             return
         self._sampled = health
         seen = (
             measurement.queue_bytes, measurement.waited_bytes, measurement.service_bps, health.link_score,
-            health.element_score,
+            health.element_score, *self._sent,
         )  # fmt: skip
         self._samples.append((measurement.t_s, *(values.astype(np.float32) for values in seen)))
+        self._sent[:] = 0
 
     def published(self, before: HealthSnapshot, health: HealthSnapshot, measurement: Measurement) -> None:
         """New scores, from this measurement."""
@@ -124,8 +140,19 @@ class Recorder:
             self.emit(HealthPublished(health.t_s, health.version, changes, job=self.job))
         self.observers.fire("on_health", health=health, measurement=measurement)
 
+    def first_paths(self, paths: PathBatch) -> None:
+        """The routes with which the run begins; those of large fabrics are not kept."""
+        if self._fabric.n_gpus <= ROUTED_GPUS:
+            self._paths.append((0.0, paths))
+
+    def paths(self) -> PathsInUse | None:
+        """All paths so far, where they are kept."""
+        return PathsInUse.of(self._paths) if self._paths else None
+
     def rerouted(self, reroute: Reroute) -> None:
         """Changed routes are in use."""
+        if self._paths:
+            self._paths.append((self._now_s(), reroute.table.paths(*reroute.pairs.T)))
         now, version = self._now_s(), reroute.table.version
         self.reroutes.append(RoutesChanged(now, version, reroute.pairs_changed, reroute.why, job=self.job))
         self.emit(self.reroutes[-1])
@@ -142,7 +169,7 @@ class Recorder:
     def samples(self) -> HealthSamples:
         """All samples so far, as arrays."""
         n, n_links = len(self._samples), self._fabric.n_links
-        widths = (*[n_links] * 4, self._fabric.n_nodes)
+        widths = (*[n_links] * 4, self._fabric.n_nodes, *[n_links] * 3)
         return HealthSamples(
             np.array([sample[0] for sample in self._samples]),
             *(

@@ -3,33 +3,46 @@
 import contextlib
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from railweave.framework.errors import InputError, RunFailedError
-from railweave.framework.experiment.plan import Plan
+from railweave.framework.errors import InputError, RailweaveError, RunFailedError
+from railweave.framework.experiment.plan import Plan, from_document
 from railweave.framework.fabric_files import text_of
-from railweave.framework.model.events import Note, PhaseStarted, Printed, Progress, RunEvent
+from railweave.framework.model import Fabric
+from railweave.framework.model.events import Note, PhaseStarted, Printed, Progress, RunEvent, Sampled
 from railweave.framework.model.findings import Findings
 from railweave.framework.registry import Registers
+from railweave.framework.results.agreement import with_prediction
 from railweave.framework.results.directory import RunDirectory
 from railweave.framework.results.fidelity import together
-from railweave.framework.results.links import element_figures, is_large, link_arrays, link_figures
+from railweave.framework.results.key_figures import KeyFigures, link_fairness, percentile, queue_figures
+from railweave.framework.results.links import (
+    element_figures,
+    is_large,
+    link_arrays,
+    link_figures,
+    trace_arrays,
+)
 from railweave.framework.results.result import (
     ControllerFigures,
     FabricFigures,
+    FaultFigures,
     RerouteFigures,
     RunResult,
     Timing,
 )
+from railweave.framework.results.rules import by_switch, rules_json
 from railweave.framework.runs.fault_figures import fault_figures
 from railweave.framework.runs.job_figures import fairness, job_figures
 from railweave.framework.runs.job_part import job_part
 from railweave.framework.runs.observers import Observers, write_reports
 from railweave.framework.runs.parts import InProcess
 
+PREDICTING = "fluid"
+"""The engine that predicts."""
 VERSIONED = ("railweave", "mininet", "ryu", "os-ken", "scapy", "pluggy", "numpy", "click")
 
 
@@ -38,8 +51,11 @@ def run(
     registers: Registers,
     directory: RunDirectory | None = None,
     on_event: Callable[[RunEvent], None] = lambda event: None,
+    *,
+    predict: bool = False,
 ) -> RunResult:
-    """Carry the plan out and return its result; `on_event` receives the run's events live.
+    """Carry the plan out and return its result; `on_event` receives the run's events live. `predict`: a model
+    computes the same, once the run is over, so that it takes no processor from the run.
 
     With a `directory`, everything is written there, `result.json` before any report or observer is called. A
     plugin that fails once the run has ended becomes a note of the result and loses nothing.
@@ -52,7 +68,7 @@ def run(
     path = None if directory is None else str(directory.path.absolute())
 
     def emit(event: RunEvent) -> None:
-        if directory is not None and not isinstance(event, Progress | Printed):
+        if directory is not None and not isinstance(event, Progress | Printed | Sampled):
             directory.append_event(event)
         on_event(event)
 
@@ -60,11 +76,13 @@ def run(
         notes.append(text)
         emit(Note(text))
 
-    if directory is not None:
-        directory.write_experiment(plan.yaml())
-        if plan.experiment.topology.name == "file":  # which may change later
-            directory.write_fabric(text_of(plan.fabric)[0])
     try:
+        if directory is not None:
+            directory.write_experiment(plan.yaml())
+            if plan.experiment.topology.name == "file":  # which may change later
+                directory.write_text("fabric.yaml", text_of(plan.fabric)[0])
+        _check_directory(plan, path)
+        predictor = _predictor(plan, registers) if predict else None
         for text in plan.notes:
             emit(Note(text))
         findings, tear_down_s = _carried_out(plan, registers, path, emit)
@@ -73,12 +91,21 @@ def run(
             directory.discard()
         raise
     notes += [item.text for item in findings.notes]
-    finished = replace(result(plan, findings, tear_down_s, note), notes=tuple(notes))
+    finished = result(plan, findings, tear_down_s, note)
+    if predictor is not None:
+        finished = with_prediction(finished, _predicted(predictor, registers, findings, note))
+    finished = replace(finished, notes=tuple(notes))
     if directory is not None and path is not None:
         directory.write_arrays("health.npz", vars(findings.samples))
+        if findings.paths is not None:
+            directory.write_arrays("routes.npz", vars(findings.paths))
+        if findings.rules:
+            directory.write_text("rules.json", rules_json(by_switch(plan.fabric, findings.rules)))
+        scaled = plan.fabric.scaled(findings.rate_scale)
         if is_large(plan.fabric):
-            arrays = link_arrays(plan.fabric.scaled(findings.rate_scale), findings)
-            directory.write_arrays("links.npz", arrays)
+            directory.write_arrays("links.npz", link_arrays(scaled, findings))
+        if findings.trace is not None:
+            directory.write_arrays("trace.npz", trace_arrays(scaled, findings, findings.trace))
         directory.write_result(finished)
         write_reports(plan.reports, finished.document(), path, note)
     Observers(registers, note).fire("on_run_end", result=finished.document(), directory=path)
@@ -87,6 +114,39 @@ def run(
         if directory is not None:
             directory.write_result(finished)
     return finished
+
+
+def _check_directory(plan: Plan, directory: str | None) -> None:
+    """Raises InputError where something is to be written that has no place."""
+    written = {"pcap": bool(plan.pcap_links), "trace": plan.experiment.trace != "none"}
+    for key in (key for key, wanted in written.items() if wanted and directory is None):
+        raise InputError(
+            f"{key}: it is written into the run directory, and this run keeps none. Give it a directory, or "
+            f"leave {key} out."
+        )
+
+
+def _predictor(plan: Plan, registers: Registers) -> Plan:
+    """The same plan for the model. Raises ExperimentError where the model cannot carry it out, InputError
+    where the plan itself is one of a model."""
+    if isinstance(plan.engine, InProcess):
+        name = plan.experiment.engine.name
+        raise InputError(f"predict: the engine {name} computes the run itself. Leave one of them out.")
+    document = {**plan.document(), "engine": {"name": PREDICTING}, "pcap": []}
+    return from_document(document, registers)
+
+
+def _predicted(
+    plan: Plan, registers: Registers, measured: Findings, note: Callable[[str], None]
+) -> RunResult | None:
+    """What a model says of a run that was `measured`; None where it fails, and `note` says why."""
+    pinned = plan.at_scale(measured.rate_scale, measured.facts.packet_latency_s)
+    try:
+        findings, _ = _carried_out(pinned, registers, None, lambda _: None)
+        return result(pinned, findings, 0.0, note)
+    except RailweaveError as error:  # the run has its result
+        note(f"there is no prediction: {error}")
+        return None
 
 
 def _carried_out(
@@ -103,12 +163,7 @@ def _carried_out(
 
     with contextlib.ExitStack() as stack:
         pcap = None
-        if plan.pcap_links:
-            if directory is None:
-                raise InputError(
-                    "pcap: captured packets are written into the run directory, and this run keeps none. "
-                    "Give it a directory, or leave pcap out."
-                )
+        if plan.pcap_links and directory is not None:
             pcap = stack.enter_context(Path(directory, "capture.pcapng").open("wb")).fileno()
         if isinstance(plan.engine, InProcess):
             findings = plan.engine.carry_out(plan, registers, timed, directory)
@@ -145,6 +200,7 @@ def result(plan: Plan, findings: Findings, tear_down_s: float, note: Callable[[s
             scaled.n_links,
             findings.rate_scale,
             len({gpu for job in plan.each for gpu in job.ranks}),
+            None if facts.packet_latency_s is None else facts.packet_latency_s * 1e6,
         ),
         controller=ControllerFigures(plan.experiment.controller.name, facts.rules, facts.install_s),
         rows=tuple(row for part in parts for row in part.rows),
@@ -164,6 +220,20 @@ def result(plan: Plan, findings: Findings, tear_down_s: float, note: Callable[[s
         bottlenecks=tuple(one for part in parts for one in part.bottlenecks),
         jobs=of_jobs,
         fairness=fairness(of_jobs),
+        key_figures=_key_figures(scaled, findings, faults),
+    )
+
+
+def _key_figures(scaled: Fabric, findings: Findings, faults: Sequence[FaultFigures]) -> KeyFigures:
+    results = [record.result for record in findings.iterations]
+    again = [one.retransmitted for one in results if one.retransmitted is not None]
+    packets = sum(one.packets_sent for one in results)
+    answered = [fault.recovered_s for fault in faults if fault.recovered_s is not None]
+    return KeyFigures(
+        sum(again) / packets if packets and len(again) == len(results) else None,
+        *queue_figures(findings.samples, whole=not is_large(scaled)),
+        percentile(answered, 99) if answered else None,
+        link_fairness(scaled, findings.links.sent_bytes),
     )
 
 

@@ -17,7 +17,7 @@ from railweave.framework.runs.fault_timetable import FaultTimetable, GroundTruth
 from railweave.framework.runs.health_loop import HealthLoop
 from railweave.framework.runs.job_run import JobRun, Surroundings
 from railweave.framework.runs.parts import RunEngine, TrafficEnded
-from railweave.framework.runs.recorder import Recorder
+from railweave.framework.runs.recorder import ROUTED_GPUS, Recorder
 
 EngineT = TypeVar("EngineT", bound=RunEngine)
 
@@ -64,7 +64,8 @@ class Session(Generic[EngineT]):
             )  # fmt: skip
             self.faults = FaultTimetable(self._faults, self._clock, parts.faults, truth, self.recorder)
             self.recorder.observers.fire("on_fabric_up", fabric=parts.fabric, endpoints=parts.endpoints)
-            self.recorder.phase("up", parts.summary, parts.bring_up_s)
+            self.recorder.first_paths(self.control.installed.batch)
+            self.recorder.phase("up", parts.summary, parts.bring_up_s, parts.rate_scale)
         except BaseException:
             self.engine.down()
             raise
@@ -145,7 +146,8 @@ class Session(Generic[EngineT]):
         return JobRun(plan, shared, iterations=iterations, start_s=start_s, alone=alone)
 
     def _carry_out(self, jobs: Sequence[JobRun]) -> None:
-        """Let jobs run until all are over."""
+        """Let jobs run until all are over. At one instant iterations end and begin first, then faults happen,
+        then a sample is taken."""
         while left := [job for job in jobs if not job.over]:
             for job in left:
                 try:
@@ -155,8 +157,9 @@ class Session(Generic[EngineT]):
                 except (TransportError, ProgramError, PluginError) as error:
                     job.over = True
                     self._failed(job, error)
+            self._do_what_is_due()
             if due := [job.due_s for job in jobs if not job.over]:
-                self.step(min(due))
+                self._wait(min(due))
 
     def _advance(self, job: JobRun) -> None:
         """End what has ended of a job, and begin what is due."""
@@ -188,7 +191,13 @@ class Session(Generic[EngineT]):
 
     def step(self, until_s: float = float("inf")) -> None:
         """Wait for what comes first (an event, the next sample or fault, `until_s`), then do what is due."""
+        self._wait(until_s)
+        self._do_what_is_due()
+
+    def _wait(self, until_s: float) -> None:
         self._clock.wait(min(until_s, self.health.next_s, self.faults.next_s))
+
+    def _do_what_is_due(self) -> None:
         self.faults.advance()
         self.health.advance()
 
@@ -224,6 +233,8 @@ class Session(Generic[EngineT]):
             truth=tuple(recorder.truth),
             agreements=tuple(recorder.agreements),
             samples=recorder.samples(),
+            paths=recorder.paths(),
+            rules=self.control.rules if self.plan.fabric.n_gpus <= ROUTED_GPUS else (),
             links=links if self._totals_before is None else links.since(self._totals_before),
             link_score=self.monitor.snapshot.link_score,
             blind_s=recorder.blind_s,

@@ -9,6 +9,7 @@ import numpy as np
 from railweave.framework.errors import MachineError
 from railweave.framework.model.arrays import Float, Int64
 from railweave.framework.routing.batches import starts
+from railweave.framework.routing.highs import highs, one_thread
 from railweave.plugins.ilp.candidates import Candidates
 
 BELOW = 1e-6
@@ -16,15 +17,14 @@ BELOW = 1e-6
 
 
 def solver() -> ModuleType:
-    """HiGHS, imported when first needed. Raises MachineError naming the extra."""
+    """HiGHS. Raises MachineError naming the extra."""
     try:
-        import highspy
+        return highs()
     except ImportError as error:
         raise MachineError(
             f"router ilp needs HiGHS, which is not installed ({error}). `pip install 'railweave[ilp]'`, "
             "or use `--router wfr`, which needs no solver."
         ) from None
-    return highspy
 
 
 SHAKE = 1e-5
@@ -50,14 +50,14 @@ def relaxed(some: Candidates, limit_s: float) -> Answer:
     The bound is not taken from the solver but proved from its prices of links, so that neither its tolerance
     nor the random costs can make it too high; they cost it some 1e-5 of its value.
     """
-    highs, n = _program(some, limit_s), len(some.wild)
-    highs.changeColsCost(n, np.arange(n, dtype=np.int32), np.random.default_rng(0).random(n) * SHAKE)
-    highs.setOptionValue("solver", "ipm")
-    highs.setOptionValue("run_crossover", "off")
-    highs.run()
-    if highs.getModelStatus() != solver().HighsModelStatus.kOptimal:
+    program, n = _program(some, limit_s), len(some.wild)
+    program.changeColsCost(n, np.arange(n, dtype=np.int32), np.random.default_rng(0).random(n) * SHAKE)
+    program.setOptionValue("solver", "ipm")
+    program.setOptionValue("run_crossover", "off")
+    program.run()
+    if program.getModelStatus() != solver().HighsModelStatus.kOptimal:
         return Answer(some.bound(np.ones(some.n_classes)), None)
-    solution = highs.getSolution()
+    solution = program.getSolution()
     price = np.maximum(-np.array(solution.row_dual)[len(some.pair) :], 0.0)
     return Answer(some.bound(price), np.array(solution.col_value)[:n])
 
@@ -65,24 +65,24 @@ def relaxed(some: Candidates, limit_s: float) -> Answer:
 def exact(some: Candidates, chosen: Int64, limit_s: float) -> Answer:
     """The least maximum load when each pair takes one candidate; `chosen` (P,) is the start."""
     core = solver()
-    highs, n = _program(some, limit_s), len(some.wild)
+    program, n = _program(some, limit_s), len(some.wild)
     kinds = np.full(n, int(core.HighsVarType.kInteger), np.uint8)
-    highs.changeColsIntegrality(n, np.arange(n, dtype=np.int32), kinds)
+    program.changeColsIntegrality(n, np.arange(n, dtype=np.int32), kinds)
     first = np.zeros(n + 1)
     first[chosen] = 1.0
     first[n] = some.loads(chosen).max()
     start = core.HighsSolution()
     start.col_value = first
     start.value_valid = True
-    highs.setSolution(start)
-    highs.setOptionValue("mip_max_nodes", NODES)
-    highs.setOptionValue("mip_abs_gap", 1 - 10 * BELOW)  # loads are whole numbers
-    highs.setOptionValue("mip_rel_gap", 0.0)
-    highs.run()
-    information = highs.getInfo()
+    program.setSolution(start)
+    program.setOptionValue("mip_max_nodes", NODES)
+    program.setOptionValue("mip_abs_gap", 1 - 10 * BELOW)  # loads are whole numbers
+    program.setOptionValue("mip_rel_gap", 0.0)
+    program.run()
+    information = program.getInfo()
     share = first[:n]
     if information.primal_solution_status == core.SolutionStatus.kSolutionStatusFeasible:
-        share = np.array(highs.getSolution().col_value)[:n]
+        share = np.array(program.getSolution().col_value)[:n]
     return Answer(max(float(information.mip_dual_bound), 0.0), share)
 
 
@@ -113,9 +113,7 @@ def _program(some: Candidates, limit_s: float) -> Any:
     lp.a_matrix_.start_ = starts(np.bincount(of, minlength=n + 1))
     lp.a_matrix_.index_ = row[order]
     lp.a_matrix_.value_ = value[order]
-    highs = core.Highs()
-    highs.setOptionValue("output_flag", False)
-    highs.setOptionValue("time_limit", float(limit_s))
-    highs.setOptionValue("threads", 1)
-    highs.passModel(lp)
-    return highs
+    program = one_thread(core)
+    program.setOptionValue("time_limit", float(limit_s))
+    program.passModel(lp)
+    return program

@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from railweave.controllers.client import ControllerProcess
-from railweave.controllers.ofctl_text import flow_text
 from railweave.controllers.private_ovs import PORT, PrivateSwitches
 from railweave.framework.model import CONTROLLER_PORT, Match, Output, Rule, RuleUpdate, SetDscp
 from railweave.framework.model.addressing import TRAIN_SEEN
 from railweave.framework.model.events import ControllerEvent, ProcessDied
+from railweave.framework.model.ofctl_text import flow_text
 from railweave.framework.processes.namespaces import silence_ipv6
 from railweave.framework.processes.programs import run, tool
 

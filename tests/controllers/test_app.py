@@ -9,7 +9,11 @@ import pytest
 
 InLab = Callable[[str, str], dict[str, Any]]
 
-pytestmark = [pytest.mark.lab, pytest.mark.parametrize("library", ["ryu", "os-ken", "c65of"])]
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.untimed,
+    pytest.mark.parametrize("library", ["ryu", "os-ken", "c65of"]),
+]
 
 
 def flow(last_byte: int, port: int) -> str:

@@ -17,6 +17,7 @@ InLab = Callable[[str, str], dict[str, Any]]
 
 
 @pytest.mark.lab
+@pytest.mark.untimed
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_killed_controller_is_reported_and_its_successor_mends_only_what_differs(
     in_lab: InLab, library: str
@@ -38,6 +39,7 @@ def test_a_killed_controller_is_reported_and_its_successor_mends_only_what_diffe
 
 
 @pytest.mark.lab
+@pytest.mark.untimed
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_the_process_ends_with_its_starter_and_when_told(in_lab: InLab, library: str) -> None:
     seen = in_lab("orphan", library)

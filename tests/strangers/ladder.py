@@ -27,9 +27,13 @@ class Ladder:
     axis_names = ("side", "rung")
     lossless = False
     notes = ()
+    router = ""
 
     def configured(self, options):
         return self
+
+    def larger(self, params, factor):
+        return {**params, "rungs": params["rungs"] * factor}
 
     def build(self, params):
         rungs = params["rungs"]

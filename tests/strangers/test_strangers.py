@@ -129,6 +129,7 @@ def site(tmp_path: Path) -> Path:
 
 
 @pytest.mark.lab
+@pytest.mark.untimed
 @pytest.mark.parametrize("traffic", [("--collective", "handover"), ("--workload", "relay")])
 def test_it_runs_on_the_lab(traffic: tuple[str, str], site: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"

@@ -46,6 +46,7 @@ def test_an_order_to_stop_that_arrives_with_the_links_is_obeyed() -> None:
 
 
 @pytest.mark.lab
+@pytest.mark.untimed
 def test_a_short_run_captures_every_packet_of_the_schedule_on_its_link(tmp_path: Path) -> None:
     """One iteration over 2 domains x 2 rails: what g0.0 sends to d0 is what the schedule sends from it into
     its domain, every sequence number once."""

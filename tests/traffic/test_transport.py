@@ -14,7 +14,7 @@ import pytest
 from railweave.framework.lab.sandbox import unshare_command
 
 SCENES = Path(__file__).with_name("scenes.py")
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.untimed]
 
 
 def scene(name: str, *arguments: object) -> Any:

@@ -227,6 +227,5 @@ def rotations(fabric: Fabric, ranks: ArrayLike) -> Int32:
         shifted = places.copy()
         shifted[:, axis] = (shifted[:, axis] + 1) % length
         moves.append(number[np.ravel_multi_index(tuple(shifted.T), shape)])
-    kept = [move for move in moves if (move >= 0).all() and len(distinct(move)) == n]
-    whole = np.array(kept, np.int32).reshape(len(kept), n)
-    return np.unique(whole[(whole != np.arange(n)).any(axis=1)], axis=0)
+    kept = {tuple(move.tolist()) for move in moves if (move >= 0).all() and len(distinct(move)) == n}
+    return np.array(sorted(kept - {tuple(range(n))}), np.int32).reshape(-1, n)

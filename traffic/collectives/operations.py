@@ -219,7 +219,8 @@ def check_ranks(fabric: Fabric, ranks: Sequence[int]) -> None:
     """Raise ExperimentError for an empty list, a GPU that does not exist, and one that is listed twice."""
     if not ranks:
         raise ExperimentError("a collective needs 1 rank or more; the list of ranks is empty.")
-    outside = [gpu for gpu in ranks if not 0 <= gpu < fabric.n_gpus]
+    n_gpus = fabric.n_gpus
+    outside = [gpu for gpu in ranks if not 0 <= gpu < n_gpus]
     if outside:
         raise ExperimentError(f"there is no GPU {outside[0]}; {fabric.kind} has 0 to {fabric.n_gpus - 1}.")
     if len(set(ranks)) != len(ranks):

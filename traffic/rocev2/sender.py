@@ -19,15 +19,16 @@ _NEVER = float("inf")
 
 class Path:
     """One path to the other end. `newest`: the latest transmission known to have arrived over it;
-    `round_trip`: its time. Packets of one path stay in order unless its route changes while they are in
-    flight."""
+    `round_trip`: its time; `timeout`: once the path is left, that of what is still under way there. Packets
+    of one path stay in order unless its route changes while they are in flight."""
 
-    __slots__ = ("heads", "newest", "round_trip")
+    __slots__ = ("heads", "newest", "round_trip", "timeout")
 
     def __init__(self, heads: Heads) -> None:
         self.heads = heads
         self.newest = 0
         self.round_trip = 0.0
+        self.timeout: float | None = None
 
 
 class Budget:
@@ -106,7 +107,9 @@ class Sender:
         if self._entropies != list(udp_src):
             self._entropies = list(udp_src)
             self._turns = [0, 0]
-        self._paths = [Path(self._heads(entropy)) for entropy in udp_src]
+        for left in self._paths:
+            left.timeout = self.timing.timeout
+        waited, self._paths = self.timing.wait, [Path(self._heads(entropy)) for entropy in udp_src]
         full = self._packet.full_packet_bytes
         self.window = self._tuning.window(rates_bps, depths, latencies_s, full)
         self._stride = acknowledge_every(self.window)
@@ -116,6 +119,8 @@ class Sender:
         if self.timing.probes:  # the other end was unreachable: probe the new paths at once
             self.timing.probes = 0
             self._active_at = now - self.timing.wait
+        elif self.outstanding:  # what is under way was sent when the old wait held
+            self._active_at += waited - self.timing.wait
 
     # -- sending ---------------------------------------------------------------------------------------
     def offer(self, messages: list[Message]) -> None:
@@ -274,22 +279,23 @@ class Sender:
     # -- loss ------------------------------------------------------------------------------------------
     def _detect(self, now: float) -> None:
         """Declare lost the packets that a later one on the same path overtook by more than the reordering
-        window, and those sent a whole timeout before one that arrived. Source: RFC 8985, section 6.2, per
-        path."""
+        window, and those sent a whole timeout before one that arrived; of paths that were left, a timeout and
+        a round trip ago, if any later one arrived. Source: RFC 8985, section 6.2, per path."""
         self._suspect_at = _NEVER
-        expired = self._newest_sent_at - self.timing.timeout
-        lost = []
+        expired, lost = self._newest_sent_at - self.timing.timeout, []
         for number, (sent_at, transmission, path, _) in self.outstanding.items():
             if transmission > self._newest:
                 break
             if transmission < path.newest:
                 due = sent_at + path.round_trip + self.timing.reorder
-                if due <= now:
-                    lost.append(number)
-                elif due < self._suspect_at:
-                    self._suspect_at = due
-            elif sent_at < expired:
+            elif path.timeout is not None:
+                due = sent_at + path.timeout + self.timing.smoothed
+            else:
+                due = now if sent_at < expired else _NEVER
+            if due <= now:
                 lost.append(number)
+            elif due < self._suspect_at:
+                self._suspect_at = due
         for number in lost:
             del self.outstanding[number]
             self.lost[number] = None

@@ -14,40 +14,41 @@ degraded to a fifth must not cause retransmissions."""
 
 class Timing:
     """Round-trip estimates of one pair, and the waits that follow from them. Seconds throughout. `drain`: the
-    time of a full window at the declared rate; `travel`: that of a packet and its answer on idle links.
+    time of a full window at the declared rate; `travel`: that of a packet and its answer on idle links;
+    `smoothed`: of late, 0 before the first.
 
     Sources: RFC 6298 (smoothed round trip, timeout, backoff), RFC 8985 (RACK: reordering window, tail probe).
     """
 
-    __slots__ = ("_smoothed", "_variation", "drain", "probes", "reorder", "travel")
+    __slots__ = ("_variation", "drain", "probes", "reorder", "smoothed", "travel")
 
     def __init__(self) -> None:
-        self._smoothed = self._variation = self.drain = self.travel = 0.0
+        self.smoothed = self._variation = self.drain = self.travel = 0.0
         self.reorder = REORDER_FLOOR_S
         self.probes = 0
 
     def sample(self, round_trip: float) -> None:
         """Learn from the round trip of one packet and its acknowledgement."""
-        if self._smoothed == 0.0:
-            self._smoothed, self._variation = round_trip, round_trip / 2
-        error = round_trip - self._smoothed
-        self._smoothed += error / 8
+        if self.smoothed == 0.0:
+            self.smoothed, self._variation = round_trip, round_trip / 2
+        error = round_trip - self.smoothed
+        self.smoothed += error / 8
         self._variation += (abs(error) - self._variation) / 4
 
     def spurious(self) -> None:
         """Widen the reordering window: a packet that was declared lost had only been overtaken."""
-        self.reorder = min(self.reorder * 2, max(self._smoothed, REORDER_FLOOR_S))
+        self.reorder = min(self.reorder * 2, max(self.smoothed, REORDER_FLOOR_S))
 
     @property
     def timeout(self) -> float:
         """The retransmission timeout without backoff."""
         floor = max(TIMEOUT_FLOOR_S, SLOWDOWN * self.drain) + self.travel
-        return max(floor, self._smoothed + 4 * self._variation)
+        return max(floor, self.smoothed + 4 * self._variation)
 
     @property
     def wait(self) -> float:
         """Silence after which to probe: first that of the tail probe, then the timeout, doubled for every
         probe."""
         if self.probes == 0:
-            return min(2 * max(self._smoothed, self.drain + self.travel) + PROBE_SLACK_S, self.timeout)
+            return min(2 * max(self.smoothed, self.drain + self.travel) + PROBE_SLACK_S, self.timeout)
         return min(self.timeout * 2.0 ** (self.probes - 1), max(TIMEOUT_CEILING_S, self.timeout))

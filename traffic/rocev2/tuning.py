@@ -11,6 +11,9 @@ SPAN = 256
 in an acknowledgement."""
 PATH_PACKETS = 2
 """Every path of a pair needs one packet in flight and one behind it."""
+LINK_PACKETS = 4
+"""What a pair may have at each link beyond the second of a path, there and on the way back, besides its
+window: queues are first in, first out, so that its share of a link is its share of the queue there."""
 
 PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
@@ -58,19 +61,19 @@ class Tuning:
     ) -> int:
         """Packets in flight that keep `target_delay` of queue at the rate of all paths together.
 
-        A path of a depth of more than two packets holds more: one packet per link on the forward path, and as
-        many on the return path, behind which acknowledgements wait. A path with a latency also holds the
-        packets of one round trip, which may exceed `max_window`, up to SPAN.
+        A path of a depth of more than two packets holds more: LINK_PACKETS for each further link of it, and
+        as many for the way back, where acknowledgements wait behind data. A path with a latency also holds
+        the packets of one round trip. Both may exceed `max_window`, up to SPAN.
         """
         packet_bits = 8 * packet_bytes
         wanted = ceil(sum(rates_bps) * self.target_delay / packet_bits)
-        held = sum(ceil(2 * (depth - 2) - 1e-9) for depth in depths if depth > 2)
-        wanted = max(wanted, self.min_window, PATH_PACKETS * len(depths)) + held
+        wanted = max(wanted, self.min_window, PATH_PACKETS * len(depths))
+        held = sum(ceil(2 * LINK_PACKETS * (depth - 2) - 1e-9) for depth in depths if depth > 2)
         in_flight = sum(
             ceil(2 * rate * latency / packet_bits)
             for rate, latency in zip(rates_bps, latencies_s, strict=True)
         )
-        return min(max(min(wanted, self.max_window), 1) + in_flight, SPAN)
+        return min(max(min(wanted, self.max_window), 1) + held + in_flight, SPAN)
 
 
 def acknowledge_every(window: int) -> int:

@@ -48,7 +48,7 @@ class _Departure(NamedTuple):
 
 class Departures:
     """Follows n links at `line_bps` (n,), samples of which begin with `first`. `largest_bytes` (n,): the
-    longest packet that was seen to leave alone, `packet_bytes` at first.
+    longest packet that was seen to leave alone or the longest mean of a queue, `packet_bytes` at first.
 
     A token bucket lets a packet go as soon as those before it are paid for. So if a packet waited, the time
     since the one before it left is that of the bytes of the latter, whether that had waited or not. A
@@ -74,7 +74,10 @@ class Departures:
         waited, queued, waits = queue[:-1], queued[:-1], queue[1:] > 0
         departed = left > SHORT_BYTES
         alone = np.where(departed & (count == 1), left, 0.0)
-        largest = self.largest_bytes = np.maximum(self.largest_bytes, alone.max(axis=0))
+        mean = np.divide(queue[1:], samples.queue_packets, out=np.zeros_like(left), where=waits)
+        before_bytes = self.largest_bytes
+        largest = self.largest_bytes = np.maximum(before_bytes, np.maximum(alone, mean).max(axis=0))
+        grew = largest > before_bytes + SHORT_BYTES
         ended = departed & (waited > 0) & (left >= waited)
         inside = departed & (waited > 0) & ~ended
 
@@ -116,7 +119,7 @@ class Departures:
         to_bytes = np.where(ended, sent[:-1] + waited - last_of(waited, queued), each.sent_before)
         busy_s, paid = to_s - since.t_s[:-1], to_bytes - since.sent_before[:-1]
         lasts = np.where(ended, to_bytes, sent[1:] + queue[1:]) - burst_began[:-1]
-        known = (inside | ended) & goes_on[:-1]
+        known = (inside | ended) & goes_on[:-1] & ~grew  # what began earlier was taken for shorter packets
         known &= apart | (lasts * 8 >= RESOLVED * took_s * self._line_bps)
         known &= (empty_s[:-1] - since.t_s[:-1]) * rate_bps <= IDLE * paid * 8
         # no link is faster than its rate: what seems so is something else

@@ -18,6 +18,7 @@ from railweave.framework.lab.measuring.queue_counters import (
     read_all,
 )
 from railweave.framework.lab.measuring.service_meter import ServiceMeter
+from railweave.framework.lab.measuring.stolen_time import StolenTime
 from railweave.framework.model.arrays import Float
 from railweave.framework.processes.namespaces import die_with_parent
 
@@ -55,7 +56,7 @@ class Sampler:
         self._count = np.frombuffer(memory, np.int64, 1)
         self._slots = np.frombuffer(memory, np.float64, offset=8).reshape(2, len(Samples._fields), n)
         first = read_all(shards, n)
-        self._meter = ServiceMeter(line_bps, packet_bytes, first)
+        self._meter, self._stolen = ServiceMeter(line_bps, packet_bytes, first), StolenTime()
         self._publish(first)
         self.pid: int | None = None
 
@@ -119,7 +120,7 @@ class Sampler:
 
     def _judge(self, samples: list[list[Dump]]) -> None:
         counters = counters_of(self._shards, samples, len(self._meter.rate_bps))
-        self._meter.add(counters)
+        self._meter.add(counters, self._stolen.since_last())
         self._publish(QueueCounters(*(counter[-1] for counter in counters)))
 
     def _publish(self, counters: QueueCounters) -> None:

@@ -40,20 +40,24 @@ class ServiceMeter:
         self.rate_bps, self.stated_s = np.full(n, np.nan), np.full(n, -np.inf)
         self._bytes, self._packets, self._busy_s, self._error_s2 = np.zeros((4, 2, n))
         """(2, n): since the last accepted rate, and of the latest packets."""
-        self._delayed_s = np.zeros((2, n))
+        self._delayed_s, self._stolen_s = np.zeros((2, n)), 0.0
         self._sampled_s, self._usual_s = float(first.t_s.max()), np.nan
         self._base_bps = line_bps.copy()
         self.all_waited_bytes = np.zeros(n)
 
-    def add(self, samples: QueueCounters) -> None:
-        """Samples (m, n) after those before: when each link was read, and its counters then."""
+    def add(self, samples: QueueCounters, stolen_s: float = 0.0) -> None:
+        """Samples (m, n) after those before: when each link was read, and its counters then. `stolen_s`: for
+        how long no link may have been served meanwhile, as a processor was taken from this machine."""
         gaps = self._departures.gaps(samples, self._base_bps)
         self.all_waited_bytes += gaps.waited_bytes
         for sums, more in zip(
             (self._bytes, self._packets, self._busy_s, self._error_s2), gaps[1:5], strict=True
         ):
             sums += more
-        self._delayed_s += np.minimum(self._delay_s(samples), gaps.busy_s)
+        # a gap may end with the samples after those in which the processor came back
+        delay_s = max(self._delay_s(samples), stolen_s + self._stolen_s)
+        self._stolen_s = stolen_s
+        self._delayed_s += np.minimum(delay_s, gaps.busy_s)
         if gaps.known.any():
             self._state(gaps.known, samples.t_s[-1], gaps.last_error_s2)
 

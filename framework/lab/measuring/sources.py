@@ -61,8 +61,7 @@ class QueueSource:
         return self._prober.cleaned(telemetry)
 
     def trains(self, now_s: float, links: LinkState) -> list[Train]:
-        due = self._prober.due(now_s, links) if self._probing else ()
-        return [self._prober.train(link, links) for link in due]
+        return self._prober.trains(now_s, links) if self._probing else []
 
 
 class CounterSource:
@@ -108,7 +107,7 @@ class CounterSource:
     def trains(self, now_s: float, links: LinkState) -> list[Train]:
         if not self._link.up:
             return []
-        trains = [self._prober.train(link, links) for link in self._prober.due(now_s, links)]
+        trains = self._prober.trains(now_s, links)
         self._sent_since_poll += trains
         return trains
 

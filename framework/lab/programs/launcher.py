@@ -223,6 +223,8 @@ class Launcher:
         for program in running:
             program.signal(signal.SIGKILL)
             program.ended()
+        for output in self._outputs.values():  # their last words
+            output.finish()
 
 
 def main() -> None:

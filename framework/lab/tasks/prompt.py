@@ -5,6 +5,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from subprocess import call
 from typing import Any
 
@@ -147,6 +148,17 @@ class Prompt(CLI):  # type: ignore[misc]
         Usage: sh COMMAND"""
         self.failed |= call(line, shell=True) != 0
 
+    def do_source(self, line: str) -> Any:
+        """Carry out the commands of a file, one on each line.
+        Usage: source FILE"""
+        (name,) = self._words("source", line, "FILE", 1)
+        try:
+            commands = Path(name).read_text().splitlines()
+        except (OSError, ValueError) as failure:
+            why = failure.strerror if isinstance(failure, OSError) else "it is not UTF-8 text"
+            raise InputError(f"source {name}: cannot be read: {why}. Give a file of commands.") from None
+        return any(self.onecmd(self.precmd(command)) for command in commands)
+
     def do_pingall(self, line: str) -> None:
         """Ping between all hosts.
         Usage: pingall [TIMEOUT]"""
@@ -271,7 +283,7 @@ class Prompt(CLI):  # type: ignore[misc]
                 keys[name] = value
             elif "size" not in keys:
                 key = "workload" if word in self.lab.registers["workload"] else "collective"
-                keys["size" if "collective" in keys else key] = word
+                keys["size" if keys.keys() & {"collective", "workload"} else key] = word
             else:
                 raise InputError(f"run takes a collective, a size, and key=value (got {word!r}).")
         self._waits = True

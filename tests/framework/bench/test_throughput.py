@@ -77,7 +77,7 @@ def test_a_short_contest_delivers_every_element_and_says_what_it_cost() -> None:
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert found["schema"] == {"name": "railweave.bench.throughput", "version": 1}
-    assert found["gpus"] == 16 and found["transport"]["wrong"] == 0 and found["reroutes"] == 0
+    assert found["gpus"] == 16 and found["transport"]["wrong"] == 0
     # two small iterations to find the size, one of that size to warm up, one counted
     packets = 16 * (2 * LEAST_BYTES + 2 * found["message_bytes"]) // 4096
     sent = found["transport"]["packets_sent"] - found["transport"]["retransmitted"]

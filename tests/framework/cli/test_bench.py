@@ -100,9 +100,12 @@ def test_the_built_in_ones_use_the_same_hook() -> None:
     assert list(registered) == [
         "bring-up",
         "datapaths",
+        "files",
         "fluid",
         "health",
         "install",
+        "live",
+        "report",
         "routes",
         "throughput",
         "transport",
@@ -120,3 +123,8 @@ def test_one_that_asks_for_it_runs_in_a_lab_of_its_own() -> None:
     assert figures["transport_pps"] > 0 and figures["payload_bytes"] == 4096
     assert figures["transport_to_bare"] == pytest.approx(figures["transport_pps"] / figures["bare_pps"])
     assert done.stderr.splitlines()[-1].startswith("5/5 packets per second: transport ")
+
+
+def test_every_help_ends_with_an_example(call: Call) -> None:
+    for name in ("ports", "copies"):
+        assert call(name, "--help").output.rstrip().endswith(f"railweave bench {name} --json")

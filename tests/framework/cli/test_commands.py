@@ -161,6 +161,11 @@ def test_a_wrong_option_of_a_fabric_is_named(call: Call) -> None:
         assert text in shown.stderr
 
 
+def test_an_option_by_its_other_name_is_the_same_option(call: Call) -> None:
+    shown = call("explain", "g0.0", "g1.1", "--fault", "down rail:1", "--set", "fault=down rail:0")
+    assert shown.exit_code == 2 and "faults is set twice, by --fault and --set." in shown.stderr
+
+
 def test_columns_of_numbers_are_right_aligned() -> None:
     assert table(("a", "n"), [("xx", 5), ("y", 12)]) == "a    n\nxx   5\ny   12"
     assert table(("a", "b"), []) == "a  b"

@@ -40,7 +40,7 @@ from tests.fakes.findings import findings
 Call = Callable[..., Result]
 Emit = Callable[[RunEvent], None]
 
-FILES = ["events.jsonl", "experiment.yaml", "health.npz", "result.json"]
+FILES = ["events.jsonl", "experiment.yaml", "health.npz", "report.html", "result.json"]
 EVENTS = (
     PhaseStarted("bring-up", "16 GPUs"),
     Progress(0, 1, 2),
@@ -85,15 +85,45 @@ def test_every_key_of_the_experiment_is_an_option_with_its_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "foreign"), [("explain", "--datapath"), ("loads", "--tp"), ("topo", "--tp")]
+    ("command", "foreign"),
+    [("explain", "--datapath"), ("loads", "--tp"), ("topo", "--tp"), ("verify", "--size"), ("watch", "--tp")],
 )
-def test_commands_without_a_lab_list_only_options_that_apply(
+def test_commands_without_an_experiment_list_only_options_that_apply(
     command: str, foreign: str, registers: Registers
 ) -> None:
     words = [command, "show"] if command == "topo" else [command]
     shown = CliRunner().invoke(main, [*words, "--help"], obj=registers)
     assert "--domains" in shown.stdout
     assert foreign not in shown.stdout and "--iterations" not in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "default", "no_default"),
+    [
+        ("chaos", "[default: 256K]", "--fault"),
+        ("what-if", "[default: that of RUN]", "[default: 1M]"),
+        ("verify", "[default: none]", "[default: at=iter"),
+    ],
+)
+def test_the_help_names_the_defaults_of_the_command(
+    command: str, default: str, no_default: str, registers: Registers
+) -> None:
+    shown = " ".join(CliRunner().invoke(main, [command, "--help"], obj=registers).stdout.split())
+    assert default in shown and no_default not in shown
+
+
+@pytest.mark.parametrize("option", [("--fault", "at=0s down rail:1"), ("--set", "faults=none")])
+def test_chaos_takes_no_faults(option: tuple[str, str], registers: Registers) -> None:
+    done = CliRunner().invoke(main, ["chaos", *option], obj=registers)
+    assert done.exit_code == 2 and "draws its own faults" in done.stderr
+
+
+def test_what_a_run_would_take_is_the_same_document_in_a_file(call: Call, tmp_path: Path) -> None:
+    shown = call("--dry-run", "--json", "-")
+    done = call("--dry-run", "--json", str(tmp_path / "dry.json"))
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "dry.json").read_text() == shown.stdout
+    assert json.loads(shown.stdout)["schema"] == {"name": "railweave.dry-run", "version": 1}
 
 
 def test_the_main_job_needs_no_word(call: Call, plans: list[Plan]) -> None:
@@ -296,7 +326,7 @@ def test_signals_end_the_run_in_order(
 ) -> None:
     took_down = []
 
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         try:
             os.kill(os.getpid(), number)
             signal.sigtimedwait([], 10)
@@ -347,7 +377,7 @@ def test_quiet_does_not_hide_a_degraded_verdict(
 def test_an_interrupted_run_names_the_directory_of_its_events(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(runner, "run", interrupted)

@@ -94,7 +94,7 @@ def test_metrics_as_json(call: Call, name: str) -> None:
     [
         (["torus", "--shape", "4x0"], "length 0 along y is no ring"),
         (["twisted-torus", "--shape", "4x4x4"], "there is none. It takes k,k,2k or k,2k,2k"),
-        (["ring", "--nodes", "600", "--format", "svg"], "a picture holds 512 at most"),
+        (["ring", "--nodes", "1100", "--format", "svg"], "a picture holds 1024 at most"),
         (["moebius"], "there is no topology 'moebius'"),
     ],
 )

@@ -141,9 +141,9 @@ def test_large_rail_fabrics_leave_out_the_middle_and_say_so() -> None:
 
 def test_what_no_picture_can_hold_is_refused() -> None:
     with pytest.raises(
-        FabricError, match=r"ring of 513 GPUs: a picture holds 512 at most\. Use `--format graphml`"
+        FabricError, match=r"ring of 1025 GPUs: a picture holds 1024 at most\. Use `--format graphml`"
     ):
-        svg(Ring().build({"nodes": 513}))
+        svg(Ring().build({"nodes": 1025}))
     with pytest.raises(FabricError, match="torus of 4624 GPUs: a picture holds 4096 at most"):
         svg(torus(17, 16, 17))
 
@@ -189,10 +189,11 @@ def test_every_node_and_every_cable_is_drawn(fabric: Fabric) -> None:
     named = titles(picture)
     for node in range(fabric.n_nodes):
         assert any(re.search(rf"(^|[ -]){re.escape(fabric.node_name(node))}$", title) for title in named)
-    cables = {shape.attrib["id"]: shape.attrib["class"] for shape in picture if "id" in shape.attrib}
-    assert cables == {
+    shapes = {shape.attrib["id"]: shape.attrib["class"] for shape in picture if "id" in shape.attrib}
+    cables = {
         f"link{link}": f"link {fabric.kinds[fabric.link_kind[link]]}" for link in range(0, fabric.n_links, 2)
     }
+    assert shapes == cables | {f"node{n}": f"node {fabric.node_kind(n)}" for n in range(fabric.n_nodes)}
 
 
 def test_a_fabric_of_another_name_is_laid_out_as_what_it_is() -> None:
@@ -224,3 +225,24 @@ def test_any_other_fabric_is_drawn_in_tiers() -> None:
     crossing = FabricBuilder("chords", [NodeGroup("gpu", 0, (5,), "g")], {})
     crossing.cables([0, 0], [1, 2], "chord", 1e9)
     assert "chord, 1Gb/s per direction" in words(parse(crossing.build()))
+
+
+@pytest.mark.parametrize(
+    "fabric",
+    [RailOnly().build({"domains": d, "rails": r}) for d, r in ((20, 16), (70, 64))],
+    ids=["320", "4480"],
+)
+def test_a_large_rail_fabric_is_drawn_whole_where_that_is_wanted(fabric: Fabric) -> None:
+    """A line for each rail and domain; up to 1,024 GPUs every GPU and cable, too."""
+    picture = ElementTree.fromstring(svg(fabric, whole=True))
+    ids = {shape.attrib["id"] for shape in picture if "id" in shape.attrib}
+    switches = {f"node{n}" for n in range(fabric.n_gpus, fabric.n_nodes)}
+    gpus = {f"node{n}" for n in range(fabric.n_gpus)} | {f"link{n}" for n in range(0, fabric.n_links, 2)}
+    assert ids == (switches | gpus if fabric.n_gpus <= 1024 else switches)
+
+
+def test_long_tiers_are_drawn_whole_where_that_is_wanted() -> None:
+    fabric = FatTree().build({"k": 8})
+    picture = ElementTree.fromstring(svg(fabric, whole=True))
+    ids = [shape.attrib["id"] for shape in picture if "id" in shape.attrib]
+    assert len(ids) == len(set(ids)) == fabric.n_nodes + fabric.n_links // 2

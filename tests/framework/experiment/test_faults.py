@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from railweave.framework.errors import ExperimentError, FaultError
 from railweave.framework.experiment.fault_targets import find_link
-from railweave.framework.experiment.faults import EXAMPLE, VERBS, Fault, parse, released, resolve, steps
+from railweave.framework.experiment.faults import EXAMPLE, VERBS, Fault, parse, resolve, steps
 from railweave.framework.experiment.plan import from_document, load_plan
 from railweave.framework.model import Fabric
 from railweave.framework.registry import Registers
@@ -157,18 +157,6 @@ def test_a_stored_experiment_has_the_same_faults_again(registers: Registers) -> 
 def test_a_step_of_an_iteration_that_never_comes_is_refused(registers: Registers) -> None:
     with pytest.raises(ExperimentError, match="iteration 12 never comes"):
         load_plan(None, {"faults": ["at=iter:12+1s flap rail:1"]}, registers)
-
-
-def test_what_counts_from_an_iteration_waits_from_its_beginning(fabric: Fabric) -> None:
-    first, second, other = (
-        resolve(parse(text), fabric)
-        for text in ("at=iter:2 down rail:1", "at=iter:2+500ms up rail:1", "at=9s down rail:0")
-    )
-    waiting, now = released([other, first, second], [first, second], 4.0)
-    assert now == [first]
-    assert waiting[0] == other and waiting[1].at_s == 4.5
-    assert (waiting[1].text, waiting[1].verb) == ("at=iter:2+500ms up rail:1", "up")
-    assert released(waiting, waiting[1:], 4.6) == ([other], waiting[1:])
 
 
 def test_an_ocs_is_every_link_over_it(loop: Fabric) -> None:

@@ -89,7 +89,7 @@ def test_ranks_serve_an_experiment_with_one_job(registers: Registers) -> None:
         (["ranks=rail:0 colective=x"], "jobs.0.colective: is no key of a job. Did you mean collective"),
         (["ranks=rail:0 faults=none"], "jobs.0.faults: is no key of a job"),
         (["ranks=rail:0", "ranks=domain:1"], "jobs.1.ranks: g1.0 is in job 0 as well.*share: true"),
-        (["ranks=rail:0 share=true", "ranks=rail:0"], "jobs.1.ranks: g0.0 and 3 more is in job 0"),
+        (["ranks=rail:0 share=true", "ranks=rail:0"], "jobs.1.ranks: g0.0 and 3 more are in job 0"),
         (["ranks=rail:0 name=a", "ranks=rail:1 name=a"], "jobs.1.name: job 0 has it, too"),
         (["ranks=rail:0 start=-1s"], "jobs.0.start: '-1s' is too small"),
         (["ranks=rail:0 share=perhaps"], "jobs.0.share: 'perhaps' is not true or false"),

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from railweave.framework.cli import main
 from railweave.framework.errors import ExperimentError, PluginError
 from railweave.framework.experiment.plan import load_plan
+from railweave.framework.fluid import plugin as fluid
 from railweave.framework.hookspecs import Collective, Estimator, LinkState, Report, Topology, hookimpl
+from railweave.framework.kit.run import check_plugin
 from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.framework.parameters import Parameter, Value
 from railweave.framework.registry import Registers
@@ -204,6 +206,46 @@ def test_an_estimators_mistake_is_refused_before_a_run(
 ) -> None:
     message = refused(registers, {"estimator": "bad"}, estimator=Scores(answer))
     assert "estimator Scores: scores()" in message and words in message and __file__ in message
+
+
+class Timed(Estimator):
+    """Scores by the delay of probes, which only timed trains show."""
+
+    summary = "the delay of probes"
+
+    def __init__(self, needs: Any = ("probe_s",), *, blind: bool = False) -> None:
+        self.needs, self._blind = needs, blind
+
+    def scores(self, fabric: Fabric, state: LinkState, packet: PacketFormat) -> Any:
+        delay_s = np.where(np.isnan(state.probe_s) | self._blind, 0.0, state.probe_s)
+        return np.where(state.up, 1 / (1 + delay_s), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"engine": "fluid"}, "measuring probe_s, which bad needs: engine fluid cannot, because"),
+        ({}, "which bad needs: `measure: auto` does not. `measure: probe` does."),
+        ({"measure": "counters"}, "which bad needs: `measure: counters` does not"),
+    ],
+)
+def test_an_estimator_that_gets_no_evidence_is_refused_by_name(
+    keys: dict[str, object], words: str, registers: Registers
+) -> None:
+    known = Registers([*registers.manager.list_name_plugin(), ("fluid", fluid)])
+    assert words in refused(known, {"estimator": "bad", **keys}, estimator=Timed())
+
+
+def test_what_an_estimator_needs_is_evidence_that_there_is_and_matters(registers: Registers) -> None:
+    message = refused(registers, {"estimator": "bad"}, estimator=Timed(("delay",)))
+    assert "needs = ('delay',)" in message and "a tuple of queue_bytes, loss, service_bps, probe_s" in message
+    checked = []
+    for estimator in (Timed(), Timed(blind=True)):
+        known = Registers([*registers.manager.list_name_plugin(), ("strange", Plugin(estimator=estimator))])
+        load_plan(None, {"estimator": "bad", "measure": "probe", "faults": "none"}, known)
+        checked.append(check_plugin("estimator", "bad", known, fabrics=("rail-only",)))
+    assert checked[0].passed and "probe_s" in checked[0].text()
+    assert not checked[1].passed and "the same whatever probe_s is" in checked[1].text()
 
 
 class NoFabric(Topology):

@@ -57,6 +57,7 @@ def test_the_file_chooses_whose_parameter_it_is(registers: Registers) -> None:
             {"domains": 8, "topology": {"domains": 4}},
             "topology.domains: is set twice, by domains and topology.",
         ),
+        ({"fault": ["at=1s down rail:1"], "faults": []}, "faults: is set twice, by fault and faults."),
         ({"domains": "x", "size": "y"}, "domains: 'x' is not a whole number, 1 or more."),
         ({"health": {"dwell": "x"}}, "health.dwell: 'x' is not a time"),
         ({"gpus": 6}, "gpus: topology rail-only has no option 'gpus'"),

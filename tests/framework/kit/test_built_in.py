@@ -77,6 +77,7 @@ def test_figures_at_1024_gpus(installed: Registers, check_plugin: CheckPlugin) -
 
 
 @pytest.mark.lab
+@pytest.mark.untimed
 def test_it_runs_on_the_lab(installed: Registers, check_plugin: CheckPlugin) -> None:
     report = check_plugin("router", "hscore", installed, scale=False, lab=True)
     assert [o.status for o in report.outcomes if o.check == "on the lab"] == ["passed"]

@@ -19,7 +19,7 @@ from railweave.topologies import plugin as topologies
 
 PAGE = Path(__file__).parents[3] / "docs" / "plugins.md"
 TEXT = PAGE.read_text()
-SOURCE = Path(hookspecs.__file__).read_text()
+SOURCE = "\n".join(file.read_text() for file in sorted(Path(hookspecs.__file__).parent.glob("*.py")))
 VALUES = ("LinkState", "Explanation")
 """Classes of hookspecs that are no Protocols and are spoken of all the same."""
 

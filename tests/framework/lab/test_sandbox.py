@@ -41,6 +41,7 @@ def test_a_killed_lab_was_not_refused_its_namespaces() -> None:
 
 
 @pytest.mark.lab
+@pytest.mark.untimed
 def test_a_lab_comes_up_for_a_user_whose_path_lacks_the_sbin_folders() -> None:
     """Debian's ordinary users: the folders of ip, tc and the ifconfig that Mininet looks for are not in
     PATH."""

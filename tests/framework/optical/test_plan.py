@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from railweave.framework.errors import RouteError
+from railweave.framework.errors import FabricError, RouteError
 from railweave.framework.optical.algorithms import ALGORITHMS, plan_of
 from railweave.framework.optical.plan import LightpathPlan
 from tests.framework.optical.oracle import cables, rows, shared
@@ -101,6 +101,13 @@ def test_incomplete_gathers_are_found() -> None:
         check_all_gather(small((0, 0, 1, 0, 1, 0), (1, 0, 1, 0, 1, 0)))
     with pytest.raises(RouteError, match="node 1 gets item 1 although"):
         check_all_gather(small((0, 0, 1, 0, 1, 0), (1, 0, 1, 1, 1, 0)))
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize(("nodes", "wavelengths"), [(16, 0), (1, 2)])
+def test_impossible_numbers_are_refused(algorithm: str, nodes: int, wavelengths: int) -> None:
+    with pytest.raises(FabricError, match=f"a ring of {nodes} nodes and {wavelengths} wavelengths: it needs"):
+        plan_of(algorithm, nodes, wavelengths)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -102,6 +102,7 @@ def test_an_event_that_does_not_fit_is_taken_back_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.lab
+@pytest.mark.untimed
 def test_a_full_disk_fails_the_run_in_words(tmp_path: Path) -> None:
     script = textwrap.dedent(
         """

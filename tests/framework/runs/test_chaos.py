@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,9 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from railweave.framework.cli import main
 from railweave.framework.experiment.faults import parse, resolve, steps
 from railweave.framework.experiment.plan import Plan, load_plan
 from railweave.framework.registry import load_plugins as registers
@@ -33,11 +36,15 @@ def cut(*faults: str, at: Plan = PLAN) -> tuple[str, ...]:
     return cut_for_good(at.fabric, at.router, at.schedule, faults)
 
 
+def draw(of: Plan = PLAN, **numbers: int) -> list[Scenario]:
+    return scenarios(of.fabric, of.router, of.schedule, of.engine, **numbers)
+
+
 @given(st.integers(0, 10**9), st.integers(2, 9))
 @settings(deadline=None, max_examples=30)
 def test_the_same_seed_gives_the_same_and_every_fault_fits(seed: int, iterations: int) -> None:
-    drawn = scenarios(PLAN.fabric, PLAN.router, PLAN.schedule, runs=4, seed=seed, iterations=iterations)
-    again = scenarios(PLAN.fabric, PLAN.router, PLAN.schedule, runs=2, seed=seed, iterations=iterations)
+    drawn = draw(runs=4, seed=seed, iterations=iterations)
+    again = draw(runs=2, seed=seed, iterations=iterations)
     assert drawn[:2] == again
     for scenario in drawn:
         assert 1 <= len(scenario.faults) <= 3
@@ -45,6 +52,26 @@ def test_the_same_seed_gives_the_same_and_every_fault_fits(seed: int, iterations
         for text in scenario.faults:
             assert 1 <= (parse(text).at_iteration or 0) < iterations
             assert all(resolve(step, PLAN.fabric) for step in steps(parse(text)))
+
+
+def test_what_an_engine_cannot_do_is_not_drawn_for_it() -> None:
+    on_lab, on_model = (draw(of, runs=60, seed=1, iterations=6) for of in (PLAN, plan(engine="fluid")))
+    impossible = ("reorder", "duplicate", "kill controller")  # docs/fluid.md, "What it refuses"
+    able = [not any(f" {name}" in text for name in impossible for text in s.faults) for s in on_lab]
+    assert 10 < sum(able) < 50
+    assert [one == other for one, other in zip(on_lab, on_model, strict=True)] == able
+    assert not any(f" {name}" in text for name in impossible for s in on_model for text in s.faults)
+
+
+def test_a_campaign_on_the_model_runs_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = ["chaos", "--engine", "fluid", "--runs", "6", "--seed", "20261123", "--json"]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 0, result.output
+    assert result.stderr.startswith(
+        "engine fluid cannot, so chaos does not draw: reorder, duplicate, kill controller\n"
+    )
+    assert json.loads(result.stdout)["as_expected"] == 6
 
 
 @pytest.mark.parametrize(
@@ -87,7 +114,7 @@ def test_a_torus_loses_optical_switches() -> None:
         "size": "64K",
     }
     torus = load_plan(None, asked, REGISTERS)
-    drawn = scenarios(torus.fabric, torus.router, torus.schedule, runs=40, seed=3, iterations=3)
+    drawn = draw(torus, runs=40, seed=3, iterations=3)
     assert any("ocs:" in text for scenario in drawn for text in scenario.faults)
     assert not any("rail:" in text or "nic:" in text for scenario in drawn for text in scenario.faults)
 

@@ -177,7 +177,8 @@ def test_times_are_judged_by_the_links_and_the_latency_of_a_packet(plan: Plan) -
         return runner.result(plan, found, 0.0, print).fidelity.reasons
 
     assert reasons(0.0, needed_s) == reasons(0.003, needed_s) == ()
-    assert reasons(0.0, 2 * needed_s) == ("healthy iterations took 2.00 times what links need",)
+    (slow,) = reasons(0.0, 2 * needed_s)
+    assert slow.startswith("healthy iterations took 2.00 times what links need")
     assert reasons(0.0, 0.8 * needed_s) == ("healthy iterations took 0.80 times what links need",)
     (reason,) = reasons(0.3, needed_s)
     assert "the latency of packets through the emulator makes up" in reason

@@ -89,7 +89,7 @@ def test_a_healthy_run_changes_nothing_and_takes_everything_down(make: Make) -> 
         session.iterate()
         findings = session.findings()
     assert [event.name for event in scene.of(PhaseStarted)] == ["bring-up", "up", "run"]
-    assert scene.of(PhaseStarted)[1] == PhaseStarted("up", "a fake fabric", 0.5)
+    assert scene.of(PhaseStarted)[1] == PhaseStarted("up", "a fake fabric", 0.5, 1.0)
     assert [event.iteration for event in scene.of(IterationEnded)] == list(range(6))
     assert scene.of(HealthPublished) == scene.of(RoutesChanged) == []
     assert findings.run_s == pytest.approx(6.0, abs=0.1)
@@ -323,6 +323,20 @@ def test_faults_count_from_an_iteration_or_from_the_start(make: Make) -> None:
     assert {event.text: pytest.approx(event.t_s, abs=0.005) for event in scene.of(FaultInjected)} == {
         texts[0]: 1.0, texts[1]: 1.7, texts[2]: 1.3,
     }  # fmt: skip
+
+
+def test_faults_that_are_due_at_once_happen_by_their_times_then_as_they_are_written(make: Make) -> None:
+    """Nothing looked at the clock for 5 s; an iteration begins then."""
+    times = ("2s", "iter:3+500ms", "iter:3", "1s", "1s", "5s", "1500ms")
+    texts = [f"at={at} degrade rail:{i % 3} to=9{i}%" for i, at in enumerate(times)]
+    scene = make(*texts)
+    with scene.session as session:
+        session.start()
+        scene.clock.wait(5.0)
+        session.faults.begin_iteration(3)
+        scene.clock.wait(5.5)
+        session.faults.advance()
+    assert [texts.index(event.text) for event in scene.of(FaultInjected)] == [3, 4, 6, 0, 2, 5, 1]
 
 
 def test_an_iteration_is_judged_by_the_best_rates_that_it_saw(make: Make) -> None:

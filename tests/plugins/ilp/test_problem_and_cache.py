@@ -139,6 +139,20 @@ def test_a_folder_that_cannot_be_written_costs_no_routes(tmp_path: Path) -> None
         assert made(cache=str(blocked / "below")).solution(fabric, HealthSnapshot.healthy(fabric)).proven
 
 
+def test_whoever_used_the_solver_before_with_other_threads_costs_no_proof() -> None:
+    """All solvers of a process share their threads; HiGHS refuses to run with another number of them."""
+    core = pytest.importorskip("highspy")
+    for threads in (2, 3):
+        core.Highs.resetGlobalScheduler(True)
+        other = core.Highs()
+        other.setOptionValue("output_flag", False)
+        other.setOptionValue("threads", threads)
+        other.addVar(0.0, 1.0)
+        assert other.run() == core.HighsStatus.kOk
+        fabric = torus(4, 4, 4)
+        assert made(cache="off").solution(fabric, ocs_down(fabric, "X:0,0")).proven
+
+
 def test_without_the_solver_it_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     fabric = torus(4, 4)
     monkeypatch.setitem(sys.modules, "highspy", None)

@@ -116,7 +116,8 @@ def test_a_healthy_fabric_sees_every_packet_once_and_few_acknowledgements() -> N
     assert counted == {
         "packets_sent": 200, "retransmitted": 0, "duplicates": 0, "bytes_sent": sent_bytes, "wrong_icrc": 0,
     }  # fmt: skip
-    assert sum(src == 1 for _, src, _, _ in fabric.seen) <= 200 / 4 + 1
+    acks = [len(frame) for _, src, _, frame in fabric.seen if src == 1]
+    assert len(acks) <= 200 / 4 + 1 and set(acks) == {fabric.packet.acknowledgement_bytes}
     # the link is never idle: its own time, one latency, and nothing more
     assert seconds == pytest.approx(sent_bytes * 8 / RATE_BPS + 0.001, rel=1e-6)
 
@@ -266,6 +267,28 @@ def test_new_paths_end_the_backoff_at_once() -> None:
     fabric.executor.use_entropies(replace(moved, udp_src=moved.udp_src + 1), fabric.now)
     fabric.advance(lambda: fabric.executor.drained or fabric.now > 10)
     assert fabric.now < 5.3
+
+
+def test_what_was_under_way_on_a_dead_path_is_not_as_patient_as_the_long_one_that_replaces_it() -> None:
+    """Nothing waits for a window of the new path, 15 links, which takes three times one of the old, but a
+    timeout of the old one and a round trip."""
+    fabric = MemoryFabric(2)
+    fabric.executor.use_entropies(table(2, {}), 0.0)
+    fabric.alive = lambda src, dst, udp_src: src or udp_src != ENTROPY_BASE or fabric.now < 0.1
+    schedule = one_message(500 * 256)
+    buffers = Buffers(schedule)
+    buffers.fill([np.ones(500 * 64, np.int32)] * 2)
+    fabric.executor.prepare(schedule, buffers)
+    fabric.executor.begin(0.0)
+    fabric.advance(lambda: fabric.now > 0.12)
+    timeout_s, rerouted_s = fabric.executor.pair(0, 1).sender.timing.timeout, fabric.now
+    moved = table(2, {}, version=2)
+    longer = replace(moved, udp_src=moved.udp_src + 1, depth=np.full(len(moved.depth), 15.0))
+    fabric.executor.use_entropies(longer, fabric.now)
+    fabric.advance(lambda: fabric.executor.drained or fabric.now > 10)
+    assert fabric.now < rerouted_s + timeout_s + 0.1
+    counted = fabric.executor.counts()
+    assert counted["retransmitted"] > 0 and counted["duplicates"] == 0
 
 
 def test_silent_ranks_are_named() -> None:

@@ -71,6 +71,10 @@ class Run:
     def count(self, what: str, iterations: range) -> int:
         return sum(self.rows[i][what] for i in iterations)
 
+    def lost(self, iterations: range) -> int:
+        """Packets that had to be sent again: of others, late on a busy machine, both copies arrived."""
+        return self.count("retransmitted", iterations) - self.count("duplicates", iterations)
+
     def notes(self) -> str:
         return "\n".join(event["text"] for event in self.events if event["kind"] == "note")
 
@@ -108,7 +112,7 @@ def test_loss_in_one_direction(tmp_path: Path) -> None:
     run = Run(tmp_path / "run", "at=iter:1 loss nic:0.1 way=in rate=10%", "at=iter:4 restore nic:0.1")
     assert run.result["faults"][0]["links"] == 1
     assert run.count("retransmitted", range(1, 4)) > 0
-    assert run.count("retransmitted", range(5, 6)) == 0
+    assert run.lost(range(5, 6)) == 0
     assert {row["name"] for row in run.result["links"] if row["loss"] > 0} == {"r1->g0.1"}
 
 
@@ -159,7 +163,7 @@ def test_what_is_down_is_left(target: str, links: int, score: float, tmp_path: P
     assert run.result["health"][-1]["elements"]["rail:1"] == pytest.approx(score)
     assert "rail:1" in run.result["reroutes"][0]["why"]
     # what was under way is sent again, and later iterations touch the dead cable no more
-    assert run.count("retransmitted", range(4, 6)) == 0
+    assert run.lost(range(4, 6)) == 0
 
 
 def test_a_gpu_without_any_link_is_named(tmp_path: Path) -> None:
@@ -186,7 +190,7 @@ def test_an_optical_switch_down(tmp_path: Path) -> None:
     run = Run(tmp_path / "run", "at=iter:1 down ocs:X:0,0", iterations=3, fabric=TORUS)
     assert run.result["faults"][0]["links"] == 2
     assert "g0.0.0->g3.0.0 1.00 -> 0.00" in run.result["reroutes"][0]["why"]
-    assert run.count("retransmitted", range(2, 3)) == 0
+    assert run.lost(range(2, 3)) == 0
 
 
 def test_a_killed_switch_comes_back_with_everything(tmp_path: Path) -> None:
@@ -209,7 +213,7 @@ def test_a_killed_switch_comes_back_with_everything(tmp_path: Path) -> None:
     assert 0.4 < back - killed < 3
     # all of this lab's switches are in one shard: for that long nothing moved, and then everything did
     assert run.count("retransmitted", range(2, 4)) > 0
-    assert run.count("retransmitted", range(5, 8)) == 0
+    assert run.lost(range(5, 8)) == 0
     assert all(link["drops"] == 0 for link in run.result["links"]), "wide buffers again"
     # telemetry goes on, over links that are as slow as they were made
     late = run.samples["t_s"] > back + 0.3

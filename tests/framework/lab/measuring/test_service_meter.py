@@ -132,6 +132,38 @@ def test_what_was_known_of_a_link_does_not_hide_that_it_is_slow(
     assert meter.rate_bps[0] / LINE_BPS < below
 
 
+STOLEN_S = 0.06
+
+
+def stolen_from(share: float, stolen: bool) -> list[float]:
+    """What is said of a link that always has work: its packets take 2 ms at full rate, and every second a
+    processor is gone for 60 ms, which `stolen` tells in ticks of 10 ms when it is back."""
+    rate_bps = PACKET * 8 / 0.002
+    left = np.arange(1, int(6 / 0.002 * share)) * 0.002 / share
+    gone = np.arange(0.5, 6.0)
+    back = gone + STOLEN_S
+    left += STOLEN_S * np.searchsorted(gone - STOLEN_S * np.arange(len(gone)), left)
+    times = np.arange(0.0, 5.9, 0.01)
+    away = (times[:, None] > gone) & (times[:, None] < back)
+    times = times[~away.any(axis=1)]
+    sent = np.searchsorted(left, times, "right")
+    samples = sampled(times, sent, np.full(len(times), 50.0))
+    meter = ServiceMeter(np.array([rate_bps]), PACKET, QueueCounters(*(column[0] for column in samples)))
+    said = []
+    for i in range(1, len(times), 2):
+        after, until_s = times[i - 1], times[i : i + 2][-1]
+        lost_s = STOLEN_S * np.count_nonzero((after < back) & (back <= until_s))
+        meter.add(QueueCounters(*(column[i : i + 2] for column in samples)), lost_s * stolen)
+        said.append(meter.rate_bps[0] / rate_bps)
+    return said
+
+
+def test_a_link_is_not_slow_because_a_processor_was_taken_away() -> None:
+    assert min(stolen_from(1.0, stolen=False)) < 0.9
+    assert min(stolen_from(1.0, stolen=True)) > 0.9
+    assert stolen_from(0.2, stolen=True)[30] == pytest.approx(0.2, abs=0.05)  # before 0.7 s are over
+
+
 def test_a_rate_is_known_once_two_packets_do_not_contradict_it() -> None:
     for packets, known in ((2, False), (4, True)):
         (*_, meter) = metered(np.zeros(packets), LINE_BPS, 0.004, 0.001)
@@ -183,3 +215,20 @@ def test_samples_say_the_same_together_as_one_by_one(
     (*_, alone), (*_, together) = fed(samples, at_once=1), fed(samples, at_once=many)
     assert together.all_waited_bytes == pytest.approx(alone.all_waited_bytes)
     assert together.rate_bps == pytest.approx(alone.rate_bps, rel=0.15, nan_ok=True)
+
+
+def test_packets_longer_than_expected_are_taken_for_what_they_are() -> None:
+    """A TCP connection opens: two short packets and a long one leave between two samples, and more than twice
+    as long ones as the meter expects follow at the rate of the link."""
+    line_bps, long_bytes, short_bytes, n = 0.68e6, 9014.0, 66.0, 20
+    times = np.arange(-0.05, 1.9, 0.018)
+    long_gone = np.searchsorted(np.arange(n) * long_bytes * 8 / line_bps, times, "right")
+    short_gone = 2 * (long_gone > 0)
+    waiting = (n - long_gone) * (long_gone > 0)
+    columns = (
+        times, long_gone * long_bytes + short_gone * short_bytes, long_gone + short_gone, 0 * times,
+        waiting * long_bytes, waiting,
+    )  # fmt: skip
+    samples = QueueCounters(*(np.asarray(column, float)[:, None] for column in columns))
+    said = [meter.rate_bps[0] for meter in fed(samples, line_bps, at_once=2)]
+    assert np.nanmin(said) / line_bps == pytest.approx(1.0, abs=0.03)

@@ -6,15 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from railweave.framework.health.trains import BUSY_SHARE, IDLE_PACKETS, IDLE_S, PERIOD_S, SHORTEST, TrainTimes
 from railweave.framework.hookspecs import LinkState
-from railweave.framework.lab.measuring.trains import (
-    BUSY_SHARE,
-    IDLE_S,
-    IDLE_TRAINS,
-    PERIOD_S,
-    SHORTEST,
-    Prober,
-)
+from railweave.framework.lab.measuring.trains import Prober
 from railweave.framework.model import Fabric, Measurement, PacketFormat
 from tests.framework.lab.scenes import rail_fabric
 
@@ -31,6 +25,16 @@ def state(fabric: Fabric, slow: int | None) -> LinkState:
     zeros = np.zeros(fabric.n_links)
     none, up = np.full(fabric.n_links, np.nan), np.ones(fabric.n_links, bool)
     return LinkState(zeros, zeros, service, none, up, ~up)
+
+
+def due(prober: Prober, now_s: float, links: LinkState) -> list[int]:
+    ports = list(zip(FABRIC.link_src.tolist(), FABRIC.link_port.tolist(), strict=True))
+    return [ports.index((train.switch, train.port)) for train in prober.trains(now_s, links)]
+
+
+def one_train(times: TrainTimes, link: int, links: LinkState) -> tuple[float, float]:
+    packets, size = times.trains(np.array([link]), links)
+    return float(packets[0]), float(size[0])
 
 
 def sample(t_s: float, busy: int | None = None, queued: int | None = None) -> Measurement:
@@ -56,15 +60,24 @@ def sample(t_s: float, busy: int | None = None, queued: int | None = None) -> Me
     )
 
 
+def first_due(prober: Prober, links: LinkState, link: int, since_s: float) -> float:
+    """When an idle fabric's link gets its next train."""
+    for t_s in np.arange(since_s, since_s + 20.0, 0.1).tolist():
+        prober.cleaned(sample(t_s))
+        if link in due(prober, t_s, links):
+            return t_s
+    raise AssertionError(f"no train for link {link} within 20 s of {since_s:g} s")
+
+
 def test_idle_links_of_a_switch_with_a_slow_link_get_a_train_every_period() -> None:
     links = FABRIC.element_links(RAIL).tolist()
     prober, slow = Prober(FABRIC, PACKET, 0.125), state(FABRIC, links[0])
     prober.cleaned(sample(0.0, busy=links[1]))
-    assert prober.due(IDLE_S / 2, slow).tolist() == []  # too soon after traffic
-    assert prober.due(IDLE_S + 0.1, slow).tolist() == links
-    assert prober.due(IDLE_S + 0.2, slow).tolist() == []  # under way
+    assert due(prober, IDLE_S / 2, slow) == []  # too soon after traffic
+    assert due(prober, IDLE_S + 0.1, slow) == links
+    assert due(prober, IDLE_S + 0.2, slow) == []  # under way
     prober.cleaned(sample(2 * IDLE_S + 0.2))  # the trains are over
-    assert prober.due(IDLE_S + 0.1 + PERIOD_S + 0.1, slow).tolist() == links
+    assert due(prober, IDLE_S + 0.1 + PERIOD_S + 0.1, slow) == links
 
 
 def test_a_slow_link_gets_a_train_although_packets_pass_if_none_says_how_fast() -> None:
@@ -75,17 +88,17 @@ def test_a_slow_link_gets_a_train_although_packets_pass_if_none_says_how_fast() 
     rate[mine] = 0.2 * FABRIC.capacity_bps[mine]
     for t_s in (1.0, 2.0, 3.0):
         prober.cleaned(replace(sample(t_s, busy=mine), service_bps=rate))
-        assert mine not in prober.due(t_s, slow)
+        assert mine not in due(prober, t_s, slow)
     prober.cleaned(sample(4.5, busy=mine))
     prober.cleaned(sample(4.5, busy=other))
-    assert mine in (due := prober.due(4.5, slow)) and other not in due
-    train = prober.train(mine, slow)
-    train_s = train.packets * PACKET.full_packet_bytes * 8 / slow.service_bps[mine]
+    assert mine in (now := due(prober, 4.5, slow)) and other not in now
+    packets, size = one_train(TrainTimes(FABRIC, PACKET, 0.125), mine, slow)
+    train_s = packets * size * 8 / slow.service_bps[mine]
     for t_s in np.arange(5.5, 4.5 + train_s / BUSY_SHARE, 0.5):  # its traffic would wait for the next one
         prober.cleaned(sample(float(t_s), busy=mine))
-        assert mine not in prober.due(float(t_s), slow)
+        assert mine not in due(prober, float(t_s), slow)
     prober.cleaned(sample(4.6 + train_s / BUSY_SHARE, busy=mine))
-    assert mine in prober.due(4.6 + train_s / BUSY_SHARE, slow)
+    assert mine in due(prober, 4.6 + train_s / BUSY_SHARE, slow)
 
 
 def test_a_slow_link_that_carries_acknowledgements_alone_gets_a_train_every_period() -> None:
@@ -95,41 +108,39 @@ def test_a_slow_link_that_carries_acknowledgements_alone_gets_a_train_every_peri
     for t_s in np.arange(1.1, 1.1 + 5 * PERIOD_S, 0.1):
         some = sample(float(t_s), busy=mine)
         prober.cleaned(replace(some, sent_bytes=90 * some.sent_packets))
-        trains += mine in prober.due(float(t_s), slow)
+        trains += mine in due(prober, float(t_s), slow)
     assert trains == 5
 
 
 def test_a_healthy_fabric_needs_no_trains() -> None:
-    assert Prober(FABRIC, PACKET, 0.125).due(60.0, state(FABRIC, None)).tolist() == []
+    assert Prober(FABRIC, PACKET, 0.125).trains(60.0, state(FABRIC, None)) == []
 
 
 def test_the_queue_of_a_train_is_left_out_and_that_of_traffic_is_not() -> None:
     link, *_ = FABRIC.element_links(RAIL).tolist()
     prober = Prober(FABRIC, PACKET, 0.125)
     assert prober.cleaned(sample(0.0, queued=link)).queue_bytes[link] == 5000
-    assert link in prober.due(IDLE_S + 0.1, state(FABRIC, link))
+    assert link in due(prober, IDLE_S + 0.1, state(FABRIC, link))
     assert prober.cleaned(sample(IDLE_S + 0.2, queued=link)).queue_bytes[link] == 0
 
 
 def test_a_train_keeps_its_link_busy_for_the_declared_time() -> None:
     """0.5 s at 4 Mb/s are 60 packets of 4,182 bytes; a short one has the fewest that prove a rate."""
     link, *_ = FABRIC.element_links(RAIL).tolist()
-    train = Prober(FABRIC, PACKET, 0.5).train(link, state(FABRIC, link))
-    assert train.packets == -(-int(0.5 * 4e6) // (8 * PACKET.full_packet_bytes))
-    assert (train.switch, train.port) == (FABRIC.link_src[link], FABRIC.link_port[link])
-    assert Prober(FABRIC, PACKET, 0.001).train(link, state(FABRIC, None)).packets == SHORTEST
+    packets, _ = one_train(TrainTimes(FABRIC, PACKET, 0.5), link, state(FABRIC, link))
+    assert packets == -(-int(0.5 * 4e6) // (8 * PACKET.full_packet_bytes))
+    assert one_train(TrainTimes(FABRIC, PACKET, 0.001), link, state(FABRIC, None))[0] == SHORTEST
 
 
 def test_a_train_over_a_lossy_link_shows_whether_the_loss_is_over() -> None:
     """0.8^42 = 0.00009 and 0.97^303 = 0.0001, two more for packets that are not counted yet."""
     link, *_ = FABRIC.element_links(RAIL).tolist()
-    prober = Prober(FABRIC, PACKET, 0.125)
+    times = TrainTimes(FABRIC, PACKET, 0.125)
     full = replace(state(FABRIC, None), service_bps=FABRIC.capacity_bps)
     for loss, packets in ((0.2, 43), (0.03, 304), (1.0, SHORTEST)):
-        train = prober.train(link, replace(full, loss=np.full(FABRIC.n_links, loss)))
-        assert (train.packets, train.size_bytes) == (packets, 512)
+        assert one_train(times, link, replace(full, loss=np.full(FABRIC.n_links, loss))) == (packets, 512)
     slow_as_well = replace(state(FABRIC, link), loss=np.full(FABRIC.n_links, 0.2))
-    assert prober.train(link, slow_as_well).size_bytes == PACKET.full_packet_bytes
+    assert one_train(times, link, slow_as_well)[1] == PACKET.full_packet_bytes
 
 
 def test_a_link_that_became_unknown_gets_a_train_at_once_busy_or_not_and_then_every_period() -> None:
@@ -138,11 +149,24 @@ def test_a_link_that_became_unknown_gets_a_train_at_once_busy_or_not_and_then_ev
     unknown[links[1:]] = True
     doubtful = replace(state(FABRIC, links[0]), unknown=unknown)
     prober.cleaned(sample(5.0, busy=links[1]))
-    assert prober.due(5.0, doubtful).tolist() == links  # the first one is slow and has long been idle
-    assert prober.due(5.1, doubtful).tolist() == []
+    assert due(prober, 5.0, doubtful) == links  # the first one is slow and has long been idle
+    assert due(prober, 5.1, doubtful) == []
     prober.cleaned(sample(5.6))  # the trains are over, and said nothing
-    assert prober.due(5.6, doubtful).tolist() == []
-    assert set(links[1:]) <= set(prober.due(5.0 + PERIOD_S + 0.1, doubtful).tolist())
+    assert due(prober, 5.6, doubtful) == []
+    assert set(links[1:]) <= set(due(prober, 5.0 + PERIOD_S + 0.1, doubtful))
+
+
+def test_a_link_that_was_repaired_under_its_train_gets_the_next_one_at_once() -> None:
+    """That train saw both rates; one that saw the old rate alone is followed after the period, as always."""
+    mine = int(FABRIC.element_links(RAIL)[0])
+    prober, slow = Prober(FABRIC, PACKET, 0.125), state(FABRIC, mine)
+    assert mine in due(prober, 5.0, slow)
+    prober.cleaned(sample(5.6))
+    assert due(prober, 5.6, slow) == []
+    both = replace(slow, service_bps=np.where(np.isnan(slow.service_bps), np.nan, 0.5 * FABRIC.capacity_bps))
+    assert due(prober, 5.7, both) == [mine]
+    prober.cleaned(sample(6.3))
+    assert due(prober, 6.3, both) == []
 
 
 def test_pauses_between_the_packets_of_a_slow_link_are_no_idleness() -> None:
@@ -150,10 +174,24 @@ def test_pauses_between_the_packets_of_a_slow_link_are_no_idleness() -> None:
     scaled = rail_fabric(2, 2, 2.4e6, 0.27e6)
     mine = int(scaled.element_links(RAIL)[0])
     prober, slow = Prober(scaled, PACKET, 0.125), state(scaled, mine)
-    train_s = SHORTEST * PACKET.full_packet_bytes * 8 / slow.service_bps[mine]
+    packet_s = PACKET.full_packet_bytes * 8 / slow.service_bps[mine]
     prober.cleaned(sample(1.0, busy=mine))
-    assert mine in prober.due(3.0, slow)  # the first one
+    assert mine in due(prober, 3.0, slow)  # the first one
     for t_s in np.arange(13.5, 40.0, 2.5):
         prober.cleaned(sample(float(t_s), busy=mine))
-        assert mine not in prober.due(float(t_s) + 2.0, slow)
-    assert mine in prober.due(38.5 + IDLE_TRAINS * train_s + 0.1, slow)
+        assert mine not in due(prober, float(t_s) + 2.0, slow)
+    waited_s = first_due(prober, slow, mine, 40.6) - 38.5
+    assert 0 < waited_s - IDLE_PACKETS * packet_s < 2.0  # trains of its neighbours take some of it
+
+
+def test_what_waits_for_a_train_does_not_make_a_link_idle() -> None:
+    """Else one train of 7.4 s called for the next one, for as long as there is traffic."""
+    scaled = rail_fabric(2, 2, 2.4e6, 0.27e6)
+    mine = int(scaled.element_links(RAIL)[0])
+    prober, slow = Prober(scaled, PACKET, 0.125), state(scaled, mine)
+    prober.cleaned(sample(1.0, busy=mine))
+    assert mine in due(prober, 3.0, slow)
+    for t_s in np.arange(3.5, 10.6, 0.5):  # the trains are under way
+        prober.cleaned(sample(float(t_s), queued=mine))
+        assert mine not in due(prober, float(t_s), slow)
+    assert first_due(prober, slow, mine, 10.6) > 11.0  # 2 s before it, and 0.5 s after it

@@ -14,7 +14,7 @@ import pytest
 
 from railweave.framework.lab.sandbox import unshare_command
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.untimed]
 
 WORKER = Path(__file__).with_name("worker.py")
 NOBODY = 65534
@@ -56,7 +56,7 @@ def test_a_program_is_the_user_who_called(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_first_rank_that_fails_is_named_with_its_last_lines() -> None:
-    """Others ignore SIGTERM, and have left daemons; all of it is gone within 5 s."""
+    """Others ignore SIGTERM, if they got so far, and have left daemons; all of it is gone within 5 s."""
     script = """
         trap '' TERM; (setsid sleep 300 &)
         if [ $RANK = 2 ]; then echo out of luck; exit 3; fi
@@ -65,7 +65,7 @@ def test_the_first_rank_that_fails_is_named_with_its_last_lines() -> None:
     began = time.monotonic()
     result = ended("sh", "-c", script, ranks=3)
     assert result["failed"] == "rank 2 on h2-0 ended with status 3; its last lines:\nout of luck"
-    assert 2.0 <= result["stop_s"] < 4.0 and time.monotonic() - began < 15
+    assert result["stop_s"] < 4.0 and time.monotonic() - began < 15
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 COMMAND = str(Path(sys.executable).with_name("railweave"))
 SMALL = ("run", "--domains", "2", "--rails", "2", "--size", "64K", "--iterations", "1", "--fault", "none")
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.untimed]
 
 
 def railweave(*words: str) -> subprocess.CompletedProcess[str]:

@@ -16,11 +16,13 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.untimed]
 
 COMMAND = [str(Path(sys.executable).with_name("railweave")), "shell", "--domains", "2", "--rails", "2"]
 PROMPT = "railweave> "
 WITHIN_S = 30.0
+COLUMNS = 400
+"""No line that is typed wraps, and tables are wide."""
 
 
 class Terminal:
@@ -28,10 +30,11 @@ class Terminal:
 
     def __init__(self) -> None:
         self._ours, theirs = pty.openpty()
-        termios.tcsetwinsize(theirs, (40, 400))  # no line that is typed wraps
+        termios.tcsetwinsize(theirs, (40, COLUMNS))
         self.process = subprocess.Popen(
             ["setsid", "--ctty", *COMMAND, "--rate-scale", "1e-4", "--fault", "none"],
-            stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "dumb"},
+            stdin=theirs, stdout=theirs, stderr=theirs,
+            env={**os.environ, "TERM": "dumb", "COLUMNS": str(COLUMNS)},
         )  # fmt: skip
         os.close(theirs)
 
@@ -141,9 +144,8 @@ def test_traffic_leaves_what_is_down_and_comes_back(
 
 
 def test_a_run_in_the_lab_shows_its_table_and_ctrl_c_ends_it_alone(terminal: Terminal) -> None:
-    assert "Collective test concluded: ring-all-reduce" in terminal.run(
-        "run ring-all-reduce 64K iterations=2"
-    )
+    shown = terminal.run("run ring-all-reduce 64K iterations=2")
+    assert "Collective test concluded: ring-all-reduce" in shown, shown
     terminal.write("run all-reduce 4M iterations=99\n")
     terminal.read_to("iteration 1 ")
     terminal.interrupt()
@@ -188,6 +190,7 @@ def test_commands_have_help_and_mistakes_an_answer(terminal: Terminal) -> None:
         ("routes g0.0", "*** routes takes SRC DST (got 'g0.0')."),
         ("run all-redcue", "all-reduce"),
         ("pingal", "there is no command or node 'pingal'. Did you mean pingall?"),
+        ("source no-such-file", "*** source no-such-file: cannot be read: No such file or directory."),
         ("py 1 / 0", "*** ZeroDivisionError: division by zero"),
     ):
         assert answer in terminal.run(line)
@@ -204,6 +207,12 @@ def test_ctrl_c_ends_what_a_host_runs_and_not_the_lab(terminal: Terminal) -> Non
     terminal.read_to("begun")
     terminal.interrupt()
     assert terminal.run("py len(net.hosts)").strip() == "4"
+
+
+def test_source_carries_out_the_commands_of_a_file(terminal: Terminal, tmp_path: Path) -> None:
+    (tmp_path / "commands").write_text("# addresses\npy h1.0.IP()\nh0.0 echo h0.1  # of another\n")
+    shown = terminal.run(f"source {tmp_path / 'commands'}")
+    assert shown.split() == ["10.1.0.1", "10.0.1.1"]
 
 
 def test_leaving_the_prompt_ends_the_lab(terminal: Terminal) -> None:

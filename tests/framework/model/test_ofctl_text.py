@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from railweave.controllers.ofctl_text import flow_text
 from railweave.framework.model import CONTROLLER_PORT, Match, Output, Rule, SetDscp
+from railweave.framework.model.ofctl_text import flow_text
 
 
 def test_every_field_has_its_word() -> None:

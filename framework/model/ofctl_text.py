@@ -4,8 +4,8 @@ from railweave.framework.model import CONTROLLER_PORT, Action, Rule, SetDscp
 from railweave.framework.model.addressing import ipv4_text
 
 
-def flow_text(rule: Rule) -> str:
-    """One line, without a line end."""
+def flow_text(rule: Rule, *, cookie: bool = True) -> str:
+    """One line, without a line end; `cookie`: whether it says the rule's."""
     match = rule.match
     fields = {
         "in_port": match.in_port,
@@ -15,7 +15,7 @@ def flow_text(rule: Rule) -> str:
         "tp_src": match.udp_src,
     }
     protocol = "ip" if match.udp_src is None else "udp"
-    words = [f"cookie={rule.cookie:#x}", f"priority={rule.priority}", protocol]
+    words = [f"cookie={rule.cookie:#x}"] * cookie + [f"priority={rule.priority}", protocol]
     words += [f"{name}={value}" for name, value in fields.items() if value is not None]
     actions = [_action(action, match.in_port) for action in rule.actions] or ["drop"]
     return ",".join(words) + ",actions=" + ",".join(actions)

@@ -1,0 +1,173 @@
+"""What two engines are compared on: fabrics of 16 GPUs with every router that serves them, under a degraded
+element, a link that is down, and two jobs; and scenarios drawn from seeds that make routers choose."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from railweave.framework.bench.row_file import RowFile
+from railweave.framework.errors import InputError, RunFailedError
+from railweave.framework.experiment.plan import Plan, build_fabric, load_plan
+from railweave.framework.model.capabilities import why_unserved
+from railweave.framework.registry import Registers
+from railweave.framework.results.agreement import Agreement
+from railweave.framework.results.directory import RunDirectory
+from railweave.framework.results.shared_rails import jobs_sharing
+from railweave.framework.runs.two_engines import run_both
+
+DEGRADED, DOWN, JOBS = "degraded", "link down", "two jobs"
+SCENARIOS = (DEGRADED, DOWN, JOBS)
+HALVES = ["name=first ranks=all/2 collective=ring-all-reduce",
+          "name=second ranks=all/2+1 collective=ring-all-reduce"]  # fmt: skip
+"""Two jobs on every second GPU each: their paths share links."""
+SLOW_RAIL, SLOW_CABLE = "degrade rail:1 to=20%", "degrade link:{} to=50%"
+FABRICS: dict[str, tuple[dict[str, object], str]] = {
+    "rail-only": ({}, "g0.1->r1"),
+    "rail-optimised": ({}, "g0.1->r1"),
+    "ring": ({}, "g0->g1"),
+    "torus": ({"topology.shape": "4x4"}, "g0.0->g1.0"),
+    "fat-tree": ({}, "e0.0->a0.0"),
+}
+"""Options of every fabric of 16 GPUs, and the link that fails."""
+OTHER_LINKS = {("fat-tree", "ecmp"): "e0.0->a0.1"}
+"""Where a router does not use that one."""
+BEFORE, ITERATIONS, TOGETHER = 3, 8, 4
+"""Iterations before the fault and in all; and of each of two jobs."""
+SEEDS, FIRST_SLOW, LAST_SLOW, CHOICE_ITERATIONS = 10, 1, 4, 8
+"""Scenarios in which routers choose; the iterations before which rails become slow; iterations in all."""
+QUICK = (
+    ("rail-only", "hscore", DEGRADED), ("rail-only", "spray", DEGRADED), ("rail-only", "shortest", DOWN),
+    ("rail-only", "hscore", JOBS), ("rail-optimised", "ecmp", DEGRADED), ("ring", "shortest", DEGRADED),
+    ("torus", "wfr", DOWN), ("fat-tree", "ecmp", DEGRADED),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`scenario`: one of SCENARIOS, or the faults that a seed drew, joined by ` and `."""
+
+    fabric: str
+    router: str
+    scenario: str
+
+    @property
+    def drawn(self) -> bool:
+        return self.scenario not in SCENARIOS
+
+    @property
+    def name(self) -> str:
+        return f"{self.fabric} {self.router} {self.scenario}"
+
+
+@dataclass(frozen=True, slots=True)
+class Row(Case):
+    """A case and how the engines agree on it; `failed`: why there is no agreement, empty where there is;
+    `options`: the engines, and keys that win over those of the case."""
+
+    agreement: Agreement | None
+    failed: str = ""
+    options: str = ""
+
+    @property
+    def case(self) -> Case:
+        return Case(self.fabric, self.router, self.scenario)
+
+
+def cases(registers: Registers, quick: bool) -> Iterator[Case]:
+    """Every fabric, router and scenario, then the drawn ones; or eight of them. A router that does not leave
+    links that are down meets none."""
+    if quick:
+        yield from (Case(*words) for words in QUICK)
+        return
+    for kind, (options, _) in FABRICS.items():
+        fabric = build_fabric(kind, {k.partition(".")[2]: v for k, v in options.items()}, {}, registers)
+        for router, plugin in registers["router"].items():
+            if not why_unserved(plugin, fabric):
+                reroutes = "reroutes" in plugin.promises(fabric)
+                fitting = [scenario for scenario in SCENARIOS if scenario != DOWN or reroutes]
+                yield from (Case(kind, router, scenario) for scenario in fitting)
+    yield from (Case("rail-only", "hscore", " and ".join(drawn(seed))) for seed in range(1, SEEDS + 1))
+
+
+def drawn(seed: int) -> list[str]:
+    """Faults of two or three of four rails: the slowest has to be left, and the lowest of the others is no
+    right choice, because it is slow, too."""
+    rng = np.random.default_rng(seed)
+    while True:
+        left, *others = (int(rail) for rail in rng.permutation(4))
+        slow = others[: int(rng.integers(1, 3))]
+        if min(others) in slow:
+            break
+    rates = [int(rng.integers(low, low + 15)) for low in (55, 70)]
+    before = [
+        f"at=iter:{FIRST_SLOW} degrade rail:{rail} to={rate}%"
+        for rail, rate in zip(slow, rates, strict=False)
+    ]
+    return [*before, f"at=iter:{LAST_SLOW} degrade rail:{left} to={int(rng.integers(15, 26))}%"]
+
+
+def keys_of(case: Case, registers: Registers) -> dict[str, object]:
+    """The experiment of a case."""
+    options, link = FABRICS[case.fabric]
+    link = OTHER_LINKS.get((case.fabric, case.router), link)
+    keys: dict[str, object] = {"topology": case.fabric, **options, "router": case.router}
+    rails = case.fabric.startswith("rail")
+    if case.drawn:
+        return {**keys, "iterations": CHOICE_ITERATIONS, "faults": case.scenario.split(" and ")}
+    if case.scenario == JOBS:
+        fabric = build_fabric(case.fabric, {}, {}, registers) if rails else None
+        jobs = HALVES if fabric is None else jobs_sharing(fabric, 50)
+        return {**keys, "jobs": jobs, "iterations": TOGETHER, "faults": "none"}
+    slow = SLOW_RAIL if rails else SLOW_CABLE.format(link)
+    fault = slow if case.scenario == DEGRADED else f"down link:{link}"
+    return {**keys, "iterations": ITERATIONS, "faults": [f"at=iter:{BEFORE} {fault}"]}
+
+
+def compared(
+    engines: tuple[str, str],
+    registers: Registers,
+    changed: Mapping[str, object],
+    *,
+    quick: bool,
+    resume: Path | None,
+    progress: Callable[[str], None],
+) -> Iterator[Row]:
+    """A row for each case, as it is measured. `changed`: keys that win over those of the cases. `resume`: a
+    file of rows as JSON lines; what is there and did not fail is taken from it, what is measured is added.
+    Raises InputError where it has rows of other engines or keys."""
+    file = RowFile(resume, Row, "compare --engines") if resume else None
+    known = {row.case: row for row in file.rows} if file else {}
+    options = " ".join([",".join(engines), *(f"{key}={changed[key]}" for key in sorted(changed))])
+    if others := {row.options for row in known.values()} - {options}:
+        raise InputError(
+            f"--resume {resume}: it has rows of {min(others) or 'an earlier release'}, and this is "
+            f"{options}. Give another file."
+        )
+    todo = list(cases(registers, quick))
+    for number, case in enumerate(todo, 1):
+        progress(f"{number}/{len(todo)} {case.name}")
+        row = known.get(case)
+        if row is None or row.failed:
+            row = replace(_measured(case, engines, registers, changed), options=options)
+            if file:
+                file.add(row)
+        yield row
+
+
+def _measured(
+    case: Case, engines: tuple[str, str], registers: Registers, changed: Mapping[str, object]
+) -> Row:
+    keys = {**keys_of(case, registers), **changed}
+    one, other = (load_plan(None, {**keys, "engine": name}, registers) for name in engines)
+    plans: tuple[Plan, Plan] = one, other
+    try:
+        agreement = run_both(plans, registers, _directory)
+    except RunFailedError as error:
+        return Row(case.fabric, case.router, case.scenario, None, str(error))
+    return Row(case.fabric, case.router, case.scenario, agreement)
+
+
+def _directory(engine: str) -> RunDirectory:
+    return RunDirectory.create(None, f"compare-{engine}")

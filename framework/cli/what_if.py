@@ -1,0 +1,84 @@
+"""`railweave what-if`: the experiment of a finished run at many times its GPUs."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from railweave.framework import api, units
+from railweave.framework.cli._context import example, json_command, print_json, registers, table
+from railweave.framework.cli._options import ExperimentCommand, overrides_of
+from railweave.framework.cli._signals import raised_signals
+from railweave.framework.runs.what_if import FACTORS, WhatIf
+
+
+class WhatIfCommand(ExperimentCommand):
+    """A command about a finished run, whose experiment options change."""
+
+    leading: tuple[click.Parameter, ...] = (
+        click.Argument(["run"], metavar="RUN", type=click.Path(path_type=Path)),
+        *ExperimentCommand.leading[1:],
+    )
+    keys = ("router", "collective", "ranks", "size", "iterations", "faults", "estimator", "seed")
+    kinds = ()
+    defaults = dict.fromkeys(keys, "that of RUN")
+
+
+@click.command(
+    "what-if",
+    cls=WhatIfCommand,
+    epilog=example(
+        "railweave what-if runs/20261122-074744-hscore-rail-only",
+        "railweave what-if runs/20261122-074744-hscore-rail-only --times 4,64 --size 64M",
+    ),
+)
+@click.option(
+    "--times", default=",".join(map(str, FACTORS)), show_default=True, metavar="LIST",
+    help="Times the GPUs of the run, separated by commas.",
+)  # fmt: skip
+@json_command
+def what_if(ctx: click.Context, /, run: Path, times: str, as_json: bool, **_: object) -> None:
+    """Compute the experiment of the run in directory RUN on larger fabrics of its kind, with the engine
+    fluid: how long iterations take healthy and after the fault, what feedback gains, what holds them."""
+    words = [word.strip() for word in times.split(",")]
+    if not all(word.isascii() and word.isdecimal() and int(word) for word in words):
+        raise click.BadParameter(f"{times!r} is no list such as 10,100,1000.", ctx=ctx, param_hint="--times")
+    changed, _labels = overrides_of(ctx)
+    rows: list[WhatIf] = []
+    try:
+        with raised_signals():
+            for row in api.what_if(
+                run, factors=[int(word) for word in words], registers=registers(ctx), **changed
+            ):
+                rows.append(row)
+                click.echo(row.refused or f"{row.engine}: {row.gpus} GPUs", err=True)
+    finally:  # an interrupted command shows what it has
+        if rows and as_json:
+            print_json("what-if", rows=[asdict(row) for row in rows])
+        elif rows:
+            _show(rows)
+
+
+def _show(rows: list[WhatIf]) -> None:
+    head = ("engine", "GPUs", "healthy", "faulted", "no feedback", "gain", "bottleneck", "computed in")
+    click.echo(table(head, [_cells(row) for row in rows]))
+    click.echo("declared times of an iteration; gain: without feedback over with it, after the fault")
+    for row in rows:
+        if row.refused:
+            click.echo(f"refused: {row.refused}")
+
+
+def _cells(row: WhatIf) -> tuple[object, ...]:
+    if row.refused:
+        return (row.engine, *"-" * 5, "refused", "-")
+    times = ["-" if us is None else units.time(us * 1e-6) for us in (row.healthy_us, row.faulted_us)]
+    alone = "fails" if row.alone_failed else "-" if row.alone_us is None else units.time(row.alone_us * 1e-6)
+    return (
+        row.engine,
+        row.gpus,
+        *times,
+        alone,
+        "-" if row.gain is None else f"{row.gain:.2f}",
+        f"{row.bottleneck} {100 * (row.share or 0):.0f} %" if row.bottleneck else "none",
+        "-" if row.took_s is None else f"{row.took_s:.1f} s",
+    )

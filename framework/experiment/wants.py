@@ -1,0 +1,45 @@
+"""What an experiment wants of its engine and does not get."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from railweave.framework.experiment.faults import Fault
+from railweave.framework.experiment.schema import Experiment
+from railweave.framework.experiment.settings import Key
+from railweave.framework.hookspecs import Engine
+
+MEASURED_BY: Mapping[str, tuple[str, ...]] = {"probe_s": ("probe",), "loss": ("auto", "queue")}
+"""Evidence that only some values of `measure` give, where there are packets."""
+
+
+def lacked(fault: Fault, engine: Engine) -> str | None:
+    """The name in `lacks` of what a fault wants of the engine; None if the engine can do it."""
+    words = f"{fault.verb} {fault.kind}"
+    without = () if "back" in fault.options else (f"{words} without back",)
+    return next((name for name in (*without, words, fault.verb) if name in engine.lacks), None)
+
+
+def refusals(
+    request: Experiment,
+    engine: Engine,
+    engines: Mapping[str, Engine],
+    faults: Sequence[Fault],
+    needs: Sequence[str],
+) -> Iterator[tuple[Key, str]]:
+    """What is refused, at its key, and why. `engines`: all that there are; `needs`: evidence that the
+    estimator cannot do without."""
+    wanted: list[tuple[Key, str, str]] = [(("program",), "program", "programs")] * bool(request.program)
+    wanted += [(("pcap",), "pcap", "captures")] * bool(request.pcap)
+    wanted += [(("trace",), "trace", "link loads over time")] * (request.trace != "none")
+    wanted += [(("faults",), lacked(fault, engine) or fault.verb, repr(fault.text)) for fault in faults]
+    estimator = request.estimator.name
+    wanted += [(("estimator",), need, f"measuring {need}, which {estimator} needs") for need in needs]
+    for key, word, what in wanted:
+        if word in engine.lacks:
+            able = [name for name, other in engines.items() if word not in other.lacks]
+            others = f" Engines that do it: {', '.join(able)}." if able else " Leave it out."
+            yield key, f"{what}: engine {request.engine.name} cannot, because {engine.lacks[word]}.{others}"
+        elif key == ("estimator",) and engine.packets:
+            sources = MEASURED_BY.get(word, (request.measure,))
+            if request.measure not in sources:
+                does = " or ".join(f"`measure: {source}`" for source in sources)
+                yield key, f"{what}: `measure: {request.measure}` does not. {does} does."

@@ -1,0 +1,42 @@
+"""What every link has sent, and lost: the counters of the links of a model."""
+
+import numpy as np
+
+from railweave.framework.model import PacketFormat
+from railweave.framework.model.arrays import Float
+from railweave.framework.model.findings import LinkTotals
+
+
+class Counters:
+    """(L,) each: bits, packets and lost packets that links have sent so far. What links lose is sent again
+    and counts each time; packets are full ones, but those of trains."""
+
+    def __init__(self, n_links: int, packet: PacketFormat) -> None:
+        self._packet_bits = 8.0 * packet.full_packet_bytes
+        self._carried_bits = np.zeros(n_links)
+        self._again_bits, self._train_bits, self._more_packets, self._lost = np.zeros((4, n_links))
+
+    def count(self, carried_bits: Float, loss: Float | None) -> None:
+        """Flows have carried so much so far, since the last call with this `loss` (L,), 0..1, or none."""
+        if loss is not None:
+            new = carried_bits - self._carried_bits
+            again = new * loss / (1 - loss)
+            self._again_bits += again
+            self._more_packets += again / self._packet_bits
+            self._lost += (new + again) * loss / self._packet_bits
+        self._carried_bits = carried_bits
+
+    def add(self, packets: Float, packet_bytes: Float, loss: Float) -> None:
+        """Of trains: packets (L,) of so many bytes."""
+        self._train_bits += 8 * packets * packet_bytes
+        self._more_packets += packets
+        self._lost += packets * loss
+
+    def data_bytes(self) -> Float:
+        """(L,): what flows have sent, without trains."""
+        return (self._carried_bits + self._again_bits) / 8
+
+    def totals(self) -> LinkTotals:
+        bits = self._carried_bits + self._again_bits + self._train_bits
+        packets = self._carried_bits / self._packet_bits + self._more_packets
+        return LinkTotals(bits / 8, packets, np.zeros(len(bits)), self._lost.copy())

@@ -1,0 +1,69 @@
+"""Trains of packets over idle links of a model: they take their time, and their bytes count."""
+
+import numpy as np
+
+from railweave.framework.fluid.counters import Counters
+from railweave.framework.health.trains import TrainTimes
+from railweave.framework.hookspecs import LinkState
+from railweave.framework.model import Fabric, PacketFormat
+from railweave.framework.model.arrays import Bool, Float, Int64
+
+FILL_SAMPLES = 5
+"""For how many samples a train keeps a healthy link busy, as in lab/measuring/sources.py."""
+
+
+class Trains:
+    """The trains under way, and when the last packet of each has arrived. `shown_bps` (L,): what the latest
+    that arrived took for its bits."""
+
+    def __init__(self, fabric: Fabric, packet: PacketFormat, interval_s: float) -> None:
+        self._times = TrainTimes(fabric, packet, FILL_SAMPLES * interval_s)
+        self._until_s = np.full(fabric.n_links, -np.inf)
+        self._packets, self._bytes = np.zeros((2, fabric.n_links))
+        self._rates_bps = self.shown_bps = fabric.capacity_bps
+
+    @property
+    def next_s(self) -> float:
+        """When the next train has arrived; infinity if none is under way."""
+        return float(self._until_s[self._times.out].min(initial=np.inf))
+
+    @property
+    def wanted(self) -> Int64:
+        """The links of which too little is known, as far as was last said."""
+        return self._times.wanted
+
+    def seen(self, now_s: float, data: Bool | Int64, stated: Bool | Int64) -> None:
+        """Links that carried data until now, and those whose rate that has stated."""
+        self._times.seen(now_s, data, data, stated)
+
+    def arrived(self, now_s: float, rates_bps: Float, loss: Float, counters: Counters) -> Bool:
+        """(L,): the links whose train has arrived since the last call, and has shown their rate; `rates_bps`,
+        `loss` (L,) are those of now."""
+        times = self._times
+        if not times.out.any():
+            self._rates_bps = rates_bps
+            return np.zeros(len(rates_bps), bool)
+        changed = times.out & (rates_bps != self._rates_bps)
+        if changed.any():
+            left_s = np.maximum(self._until_s[changed] - now_s, 0.0)
+            slower = self._rates_bps[changed] / rates_bps[changed]
+            self._until_s[changed] = np.minimum(self._until_s[changed], now_s) + left_s * slower
+        self._rates_bps = rates_bps
+        done = times.out & (self._until_s <= now_s)
+        if done.any():
+            counters.add(np.where(done, self._packets, 0.0), self._bytes, loss)
+            bits, took_s = (self._packets * self._bytes * 8)[done], self._until_s[done] - times.sent_s[done]
+            self.shown_bps = self.shown_bps.copy()
+            self.shown_bps[done] = bits / took_s
+            times.out &= ~done
+        shown: Bool = done & (self._bytes == times.packet_bytes)
+        return shown
+
+    def send(self, now_s: float, links: LinkState, rates_bps: Float) -> None:
+        """Trains over the links that need one."""
+        at = self._times.due(now_s, links)
+        if not len(at):
+            return
+        self._packets[at], self._bytes[at] = self._times.trains(at, links)
+        self._rates_bps = rates_bps
+        self._until_s[at] = now_s + self._packets[at] * self._bytes[at] * 8 / rates_bps[at]

@@ -1,0 +1,111 @@
+"""Which links are measured by trains of back-to-back packets, on a lab and in the model.
+
+A single packet proves nothing: the bucket lets it through at full speed. A train waits in the queue.
+"""
+
+import numpy as np
+
+from railweave.framework.health.loss import packets_to_end, speed_at_loss
+from railweave.framework.hookspecs import LinkState
+from railweave.framework.model import Fabric, PacketFormat
+from railweave.framework.model.arrays import Bool, Float, Int64
+
+IDLE_S = 1.0
+PERIOD_S, LOSSY_PERIOD_S = 2.0, 1.0
+FASTER = 1.25
+"""A link that its last train showed to be faster than before by this much gets the next one at once: it may
+have become healthy while that train was on its way."""
+BUSY_SHARE, IDLE_PACKETS = 0.01, 4
+"""Of a link's time that trains may take while it carries data, which waits for them; it does while it was
+never without data for as long as this many packets take, the pauses within a step, besides the time that
+trains through its switch took: the data that they hold up comes later."""
+SLOW = 0.9
+"""A link whose kept service rate is below this share of its rate, or whose loss leaves less, is measured
+again."""
+
+SHORTEST = 12
+LOSS_PACKET_BYTES, LOSS_MOST_PACKETS = 512, 320
+"""Of trains that are to show whether a loss is over, as many as it takes: at a loss of 3 % 303."""
+
+
+class TrainTimes:
+    """When each link last carried traffic and data, stated its rate and got a train, and who gets the next.
+
+    `fill_s`: how long a train keeps a healthy link busy; `extra`: packets of a train in addition to those.
+    `out` (L,): links whose train is under way, which the owner clears. `wanted`: links of which too little is
+    known, as far as was last said.
+    """
+
+    def __init__(self, fabric: Fabric, packet: PacketFormat, fill_s: float, extra: int = 0) -> None:
+        n = fabric.n_links
+        self._fabric, self.packet_bytes = fabric, packet.full_packet_bytes
+        fill = fabric.capacity_bps * fill_s / (8 * self.packet_bytes)
+        self._packets = np.maximum(SHORTEST, np.ceil(fill) + extra)
+        self._traffic_s, self._data_s, self._stated_s, self._held_before_s = np.zeros((4, n))
+        self._held_s, self._now_s = np.zeros(fabric.n_nodes + 1), 0.0
+        """How long trains were under way through each switch; of links of no switch, the last one."""
+        self.sent_s = np.full(n, -np.inf)
+        self.out, self._unknown, self._doubtful = np.zeros((3, n), bool)
+        self._told_bps = fabric.capacity_bps.copy()
+        self._links: LinkState | None = None
+        self.wanted: Int64 = np.empty(0, np.int64)
+
+    def seen(self, now_s: float, traffic: Bool | Int64, data: Bool | Int64, stated: Bool | Int64) -> None:
+        """Links that carried anything until now, those that carried data, and those whose rate that has
+        stated; what trains sent is none of it."""
+        self._traffic_s[traffic] = self._data_s[data] = self._stated_s[stated] = now_s
+        self._held_before_s[data] = self._held_s[self._fabric.link_element[data]]
+
+    def due(self, now_s: float, links: LinkState) -> Int64:
+        """The links that need a train now, which is under way from then on: at once those that became
+        unknown, later slow ones whose traffic says nothing of their rate, and idle ones that lose packets or
+        share a switch with such a link, as a link fed by a slow link builds no queue. `now_s`: time of the
+        last measurement. Called again with the same `links`, it looks at the wanted ones alone."""
+        element = self._fabric.link_element
+        if self.out.any():
+            self._held_s[np.unique(element[self.out])] += now_s - self._now_s
+        self._now_s = now_s
+        if links is not self._links:
+            self._links, self.wanted = links, self._wanting(links)
+        at = self.wanted
+        if not len(at):
+            self._unknown[:] = False
+            return at
+        line_bps, unknown, sent_s = self._fabric.capacity_bps[at], links.unknown[at], self.sent_s[at]
+        known_bps = np.fmin(links.service_bps[at], line_bps)
+        since_s = np.where(known_bps < SLOW * line_bps, self._stated_s[at], self._traffic_s[at])
+        rested = now_s - sent_s > np.where(links.loss[at] > 0, LOSSY_PERIOD_S, PERIOD_S)
+        rested |= known_bps > FASTER * self._told_bps[at]
+        packet_s = self.packet_bytes * 8 / known_bps
+        held_s = self._held_s[element[at]] - self._held_before_s[at]
+        idle = now_s - self._data_s[at] - held_s > np.maximum(IDLE_S, IDLE_PACKETS * packet_s)
+        bearable = idle | (now_s - sent_s > self._packets[at] * packet_s / BUSY_SHARE)
+        again = self._doubtful[at] & (now_s - since_s > IDLE_S) & rested & bearable
+        due = (again | (unknown & (rested | ~self._unknown[at]))) & links.up[at] & ~self.out[at]
+        told = unknown & (self._unknown[at] | due)
+        self._unknown[:] = False
+        self._unknown[at] = told
+        chosen: Int64 = at[due]
+        self.sent_s[chosen], self.out[chosen], self._told_bps[chosen] = now_s, True, known_bps[due]
+        return chosen
+
+    def trains(self, at: Int64, links: LinkState) -> tuple[Float, Float]:
+        """Of a train for each of the links `at`: its packets, and the bytes of each. Full packets, which
+        wait; many short ones over a link that loses packets and is not slow."""
+        fast = links.service_bps[at] >= SLOW * self._fabric.capacity_bps[at]
+        of_loss = (links.loss[at] > 0) & fast & ~links.unknown[at]
+        to_end = np.nan_to_num(packets_to_end(links.loss[at]), posinf=0.0) + 2  # two that are not counted yet
+        many = np.clip(np.floor(to_end), SHORTEST, LOSS_MOST_PACKETS)
+        packets = np.where(of_loss, many, self._packets[at])
+        return packets, np.where(of_loss, LOSS_PACKET_BYTES, float(self.packet_bytes))
+
+    def _wanting(self, links: LinkState) -> Int64:
+        """Slow, lossy and unknown links, and the others of switches with a slow or lossy one."""
+        slow: Bool = links.service_bps < SLOW * self._fabric.capacity_bps
+        if links.loss.any():
+            slow |= speed_at_loss(links.loss) < SLOW
+        tainted = np.zeros(self._fabric.n_nodes + 1, bool)
+        tainted[self._fabric.link_element[slow]] = True
+        tainted[-1] = False  # links of no switch
+        self._doubtful = slow | tainted[self._fabric.link_element]
+        return np.flatnonzero(self._doubtful | links.unknown)

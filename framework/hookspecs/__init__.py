@@ -1,0 +1,47 @@
+"""Every extension point: the hooks a plugin implements and the shapes of what it registers.
+
+A plugin is a module named under the entry-point group `railweave`. It implements any of the hooks below with
+`@hookimpl`. What it registers has every member of the Protocol of its kind; a missing one is refused when the
+command starts. A class that inherits the Protocol, as in `class Mine(Router)`, need not write the members
+that have a value or a body here.
+"""
+
+from railweave.framework.hookspecs.configurable import Configurable
+from railweave.framework.hookspecs.engines import Capture, Controller, Engine, Transport
+from railweave.framework.hookspecs.figures import Benchmark, Report
+from railweave.framework.hookspecs.health import EVIDENCE, Estimator, LinkState, NeedsEvidence
+from railweave.framework.hookspecs.hooks import Hooks, hookimpl, hookspec
+from railweave.framework.hookspecs.routing import (
+    ExplainingRouter,
+    Explanation,
+    Fact,
+    NodeName,
+    Router,
+    Topology,
+)
+from railweave.framework.hookspecs.traffic import Collective, Workload
+
+__all__ = [
+    "EVIDENCE",
+    "Benchmark",
+    "Capture",
+    "Collective",
+    "Configurable",
+    "Controller",
+    "Engine",
+    "Estimator",
+    "ExplainingRouter",
+    "Explanation",
+    "Fact",
+    "Hooks",
+    "LinkState",
+    "NeedsEvidence",
+    "NodeName",
+    "Report",
+    "Router",
+    "Topology",
+    "Transport",
+    "Workload",
+    "hookimpl",
+    "hookspec",
+]

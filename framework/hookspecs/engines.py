@@ -1,0 +1,115 @@
+"""What carries a run: engines, and the processes that the lab's engine drives."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from railweave.framework.hookspecs.configurable import Configurable
+from railweave.framework.model import Endpoint, EntropyTable, PacketFormat, Rule, RuleUpdate, Schedule
+from railweave.framework.model.events import ControllerEvent, RunEvent, TransportEvent
+from railweave.framework.model.findings import Findings
+from railweave.framework.parameters import Value
+
+
+class Controller(Configurable, Protocol):
+    """Drives a controller process from outside it. Never blocks: results come as events
+    (framework/model/events.py)."""
+
+    def start(self, listeners: Sequence[int], log_path: str) -> None:
+        """Start the process. `listeners`: descriptors of listening TCP sockets to which switches connect."""
+
+    def fileno(self) -> int: ...
+
+    def set_rules(self, rules: Sequence[Rule]) -> None:
+        """All rules: every switch is read back and made to hold exactly these. Also after a restart."""
+
+    def apply(self, update: RuleUpdate) -> None:
+        """Install, then switch over, each phase behind barriers (UpdateApplied follows); `remove` is held
+        back until `retire(update.version)`."""
+
+    def retire(self, version: int) -> None:
+        """Remove the old rules that update `version` kept for packets in flight."""
+
+    def send_train(self, switch: int, port: int, packets: int, size_bytes: int, timed: int = 0) -> None:
+        """Send back-to-back packets out of a port, to measure its link. They match no rule beyond it, but for
+        the first and last of train number `timed` (1..65535) if rules there send addressing.TRAIN_SEEN to the
+        controller: TrainTimed follows with time.monotonic() at sending and at both arrivals."""
+
+    def poll_ports(self, number: int) -> None:
+        """Ask every switch for the counters of its ports; PortCounts follows. In order with `send_train`."""
+
+    def events(self) -> list[ControllerEvent]: ...
+
+    def pid(self) -> int: ...
+
+    def stop(self) -> None: ...
+
+
+class Capture(Protocol):
+    """A running capture of links."""
+
+    def stop(self) -> int:
+        """Write everything and end; returns how many packets were missed because memory was full."""
+
+
+class Transport(Configurable, Protocol):
+    """Drives a sender process from outside it. Never blocks: results come as events
+    (framework/model/events.py)."""
+
+    def start(
+        self, endpoints: Sequence[Endpoint], packet: PacketFormat, log_path: str, job: int = 0, jobs: int = 1
+    ) -> None:
+        """Start the process for these ranks. `job`: the number of its job among `jobs` on the fabric, each of
+        which has a process; they may share hosts, and no packet of one may pass for another's."""
+
+    def fileno(self) -> int: ...
+
+    def use_entropies(self, table: EntropyTable) -> None: ...
+
+    def begin(
+        self, collective: str, options: Mapping[str, Value], schedule: Schedule, iteration: int, seed: int
+    ) -> None:
+        """Run one iteration; IterationFinished or IterationFailed follows."""
+
+    def capture(self, links: Sequence[tuple[str, str, str]], file: int, log_path: str) -> Capture:
+        """Write the packets of (namespace path, interface, label) into the open descriptor `file`, as pcapng.
+
+        Returns once every link is captured.
+        """
+
+    def events(self) -> list[TransportEvent]: ...
+
+    def pid(self) -> int: ...
+
+    def stop(self) -> None: ...
+
+
+class Engine(Configurable, Protocol):
+    """What carries the packets, or the model of them.
+
+    `packets`: whether there are packets; then rules for all pairs of GPUs are planned, and the data that
+    arrives is compared. A model routes only the pairs that send, and a switch that is killed there is one
+    whose links are down. `lacks`: what of an experiment it cannot carry out, and why, to be refused before
+    anything starts: verbs of faults (`reorder`), with the kind of their object where that matters (`kill
+    controller`, `kill switch without back`), `program`, `pcap`, `trace`, evidence that estimators need
+    (`probe_s`), and `lab` (labs that stay up).
+    """
+
+    packets: bool = True
+    lacks: Mapping[str, str] = {}
+
+    def run(
+        self,
+        document: Mapping[str, object],
+        emit: Callable[[RunEvent], None],
+        directory: str | None = None,
+        pcap: int | None = None,
+    ) -> Findings:
+        """Carry out the run of a plan's document to its end (framework/model/findings.py).
+
+        `directory`: the absolute path of the run directory, for observers; None if the run keeps none.
+        `pcap`: a descriptor for the packets of the plan's `pcap` links, if there are any.
+
+        `emit` is called live with the run's events (framework/model/events.py). Everything the engine started
+        is gone when this returns or raises (LabError, MachineError, TransportError, ControllerError,
+        KeyboardInterrupt).
+        """

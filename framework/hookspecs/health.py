@@ -1,0 +1,48 @@
+"""How what is measured becomes scores."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from railweave.framework.hookspecs.configurable import Configurable
+from railweave.framework.model import Fabric, PacketFormat
+from railweave.framework.model.arrays import ArrayNoun
+
+EVIDENCE = ("queue_bytes", "loss", "service_bps", "probe_s")
+"""What estimators may need of a LinkState: not every engine or source gives all of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinkState(ArrayNoun):
+    """What health keeps of every link between measurements, as arrays of n_links; the input of estimators.
+
+    `queue_bytes` smoothed; `loss` the share of packets lost on the way; `service_bps` the last rate seen
+    while backlogged, NaN before any; `probe_s` the last probe delay, NaN before any; `up`; `unknown` where a
+    link was not measured since another one of its switch turned out slow: until it is, it counts for nothing.
+    """
+
+    queue_bytes: NDArray[np.float64]
+    loss: NDArray[np.float64]
+    service_bps: NDArray[np.float64]
+    probe_s: NDArray[np.float64]
+    up: NDArray[np.bool_]
+    unknown: NDArray[np.bool_]
+
+
+class Estimator(Configurable, Protocol):
+    """Turns what is known of links into raw h-scores; smoothing and publishing are framework/health's."""
+
+    @abstractmethod
+    def scores(self, fabric: Fabric, state: LinkState, packet: PacketFormat) -> NDArray[np.float64]:
+        """(n_links,), each in 0..1; anything else is refused. Pure. `fabric` has emulated (scaled) rates."""
+
+
+@runtime_checkable
+class NeedsEvidence(Protocol):
+    """What an estimator has besides `scores` if it cannot do without some evidence (EVIDENCE). Optional: an
+    experiment whose engine or `measure` does not give it is refused; others get NaN, or 0, without a word."""
+
+    needs: tuple[str, ...]

@@ -1,0 +1,63 @@
+"""What the GPUs send."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from railweave.framework.hookspecs.configurable import Configurable
+from railweave.framework.model import Fabric, PacketFormat, Schedule
+
+
+class Collective(Configurable, Protocol):
+    """Plans a collective and knows its arithmetic. `serves` and `requires` as for routers.
+
+    `kind` is the operation in nccl-tests' words, whatever the algorithm: all-reduce, all-gather,
+    reduce-scatter, all-to-all, broadcast or send-recv; any other word means that no physical limit is known.
+    `same_result_everywhere`: whether `expected` is equal on all ranks, and so computed once.
+
+    Before a run starts every method is called once: a mistake is refused with exit code 2.
+    """
+
+    kind: str
+    serves: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    same_result_everywhere: bool = False
+
+    @abstractmethod
+    def schedule(
+        self, fabric: Fabric, ranks: Sequence[int], size_bytes: int, dtype: str, redop: str
+    ) -> Schedule:
+        """The DAG of transfers for `size_bytes` (nccl-tests' meaning) over the GPUs `ranks`, listed or
+        compact. Pure."""
+
+    @abstractmethod
+    def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
+        """What each rank's data buffer holds before an iteration: small whole numbers, so that sums are
+        exact. One array of elements of `schedule.dtype` per rank, of up to `schedule.buffer_bytes`; the rest
+        is zero."""
+
+    @abstractmethod
+    def expected(self, schedule: Schedule, inputs: Sequence[NDArray[Any]], rank: int) -> NDArray[Any]:
+        """What `rank` must hold afterwards, by plain arithmetic over `inputs`, from the start of its output
+        buffer if the schedule writes to output buffers, else of its data buffer. It covers every byte that
+        arrived there."""
+
+    def busbw_factor(self, n_ranks: int) -> float:
+        """busbw = algbw x this. Source: nccl-tests doc/PERFORMANCE.md."""
+        return 1.0
+
+    def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
+        """What this algorithm takes on the healthy (scaled) fabric by its own formula, headers counted; None
+        if it has none. A figure of the result (`model_us`); the verdict is judged by the schedule and its
+        routes where the engine measures the latency of a packet."""
+        return None
+
+
+class Workload(Collective, Protocol):
+    """The messages of an application, as one schedule per iteration; used in place of a collective.
+
+    `kind` is none of nccl-tests' operations, so no physical limit is known for it. Its docstring says what
+    `size_bytes` means and what `expected` compares.
+    """

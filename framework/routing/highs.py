@@ -1,0 +1,25 @@
+"""The solver HiGHS (extra `ilp`), on one thread whatever the rest of the process does with it."""
+
+from types import ModuleType
+from typing import Any
+
+
+def highs() -> ModuleType:
+    """HiGHS, imported when first needed. Raises ImportError where it is not installed."""
+    import highspy
+
+    core: ModuleType = highspy
+    return core
+
+
+def one_thread(core: ModuleType) -> Any:
+    """A silent solver on one thread, so that equal programs give equal answers.
+
+    All solvers of a process share their threads, as many as the first of them asked for, and a solver that
+    asks for another number fails: the threads of earlier ones are given up first.
+    """
+    core.Highs.resetGlobalScheduler(True)
+    solver = core.Highs()
+    solver.setOptionValue("output_flag", False)
+    solver.setOptionValue("threads", 1)
+    return solver

@@ -1,0 +1,1 @@
+"""What browsers see: the page's modules under `static/`."""

@@ -1,0 +1,100 @@
+"""Expected values: closed forms, and figures counted by hand."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import railweave as rw
+from railweave.framework.model import Schedule
+from railweave.framework.model.findings import HealthSamples
+from railweave.framework.results.key_figures import (
+    busbw_figures,
+    link_fairness,
+    percentile,
+    queue_figures,
+    rank_fairness,
+)
+
+
+@pytest.mark.parametrize(("percent", "value"), [(1, 1), (5, 5), (50, 50), (95, 95), (99, 99), (100, 100)])
+def test_of_the_first_hundred_numbers_each_is_its_own_percentile(percent: float, value: float) -> None:
+    assert percentile(np.arange(100, 0, -1), percent) == value
+
+
+@pytest.mark.parametrize("percent", [0.1, 5, 37, 50, 95, 99, 100])
+def test_percentiles_are_those_of_numpy(percent: float) -> None:
+    values = np.random.default_rng(5).normal(size=37)
+    assert percentile(values, percent) == np.percentile(values, percent, method="inverted_cdf")
+
+
+def test_a_value_of_weight_three_counts_as_three() -> None:
+    values, weights = np.array([4.0, 1.0, 7.0]), np.array([3, 5, 2])
+    for percent in (10, 49, 50, 51, 79, 80, 81, 99):
+        assert percentile(values, percent, weights) == percentile(np.repeat(values, weights), percent)
+
+
+def test_bus_bandwidth_of_one_iteration_has_no_spread() -> None:
+    assert busbw_figures([]) is busbw_figures([3.0]) is busbw_figures([0.0, 0.0]) is None
+    of = busbw_figures([2.0, 4.0] * 10)
+    assert of is not None
+    assert (of.iterations, of.p5_gbs, of.p50_gbs, of.p95_gbs, of.p99_gbs) == (20, 2, 2, 4, 4)
+    assert of.cv == pytest.approx(1 / 3)
+
+
+def test_the_fullest_queue_counts_by_the_time_it_lasts() -> None:
+    """9 kB for a tenth of the time, at most 1 kB otherwise; samples of different lengths."""
+    queue = np.array([[0, 1000], [9000, 10], [500, 0]], np.float32)
+    t_s = np.array([0.5, 0.6, 1.0])
+    none = np.zeros_like(queue)
+    samples = HealthSamples(t_s, queue, none, none, none, none)
+    assert queue_figures(samples, whole=True) == (9000, 9000)
+    assert queue_figures(samples, whole=False) == (None, None)
+    later = HealthSamples(t_s + np.array([0, 0, 2]), queue, none, none, none, none)  # now a thirtieth
+    assert queue_figures(later, whole=True) == (1000, 9000)
+    empty = HealthSamples(np.empty(0), *[np.empty((0, 2), np.float32)] * 5)
+    assert queue_figures(empty, whole=True) == (None, None)
+
+
+def test_links_of_one_kind_are_fair_if_they_carry_the_same() -> None:
+    """One of n links that carries all gives 1 / n; a kind that carries nothing has no index."""
+    fabric = rw.topology("rail-only", domains=2, rails=2)
+    kinds = {kind: np.flatnonzero(fabric.link_kind == i) for i, kind in enumerate(fabric.kinds)}
+    sent = np.zeros(fabric.n_links)
+    sent[kinds["r"][3]] = 5e6
+    assert link_fairness(fabric, sent) == {"r": pytest.approx(1 / len(kinds["r"]))}
+    sent[kinds["d"]] = 7.0
+    assert link_fairness(fabric, sent)["d"] == pytest.approx(1)
+
+
+def test_ranks_are_fair_by_what_they_send_over_the_time_it_takes() -> None:
+    """Rank 0 sends 6 B in 2 s and rank 1 2 B in 2 s: (3 + 1)^2 / (2 (9 + 1)). Rank 2 sends nothing."""
+    none = np.zeros(3, int)
+    schedule = Schedule(
+        "none", 3, 8, "float32", "sum", 8, np.array([0, 0, 1]), np.array([1, 2, 2]), none, none,
+        np.array([2, 4, 2]), none, none, np.zeros(4, int), np.empty(0, int),
+    )  # fmt: skip
+    assert rank_fairness(schedule, np.array([2.0, 1.0, 2.0])) == pytest.approx(0.8)
+    assert rank_fairness(schedule, np.empty(0)) is None
+
+
+def test_a_healthy_run_is_fair_and_ranks_on_a_slow_rail_fall_behind() -> None:
+    """In an all-to-all of four ranks those of the slow rail end last, the others once their own rails did."""
+    where = {"engine": "fluid", "domains": 2, "rails": 2, "size": "64K", "iterations": 2}
+    healthy = rw.run(faults=[], **where)
+    assert healthy.summary.rank_fairness == pytest.approx(1)
+    assert healthy.key_figures.link_fairness == {"d": pytest.approx(1), "r": pytest.approx(1)}
+    assert healthy.key_figures.failover_p99_s is None
+    slow_rail = ["at=iter:1 degrade rail:1 to=20%"]
+    slow = rw.run(collective="all-to-all", faults=slow_rail, feedback=False, **where)
+    before, after = (row.rank_fairness for row in slow.rows if row.iteration is not None)
+    assert before == pytest.approx(1) and after is not None and 0.25 <= after < 0.95
+
+
+def test_a_run_that_sends_nothing_has_times_of_nothing() -> None:
+    keys = {"domains": 2, "rails": 2, "collective": "all-to-all", "size": 0, "iterations": 3}
+    result = rw.run(engine="fluid", **keys)
+    assert {row.time_us for row in result.rows} == {0.0} and result.summary.busbw_figures is None
+    json.dumps(result.document(), allow_nan=False)

@@ -1,0 +1,129 @@
+"""`railweave compare --engines` without a lab: the model against itself, once with all its rates lowered."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import railweave as rw
+from railweave.framework.cli import main
+from railweave.framework.errors import InputError, MachineError
+from railweave.framework.experiment.plan import Plan
+from railweave.framework.fluid.engine import FluidEngine
+from railweave.framework.registry import Registers
+from tests.fakes.stand_in_engines import with_stand_ins
+
+
+@pytest.fixture(scope="module")
+def registers() -> Registers:
+    return with_stand_ins()
+
+
+def called(registers: Registers, *words: str) -> Result:
+    return CliRunner().invoke(main, ["compare", *words], obj=registers, prog_name="railweave")
+
+
+def test_links_with_four_fifths_of_their_rates_take_five_fourths_of_the_time(registers: Registers) -> None:
+    fault = "at=iter:3 degrade rail:1 to=20%"
+    keys = {"registers": registers, "iterations": 8, "faults": fault}
+    compared = rw.compare_engines(engines=("fluid", "slower"), **keys)
+    before, _, after = compared.stages
+    assert before.difference == pytest.approx(0.25) and after.difference == pytest.approx(0.25)
+    assert (before.within, after.within, compared.within) == (False, False, False)
+    assert compared.score_difference == 0 and compared.chosen[0] == compared.chosen[1]
+    same = rw.compare_engines(engines=("slower", "fluid"), **keys)
+    assert same.stages[0].difference == pytest.approx(-0.2)  # at the scale of the slower one
+
+
+def test_the_command_prints_a_table_and_json(
+    registers: Registers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = called(registers, "--engines", "fluid,slower", "--iterations", "6")
+    assert shown.exit_code == 0, shown.output
+    lines = shown.stdout.splitlines()
+    assert lines[0].split() == ["iterations", "fluid:", "slower:", "fluid", "slower", "apart", "within"]
+    assert [line.split()[0] for line in lines[1:4]] == ["before", "fault", "after"]
+    assert "+25.0 %  NO" in lines[1]
+    runs = sorted(path.name.partition("-compare-")[2] for path in Path("runs").iterdir())
+    assert runs == ["fluid", "slower"]
+    asked = called(registers, "--engines", "fluid,slower", "--iterations", "6", "--json")
+    document = json.loads(asked.stdout)
+    assert document["schema"]["name"] == "railweave.compare-engines"
+    assert document["agreement"]["within"] is False
+    assert document["experiment"]["rate_scale"] == document["agreement"]["rate_scale"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--engines", "fluid"], "expects two different ones, such as emulation,fluid (got fluid)"),
+        (["--engines", "fluid,fluid"], "(got fluid, fluid)"),
+        (["--engines", "fluid,flood"], "flood"),
+        (["--engines", "fluid,slower", "--repeat", "2"], "means nothing with --engines"),
+        (["--engines", "fluid,slower", "--engine", "fluid"], "means nothing with --engines"),
+        (["--engines", "fluid,slower", "--program", "true"], "no hosts"),
+    ],
+)
+def test_what_means_nothing_is_refused_before_anything_runs(
+    registers: Registers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = called(registers, *words)
+    assert shown.exit_code == 2 and message in shown.output
+    assert not list(tmp_path.iterdir())
+
+
+# -- predictions -----------------------------------------------------------------------------------------
+def test_every_iteration_has_its_prediction_and_the_verdict_names_the_element(
+    registers: Registers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run takes 5/4 of what is predicted, at the scale that it chose itself."""
+    monkeypatch.chdir(tmp_path)
+    words = ["run", "--engine", "lab", "--predict", "--iterations", "3", "--fault", "none"]
+    shown = CliRunner().invoke(main, words, obj=registers, prog_name="railweave")
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.count("1s        800ms      +25.0 %") == 3, shown.stdout
+    assert (
+        "iteration 0 took 1.25 times what was predicted: rail:0 held 69 % of it, and 2 more by over 15 %"
+        in shown.stdout
+    )
+    (directory,) = Path("runs").iterdir()
+    result = rw.read(directory).result
+    assert result.fidelity.verdict == "degraded"
+    assert [row.predicted_us for row in result.rows] == pytest.approx([8e5] * 4)
+
+
+def test_without_a_prediction_the_run_keeps_its_result(
+    registers: Registers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: object, plan: Plan) -> None:
+        if plan.experiment.engine.name == "fluid" and plan.experiment.rate_scale != "auto":
+            raise MachineError("too little memory")
+
+    monkeypatch.setattr(FluidEngine, "check_room", full)
+    result = rw.run(engine="lab", iterations=1, predict=True, registers=registers)
+    assert result.rows[0].predicted_us is None and result.fidelity.verdict == "degraded"
+    assert result.notes == ("there is no prediction: too little memory",)
+
+
+def test_a_refused_prediction_leaves_nothing(registers: Registers, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="computes the run itself"):
+        rw.run(engine="fluid", predict=True, registers=registers, out=tmp_path / "run")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_model_takes_the_latency_that_was_measured(registers: Registers) -> None:
+    """It is the model itself that stands for the lab, so with its latency the two are equal."""
+    keys: dict[str, Any] = {"registers": registers, "iterations": 5, "faults": "at=iter:2 down link:g0.1->r1"}
+    compared = rw.compare_engines(engines=("late", "fluid"), **keys)
+    assert [stage.difference for stage in compared.stages] == pytest.approx([0, 0, 0], abs=1e-9)
+    predicted = rw.run(engine="late", predict=True, **keys)
+    assert predicted.fabric.packet_latency_us == pytest.approx(2000)
+    assert [row.predicted_us for row in predicted.rows] == pytest.approx([r.time_us for r in predicted.rows])
+    without = rw.run(engine="fluid", rate_scale=1e-5, **keys)
+    assert without.rows[0].time_us < 0.99 * predicted.rows[0].time_us
