@@ -42,12 +42,13 @@ Pairs = tuple[Int64, Int64]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RouteChange:
-    """`paths` of all pairs in use; `moved` (P,): the pairs that leave their old paths; `why`: the scores that
-    moved."""
+    """`paths` of all pairs in use; `moved` (P,): the pairs that leave their old paths; `weighed` (P,): those
+    that share them out otherwise; `why`: the scores that moved."""
 
     version: int
     paths: PathBatch
     moved: Bool
+    weighed: Bool
     why: str
 
 
@@ -81,7 +82,7 @@ class RoutesInUse:
         self.name = name or type(router).__name__
         self.version = 0
         self._routed = self._based_on = HealthSnapshot.healthy(fabric, margin=options.margin)
-        self._again_s = np.inf
+        self._again_s, self._refused = np.inf, False  # when to ask again; whether the demand kept pairs back
         self._blocks = list(first) or first_routes(fabric, router, self.name, options, pairs, block=block)
         self._changed_at = [np.full(len(paths.src), -np.inf) for paths in self._blocks]
         self.carry(demand)
@@ -89,6 +90,8 @@ class RoutesInUse:
     def carry(self, demand: PairDemand | None) -> None:
         """What the pairs send from now on; None: unknown, so that scores alone decide."""
         self._gate = None if demand is None else DemandGate(self.fabric, demand, self._blocks)
+        if self._refused:
+            self._again_s = -np.inf
 
     @property
     def paths(self) -> PathBatch:
@@ -112,26 +115,32 @@ class RoutesInUse:
                 leaves = ~same_paths(old, new)
             blocks.append(new)
             moved.append(leaves)
+        self._refused = False
         if self.router.damped and self._gate is not None and any(leaves.any() for leaves in moved):
             refused = self._gate.refused(self._blocks, blocks, moved, health, self.options.margin)
             for i, stays in enumerate(refused):
                 moved[i] = moved[i] & ~stays
+                self._refused |= bool(stays.any())
                 at = np.flatnonzero(stays)
                 blocks[i] = replaced(blocks[i], at, take(self._blocks[i], at))
-        if not any(leaves.any() for leaves in moved):
-            # What only the dwell time holds back is tried again when the next pair's is over.
-            at, dwell_s = np.concatenate(self._changed_at), self.options.dwell_s
-            waiting = at[now_s - at < dwell_s]
-            self._routed, self._again_s = health, float(waiting.min(initial=np.inf)) + dwell_s
+        weighed = _weighed(self._blocks, blocks, moved)
+        if not (weighed.any() or any(leaves.any() for leaves in moved)):
+            self._routed, self._again_s = health, self._next_rested_s(now_s)
             return None
         why = self._why(self._based_on, health)
-        self._blocks, self._routed, self._based_on, self._again_s = blocks, health, health, np.inf
+        self._blocks, self._routed, self._based_on = blocks, health, health
         self._changed_at = [
             np.where(leaves, now_s, at) for leaves, at in zip(moved, self._changed_at, strict=True)
         ]
+        self._again_s = self._next_rested_s(now_s)
         # By change, not by snapshot: one may be acted on twice, before and after a dwell time.
         self.version += 1
-        return RouteChange(self.version, self.paths, np.concatenate(moved), why)
+        return RouteChange(self.version, self.paths, np.concatenate(moved), weighed, why)
+
+    def _next_rested_s(self, now_s: float) -> float:
+        """When the next dwell time is over: what only that holds back is tried again then; inf for never."""
+        at, dwell_s = np.concatenate(self._changed_at), self.options.dwell_s
+        return float(at[now_s - at < dwell_s].min(initial=np.inf)) + dwell_s
 
     def _why(self, before: HealthSnapshot, now: HealthSnapshot) -> str:
         """The scores that moved since routes last changed, largest move first: `rail:1 0.70 -> 0.10`."""
@@ -145,7 +154,8 @@ class RoutesInUse:
 class Reroute:
     """Changed routes on their way to the switches.
 
-    `pairs`: (M, 2), the (src, dst) that moved. `unreachable`: names of the pairs that have no path any more.
+    `pairs`: (M, 2), the (src, dst) whose paths, or shares of them, changed. `unreachable`: names of the pairs
+    that have no path any more.
     Update and entropies are empty where no switch needs rules.
     """
 
@@ -212,12 +222,25 @@ class RouteControl:
         else:
             update = RuleUpdate(change.version, (), (), ())
             self.installed, self.entropies = unruled(change.paths, change.version)
-        pairs = np.stack((change.paths.src, change.paths.dst), axis=1)[change.moved]
+        pairs = np.stack((change.paths.src, change.paths.dst), axis=1)[change.moved | change.weighed]
         return Reroute(update, self.entropies, self.table, pairs, change.why, tuple(self.unreachable()))
 
     def unreachable(self) -> list[str]:
         """The pairs that have no path now."""
         return [pair_name(self.fabric, *pair) for pair in self.installed.unreachable]
+
+
+def _weighed(old: Sequence[PathBatch], new: Sequence[PathBatch], moved: Sequence[Bool]) -> Bool:
+    """(P,): the pairs of all blocks that keep their paths, with other weights."""
+    found = []
+    for before, after, leaves in zip(old, new, moved, strict=True):
+        differs = np.zeros(len(leaves), bool)
+        if not np.array_equal(before.weight, after.weight):
+            stays = np.flatnonzero(~leaves)
+            a, b = take(before, stays), take(after, stays)
+            differs[stays[a.path_pair[a.weight != b.weight]]] = True
+        found.append(differs)
+    return np.concatenate(found)
 
 
 def first_routes(

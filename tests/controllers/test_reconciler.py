@@ -153,6 +153,12 @@ def test_an_update_switches_over_after_the_last_install_is_confirmed() -> None:
     assert scene.kinds()[-2:] == ["retired", "retired"]
 
 
+def test_an_update_without_rules_is_applied_at_once() -> None:
+    scene = Scene()
+    scene.reconciler.apply(RuleUpdate(3, (), (), ()))
+    assert [event.version for event in scene.told if isinstance(event, UpdateApplied)] == [3]
+
+
 @pytest.mark.parametrize("phase", ["install", "switch_over"])
 def test_a_switch_that_goes_holds_up_nothing_and_gets_its_rules_when_it_returns(phase: str) -> None:
     scene = Scene(0, 1)

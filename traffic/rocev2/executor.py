@@ -237,7 +237,7 @@ class Executor:
         """If a pair was silent with packets in flight for `dead_after`, or for four of its timeouts if these
         are longer: all pairs silent for half as long; else none."""
         silences = [
-            (pair, (now - sender.progress_at) / max(self.tuning.dead_after, 4 * sender.timing.timeout))
+            (pair, (now - sender.progress_at) / max(self.tuning.dead_after, 4 * sender.patience))
             for pair in self.pairs.values()
             if not (sender := pair.sender).idle
         ]

@@ -80,6 +80,7 @@ class Sender:
         self.una = self.next = number
         self._sacked = 0
         self.outstanding: dict[int, tuple[float, int, Path, bool]] = {}
+        self.timing.probes = 0
         self.lost: dict[int, None] = {}
         self.messages: list[Message] = []
         self._current = 0
@@ -98,8 +99,9 @@ class Sender:
         depths: Sequence[float],
         latencies_s: Sequence[float],
     ) -> None:
-        """Send from now on over these entropies, in turn; `rates_bps` are those of their paths, 0 if unknown,
-        `depths` the packets that they hold, and `latencies_s` the latencies along them.
+        """Send from now on over these entropies, in turn, those of heavier paths more than once; `rates_bps`
+        are those of their paths, 0 if unknown, `depths` the packets that they hold, and `latencies_s` the
+        latencies along them.
 
         If the entropies are the same as before, the turn continues, so that their counts differ by one at
         most.
@@ -109,9 +111,12 @@ class Sender:
             self._turns = [0, 0]
         for left in self._paths:
             left.timeout = self.timing.timeout
-        waited, self._paths = self.timing.wait, [Path(self._heads(entropy)) for entropy in udp_src]
-        full = self._packet.full_packet_bytes
-        self.window = self._tuning.window(rates_bps, depths, latencies_s, full)
+        waited, full = self.timing.wait, self._packet.full_packet_bytes
+        path_of = {entropy: Path(self._heads(entropy)) for entropy in udp_src}
+        self._paths = [path_of[entropy] for entropy in udp_src]
+        each = {entropy: slot for slot, entropy in enumerate(udp_src)}.values()
+        rates, held, latencies = ([of[slot] for slot in each] for of in (rates_bps, depths, latencies_s))
+        self.window = self._tuning.window(rates, held, latencies, full)
         self._stride = acknowledge_every(self.window)
         slowest = min(rates_bps)
         self.timing.drain = self.window * full * 8 / slowest if slowest > 0 else 0.0
@@ -120,7 +125,8 @@ class Sender:
             self.timing.probes = 0
             self._active_at = now - self.timing.wait
         elif self.outstanding:  # what is under way was sent when the old wait held
-            self._active_at += waited - self.timing.wait
+            due_at = min(self._active_at + waited, now + self.timing.timeout)
+            self._active_at = due_at - self.timing.wait
 
     # -- sending ---------------------------------------------------------------------------------------
     def offer(self, messages: list[Message]) -> None:
@@ -138,6 +144,12 @@ class Sender:
     def idle(self) -> bool:
         return not self.outstanding and not self.lost
 
+    @property
+    def patience(self) -> float:
+        """The longest timeout of what is under way: that of these paths, or of one that was left."""
+        left = (path.timeout or 0.0 for _, _, path, _ in self.outstanding.values())
+        return max(self.timing.timeout, *left, 0.0)
+
     def pump(self, now: float) -> None:
         """Send what the window, the budget and the schedule allow."""
         if self.idle:
@@ -153,20 +165,31 @@ class Sender:
                 budget.waiting[self] = None
             if room <= 0:
                 return
-            self._send(message, self.next, room, now)
+            # Without an answer to the last packet of the budget nobody could send.
+            self._send(message, self.next, room, now, asking=room == budget.left)
             self.next += room
             budget.left -= room
             if index + room == message.packets:
                 self._current += 1
                 self.wire_bytes += self._packet.wire_bytes(message.size)
 
-    def _send(self, message: Message, first: int, count: int, now: float, *, repetition: int = 0) -> None:
-        """Send packets first..first + count - 1 of one message, over all paths in turn."""
+    def _send(
+        self,
+        message: Message,
+        first: int,
+        count: int,
+        now: float,
+        *,
+        repetition: int = 0,
+        asking: bool = False,
+    ) -> None:
+        """Send packets first..first + count - 1 of one message, over all paths in turn. `asking`: the last of
+        them asks for an acknowledgement."""
         mtu, paths, stride = self._mtu, self._paths, self._stride
         view, address, message_first, last = message.view, message.address, message.first, message.packets - 1
         add, outstanding, transmission = self._batch.add, self.outstanding, self.transmissions
         again = repetition > 0
-        turn = self._turns[again]
+        turn, asks = self._turns[again], first + count - 1 if asking else -1
         for number in range(first, first + count):
             path = paths[turn]
             turn = turn + 1 if turn + 1 < len(paths) else 0
@@ -178,7 +201,7 @@ class Sender:
             else:
                 key = message.middle_key if index else message.first_key
                 high = low + mtu
-                request = again or transmission % stride == 0
+                request = again or transmission % stride == 0 or number == asks
             head, crc = path.heads[repetition << 24 | key]
             word = _WORD(number & PSN_MASK | ACK_REQUEST if request else number & PSN_MASK)
             if index == 0:

@@ -51,4 +51,4 @@ class Timing:
         probe."""
         if self.probes == 0:
             return min(2 * max(self.smoothed, self.drain + self.travel) + PROBE_SLACK_S, self.timeout)
-        return min(self.timeout * 2.0 ** (self.probes - 1), max(TIMEOUT_CEILING_S, self.timeout))
+        return min(self.timeout * 2.0 ** min(self.probes - 1, 30), max(TIMEOUT_CEILING_S, self.timeout))

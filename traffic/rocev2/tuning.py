@@ -24,7 +24,14 @@ PARAMETERS: tuple[Parameter, ...] = (
         minimum=0,
     ),
     Parameter("min_window", 8, "count", "smallest window of a pair, in packets", minimum=1, maximum=SPAN),
-    Parameter("max_window", 64, "count", "largest window of a pair, in packets", minimum=1, maximum=SPAN),
+    Parameter(
+        "max_window",
+        64,
+        "count",
+        "largest window of a pair, in packets, before what long paths and latencies hold",
+        minimum=1,
+        maximum=SPAN,
+    ),
     Parameter(
         "send_budget_bytes",
         0,

@@ -102,6 +102,22 @@ def test_a_change_never_makes_the_demand_slower(
         assert needed_s(fabric, parts.paths, demand, health.link_score) == pytest.approx(now)
 
 
+def test_what_the_demand_refused_is_asked_again_for_another_demand() -> None:
+    """A hierarchical all-reduce stays on a rail at 0.5; pairs of which nothing is known leave it."""
+    fabric = rail_only(4, 4)
+    demand = hierarchical(fabric)
+    routes = RoutesInUse(fabric, HScore(), OPTIONS, "hscore", (demand.src, demand.dst), demand)
+    health = health_of(fabric, {1: 0.5})
+    assert routes.react(health, 1.0) is None
+    routes.carry(demand)
+    assert routes.react(health, 2.0) is None
+    routes.carry(None)
+    change = routes.react(health, 3.0)
+    assert change is not None and change.moved.any()
+    routes.carry(None)
+    assert routes.react(health, 4.0) is None
+
+
 def test_routes_return_once_the_rail_has_recovered() -> None:
     fabric = rail_only(4, 4)
     demand = hierarchical(fabric)

@@ -16,7 +16,7 @@ from railweave.framework.health.options import HealthOptions
 from railweave.framework.health.publishing import publish
 from railweave.framework.hookspecs import Router
 from railweave.framework.model import Fabric, HealthSnapshot, RouteTable, all_pairs
-from railweave.framework.routing.batches import same_paths, take
+from railweave.framework.routing.batches import answer, same_paths, table_from_batch, take
 from railweave.framework.routing.reroute import RouteControl, RoutesInUse
 from railweave.plugins.dor.router import DimensionOrder
 from railweave.plugins.ecmp.router import Ecmp
@@ -149,6 +149,58 @@ def test_the_reason_spans_all_scores_since_routes_last_changed() -> None:
         changes.append(routes.react(health, t_s))
     assert changes[0] is None
     assert changes[1] is not None and changes[1].why == "rail:1 1.00 -> 0.20"
+
+
+def test_pairs_that_only_the_dwell_time_holds_back_are_tried_again_once_it_is_over() -> None:
+    """Rail 0 degrades a second after rail 1: pairs that have just left rail 1 for rail 0 leave it, too, 2 s
+    after that, although no score has moved since; other pairs at once. 4: the two of each domain."""
+    fabric = rail_only(2, 4)
+    routes = RoutesInUse(fabric, HScore(), replace(OPTIONS, dwell_s=2.0), "hscore")
+    health, raw, moves = HealthSnapshot.healthy(fabric, margin=1.25), np.ones(fabric.n_links), []
+    for t_s, rail in ((1.0, 1), (2.0, 0)):
+        raw[fabric.element_links(fabric.node_ids[f"rail{rail}"])] = 0.2
+        news = publish(fabric, health, raw, np.ones(fabric.n_links, bool), t_s=t_s, options=OPTIONS)
+        assert news is not None
+        health = news
+        change = routes.react(health, t_s)
+        moves.append(change.moved.sum() if change is not None else 0)
+    assert moves[1] > 0 and routes.react(health, 2.9) is None
+    change = routes.react(health, 3.1)
+    assert change is not None and change.moved.sum() == 4
+    assert routes.react(health, 9.0) is None
+
+
+def test_other_weights_of_the_same_paths_are_a_change_without_rules() -> None:
+    fabric = rail_only(2, 4)
+    healthy = HealthSnapshot.healthy(fabric, margin=OPTIONS.margin)
+    raw = np.ones(fabric.n_links)
+    raw[fabric.element_links(fabric.node_ids["rail1"])] = 0.2
+    slow = publish(fabric, healthy, raw, np.ones(fabric.n_links, bool), t_s=1.0, options=OPTIONS)
+    assert slow is not None
+
+    class Weighing(Spray):
+        """Sprayed as around a slow rail, always; once one is, half of each pair on its first path."""
+
+        def routes(self, fabric: Fabric, health: HealthSnapshot) -> RouteTable:
+            batch = answer(super().routes(fabric, slow), *all_pairs(fabric.n_gpus))
+            count, weight = np.diff(batch.pair_start)[batch.path_pair], batch.weight
+            if health is not healthy and (health.link_score < 1).any():
+                weight = np.where(count > 1, 0.5 / np.maximum(count - 1, 1), 1.0)
+                weight[batch.pair_start[:-1]] = np.where(np.diff(batch.pair_start) > 1, 0.5, 1.0)
+            return table_from_batch("weighing", 1, fabric.n_gpus, replace(batch, weight=weight))
+
+    control = RouteControl(fabric, Weighing(), OPTIONS, "weighing")
+    count, rules = np.diff(control.installed.batch.pair_start), control.rules
+    reroute = control.react(slow, 1.0)
+    assert reroute is not None and reroute.pairs_changed == (count > 2).sum() > 0
+    assert not (reroute.update.install or reroute.update.switch_over or reroute.update.remove)
+    assert control.rules == rules
+    assert control.react(slow, 1.1) is None and control.react(replace(slow, version=9), 9.0) is None
+    # Of k paths, the first has as many entropies as the others together: 1/2 and 1/(2 (k - 1)) each.
+    entropies, pair = reroute.entropies, int(np.argmax(count))
+    mine = entropies.udp_src[entropies.start[pair] : entropies.start[pair + 1]]
+    others = count[pair] - 1
+    assert sorted(np.unique(mine, return_counts=True)[1]) == [*[1] * others, others]
 
 
 def test_a_pair_without_a_first_path_is_named() -> None:

@@ -291,6 +291,67 @@ def test_what_was_under_way_on_a_dead_path_is_not_as_patient_as_the_long_one_tha
     assert counted["retransmitted"] > 0 and counted["duplicates"] == 0
 
 
+def test_a_new_path_is_tried_within_its_timeout_however_long_the_old_one_was_waited_for() -> None:
+    """A window of the old path, 40 links, takes 3 s at 0.17 Mb/s; of the new one 11 ms."""
+    fabric = MemoryFabric(2)
+    slow = table(2, {}, rate_bps=1.7e5)
+    fabric.executor.use_entropies(replace(slow, depth=np.full(len(slow.depth), 40.0)), 0.0)
+    fabric.alive = lambda src, dst, udp_src: udp_src != ENTROPY_BASE
+    schedule = one_message(10 * 256)
+    buffers = Buffers(schedule)
+    buffers.fill([np.ones(640, np.int32)] * 2)
+    fabric.executor.prepare(schedule, buffers)
+    fabric.executor.begin(0.0)
+    fabric.advance(lambda: fabric.now > 0.1)
+    sender = fabric.executor.pair(0, 1).sender
+    old_s = sender.timing.timeout
+    moved = table(2, {}, version=2)
+    fabric.executor.use_entropies(replace(moved, udp_src=moved.udp_src + 1), fabric.now)
+    assert old_s > 3 and sender.timing.timeout < 0.5 and sender.patience == old_s
+    fabric.advance(lambda: sender.retransmitted > 0 or fabric.now > 20)
+    assert fabric.now <= 0.11 + sender.timing.timeout
+
+
+def test_a_pair_is_given_four_timeouts_of_the_path_that_its_packets_are_on() -> None:
+    """They were sent over a path of which a timeout is 20 s and more; the new one's is 0.2 s."""
+    fabric = MemoryFabric(2, tuning=Tuning(dead_after=1))
+    slow = table(2, {}, rate_bps=2e4)
+    fabric.executor.use_entropies(replace(slow, depth=np.full(len(slow.depth), 40.0)), 0.0)
+    fabric.alive = lambda src, dst, udp_src: False
+    schedule = one_message(256)
+    fabric.executor.prepare(schedule, Buffers(schedule))
+    fabric.executor.begin(0.0)
+    fabric.advance(lambda: fabric.now > 0.1)
+    before = fabric.executor.pair(0, 1).sender.timing.timeout
+    fabric.executor.use_entropies(table(2, {}, version=2), fabric.now)
+    assert before > 20 and fabric.executor.pair(0, 1).sender.patience == before
+    fabric.executor.abandon()
+    assert fabric.executor.pair(0, 1).sender.patience == fabric.executor.pair(0, 1).sender.timing.timeout
+
+
+def test_repeated_entropies_are_one_path() -> None:
+    """Heavier paths come more than once; the window holds what each of them holds, once."""
+    fabric = MemoryFabric(2, tuning=Tuning(target_delay=0.002, min_window=1))
+    thrice = table(2, {(0, 1): 6}, rate_bps=4e6)
+    udp_src = thrice.udp_src.copy()
+    udp_src[:6] = ENTROPY_BASE + np.array([0, 1, 0, 2, 0, 0])
+    fabric.executor.use_entropies(replace(thrice, udp_src=udp_src), 0.0)
+    sender = fabric.executor.pair(0, 1).sender
+    once = fabric.executor.tuning.window([4e6] * 3, [1.0] * 3, [0.0] * 3, FULL)
+    assert sender.window == once < fabric.executor.tuning.window([4e6] * 6, [1.0] * 6, [0.0] * 6, FULL)
+    assert len(sender._paths) == 6 and len(set(map(id, sender._paths))) == 3
+
+
+def test_the_last_packet_of_the_budget_asks_for_an_answer() -> None:
+    """Otherwise senders wait for their probes, 37 ms and more each: 64 packets of 314 bytes at 4 Mb/s take
+    0.04 s."""
+    fabric = MemoryFabric(2, tuning=Tuning(send_budget_bytes=3 * FULL))
+    fabric.executor.use_entropies(table(2, {}), 0.0)
+    schedule = one_message(64 * 256)
+    fabric.run(schedule, Buffers(schedule))
+    assert fabric.executor.counts()["retransmitted"] == 0
+
+
 def test_silent_ranks_are_named() -> None:
     fabric = MemoryFabric(4, tuning=Tuning(dead_after=5))
     fabric.alive = lambda src, dst, udp_src: 2 not in (src, dst)
@@ -314,6 +375,7 @@ def test_after_a_failure_the_next_iteration_is_right() -> None:
     fabric.executor.begin(0.0)
     fabric.advance(lambda: fabric.now > 1)
     fabric.executor.abandon()
+    assert not any(pair.sender.timing.probes for pair in fabric.executor.pairs.values())  # nothing is silent
     cut = False
     assert wrong_after(fabric, schedule) == 0
 

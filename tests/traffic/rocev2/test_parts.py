@@ -214,6 +214,8 @@ def test_waits_grow_with_silence_and_outlast_a_link_at_a_fifth() -> None:
     assert waits == sorted(waits)
     assert waits[1] == pytest.approx(2 * waits[0])
     assert waits[-1] <= 2.0
+    timing.probes = 5000  # half an hour of silence: 2.0 ** 5000 is no float
+    assert timing.wait == waits[-1]
 
 
 def test_reordering_patience_doubles_up_to_a_round_trip() -> None:
