@@ -20,7 +20,7 @@ class Counters:
         """Flows have carried so much so far, since the last call with this `loss` (L,), 0..1, or none."""
         if loss is not None:
             new = carried_bits - self._carried_bits
-            again = new * loss / (1 - loss)
+            again = np.divide(new * loss, 1 - loss, out=np.zeros(len(loss)), where=loss < 1)
             self._again_bits += again
             self._more_packets += again / self._packet_bits
             self._lost += (new + again) * loss / self._packet_bits

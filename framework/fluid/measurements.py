@@ -39,7 +39,7 @@ class ModelSource:
         arrived = self._trains.arrived(now_s, rates_bps, model.loss, model.counted())
         totals, before, since_s, told = self.totals(), self._last, self._last_s, self._told
         self._last_s, self._last, self._told = now_s, totals, totals
-        new, backlogged = totals.since(before), waiting_bits > 0
+        new, untold, backlogged = totals.since(before), totals.since(told), waiting_bits > 0
         most_bits = rates_bps * self._interval_s  # what came before the last interval may have had a gap
         stated = self._rates.add(backlogged, np.minimum(8 * new.sent_bytes, most_bits), rates_bps)
         carried_bits, before_bits = model.flows.carried_bits(), self._carried_bits
@@ -49,12 +49,12 @@ class ModelSource:
         self._measured = Measurement(
             t_s=now_s,
             dt_s=now_s - since_s,
-            sent_bytes=totals.since(told).sent_bytes,
-            sent_packets=totals.since(told).sent_packets,
+            sent_bytes=untold.sent_bytes,
+            sent_packets=untold.sent_packets,
             drops=new.drops,
             lost=new.lost,
             queue_bytes=waiting_bits / 8,
-            waited_bytes=np.where(backlogged, new.sent_bytes, 0.0),
+            waited_bytes=np.where(backlogged, untold.sent_bytes, 0.0),
             service_bps=np.where(stated | arrived, self._rates.rate_bps, np.nan),
             probe_s=np.full(len(backlogged), np.nan),
             up=model.up,
@@ -94,14 +94,17 @@ class ModelSource:
         self._trains.send(now_s, links, model.rates_bps)
         if is_large(self._fabric):  # nothing is kept of it
             nothing = np.zeros(self._fabric.n_links)
-            return replace(measured, t_s=now_s, sent_bytes=nothing, sent_packets=nothing)
+            return replace(
+                measured, t_s=now_s, sent_bytes=nothing, sent_packets=nothing, waited_bytes=nothing
+            )
         waiting_bits = model.flows.waiting_bits(model.places)
-        service_bps = np.where(waiting_bits > 0, model.rates_bps, np.nan)
+        backlogged = waiting_bits > 0
         totals, told = self.totals(), self._told
         self._told, new = totals, totals.since(told)
         return replace(
-            measured, t_s=now_s, queue_bytes=waiting_bits / 8, service_bps=service_bps,
-            sent_bytes=new.sent_bytes, sent_packets=new.sent_packets,
+            measured, t_s=now_s, queue_bytes=waiting_bits / 8,
+            service_bps=np.where(backlogged, model.rates_bps, np.nan), sent_bytes=new.sent_bytes,
+            sent_packets=new.sent_packets, waited_bytes=np.where(backlogged, new.sent_bytes, 0.0),
         )  # fmt: skip
 
     @staticmethod

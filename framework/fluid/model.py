@@ -51,7 +51,8 @@ class Model:
         self._counters = Counters(plan.fabric.n_links, plan.packet)
         self._senders: tuple[PathBatch, Senders, WaitingPlaces] | None = None
         self._dead = np.zeros(plan.fabric.n_nodes, bool)
-        self.up, self._all_up = ~self._down, True
+        self.up = self._passing = ~self._down
+        self._all_pass = True
         self._changed_s, self._settled_in = np.inf, 0
         self._stands_since = np.full(len(paths.src), np.inf)
         self._wanted, self._resumes_s = paths, np.full(len(paths.src), -np.inf)
@@ -100,9 +101,8 @@ class Model:
         only the destination notices."""
         speed = self._share
         if self._lossy:
-            speed = speed * speed_at_loss(1 - (1 - self.loss) * self._arriving["icrc"])
-        carrying = self.up & ~self._dark
-        capacity_bps = np.where(carrying, self.plan.fabric.capacity_bps * speed, 0.0)
+            speed = speed * speed_at_loss(1 - self._through())
+        capacity_bps = np.where(self._passing & ~self._dark, self.plan.fabric.capacity_bps * speed, 0.0)
         if self._switch_s:
             capacity_bps /= 1 + self._acks()
         return State(self.paths, capacity_bps, self._switch_s)
@@ -167,14 +167,19 @@ class Model:
         self.loss = 1 - self._arriving["loss"] * self._arriving["corrupt"]
         self._lossy = any((arriving < 1).any() for arriving in self._arriving.values())
         self.ever_lossy |= self._lossy
-        fabric, before = self.plan.fabric, self.up
+        fabric, before = self.plan.fabric, self._passing
         self.up = ~(self._down | self._dead[fabric.link_src] | self._dead[fabric.link_dst])
-        self._wait_for_senders(self.up & ~before)
-        self._all_up = bool(self.up.all()) and not self._dark.any()
-        if self._all_up:
+        self._passing = self.up & (self._through() > 0)
+        self._wait_for_senders(self._passing & ~before)
+        self._all_pass = bool(self._passing.all()) and not self._dark.any()
+        if self._all_pass:
             self._stands_since[:] = np.inf
         self._take_up()
         self._look_who_stands()
+
+    def _through(self) -> Float:
+        """(L,): the share of packets that get through each link with the right ICRC."""
+        return (1 - self.loss) * self._arriving["icrc"]
 
     def _wait_for_senders(self, repaired: Bool) -> None:
         """Links that are back carry nothing before the senders that stand still on them try again."""
@@ -205,7 +210,7 @@ class Model:
         """Senders whose time has come."""
         if self._dark_until_s <= self.now_s:
             self._dark, self._dark_until_s = np.zeros(len(self._dark), bool), np.inf
-            self._all_up = bool(self.up.all())
+            self._all_pass = bool(self._passing.all())
         self._follow()
         self._look_who_stands()
 
@@ -215,7 +220,7 @@ class Model:
 
     def _look_who_stands(self) -> None:
         stands = np.zeros(len(self._stands_since), bool)
-        if not self._all_up:
+        if not self._all_pass:
             stands[self.flows.standing()] = True
         self._stands_since = np.where(stands, np.minimum(self._stands_since, self.now_s), np.inf)
 
@@ -250,7 +255,7 @@ class Model:
     def advance(self, until_s: float) -> None:
         """Go on until then, or to the first end of an iteration if that is earlier."""
         until_s = max(until_s, self.now_s)
-        if not self._all_up:
+        if not self._all_pass:
             until_s = min(until_s, self.now_s + STEP_S)
         until_s = min(until_s, try_s := self._next_try_s())
         target_s = until_s * self.rate_scale
@@ -260,7 +265,7 @@ class Model:
         self.now_s = until_s if reached else self.flows.now_s / self.rate_scale
         if self.now_s >= try_s:
             self._try_again()
-        if not self._all_up:
+        if not self._all_pass:
             self._look_who_stands()
 
     def given_up(self, job: Plan) -> Int64:
@@ -289,5 +294,6 @@ class Model:
         return TransportError(
             f"the collective failed at {names}{more}: {len(pairs)} pairs, such as "
             f"{pair_name(fabric, *ends[:, 0])}, stood still for {self._dead_after_s:g} s: their paths lead "
-            f"over links that are down ({int((~self.up).sum())} are). Leave a path, or repair one earlier."
+            f"over links that are down or lose every packet ({int((~self._passing).sum())} of them). Leave a "
+            "path, or repair one earlier."
         )

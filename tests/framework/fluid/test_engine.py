@@ -304,8 +304,9 @@ REPEATING: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("keys", REPEATING)
 def test_samples_that_repeat_are_not_computed_and_change_no_score(
-    registers: Registers, keys: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    registers: Registers, keys: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    """Nor a sample that is kept."""
     computed: list[float] = []
     measure = ModelSource.measure
 
@@ -315,12 +316,15 @@ def test_samples_that_repeat_are_not_computed_and_change_no_score(
 
     monkeypatch.setattr(ModelSource, "measure", counted)
     keys = {"iterations": 8, **keys}
-    repeating, some = run(registers, **keys), len(computed)
+    repeating, some = run(registers, **keys, out=tmp_path / "some"), len(computed)
     monkeypatch.setattr(ModelSource, "repeated", lambda source: None)
-    all_computed, every = run(registers, **keys), len(computed) - some
+    all_computed, every = run(registers, **keys, out=tmp_path / "all"), len(computed) - some
     assert repeating.health == all_computed.health and repeating.reroutes == all_computed.reroutes
     assert repeating.rows == all_computed.rows and len(repeating.health) > 1
     assert some < every / 2 or "estimator.allowance" in keys
+    for name in ("queue_bytes", "sent_bytes", "waited_bytes"):
+        kept = [rw.read(tmp_path / place).samples[name] for place in ("some", "all")]
+        assert kept[0] == pytest.approx(kept[1], rel=1e-4, abs=1.0)
 
 
 def test_without_feedback_the_slow_rail_stays_in_use(registers: Registers) -> None:
@@ -437,6 +441,19 @@ def test_senders_try_new_paths_after_their_timeout(registers: Registers) -> None
     assert waiting.reroutes[0].t_s == impatient.reroutes[0].t_s == pytest.approx(0.3, abs=0.026)
     packet_s = 8 * rw.load(registers=registers, engine="fluid", **keys).packet.full_packet_bytes / 4e6
     assert times_s(waiting)[0] - times_s(impatient)[0] == pytest.approx(2 * 6 * packet_s, abs=1e-3)
+
+
+@pytest.mark.parametrize("fault", ["loss rail:1 rate=100%", "corrupt rail:1 rate=100% icrc=yes"])
+def test_a_link_that_loses_every_packet_holds_flows_as_one_that_is_down(
+    registers: Registers, fault: str
+) -> None:
+    keys: dict[str, Any] = {"domains": 4, "rails": 2, "feedback": False, "iterations": 4}
+    back = "at=iter:1+2s restore rail:1"
+    lossy, cut = (run(registers, **keys, faults=[f"at=iter:1 {one}", back]) for one in (fault, "down rail:1"))
+    assert times_s(lossy) == pytest.approx(times_s(cut), rel=1e-9) and times_s(lossy)[1] > 2.5
+    assert sum(link.bytes for link in lossy.links) == pytest.approx(sum(link.bytes for link in cut.links))
+    with pytest.raises(TransportError, match=r"stood still for 4\.5 s: .* lose every packet \(8 of them\)"):
+        run(registers, **keys, faults=[f"at=iter:1 {fault}"])
 
 
 def test_a_fabric_cut_in_two_names_the_ranks(registers: Registers) -> None:
