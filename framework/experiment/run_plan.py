@@ -106,8 +106,9 @@ class Plan:
         return None if self.experiment.program else self.experiment.iterations * len(self.schedules)
 
     def schedule_of(self, iteration: int) -> Schedule:
-        """The schedule that an iteration, counted from 0, carries out: one size after the other."""
-        if self.experiment.program:
+        """The schedule that an iteration, counted from 0, carries out: one size after the other. A job alone
+        may have more iterations than in company."""
+        if self.experiment.program or len(self.schedules) == 1:
             return self.schedule
         return self.schedules[iteration // self.experiment.iterations]
 

@@ -57,6 +57,12 @@ def what_if(
     base = {key: value for key, value in run.experiment.items() if key not in own}
     base = {**base, "engine": MODEL, "rate_scale": "auto"}
     plan = plan_from_keys(changed, registers, base=base)
+    if len(plan.jobs) > 1:
+        raise InputError(
+            f"jobs: the run has {len(plan.jobs)}, and fabrics are compared by one. Take a run of one job."
+        )
+    if len(plan.schedules) > 1 or len({row.size_bytes for row in run.summaries}) > 1:
+        raise InputError("size: fabrics are compared at one size. Take a run of one, such as --size 1M.")
     texts = [str(job.get("ranks", "all")) for job in plan.experiment.jobs] or [plan.experiment.ranks]
     if fixed := [word for text in texts for word in text.split() if word.partition("/")[0] != "all"]:
         raise InputError(

@@ -81,6 +81,13 @@ def test_each_job_runs_alone_first_and_then_by_its_timetable(registers: Register
     assert {one.job for one in result.bottlenecks} == {0, 1}
 
 
+def test_a_job_may_run_more_iterations_alone_than_in_company(registers: Registers) -> None:
+    scene = Scene(registers, ["ranks=domain:0", "ranks=domain:1"], [1.0, 1.0], iterations=1)
+    with scene.session as session:
+        session.iterate()
+    assert len(scene.ended(alone=True)) == 4 and len(scene.ended()) == 2
+
+
 def test_what_a_job_puts_on_links_is_its_own(registers: Registers) -> None:
     jobs = ["ranks=rail:0 collective=send-recv", "ranks=domain:1/2+1 collective=send-recv"]
     scene = Scene(registers, jobs, [1.0, 1.0], alone=0)

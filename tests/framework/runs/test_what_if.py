@@ -84,6 +84,7 @@ def test_without_feedback_a_link_that_stays_down_fails_the_run_alone(
         (["--times", "ten"], "is no list such as 10,100,1000"),
         (["--ranks", "domain:0-1"], "selects the same GPUs on a fabric of any size"),
         (["--fault", "at=iter:3 degrade rail:9 to=20%"], "rail:9"),
+        (["--size", "64K:256K:x2"], "size: fabrics are compared at one size"),
     ],
 )
 def test_what_has_one_size_or_cannot_be_is_refused(
@@ -91,6 +92,16 @@ def test_what_has_one_size_or_cannot_be_is_refused(
 ) -> None:
     shown = called(registers, str(directory), *words)
     assert shown.exit_code == 2 and message in shown.output
+
+
+def test_runs_of_several_jobs_or_sizes_are_refused(registers: Registers) -> None:
+    """Their times are those of different schedules."""
+    two = [{"ranks": "all", "share": True}] * 2
+    for keys, message in (({"jobs": two}, "jobs: the run has 2"), ({"size": "64K:128K:x2"}, "at one size")):
+        run = rw.run(engine="fluid", domains=2, rails=2, iterations=1, registers=registers, **keys)
+        for changed in ({}, {"size": "1M"}) if "size" in keys else ({},):
+            with pytest.raises(InputError, match=message):
+                list(rw.what_if(run, factors=[1], registers=registers, **changed))
 
 
 def test_a_directory_without_a_run_is_refused(registers: Registers, tmp_path: Path) -> None:
