@@ -24,6 +24,9 @@ from railweave.framework.runs.two_engines import engines_of, run_both
 MEANINGLESS = ("repeat", "modes", "two_jobs", "engine")
 """Options that say what `--engines` says, or nothing next to it."""
 
+OF_CASES = ("topology", "router", "faults", "jobs", "ranks")
+"""Keys that every case of `--all` and `--quick` brings, and is named by."""
+
 
 def compare_engines(
     ctx: click.Context, engines: str, many: str | None, resume: Path | None, *, as_json: bool
@@ -37,6 +40,10 @@ def compare_engines(
             flag = "--jobs" if name == "two_jobs" else f"--{name}"
             raise click.BadParameter("means nothing with --engines.", ctx=ctx, param_hint=flag)
     if many is not None:
+        for key, label in labels.items():
+            if key.partition(".")[0] in OF_CASES:
+                text = f"--{many} brings its own. Leave one of them out."
+                raise click.BadParameter(text, ctx=ctx, param_hint=label)
         _compare_many(ctx, names, values, many, resume, as_json=as_json)
         return
     if resume is not None:

@@ -133,7 +133,16 @@ def test_a_comparison_goes_on_where_it_was(registers: Registers, monkeypatch: py
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize(
     ("words", "message"),
-    [(["--resume", "a"], "needs --all or --quick"), (["--all", "e.yaml"], "brings its own experiments")],
+    [
+        (["--resume", "a"], "needs --all or --quick"),
+        (["--all", "e.yaml"], "brings its own experiments"),
+        (["--all", "--router", "spray"], "Invalid value for --router: --all brings its own"),
+        (["--quick", "--topology", "torus"], "Invalid value for --topology: --quick brings its own"),
+        (["--all", "--domains", "8"], "Invalid value for --domains: --all brings its own"),
+        (["--all", "--fault", "none"], "Invalid value for --fault: --all brings its own"),
+        (["--all", "--job", "ranks=all/2"], "Invalid value for --job: --all brings its own"),
+        (["--all", "--set", "router=spray"], "Invalid value for --set router: --all brings its own"),
+    ],
 )
 def test_what_means_nothing_is_refused(registers: Registers, words: list[str], message: str) -> None:
     shown = called(registers, *words)
