@@ -71,6 +71,9 @@ def chaos(ctx: click.Context, /, runs: int, as_json: bool, **_: object) -> None:
     if plan.jobs:
         raise click.BadParameter("chaos knows how a run of one job should end.", ctx=ctx, param_hint="--job")
     seed, iterations = plan.experiment.seed, plan.experiment.iterations
+    if iterations < 2:
+        text = f"{iterations}: faults fire before the second iteration or a later one, so 2 are the least."
+        raise click.BadParameter(text, ctx=ctx, param_hint=labels["iterations"])
     drawn = scenarios(
         plan.fabric, plan.router, plan.on_gpus(plan.schedule), plan.engine,
         runs=runs, seed=seed, iterations=iterations,

@@ -166,8 +166,8 @@ def with_prediction(result: RunResult, predicted: RunResult | None) -> RunResult
     """
     if predicted is None:
         return result
-    times = {(row.job, row.iteration): row.time_us for row in predicted.rows}
-    rows = tuple(replace(row, predicted_us=times.get((row.job, row.iteration))) for row in result.rows)
+    times = {_place(row): row.time_us for row in predicted.rows}
+    rows = tuple(replace(row, predicted_us=times.get(_place(row))) for row in result.rows)
     ratios = [
         (row.time_us / row.predicted_us, row)
         for row in rows
@@ -179,12 +179,18 @@ def with_prediction(result: RunResult, predicted: RunResult | None) -> RunResult
         return replace(result, rows=rows)
     ratio, row = max(ratios, key=lambda one: abs(log(one[0])))
     of_all = f", and {len(ratios) - 1} more by over {PREDICTED:.0%}" if len(ratios) > 1 else ""
+    names = [f"job {one.name}: " for one in result.jobs if one.job == row.job]
     reason = (
-        f"iteration {row.iteration} took {ratio:.2f} times what was predicted"
+        f"{''.join(names)}iteration {row.iteration} took {ratio:.2f} times what was predicted"
         f"{_held(result if ratio > 1 else predicted, row)}{of_all}"
     ).replace("%", " %")
     verdict: Verdict = "invalid" if result.fidelity.verdict == "invalid" else "degraded"
     return replace(result, rows=rows, fidelity=Fidelity(verdict, (*result.fidelity.reasons, reason)))
+
+
+def _place(row: Row) -> tuple[int, int, int | None]:
+    """Which iteration a row is of, or of which size the mean."""
+    return row.job, row.size_bytes, row.iteration
 
 
 def _held(result: RunResult, row: Row) -> str:

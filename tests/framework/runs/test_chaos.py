@@ -74,6 +74,11 @@ def test_a_campaign_on_the_model_runs_through(tmp_path: Path, monkeypatch: pytes
     assert json.loads(result.stdout)["as_expected"] == 6
 
 
+def test_one_iteration_leaves_no_time_for_a_fault() -> None:
+    result = CliRunner().invoke(main, ["chaos", "--engine", "fluid", "--iterations", "1"])
+    assert result.exit_code == 2 and "--iterations: 1: faults fire before" in result.output
+
+
 @pytest.mark.parametrize(
     ("faults", "names"),
     [

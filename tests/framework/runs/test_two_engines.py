@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,23 @@ def test_every_iteration_has_its_prediction_and_the_verdict_names_the_element(
     result = rw.read(directory).result
     assert result.fidelity.verdict == "degraded"
     assert [row.predicted_us for row in result.rows] == pytest.approx([8e5] * 4)
+
+
+def test_means_of_sizes_have_their_own_predictions_and_the_verdict_names_the_job(
+    registers: Registers,
+) -> None:
+    """Everything takes 5/4 of what is predicted."""
+    keys = {"engine": "lab", "domains": 2, "rails": 2, "iterations": 2, "predict": True}
+    sweep = rw.run(registers=registers, **keys, size="64K:128K:x2")
+    jobs = ["name=a ranks=all share=yes", "name=b ranks=all share=yes collective=ring-all-reduce"]
+    several = rw.run(registers=registers, **keys, jobs=jobs)
+    for result in (sweep, several):
+        assert [row.time_us for row in result.rows] == pytest.approx(
+            [1.25 * (row.predicted_us or 0) for row in result.rows]
+        )
+        assert len([row for row in result.rows if row.iteration is None]) == 2
+    assert sweep.fidelity.reasons[-1].startswith("iteration 0 took 1.25 times what was predicted")
+    assert re.match(r"job [ab]: iteration \d took 1\.25 times what was pred", several.fidelity.reasons[-1])
 
 
 def test_without_a_prediction_the_run_keeps_its_result(
