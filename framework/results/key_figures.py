@@ -15,6 +15,9 @@ from railweave.framework.model.findings import HealthSamples
 from railweave.framework.results.sharing import jain
 
 ROUNDING = 1e-12
+LONGEST = 4
+"""Intervals of health that a sample stands for at most: what is longer was not sampled, as between faults on
+`fluid`, and before the second run in a lab that stays up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +63,12 @@ def busbw_figures(busbw_gbs: Sequence[float]) -> BusbwFigures | None:
     return BusbwFigures(len(busbw_gbs), p5, p50, p95, p99, float(np.std(busbw_gbs) / np.mean(busbw_gbs)))
 
 
-def queue_figures(samples: HealthSamples, *, whole: bool) -> tuple[float | None, float | None]:
-    """(P95, most) of the fullest queue, by time; None, None unless the samples are the `whole` run's."""
-    took_s = np.diff(samples.t_s, prepend=0.0)
+def queue_figures(
+    samples: HealthSamples, interval_s: float, *, whole: bool
+) -> tuple[float | None, float | None]:
+    """(P95, most) of the fullest queue, by the time that was sampled, every `interval_s`; None, None unless
+    the samples are the `whole` run's."""
+    took_s = np.minimum(np.diff(samples.t_s, prepend=0.0), LONGEST * interval_s)
     if not whole or not samples.queue_bytes.size or not took_s.sum() > 0:
         return None, None
     fullest = np.nan_to_num(samples.queue_bytes.max(axis=1))

@@ -93,7 +93,7 @@ def run(
     notes += [item.text for item in findings.notes]
     finished = result(plan, findings, tear_down_s, note)
     if predictor is not None:
-        finished = with_prediction(finished, _predicted(predictor, registers, findings, note))
+        finished = with_prediction(finished, _predicted(predictor, findings, note))
     finished = replace(finished, notes=tuple(notes))
     if directory is not None and path is not None:
         directory.write_arrays("health.npz", vars(findings.samples))
@@ -136,13 +136,12 @@ def _predictor(plan: Plan, registers: Registers) -> Plan:
     return from_document(document, registers)
 
 
-def _predicted(
-    plan: Plan, registers: Registers, measured: Findings, note: Callable[[str], None]
-) -> RunResult | None:
-    """What a model says of a run that was `measured`; None where it fails, and `note` says why."""
+def _predicted(plan: Plan, measured: Findings, note: Callable[[str], None]) -> RunResult | None:
+    """What a model says of a run that was `measured`; None where it fails, and `note` says why. Observers see
+    nothing of it."""
     pinned = plan.at_scale(measured.rate_scale, measured.facts.packet_latency_s)
     try:
-        findings, _ = _carried_out(pinned, registers, None, lambda _: None)
+        findings, _ = _carried_out(pinned, Registers(()), None, lambda _: None)
         return result(pinned, findings, 0.0, note)
     except RailweaveError as error:  # the run has its result
         note(f"there is no prediction: {error}")
@@ -220,18 +219,20 @@ def result(plan: Plan, findings: Findings, tear_down_s: float, note: Callable[[s
         bottlenecks=tuple(one for part in parts for one in part.bottlenecks),
         jobs=of_jobs,
         fairness=fairness(of_jobs),
-        key_figures=_key_figures(scaled, findings, faults),
+        key_figures=_key_figures(plan, scaled, findings, faults),
     )
 
 
-def _key_figures(scaled: Fabric, findings: Findings, faults: Sequence[FaultFigures]) -> KeyFigures:
+def _key_figures(
+    plan: Plan, scaled: Fabric, findings: Findings, faults: Sequence[FaultFigures]
+) -> KeyFigures:
     results = [record.result for record in findings.iterations]
     again = [one.retransmitted for one in results if one.retransmitted is not None]
     packets = sum(one.packets_sent for one in results)
     answered = [fault.recovered_s for fault in faults if fault.recovered_s is not None]
     return KeyFigures(
         sum(again) / packets if packets and len(again) == len(results) else None,
-        *queue_figures(findings.samples, whole=not is_large(scaled)),
+        *queue_figures(findings.samples, plan.experiment.health.interval_s, whole=not is_large(scaled)),
         percentile(answered, 99) if answered else None,
         link_fairness(scaled, findings.links.sent_bytes),
     )

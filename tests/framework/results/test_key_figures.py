@@ -50,12 +50,23 @@ def test_the_fullest_queue_counts_by_the_time_it_lasts() -> None:
     t_s = np.array([0.5, 0.6, 1.0])
     none = np.zeros_like(queue)
     samples = HealthSamples(t_s, queue, none, none, none, none)
-    assert queue_figures(samples, whole=True) == (9000, 9000)
-    assert queue_figures(samples, whole=False) == (None, None)
+    assert queue_figures(samples, 0.5, whole=True) == (9000, 9000)
+    assert queue_figures(samples, 0.5, whole=False) == (None, None)
     later = HealthSamples(t_s + np.array([0, 0, 2]), queue, none, none, none, none)  # now a thirtieth
-    assert queue_figures(later, whole=True) == (1000, 9000)
+    assert queue_figures(later, 0.5, whole=True) == (1000, 9000)
     empty = HealthSamples(np.empty(0), *[np.empty((0, 2), np.float32)] * 5)
-    assert queue_figures(empty, whole=True) == (None, None)
+    assert queue_figures(empty, 0.5, whole=True) == (None, None)
+
+
+def test_a_queue_counts_for_no_time_in_which_nothing_was_sampled() -> None:
+    """Two bursts of 100 samples, 5 s and 60 s into the run; the first of each finds 9 kB and stands for 4
+    intervals: 8 of 206."""
+    burst = np.arange(1, 101) * 0.025
+    queue = np.full((200, 1), 100.0, np.float32)
+    queue[[0, 100]] = 9000
+    none = np.zeros_like(queue)
+    samples = HealthSamples(np.concatenate((5 + burst, 60 + burst)), queue, none, none, none, none)
+    assert queue_figures(samples, 0.025, whole=True) == (100, 9000)
 
 
 def test_links_of_one_kind_are_fair_if_they_carry_the_same() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from railweave.framework.cli import main
 from railweave.framework.errors import InputError, MachineError
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.fluid.engine import FluidEngine
+from railweave.framework.hookspecs import hookimpl
+from railweave.framework.model import IterationResult
 from railweave.framework.registry import Registers
 from tests.fakes.stand_in_engines import with_stand_ins
 
@@ -114,6 +117,33 @@ def test_means_of_sizes_have_their_own_predictions_and_the_verdict_names_the_job
         assert len([row for row in result.rows if row.iteration is None]) == 2
     assert sweep.fidelity.reasons[-1].startswith("iteration 0 took 1.25 times what was predicted")
     assert re.match(r"job [ab]: iteration \d took 1\.25 times what was pred", several.fidelity.reasons[-1])
+
+
+class Observer:
+    """Keeps which hooks were called."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    @hookimpl
+    def on_run_start(self, experiment: Mapping[str, Any]) -> None:
+        self.seen.append("start")
+
+    @hookimpl
+    def on_iteration(self, result: IterationResult) -> None:
+        self.seen.append("iteration")
+
+    @hookimpl
+    def on_run_end(self, result: Mapping[str, Any]) -> None:
+        self.seen.append("end")
+
+
+def test_observers_see_nothing_of_the_prediction() -> None:
+    """The stand-in for a lab runs with observers of its own."""
+    registers, observer = with_stand_ins(), Observer()
+    registers.manager.register(observer, "observer")
+    result = rw.run(engine="lab", iterations=1, predict=True, registers=registers)
+    assert result.rows[0].predicted_us is not None and observer.seen == ["end"]
 
 
 def test_without_a_prediction_the_run_keeps_its_result(
