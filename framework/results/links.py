@@ -83,11 +83,11 @@ def link_arrays(fabric: Fabric, findings: Findings) -> Mapping[str, NDArray[np.g
 
 
 def trace_arrays(fabric: Fabric, findings: Findings, trace: LinkTrace) -> Mapping[str, NDArray[np.generic]]:
-    """Mean loads in each interval, (n, links), of the links that a result lists. `fabric` has emulated
-    rates."""
+    """Mean loads in each interval, (n, links), of the links that a result lists; 0 in the one of no length
+    of a run that sent nothing. `fabric` has emulated rates."""
     links = _listed(fabric, utilisation(fabric, findings))
     took_s = np.diff(trace.t_s, prepend=0.0)[:, None]
-    load_bps = trace.sent_bytes[:, links] * (8 / took_s)
+    load_bps = 8 * trace.sent_bytes[:, links] / np.where(took_s > 0, took_s, 1.0)
     return {
         "t_s": trace.t_s, "load_bps": load_bps.astype(np.float32),
         "name": np.array([fabric.link_name(i) for i in links.tolist()]), "link": links,

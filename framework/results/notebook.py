@@ -26,16 +26,18 @@ def result_html(result: "RunResult") -> str:
                 f"{row.declared_time_us:.4g}",
                 f"{row.algbw_gbs:.4g}",
                 "" if row.busbw_gbs is None else f"{row.busbw_gbs:.4g}",
-                row.wrong,
+                "N/A" if row.wrong is None else row.wrong,
             )
         )
         + "</tr>"
         for row in result.summaries
     )
     reasons = "".join(f"<li>{escape(reason)}</li>" for reason in fidelity.reasons)
+    compared = any(row.wrong is not None for row in result.summaries)
+    wrong = f"{result.wrong} wrong elements" if compared else "no elements compared"
     return (
         f"<p><b>{fidelity.verdict}</b>: {fabric.gpus} GPUs, {escape(fabric.kind)}, "
-        f"{len(result.reroutes)} reroutes, {result.wrong} wrong elements</p>"
+        f"{len(result.reroutes)} reroutes, {wrong}</p>"
         f"{f'<ul>{reasons}</ul>' if reasons else ''}{_bars(result)}"
         "<table><tr><th>size (B)</th><th>time (us, declared)</th><th>algbw (GB/s)</th><th>busbw (GB/s)</th>"
         f"<th>wrong</th></tr>{rows}</table>"
@@ -50,7 +52,7 @@ def _bars(result: "RunResult") -> str:
     step, longest = WIDTH / len(iterations), max(row.time_us for row in iterations)
     shapes = []
     for i, row in enumerate(iterations):
-        height = HEIGHT * row.time_us / longest
+        height = HEIGHT * row.time_us / longest if longest else 0.0
         place = f'x="{i * step:.1f}" y="{HEIGHT - height:.1f}" width="{0.8 * step:.1f}" height="{height:.1f}"'
         title = f"iteration {row.iteration}: {row.time_us * 1e-6:.4g} s emulated"
         shapes.append(f'<rect {place} fill="#4c78a8"><title>{title}</title></rect>')

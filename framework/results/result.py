@@ -327,7 +327,7 @@ class RunResult:
         return sum(row.compared or 0 for row in self.summaries)
 
     def __repr__(self) -> str:
-        fabric, busbw = self.fabric, self.summary.busbw_gbs
+        fabric, busbw = self.fabric, self.summary.busbw_gbs if self.rows else None
         figure = "" if busbw is None else f", busbw {busbw:.4g} GB/s"
         return f"<RunResult {self.fidelity.verdict}: {fabric.gpus} GPUs, {fabric.kind}{figure}>"
 

@@ -76,6 +76,11 @@ def test_loads_add_up_to_bytes_and_change_no_result(
     assert [reroute.why for reroute in result.reroutes] == [reroute.why for reroute in alone.reroutes]
 
 
+def test_where_nothing_is_sent_loads_are_0(registers: Registers, tmp_path: Path) -> None:
+    _, loads = traced(registers, tmp_path / "run", domains=2, rails=2, size=0)
+    assert loads["load_bps"].shape == (1, 16) and not loads["load_bps"].any()
+
+
 @given(
     st.lists(st.lists(st.integers(0, 1 << 20), min_size=2, max_size=2), min_size=1, max_size=60),
     st.sampled_from([0.0, 1e-9, 0.3]),

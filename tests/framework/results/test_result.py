@@ -383,3 +383,20 @@ def test_a_program_has_times_and_link_bytes_alone(result: RunResult) -> None:
     assert [line.split()[:2] for line in lines[-3:]] == [
         ["0", "100000.00"], ["1", "300000.00"], ["mean", "200000.00"],
     ]  # fmt: skip
+
+
+# -- as Python and notebooks show it -------------------------------------------------------------------
+def test_a_result_without_rows_is_shown(result: RunResult) -> None:
+    """As of a job that failed before its first iteration ended."""
+    empty = replace(result, rows=())
+    assert repr(result).endswith(" GB/s>") and repr(empty) == "<RunResult pass: 16 GPUs, rail-only>"
+    shown = empty._repr_html_()
+    assert "no elements compared" in shown and "<rect" not in shown
+
+
+def test_times_of_nothing_and_elements_that_nobody_compared_are_shown(result: RunResult) -> None:
+    rows = tuple(replace(row, time_us=0.0, declared_time_us=0.0, wrong=None) for row in result.rows)
+    shown = replace(result, rows=rows)._repr_html_()
+    assert 'height="0.0"' in shown and "no elements compared" in shown
+    assert "<td>N/A</td>" in shown and "None" not in shown
+    assert "0 wrong elements" in result._repr_html_()
