@@ -114,6 +114,18 @@ def test_every_mistake_is_refused_with_its_job(jobs: object, message: str, regis
         plan_from_keys({"jobs": jobs}, registers)
 
 
+@pytest.mark.parametrize("name", ["a/b", "../up", ".", "..", ".hidden", "-x", " x", "a\nb", "a\0b", "x" * 65])
+def test_names_of_jobs_are_names_of_files(name: str, registers: Registers) -> None:
+    with pytest.raises(ExperimentError, match=r"jobs\.0\.name: .*a name holds letters, digits, _"):
+        plan_from_keys({"jobs": [{"ranks": "rail:0", "name": name}, "ranks=rail:1"]}, registers)
+
+
+def test_names_of_jobs_may_hold_spaces_dots_and_letters_of_any_script(registers: Registers) -> None:
+    names = ["Größe 1.5-b", "x" * 64]
+    jobs = [{"ranks": f"rail:{i}", "name": name} for i, name in enumerate(names)]
+    assert [one.job.name for one in plan_from_keys({"jobs": jobs}, registers).each] == names
+
+
 def test_all_mistakes_of_a_file_come_at_once_with_their_places(registers: Registers, tmp_path: Path) -> None:
     text = (
         "size: 1X\nranks: rail:0\njobs:\n- ranks: domain:0\n  iterations: 0\n- size: 64K\n- {ranks: rail:7}\n"

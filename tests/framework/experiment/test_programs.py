@@ -23,6 +23,13 @@ def test_what_is_no_command_is_refused(value: object) -> None:
         words_of(value)
 
 
+@pytest.mark.parametrize("word", [True, False, 0.5, 1e3])
+def test_words_that_can_be_written_in_several_ways_are_refused(word: object) -> None:
+    with pytest.raises(ExperimentError, match=f"{word} can be written in several ways. Put that word in"):
+        words_of(["sleep", word])
+    assert words_of(["sleep", 1, str(word)]) == ("sleep", "1", str(word))
+
+
 def test_a_plan_with_a_program_schedules_nothing_and_travels(registers: Registers) -> None:
     plan = plan_from_keys(
         {"program": "sh -c true", "ranks": 3, "environment": ["A=b=c"], "domains": 2, "rails": 2}, registers

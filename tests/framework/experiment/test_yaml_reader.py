@@ -9,7 +9,7 @@ import yaml
 
 from railweave.framework.errors import ExperimentError
 from railweave.framework.experiment.settings import Mark
-from railweave.framework.experiment.yaml_reader import parse, read
+from railweave.framework.experiment.yaml_reader import parse, read, written
 
 
 def test_places_of_keys_and_entries_count_from_one() -> None:
@@ -43,6 +43,21 @@ def test_scalars_mean_what_they_look_like(written: str, meant: object) -> None:
     value = parse(f"a: {written}", "f").value["a"]
     assert value == meant
     assert type(value) is type(meant)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "~", "null", "true", "FALSE", "1e3", "-7", "0.5", ".5", "012", "1_000", "no", "10:30", "2026-11-20",
+     "<<", "=", "*x", "&x", "!x", "- a", "a: b", "a #b", " a ", "a\nb", "[", "'", "\u2028", "9" * 50],
+)  # fmt: skip
+def test_texts_are_written_so_that_they_read_back(text: str) -> None:
+    document = {"a": text, "b": [text], "c": {"d": text}}
+    again = parse(written(document), "f")
+    assert again.value == document and not again.problems
+
+
+def test_words_that_mean_themselves_are_written_without_quotes() -> None:
+    assert written({"a": "rail-only", "b": "400Gb/s", "c": "1e3"}) == "a: rail-only\nb: 400Gb/s\nc: '1e3'\n"
 
 
 def test_pyyaml_alone_would_fall_into_the_traps() -> None:

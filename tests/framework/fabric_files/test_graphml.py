@@ -61,6 +61,25 @@ GPUS = '<node id="a"><data key="k">gpu</data></node>\n<node id="b"><data key="k"
 RATE = '<edge source="a" target="b"><data key="r">{}</data></edge></graph></graphml>'
 
 
+def test_defaults_of_declared_keys_stand_where_nothing_else_does(tmp_path: Path) -> None:
+    """Nodes are GPUs, edges have 1 us and 400 Gb/s, and the graph a kind, but where they say otherwise."""
+    keys = (
+        '<key id="k" for="node" attr.name="kind"><default>gpu</default></key>\n'
+        '<key id="r" for="edge" attr.name="rate"><default> 400Gb/s </default></key>\n'
+        '<key id="l" attr.name="latency"><default>1us</default></key>\n'
+        '<key id="g" for="graph" attr.name="kind"><default>star</default></key>\n'
+    )
+    graph = (
+        '<graph edgedefault="undirected"><node id="a"/><node id="b"/>\n'
+        '<node id="s"><data key="k">switch</data></node>\n<edge source="a" target="s"/>\n'
+        '<edge source="b" target="s"><data key="r">100Gb/s</data><data key="l">0</data></edge></graph>'
+    )
+    fabric = read(tmp_path, f"<graphml>{keys}{graph}</graphml>").fabric
+    assert (fabric.kind, fabric.n_gpus, fabric.n_nodes) == ("star", 2, 3)
+    figures = {(bps, s) for bps, s in zip(fabric.capacity_bps, fabric.latency_s, strict=True)}
+    assert figures == {(4e11, 1e-6), (1e11, 0.0)}
+
+
 @pytest.mark.parametrize(
     "text, why",
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,27 @@ def test_an_exported_fabric_comes_back_with_the_same_cables(sample: Sample, tmp_
     if "domains" in fabric.capabilities and fabric.groups[0].shape[1] > 1:
         assert back.capabilities == fabric.capabilities and "the coordinates of GPUs" not in lost
     assert ("that links are lossless" in lost) == ("lossless" in fabric.capabilities)
+
+
+def test_links_of_an_exported_fabric_have_names_of_their_own_that_infragraph_admits(tmp_path: Path) -> None:
+    """InfraGraph's names are words of letters, digits, _ and -. Five cables differ in kind, rate or both."""
+    kinds = [("a/b", "1Gb/s"), ("a-b", "1Gb/s"), ("a-b", "2Gb/s"), ("torus+", "1Gb/s"), ("é", "1Gb/s")]
+    edges = "".join(
+        f'<edge source="g{i % 2}" target="s"><data key="kind">{kind}</data>'
+        f'<data key="rate">{rate}</data></edge>'
+        for i, (kind, rate) in enumerate(kinds)
+    )
+    nodes = "".join(f'<node id="g{i}"><data key="kind">gpu</data></node>' for i in (0, 1))
+    (tmp_path / "f.graphml").write_text(
+        f'<graphml><graph edgedefault="undirected">{nodes}<node id="s"/>{edges}</graph></graphml>',
+        encoding="utf-8",
+    )
+    fabric = load(tmp_path / "f.graphml").fabric
+    text = text_of(fabric, "infragraph")[0]
+    names = [link["name"] for link in yaml.safe_load(text)["links"]]
+    assert len(set(names)) == len(kinds) and all(re.fullmatch(r"[A-Za-z0-9_-]+", name) for name in names)
+    back = read(tmp_path, text).fabric
+    assert sorted(back.capacity_bps) == sorted(fabric.capacity_bps) == [1e9] * 8 + [2e9] * 2
 
 
 @pytest.mark.parametrize("name", ["dual-plane", "unequal-domains", "fat-tree-k4"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,16 @@ FABRIC = load(EXAMPLES / "unequal-domains.yaml").fabric
 TEXTS = [text_of(FABRIC, form)[0] for form in ("railweave", "graphml", "infragraph")]
 WORDS = ("null", "-1", "1e999", "99999999", "true", "gpu", "  - ", "\0", "²")
 PIECES = st.one_of(st.sampled_from([*"\n\t :-[]{}<>/&*x019.", *WORDS]), st.text(max_size=3))
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=["railweave", "graphml", "infragraph"])
+def test_a_byte_order_mark_stands_before_every_kind_of_file(text: str, tmp_path: Path) -> None:
+    """Editors on Windows write one."""
+    plain, marked = tmp_path / "plain", tmp_path / "marked"
+    plain.write_text(text, encoding="utf-8")
+    marked.write_text(text, encoding="utf-8-sig")
+    assert marked.read_bytes()[:3] == codecs.BOM_UTF8
+    assert load(marked).fabric == load(plain).fabric
 
 
 @settings(deadline=None, max_examples=300)
