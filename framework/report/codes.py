@@ -30,7 +30,7 @@ def share(values: NDArray[np.floating]) -> Bytes:
 
 def amount(values: NDArray[np.floating]) -> Bytes:
     """Bytes."""
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore"):
         return _bytes(PER_E * np.log1p(values / SMALLEST_BYTES), 254)
 
 

@@ -40,9 +40,10 @@ def _balance(result: RunResult) -> Iterator[Figure]:
         kind = min(by_kind, key=lambda kind: by_kind[kind])
         meaning = f"Jain's index of the bytes of links of one kind; lowest for kind {kind}"
         yield Figure("JFI of links", f"{by_kind[kind]:.3f}", meaning)
-    fair, of = result.summary.rank_fairness, "the throughput of ranks, mean of the iterations"
     if result.jobs:
         fair, of = result.fairness, "the speeds of jobs, each relative to its own alone"
+    else:
+        fair, of = result.summary.rank_fairness, "the throughput of ranks, mean of the iterations"
     if fair is not None:
         yield Figure(f"JFI of {'jobs' if result.jobs else 'ranks'}", f"{fair:.3f}", f"Jain's index of {of}")
 

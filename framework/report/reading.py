@@ -6,9 +6,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from railweave.framework.errors import InputError
+from railweave.framework.experiment import yaml_reader
 from railweave.framework.experiment.plan import build_fabric
 from railweave.framework.model import Fabric
 from railweave.framework.registry import Registers
@@ -23,6 +22,8 @@ from railweave.framework.results.result import RunResult
 from railweave.framework.results.rules import read_rules
 from railweave.framework.runs.recorder import ROUTED_GPUS
 
+MOST_EXPERIMENT = 20_000_000
+"""Bytes of experiment.yaml."""
 MOST_EVENTS = 100_000
 MOST_LINE = 1_000_000
 """Bytes; a longer line is read as several, which are no events."""
@@ -54,8 +55,7 @@ def read_known(
         )
     if result is None and (path / "result.json").exists():
         result = read_result(path)
-    text = experiment.read_text(encoding="utf-8", errors="replace")
-    document = _document(experiment, text) if result is None or fabric is None else result.experiment
+    text, document, no_experiment = _experiment(experiment, result, whole=fabric is None)
     if fabric is None:
         fabric = _fabric(path, document, registers)
     events, lines, no_events = _events(path / "events.jsonl")
@@ -80,16 +80,35 @@ def read_known(
         events=events,
         lines=lines,
         unanswered=unanswered(document, result, registers) if by_model and result is not None else None,
-        left_out=tuple(words for words in (no_events, no_samples, no_paths, no_rules) if words),
+        left_out=tuple(
+            words for words in (no_experiment, no_events, no_samples, no_paths, no_rules) if words
+        ),
     )
 
 
-def _document(path: Path, text: str) -> Mapping[str, Any]:
+def _experiment(path: Path, result: RunResult | None, *, whole: bool) -> tuple[str, Mapping[str, Any], str]:
+    """The text of an experiment, its document, and why that is the result's, "" if it is not. `whole`: the
+    text is to be read, where there is a result, too."""
     try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InputError(f"{path} cannot be read: {error}.") from None
-    if not isinstance(document, Mapping):
+        if (size := path.stat().st_size) > MOST_EXPERIMENT:
+            raise InputError(f"{path} has {size / 1e6:.0f} MB, and no experiment has as many.")
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+    if result is not None and not whole:
+        return text, result.experiment, ""
+    try:
+        return text, _document(path, text), ""
+    except InputError as error:
+        if result is None:
+            raise
+        return text, result.experiment, f"{path.name} is left out, and that of the result shown: {error}"
+
+
+def _document(path: Path, text: str) -> Mapping[str, Any]:
+    """What can be read of an experiment; the rest is as if it were not there."""
+    document = yaml_reader.parse(text, str(path)).value
+    if not document:
         raise InputError(f"{path} holds no experiment. Give a directory that `railweave run` wrote.")
     return document
 

@@ -1,14 +1,15 @@
 """A RunPage of what a run left behind, or of what is known of it so far."""
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import yaml
-
+from railweave.framework import units
 from railweave.framework.drawing import svg
-from railweave.framework.errors import FabricError
+from railweave.framework.errors import ExperimentError, FabricError
+from railweave.framework.experiment import yaml_reader
 from railweave.framework.model import Fabric
 from railweave.framework.report.figures import figures
 from railweave.framework.report.items import Arrays, Shown, items, shown
@@ -154,19 +155,23 @@ def _what(known: Known) -> str:
     """The experiment in a few words."""
     fabric = known.fabric
     words = [f"{fabric.kind}, {fabric.n_gpus} GPUs"]
-    try:
-        document = yaml.safe_load(known.experiment)
-    except yaml.YAMLError:
-        document = None
-    if isinstance(document, Mapping):
-        name = {key: str(one.get("name", "")) for key, one in document.items() if isinstance(one, Mapping)}
-        jobs = document.get("jobs")
+    if document := _document(known):
+        sections = {key: one for key, one in document.items() if isinstance(one, Mapping)}
+        name = {key: str(one.get("name", ""))[:60] for key, one in sections.items()}
+        jobs, size = document.get("jobs"), document.get("size") or ""
         traffic = name.get("workload") or name.get("collective")
-        program = f"program {str(document.get('program', ''))[:60]}"
-        of = f" of {document['size']}" if traffic and document.get("size") else ""
-        work = f"{len(jobs)} jobs" if jobs else f"{traffic}{of}" if traffic else program
-        words += [name.get("router", ""), work]
+        of = f" of {units.size(size) if isinstance(size, int) else str(size)[:60]}" if size else ""
+        work = f"{traffic}{of}" if traffic else f"program {str(document.get('program', ''))[:60]}"
+        words += [name.get("router", ""), f"{len(jobs)} jobs" if isinstance(jobs, list) and jobs else work]
     return " · ".join([*filter(None, words), f"engine {known.engine}"])
+
+
+def _document(known: Known) -> Mapping[str, object]:
+    """The experiment as its text says, or else the result."""
+    with contextlib.suppress(ExperimentError):
+        if document := yaml_reader.parse(known.experiment, "").value:
+            return document
+    return {} if known.result is None else known.result.experiment
 
 
 def _picture(fabric: Fabric) -> tuple[Packed | None, str]:
@@ -195,7 +200,7 @@ def _resolution(fabric: Fabric, chosen: Shown, values: Series, running: bool) ->
 def _iterations(result: RunResult) -> Iterations:
     rows = [row for row in result.rows if row.iteration is not None][:ITERATIONS]
     held = {(one.job, one.iteration): one for one in result.bottlenecks}
-    groups = {one.job: one.iterations for one in result.jobs} or {0: result.iterations}
+    groups = {one.job: one.iterations for one in result.jobs} or {result.iterations.job: result.iterations}
 
     def part(row: Row) -> str:
         of = groups[row.job]

@@ -1,5 +1,6 @@
 """The samples of a run, read with suspicion: what the file claims is checked before its arrays are read."""
 
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -18,8 +19,16 @@ from railweave.framework.runs.recorder import ROUTED_GPUS
 
 MOST_BYTES = 2_000_000_000
 """Of all arrays together, uncompressed."""
+MOST_NUMBER = 1e18
 MOST_PATHS, MOST_HOPS = 100_000, 1_000_000
 _NEEDED = ("t_s", "queue_bytes", "link_score", "element_score")
+_SENT = ("sent_bytes", "sent_packets", "lost")
+"""Of newer versions: all of them or none."""
+_DAMAGE = (
+    OSError, ValueError, EOFError, RuntimeError, SyntaxError, MemoryError, OverflowError, TypeError,
+    zipfile.BadZipFile, zlib.error, tokenize.TokenError,
+)  # fmt: skip
+"""What reading a damaged archive, or the header of an array in it, ends in."""
 
 
 def read_samples(path: Path, fabric: Fabric) -> tuple[Arrays | None, str]:
@@ -33,24 +42,30 @@ def read_paths(path: Path, fabric: Fabric) -> tuple[Arrays | None, str]:
 
 
 def _checked(path: Path, wrong_of: Callable[[Arrays], str]) -> tuple[Arrays | None, str]:
+    if path.exists() and not path.is_file():  # reading a pipe would wait
+        return None, f"{path.name} is left out: it is no file."
     try:
         with zipfile.ZipFile(path) as archive:
             claimed = sum(_claimed_bytes(archive, name) for name in archive.namelist())
         if claimed > MOST_BYTES:
             return None, f"{path.name} is left out: it claims {claimed / 1e9:.3g} GB of samples."
         with np.load(path, allow_pickle=False) as file:
-            arrays = {name: _finite(array) for name, array in file.items()}
+            arrays = {name: _plain(array) for name, array in file.items()}
     except FileNotFoundError:
         return None, ""
-    except (OSError, ValueError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
-        return None, f"{path.name} is left out: {error}."
+    except _DAMAGE as error:
+        return None, f"{path.name} is left out: {error or type(error).__name__}."
     wrong = wrong_of(arrays)
     return (None, f"{path.name} is left out: {wrong}.") if wrong else (arrays, "")
 
 
-def _finite(array: NDArray[Any]) -> NDArray[Any]:
-    """With NaN, not known, for infinities."""
-    return np.where(np.isinf(array), np.nan, array) if array.dtype.kind == "f" else array
+def _plain(array: NDArray[Any]) -> NDArray[Any]:
+    """Numbers of 8 bytes (4 where they are such), with NaN, not known, for those that are too large."""
+    if array.dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            numbers = array if array.dtype.itemsize == 4 else array.astype(np.float64)
+        return np.where(np.abs(numbers) > MOST_NUMBER, np.nan, numbers)
+    return array.astype(np.int64) if array.dtype.kind in "iu" else array
 
 
 def _claimed_bytes(archive: zipfile.ZipFile, name: str) -> int:
@@ -60,12 +75,14 @@ def _claimed_bytes(archive: zipfile.ZipFile, name: str) -> int:
             np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         )
         shape, _, dtype = read(file)
-    return int(prod(shape)) * dtype.itemsize
+    return int(prod(shape)) * max(dtype.itemsize, 4 if dtype.kind == "f" else 8)
 
 
 def _wrong(arrays: Arrays, fabric: Fabric) -> str:
     """What keeps the arrays from being samples of this fabric; "" if nothing does."""
     if absent := [name for name in _NEEDED if name not in arrays]:
+        return f"it has no {', '.join(absent)}"
+    if 0 < len(absent := [name for name in _SENT if name not in arrays]) < len(_SENT):
         return f"it has no {', '.join(absent)}"
     t_s, n = arrays["t_s"], len(np.atleast_1d(arrays["t_s"]))
     if any(array.dtype.kind not in "fiu" for array in arrays.values()):

@@ -12,6 +12,8 @@ from railweave.framework.runs.parts import InProcess
 MODEL = "fluid"
 MOST_TRANSFERS = 2000
 """In an iteration; more would take longer than a report may."""
+MOST_S = 60_000.0
+"""Of an iteration on the model's clock; a damaged experiment may have links that carry next to nothing."""
 
 
 def unanswered(document: Mapping[str, Any], result: RunResult, registers: Registers) -> float | None:
@@ -28,7 +30,7 @@ def unanswered(document: Mapping[str, Any], result: RunResult, registers: Regist
     changed: dict[str, Any] = {
         "faults": [" ".join(("at=iter:1", *words))], "iterations": 2, "feedback": False, "oracle": False,
         "engine": engine if engine.get("name") == MODEL else {"name": MODEL},
-        "health": {**health, "interval": 60.0},  # nobody looks at samples
+        "health": {**health, "interval": 60.0}, "timeout": MOST_S,  # nobody looks at samples
         "pcap": [], "trace": "none", "reports": {},
     }  # fmt: skip
     latency_us = result.fabric.packet_latency_us

@@ -20,6 +20,8 @@ from railweave.framework.model.events import EVENTS, Event, RunEvent
 from railweave.framework.results.result import RunResult, from_document
 
 DEFAULT_PARENT = Path("runs")
+MOST_NUMBER, MOST_DIGITS = 1e30, 20
+"""The largest number of a result, and how long a whole one may be: no figure of a run comes near."""
 AUTO_SCALE = "\nrate_scale: auto\n"
 
 
@@ -144,8 +146,13 @@ def read_result(path: Path) -> RunResult:
     and for what is no result.
     """
     file = path / "result.json" if path.is_dir() else path
+    if path.is_dir() and file.exists() and not file.is_file():  # reading a pipe would wait
+        raise InputError(f"{file} is no file. Give the directory of a run.")
     try:
-        return from_document(json.loads(file.read_text(), parse_constant=no_number))
+        text = file.read_text(encoding="utf-8")
+        return from_document(
+            json.loads(text, parse_constant=no_number, parse_float=_number, parse_int=_whole_number)
+        )
     except FileNotFoundError:
         if not path.is_dir():
             raise InputError(f"{path}: there is no such run directory or file. Check the path.") from None
@@ -165,6 +172,19 @@ def read_result(path: Path) -> RunResult:
 def no_number(word: str) -> NoReturn:
     """Refuses NaN and infinities, which Python reads in JSON although JSON has none."""
     raise ValueError(f"{word} is no number of JSON")
+
+
+def _number(text: str) -> float:
+    """Refuses what figures made of it could not hold."""
+    if abs(number := float(text)) > MOST_NUMBER:
+        raise ValueError(f"{text:.20} is no number of a run")
+    return number
+
+
+def _whole_number(text: str) -> int:
+    if len(text) > MOST_DIGITS:
+        raise ValueError(f"{text:.20} and more digits are no number of a run")
+    return int(text)
 
 
 def result_json(result: RunResult) -> str:

@@ -366,10 +366,25 @@ def from_document(document: Mapping[str, Any]) -> RunResult:
     if schema["version"] == 1 and isinstance(fields.get("experiment"), Mapping):
         fields["experiment"] = {key: value for key, value in fields["experiment"].items() if key != "name"}
     try:
-        return _adapter().validate_python(fields)
+        result = _adapter().validate_python(fields)
+        wrong = _missing(result)
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
-        raise RunFailedError(f"the result is not whole: {wrong}. Run the experiment again.") from error
+    if wrong:
+        raise RunFailedError(f"the result is not whole: {wrong}. Run the experiment again.")
+    return result
+
+
+def _missing(result: RunResult) -> str:
+    """What of the rows has no job or no summary, "" if nothing; none at all are right if all jobs failed."""
+    jobs = {one.job for one in result.jobs} or {result.iterations.job}
+    last = {row.job: row for row in result.rows}
+    if unknown := sorted(last.keys() - jobs):
+        return f"rows are of job {unknown[0]}, which it does not list"
+    if without := [job for job, row in last.items() if row.iteration is not None]:
+        return f"rows have no summary of job {without[0]}"
+    failed = bool(result.jobs) and all(one.error is not None for one in result.jobs)
+    return "" if last or failed else "there are no rows"
 
 
 def json_schema() -> dict[str, object]:

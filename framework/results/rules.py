@@ -66,6 +66,8 @@ def read_rules(path: Path, fabric: Fabric) -> tuple[list[SwitchRules] | None, st
     such file)."""
     from pydantic import TypeAdapter, ValidationError
 
+    if path.exists() and not path.is_file():  # reading a pipe would wait
+        return None, f"{path.name} is left out: it is no file."
     try:
         if (size := path.stat().st_size) > MOST_BYTES:
             return None, f"{path.name} is left out: it has {size / 1e6:.3g} MB."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import zlib
 from hashlib import sha256
@@ -138,6 +139,94 @@ def test_what_a_killed_run_planned_is_checked(tmp_path: Path) -> None:
     shown = CliRunner().invoke(main, ["report", str(tmp_path)])
     assert shown.exit_code == 2 and f"{experiment}: topology: " in shown.stderr, shown.output
     assert "--set" not in shown.stderr
+
+
+BOMB = "program: &a [x]\n" + "".join(
+    f"b{i}: &b{i} [*{'a' if not i else f'b{i - 1}'}, *{'a' if not i else f'b{i - 1}'}]\n" for i in range(40)
+)
+"""Of 2^40 words to who follows its aliases."""
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("- 1\n", "this is not"),
+        ("7\n", "this is not"),
+        ("", "holds no experiment"),
+        ("[" * 100_000, "this is not"),
+        ("{a: " * 101, "nested too deeply"),
+        ("a: \0", "not readable as YAML"),
+    ],
+    ids=["list", "number", "empty", "lists", "mappings", "zero"],
+)
+def test_an_experiment_that_cannot_be_read_is_that_of_the_result(
+    text: str, why: str, run: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "experiment.yaml").write_text(text)
+    shown = CliRunner().invoke(main, ["report", str(tmp_path)])
+    assert shown.exit_code == 2 and why in shown.stderr and isinstance(shown.exception, SystemExit)
+    (tmp_path / "result.json").write_bytes((run / "result.json").read_bytes())
+    shown = CliRunner().invoke(main, ["report", str(tmp_path)])
+    assert shown.exit_code == 0 and shown.output.startswith("Rail 1 fell to 20 % of its rate "), shown.output
+    (one,) = data_of(tmp_path / "report.html")["runs"]
+    assert one["what"] == data_of(run / "report.html")["runs"][0]["what"]
+    assert one["notes"][0].startswith("experiment.yaml is left out, and that of the result shown: ")
+    assert why in one["notes"][0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "jobs: 5\n",
+        "jobs: {a: 1}\n",
+        "begun: 2026-13-45\n",
+        "engine: [fluid]\n",
+        "collective: {name: [1]}\n",
+        BOMB,
+    ],
+    ids=["number", "mapping", "date", "engine", "name", "aliases"],
+)
+def test_what_of_an_experiment_cannot_be_read_is_as_if_it_were_not_there(text: str, tmp_path: Path) -> None:
+    (tmp_path / "experiment.yaml").write_text(text)
+    shown = CliRunner().invoke(main, ["report", str(tmp_path)])
+    assert shown.exit_code == 0, shown.output
+    (one,) = data_of(tmp_path / "report.html")["runs"]
+    assert one["what"].startswith("rail-only, 16 GPUs · ") and len(one["what"]) < 120
+
+
+def test_links_that_carry_nothing_keep_no_page_waiting(
+    run: Path, registers: Registers, tmp_path: Path
+) -> None:
+    """The model would move 1 MiB at 40 bit/s, with a sample a minute."""
+    for name in ("experiment.yaml", "result.json"):
+        (tmp_path / name).write_bytes((run / name).read_bytes())
+    experiment = tmp_path / "experiment.yaml"
+    experiment.write_text(experiment.read_text().replace("rail_rate: 400Gb/s", "rail_rate: 40"))
+    assert " after which iterations took " in page_of_run(tmp_path, registers).sentence
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1e308", "9" * 400])
+def test_a_result_with_numbers_that_no_run_has_is_refused(number: str, run: Path, tmp_path: Path) -> None:
+    text = (run / "result.json").read_text()
+    (tmp_path / "experiment.yaml").write_bytes((run / "experiment.yaml").read_bytes())
+    for key in ("time_us", "bytes", "h_score"):
+        changed = re.sub(rf'("{key}": )[^,\n]*', rf"\g<1>{number}", text, count=1)
+        (tmp_path / "result.json").write_text(changed)
+        shown = CliRunner().invoke(main, ["report", str(tmp_path)])
+        assert shown.exit_code == 2 and "no number of a run" in shown.stderr, shown.output
+
+
+@pytest.mark.parametrize("name", ["health.npz", "routes.npz", "rules.json", "events.jsonl"])
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(name: str, run: Path, tmp_path: Path) -> None:
+    (tmp_path / "experiment.yaml").write_bytes((run / "experiment.yaml").read_bytes())
+    os.mkfifo(tmp_path / name)
+    shown = CliRunner().invoke(main, ["report", str(tmp_path)])
+    assert shown.exit_code == 0, shown.output
+    (note,) = data_of(tmp_path / "report.html")["runs"][0]["notes"]
+    assert note.startswith(name) and note.endswith("it is no file.")
+    os.mkfifo(tmp_path / "result.json")
+    shown = CliRunner().invoke(main, ["report", str(tmp_path)])
+    assert shown.exit_code == 2 and "result.json is no file" in shown.stderr
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:

@@ -22,11 +22,13 @@ from railweave.framework.errors import InputError, RunFailedError
 from railweave.framework.model import Fabric, IterationResult, Schedule
 from railweave.framework.model.events import HealthPublished
 from railweave.framework.model.findings import LinkTotals
+from railweave.framework.report.figures import figures
 from railweave.framework.results.directory import Run, read_result, result_json
 from railweave.framework.results.links import link_figures
 from railweave.framework.results.nccl_table import fitted, nccl_table
 from railweave.framework.results.result import (
     FaultFigures,
+    JobFigures,
     RerouteFigures,
     Row,
     RunResult,
@@ -217,6 +219,45 @@ def test_a_result_with_holes_is_refused(result: RunResult) -> None:
     del document["timing"]
     with pytest.raises(RunFailedError, match=r"not whole.*timing"):
         from_document(document)
+
+
+def failed_job(number: int, result: RunResult) -> JobFigures:
+    groups = replace(result.iterations, job=number)
+    return JobFigures(number, str(number), ("g0.0",), groups, result.fidelity, None, None, None, None, "gone")
+
+
+def test_rows_without_a_summary_or_a_job_are_refused(result: RunResult) -> None:
+    each, (summary,) = result.rows[:-1], result.summaries
+    for rows, why in (
+        ((), "there are no rows"),
+        (each, "rows have no summary of job 0"),
+        ((summary, *each), "rows have no summary of job 0"),
+        ((*result.rows, replace(summary, job=3)), "rows are of job 3, which it does not list"),
+    ):
+        with pytest.raises(RunFailedError, match=f"not whole: {why}"):
+            from_document(replace(result, rows=rows).document())
+
+
+def test_a_result_of_jobs_that_all_failed_is_read_without_rows(result: RunResult) -> None:
+    failed = replace(result, rows=(), jobs=(failed_job(0, result), failed_job(1, result)))
+    assert from_document(failed.document()) == failed and "RunResult" in repr(failed)
+    assert {figure.name for figure in figures(failed)} > {"Reroutes"}
+    one_lives = replace(failed, jobs=(failed.jobs[0], replace(failed.jobs[1], error=None)))
+    with pytest.raises(RunFailedError, match="there are no rows"):
+        from_document(one_lives.document())
+
+
+def test_what_a_result_is_of_one_job_reads_back(result: RunResult) -> None:
+    """Its rows keep the number of their job, which no job lists any more."""
+    rows = tuple(replace(row, job=1) for row in result.rows)
+    both = replace(
+        result,
+        rows=(*result.rows, *rows),
+        jobs=(failed_job(0, result), failed_job(1, result)),
+        experiment={"jobs": [{"ranks": "rail:0"}, {"ranks": "rail:1"}]},
+    )
+    second = both.of_job(1)
+    assert from_document(second.document()) == second and second.rows == rows
 
 
 @pytest.mark.parametrize(
