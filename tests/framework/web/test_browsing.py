@@ -84,9 +84,12 @@ def test_nothing_else_is_served(url: str, name: str) -> None:
 
 def test_a_damaged_run_is_told_in_a_sentence(url: str, runs: Path) -> None:
     (runs / "finished" / "experiment.yaml").write_text("- {")
+    status, _, body = get(url, "run/finished")
+    assert status == 200 and b"experiment.yaml is left out, and that of the result shown: " in body
+    (runs / "finished" / "result.json").unlink()
     status, headers, body = get(url, "run/finished")
     assert status == 404 and headers["content-type"].startswith("text/plain")
-    assert b"experiment.yaml cannot be read" in body
+    assert b"experiment.yaml:1:1: an experiment is a list of `key: value` lines" in body
 
 
 @pytest.mark.parametrize(
