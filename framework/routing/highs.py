@@ -19,7 +19,14 @@ def one_thread(core: ModuleType) -> Any:
     asks for another number fails: the threads of earlier ones are given up first.
     """
     core.Highs.resetGlobalScheduler(True)
-    solver = core.Highs()
+
+    class Silent(core.Highs):  # type: ignore[name-defined,misc]
+        def enableCallbacks(self) -> None:
+            """Without this, HiGHS 1.16 prints its licence as soon as a solver is made."""
+            self.setOptionValue("output_flag", False)
+            super().enableCallbacks()
+
+    solver = Silent()
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)
     return solver

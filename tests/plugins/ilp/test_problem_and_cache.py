@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -137,6 +138,13 @@ def test_a_folder_that_cannot_be_written_costs_no_routes(tmp_path: Path) -> None
     blocked.write_text("")
     with pytest.warns(RuntimeWarning, match="not kept in .*cache=off"):
         assert made(cache=str(blocked / "below")).solution(fabric, HealthSnapshot.healthy(fabric)).proven
+
+
+def test_the_solver_prints_nothing() -> None:
+    """In a process of its own: HiGHS prints its licence once in each. JSON goes to the same place."""
+    code = "from railweave.framework.routing.highs import highs, one_thread\none_thread(highs()).run()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
 
 
 def test_whoever_used_the_solver_before_with_other_threads_costs_no_proof() -> None:
