@@ -34,7 +34,7 @@ from railweave.framework.routing.checks import check_batch, pair_name
 from railweave.framework.routing.damping import damped
 from railweave.framework.routing.demand import DemandGate, PairDemand
 from railweave.framework.routing.router_calls import ask
-from railweave.framework.routing.updates import initial, plan, unruled
+from railweave.framework.routing.updates import counted, initial, plan, unruled
 
 Pairs = tuple[Int64, Int64]
 """(src, dst) of the pairs in use, (P,) each."""
@@ -224,6 +224,10 @@ class RouteControl:
             self.installed, self.entropies = unruled(change.paths, change.version)
         pairs = np.stack((change.paths.src, change.paths.dst), axis=1)[change.moved | change.weighed]
         return Reroute(update, self.entropies, self.table, pairs, change.why, tuple(self.unreachable()))
+
+    def rest(self) -> None:
+        """Do what the next change is to find done; call it while none waits. Cheap when nothing is left."""
+        self.installed = counted(self.fabric, self.installed)
 
     def unreachable(self) -> list[str]:
         """The pairs that have no path now."""

@@ -51,7 +51,8 @@ class Installed(ArrayNoun):
     paths; `classes` (Q,): the entropy class of each path. `rules`: the GPUs' base rules first. `use_rule`,
     `use_pair` (U,): rule use_rule[i] serves pair use_pair[i]. `top` (n_gpus,): the highest priority that an
     ingress rule ever had there. `last_tag`: the tag assigned last.
-    `fresh`: how many rules the last compile of all pairs at once came to.
+    `fresh`: how many rules the last compile of all pairs at once came to; `bloated`: whether the present
+    routes need far fewer than there are (`counted`).
     """
 
     version: int
@@ -64,6 +65,7 @@ class Installed(ArrayNoun):
     top: Int64
     last_tag: int
     fresh: int
+    bloated: bool = False
 
     @property
     def unreachable(self) -> Int64:
@@ -110,22 +112,26 @@ def plan(
 
     `changed` (P,): the pairs whose paths differ from the installed ones; pairs without a path are in the
     state's `unreachable`. Unchanged pairs keep their rules, but for two cases: those whose tag is next in
-    turn but GUARD move along to the new tag; and if the rules came to more than BLOAT times those of a fresh
-    compile, all pairs do. A fresh compile takes long, so it is only made once the rules exceed the last one's
-    count by as much.
+    turn but GUARD move along to the new tag; and if the rules are bloated, all pairs do.
     """
     if not changed.any():
         state, update = replace(installed, version=version, batch=batch), RuleUpdate(version, (), (), ())
         return state, update, entropy_table(fabric, version, batch, state.classes)
     tag = _after(installed.last_tag, 1)
-    moved = changed | (installed.tag == _after(tag, GUARD))
+    moved = changed | (installed.tag == _after(tag, GUARD)) | installed.bloated
     state, update = migrate(fabric, installed, batch, moved, tag, version)
-    if len(state.rules) > BLOAT * state.fresh:
-        state = replace(state, fresh=len(compile_batch(fabric, batch)))
-        if len(state.rules) > BLOAT * state.fresh and not moved.all():
-            state, update = migrate(fabric, installed, batch, np.ones(len(moved), bool), tag, version)
-            state = replace(state, fresh=len(state.rules))
+    if moved.all():
+        state = replace(state, fresh=len(state.rules))
     return state, update, entropy_table(fabric, version, batch, state.classes)
+
+
+def counted(fabric: Fabric, installed: Installed) -> Installed:
+    """The state with `fresh` and `bloated` of its present routes, if its rules are more than BLOAT times
+    those of the last count. That compiles all pairs, which takes longer than an update: for when none waits."""
+    if installed.bloated or len(installed.rules) <= BLOAT * installed.fresh:
+        return installed
+    fresh = len(compile_batch(fabric, installed.batch))
+    return replace(installed, fresh=fresh, bloated=len(installed.rules) > BLOAT * fresh)
 
 
 def _after(tag: int, steps: int) -> int:

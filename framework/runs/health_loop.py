@@ -73,6 +73,8 @@ class HealthLoop:
                     if wanted is not None:
                         rules.reroute(wanted)
                         self._take_up(now)  # a table needs no time, switches do
+                    elif rules.at_rest:
+                        self._control.rest()
             except PluginError as error:  # bad input is refused before a run; this one has begun
                 raise RunFailedError(str(error)) from error
 
