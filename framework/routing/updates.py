@@ -127,7 +127,7 @@ def plan(
 
 def counted(fabric: Fabric, installed: Installed) -> Installed:
     """The state with `fresh` and `bloated` of its present routes, if its rules are more than BLOAT times
-    those of the last count. That compiles all pairs, which takes longer than an update: for when none waits."""
+    those of the last count. That compiles all pairs and takes longer than an update: for when none waits."""
     if installed.bloated or len(installed.rules) <= BLOAT * installed.fresh:
         return installed
     fresh = len(compile_batch(fabric, installed.batch))

@@ -29,8 +29,9 @@ from railweave.framework.model import Fabric, FabricBuilder, NodeGroup
 from railweave.framework.processes.event_loop import Watch
 from railweave.framework.processes.namespaces import NetNamespace, mount
 from railweave.framework.processes.openvswitch import SWITCH
-from railweave.framework.processes.packet_socket import ETH_P_ALL, packet_counts
+from railweave.framework.processes.packet_socket import ETH_P_ALL, ETH_P_IP, packet_counts
 from railweave.framework.processes.programs import run, tool
+from railweave.framework.processes.udp_frame import HEADER_BYTES, udp_frame
 
 SOL_PACKET, PACKET_IGNORE_OUTGOING = 263, 23
 
@@ -55,7 +56,13 @@ def _cable() -> tuple[NetNamespace, socket.socket, socket.socket]:
     return near, *_join(near, far, "a", "b")
 
 
-def _join(near: NetNamespace, far: NetNamespace, *ends: str) -> tuple[socket.socket, socket.socket]:
+EXPERIMENTAL = 0x88B5
+"""The local experimental ethertype."""
+
+
+def _join(
+    near: NetNamespace, far: NetNamespace, *ends: str, ethertype: int = EXPERIMENTAL
+) -> tuple[socket.socket, socket.socket]:
     """A veth pair from `near` to `far`, called as `ends` say: a socket on each end."""
     run(
         [
@@ -86,7 +93,7 @@ def _join(near: NetNamespace, far: NetNamespace, *ends: str) -> tuple[socket.soc
             sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
             sock.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
-            sock.bind((end, 0x88B5))  # the local experimental ethertype
+            sock.bind((end, ethertype))
         sockets.append(sock)
     return sockets[0], sockets[1]
 
@@ -188,23 +195,28 @@ def unshaped_is_refused() -> dict[str, Any]:
 
 
 def short_packets_overtake(ports: int) -> dict[str, Any]:
-    """Five long packets and then a short one out of the first and the last of `ports` shaped ports of a
-    namespace: at which place the short one arrives."""
+    """Five long packets of RoCEv2, then a short one, an acknowledgement and a short packet of something else
+    out of the first and the last of `ports` shaped ports of a namespace: the sizes of what arrives."""
     near, far = NetNamespace.create("near"), NetNamespace.create("far")
     lines = [
         f"link add name a{i} netns near type veth peer name b{i} netns far\n" for i in range(1, ports - 1)
     ]
     run([tool("ip"), "-batch", "-"], stdin="".join(lines))
-    cables = [_join(near, far, f"a{i}", f"b{i}") for i in (0, ports - 1)]
+    cables = [_join(near, far, f"a{i}", f"b{i}", ethertype=ETH_P_IP) for i in (0, ports - 1)]
     shaping.shape(near, [(f"a{i}", 1e6, 0.0) for i in range(ports)])
     reason = shaping.short_first(near, [f"a{i}" for i in range(ports)])
-    head = bytes.fromhex("ffffffffffff02000000000188b5")
-    places = []
+    frames = [_roce(4000, 0x07)] * 5 + [_roce(100, 0x08), _roce(90, 0x11), udp_frame(1, 2, 80, dst_port=53)]
+    arrived = []
     for sender, receiver in cables:
-        for number, size in enumerate([4000] * 5 + [100]):
-            sender.send(head + number.to_bytes(4, "big") + bytes(size - 18))
-        places.append(_numbers(receiver).index(5))
-    return {"reason": reason, "places": places}
+        for frame in frames:
+            sender.send(frame)
+        arrived.append([14 + (word & 0xFFFF) for word in _numbers(receiver)])  # IPv4's total length
+    return {"reason": reason, "arrived": arrived}
+
+
+def _roce(size: int, opcode: int) -> bytes:
+    frame = udp_frame(1, 2, size)
+    return frame[:HEADER_BYTES] + bytes([opcode]) + frame[HEADER_BYTES + 1 :]
 
 
 def impaired(kind: str, share: float, packets: int, size: int, rate_bps: float, burst: int) -> dict[str, Any]:

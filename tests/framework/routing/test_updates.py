@@ -281,8 +281,8 @@ def test_tags_go_round_and_the_next_ones_are_always_free() -> None:
 
 
 def test_what_many_changes_left_goes_with_the_next_one_after_a_rest() -> None:
-    """Pairs that change alone have rules of their own, until there are BLOAT times those that a compile of all
-    pairs would give; how many that would be is only found out when there is time."""
+    """Pairs that change alone have rules of their own, until there are BLOAT times those that a compile of
+    all pairs would give; how many that would be is only found out when there is time."""
     fabric, rng = rail_only(4, 4), random.Random(3)
     pairs = [(s, d) for s in range(16) for d in range(16) if s % 4 != d % 4 and s // 4 != d // 4]
     by: dict[Pair, str] = {}
@@ -292,7 +292,7 @@ def test_what_many_changes_left_goes_with_the_next_one_after_a_rest() -> None:
             fabric, lambda src, dst: [rail_path(fabric, src, dst, by.get((src, dst), "dr"))], version=version
         )
 
-    state, rules, _ = initial(fabric, table(0))
+    state, _, _ = initial(fabric, table(0))
     assert counted(fabric, state) is state
     version = 0
     while not state.bloated:
