@@ -4,7 +4,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,22 +17,11 @@ from railweave.framework.lab.measuring.measurements import LabMeasurements
 from railweave.framework.lab.measuring.queue_telemetry import QueueTelemetry
 from railweave.framework.lab.measuring.sources import open_source
 from railweave.framework.lab.memory import total_pss_bytes
-from railweave.framework.lab.switching.calibration import (
-    PROGRAM_SHARE,
-    SHARE,
-    Capacity,
-    auto_scale,
-    busiest_phase_hops,
-    calibrate,
-    neighbour_hops,
-    packet_latency_s,
-)
-from railweave.framework.lab.switching.calibration import trial as measure_by_trial
+from railweave.framework.lab.rate_scale import RateScale
 from railweave.framework.lab.switching.controller_link import ControllerLink
 from railweave.framework.lab.switching.emulation import Emulation, cpu_seconds
 from railweave.framework.lab.switching.host_addresses import open_to_programs
-from railweave.framework.limits.timeline import Timeline
-from railweave.framework.model import Fabric, RouteTable, Schedule
+from railweave.framework.model import Fabric
 from railweave.framework.model.events import RunEvent
 from railweave.framework.model.findings import EngineFacts
 from railweave.framework.model.traffic import RankOutcome
@@ -72,9 +60,8 @@ class WallClock:
 class EmulatedRun:
     """Runs one plan on Mininet and Open vSwitch, in this process's namespaces (runs/parts.py: RunEngine).
 
-    `capacity`: what the switches can carry, None where the experiment gives the rate scale. `latency_s`: of
-    one packet before the links are shaped. All waiting is in `watch`. `hosts_open`: whether programs use the
-    hosts, as they do in a plan that has one.
+    All waiting is in `watch`. `hosts_open`: whether programs use the hosts, as they do in a plan that has
+    one.
     """
 
     def __init__(
@@ -95,8 +82,7 @@ class EmulatedRun:
         )
         self.traffic = JobTraffic(plan, registers, watch, recorder.emit, directory)
         self.injector = Injector(self.lab, watch, self._controller_pid, self._daemon_ended, recorder.note)
-        self.capacity: Capacity | None = None
-        self.latency_s: float | None = None
+        self.scale = RateScale(plan, registers, self.lab, self.traffic, self.until)
         self.link: ControllerLink | None = None
         self.telemetry: QueueTelemetry | None = None
         self._rules, self._install_s, self._memory_peak_bytes = 0, 0.0, 0
@@ -124,15 +110,12 @@ class EmulatedRun:
         link.install()
         self.until(lambda: link.install_s is not None, "the first rules to be installed")
         self._rules, self._install_s = len(control.rules), link.install_s or 0.0
-        rate_scale = self._rate_scale(control)
-        scaled = plan.fabric.scaled(rate_scale)
-        self.lab.shape(scaled)
+        rate_scale, scaled = self.scale.shape(control)
         if self._hosts_open:
             open_to_programs(self.lab, scaled, plan.packet, rocev2=self.traffic.trial is not None)
         self.traffic.count_pairs(self.lab.hosts, ends)
         if self.lab.short_packets_wait:
             self._recorder.note(f"acknowledgements wait behind data: {self.lab.short_packets_wait}")
-        self.traffic.use_entropies(control.entropies, rate_scale)
         source = open_source(
             plan.experiment.measure, scaled, plan.packet, plan.experiment.health.interval_s, link
         )
@@ -146,57 +129,14 @@ class EmulatedRun:
             tuple(ends), self.measurements, link, self.injector, self.traffic.links,
         )  # fmt: skip
 
-    def _rate_scale(self, control: RouteControl) -> float:
-        """As the experiment gives it, or from what this lab can carry; measures the latency of a packet."""
-        plan, scale, table = self._plan, self._plan.experiment.rate_scale, control.table
-        self.until(lambda: self.traffic.up, "the transport to start")
-        trial = self.traffic.trial
-        if trial is None:
-            if scale != "auto":
-                return scale
-            self.capacity = calibrate(self.lab, table, plan.packet)
-            hops_s = neighbour_hops(plan.fabric, table, plan.packet)
-            return auto_scale(self.capacity, hops_s, share=PROGRAM_SHARE)
-        trial.use_entropies(control.entropies)
-        self.latency_s = packet_latency_s(plan, self._registers, table, self._carry)
-        if scale == "auto" and self.lab.kernel_datapath:
-            self.capacity = measure_by_trial(plan, self._registers, table, self._carry)
-        elif scale == "auto":
-            self.capacity = calibrate(self.lab, table, plan.packet)
-        self.traffic.end_trial()
-        if scale != "auto" or self.capacity is None:
-            return float(scale)
-        return self._scale_for_jobs(table, self.capacity)
-
-    def _scale_for_jobs(self, table: RouteTable, capacity: Capacity) -> float:
-        """The rate scale at which the busiest phases of all jobs fit together into the capacity."""
-        plan, hops_s, times = self._plan, 0.0, list[Timeline]()
-        for job in self._plan.each:
-            if job.experiment.program:
-                hops_s += neighbour_hops(plan.fabric, table, plan.packet) * SHARE / PROGRAM_SHARE
-                continue
-            placed = [job.on_gpus(schedule) for schedule in job.schedules]
-            hops_s += busiest_phase_hops(replace(job, schedules=tuple(placed)), table)
-            times += [Timeline(plan.fabric, schedule, table, plan.packet) for schedule in placed]
-        return auto_scale(capacity, hops_s, self.latency_s, sorted(times, key=Timeline.seconds))
-
-    def _carry(self, collective: str, schedule: Schedule) -> float:
-        """Let the transport carry a schedule before the links are shaped; the seconds it took."""
-        trial = self.traffic.trial
-        assert trial is not None
-        trial.begin(0, schedule, collective)
-        self.until(lambda: trial.finished() is not None, "the transport's trial")
-        result = trial.finished()
-        assert result is not None
-        return result.seconds
-
     def _summary(self, scaled: Fabric, rate_scale: float) -> str:
         rates = ", ".join(
             f"{kind} {scaled.capacity_bps[scaled.link_kind == i].min() / 1e6:.3g} Mb/s"
             for i, kind in enumerate(scaled.kinds)
         )
         rules = f"{self._rules} rules by {self._plan.experiment.controller.name}"
-        latency = "" if self.latency_s is None else f"; a packet takes {self.latency_s * 1e3:.2g} ms unshaped"
+        latency_s = self.scale.latency_s
+        latency = "" if latency_s is None else f"; a packet takes {latency_s * 1e3:.2g} ms unshaped"
         return f"{rules}; emulated rates: {rates} (scale {rate_scale:.2g}){latency}"
 
     def until(self, done: Callable[[], bool], what: str) -> None:
@@ -255,7 +195,7 @@ class EmulatedRun:
             memory_peak_bytes=self._memory_peak_bytes,
             rules=self._rules,
             install_s=self._install_s,
-            packet_latency_s=self.latency_s,
+            packet_latency_s=self.scale.latency_s,
             send_buffer_bytes=self.lab.send_buffer_bytes,
             # waiting packets count with the memory they hold, about twice their size at 4 KiB
             send_buffer_used_bytes=2 * self.measurements.most_waiting_bytes,

@@ -36,12 +36,16 @@ class Timeline:
         self._bits = 8.0 * packet.wire_bytes_of(schedule.size)
         last = padded - (packets - 1) * packet.path_mtu + packet.HEADERS
         self._last_bits = 8.0 * (last + np.where(packets == 1, packet.RETH, 0))
+        self._landed_s = dict[float, float]()
 
     def seconds(self, latency_s: float = 0.0) -> float:
         """Time until the last message has landed; every message lands `latency_s` after its last packet has
         left its last link. inf where a pair has no path."""
-        if not all(self._paths):
-            return inf
+        if latency_s not in self._landed_s:
+            self._landed_s[latency_s] = self._landed(latency_s) if all(self._paths) else inf
+        return self._landed_s[latency_s]
+
+    def _landed(self, latency_s: float) -> float:
         schedule, rates = self._schedule, self._fabric.capacity_bps.tolist()
         latencies, pair = self._fabric.latency_s, self._pair.tolist()
         ways = [

@@ -7,6 +7,10 @@ TIMEOUT_CEILING_S = 0.5
 """Silent pairs are probed at least this often (or once per timeout), so that a recovered path is found
 soon."""
 
+FORGOTTEN_OVER = 64
+"""Round trips over which the longest one is forgotten. Many senders to one receiver fill its queues anew in
+every step: packets at its end take many times as long as those that were acknowledged last."""
+
 SLOWDOWN = 6
 """A full window may take this many times longer than at the declared rate before the timeout expires: a link
 degraded to a fifth must not cause retransmissions."""
@@ -15,15 +19,15 @@ degraded to a fifth must not cause retransmissions."""
 class Timing:
     """Round-trip estimates of one pair, and the waits that follow from them. Seconds throughout. `drain`: the
     time of a full window at the declared rate; `travel`: that of a packet and its answer on idle links;
-    `smoothed`: of late, 0 before the first.
+    `smoothed`: of late, 0 before the first; `_longest`: the longest, forgotten by and by.
 
     Sources: RFC 6298 (smoothed round trip, timeout, backoff), RFC 8985 (RACK: reordering window, tail probe).
     """
 
-    __slots__ = ("_variation", "drain", "probes", "reorder", "smoothed", "travel")
+    __slots__ = ("_longest", "_variation", "drain", "probes", "reorder", "smoothed", "travel")
 
     def __init__(self) -> None:
-        self.smoothed = self._variation = self.drain = self.travel = 0.0
+        self.smoothed = self._variation = self._longest = self.drain = self.travel = 0.0
         self.reorder = REORDER_FLOOR_S
         self.probes = 0
 
@@ -31,6 +35,7 @@ class Timing:
         """Learn from the round trip of one packet and its acknowledgement."""
         if self.smoothed == 0.0:
             self.smoothed, self._variation = round_trip, round_trip / 2
+        self._longest = max(round_trip, self._longest * (1 - 1 / FORGOTTEN_OVER))
         error = round_trip - self.smoothed
         self.smoothed += error / 8
         self._variation += (abs(error) - self._variation) / 4
@@ -43,12 +48,14 @@ class Timing:
     def timeout(self) -> float:
         """The retransmission timeout without backoff."""
         floor = max(TIMEOUT_FLOOR_S, SLOWDOWN * self.drain) + self.travel
-        return max(floor, self.smoothed + 4 * self._variation)
+        return max(floor, self.smoothed + 4 * self._variation, self._longest)
 
     @property
     def wait(self) -> float:
-        """Silence after which to probe: first that of the tail probe, then the timeout, doubled for every
-        probe."""
-        if self.probes == 0:
-            return min(2 * max(self.smoothed, self.drain + self.travel) + PROBE_SLACK_S, self.timeout)
-        return min(self.timeout * 2.0 ** min(self.probes - 1, 30), max(TIMEOUT_CEILING_S, self.timeout))
+        """Silence after which to probe: first that of the tail probe, which takes a round trip to tell, then
+        the timeout, doubled for every probe."""
+        if self.probes == 0 and self.smoothed > 0:
+            longest = max(2 * max(self.smoothed, self.drain + self.travel), self._longest)
+            return min(longest + PROBE_SLACK_S, self.timeout)
+        doublings = min(max(self.probes - 1, 0), 30)
+        return min(self.timeout * 2.0**doublings, max(TIMEOUT_CEILING_S, self.timeout))

@@ -60,6 +60,10 @@ SHORTEST_STEP, AT_MOST = 0.06, 0.05
 """Parts of the shortest step and of an iteration that the latency of one packet may take: less than the
 verdict allows, as packets are later beside others than by themselves."""
 
+LATE = 0.06
+"""Part of an iteration that may pass besides what its links need: at a quarter of the rates it would be a
+quarter, and declared times are to be the same to 10 %."""
+
 LONGEST_S = 60.0
 """An iteration is not slowed down beyond this for its latency; the verdict then says what that means."""
 
@@ -224,5 +228,28 @@ def auto_scale(
         while any(timeline.latency_share(latency_s * scale) > AT_MOST for timeline in moving):
             scale *= 0.9
         exact = max(scale, min(exact, moving[-1].seconds() / LONGEST_S))
-    digits = 1 - int(np.floor(np.log10(exact)))
-    return float(np.floor(exact * 10.0**digits) / 10.0**digits)
+    return _two_digits(exact)
+
+
+def slower_scale(scale: float, tried: Sequence[tuple[float, float]], times: Sequence[Timeline]) -> float:
+    """`scale`, or the lower one at which iterations are `AT_MOST` longer than their links need, where at
+    `scale` they were by more than `LATE`.
+
+    `tried`: of iterations, the seconds that their links need at declared rates, and those that they took at
+    `scale`. What is more does not scale with the rates: all ranks begin at once, with a window each, while
+    the latency of a packet was measured with one. `times`: as `auto_scale` has them.
+    """
+    slower = scale
+    for needed_s, took_s in tried:
+        late_s = took_s - needed_s / scale
+        if late_s > LATE * took_s:
+            slower = min(slower, AT_MOST / (1 - AT_MOST) * needed_s / late_s)
+    if slower == scale:
+        return scale
+    return min(scale, _two_digits(max(slower, times[-1].seconds() / LONGEST_S)))
+
+
+def _two_digits(scale: float) -> float:
+    """Rounded down."""
+    digits = 1 - int(np.floor(np.log10(scale)))
+    return float(np.floor(scale * 10.0**digits) / 10.0**digits)

@@ -131,6 +131,11 @@ class Emulation:
             reason = shaping.short_first(shard.namespace, [interface for interface, _ in self._rates(shard)])
             self.short_packets_wait = self.short_packets_wait or reason
 
+    def unshape(self) -> None:
+        """Undo `shape`."""
+        for shard in self.shards:
+            shaping.unshape(shard.namespace, [interface for interface, _ in self._rates(shard)])
+
     def _shape(self, shard: OvsShard) -> None:
         rates, latencies_s = self._rates(shard), self.scaled.latency_s[self._links_of[shard.index]].tolist()
         shaping.shape(shard.namespace, [(*rate, s) for rate, s in zip(rates, latencies_s, strict=True)])

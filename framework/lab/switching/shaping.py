@@ -96,6 +96,13 @@ def short_first(namespace: NetNamespace, interfaces: Sequence[str]) -> str:
     return ""
 
 
+def unshape(namespace: NetNamespace, interfaces: Sequence[str]) -> None:
+    """Remove what `shape` and `short_first` gave interfaces, with what they have counted."""
+    tc_batch(namespace, [f"qdisc del dev {interface} root\n" for interface in interfaces])
+    with namespace.entered():
+        run([tool("nft"), "-f", "-"], stdin="table netdev short\ndelete table netdev short\n")
+
+
 def _delay(latency_s: float) -> str:
     return f"netem delay {latency_s * 1e6:.0f}us limit 10000"
 

@@ -159,7 +159,7 @@ def _lab(registers: Registers) -> list[Finding]:
 def task(message: Mapping[str, Any], _emit: Callable[[RunEvent], None]) -> dict[str, Any]:
     """Bring up the lab of `message["document"]` and report what it can do."""
     with lab_task(message, lambda _: None) as session:
-        lab, parts, capacity = session.engine.lab, session.parts, session.engine.capacity
+        lab, parts, capacity = session.engine.lab, session.parts, session.engine.scale.capacity
         namespace = lab.shards[0].namespace
         assert capacity is not None
         return {

@@ -218,6 +218,33 @@ def test_waits_grow_with_silence_and_outlast_a_link_at_a_fifth() -> None:
     assert timing.wait == waits[-1]
 
 
+def test_a_pair_that_knows_no_round_trip_waits_a_timeout() -> None:
+    """RFC 8985, section 7.2: without a smoothed round trip the tail probe waits as long as a timeout."""
+    timing = Timing()
+    timing.drain = 0.031
+    assert timing.wait == timing.timeout > 2 * 0.031
+    timing.probes = 1
+    assert timing.wait == timing.timeout
+    timing.probes = 0
+    timing.sample(0.001)
+    assert timing.wait < timing.timeout
+
+
+def test_what_packets_took_of_late_is_waited_for_and_forgotten() -> None:
+    """15 senders to one receiver: the first packets of a step find its queue empty, the last ones full."""
+    timing, other = Timing(), Timing()
+    timing.drain = other.drain = 0.031
+    timing.sample(0.5)
+    for _ in range(16):
+        timing.sample(0.002)
+    assert timing.smoothed < 0.1
+    assert timing.timeout >= timing.wait > 0.35
+    for _ in range(400):
+        timing.sample(0.002)
+        other.sample(0.002)
+    assert timing.wait == pytest.approx(other.wait) and timing.timeout == pytest.approx(other.timeout)
+
+
 def test_reordering_patience_doubles_up_to_a_round_trip() -> None:
     timing = Timing()
     timing.sample(0.05)

@@ -15,6 +15,7 @@ from railweave.framework.lab.switching.calibration import (
     auto_scale,
     busiest_phase_hops,
     packet_latency_s,
+    slower_scale,
 )
 from railweave.framework.limits.timeline import Timeline
 from railweave.framework.model import HealthSnapshot, Schedule
@@ -69,6 +70,31 @@ def test_latency_is_a_small_part_of_an_iteration_at_the_scale_chosen(collective:
     scale = auto_scale(Capacity(1e9, 1e9), 7e9, 0.005, [timeline])
     assert timeline.latency_share(0.005 * scale) <= 0.05
     assert timeline.seconds(0.005 * scale) <= 1.1 * timeline.seconds(0.005 * scale / 4)
+
+
+@pytest.mark.parametrize("late_s", [0.004, 0.01, 0.05])
+def test_what_iterations_take_besides_their_links_lowers_the_scale_until_it_is_small(late_s: float) -> None:
+    """16 packets of 64 KiB over a rail of 400 Gb/s at 4e-5; what is late does not scale with the rates."""
+    plan = load_plan(None, {"collective": "send-recv", "size": "64K", "fault": "none"}, load_plugins())
+    table = plan.router.routes(plan.fabric, HealthSnapshot.healthy(plan.fabric))
+    times, scale = [Timeline(plan.fabric, plan.schedule, table, plan.packet)], 4e-5
+    needed_s = times[0].seconds()
+    lower = slower_scale(scale, [(needed_s, needed_s / scale + late_s)], times)
+    assert lower < scale and late_s / (needed_s / lower + late_s) == pytest.approx(0.05, rel=0.1)
+    assert slower_scale(lower, [(needed_s, needed_s / lower + late_s)], times) == lower
+
+
+def test_a_scale_stays_where_iterations_are_as_their_links_are() -> None:
+    plan = load_plan(None, {"collective": "send-recv", "size": "64K", "fault": "none"}, load_plugins())
+    table = plan.router.routes(plan.fabric, HealthSnapshot.healthy(plan.fabric))
+    times = [Timeline(plan.fabric, plan.schedule, table, plan.packet)]
+    needed_s = times[0].seconds()
+    assert slower_scale(4e-5, [(needed_s, 1.05 * needed_s / 4e-5)], times) == 4e-5
+    assert slower_scale(4e-5, [(needed_s, 0.9 * needed_s / 4e-5)], times) == 4e-5
+    longest = needed_s / LONGEST_S
+    assert slower_scale(2 * longest, [(needed_s, 100 * needed_s / longest)], times) == pytest.approx(
+        longest, rel=0.1
+    )
 
 
 def test_a_small_size_does_not_slow_a_sweep_down_for_ever() -> None:

@@ -1,0 +1,141 @@
+"""The rate scale of a lab: as the experiment gives it, or by what this lab can carry."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from statistics import median
+from typing import NamedTuple
+
+from railweave.framework.experiment.plan import Plan
+from railweave.framework.lab.job_traffic import JobTraffic
+from railweave.framework.lab.switching.calibration import (
+    PROGRAM_SHARE,
+    SHARE,
+    Capacity,
+    auto_scale,
+    busiest_phase_hops,
+    calibrate,
+    neighbour_hops,
+    packet_latency_s,
+    slower_scale,
+)
+from railweave.framework.lab.switching.calibration import trial as measure_by_trial
+from railweave.framework.lab.switching.emulation import Emulation
+from railweave.framework.lab.transport_link import TransportLink
+from railweave.framework.limits.timeline import Timeline
+from railweave.framework.model import Fabric, RouteTable, Schedule
+from railweave.framework.registry import Registers
+from railweave.framework.routing.reroute import RouteControl
+
+TRIED_S, TRIES, ROUNDS = 1.0, 3, 3
+"""Iterations that should be over within this time are tried, so often, at so many scales at most: in longer
+ones what the lab adds does not count."""
+
+
+class _Traffic(NamedTuple):
+    """A schedule that a job carries out: who sends, and how long its links need at declared rates."""
+
+    link: TransportLink
+    schedule: Schedule
+    timeline: Timeline
+
+
+class RateScale:
+    """Chooses the rate scale and shapes the lab's links by it.
+
+    `until(done, what)` waits. `capacity`: what the switches can carry, None where the experiment gives the
+    scale; `latency_s`: of a packet before the links are shaped, None where programs alone run.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        registers: Registers,
+        lab: Emulation,
+        traffic: JobTraffic,
+        until: Callable[[Callable[[], bool], str], None],
+    ) -> None:
+        self._plan, self._registers, self._lab, self._until = plan, registers, lab, until
+        self._traffic = traffic
+        self.capacity: Capacity | None = None
+        self.latency_s: float | None = None
+
+    def shape(self, control: RouteControl) -> tuple[float, Fabric]:
+        """Shape every link and pace the senders: the scale, and the fabric with the rates in use."""
+        plan, lab, traffic = self._plan, self._lab, self._traffic
+        self._until(lambda: traffic.up, "the transport to start")
+        trying = plan.experiment.rate_scale == "auto"
+        carried = self._carried(control.table) if trying else []
+        scale = self._first(control, carried)
+        for _ in range(ROUNDS):
+            lab.shape(plan.fabric.scaled(scale))
+            traffic.use_entropies(control.entropies, scale)
+            short = [one for one in carried if 0 < one.timeline.seconds() <= TRIED_S * scale]
+            if not trying or not short:
+                break
+            times = [
+                (one.timeline.seconds(), median(self._carry(one.link, one.schedule) for _ in range(TRIES)))
+                for one in short
+            ]
+            lab.unshape()  # a run begins with full buckets and counters of 0
+            slower = slower_scale(scale, times, [one.timeline for one in carried])
+            trying, scale = slower < scale, slower
+        else:
+            lab.shape(plan.fabric.scaled(scale))
+            traffic.use_entropies(control.entropies, scale)
+        return scale, lab.scaled
+
+    def _carried(self, table: RouteTable) -> list[_Traffic]:
+        """What the jobs' transports carry, by time."""
+        plan = self._plan
+        carried = [
+            _Traffic(link, schedule, Timeline(plan.fabric, job.on_gpus(schedule), table, plan.packet))
+            for job, link in zip(plan.each, self._traffic.links, strict=True)
+            if isinstance(link, TransportLink)
+            for schedule in job.schedules
+        ]
+        return sorted(carried, key=lambda one: one.timeline.seconds())
+
+    def _first(self, control: RouteControl, carried: list[_Traffic]) -> float:
+        """As the experiment gives it, or from what this lab can carry; measures the latency of a packet."""
+        plan, scale, table = self._plan, self._plan.experiment.rate_scale, control.table
+        trial = self._traffic.trial
+        if trial is None:
+            if scale != "auto":
+                return scale
+            self.capacity = calibrate(self._lab, table, plan.packet)
+            hops_s = neighbour_hops(plan.fabric, table, plan.packet)
+            return auto_scale(self.capacity, hops_s, share=PROGRAM_SHARE)
+        trial.use_entropies(control.entropies)
+
+        def carry(collective: str, schedule: Schedule) -> float:
+            return self._carry(trial, schedule, collective)
+
+        self.latency_s = packet_latency_s(plan, self._registers, table, carry)
+        if scale == "auto" and self._lab.kernel_datapath:
+            self.capacity = measure_by_trial(plan, self._registers, table, carry)
+        elif scale == "auto":
+            self.capacity = calibrate(self._lab, table, plan.packet)
+        self._traffic.end_trial()
+        if scale != "auto" or self.capacity is None:
+            return float(scale)
+        times = [one.timeline for one in carried]
+        return auto_scale(self.capacity, self._hops_s(table), self.latency_s, times)
+
+    def _hops_s(self, table: RouteTable) -> float:
+        """Packet-hops per second in the busiest phases of all jobs together, at declared rates."""
+        plan, hops_s = self._plan, 0.0
+        for job in plan.each:
+            if job.experiment.program:
+                hops_s += neighbour_hops(plan.fabric, table, plan.packet) * SHARE / PROGRAM_SHARE
+                continue
+            placed = tuple(job.on_gpus(schedule) for schedule in job.schedules)
+            hops_s += busiest_phase_hops(replace(job, schedules=placed), table)
+        return hops_s
+
+    def _carry(self, link: TransportLink, schedule: Schedule, collective: str | None = None) -> float:
+        """Let a transport carry a schedule out before the run; the seconds it took."""
+        link.begin(0, schedule, collective)
+        self._until(lambda: link.finished() is not None, "the transport's trial")
+        result = link.finished()
+        assert result is not None
+        return result.seconds
