@@ -13,6 +13,9 @@ SUGGESTIVE_PACKETS = 2
 BOUND, EXACT, EXACT_S = 2, 64, 0.08
 """Standard errors of busy time: those within which it bounds a rate, and of which it consists, besides how
 long it is, once its rate is accepted."""
+UNCERTAIN_S = 0.45
+"""A rate is bounded to a packet, or to what passes in this time where packets take longer: a machine is late
+by some time, however long they take."""
 STALL_S, SLOWER_OVER_S = 0.01, 0.05
 """A busy machine makes links late, never early. So time that a link may have stood still does not bound its
 rate from above, and a slower reading replaces a rate with this time constant, in busy time."""
@@ -28,8 +31,8 @@ class ServiceMeter:
     seen waiting.
 
     Bytes and time of gaps add up over bursts (departures.py). They are accepted as a rate once they amount to
-    EVIDENT_PACKETS and the time to EXACT_S and EXACT standard errors; until then they bound it, to a packet,
-    BOUND standard errors and STALL_S, except that a higher rate is taken as read from EVIDENT_PACKETS on.
+    EVIDENT_PACKETS and the time to EXACT_S and EXACT standard errors; until then they bound it, to a packet
+    or UNCERTAIN_S, BOUND standard errors and STALL_S, except that a higher rate is taken as read from EVIDENT_PACKETS on.
     The latest EVIDENT_PACKETS bound it by themselves as well; if they contradict the others, the rate has
     changed, and what came before does not count. A packet is as long as they are on average.
     """
@@ -99,5 +102,6 @@ class ServiceMeter:
         """(2, n): the least rate (-1) that the evidence allows for, what it says (0), and the most (1)."""
         error_s = BOUND * error_s + (STALL_S + self._delayed_s) * (sign > 0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            bits = 8 * (self._bytes + sign * packet)
+            part = np.fmin(1.0, UNCERTAIN_S * self._packets / self._busy_s)
+            bits = 8 * (self._bytes + sign * part * packet)
             return np.asarray(bits / np.maximum(self._busy_s - sign * error_s, 0.0))
