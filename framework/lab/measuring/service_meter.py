@@ -32,9 +32,10 @@ class ServiceMeter:
 
     Bytes and time of gaps add up over bursts (departures.py). They are accepted as a rate once they amount to
     EVIDENT_PACKETS and the time to EXACT_S and EXACT standard errors; until then they bound it, to a packet
-    or UNCERTAIN_S, BOUND standard errors and STALL_S, except that a higher rate is taken as read from EVIDENT_PACKETS on.
-    The latest EVIDENT_PACKETS bound it by themselves as well; if they contradict the others, the rate has
-    changed, and what came before does not count. A packet is as long as they are on average.
+    or UNCERTAIN_S, BOUND standard errors and STALL_S, except that a higher rate is taken as read from
+    EVIDENT_PACKETS on. The latest EVIDENT_PACKETS bound it by themselves as well; if they contradict the
+    others, the rate has changed, and what came before does not count. A packet is as long as they are on
+    average.
     """
 
     def __init__(self, line_bps: Float, packet_bytes: float, first: QueueCounters) -> None:
