@@ -128,7 +128,7 @@ class Emulation:
         self.scaled, self.rates_bps = scaled, scaled.capacity_bps
         for shard in self.shards:
             self._shape(shard)
-            reason = shaping.short_first(shard.namespace, [interface for interface, _ in self._rates(shard)])
+            reason = shaping.put_in_bands(shard.namespace, [interface for interface, _ in self._rates(shard)])
             self.short_packets_wait = self.short_packets_wait or reason
 
     def unshape(self) -> None:

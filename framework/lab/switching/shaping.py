@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from math import nan
 
 from railweave.framework.errors import ExperimentError, LabError
-from railweave.framework.model.addressing import ROCE_PORT
+from railweave.framework.model.addressing import ROCE_PORT, TRAIN_SINK, ipv4_text
 from railweave.framework.processes.namespaces import NetNamespace
 from railweave.framework.processes.programs import run, tool
 from railweave.framework.units import rate as rate_text
@@ -12,8 +12,8 @@ from railweave.framework.units import rate as rate_text
 BANDS = "pfifo_fast"
 """The queue under a shaper: three bands, each first in, first out. The shaper serves the same bytes with or
 without it."""
-FIRST_BAND = "0:6"
-"""A priority that selects the first band; ordinary packets have priority 0 and take the second."""
+FIRST_BAND, LAST_BAND = "0:6", "0:2"
+"""Priorities that select the first and the third band; ordinary packets have priority 0, for the second."""
 SHORT_BYTES = 256
 ACKNOWLEDGE = 0x11
 """BTH opcode of an acknowledgement (InfiniBand Architecture Specification, volume 1, 9.2.1)."""
@@ -70,17 +70,21 @@ def shape(namespace: NetNamespace, links: Sequence[tuple[str, float, float]]) ->
     tc_batch(namespace, lines)
 
 
-def short_first(namespace: NetNamespace, interfaces: Sequence[str]) -> str:
-    """Let short packets overtake queued ones at shaped interfaces, but for the data of RoCEv2; the reason
-    where the kernel refuses, else "".
+def put_in_bands(namespace: NetNamespace, interfaces: Sequence[str]) -> str:
+    """Let short packets overtake what is queued at shaped interfaces, but for the data of RoCEv2, and let
+    untimed trains wait for everything else; the reason where the kernel refuses, else "".
 
     Acknowledgements have a traffic class of their own on real fabrics. Queued behind the data of every link
     on the return path, they slowed the long paths of an optical ring: steps took up to 1.5 times what their
     links need (16 GPUs). A message's last packet may be as short, and must not overtake those before it:
-    senders would take them for lost.
+    senders would take them for lost. A train on a slow link held the data of an iteration up for seconds.
     """
-    data = f"udp dport {ROCE_PORT} @th,64,8 != {ACKNOWLEDGE:#x} accept"  # the opcode follows UDP's 8 bytes
-    rules = f"meta length >= {SHORT_BYTES} accept\n{data}\nmeta priority set {FIRST_BAND}"
+    train = f"ip daddr {ipv4_text(TRAIN_SINK)} udp sport {ROCE_PORT}"  # timed ones have their marks there
+    data = f"udp dport {ROCE_PORT} @th,64,8 != {ACKNOWLEDGE:#x}"  # the opcode follows UDP's 8 bytes
+    rules = (
+        f"{train} meta priority set {LAST_BAND} accept\n"
+        f"meta length >= {SHORT_BYTES} accept\n{data} accept\nmeta priority set {FIRST_BAND}"
+    )
     chains = ""
     for first in range(0, len(interfaces), DEVICES_PER_CHAIN):
         devices = ", ".join(f'"{interface}"' for interface in interfaces[first : first + DEVICES_PER_CHAIN])
@@ -88,7 +92,7 @@ def short_first(namespace: NetNamespace, interfaces: Sequence[str]) -> str:
         chains += f"chain out{first} {{\n{hook}\n{rules}\n}}\n"
     with namespace.entered():
         try:
-            run([tool("nft"), "-f", "-"], stdin=f"table netdev short {{\n{chains}}}\n")
+            run([tool("nft"), "-f", "-"], stdin=f"table netdev bands {{\n{chains}}}\n")
         except LabError as error:
             if "Operation not supported" in str(error):
                 return "this kernel has no nftables at the egress of a device (CONFIG_NETFILTER_EGRESS)"
@@ -97,10 +101,10 @@ def short_first(namespace: NetNamespace, interfaces: Sequence[str]) -> str:
 
 
 def unshape(namespace: NetNamespace, interfaces: Sequence[str]) -> None:
-    """Remove what `shape` and `short_first` gave interfaces, with what they have counted."""
+    """Remove what `shape` and `put_in_bands` gave interfaces, with what they have counted."""
     tc_batch(namespace, [f"qdisc del dev {interface} root\n" for interface in interfaces])
     with namespace.entered():
-        run([tool("nft"), "-f", "-"], stdin="table netdev short\ndelete table netdev short\n")
+        run([tool("nft"), "-f", "-"], stdin="table netdev bands\ndelete table netdev bands\n")
 
 
 def _delay(latency_s: float) -> str:

@@ -194,9 +194,12 @@ def unshaped_is_refused() -> dict[str, Any]:
     return {"error": ""}
 
 
-def short_packets_overtake(ports: int) -> dict[str, Any]:
-    """Five long packets of RoCEv2, then a short one, an acknowledgement and a short packet of something else
-    out of the first and the last of `ports` shaped ports of a namespace: the sizes of what arrives."""
+def packets_in_bands(ports: int) -> dict[str, Any]:
+    """Two long packets of RoCEv2, one of a train and three more long ones, then a short one, an
+    acknowledgement and a short packet of something else out of the first and the last of `ports` shaped ports
+    of a namespace: the sizes of what arrives."""
+    from railweave.controllers.frames import train_frame
+
     near, far = NetNamespace.create("near"), NetNamespace.create("far")
     lines = [
         f"link add name a{i} netns near type veth peer name b{i} netns far\n" for i in range(1, ports - 1)
@@ -204,8 +207,10 @@ def short_packets_overtake(ports: int) -> dict[str, Any]:
     run([tool("ip"), "-batch", "-"], stdin="".join(lines))
     cables = [_join(near, far, f"a{i}", f"b{i}", ethertype=ETH_P_IP) for i in (0, ports - 1)]
     shaping.shape(near, [(f"a{i}", 1e6, 0.0) for i in range(ports)])
-    reason = shaping.short_first(near, [f"a{i}" for i in range(ports)])
-    frames = [_roce(4000, 0x07)] * 5 + [_roce(100, 0x08), _roce(90, 0x11), udp_frame(1, 2, 80, dst_port=53)]
+    reason = shaping.put_in_bands(near, [f"a{i}" for i in range(ports)])
+    long = _roce(4000, 0x07)
+    frames = [long, long, train_frame(3000), long, long, long]
+    frames += [_roce(100, 0x08), _roce(90, 0x11), udp_frame(1, 2, 80, dst_port=53)]
     arrived = []
     for sender, receiver in cables:
         for frame in frames:
