@@ -134,7 +134,7 @@ class RateScale:
 
     def _carry(self, link: TransportLink, schedule: Schedule, collective: str | None = None) -> float:
         """Let a transport carry a schedule out before the run; the seconds it took."""
-        link.begin(0, schedule, collective)
+        link.try_out(schedule, collective)
         self._until(lambda: link.finished() is not None, "the transport's trial")
         result = link.finished()
         assert result is not None

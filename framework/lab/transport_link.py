@@ -38,7 +38,7 @@ class TransportLink:
         self._number, self._jobs = number, jobs
         self._result: IterationResult | None = None
         self._error: RailweaveError | None = None
-        self._started = self._ready = False
+        self._started = self._ready = self._trying = False
         self._rate_scale = 1.0
 
     def start(self, endpoints: Sequence[Endpoint], log: str = LOG) -> None:
@@ -88,8 +88,17 @@ class TransportLink:
     def use_routes(self, reroute: Reroute) -> None:
         self.use_entropies(reroute.entropies, self._rate_scale)
 
-    def begin(self, iteration: int, schedule: Schedule, collective: str | None = None) -> None:
-        """Carry out a schedule of the plan's collective, or of another one without options."""
+    def begin(self, iteration: int, schedule: Schedule) -> None:
+        self._trying = False
+        self._carry_out(iteration, schedule)
+
+    def try_out(self, schedule: Schedule, collective: str | None = None) -> None:
+        """As `begin`, before the run, without a word of its progress: a schedule of the plan's collective, or
+        of another one without options."""
+        self._trying = True
+        self._carry_out(0, schedule, collective)
+
+    def _carry_out(self, iteration: int, schedule: Schedule, collective: str | None = None) -> None:
         traffic, seed = self._plan.experiment.traffic, self._plan.experiment.seed
         options: dict[str, Any] = dict(traffic.options) if collective is None else {}
         self._result = None
@@ -105,7 +114,7 @@ class TransportLink:
             match event:
                 case ProcessReady():
                     self._ready = True
-                case Progress():
+                case Progress() if not self._trying:
                     self._emit(replace(event, job=self._number))
                 case IterationFinished():
                     self._result = event.result
