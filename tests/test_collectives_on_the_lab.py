@@ -151,8 +151,8 @@ def test_one_percent_loss_everywhere_keeps_70_percent_of_the_rate(tmp_path: Path
 
 
 def test_messages_with_a_short_end_are_not_sent_again(tmp_path: Path) -> None:
-    """Slices of 4 KiB within 10 %: a full packet and, of half of them, a short one, which overtook it once, so
-    that 9 % of all packets were sent again."""
+    """Slices of 4 KiB within 10 %: a full packet and, of half of them, a short one. When it overtook the full
+    one, 9 % of all packets were sent again."""
     words = ["--collective", "moe-all-to-all", "--size", "64K", "--iterations", "4"]
     rows = [row for row in run(tmp_path / "run", *words)["rows"] if row["iteration"] is not None]
     assert sum(row["retransmitted"] for row in rows) <= 0.03 * sum(row["packets"] for row in rows)
