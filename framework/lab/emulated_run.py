@@ -1,9 +1,10 @@
 """What the emulation supplies to a run (runs/parts.py): switches, shaped links, the wall clock."""
 
+import gc
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,18 @@ from railweave.framework.runs.session import Session
 
 BRING_UP_WITHIN_S = 60.0
 CAPTURE_LOG = "/run/railweave/capture.log"
+
+
+URGENT = -5
+"""Niceness of the processes that measure and reroute: next to the switches of 256 GPUs on two cores a change
+of routes took 0.45 s for 0.1 s of work."""
+
+
+def _go_first(pid: int) -> None:
+    """Give a process URGENT, and those that it will start none of it; nothing where only root may do so."""
+    with suppress(PermissionError):
+        os.sched_setscheduler(pid, os.SCHED_OTHER | os.SCHED_RESET_ON_FORK, os.sched_param(0))
+        os.setpriority(os.PRIO_PROCESS, pid, URGENT)
 
 
 class WallClock:
@@ -124,6 +137,10 @@ class EmulatedRun:
         self.measurements = LabMeasurements(
             self.lab, self.telemetry, source, link, lambda: self.clock.start_s or 0.0
         )
+        for pid in filter(None, (os.getpid(), link.pid)):
+            _go_first(pid)
+        gc.collect()
+        gc.freeze()  # collecting what stays for the whole run takes 50 ms, in the middle of a reroute
         return EngineParts(
             scaled, rate_scale, self._summary(scaled, rate_scale), time.monotonic() - began,
             tuple(ends), self.measurements, link, self.injector, self.traffic.links,
