@@ -323,6 +323,7 @@ class Sender:
             del self.outstanding[number]
             self.lost[number] = None
         if lost:
+            self.timing.lossy()
             self._budget.left += len(lost)
             self._pending[self] = None
 

@@ -40,6 +40,10 @@ class Timing:
         self.smoothed += error / 8
         self._variation += (abs(error) - self._variation) / 4
 
+    def lossy(self) -> None:
+        """Packets were lost: what took long may have waited for a lost answer, not in a queue."""
+        self._longest = self.smoothed
+
     def spurious(self) -> None:
         """Widen the reordering window: a packet that was declared lost had only been overtaken."""
         self.reorder = min(self.reorder * 2, max(self.smoothed, REORDER_FLOOR_S))
@@ -48,7 +52,7 @@ class Timing:
     def timeout(self) -> float:
         """The retransmission timeout without backoff."""
         floor = max(TIMEOUT_FLOOR_S, SLOWDOWN * self.drain) + self.travel
-        return max(floor, self.smoothed + 4 * self._variation, self._longest)
+        return max(floor, self.smoothed + 4 * self._variation)
 
     @property
     def wait(self) -> float:
