@@ -44,9 +44,12 @@ SIZES = {"64K": 40, "256K": 30, "1M": 16, "4M": 14, "16M": 3}
 """Iterations with feedback at each: ten begin after the answer, except at 16 MiB."""
 HEALTHY_FIRST, HEALTHY_OF_FEW = 3, 1
 """Iterations before the fault, and where there are three in all."""
-LAST, ALONE = 10, 4
-"""Iterations after the answer that count; and after the fault without feedback, which are all alike and the
-longest."""
+LAST = 10
+"""Iterations after the answer that count."""
+ALONE, TRUE = {"4M": 2, "16M": 1}, {"4M": 5, "16M": 2}
+"""Iterations after the fault without feedback, else FEW, and with the truth, else LAST: they are all alike,
+and long at these sizes."""
+FEW = 4
 LONG = ("4M", "16M")
 """Sizes with one fault only: an iteration of 64 GPUs takes up to minutes."""
 RESTORED, RESTORED_OF = 9, 14
@@ -177,7 +180,8 @@ def _runs(case: Case, registers: Registers) -> Iterator[Run]:
     scale."""
     scale: float | None = None
     for mode in MODES if case.fault and not case.restored else ["feedback"]:
-        after = {"feedback": case.iterations, "no-feedback": ALONE, "oracle": LAST}[mode]
+        alone, true = ALONE.get(case.size, FEW), TRUE.get(case.size, LAST)
+        after = {"feedback": case.iterations, "no-feedback": alone, "oracle": true}[mode]
         many = min(case.iterations, _before(case) + after)
         plan = load_plan(None, {**_keys(case), **MODES[mode], "iterations": many}, registers)
         plan = plan if scale is None else plan.at_scale(scale)
