@@ -23,9 +23,9 @@ def train_frame(size_bytes: int, number: int = 0, mark: int = 0) -> bytes:
     """One Ethernet frame of `size_bytes` (without its FCS): IPv4, UDP to 4791 with checksum 0 (none), zeros.
 
     Without a `mark` its source port is 4791 too: links serve it after everything else. With a `mark` (FIRST,
-    LAST) its destination is TRAIN_SEEN, which switches send to their controller; it
-    carries the train's `number` (below NUMBERS) as IPv4 identification and the mark as source port.
-    `size_bytes` is at least HEADER_BYTES.
+    LAST) its destination is TRAIN_SEEN, which switches send to their controller; it carries the train's
+    `number` (below NUMBERS) as IPv4 identification and the mark as source port. `size_bytes` is at least
+    HEADER_BYTES.
     """
     to = TRAIN_SEEN if mark else TRAIN_SINK
     return udp_frame(

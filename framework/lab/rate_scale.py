@@ -61,28 +61,34 @@ class RateScale:
 
     def shape(self, control: RouteControl) -> tuple[float, Fabric]:
         """Shape every link and pace the senders: the scale, and the fabric with the rates in use."""
-        plan, lab, traffic = self._plan, self._lab, self._traffic
-        self._until(lambda: traffic.up, "the transport to start")
-        trying = plan.experiment.rate_scale == "auto"
-        carried = self._carried(control.table) if trying else []
+        self._until(lambda: self._traffic.up, "the transport to start")
+        chooses = self._plan.experiment.rate_scale == "auto"
+        carried = self._carried(control.table) if chooses else []
         scale = self._first(control, carried)
         for _ in range(ROUNDS):
-            lab.shape(plan.fabric.scaled(scale))
-            traffic.use_entropies(control.entropies, scale)
-            short = [one for one in carried if 0 < one.timeline.seconds() <= TRIED_S * scale]
-            if not trying or not short:
+            slower = self._tried(control, scale, carried)
+            if slower == scale:
                 break
-            times = [
-                (one.timeline.seconds(), median(self._carry(one.link, one.schedule) for _ in range(TRIES)))
-                for one in short
-            ]
-            lab.unshape()  # a run begins with full buckets and counters of 0
-            slower = slower_scale(scale, times, [one.timeline for one in carried])
-            trying, scale = slower < scale, slower
-        else:
-            lab.shape(plan.fabric.scaled(scale))
-            traffic.use_entropies(control.entropies, scale)
-        return scale, lab.scaled
+            scale = slower
+        self._pace(control, scale)
+        return scale, self._lab.scaled
+
+    def _tried(self, control: RouteControl, scale: float, carried: list[_Traffic]) -> float:
+        """`scale`, or the lower one that short iterations ask for; the links are as unshaped as before."""
+        short = [one for one in carried if 0 < one.timeline.seconds() <= TRIED_S * scale]
+        if not short:
+            return scale
+        self._pace(control, scale)
+        times = [
+            (one.timeline.seconds(), median(self._carry(one.link, one.schedule) for _ in range(TRIES)))
+            for one in short
+        ]
+        self._lab.unshape()  # a run begins with full buckets and counters of 0
+        return slower_scale(scale, times, [one.timeline for one in carried])
+
+    def _pace(self, control: RouteControl, scale: float) -> None:
+        self._lab.shape(self._plan.fabric.scaled(scale))
+        self._traffic.use_entropies(control.entropies, scale)
 
     def _carried(self, table: RouteTable) -> list[_Traffic]:
         """What the jobs' transports carry, by time."""

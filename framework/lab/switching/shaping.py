@@ -77,7 +77,7 @@ def put_in_bands(namespace: NetNamespace, interfaces: Sequence[str]) -> str:
     Acknowledgements have a traffic class of their own on real fabrics. Queued behind the data of every link
     on the return path, they slowed the long paths of an optical ring: steps took up to 1.5 times what their
     links need (16 GPUs). A message's last packet may be as short, and must not overtake those before it:
-    senders would take them for lost. A train on a slow link held the data of an iteration up for seconds.
+    senders would take them for lost. A train on a slow link delayed an iteration's data by seconds.
     """
     train = f"ip daddr {ipv4_text(TRAIN_SINK)} udp sport {ROCE_PORT}"  # timed ones have their marks there
     data = f"udp dport {ROCE_PORT} @th,64,8 != {ACKNOWLEDGE:#x}"  # the opcode follows UDP's 8 bytes
