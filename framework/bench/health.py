@@ -42,6 +42,8 @@ OTHERS: dict[str, dict[str, object]] = {
 FABRICS = {**RAIL_ONLY, **OTHERS}
 SIZES = {"64K": 40, "256K": 30, "1M": 16, "4M": 14, "16M": 3}
 """Iterations with feedback at each: ten begin after the answer, except at 16 MiB."""
+HEALTHY = {**SIZES, "4M": 5}
+"""Iterations without a fault."""
 HEALTHY_FIRST, HEALTHY_OF_FEW = 3, 1
 """Iterations before the fault, and where there are three in all."""
 LAST = 10
@@ -98,8 +100,8 @@ def cases(quick: bool) -> list[Case]:
         *(Case(fabric, "1M", fault, "", RESTORED_OF, restored=RESTORED) for fabric, fault in RESTORED_FAULTS),
         *(Case("4x4", "1M", fault, router, SIZES["1M"]) for router in ("hscore", "spray")
           for fault in ("", *FAULTS)),
-        *(Case(fabric, size, fault, "hscore", count) for fabric in RAIL_ONLY
-          for size, count in SIZES.items() if (fabric, size) != ("4x4", "1M")
+        *(Case(fabric, size, fault, "hscore", (SIZES if fault else HEALTHY)[size]) for fabric in RAIL_ONLY
+          for size in SIZES if (fabric, size) != ("4x4", "1M")
           for fault in ("", *(RAIL if size == "1M" or (fabric == "4x4" and size not in LONG) else RAIL[:1]))),
     ]  # fmt: skip
 

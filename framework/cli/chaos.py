@@ -25,13 +25,14 @@ from railweave.framework.runs.leftovers import MARK, footprint
 DEFAULTS: dict[str, object] = {
     "topology.domains": 2,
     "topology.rails": 4,
-    "size": "256K",
+    "size": "1M",
     "iterations": 6,
     "rate_scale": 2e-5,
     "faults": [],
     "timeout": "60s",
 }
-"""Defaults of this command: 8 GPUs, and iterations of some tenths of a second."""
+"""Defaults of this command: 8 GPUs, and iterations of half a second, long enough that a fault in the last one
+can be measured."""
 
 
 class ChaosCommand(ExperimentCommand):
