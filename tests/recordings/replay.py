@@ -45,9 +45,14 @@ class Replay:
     truth: list[HealthSnapshot]
 
 
-def replayed(name: str, registers: Registers) -> Replay:
+def replayed(name: str, registers: Registers, stall_s: float = 0.0, every_s: float = 1.0) -> Replay:
+    """`stall_s`: the whole machine stands still for so long after every `every_s` of the recording; clocks
+    go on, so all that follows is later."""
     with np.load(HERE / f"{name}.npz") as file:
         data: dict[str, Any] = dict(file)
+    for times, unit_s in (("first_us", 1e-6), ("measured_s", 1.0), ("faults_s", 1.0)):
+        stalls = np.floor_divide(data[times] * unit_s, every_s).clip(0)
+        data[times] = data[times] + stalls * stall_s / unit_s
     plan = load_plan(None, json.loads(str(data["settings"])), registers)
     scaled, links = plan.fabric.scaled(float(data["rate_scale"])), data["links"]
     n, n_samples = scaled.n_links, len(data["first_us"])

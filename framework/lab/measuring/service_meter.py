@@ -19,10 +19,9 @@ by some time, however long they take."""
 STALL_S, SLOWER_OVER_S = 0.01, 0.05
 """A busy machine makes links late, never early. So time that a link may have stood still does not bound its
 rate from above, and a slower reading replaces a rate with this time constant, in busy time."""
-LATE, USUAL = 4, 8
-"""A sample that comes later than after so many usual intervals was delayed by the rest of the time, and as
-the links may have been, that does not bound their rates either. The usual interval is the mean of that many
-batches."""
+LATE, USUAL = 3, 8
+"""A sample that comes later than after so many usual intervals was delayed by all but one, and as the links
+may have been, that does not bound their rates either. The usual interval is the mean of that many batches."""
 
 
 class ServiceMeter:
@@ -44,7 +43,8 @@ class ServiceMeter:
         self.rate_bps, self.stated_s = np.full(n, np.nan), np.full(n, -np.inf)
         self._bytes, self._packets, self._busy_s, self._error_s2 = np.zeros((4, 2, n))
         """(2, n): since the last accepted rate, and of the latest packets."""
-        self._delayed_s, self._stolen_s = np.zeros((2, n)), 0.0
+        self._delayed_s, self._stood_s = np.zeros((2, n)), np.zeros(n)
+        """For how long links may have stood still: in that time, and in the gap that has not ended."""
         self._sampled_s, self._usual_s = float(first.t_s.max()), np.nan
         self._base_bps = line_bps.copy()
         self.all_waited_bytes = np.zeros(n)
@@ -58,10 +58,10 @@ class ServiceMeter:
             (self._bytes, self._packets, self._busy_s, self._error_s2), gaps[1:5], strict=True
         ):
             sums += more
-        # a gap may end with the samples after those in which the processor came back
-        delay_s = max(self._delay_s(samples), stolen_s + self._stolen_s)
-        self._stolen_s = stolen_s
-        self._delayed_s += np.minimum(delay_s, gaps.busy_s)
+        stood_s = max(self._delay_s(samples), stolen_s)
+        self._delayed_s += np.minimum(self._stood_s + stood_s, gaps.busy_s)
+        # that may have been after the gaps which ended now, so in the next one
+        self._stood_s = np.where(gaps.known, stood_s, self._stood_s + stood_s) * (samples.queue_bytes[-1] > 0)
         if gaps.known.any():
             self._state(gaps.known, samples.t_s[-1], gaps.last_error_s2)
 
@@ -72,7 +72,7 @@ class ServiceMeter:
         self._usual_s = (
             usual_s if np.isnan(self._usual_s) else self._usual_s + (usual_s - self._usual_s) / USUAL
         )
-        return float(np.maximum(0.0, took_s - LATE * self._usual_s).sum())
+        return float((took_s - self._usual_s)[took_s > LATE * self._usual_s].sum())
 
     def _state(self, news: Bool, t_s: Float, last_error_s2: Float) -> None:
         """Change the rates as far as the evidence of `news` carries."""
@@ -85,7 +85,7 @@ class ServiceMeter:
         exact, latest = complete[0] & (busy_s[0] >= enough_s), complete[1]
         target = np.clip(base, least, most)
         target = np.where(complete & (target > base), reading, target)  # else a repair shows in steps
-        target[0] = np.where(exact, reading[0], target[0])
+        target[0] = np.where(exact, np.clip(base, reading[0], self._undelayed(reading[0])), target[0])
         share = 1 - np.exp(-busy_s / SLOWER_OVER_S)
         overall, recent = np.where(target < base, base - share * np.maximum(base - target, 0), target)
         changed = (most[1] < least[0]) | (least[1] > most[0])
@@ -98,6 +98,11 @@ class ServiceMeter:
                 sums[window, ended] = 0.0
             self._error_s2[window, ended] = last_error_s2[ended]
         base[over] = rate[over]
+
+    def _undelayed(self, reading: Float) -> Float:
+        """(n,): what would have been read had the links stood still for all time that they may have."""
+        busy_s = self._busy_s[0]
+        return reading * busy_s / np.maximum(busy_s - self._delayed_s[0], EXACT_S)
 
     def _bound(self, sign: int, packet: Float, error_s: Float) -> Float:
         """(2, n): the least rate (-1) that the evidence allows for, what it says (0), and the most (1)."""

@@ -100,7 +100,7 @@ def test_commands_without_an_experiment_list_only_options_that_apply(
 @pytest.mark.parametrize(
     ("command", "default", "no_default"),
     [
-        ("chaos", "[default: 256K]", "--fault"),
+        ("chaos", "[default: 6]", "--fault"),
         ("what-if", "[default: that of RUN]", "[default: 1M]"),
         ("verify", "[default: none]", "[default: at=iter"),
     ],
