@@ -50,6 +50,7 @@ REGIMES = {
     "rail-20-64K": _slow("64K", 6, "at=iter:2 degrade rail:1 to=20%"),
     "rail-20-256K": _slow("256K", 4, "at=iter:1 degrade rail:1 to=20%"),
     "rail-50-256K": _slow("256K", 4, "at=iter:1 degrade rail:1 to=50%"),
+    "domain-50-1M": _slow("1M", 5, "at=iter:1 degrade domain:1 to=50%", router="spray", measure="auto"),
     "rail-20-1M-restored": _slow("1M", 5, "at=iter:1 degrade rail:1 to=20%", "at=iter:3 restore rail:1"),
     "loss-3-1M": _slow("1M", 5, "at=iter:1 loss rail:1 rate=3%"),
     "healthy-cpu-bursts": Regime({"size": "256K", "iterations": 8, "faults": []}, busy=0.2),
@@ -76,8 +77,8 @@ def recorded(name: str) -> None:
     metered, measured = ServiceMeter.add, LabMeasurements.measure
     measurements: list[Measurement] = []
 
-    def add(meter: ServiceMeter, samples: QueueCounters) -> None:
-        metered(meter, samples)
+    def add(meter: ServiceMeter, samples: QueueCounters, stolen_s: float = 0.0) -> None:
+        metered(meter, samples, stolen_s)
         file = os.open(RAW, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.write(file, np.array(samples).swapaxes(0, 1).tobytes())
         os.close(file)

@@ -12,7 +12,7 @@ from railweave.framework.results.detection import Judged, allowance_s, published
 from tests.recordings.record import REGIMES
 from tests.recordings.replay import HERE, Replay, replayed
 
-HEALTHY, NEAR, SETTLED_PACKETS = 0.9, 0.1, 100
+HEALTHY, NEAR, SETTLED_PACKETS, SETTLED_S = 0.9, 0.1, 100, 0.25
 STALLS_S = [0.0, 0.03]
 """For how long the machine stands still every 0.9 s. A virtual machine did for 30 ms without any steal time:
 links of a healthy lab had then served 0.85 of their rate over 0.2 s."""
@@ -45,7 +45,7 @@ def test_nothing_healthy_is_called_slow(name: str, stall_s: float) -> None:
 @pytest.mark.parametrize("name", [name for name, regime in REGIMES.items() if regime.settings["faults"]])
 def test_what_a_fault_hit_is_published_in_time_and_as_it_is(name: str, stall_s: float) -> None:
     """In time: while its allowance lasts. As it is: to 0.1, once 100 packets have waited for its slow links
-    (200 after a repair), and at the end."""
+    (200 after a repair) and 0.25 s are over, and at the end."""
     seen = replay(name, stall_s)
     plan, judged = seen.plan, Judged(seen.plan.fabric, seen.plan.experiment.health.margin)
     scores, before = judged.of(seen.link_score, seen.element_score), np.ones(len(judged.ids))
@@ -59,7 +59,8 @@ def test_what_a_fault_hit_is_published_in_time_and_as_it_is(name: str, stall_s: 
             assert allowed_s is not None and seconds is not None and seconds <= allowed_s
         enough = SETTLED_PACKETS * (2 if fault.verb == "restore" else 1)
         present = (seen.t_s > truth.t_s) & (seen.t_s <= until_s)
-        settled = present & (np.cumsum(waited * present) >= enough * packet) & (fault.verb != "loss")
+        enough_waited = np.cumsum(waited * present) >= enough * packet
+        settled = present & enough_waited & (seen.t_s > truth.t_s + SETTLED_S) & (fault.verb != "loss")
         settled[np.flatnonzero(present)[-1]] = True
         changed = np.abs(after - before) > 1e-6
         assert changed.any()

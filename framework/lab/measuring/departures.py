@@ -21,8 +21,8 @@ IMPOSSIBLE = 1.1
 class Gaps(NamedTuple):
     """Sums over the gaps that samples show, (n,) each: `known`, whether there are any; what was paid for in
     them, in how many packets and which time; the variance of that time, and the part of it that is due to
-    the last departure while others wait, which the next gap will make up for. `waited_bytes`: sent of packets
-    that a sample had seen waiting."""
+    the last departure while others wait, which the next gap will make up for; how much of that time samples
+    came late by. `waited_bytes`: sent of packets that a sample had seen waiting."""
 
     known: Bool
     paid_bytes: Float
@@ -30,13 +30,14 @@ class Gaps(NamedTuple):
     busy_s: Float
     error_s2: Float
     last_error_s2: Float
+    late_s: Float
     waited_bytes: Float
 
 
 class _Departure(NamedTuple):
     """The last packet that left between two samples, of each link: whether the next gap may begin with it;
     when, and the variance of that; bytes sent before it; 1 if no gap ends with it, as the sum of variances
-    needs to know; bytes sent before its burst."""
+    needs to know; bytes sent before its burst; by how much samples had come late before it, in all."""
 
     counts: Float
     t_s: Float
@@ -44,6 +45,7 @@ class _Departure(NamedTuple):
     sent_before: Float
     first: Float
     burst_began: Float
+    late_s: Float
 
 
 class Departures:
@@ -60,11 +62,12 @@ class Departures:
     def __init__(self, line_bps: Float, packet_bytes: float, first: QueueCounters) -> None:
         n = len(line_bps)
         self._line_bps, self._last = line_bps, first
-        self._departure, self._empty_s = _Departure(*np.zeros((6, n))), np.zeros(n)
+        self._departure, self._empty_s = _Departure(*np.zeros((7, n))), np.zeros(n)
         self.largest_bytes = np.full(n, packet_bytes)
 
-    def gaps(self, samples: QueueCounters, rate_bps: Float) -> Gaps:
-        """Of samples (m, n) after those before. `rate_bps` (n,): what is known of the links."""
+    def gaps(self, samples: QueueCounters, rate_bps: Float, late_s: Float) -> Gaps:
+        """Of samples (m, n) after those before. `rate_bps` (n,): what is known of the links. `late_s` (m,): by
+        how much each sample came late."""
         t, sent, packets, _drops, queue, queued = (
             np.concatenate((last[None], new)) for last, new in zip(self._last, samples, strict=True)
         )
@@ -96,6 +99,7 @@ class Departures:
         latest = _latest(rows, np.concatenate((before.counts[None] > 0, counts)))
         goes_on = latest > _latest(rows, np.concatenate((before.counts[None] == 0, over)))
         first = counts & ~(goes_on[:-1] & inside)
+        all_late_s, late_share = np.cumsum(late_s)[:, None], late_s[:, None] / took_s
         each = _Departure(
             1.0 * counts,
             t[1:] - within_s / 2,
@@ -103,6 +107,7 @@ class Departures:
             sent[1:] - last_of(left, count),
             1.0 * first,
             sent[:-1] + waited * ended,
+            all_late_s - late_share * within_s / 2,
         )
         # (m + 1, n): as it was before the samples and after each
         since = _Departure(*(_taken(old, new, latest) for old, new in zip(before, each, strict=True)))
@@ -111,7 +116,7 @@ class Departures:
         empty = _latest(rows, np.concatenate((np.ones((1, t.shape[1]), bool), ~waits)))
         empty_s = _taken(self._empty_s, t[1:], empty)
         self._departure = _Departure(*(kept[-1] for kept in since))._replace(
-            counts=1.0 * goes_on[-1], burst_began=burst_began[-1]
+            counts=1.0 * goes_on[-1], burst_began=burst_began[-1], late_s=since.late_s[-1] - all_late_s[-1]
         )
         self._empty_s = empty_s[-1]
 
@@ -126,12 +131,15 @@ class Departures:
         longest_s = busy_s + np.sqrt(3 * since.error_s2[:-1]) + np.where(ended, took_s, within_s) / 2
         known &= paid * 8 <= IMPOSSIBLE * longest_s * self._line_bps
         error_s2 = since.error_s2[:-1] * since.first[:-1] + np.where(ended, took_s**2 / 12, 0.0)
-        paid, packets, busy_s, error_s2 = (
-            np.where(known, part, 0.0).sum(axis=0) for part in (paid, of, busy_s, error_s2)
+        late = all_late_s - late_share * np.where(ended, took_s, within_s) / 2 - since.late_s[:-1]
+        paid, packets, busy_s, error_s2, late = (
+            np.where(known, part, 0.0).sum(axis=0) for part in (paid, of, busy_s, error_s2, late)
         )
         last_error_s2 = np.where(goes_on[-1] & (since.first[-1] == 0), since.error_s2[-1], 0.0)
         waited_bytes = np.clip(left, 0.0, waited).sum(axis=0)
-        return Gaps(np.logical_or.reduce(known), paid, packets, busy_s, error_s2, last_error_s2, waited_bytes)
+        return Gaps(
+            np.logical_or.reduce(known), paid, packets, busy_s, error_s2, last_error_s2, late, waited_bytes
+        )
 
 
 def _latest(rows: NDArray[np.int64], where: Bool) -> NDArray[np.int64]:

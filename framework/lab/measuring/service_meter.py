@@ -8,6 +8,8 @@ from railweave.framework.model.arrays import Bool, Float
 
 EVIDENT_PACKETS = 8
 """A rate is accepted as it is after this many packets: a busy machine makes one of them late."""
+EVIDENT_S = 0.05
+"""The latest packets say for themselves what has changed once they took so long: several times STALL_S."""
 SUGGESTIVE_PACKETS = 2
 """After so many packets a rate that they do not contradict is known; what is slow shows by then."""
 BOUND, EXACT, EXACT_S = 2, 64, 0.08
@@ -43,8 +45,9 @@ class ServiceMeter:
         self.rate_bps, self.stated_s = np.full(n, np.nan), np.full(n, -np.inf)
         self._bytes, self._packets, self._busy_s, self._error_s2 = np.zeros((4, 2, n))
         """(2, n): since the last accepted rate, and of the latest packets."""
-        self._delayed_s, self._stood_s = np.zeros((2, n)), np.zeros(n)
-        """For how long links may have stood still: in that time, and in the gap that has not ended."""
+        self._delayed_s, self._stolen_s = np.zeros((2, n)), 0.0
+        """For how much of the busy time links may have stood still; how long no link may have been served
+        before these samples."""
         self._sampled_s, self._usual_s = float(first.t_s.max()), np.nan
         self._base_bps = line_bps.copy()
         self.all_waited_bytes = np.zeros(n)
@@ -52,27 +55,27 @@ class ServiceMeter:
     def add(self, samples: QueueCounters, stolen_s: float = 0.0) -> None:
         """Samples (m, n) after those before: when each link was read, and its counters then. `stolen_s`: for
         how long no link may have been served meanwhile, as a processor was taken from this machine."""
-        gaps = self._departures.gaps(samples, self._base_bps)
+        gaps = self._departures.gaps(samples, self._base_bps, self._late_s(samples))
         self.all_waited_bytes += gaps.waited_bytes
         for sums, more in zip(
             (self._bytes, self._packets, self._busy_s, self._error_s2), gaps[1:5], strict=True
         ):
             sums += more
-        stood_s = max(self._delay_s(samples), stolen_s)
-        self._delayed_s += np.minimum(self._stood_s + stood_s, gaps.busy_s)
-        # that may have been after the gaps which ended now, so in the next one
-        self._stood_s = np.where(gaps.known, stood_s, self._stood_s + stood_s) * (samples.queue_bytes[-1] > 0)
+        # a gap may end with the samples after those in which the processor came back
+        stolen_of_gaps_s = np.minimum(stolen_s + self._stolen_s, gaps.busy_s)
+        self._delayed_s += np.maximum(gaps.late_s, stolen_of_gaps_s)
+        self._stolen_s = stolen_s
         if gaps.known.any():
             self._state(gaps.known, samples.t_s[-1], gaps.last_error_s2)
 
-    def _delay_s(self, samples: QueueCounters) -> float:
-        """By how much samples came too late."""
+    def _late_s(self, samples: QueueCounters) -> Float:
+        """(m,): by how much each sample came too late."""
         took_s = np.diff(samples.t_s.max(axis=1), prepend=self._sampled_s)
         usual_s, self._sampled_s = float(np.median(took_s)), float(samples.t_s[-1].max())
         self._usual_s = (
             usual_s if np.isnan(self._usual_s) else self._usual_s + (usual_s - self._usual_s) / USUAL
         )
-        return float((took_s - self._usual_s)[took_s > LATE * self._usual_s].sum())
+        return np.where(took_s > LATE * self._usual_s, took_s - self._usual_s, 0.0)
 
     def _state(self, news: Bool, t_s: Float, last_error_s2: Float) -> None:
         """Change the rates as far as the evidence of `news` carries."""
@@ -81,6 +84,7 @@ class ServiceMeter:
         packet = np.where(packets > 0, self._bytes / np.maximum(packets, 1), largest)
         least, reading, most = (self._bound(sign, packet, error_s) for sign in (-1, 0, 1))
         complete = news & (packets >= EVIDENT_PACKETS)
+        complete[1] &= busy_s[1] >= EVIDENT_S
         enough_s = np.maximum(EXACT * error_s[0], EXACT_S * (1 + self._delayed_s[0] / STALL_S))
         exact, latest = complete[0] & (busy_s[0] >= enough_s), complete[1]
         target = np.clip(base, least, most)
@@ -102,7 +106,8 @@ class ServiceMeter:
     def _undelayed(self, reading: Float) -> Float:
         """(n,): what would have been read had the links stood still for all time that they may have."""
         busy_s = self._busy_s[0]
-        return reading * busy_s / np.maximum(busy_s - self._delayed_s[0], EXACT_S)
+        unhurried: Float = reading * busy_s / np.maximum(busy_s - self._delayed_s[0], EXACT_S)
+        return unhurried
 
     def _bound(self, sign: int, packet: Float, error_s: Float) -> Float:
         """(2, n): the least rate (-1) that the evidence allows for, what it says (0), and the most (1)."""
