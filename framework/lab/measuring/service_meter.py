@@ -26,6 +26,10 @@ LATE, USUAL = 3, 8
 may have been, that does not bound their rates either. The usual interval is the mean of that many batches."""
 
 
+WITNESSES = 4
+"""So many links at least say whether they were late as well."""
+
+
 class ServiceMeter:
     """The service rate of n links: `rate_bps` (n,), NaN before any evidence; `stated_s` (n,), when each was
     last confirmed or changed (-inf: never); `all_waited_bytes` (n,), sent so far of packets that a sample had
@@ -48,7 +52,7 @@ class ServiceMeter:
         self._delayed_s, self._stolen_s = np.zeros((2, n)), 0.0
         """For how much of the busy time links may have stood still; how long no link may have been served
         before these samples."""
-        self._sampled_s, self._usual_s = float(first.t_s.max()), np.nan
+        self._last, self._usual_s = first, np.nan
         self._base_bps = line_bps.copy()
         self.all_waited_bytes = np.zeros(n)
 
@@ -69,13 +73,26 @@ class ServiceMeter:
             self._state(gaps.known, samples.t_s[-1], gaps.last_error_s2)
 
     def _late_s(self, samples: QueueCounters) -> Float:
-        """(m,): by how much each sample came too late."""
-        took_s = np.diff(samples.t_s.max(axis=1), prepend=self._sampled_s)
-        usual_s, self._sampled_s = float(np.median(took_s)), float(samples.t_s[-1].max())
+        """(m,): by how much each sample came too late, as far as links may have been late with it: most links
+        that had packets to send all the time did not send as many as they do."""
+        t_s, sent, queue = (
+            np.concatenate((last[None], new))
+            for last, new in zip(self._last[:2] + self._last[4:5], samples[:2] + samples[4:5], strict=True)
+        )
+        self._last = QueueCounters(*(counter[-1] for counter in samples))
+        took_s = np.diff(t_s.max(axis=1))
+        usual_s = float(np.median(took_s))
         self._usual_s = (
             usual_s if np.isnan(self._usual_s) else self._usual_s + (usual_s - self._usual_s) / USUAL
         )
-        return np.where(took_s > LATE * self._usual_s, took_s - self._usual_s, 0.0)
+        late_s = np.where(took_s > LATE * self._usual_s, took_s - self._usual_s, 0.0)
+        for i in np.flatnonzero(late_s):
+            busy = (queue[i] > 0) & (queue[i + 1] > 0)
+            if np.count_nonzero(busy) >= WITNESSES:
+                whole = sent[i + 1] - sent[i] - self._departures.largest_bytes  # the first had begun before
+                served_s = float(np.median((whole * 8 / self._base_bps)[busy]))
+                late_s[i] = np.clip(took_s[i] - served_s, 0.0, late_s[i])
+        return late_s
 
     def _state(self, news: Bool, t_s: Float, last_error_s2: Float) -> None:
         """Change the rates as far as the evidence of `news` carries."""
