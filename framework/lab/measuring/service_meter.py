@@ -10,8 +10,9 @@ EVIDENT_PACKETS = 8
 """A rate is accepted as it is after this many packets: a busy machine makes one of them late."""
 EVIDENT_S = 0.05
 """The latest packets say for themselves what has changed once they took so long: several times STALL_S."""
-SUGGESTIVE_PACKETS = 2
-"""After so many packets a rate that they do not contradict is known; what is slow shows by then."""
+SUGGESTIVE_PACKETS, ALIKE = 2, 0.8
+"""After so many packets that take longer than STALL_S, a rate is known of which they say this part at least;
+what is slow shows by then."""
 BOUND, EXACT, EXACT_S = 2, 64, 0.08
 """Standard errors of busy time: those within which it bounds a rate, and of which it consists, besides how
 long it is, once its rate is accepted."""
@@ -111,7 +112,9 @@ class ServiceMeter:
         overall, recent = np.where(target < base, base - share * np.maximum(base - target, 0), target)
         changed = (most[1] < least[0]) | (least[1] > most[0])
         rate = np.where(changed | (np.abs(recent - base) > np.abs(overall - base)), recent, overall)
-        stated = exact | (news & ((rate != base) | (self._bytes[0] >= SUGGESTIVE_PACKETS * largest)))
+        alike = (self._bytes[0] >= SUGGESTIVE_PACKETS * largest) & (busy_s[0] >= STALL_S)
+        alike &= reading[0] >= ALIKE * base
+        stated = exact | (news & ((rate != base) | alike))
         self.rate_bps[stated], self.stated_s[stated] = rate[stated], t_s[stated]
         over = exact | (latest & changed)
         for window, ended in enumerate((over, over | latest)):
