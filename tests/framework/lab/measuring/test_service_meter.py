@@ -180,8 +180,8 @@ def test_a_rate_is_known_once_two_packets_do_not_contradict_it() -> None:
 
 
 def test_packets_that_cannot_contradict_a_rate_do_not_confirm_it() -> None:
-    """Of a link of 36 Mb/s that serves half, packets for hardly longer than a machine may stand still were taken
-    for the full rate, so while it was in doubt it got no train."""
+    """Packets of a link of 36 Mb/s that serves half, for hardly longer than a machine may stand still, were
+    taken for the full rate, so while it was in doubt it got no train."""
     line_bps = 9 * LINE_BPS
     (*_, meter) = metered(np.zeros(12), line_bps / 2, 0.002, 0.001, line_bps=line_bps)
     assert np.isnan(meter.rate_bps[0])
