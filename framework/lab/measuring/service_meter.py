@@ -39,9 +39,9 @@ class ServiceMeter:
     Bytes and time of gaps add up over bursts (departures.py). They are accepted as a rate once they amount to
     EVIDENT_PACKETS and the time to EXACT_S and EXACT standard errors; until then they bound it, to a packet
     or UNCERTAIN_S, BOUND standard errors and STALL_S, except that a higher rate is taken as read from
-    EVIDENT_PACKETS on. The latest EVIDENT_PACKETS bound it by themselves as well; if they contradict the
-    others, the rate has changed, and what came before does not count. A packet is as long as they are on
-    average.
+    EVIDENT_PACKETS on. The latest EVIDENT_PACKETS, of EVIDENT_S at least, bound it by themselves as well; if
+    they contradict the others, the rate has changed, and what came before does not count. Time by which
+    samples came late, or that was stolen, lowers no rate. A packet is as long as they are on average.
     """
 
     def __init__(self, line_bps: Float, packet_bytes: float, first: QueueCounters) -> None:
@@ -76,21 +76,21 @@ class ServiceMeter:
     def _late_s(self, samples: QueueCounters) -> Float:
         """(m,): by how much each sample came too late, as far as links may have been late with it: most links
         that had packets to send all the time did not send as many as they do."""
-        t_s, sent, queue = (
-            np.concatenate((last[None], new))
-            for last, new in zip(self._last[:2] + self._last[4:5], samples[:2] + samples[4:5], strict=True)
+        each = QueueCounters(
+            *(np.concatenate((last[None], new)) for last, new in zip(self._last, samples, strict=True))
         )
         self._last = QueueCounters(*(counter[-1] for counter in samples))
-        took_s = np.diff(t_s.max(axis=1))
+        took_s, waits = np.diff(each.t_s.max(axis=1)), each.queue_bytes > 0
         usual_s = float(np.median(took_s))
         self._usual_s = (
             usual_s if np.isnan(self._usual_s) else self._usual_s + (usual_s - self._usual_s) / USUAL
         )
         late_s = np.where(took_s > LATE * self._usual_s, took_s - self._usual_s, 0.0)
         for i in np.flatnonzero(late_s):
-            busy = (queue[i] > 0) & (queue[i + 1] > 0)
+            busy = waits[i] & waits[i + 1]
             if np.count_nonzero(busy) >= WITNESSES:
-                whole = sent[i + 1] - sent[i] - self._departures.largest_bytes  # the first had begun before
+                sent = each.sent_bytes[i + 1] - each.sent_bytes[i]
+                whole = sent - self._departures.largest_bytes  # the first had begun before
                 served_s = float(np.median((whole * 8 / self._base_bps)[busy]))
                 late_s[i] = np.clip(took_s[i] - served_s, 0.0, late_s[i])
         return late_s
