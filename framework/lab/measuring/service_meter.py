@@ -13,9 +13,11 @@ EVIDENT_S = 0.05
 SUGGESTIVE_PACKETS, ALIKE = 2, 0.8
 """After so many packets that take longer than STALL_S, a rate is known of which they say this part at least;
 what is slow shows by then."""
-BOUND, EXACT, EXACT_S = 2, 64, 0.08
+BOUND, EXACT, EXACT_S = 2, 64, 0.2
 """Standard errors of busy time: those within which it bounds a rate, and of which it consists, besides how
 long it is, once its rate is accepted."""
+PLAIN, PLAIN_S = 0.6, 0.08
+"""So long is enough for this part of the rate that was known, or less: no machine stands still for that."""
 UNCERTAIN_S = 0.45
 """A rate is bounded to a packet, or to what passes in this time where packets take longer: a machine is late
 by some time, however long they take."""
@@ -23,8 +25,9 @@ STALL_S, SLOWER_OVER_S = 0.01, 0.05
 """A busy machine makes links late, never early. So time that a link may have stood still does not bound its
 rate from above, and a slower reading replaces a rate with this time constant, in busy time."""
 LATE, USUAL = 3, 8
-"""A sample that comes later than after so many usual intervals was delayed by all but one, and as the links
-may have been, that does not bound their rates either. The usual interval is the mean of that many batches."""
+"""A sample that comes later than after so many usual intervals, or one and STALL_S, was delayed by all but
+one, and as the links may have been, that does not bound their rates either. The usual interval is the mean of
+that many batches."""
 
 
 WITNESSES = 4
@@ -85,7 +88,8 @@ class ServiceMeter:
         self._usual_s = (
             usual_s if np.isnan(self._usual_s) else self._usual_s + (usual_s - self._usual_s) / USUAL
         )
-        late_s = np.where(took_s > LATE * self._usual_s, took_s - self._usual_s, 0.0)
+        in_time_s = min(LATE * self._usual_s, self._usual_s + STALL_S)
+        late_s = np.where(took_s > in_time_s, took_s - self._usual_s, 0.0)
         for i in np.flatnonzero(late_s):
             busy = waits[i] & waits[i + 1]
             if np.count_nonzero(busy) >= WITNESSES:
@@ -103,7 +107,8 @@ class ServiceMeter:
         least, reading, most = (self._bound(sign, packet, error_s) for sign in (-1, 0, 1))
         complete = news & (packets >= EVIDENT_PACKETS)
         complete[1] &= busy_s[1] >= EVIDENT_S
-        enough_s = np.maximum(EXACT * error_s[0], EXACT_S * (1 + self._delayed_s[0] / STALL_S))
+        long_s = np.where(reading[0] < PLAIN * base, PLAIN_S, EXACT_S) * (1 + self._delayed_s[0] / STALL_S)
+        enough_s = np.maximum(EXACT * error_s[0], long_s)
         exact, latest = complete[0] & (busy_s[0] >= enough_s), complete[1]
         target = np.clip(base, least, most)
         target = np.where(complete & (target > base), reading, target)  # else a repair shows in steps
@@ -126,7 +131,7 @@ class ServiceMeter:
     def _undelayed(self, reading: Float) -> Float:
         """(n,): what would have been read had the links stood still for all time that they may have."""
         busy_s = self._busy_s[0]
-        unhurried: Float = reading * busy_s / np.maximum(busy_s - self._delayed_s[0], EXACT_S)
+        unhurried: Float = reading * busy_s / np.maximum(busy_s - self._delayed_s[0], PLAIN_S)
         return unhurried
 
     def _bound(self, sign: int, packet: Float, error_s: Float) -> Float:

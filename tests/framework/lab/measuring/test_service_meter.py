@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railweave.framework.lab.measuring.queue_counters import QueueCounters
-from railweave.framework.lab.measuring.service_meter import ServiceMeter
+from railweave.framework.lab.measuring.service_meter import STALL_S, ServiceMeter
 
 LINE_BPS, PACKET = 4e6, 4154.0
 PACKET_S = PACKET * 8 / LINE_BPS
@@ -209,6 +209,24 @@ def test_a_late_moment_does_not_make_a_fast_link_slow() -> None:
     came, gone = np.searchsorted(arrived, times, "right"), np.searchsorted(left, times, "right")
     for meter in fed(sampled(times, gone, came - gone)):
         assert not meter.rate_bps[0] < 0.8 * LINE_BPS
+
+
+@pytest.mark.parametrize("late_s, least", [(0.012, 0.93), (0.02, 0.88), (0.025, 0.9)])
+def test_a_moment_shorter_than_an_interval_does_not_make_a_fast_link_slow(
+    late_s: float, least: float
+) -> None:
+    """The links of a domain, sampled as on 32 GPUs, stand still; where it is for long enough to be noticed,
+    samples are late as well."""
+    line_bps, every_s = 8 * LINE_BPS, 0.0137
+    left = departures(np.zeros(1500), line_bps)
+    left[left > 0.6] += late_s
+    for phase_s in np.arange(0, every_s, 0.0017):
+        times = np.arange(phase_s, left[-1], every_s)
+        if late_s > every_s + STALL_S:
+            times[times > 0.6] += late_s
+        gone = np.searchsorted(left, times, "right")
+        for meter in fed(sampled(times, gone, len(left) - gone), line_bps):
+            assert not meter.rate_bps[0] < least * line_bps
 
 
 def test_a_packet_that_waits_for_a_short_one_says_nothing_of_its_link() -> None:
