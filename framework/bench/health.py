@@ -40,20 +40,19 @@ OTHERS: dict[str, dict[str, object]] = {
     "torus": {"topology": "torus", "topology.shape": "4x4"},
 }
 FABRICS = {**RAIL_ONLY, **OTHERS}
-SIZES = {"64K": 40, "256K": 30, "1M": 16, "4M": 14, "16M": 3}
-"""Iterations with feedback at each: ten begin after the answer, except at 16 MiB."""
-HEALTHY = {**SIZES, "4M": 5}
+LONG = ("4M", "16M")
+"""Sizes with few iterations and one fault: an iteration of 64 GPUs takes up to minutes."""
+SIZES = {"64K": 24, "256K": 18, "1M": 16, "4M": 6, "16M": 3}
+"""Iterations with feedback at each: ten begin after the answer, except at the LONG ones."""
+HEALTHY = {"64K": 10, "256K": 10, "1M": 10, "4M": 5, "16M": 3}
 """Iterations without a fault."""
-HEALTHY_FIRST, HEALTHY_OF_FEW = 3, 1
-"""Iterations before the fault, and where there are three in all."""
+HEALTHY_FIRST = 3
+"""Iterations with feedback before the fault; one at LONG sizes and in runs for comparison."""
 LAST = 10
 """Iterations after the answer that count."""
-ALONE, TRUE = {"4M": 2, "16M": 1}, {"4M": 5, "16M": 2}
-"""Iterations after the fault without feedback, else FEW, and with the truth, else LAST: they are all alike,
-and long at these sizes."""
-FEW = 4
-LONG = ("4M", "16M")
-"""Sizes with one fault only: an iteration of 64 GPUs takes up to minutes."""
+FEW, TRUE = 4, {"4M": 3, "16M": 1}
+"""Iterations after the fault without feedback, or one at LONG sizes, and with the truth, else LAST: they are
+all alike."""
 RESTORED, RESTORED_OF = 9, 14
 """The iteration before which a fault is undone, and how many there are then."""
 
@@ -95,15 +94,19 @@ def cases(quick: bool) -> list[Case]:
         ]
     return [
         *hold_cases(FABRICS, RAIL[0], SIZES["1M"]),
-        *(Case(fabric, "1M", fault, "", SIZES["1M"]) for fabric, faults in OTHER_FAULTS.items()
+        *(Case(fabric, "1M", fault, "", _iterations("1M", fault)) for fabric, faults in OTHER_FAULTS.items()
           for fault in ("", *faults)),
         *(Case(fabric, "1M", fault, "", RESTORED_OF, restored=RESTORED) for fabric, fault in RESTORED_FAULTS),
-        *(Case("4x4", "1M", fault, router, SIZES["1M"]) for router in ("hscore", "spray")
+        *(Case("4x4", "1M", fault, router, _iterations("1M", fault)) for router in ("hscore", "spray")
           for fault in ("", *FAULTS)),
-        *(Case(fabric, size, fault, "hscore", (SIZES if fault else HEALTHY)[size]) for fabric in RAIL_ONLY
+        *(Case(fabric, size, fault, "hscore", _iterations(size, fault)) for fabric in RAIL_ONLY
           for size in SIZES if (fabric, size) != ("4x4", "1M")
           for fault in ("", *(RAIL if size == "1M" or (fabric == "4x4" and size not in LONG) else RAIL[:1]))),
     ]  # fmt: skip
+
+
+def _iterations(size: str, fault: str) -> int:
+    return (SIZES if fault else HEALTHY)[size]
 
 
 def health(registers: Registers, quick: bool, resume: str, progress: Progress) -> dict[str, Any]:
@@ -156,22 +159,27 @@ def held(row: Row, registers: Registers) -> Row:
     )
 
 
-def _keys(case: Case) -> dict[str, object]:
+def _keys(case: Case, mode: str = "feedback") -> dict[str, object]:
     """The experiment of a case."""
-    keys = {"size": case.size, "router": case.router, "iterations": case.iterations}
-    faults = [f"at=iter:{_before(case)} {case.fault}"] if case.fault else []
+    first, iterations = _first(case, mode), case.iterations
+    if mode != "feedback":
+        few = 1 if case.size in LONG else FEW
+        iterations = min(iterations, first + (TRUE.get(case.size, LAST) if mode == "oracle" else few))
+    keys = {"size": case.size, "router": case.router, "iterations": iterations}
+    faults = [f"at=iter:{first} {case.fault}"] if case.fault else []
     if case.restored:
         faults.append(f"at=iter:{case.restored} restore {case.fault.split()[1]}")
     return {
         **FABRICS[case.fabric],
         **{name: value for name, value in keys.items() if value},
+        **MODES[mode],
         "faults": faults,
     }
 
 
-def _before(case: Case) -> int:
+def _first(case: Case, mode: str) -> int:
     """Iterations before the fault."""
-    return HEALTHY_FIRST if case.iterations > HEALTHY_FIRST else HEALTHY_OF_FEW
+    return HEALTHY_FIRST if mode == "feedback" and case.size not in LONG else 1
 
 
 Run = tuple[Plan, Findings, RunResult]
@@ -182,10 +190,7 @@ def _runs(case: Case, registers: Registers) -> Iterator[Run]:
     scale."""
     scale: float | None = None
     for mode in MODES if case.fault and not case.restored else ["feedback"]:
-        alone, true = ALONE.get(case.size, FEW), TRUE.get(case.size, LAST)
-        after = {"feedback": case.iterations, "no-feedback": alone, "oracle": true}[mode]
-        many = min(case.iterations, _before(case) + after)
-        plan = load_plan(None, {**_keys(case), **MODES[mode], "iterations": many}, registers)
+        plan = load_plan(None, _keys(case, mode), registers)
         plan = plan if scale is None else plan.at_scale(scale)
         findings = plan.engine.run(plan.document(), lambda _: None)
         scale = findings.rate_scale

@@ -25,6 +25,8 @@ from railweave.framework.routing.reroute import first_routes
 IDLE, LOAD, TCP, BURSTS, TWO_LABS, AFTER = "idle", "load", "tcp", "cpu bursts", "two labs", "after a fault"
 EVERYWHERE, ONCE = (IDLE, LOAD, TCP), (BURSTS, TWO_LABS)
 HOLD_S = 60.0
+FLOWS = 2
+"""TCP flows of each pair: what one that lost packets leaves free, others take."""
 
 
 def hold_cases(fabrics: Mapping[str, object], fault: str, iterations: int) -> list[Case]:
@@ -112,7 +114,7 @@ def _tcp(session: LabSession) -> Iterator[None]:
     """Flows between all `neighbours` during the block."""
     address_hosts(session.engine.lab)
     ends = session.parts.endpoints
-    flows = TcpFlows([(ends[src], ends[dst]) for src, dst in neighbours(session.plan.fabric)])
+    flows = TcpFlows([(ends[src], ends[dst]) for src, dst in FLOWS * neighbours(session.plan.fabric)])
     session.engine.watch.readable(flows.channel, flows.hear)
     try:
         yield

@@ -244,7 +244,7 @@ def test_all_runs_of_a_case_are_at_the_scale_that_the_first_chose(registers: Reg
         patch.setattr(type(plan.engine), "run", Engine.run, raising=False)
         list(runs)
     assert [(t["rate_scale"], t["iterations"], t["feedback"], t["oracle"]) for t in told] == [
-        ("auto", 16, True, False), (2e-6, 7, False, False), (2e-6, 13, True, True),
+        ("auto", 16, True, False), (2e-6, 5, False, False), (2e-6, 11, True, True),
     ]  # fmt: skip
 
 
