@@ -51,6 +51,11 @@ class HealthLoop:
         """When the next sample is due; infinity while it would show nothing new."""
         return self._next_s if self._parts.watched() else inf
 
+    @property
+    def table(self) -> RouteTable:
+        """The routes in use; those that switches are being told come later."""
+        return self.tables[-1][1]
+
     def tables_since(self, begin_s: float) -> list[tuple[float, RouteTable]]:
         """Those in use at a time and since then."""
         later = [i for i, (since_s, _) in enumerate(self.tables) if since_s > begin_s]

@@ -141,7 +141,7 @@ class OpenLab:
 
     def _routes(self, src: int, dst: int) -> dict[str, Any]:
         """The paths in use from one GPU to another, and the scores in force."""
-        paths = self._session.control.table.paths(np.array([src]), np.array([dst])).paths(0)
+        paths = self._session.health.table.paths(np.array([src]), np.array([dst])).paths(0)
         return {"paths": paths, "health": self._session.monitor.snapshot}
 
     def _in_force(self) -> list[str]:

@@ -125,6 +125,18 @@ def test_a_degraded_rail_is_seen_and_left_and_its_rules_are_removed(make: Make) 
     assert (findings.truth[0].element_score < 1).sum() == 1
 
 
+def test_changed_routes_are_in_use_once_the_switches_have_them(make: Make) -> None:
+    """Those that are being installed are not shown as in use: two phases of 10 ms lie in between."""
+    scene = make(f"at=1s {SLOW}")
+    with scene.session as session:
+        session.start()
+        while not scene.of(RoutesChanged):
+            assert session.health.table.version == 0
+            asked = session.control.table.version
+            session.step(5.0)
+        assert asked == session.health.table.version == 1
+
+
 def test_without_feedback_health_is_published_and_routes_stay(make: Make) -> None:
     scene = make(f"at=iter:2 {SLOW}", feedback=False)
     with scene.session as session:
