@@ -50,9 +50,10 @@ HEALTHY_FIRST = 3
 """Iterations with feedback before the fault; one at LONG sizes and in runs for comparison."""
 LAST = 10
 """Iterations after the answer that count."""
-FEW, TRUE = 4, {"4M": 3, "16M": 1}
-"""Iterations after the fault without feedback, or one at LONG sizes, and with the truth, else LAST: they are
-all alike."""
+COMPARED = {"no-feedback": 4, "oracle": LAST}
+COMPARED_LONG = {"no-feedback": 1, "oracle": 2}
+"""Iterations from the fault on in runs for comparison, which are alike; with the truth the first of them does
+not count, as new rules come while it is under way."""
 RESTORED, RESTORED_OF = 9, 14
 """The iteration before which a fault is undone, and how many there are then."""
 
@@ -163,8 +164,8 @@ def _keys(case: Case, mode: str = "feedback") -> dict[str, object]:
     """The experiment of a case."""
     first, iterations = _first(case, mode), case.iterations
     if mode != "feedback":
-        few = 1 if case.size in LONG else FEW
-        iterations = min(iterations, first + (TRUE.get(case.size, LAST) if mode == "oracle" else few))
+        after = COMPARED_LONG if case.size in LONG else COMPARED
+        iterations = min(iterations, first + after[mode])
     keys = {"size": case.size, "router": case.router, "iterations": iterations}
     faults = [f"at=iter:{first} {case.fault}"] if case.fault else []
     if case.restored:

@@ -17,7 +17,8 @@ BOUND, EXACT, EXACT_S = 2, 64, 0.2
 """Standard errors of busy time: those within which it bounds a rate, and of which it consists, besides how
 long it is, once its rate is accepted."""
 PLAIN, PLAIN_S = 0.6, 0.08
-"""So long is enough for this part of the rate that was known, or less: no machine stands still for that."""
+"""So long is enough for this part of the rate that was known, or less: a machine would have to stand still
+for 30 ms, which samples show."""
 UNCERTAIN_S = 0.45
 """A rate is bounded to a packet, or to what passes in this time where packets take longer: a machine is late
 by some time, however long they take."""

@@ -21,6 +21,7 @@ from railweave.framework.errors import InputError, RunFailedError
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.model.findings import Findings, HealthSamples
 from railweave.framework.registry import Registers, load_plugins
+from railweave.framework.results.comparison import MODES
 from railweave.framework.results.result import RunResult
 from railweave.framework.runs.fault_timetable import GroundTruth
 from tests.fakes.findings import findings
@@ -246,6 +247,14 @@ def test_all_runs_of_a_case_are_at_the_scale_that_the_first_chose(registers: Reg
     assert [(t["rate_scale"], t["iterations"], t["feedback"], t["oracle"]) for t in told] == [
         ("auto", 16, True, False), (2e-6, 5, False, False), (2e-6, 11, True, True),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", [case for case in cases(quick=False) if case.fault and not case.hold])
+def test_every_run_has_an_iteration_that_begins_after_the_answer(case: Case) -> None:
+    """Without feedback there is no answer; else it comes while the first iteration with the fault runs."""
+    for mode in MODES:
+        first, many = benchmark._first(case, mode), benchmark._keys(case, mode)["iterations"]
+        assert isinstance(many, int) and many - first >= (1 if mode == "no-feedback" else 2)
 
 
 @pytest.mark.lab
