@@ -47,13 +47,13 @@ SIZES = {"64K": 24, "256K": 18, "1M": 16, "4M": 6, "16M": 3}
 HEALTHY = {"64K": 10, "256K": 10, "1M": 10, "4M": 5, "16M": 3}
 """Iterations without a fault."""
 HEALTHY_FIRST = 3
-"""Iterations with feedback before the fault; one at LONG sizes and in runs for comparison."""
+"""Iterations with feedback before the fault; one at LONG sizes, none in runs for comparison."""
 LAST = 10
 """Iterations after the answer that count."""
-COMPARED = {"no-feedback": 4, "oracle": LAST}
+COMPARED = {"no-feedback": 3, "oracle": 6}
 COMPARED_LONG = {"no-feedback": 1, "oracle": 2}
-"""Iterations from the fault on in runs for comparison, which are alike; with the truth the first of them does
-not count, as new rules come while it is under way."""
+"""Iterations in runs for comparison, which are alike and all have the fault; with the truth the first of them
+does not count, as new rules come while it is under way."""
 RESTORED, RESTORED_OF = 9, 14
 """The iteration before which a fault is undone, and how many there are then."""
 
@@ -165,7 +165,7 @@ def _keys(case: Case, mode: str = "feedback") -> dict[str, object]:
     first, iterations = _first(case, mode), case.iterations
     if mode != "feedback":
         after = COMPARED_LONG if case.size in LONG else COMPARED
-        iterations = min(iterations, first + after[mode])
+        iterations = min(iterations, after[mode])
     keys = {"size": case.size, "router": case.router, "iterations": iterations}
     faults = [f"at=iter:{first} {case.fault}"] if case.fault else []
     if case.restored:
@@ -180,7 +180,9 @@ def _keys(case: Case, mode: str = "feedback") -> dict[str, object]:
 
 def _first(case: Case, mode: str) -> int:
     """Iterations before the fault."""
-    return HEALTHY_FIRST if mode == "feedback" and case.size not in LONG else 1
+    if mode != "feedback":
+        return 0
+    return 1 if case.size in LONG else HEALTHY_FIRST
 
 
 Run = tuple[Plan, Findings, RunResult]

@@ -115,6 +115,8 @@ def judged(row: Row) -> Row:
         (row.to_alone, TO_ALONE, "without feedback"),
         (row.to_oracle, TO_ORACLE, "of the oracle"),
     ):
+        if figure is None and row.fault and not row.restored and not row.hold:
+            wrong.append(f"no iterations to compare with those {other}")
         if figure is not None and figure[1] > most:
             wrong.append(f"iterations took {figure[0]:.2f} times those {other}")
     if row.fullness is not None and row.fullness < FULL:
