@@ -41,9 +41,9 @@ OTHERS: dict[str, dict[str, object]] = {
 }
 FABRICS = {**RAIL_ONLY, **OTHERS}
 LONG = ("4M", "16M")
-"""Sizes with few iterations and one fault: an iteration of 64 GPUs takes up to minutes."""
-SIZES = {"64K": 24, "256K": 18, "1M": 16, "4M": 6, "16M": 3}
-"""Iterations with feedback at each: ten begin after the answer, except at the LONG ones."""
+"""Sizes with few iterations for comparison and one fault: one of 64 GPUs takes up to minutes."""
+SIZES = {"64K": 24, "256K": 18, "1M": 16, "4M": 12, "16M": 3}
+"""Iterations with feedback at each: ten begin after the answer, except at 16 MiB."""
 HEALTHY = {"64K": 10, "256K": 10, "1M": 10, "4M": 5, "16M": 3}
 """Iterations without a fault."""
 HEALTHY_FIRST = 3
