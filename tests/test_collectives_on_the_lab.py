@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from railweave.framework.bench.health_rows import ratio
 from railweave.framework.kit.subject import built
 from railweave.framework.model.capabilities import why_unserved
 from railweave.framework.registry import load_plugins
@@ -133,6 +133,8 @@ def test_a_hierarchical_all_gather_takes_what_equation_1_says(
 
 
 def test_one_percent_loss_everywhere_keeps_70_percent_of_the_rate(tmp_path: Path) -> None:
+    """Which packets are lost is chance, and makes iterations differ by a third: the test fails where the 95 %
+    interval of the ratio of the medians lies wholly beyond."""
     everywhere = [*(f"rail:{k}" for k in range(4)), *(f"domain:{k}" for k in range(2))]
     faults = [word for what in everywhere for word in ("--fault", f"at=iter:4 loss {what} rate=1%")]
     found = run(
@@ -141,13 +143,15 @@ def test_one_percent_loss_everywhere_keeps_70_percent_of_the_rate(tmp_path: Path
         "--size",
         "1M",
         "--iterations",
-        "10",
+        "16",
         "--no-feedback",
         *faults,
     )
-    times = [row["time_us"] for row in found["rows"] if row["iteration"] is not None]
-    assert sum(row["retransmitted"] for row in found["rows"][4:10]) > 0
-    assert statistics.median(times[:4]) / statistics.median(times[4:]) >= 0.7
+    rows = [row for row in found["rows"] if row["iteration"] is not None]
+    assert sum(row["retransmitted"] for row in rows[4:]) > 0
+    times = [row["time_us"] for row in rows]
+    longer = ratio(times[4:], times[:4])
+    assert longer is not None and longer[1] <= 1 / 0.7
 
 
 def test_messages_with_a_short_end_are_not_sent_again(tmp_path: Path) -> None:

@@ -58,21 +58,19 @@ RESTORED, RESTORED_OF = 9, 14
 """The iteration before which a fault is undone, and how many there are then."""
 
 RAIL = ["degrade rail:1 to=20%", "degrade rail:1 to=60%"]
+LINK = "link:g0.1->r1"
+LOSSES = {"rail:1": "3%", "domain:1": "3%", LINK: "20%"}
 FAULTS = [
-    *RAIL,
-    "degrade rail:1 to=80%",
-    "degrade rail:1 to=50%",
-    "degrade rail:1 to=20% way=out",
-    "degrade domain:1 to=50%",
-    "degrade domain:1 to=20%",
-    "degrade link:g0.1->r1 to=20%",
-    "loss rail:1 rate=3%",
-    "loss link:g0.1->r1 rate=20%",
-    "reorder rail:1 rate=5%",
-    "duplicate rail:1 rate=5%",
+    *(f"degrade {what} to={to}%" for what in LOSSES for to in (20, 50, 60, 80)),
+    f"{RAIL[0]} way=out",
+    *(f"{verb} {what} rate={rate}" for verb in ("loss", "corrupt") for what, rate in LOSSES.items()),
+    *(f"{verb} {what} rate=5%" for verb in ("reorder", "duplicate") for what in LOSSES),
+    *(f"flap {what} period=1s times=60" for what in LOSSES),
 ]
+"""Every verb after which a run without feedback completes, on a rail, a domain and a link; flaps go on until
+the run ends. After `down` one fails."""
 OTHER_FAULTS = {
-    "rail-optimised": ["degrade rail:1 to=20%", "degrade link:g0.1->r1 to=20%", "loss rail:1 rate=3%"],
+    "rail-optimised": [RAIL[0], f"degrade {LINK} to=20%", "loss rail:1 rate=3%"],
     "torus": ["degrade link:g0.0->g1.0 to=20%", "degrade link:g0.0->g1.0 to=50%",
               "loss link:g0.0->g1.0 rate=20%"],
 }  # fmt: skip
@@ -241,7 +239,7 @@ def _after(result: RunResult) -> list[float]:
     if fault is None or fault.t_s is None:
         return []
     since = fault.t_s + (fault.recovered_s or 0.0)
-    until = min((repair.t_s or inf for repair in result.faults[1:]), default=inf)
+    until = min((repair.t_s or inf for repair in result.faults if repair.verb == "restore"), default=inf)
     return [
         row.declared_time_us for row in result.rows if row.iteration is not None and since <= row.t_s < until
     ][:LAST]

@@ -18,6 +18,7 @@ from railweave.framework.bench.health import RAIL, SIZES, cases, compared, healt
 from railweave.framework.bench.health_rows import Case, Row, judged, ratio
 from railweave.framework.bench.row_file import RowFile
 from railweave.framework.errors import InputError, RunFailedError
+from railweave.framework.experiment.faults import VERBS
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.model.findings import Findings, HealthSamples
 from railweave.framework.registry import Registers, load_plugins
@@ -102,6 +103,18 @@ def test_the_matrix_has_every_size_and_every_kind_of_fabric_once() -> None:
     assert {(c.size, c.fault) for c in cases(quick=True)} == {("64K", RAIL[0]), ("1M", RAIL[0]), ("", "")}
 
 
+@pytest.mark.parametrize("router", ["hscore", "spray"])
+def test_the_matrix_has_every_verb_that_leaves_paths_on_every_kind_of_object(router: str) -> None:
+    faults = {c.fault for c in cases(quick=False) if (c.fabric, c.size, c.router) == ("4x4", "1M", router)}
+    lasting = {name for name, verb in VERBS.items() if not verb.objects} - {"down", "up", "restore"}
+    kinds = ("rail", "domain", "link")
+    assert {tuple(fault.split(":")[0].split()) for fault in faults - {""}} == {
+        (verb, kind) for verb in lasting for kind in kinds
+    }
+    depths = {(fault.split(":")[0], fault.split("=")[-1]) for fault in faults if " to=" in fault}
+    assert depths >= {(f"degrade {kind}", f"{to}%") for kind in kinds for to in (80, 60, 50, 20)}
+
+
 def test_every_case_of_the_matrix_can_be_planned() -> None:
     registers = load_plugins()
     seen = {(c.fabric, c.fault, c.router, c.restored): c for c in cases(quick=False) if c.iterations}
@@ -111,7 +124,7 @@ def test_every_case_of_the_matrix_can_be_planned() -> None:
         faults += [f"at=iter:2 restore {case.fault.split()[1]}"] if case.restored else []
         fabric = benchmark.FABRICS[case.fabric]
         plan = load_plan(None, {**fabric, **keys, "size": "64K", "faults": faults}, registers)
-        assert len(plan.faults) == len(faults)
+        assert {fault.at_iteration for fault in plan.faults} == set(range(1, len(faults) + 1))
 
 
 def timed(result: RunResult, seconds: float, **fault: float) -> RunResult:
@@ -170,7 +183,7 @@ def test_figures_of_a_fault_that_is_undone(registers: Registers, result: RunResu
         plan.fabric, samples=HealthSamples(np.array([1.0, 3.0, 5.0]), *single), truth=tuple(truth)
     )
     slow = timed(result, 1.0, published_s=0.25, recovered_s=0.5)
-    repaired = replace(slow.faults[0], t_s=4.0, published_s=0.5, recovered_s=1.5)
+    repaired = replace(slow.faults[0], verb="restore", t_s=4.0, published_s=0.5, recovered_s=1.5)
     row = compared(
         Row(**asdict(replace(SLOW, restored=3))),
         [(plan, found, replace(slow, faults=(slow.faults[0], repaired)))],
