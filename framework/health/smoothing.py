@@ -27,9 +27,9 @@ class LinkTracker(ArrayNoun):
     `fabric` has the rates of the measurements; `links` the state; `packets` sent over a link in its present
     block and `lost` of them (n_links,); `unbroken`, packets since the last lost one; `uncounted` (2,
     n_links), packets and lost ones since arrivals were last counted. `measured_s` (n_links,): when a rate was
-    last measured, -inf before any; `slow_since_s` (n_nodes + 1,): since when a link of each switch is slow,
-    inf where none is. `patience_s` (n_links,): how long a queue may stand while the rate is not known, and
-    `waiting_s`, how long it has stood.
+    last measured, -inf before any; `since_s` (n_links,): when what says it began; `slow_since_s` (n_nodes +
+    1,): since when a link of each switch is slow, inf where none is. `patience_s` (n_links,): how long a
+    queue may stand while the rate is not known, and `waiting_s`, how long it has stood.
     """
 
     fabric: Fabric
@@ -39,6 +39,7 @@ class LinkTracker(ArrayNoun):
     unbroken: Float
     uncounted: Float
     measured_s: Float
+    since_s: Float
     slow_since_s: Float
     patience_s: Float
     waiting_s: Float
@@ -54,7 +55,7 @@ class LinkTracker(ArrayNoun):
         links = LinkState(zero, zero, no_rate, no_rate, np.ones(n, bool), np.zeros(n, bool))
         never, slow_since_s = np.full(n, -np.inf), np.full(fabric.n_nodes + 1, np.inf)
         return cls(
-            fabric, links, zero, zero, zero, np.zeros((2, n)), never, slow_since_s, patience_s, zero
+            fabric, links, zero, zero, zero, np.zeros((2, n)), never, never, slow_since_s, patience_s, zero
         )  # fmt: skip
 
 
@@ -87,13 +88,18 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
     share = np.where(healed, 0.0, np.minimum(lost / np.maximum(packets, 1.0), 1.0))
     service = np.where(rated, measurement.service_bps, old.service_bps)
     measured_s = np.where(rated, measurement.t_s, tracker.measured_s)
+    began_s = measurement.since_s if len(measurement.since_s) else measurement.t_s
+    since_s = np.where(rated, began_s, tracker.since_s)
     unrated = np.isnan(service)
     waiting_s = np.where(unrated & (measurement.queue_bytes > 0), tracker.waiting_s + measurement.dt_s, 0.0)
     too_soon = unrated & (waiting_s < tracker.patience_s)
-    slow = np.full(fabric.n_nodes + 1, np.inf)
-    slow[fabric.link_element[service < SLOW * fabric.capacity_bps]] = measurement.t_s
-    slow[-1] = np.inf  # links of no switch
-    slow = np.where(np.isfinite(slow), np.minimum(slow, tracker.slow_since_s), np.inf)
+    slow, slow_since_s = service < SLOW * fabric.capacity_bps, np.full(fabric.n_nodes + 1, np.inf)
+    slow_since_s[fabric.link_element[slow]] = measurement.t_s
+    slow_since_s[-1] = np.inf  # links of no switch
+    slow_since_s = np.where(np.isfinite(slow_since_s), np.minimum(slow_since_s, tracker.slow_since_s), np.inf)
+    tainted_s = slow_since_s[fabric.link_element]
+    # a burst of before may outweigh what has changed, and no other follows where slow links feed this one
+    outdated = (since_s < tainted_s) & ~slow & (measurement.queue_bytes == 0)
     return LinkTracker(
         fabric,
         LinkState(
@@ -102,14 +108,15 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
             service,
             np.where(np.isnan(measurement.probe_s), old.probe_s, measurement.probe_s),
             measurement.up,
-            (measured_s < slow[fabric.link_element]) & np.isfinite(slow[fabric.link_element]),
+            ((measured_s < tainted_s) | outdated) & np.isfinite(tainted_s),
         ),
         np.where(ended, 0.0, packets),
         np.where(ended, 0.0, lost),
         unbroken,
         np.where(counted, 0.0, uncounted),
         measured_s,
-        slow,
+        since_s,
+        slow_since_s,
         tracker.patience_s,
         waiting_s,
     )

@@ -21,7 +21,8 @@ class LinkState(ArrayNoun):
 
     `queue_bytes` smoothed; `loss` the share of packets lost on the way; `service_bps` the last rate seen
     while backlogged, NaN before any; `probe_s` the last probe delay, NaN before any; `up`; `unknown` where a
-    link was not measured since another one of its switch turned out slow: until it is, it counts for nothing.
+    link was not measured since another one of its switch turned out slow, or nothing waits and what says its
+    rate began before that: until it is measured, it counts for nothing.
     """
 
     queue_bytes: NDArray[np.float64]

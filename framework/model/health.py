@@ -1,6 +1,6 @@
 """What was measured, and what was published about it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
@@ -23,7 +23,7 @@ class Measurement(ArrayNoun):
     end; `waited_bytes`, wire bytes sent of packets that had been seen waiting, by which detection is judged;
     `service_bps` the rate at which the link was seen to drain while it was backlogged all the time, NaN
     without such evidence; `probe_s` a timed probe's delay, NaN without one; `up` whether the carrier is
-    there.
+    there; `since_s` when what says `service_bps` began, empty where that is this interval.
     """
 
     t_s: float
@@ -37,6 +37,7 @@ class Measurement(ArrayNoun):
     service_bps: Float
     probe_s: Float
     up: Bool
+    since_s: Float = field(default_factory=lambda: np.empty(0))
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -66,7 +66,8 @@ def replayed(name: str, registers: Registers, stall_s: float = 0.0, every_s: flo
     meter = ServiceMeter(scaled.capacity_bps, plan.packet.full_packet_bytes, first)
 
     def read() -> Samples:
-        return Samples(*raw[:, at], meter.rate_bps, meter.stated_s, meter.all_waited_bytes.copy())
+        said = meter.rate_bps, meter.stated_s, meter.since_s, meter.all_waited_bytes.copy()
+        return Samples(*raw[:, at], *said)
 
     at = 0
     telemetry = QueueTelemetry(SimpleNamespace(read=read), [])  # type: ignore[arg-type]

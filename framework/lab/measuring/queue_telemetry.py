@@ -53,4 +53,5 @@ class QueueTelemetry:
             service_bps=np.where(now.stated_s > last.t_s, now.rate_bps, np.nan),
             probe_s=np.full(len(up), np.nan),
             up=up,
+            since_s=now.since_s - start_s,
         )

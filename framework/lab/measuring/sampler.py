@@ -32,8 +32,8 @@ USUAL = 8
 
 
 class Samples(NamedTuple):
-    """(n,) each. The latest counters; what ServiceMeter says: service rates and when they were last
-    confirmed, all bytes that have waited."""
+    """(n,) each. The latest counters; what ServiceMeter says: service rates, when they were last confirmed
+    and since when by what, all bytes that have waited."""
 
     t_s: Float
     sent_bytes: Float
@@ -43,6 +43,7 @@ class Samples(NamedTuple):
     queue_packets: Float
     rate_bps: Float
     stated_s: Float
+    since_s: Float
     waited_bytes: Float
 
 
@@ -126,5 +127,6 @@ class Sampler:
     def _publish(self, counters: QueueCounters) -> None:
         following = int(self._count[0]) + 1
         meter = self._meter
-        self._slots[following % 2] = (*counters, meter.rate_bps, meter.stated_s, meter.all_waited_bytes)
+        said = meter.rate_bps, meter.stated_s, meter.since_s, meter.all_waited_bytes
+        self._slots[following % 2] = (*counters, *said)
         self._count[0] = following

@@ -37,8 +37,8 @@ WITNESSES = 4
 
 class ServiceMeter:
     """The service rate of n links: `rate_bps` (n,), NaN before any evidence; `stated_s` (n,), when each was
-    last confirmed or changed (-inf: never); `all_waited_bytes` (n,), sent so far of packets that a sample had
-    seen waiting.
+    last confirmed or changed (-inf: never), by gaps since `since_s` (n,); `all_waited_bytes` (n,), sent so
+    far of packets that a sample had seen waiting.
 
     Bytes and time of gaps add up over bursts (departures.py). They are accepted as a rate once they amount to
     EVIDENT_PACKETS and the time to EXACT_S and EXACT standard errors; until then they bound it, to a packet
@@ -51,9 +51,11 @@ class ServiceMeter:
     def __init__(self, line_bps: Float, packet_bytes: float, first: QueueCounters) -> None:
         n = len(line_bps)
         self._departures = Departures(line_bps, packet_bytes, first)
-        self.rate_bps, self.stated_s = np.full(n, np.nan), np.full(n, -np.inf)
+        self.rate_bps, (self.stated_s, self.since_s) = np.full(n, np.nan), np.full((2, n), -np.inf)
         self._bytes, self._packets, self._busy_s, self._error_s2 = np.zeros((4, 2, n))
         """(2, n): since the last accepted rate, and of the latest packets."""
+        self._began_s = np.zeros((2, n))
+        """When the first gap of each began, or earlier."""
         self._delayed_s, self._stolen_s = np.zeros((2, n)), 0.0
         """For how much of the busy time links may have stood still; how long no link may have been served
         before these samples."""
@@ -64,8 +66,10 @@ class ServiceMeter:
     def add(self, samples: QueueCounters, stolen_s: float = 0.0) -> None:
         """Samples (m, n) after those before: when each link was read, and its counters then. `stolen_s`: for
         how long no link may have been served meanwhile, as a processor was taken from this machine."""
+        before_s = self._last.t_s
         gaps = self._departures.gaps(samples, self._base_bps, self._late_s(samples))
         self.all_waited_bytes += gaps.waited_bytes
+        self._began_s = np.where(self._packets > 0, self._began_s, before_s - gaps.busy_s)
         for sums, more in zip(
             (self._bytes, self._packets, self._busy_s, self._error_s2), gaps[1:5], strict=True
         ):
@@ -118,10 +122,13 @@ class ServiceMeter:
         overall, recent = np.where(target < base, base - share * np.maximum(base - target, 0), target)
         changed = (most[1] < least[0]) | (least[1] > most[0])
         rate = np.where(changed | (np.abs(recent - base) > np.abs(overall - base)), recent, overall)
-        alike = (self._bytes[0] >= SUGGESTIVE_PACKETS * largest) & (busy_s[0] >= STALL_S)
-        alike &= reading[0] >= ALIKE * base
+        enough = (self._bytes >= SUGGESTIVE_PACKETS * largest) & (busy_s >= STALL_S)
+        alike = enough[0] & (reading[0] >= ALIKE * base)
         stated = exact | (news & ((rate != base) | alike))
         self.rate_bps[stated], self.stated_s[stated] = rate[stated], t_s[stated]
+        suffice = enough[1] & (reading[1] >= ALIKE * rate)
+        since_s = np.maximum(self.since_s, np.where(suffice, self._began_s[1], self._began_s[0]))
+        self.since_s[stated] = since_s[stated]
         over = exact | (latest & changed)
         for window, ended in enumerate((over, over | latest)):
             for sums in (self._bytes, packets, busy_s, self._delayed_s):

@@ -101,6 +101,7 @@ class CounterSource:
                 drops=np.zeros(n),  # a dropped packet leaves by no port, so no counter shows it
                 lost=np.zeros(n),  # a veth counts as received whatever was sent to it
                 probe_s=np.full(n, np.nan),
+                since_s=np.empty(0),
             )
         )
 
@@ -159,6 +160,7 @@ class ProbeSource:
             queue_bytes=self._timing.queue_bytes,
             service_bps=service,
             probe_s=delay,
+            since_s=np.empty(0),
         )
 
     def trains(self, now_s: float, links: LinkState) -> list[Train]:

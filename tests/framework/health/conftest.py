@@ -30,6 +30,8 @@ def measured(fabric: Fabric) -> MakeMeasurement:
         arrays = {name: np.zeros(n) for name in counts}
         arrays |= {name: np.full(n, np.nan) for name in ("service_bps", "probe_s")}
         arrays["up"] = np.ones(n, bool)
+        if "since_s" in changes:
+            arrays["since_s"] = np.full(n, -np.inf)
         for name, values in changes.items():
             for link, value in values.items():
                 arrays[name][link] = value

@@ -93,6 +93,25 @@ def test_a_link_that_becomes_slow_is_known_soon(packets: int, case: tuple[float,
     assert meter.rate_bps[0] / LINE_BPS < below
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 40), st.integers(2, 4), st.sampled_from([0.2, 0.6, 1.0]), st.integers(0, 2**32))
+def test_a_rate_of_before_says_how_far_back_it_goes(
+    before: int, packets: int, share: float, seed: int
+) -> None:
+    """Bursts at the full rate, then others at a share of it, then a train of twelve. No statement of the full
+    rate claims to rest on what came after the change; where there was none, the train alone says it anew."""
+    rng = np.random.default_rng(seed)
+    fast, slow = bursts(packets, 1.0, before, rng), bursts(packets, share, 2, rng)
+    changed_s = fast[-1] + 1.0
+    train_s = changed_s + slow[-1] + 1.0
+    arrived = np.concatenate((fast, changed_s + slow, np.full(12, train_s)))
+    rates = np.where(arrived < changed_s, 1.0, share) * LINE_BPS
+    for meter in metered(arrived, rates, 0.004, rng.uniform(0, 0.004)):
+        full = share < 1 and meter.rate_bps[0] >= 0.9 * LINE_BPS
+        assert meter.since_s[0] <= meter.stated_s[0] and not (full and meter.since_s[0] > changed_s)
+    assert share < 1 or meter.since_s[0] > train_s - 0.1
+
+
 @pytest.mark.parametrize("share, most", [(0.2, 0.25), (0.5, 0.7)])
 def test_where_packets_take_seconds_one_gap_says_the_rate(share: float, most: float) -> None:
     """256 GPUs at 1 MiB: a packet takes 0.76 s, at a fifth of the rate 3.8 s. A rail has 16 links, and 24
