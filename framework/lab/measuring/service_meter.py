@@ -37,8 +37,8 @@ WITNESSES = 4
 
 class ServiceMeter:
     """The service rate of n links: `rate_bps` (n,), NaN before any evidence; `stated_s` (n,), when each was
-    last confirmed or changed (-inf: never), by gaps since `since_s` (n,); `all_waited_bytes` (n,), sent so
-    far of packets that a sample had seen waiting.
+    last confirmed or changed (-inf: never); `since_s` (n,), when the gaps that say it as it is began;
+    `all_waited_bytes` (n,), sent so far of packets that a sample had seen waiting.
 
     Bytes and time of gaps add up over bursts (departures.py). They are accepted as a rate once they amount to
     EVIDENT_PACKETS and the time to EXACT_S and EXACT standard errors; until then they bound it, to a packet
@@ -126,9 +126,8 @@ class ServiceMeter:
         alike = enough[0] & (reading[0] >= ALIKE * base)
         stated = exact | (news & ((rate != base) | alike))
         self.rate_bps[stated], self.stated_s[stated] = rate[stated], t_s[stated]
-        suffice = enough[1] & (reading[1] >= ALIKE * rate)
-        since_s = np.maximum(self.since_s, np.where(suffice, self._began_s[1], self._began_s[0]))
-        self.since_s[stated] = since_s[stated]
+        says = enough & (reading >= ALIKE * rate)
+        self.since_s[stated] = np.where(says, self._began_s, self.since_s).max(axis=0)[stated]
         over = exact | (latest & changed)
         for window, ended in enumerate((over, over | latest)):
             for sums in (self._bytes, packets, busy_s, self._delayed_s):
