@@ -23,7 +23,7 @@ from railweave.framework.model.findings import Findings
 from railweave.framework.model.health import EQUAL_WITHIN
 from railweave.framework.registry import Registers
 from railweave.framework.results.comparison import MODES
-from railweave.framework.results.detection import Judged
+from railweave.framework.results.detection import ALLOWED_S, Judged
 from railweave.framework.results.result import RunResult
 from railweave.framework.results.rows import ended_by
 from railweave.framework.runs import runner
@@ -246,8 +246,8 @@ def _after(result: RunResult) -> list[float]:
 
 
 def _scored(row: Row, plan: Plan, findings: Findings) -> Row:
-    """The row with the score and the truth of what the fault hit most, at the end, and the lowest score that
-    was published of anything that no fault hit."""
+    """The row with the score and the truth of what the fault hit most, at the end, unless it had only just
+    come or gone; and the lowest score that was published of anything that no fault hit."""
     samples, of = findings.samples, Judged(plan.fabric, plan.experiment.health.margin)
     true = [HealthSnapshot.healthy(plan.fabric), *findings.truth]
     truths = np.array([of.of(t.link_score, t.element_score) for t in true])
@@ -259,7 +259,8 @@ def _scored(row: Row, plan: Plan, findings: Findings) -> Row:
         published[:, worst >= 1 - EQUAL_WITHIN].min(initial=1.0),
     )
     row = replace(row, healthy_min=round(float(lowest), 6))
-    if worst.min() >= 1 - EQUAL_WITHIN or not len(published):
+    just_now = len(published) and samples.t_s[-1] - true[-1].t_s < ALLOWED_S
+    if worst.min() >= 1 - EQUAL_WITHIN or not len(published) or just_now:
         return row
     hit = np.lexsort((published[-1], worst))[0]
     return replace(row, score=round(float(published[-1, hit]), 6), truth=float(truth[hit]))

@@ -100,6 +100,7 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
     tainted_s = slow_since_s[fabric.link_element]
     # a burst of before may outweigh what has changed, and no other follows where slow links feed this one
     outdated = (since_s < tainted_s) & ~slow & (measurement.queue_bytes == 0)
+    unknown, tainted = measured_s < tainted_s, np.isfinite(tainted_s)
     return LinkTracker(
         fabric,
         LinkState(
@@ -108,7 +109,8 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
             service,
             np.where(np.isnan(measurement.probe_s), old.probe_s, measurement.probe_s),
             measurement.up,
-            ((measured_s < tainted_s) | outdated) & np.isfinite(tainted_s),
+            unknown & tainted,
+            outdated & tainted,
         ),
         np.where(ended, 0.0, packets),
         np.where(ended, 0.0, lost),

@@ -57,9 +57,9 @@ class TrainTimes:
         self._held_before_s[data] = self._held_s[self._fabric.link_element[data]]
 
     def due(self, now_s: float, links: LinkState) -> Int64:
-        """The links that need a train now, which is under way from then on: at once those that became
-        unknown, later slow ones whose traffic says nothing of their rate, and idle ones that lose packets or
-        share a switch with such a link, as a link fed by a slow link builds no queue. `now_s`: time of the
+        """The links that need a train now, which is under way from then on: at once those that became unknown
+        or outdated, later slow ones whose traffic says nothing of their rate, and idle ones that lose packets
+        or share a switch with such a link, as a link fed by a slow link builds no queue. `now_s`: time of the
         last measurement. Called again with the same `links`, it looks at the wanted ones alone."""
         element = self._fabric.link_element
         if self.out.any():
@@ -71,7 +71,8 @@ class TrainTimes:
         if not len(at):
             self._unknown[:] = False
             return at
-        line_bps, unknown, sent_s = self._fabric.capacity_bps[at], links.unknown[at], self.sent_s[at]
+        line_bps, sent_s = self._fabric.capacity_bps[at], self.sent_s[at]
+        unknown = (links.unknown | links.outdated)[at]
         known_bps = np.fmin(links.service_bps[at], line_bps)
         since_s = np.where(known_bps < SLOW * line_bps, self._stated_s[at], self._traffic_s[at])
         rested = now_s - sent_s > np.where(links.loss[at] > 0, LOSSY_PERIOD_S, PERIOD_S)
@@ -100,7 +101,7 @@ class TrainTimes:
         return packets, np.where(of_loss, LOSS_PACKET_BYTES, float(self.packet_bytes))
 
     def _wanting(self, links: LinkState) -> Int64:
-        """Slow, lossy and unknown links, and the others of switches with a slow or lossy one."""
+        """Slow, lossy, unknown and outdated links, and the others of switches with a slow or lossy one."""
         slow: Bool = links.service_bps < SLOW * self._fabric.capacity_bps
         if links.loss.any():
             slow |= speed_at_loss(links.loss) < SLOW
@@ -108,4 +109,4 @@ class TrainTimes:
         tainted[self._fabric.link_element[slow]] = True
         tainted[-1] = False  # links of no switch
         self._doubtful = slow | tainted[self._fabric.link_element]
-        return np.flatnonzero(self._doubtful | links.unknown)
+        return np.flatnonzero(self._doubtful | links.unknown | links.outdated)

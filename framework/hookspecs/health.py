@@ -1,7 +1,7 @@
 """How what is measured becomes scores."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -21,8 +21,8 @@ class LinkState(ArrayNoun):
 
     `queue_bytes` smoothed; `loss` the share of packets lost on the way; `service_bps` the last rate seen
     while backlogged, NaN before any; `probe_s` the last probe delay, NaN before any; `up`; `unknown` where a
-    link was not measured since another one of its switch turned out slow, or nothing waits and what says its
-    rate began before that: until it is measured, it counts for nothing.
+    link was not measured since another one of its switch turned out slow: until it is, it counts for nothing;
+    `outdated` where it was, by what began before that, and nothing waits that would say more.
     """
 
     queue_bytes: NDArray[np.float64]
@@ -31,6 +31,7 @@ class LinkState(ArrayNoun):
     probe_s: NDArray[np.float64]
     up: NDArray[np.bool_]
     unknown: NDArray[np.bool_]
+    outdated: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((), bool))
 
 
 class Estimator(Configurable, Protocol):

@@ -59,7 +59,8 @@ def damped(
     A pair takes its new paths if an old one is broken; else only if the new ones score at least `margin`
     times the old, or nearly as much (to the square root of `margin`) over fewer links, since a detour whose
     reason has gone only loads the rail it borrows; and it last changed `dwell_s` or longer ago. `changed_at`:
-    (P,) seconds, -inf for never. Pairs whose links agree take the new answer, whose weights may differ.
+    (P,) seconds, -inf for never, or because a path was broken. Pairs whose links agree take the new answer,
+    whose weights may differ.
 
     Raises RouteError for a margin below 1 and for arrays of other lengths.
     """

@@ -31,7 +31,7 @@ from railweave.framework.routing.batches import (
     unreachable,
 )
 from railweave.framework.routing.checks import check_batch, pair_name
-from railweave.framework.routing.damping import damped
+from railweave.framework.routing.damping import broken_pairs, damped
 from railweave.framework.routing.demand import DemandGate, PairDemand
 from railweave.framework.routing.router_calls import ask
 from railweave.framework.routing.updates import counted, initial, plan, unruled
@@ -128,10 +128,13 @@ class RoutesInUse:
             self._routed, self._again_s = health, self._next_rested_s(now_s)
             return None
         why = self._why(self._based_on, health)
+        for old, leaves, changed_at in zip(self._blocks, moved, self._changed_at, strict=True):
+            changed_at[leaves] = now_s
+            # what had no choice does not wait for the dwell time to return: while a cable flaps, that would
+            # keep pairs on a slow detour for good
+            at = np.flatnonzero(leaves)
+            changed_at[at[broken_pairs(take(old, at), health)]] = -np.inf
         self._blocks, self._routed, self._based_on = blocks, health, health
-        self._changed_at = [
-            np.where(leaves, now_s, at) for leaves, at in zip(moved, self._changed_at, strict=True)
-        ]
         self._again_s = self._next_rested_s(now_s)
         # By change, not by snapshot: one may be acted on twice, before and after a dwell time.
         self.version += 1

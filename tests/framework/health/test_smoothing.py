@@ -178,7 +178,7 @@ def test_once_a_link_is_slow_the_others_of_its_switch_are_unknown_until_they_are
     assert not observe(tracker, measured(t_s=4.0, service_bps={mine: rate})).links.unknown.any()
 
 
-def test_what_began_before_a_link_of_the_switch_was_slow_says_nothing_where_nothing_waits(
+def test_what_began_before_a_link_of_the_switch_was_slow_is_outdated_where_nothing_waits(
     fabric: Fabric, measured: Make
 ) -> None:
     element = fabric.link_element[5]
@@ -186,12 +186,13 @@ def test_what_began_before_a_link_of_the_switch_was_slow_says_nothing_where_noth
     line = fabric.capacity_bps[5]
     both = {mine: 0.2 * line, other: line}
     tracker = observe(LinkTracker.start(fabric), measured(t_s=1.0, service_bps=both, since_s={other: 0.9}))
-    assert tracker.links.unknown[other] and not tracker.links.unknown[mine]
+    assert tracker.links.outdated[other] and not tracker.links.outdated[mine]
+    assert not tracker.links.unknown[other]  # it counts meanwhile: most links are as they were
     full = {other: line}
     queue = {other: 1000.0}
     waits = observe(tracker, measured(t_s=2.0, service_bps=full, since_s={other: 0.95}, queue_bytes=queue))
-    assert not waits.links.unknown[other]  # what waits will say it
+    assert not waits.links.outdated[other]  # what waits will say it
     empty = observe(waits, measured(t_s=3.0))
-    assert empty.links.unknown[other]
+    assert empty.links.outdated[other]
     known = observe(empty, measured(t_s=4.0, service_bps=full, since_s={other: 1.1}))
-    assert not known.links.unknown[other]
+    assert not known.links.outdated[other]

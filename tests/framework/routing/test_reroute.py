@@ -17,6 +17,7 @@ from railweave.framework.health.publishing import publish
 from railweave.framework.hookspecs import Router
 from railweave.framework.model import Fabric, HealthSnapshot, RouteTable, all_pairs
 from railweave.framework.routing.batches import answer, same_paths, table_from_batch, take
+from railweave.framework.routing.damping import mean_hops
 from railweave.framework.routing.reroute import RouteControl, RoutesInUse
 from railweave.plugins.dor.router import DimensionOrder
 from railweave.plugins.ecmp.router import Ecmp
@@ -168,6 +169,25 @@ def test_pairs_that_only_the_dwell_time_holds_back_are_tried_again_once_it_is_ov
     change = routes.react(health, 3.1)
     assert change is not None and change.moved.sum() == 4
     assert routes.react(health, 9.0) is None
+
+
+def test_pairs_return_to_a_cable_that_flaps_as_often_as_it_is_up() -> None:
+    """A GPU's rail cable, down and up every half second: its pairs leave it and return at once each time,
+    though the dwell time is 2 s."""
+    fabric = rail_only(2, 4)
+    routes = RoutesInUse(fabric, HScore(), replace(OPTIONS, dwell_s=2.0), "hscore")
+    shortest, raw = mean_hops(routes.paths), np.ones(fabric.n_links)
+    health = HealthSnapshot.healthy(fabric, margin=1.25)
+    gpu, rail = 1, fabric.node_ids["rail1"]
+    cable = [link_between(fabric, gpu, rail), link_between(fabric, rail, gpu)]
+    up = np.ones(fabric.n_links, bool)
+    for step in range(8):
+        up[cable] = step % 2 == 1
+        news = publish(fabric, health, raw, up, t_s=step / 2, options=OPTIONS)
+        assert news is not None
+        health = news
+        assert routes.react(health, step / 2) is not None
+        assert np.array_equal(mean_hops(routes.paths), shortest) == (step % 2 == 1)
 
 
 def test_other_weights_of_the_same_paths_are_a_change_without_rules() -> None:
