@@ -33,8 +33,8 @@ _TAGS: dict[type, set[str | None]] = {
 """The tags that are read, by what bears them."""
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml where PyYAML was built with it: ten times as fast."""
-DEEPEST = 100
-"""Levels of a file; an experiment has three."""
+DEEPEST, TOO_DEEP = 100, "nested too deeply"
+"""Levels of a file, of which an experiment has three; and what is said of one with more."""
 
 
 class _Unreadable(Exception):
@@ -102,6 +102,8 @@ def parse(
         place = error.problem_mark or error.context_mark
         at = f"{place.line + 1}:{place.column + 1}: " if place else ""
         what = error.problem or error.context or "not YAML"
+        if "nesting depth" in what:  # newer versions of libyaml have a limit of their own, and read ahead
+            what = TOO_DEEP
         hint = " Indent with spaces, not tabs." if "cannot start any token" in what or "\\t" in what else ""
         raise ExperimentError(f"{source}:{at}not readable as YAML: {what}.{hint}") from None
     except yaml.YAMLError as error:
@@ -119,7 +121,7 @@ def _events(text: str, source: str, watch: Callable[[yaml.Event, int], None]) ->
             line = event.start_mark.line + 1 if event.start_mark else 1
             raise ExperimentError(f"{source}:{line}:1: a second document begins here. Keep one of them.")
         if depth > DEEPEST:  # reading is recursive
-            raise ExperimentError(f"{source}: not readable as YAML: nested too deeply.")
+            raise ExperimentError(f"{source}: not readable as YAML: {TOO_DEEP}.")
         watch(event, depth)
         yield event
 

@@ -52,7 +52,7 @@ class LinkTracker(ArrayNoun):
         """
         patience_s = PATIENCE_PACKETS * 8 * packet_bytes / fabric.capacity_bps
         n, zero, no_rate = fabric.n_links, np.zeros(fabric.n_links), np.full(fabric.n_links, np.nan)
-        links = LinkState(zero, zero, no_rate, no_rate, np.ones(n, bool), np.zeros(n, bool))
+        links = LinkState(zero, zero, no_rate, no_rate, np.ones(n, bool), *np.zeros((2, n), bool))
         never, slow_since_s = np.full(n, -np.inf), np.full(fabric.n_nodes + 1, np.inf)
         return cls(
             fabric, links, zero, zero, zero, np.zeros((2, n)), never, never, slow_since_s, patience_s, zero

@@ -1,7 +1,7 @@
 """How what is measured becomes scores."""
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -31,7 +31,7 @@ class LinkState(ArrayNoun):
     probe_s: NDArray[np.float64]
     up: NDArray[np.bool_]
     unknown: NDArray[np.bool_]
-    outdated: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((), bool))
+    outdated: NDArray[np.bool_]
 
 
 class Estimator(Configurable, Protocol):
