@@ -1,7 +1,7 @@
 """Whether health holds in every regime: detection, truth and benefit over fabrics, sizes, faults and routers.
 
-Every case with a fault is three runs at one rate scale: with feedback, without it, and with the truth in
-place of measured scores.
+Nearly every case with a fault is three runs at one rate scale: with feedback, without it, and with the truth
+in place of measured scores.
 """
 
 from collections.abc import Callable, Iterator
@@ -187,10 +187,9 @@ Run = tuple[Plan, Findings, RunResult]
 
 
 def _runs(case: Case, registers: Registers) -> Iterator[Run]:
-    """With feedback, and where there is a fault that stays, without it and with the truth; at one rate
-    scale."""
+    """With feedback, and where they are compared, without it and with the truth; at one rate scale."""
     scale: float | None = None
-    for mode in MODES if case.fault and not case.restored else ["feedback"]:
+    for mode in MODES if case.compared else ["feedback"]:
         plan = load_plan(None, _keys(case, mode), registers)
         plan = plan if scale is None else plan.at_scale(scale)
         findings = plan.engine.run(plan.document(), lambda _: None)
