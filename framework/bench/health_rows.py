@@ -26,7 +26,7 @@ FULL = 0.75
 """Of its rate every link carries at least this share under TCP at full rate, connecting included."""
 RESAMPLES = 2000
 TOO_LONG = ("16M",)
-"""Sizes of three iterations, too few to compare with others that would take half an hour on 64 GPUs."""
+"""Sizes of three iterations, which are too few to compare."""
 
 
 @dataclass(frozen=True, slots=True)
