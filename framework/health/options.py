@@ -24,7 +24,12 @@ class HealthOptions:
 
     step: float = _number(
         Parameter(
-            "step", 0.05, "ratio", "scores are published in multiples of this", minimum=0.001, maximum=0.5
+            "step",
+            0.05,
+            "ratio",
+            "scores are published in steps of this, below 0.8 of a fifth of it",
+            minimum=0.001,
+            maximum=0.5,
         )
     )
     smoothing_s: float = _number(

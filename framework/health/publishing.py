@@ -4,9 +4,13 @@ import numpy as np
 
 from railweave.framework.errors import HealthError
 from railweave.framework.health.options import Aggregate, HealthOptions
+from railweave.framework.health.smoothing import SLOW
 from railweave.framework.model import Fabric, HealthSnapshot
 from railweave.framework.model.arrays import Bool, Float
 from railweave.framework.model.health import EQUAL_WITHIN, rails_by_score
+
+FINER_BELOW_SLOW = 5
+"""Scores of what is slow move in steps so many times finer."""
 
 
 def publish(
@@ -59,13 +63,15 @@ def publish(
 def settle(published: Float, raw: Float, step: float) -> Float:
     """What to publish for each score: the old value until the raw one is a step or more away from it.
 
-    New values are the nearest multiple of `step`. "A step or more", not "more than a step": from 0.95 a link
-    could not come back to 1 otherwise. 0 means down and is exact: a positive score is never rounded down to
-    it, and a change from or to 0 is published at once.
+    New values are the nearest multiple of `step`; below SLOW of a fifth of it: what is slow falls packet by
+    packet, and its element must not stand at 0.5 while the links' mean is 0.46. "A step or more", not "more
+    than a step": from 0.95 a link could not come back to 1 otherwise. 0 means down and is exact: a positive
+    score is never rounded down to it, and a change from or to 0 is published at once.
     """
-    nearest = np.round(np.round(raw / step) * step, 12)
-    nearest = np.where(raw > 0, np.clip(nearest, step, 1.0), 0.0)
-    moved = (np.abs(raw - published) >= step - EQUAL_WITHIN) | ((raw > 0) != (published > 0))
+    steps = np.where(raw < SLOW, step / FINER_BELOW_SLOW, step)
+    nearest = np.round(np.round(raw / steps) * steps, 12)
+    nearest = np.where(raw > 0, np.clip(nearest, steps, 1.0), 0.0)
+    moved = (np.abs(raw - published) >= steps - EQUAL_WITHIN) | ((raw > 0) != (published > 0))
     return np.where(moved, nearest, published)
 
 
