@@ -18,6 +18,7 @@ class Counters:
 
     def count(self, carried_bits: Float, loss: Float | None) -> None:
         """Flows have carried so much so far, since the last call with this `loss` (L,), 0..1, or none."""
+        carried_bits = np.maximum(carried_bits, self._carried_bits)  # summed in another order after a fault
         if loss is not None:
             new = carried_bits - self._carried_bits
             again = np.divide(new * loss, 1 - loss, out=np.zeros(len(loss)), where=loss < 1)

@@ -24,8 +24,11 @@ SLOW = 0.9
 again."""
 
 SHORTEST = 12
-LOSS_PACKET_BYTES, LOSS_MOST_PACKETS = 512, 320
+"""Full packets that prove a rate. Where no more are sent, they go in pieces, since data waits for the packet
+that is being sent: where steps are a packet each, waiting for a full one doubles them."""
+LOSS_MOST_PACKETS = 320
 """Of trains that are to show whether a loss is over, as many as it takes: at a loss of 3 % 303."""
+SHORTER_BYTES = 512
 
 
 class TrainTimes:
@@ -91,14 +94,16 @@ class TrainTimes:
         return chosen
 
     def trains(self, at: Int64, links: LinkState) -> tuple[Float, Float]:
-        """Of a train for each of the links `at`: its packets, and the bytes of each. Full packets, which
-        wait; many short ones over a link that loses packets and is not slow."""
+        """Of a train for each of the links `at`: its packets, and the bytes of each. Full packets, unless
+        few are enough; as many short ones as it takes over a link that loses packets and is not slow."""
         fast = links.service_bps[at] >= SLOW * self._fabric.capacity_bps[at]
         of_loss = (links.loss[at] > 0) & fast & ~links.unknown[at]
         to_end = np.nan_to_num(packets_to_end(links.loss[at]), posinf=0.0) + 2  # two that are not counted yet
         many = np.clip(np.floor(to_end), SHORTEST, LOSS_MOST_PACKETS)
-        packets = np.where(of_loss, many, self._packets[at])
-        return packets, np.where(of_loss, LOSS_PACKET_BYTES, float(self.packet_bytes))
+        few, shorter = self._packets[at] <= SHORTEST, min(self.packet_bytes, SHORTER_BYTES)
+        size = np.where(of_loss | few, shorter, self.packet_bytes)
+        packets = np.where(of_loss, many, np.ceil(self._packets[at] * self.packet_bytes / size))
+        return packets, size.astype(np.float64)
 
     def _wanting(self, links: LinkState) -> Int64:
         """Slow, lossy, unknown and outdated links, and the others of switches with a slow or lossy one."""
