@@ -4,6 +4,7 @@ import numpy as np
 
 from railweave.framework.lab.measuring.departures import Departures
 from railweave.framework.lab.measuring.queue_counters import QueueCounters
+from railweave.framework.lab.switching.shaping import SHORT_BYTES
 from railweave.framework.model.arrays import Bool, Float
 
 EVIDENT_PACKETS = 8
@@ -41,11 +42,12 @@ class ServiceMeter:
     `all_waited_bytes` (n,), sent so far of packets that a sample had seen waiting.
 
     Bytes and time of gaps add up over bursts (departures.py). They are accepted as a rate once they amount to
-    EVIDENT_PACKETS and the time to EXACT_S and EXACT standard errors; until then they bound it, to a packet
-    or UNCERTAIN_S, BOUND standard errors and STALL_S, except that a higher rate is taken as read from
-    EVIDENT_PACKETS on. The latest EVIDENT_PACKETS, of EVIDENT_S at least, bound it by themselves as well; if
-    they contradict the others, the rate has changed, and what came before does not count. Time by which
-    samples came late, or that was stolen, lowers no rate. A packet is as long as they are on average.
+    EVIDENT_PACKETS and the time to EXACT_S and EXACT standard errors; until then, from a full packet on, they
+    bound it, to a packet or UNCERTAIN_S, BOUND standard errors and STALL_S, except that a higher rate is
+    taken as read from EVIDENT_PACKETS on. The latest EVIDENT_PACKETS, of EVIDENT_S at least, bound it by
+    themselves as well; if they contradict the others, the rate has changed, and what came before does not
+    count. Time by which samples came late, or that was stolen, lowers no rate. A packet is as long as they
+    are on average.
     """
 
     def __init__(self, line_bps: Float, packet_bytes: float, first: QueueCounters) -> None:
@@ -124,7 +126,8 @@ class ServiceMeter:
         rate = np.where(changed | (np.abs(recent - base) > np.abs(overall - base)), recent, overall)
         enough = (self._bytes >= SUGGESTIVE_PACKETS * largest) & (busy_s >= STALL_S)
         alike = enough[0] & (reading[0] >= ALIKE * base)
-        stated = exact | (news & ((rate != base) | alike))
+        of_a_packet = self._bytes[0] >= largest - SHORT_BYTES
+        stated = exact | (news & (((rate != base) & of_a_packet) | alike))
         self.rate_bps[stated], self.stated_s[stated] = rate[stated], t_s[stated]
         says = enough & (reading >= ALIKE * rate)
         self.since_s[stated] = np.where(says, self._began_s, self.since_s).max(axis=0)[stated]
