@@ -41,13 +41,13 @@ class ServiceMeter:
     last confirmed or changed (-inf: never); `since_s` (n,), when the gaps that say it as it is began;
     `all_waited_bytes` (n,), sent so far of packets that a sample had seen waiting.
 
-    Bytes and time of gaps add up over bursts (departures.py). They are accepted as a rate once they amount to
-    EVIDENT_PACKETS and the time to EXACT_S and EXACT standard errors; until then, from a full packet on, they
-    bound it, to a packet or UNCERTAIN_S, BOUND standard errors and STALL_S, except that a higher rate is
-    taken as read from EVIDENT_PACKETS on. The latest EVIDENT_PACKETS, of EVIDENT_S at least, bound it by
-    themselves as well; if they contradict the others, the rate has changed, and what came before does not
-    count. Time by which samples came late, or that was stolen, lowers no rate. A packet is as long as they
-    are on average.
+    Bytes and time of gaps add up over bursts (departures.py), and are looked at whenever as much as a full
+    packet has come. They are accepted as a rate once they amount to EVIDENT_PACKETS and the time to EXACT_S
+    and EXACT standard errors; until then they bound it, to a packet or UNCERTAIN_S, BOUND standard errors and
+    STALL_S, except that a higher rate is taken as read from EVIDENT_PACKETS on. The latest EVIDENT_PACKETS,
+    of EVIDENT_S at least, bound it by themselves as well; if they contradict the others, the rate has
+    changed, and what came before does not count. Time by which samples came late, or that was stolen, lowers
+    no rate. A packet is as long as they are on average.
     """
 
     def __init__(self, line_bps: Float, packet_bytes: float, first: QueueCounters) -> None:
@@ -61,6 +61,7 @@ class ServiceMeter:
         self._delayed_s, self._stolen_s = np.zeros((2, n)), 0.0
         """For how much of the busy time links may have stood still; how long no link may have been served
         before these samples."""
+        self._unread_bytes = np.zeros(n)
         self._last, self._usual_s = first, np.nan
         self._base_bps = line_bps.copy()
         self.all_waited_bytes = np.zeros(n)
@@ -80,8 +81,11 @@ class ServiceMeter:
         stolen_of_gaps_s = np.minimum(stolen_s + self._stolen_s, gaps.busy_s)
         self._delayed_s += np.maximum(gaps.late_s, stolen_of_gaps_s)
         self._stolen_s = stolen_s
-        if gaps.known.any():
-            self._state(gaps.known, samples.t_s[-1], gaps.last_error_s2)
+        self._unread_bytes += gaps.paid_bytes
+        news = gaps.known & (self._unread_bytes >= self._departures.largest_bytes - SHORT_BYTES)
+        if news.any():
+            self._unread_bytes[news] = 0.0
+            self._state(news, samples.t_s[-1], gaps.last_error_s2)
 
     def _late_s(self, samples: QueueCounters) -> Float:
         """(m,): by how much each sample came too late, as far as links may have been late with it: most links
@@ -126,8 +130,7 @@ class ServiceMeter:
         rate = np.where(changed | (np.abs(recent - base) > np.abs(overall - base)), recent, overall)
         enough = (self._bytes >= SUGGESTIVE_PACKETS * largest) & (busy_s >= STALL_S)
         alike = enough[0] & (reading[0] >= ALIKE * base)
-        of_a_packet = self._bytes[0] >= largest - SHORT_BYTES
-        stated = exact | (news & (((rate != base) & of_a_packet) | alike))
+        stated = exact | (news & ((rate != base) | alike))
         self.rate_bps[stated], self.stated_s[stated] = rate[stated], t_s[stated]
         says = enough & (reading >= ALIKE * rate)
         self.since_s[stated] = np.where(says, self._began_s, self.since_s).max(axis=0)[stated]
