@@ -66,8 +66,8 @@ class Departures:
         self.largest_bytes = np.full(n, packet_bytes)
 
     def gaps(self, samples: QueueCounters, rate_bps: Float, late_s: Float) -> Gaps:
-        """Of samples (m, n) after those before. `rate_bps` (n,): what is known of the links. `late_s` (m,):
-        how late each sample came."""
+        """Of samples (m, n) after those before. `rate_bps` (n,): what is known of the links. `late_s` (m,
+        n): how late each sample came for each."""
         t, sent, packets, _drops, queue, queued = (
             np.concatenate((last[None], new)) for last, new in zip(self._last, samples, strict=True)
         )
@@ -99,7 +99,7 @@ class Departures:
         latest = _latest(rows, np.concatenate((before.counts[None] > 0, counts)))
         goes_on = latest > _latest(rows, np.concatenate((before.counts[None] == 0, over)))
         first = counts & ~(goes_on[:-1] & inside)
-        all_late_s, late_share = np.cumsum(late_s)[:, None], late_s[:, None] / took_s
+        all_late_s, late_share = np.cumsum(late_s, axis=0), late_s / took_s
         each = _Departure(
             1.0 * counts,
             t[1:] - within_s / 2,

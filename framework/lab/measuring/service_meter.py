@@ -32,8 +32,9 @@ one, and as the links may have been, that does not bound their rates either. The
 that many batches."""
 
 
-WITNESSES = 4
-"""So many links at least say whether they were late as well."""
+WITNESSES, AT_RATE_PACKETS = 4, 4
+"""So many links at least say whether they were late as well; in so many packets at least a link shows that it
+serves at its rate."""
 
 
 class ServiceMeter:
@@ -62,7 +63,7 @@ class ServiceMeter:
         """For how much of the busy time links may have stood still; how long no link may have been served
         before these samples."""
         self._unread_bytes = np.zeros(n)
-        self._last, self._usual_s = first, np.nan
+        self._last, self._usual_s, self._at_rate = first, np.nan, np.zeros(n, bool)
         self._base_bps = line_bps.copy()
         self.all_waited_bytes = np.zeros(n)
 
@@ -88,27 +89,34 @@ class ServiceMeter:
             self._state(news, samples.t_s[-1], gaps.last_error_s2)
 
     def _late_s(self, samples: QueueCounters) -> Float:
-        """(m,): by how much each sample came too late, as far as links may have been late with it: most links
-        that had packets to send all the time did not send as many as they do."""
+        """(m, n): by how much each sample came too late, as far as the link may have been late with it. Links
+        that served at their rate until then may have: it may be one core that stood still, and its links. So
+        may the others, unless most links that had packets to send all the time sent as many as they do."""
         each = QueueCounters(
             *(np.concatenate((last[None], new)) for last, new in zip(self._last, samples, strict=True))
         )
         self._last = QueueCounters(*(counter[-1] for counter in samples))
         took_s, waits = np.diff(each.t_s.max(axis=1)), each.queue_bytes > 0
+        busy, largest = waits[:-1] & waits[1:], self._departures.largest_bytes
+        served_s = np.diff(each.sent_bytes, axis=0) * 8 / self._base_bps
+        packet_s = largest * 8 / self._base_bps
+        at_rate = busy & (served_s >= np.maximum(ALIKE * took_s[:, None], AT_RATE_PACKETS * packet_s))
+        went_on = np.concatenate((self._at_rate[None], at_rate[:-1]))
+        self._at_rate = at_rate[-1]
         usual_s = float(np.median(took_s))
         self._usual_s = (
             usual_s if np.isnan(self._usual_s) else self._usual_s + (usual_s - self._usual_s) / USUAL
         )
         in_time_s = min(LATE * self._usual_s, self._usual_s + STALL_S)
         late_s = np.where(took_s > in_time_s, took_s - self._usual_s, 0.0)
+        of_link_s = np.repeat(late_s[:, None], len(largest), axis=1)
         for i in np.flatnonzero(late_s):
-            busy = waits[i] & waits[i + 1]
-            if np.count_nonzero(busy) >= WITNESSES:
-                sent = each.sent_bytes[i + 1] - each.sent_bytes[i]
-                whole = sent - self._departures.largest_bytes  # the first had begun before
-                served_s = float(np.median((whole * 8 / self._base_bps)[busy]))
-                late_s[i] = np.clip(took_s[i] - served_s, 0.0, late_s[i])
-        return late_s
+            idle_s = took_s[i] - (served_s[i] - packet_s)  # the first packet had begun before
+            if np.count_nonzero(busy[i]) >= WITNESSES:
+                of_link_s[i] = np.clip(np.median(idle_s[busy[i]]), 0.0, late_s[i])
+            stopped = busy[i] & went_on[i]
+            of_link_s[i, stopped] = np.clip(idle_s[stopped], of_link_s[i, stopped], late_s[i])
+        return of_link_s
 
     def _state(self, news: Bool, t_s: Float, last_error_s2: Float) -> None:
         """Change the rates as far as the evidence of `news` carries."""

@@ -248,6 +248,45 @@ def test_a_moment_shorter_than_an_interval_does_not_make_a_fast_link_slow(
             assert not meter.rate_bps[0] < least * line_bps
 
 
+@pytest.mark.parametrize("phase", [0.0, 0.3, 0.6, 0.9])
+def test_links_of_one_core_that_stands_still_do_not_become_slow(phase: float) -> None:
+    """64 GPUs: 60 domain links at full load, sampled every 24 ms. 11 of them stand still for 27 ms, and the
+    sample of then comes 31 ms late; the others went on."""
+    line_bps, every_s, still_s, links = 8e6, 0.024, 0.027, 60
+    left = np.arange(4000) * PACKET * 8 / line_bps
+    times = np.arange(phase * every_s, 2.0, every_s)
+    times[(late := np.flatnonzero(times > 1.0)[0]) :] += 0.031
+    columns = []
+    for link in range(links):
+        stood = left + (left > times[late - 1] + 0.002) * still_s * (link < 11)
+        gone = np.searchsorted(stood, times, "right")
+        columns.append((times, gone * PACKET, gone, 0 * times, 37386 + 0 * times, 9 + 0 * times))
+    samples = QueueCounters(*(np.array(column, float).T for column in zip(*columns, strict=True)))
+    meter = ServiceMeter(np.full(links, line_bps), PACKET, QueueCounters(*(c[0] for c in samples)))
+    for i in range(1, len(times)):
+        meter.add(QueueCounters(*(column[i : i + 1] for column in samples)))
+        assert not (meter.rate_bps < 0.9 * line_bps).any()
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5])
+def test_late_samples_do_not_hide_links_that_are_slow(share: float) -> None:
+    """16 of 128 links become slow, and every third sample is late; they are known in 0.5 s."""
+    line_bps, every_s, links, slow_s = 8e6, 0.024, 128, 1.0
+    times = np.cumsum(np.where(np.arange(80) % 3 == 0, 2, 1) * every_s)
+    full = np.arange(4000) * PACKET * 8 / line_bps
+    columns = []
+    for link in range(links):
+        left = np.where(full > slow_s, slow_s + (full - slow_s) / share, full) if link < 16 else full
+        gone = np.searchsorted(left, times, "right")
+        columns.append((times, gone * PACKET, gone, 0 * times, 37386 + 0 * times, 9 + 0 * times))
+    samples = QueueCounters(*(np.array(column, float).T for column in zip(*columns, strict=True)))
+    meter = ServiceMeter(np.full(links, line_bps), PACKET, QueueCounters(*(c[0] for c in samples)))
+    for i in np.flatnonzero((times > times[0]) & (times < slow_s + 0.5)):
+        meter.add(QueueCounters(*(column[i : i + 1] for column in samples)))
+    assert (meter.rate_bps[:16] < (share + 0.25) * line_bps).all()
+    assert (meter.rate_bps[16:] > 0.9 * line_bps).all()
+
+
 def test_a_packet_that_waits_for_a_short_one_says_nothing_of_its_link() -> None:
     """At line rate a packet takes 0.24 s; each one waits 30 ms, for an acknowledgement before it, which pays
     for what a long one before it took."""
