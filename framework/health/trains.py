@@ -29,6 +29,7 @@ that is being sent: where steps are a packet each, waiting for a full one double
 LOSS_MOST_PACKETS = 320
 """Of trains that are to show whether a loss is over, as many as it takes: at a loss of 3 % 303."""
 SHORTER_BYTES = 512
+"""Of the packets of these, and of the pieces of others."""
 
 
 class TrainTimes:

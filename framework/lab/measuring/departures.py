@@ -66,8 +66,8 @@ class Departures:
         self.largest_bytes = np.full(n, packet_bytes)
 
     def gaps(self, samples: QueueCounters, rate_bps: Float, late_s: Float) -> Gaps:
-        """Of samples (m, n) after those before. `rate_bps` (n,): what is known of the links. `late_s` (m,
-        n): how late each sample came for each."""
+        """Of samples (m, n) after those before. `rate_bps` (n,): what is known of the links. `late_s`
+        (m, n): how late each sample came for each."""
         t, sent, packets, _drops, queue, queued = (
             np.concatenate((last[None], new)) for last, new in zip(self._last, samples, strict=True)
         )

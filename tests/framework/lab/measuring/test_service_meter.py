@@ -248,6 +248,17 @@ def test_a_moment_shorter_than_an_interval_does_not_make_a_fast_link_slow(
             assert not meter.rate_bps[0] < least * line_bps
 
 
+def at_full_load(times: np.ndarray, left: list[np.ndarray], line_bps: float) -> Iterator[ServiceMeter]:
+    """The meter after every sample of links where nine packets always wait; when those of each leave."""
+    gone = np.array([np.searchsorted(of_link, times, "right") for of_link in left], float).T
+    t, waiting, none = np.broadcast_arrays(times[:, None], np.full_like(gone, 9.0), np.zeros_like(gone))
+    samples = QueueCounters(t, gone * PACKET, gone, none, waiting * PACKET, waiting)
+    meter = ServiceMeter(np.full(len(left), line_bps), PACKET, QueueCounters(*(c[0] for c in samples)))
+    for i in range(1, len(times)):
+        meter.add(QueueCounters(*(column[i : i + 1] for column in samples)))
+        yield meter
+
+
 @pytest.mark.parametrize("phase", [0.0, 0.3, 0.6, 0.9])
 def test_links_of_one_core_that_stands_still_do_not_become_slow(phase: float) -> None:
     """64 GPUs: 60 domain links at full load, sampled every 24 ms. 11 of them stand still for 27 ms, and the
@@ -256,15 +267,8 @@ def test_links_of_one_core_that_stands_still_do_not_become_slow(phase: float) ->
     left = np.arange(4000) * PACKET * 8 / line_bps
     times = np.arange(phase * every_s, 2.0, every_s)
     times[(late := np.flatnonzero(times > 1.0)[0]) :] += 0.031
-    columns = []
-    for link in range(links):
-        stood = left + (left > times[late - 1] + 0.002) * still_s * (link < 11)
-        gone = np.searchsorted(stood, times, "right")
-        columns.append((times, gone * PACKET, gone, 0 * times, 37386 + 0 * times, 9 + 0 * times))
-    samples = QueueCounters(*(np.array(column, float).T for column in zip(*columns, strict=True)))
-    meter = ServiceMeter(np.full(links, line_bps), PACKET, QueueCounters(*(c[0] for c in samples)))
-    for i in range(1, len(times)):
-        meter.add(QueueCounters(*(column[i : i + 1] for column in samples)))
+    stood = left + (left > times[late - 1] + 0.002) * still_s
+    for meter in at_full_load(times, [stood] * 11 + [left] * (links - 11), line_bps):
         assert not (meter.rate_bps < 0.9 * line_bps).any()
 
 
@@ -274,15 +278,9 @@ def test_late_samples_do_not_hide_links_that_are_slow(share: float) -> None:
     line_bps, every_s, links, slow_s = 8e6, 0.024, 128, 1.0
     times = np.cumsum(np.where(np.arange(80) % 3 == 0, 2, 1) * every_s)
     full = np.arange(4000) * PACKET * 8 / line_bps
-    columns = []
-    for link in range(links):
-        left = np.where(full > slow_s, slow_s + (full - slow_s) / share, full) if link < 16 else full
-        gone = np.searchsorted(left, times, "right")
-        columns.append((times, gone * PACKET, gone, 0 * times, 37386 + 0 * times, 9 + 0 * times))
-    samples = QueueCounters(*(np.array(column, float).T for column in zip(*columns, strict=True)))
-    meter = ServiceMeter(np.full(links, line_bps), PACKET, QueueCounters(*(c[0] for c in samples)))
-    for i in np.flatnonzero((times > times[0]) & (times < slow_s + 0.5)):
-        meter.add(QueueCounters(*(column[i : i + 1] for column in samples)))
+    slow = np.where(full > slow_s, slow_s + (full - slow_s) / share, full)
+    times = times[times < slow_s + 0.5]
+    (*_, meter) = at_full_load(times, [slow] * 16 + [full] * (links - 16), line_bps)
     assert (meter.rate_bps[:16] < (share + 0.25) * line_bps).all()
     assert (meter.rate_bps[16:] > 0.9 * line_bps).all()
 
