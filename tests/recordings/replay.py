@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from railweave.framework.experiment.plan import Plan, load_plan
 from railweave.framework.health.monitor import HealthMonitor
@@ -45,14 +46,21 @@ class Replay:
     truth: list[HealthSnapshot]
 
 
-def replayed(name: str, registers: Registers, stall_s: float = 0.0, every_s: float = 1.0) -> Replay:
+def replayed(
+    name: str, registers: Registers, stall_s: float = 0.0, in_time: bool = False, every_s: float = 1.0
+) -> Replay:
     """`stall_s`: the whole machine stands still for so long after every `every_s` of the recording; clocks
-    go on, so all that follows is later."""
+    go on, so all that follows is later. With `in_time` it is sampled meanwhile as usual."""
     with np.load(HERE / f"{name}.npz") as file:
         data: dict[str, Any] = dict(file)
+    end_s = float(data["first_us"][-1] * 1e-6)
+    begin = np.searchsorted(data["first_us"], np.arange(every_s, end_s if stall_s else 0.0, every_s) * 1e6)
+    begin_us = data["first_us"][begin]
     for times, unit_s in (("first_us", 1e-6), ("measured_s", 1.0), ("faults_s", 1.0)):
-        stalls = np.floor_divide(data[times] * unit_s, every_s).clip(0)
+        stalls = np.searchsorted(begin_us, data[times] * unit_s * 1e6)
         data[times] = data[times] + stalls * stall_s / unit_s
+    if in_time and stall_s:
+        _sample(data, begin, stall_s)
     plan = load_plan(None, json.loads(str(data["settings"])), registers)
     scaled, links = plan.fabric.scaled(float(data["rate_scale"])), data["links"]
     n, n_samples = scaled.n_links, len(data["first_us"])
@@ -90,3 +98,15 @@ def replayed(name: str, registers: Registers, stall_s: float = 0.0, every_s: flo
         truth.append(known.snapshot)
     scores = [np.array(values) for values in zip(*seen, strict=True)]
     return Replay(plan, data["measured_s"], *scores, truth)
+
+
+def _sample(data: dict[str, Any], begin: NDArray[np.int64], stall_s: float) -> None:
+    """Put samples, which show that nothing changes, into stalls after those at `begin`."""
+    every_us = np.median(np.diff(data["first_us"]))
+    more = np.arange(1, round(stall_s * 1e6 / every_us)) * every_us
+    after = np.repeat(begin, len(more))
+    more_us = data["first_us"][after] + np.tile(more, len(begin))
+    data["first_us"] = np.insert(data["first_us"], after + 1, more_us)
+    data["offset_us"] = np.insert(data["offset_us"], after + 1, data["offset_us"][after], axis=0)
+    for counter in COUNTERS:
+        data[counter] = np.insert(data[counter], after + 1, 0, axis=0)

@@ -4,6 +4,7 @@ import numpy as np
 
 from railweave.framework.lab.measuring.departures import Departures
 from railweave.framework.lab.measuring.queue_counters import QueueCounters
+from railweave.framework.lab.measuring.standstills import STALL_S, Standstills
 from railweave.framework.lab.switching.shaping import SHORT_BYTES
 from railweave.framework.model.arrays import Bool, Float
 
@@ -23,18 +24,9 @@ for 30 ms, which samples show."""
 UNCERTAIN_S = 0.45
 """A rate is bounded to a packet, or to what passes in this time where packets take longer: a machine is late
 by some time, however long they take."""
-STALL_S, SLOWER_OVER_S = 0.01, 0.05
+SLOWER_OVER_S = 0.05
 """A busy machine makes links late, never early. So time that a link may have stood still does not bound its
 rate from above, and a slower reading replaces a rate with this time constant, in busy time."""
-LATE, USUAL = 3, 8
-"""A sample that comes later than after so many usual intervals, or one and STALL_S, was delayed by all but
-one, and as the links may have been, that does not bound their rates either. The usual interval is the mean of
-that many batches."""
-
-
-WITNESSES, AT_RATE_PACKETS = 4, 4
-"""So many links at least say whether they were late as well; in so many packets at least a link shows that it
-serves at its rate."""
 
 
 class ServiceMeter:
@@ -47,8 +39,8 @@ class ServiceMeter:
     and EXACT standard errors; until then they bound it, to a packet or UNCERTAIN_S, BOUND standard errors and
     STALL_S, except that a higher rate is taken as read from EVIDENT_PACKETS on. The latest EVIDENT_PACKETS,
     of EVIDENT_S at least, bound it by themselves as well; if they contradict the others, the rate has
-    changed, and what came before does not count. Time by which samples came late, or that was stolen, lowers
-    no rate. A packet is as long as they are on average.
+    changed, and what came before does not count. Time in which links may have stood still, or that was
+    stolen, lowers no rate. A packet is as long as they are on average.
     """
 
     def __init__(self, line_bps: Float, packet_bytes: float, first: QueueCounters) -> None:
@@ -63,15 +55,16 @@ class ServiceMeter:
         """For how much of the busy time links may have stood still; how long no link may have been served
         before these samples."""
         self._unread_bytes = np.zeros(n)
-        self._last, self._usual_s, self._at_rate = first, np.nan, np.zeros(n, bool)
+        self._last_s, self._standstills = first.t_s, Standstills(first)
         self._base_bps = line_bps.copy()
         self.all_waited_bytes = np.zeros(n)
 
     def add(self, samples: QueueCounters, stolen_s: float = 0.0) -> None:
         """Samples (m, n) after those before: when each link was read, and its counters then. `stolen_s`: for
         how long no link may have been served meanwhile, as a processor was taken from this machine."""
-        before_s = self._last.t_s
-        gaps = self._departures.gaps(samples, self._base_bps, self._late_s(samples))
+        before_s, self._last_s = self._last_s, samples.t_s[-1]
+        still_s = self._standstills.within_s(samples, self._base_bps, self._departures.largest_bytes)
+        gaps = self._departures.gaps(samples, self._base_bps, still_s)
         self.all_waited_bytes += gaps.waited_bytes
         self._began_s = np.where(self._packets > 0, self._began_s, before_s - gaps.busy_s)
         for sums, more in zip(
@@ -87,36 +80,6 @@ class ServiceMeter:
         if news.any():
             self._unread_bytes[news] = 0.0
             self._state(news, samples.t_s[-1], gaps.last_error_s2)
-
-    def _late_s(self, samples: QueueCounters) -> Float:
-        """(m, n): by how much each sample came too late, as far as the link may have been late with it. Links
-        that served at their rate until then may have: it may be one core that stood still, and its links. So
-        may the others, unless most links that had packets to send all the time sent as many as they do."""
-        each = QueueCounters(
-            *(np.concatenate((last[None], new)) for last, new in zip(self._last, samples, strict=True))
-        )
-        self._last = QueueCounters(*(counter[-1] for counter in samples))
-        took_s, waits = np.diff(each.t_s.max(axis=1)), each.queue_bytes > 0
-        busy, largest = waits[:-1] & waits[1:], self._departures.largest_bytes
-        served_s = np.diff(each.sent_bytes, axis=0) * 8 / self._base_bps
-        packet_s = largest * 8 / self._base_bps
-        at_rate = busy & (served_s >= np.maximum(ALIKE * took_s[:, None], AT_RATE_PACKETS * packet_s))
-        went_on = np.concatenate((self._at_rate[None], at_rate[:-1]))
-        self._at_rate = at_rate[-1]
-        usual_s = float(np.median(took_s))
-        self._usual_s = (
-            usual_s if np.isnan(self._usual_s) else self._usual_s + (usual_s - self._usual_s) / USUAL
-        )
-        in_time_s = min(LATE * self._usual_s, self._usual_s + STALL_S)
-        late_s = np.where(took_s > in_time_s, took_s - self._usual_s, 0.0)
-        of_link_s = np.repeat(late_s[:, None], len(largest), axis=1)
-        for i in np.flatnonzero(late_s):
-            idle_s = took_s[i] - (served_s[i] - packet_s)  # the first packet had begun before
-            if np.count_nonzero(busy[i]) >= WITNESSES:
-                of_link_s[i] = np.clip(np.median(idle_s[busy[i]]), 0.0, late_s[i])
-            stopped = busy[i] & went_on[i]
-            of_link_s[i, stopped] = np.clip(idle_s[stopped], of_link_s[i, stopped], late_s[i])
-        return of_link_s
 
     def _state(self, news: Bool, t_s: Float, last_error_s2: Float) -> None:
         """Change the rates as far as the evidence of `news` carries."""

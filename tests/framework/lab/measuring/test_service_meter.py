@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railweave.framework.lab.measuring.queue_counters import QueueCounters
-from railweave.framework.lab.measuring.service_meter import STALL_S, ServiceMeter
+from railweave.framework.lab.measuring.service_meter import ServiceMeter
+from railweave.framework.lab.measuring.standstills import STALL_S
 
 LINE_BPS, PACKET = 4e6, 4154.0
 PACKET_S = PACKET * 8 / LINE_BPS
