@@ -4,6 +4,7 @@ Nearly every case with a fault is three runs at one rate scale: with feedback, w
 in place of measured scores.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from math import inf
@@ -24,6 +25,7 @@ from railweave.framework.model.health import EQUAL_WITHIN
 from railweave.framework.registry import Registers
 from railweave.framework.results.comparison import MODES
 from railweave.framework.results.detection import ALLOWED_S, Judged
+from railweave.framework.results.directory import RunDirectory
 from railweave.framework.results.result import RunResult
 from railweave.framework.results.rows import ended_by
 from railweave.framework.runs import runner
@@ -136,17 +138,37 @@ FAILED = "failed: "
 
 
 def _measured(case: Case, registers: Registers) -> Row:
-    row = Row(**asdict(case))
+    """The row of a case. Unless it is ok, each of its runs leaves a directory under runs/."""
+    row, seen = Row(**asdict(case)), list[tuple[Plan, Findings, RunResult | None]]()
     try:
-        return judged(held(row, registers) if case.hold else compared(row, list(_runs(case, registers))))
+        if case.hold:
+            plan = load_plan(None, _keys(case), registers)
+            labs = kept(plan, case.hold, case.hold_s)
+            seen += ((plan, findings, None) for findings in labs)
+            row = held(row, plan, labs)
+        else:
+            runs = list(_runs(case, registers))
+            seen += runs
+            row = compared(row, runs)
+        row = judged(row)
     except (RunFailedError, HealthError, RouteError) as error:  # others would meet every case
-        return replace(row, verdict=f"{FAILED}{error}")
+        row = replace(row, verdict=f"{FAILED}{error}")
+    if row.verdict != "ok":
+        for run in seen:
+            _leave(case, *run)
+    return row
 
 
-def held(row: Row, registers: Registers) -> Row:
+def _leave(case: Case, plan: Plan, findings: Findings, result: RunResult | None) -> None:
+    directory = RunDirectory.create(None, re.sub(r"[^\w.]+", "-", f"bench-health {case.name}").strip("-"))
+    directory.write_experiment(plan.yaml())
+    directory.write_arrays("health.npz", vars(findings.samples))
+    if result is not None:
+        directory.write_result(result)
+
+
+def held(row: Row, plan: Plan, labs: list[Findings]) -> Row:
     """The figures of a hold; of two labs the lower scores, and the reroutes of both."""
-    plan = load_plan(None, _keys(row), registers)
-    labs = kept(plan, row.hold, row.hold_s)
     if row.fault:
         (fault,), _ = fault_figures(plan, labs[0])
         row = replace(row, published_s=fault.published_s, allowance_s=fault.allowance_s)

@@ -247,6 +247,24 @@ def test_an_interrupted_benchmark_goes_on_where_it_was(
     assert health(registers, True, str(path), told.append) == figures and len(measured) == 6
 
 
+@pytest.mark.parametrize("low, left", [(0.95, 0), (0.5, 2)])
+def test_a_row_that_is_not_ok_leaves_its_runs(
+    low: float, left: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registers: Registers
+) -> None:
+    case = Case("4x4", hold="two labs", hold_s=60.0)
+    one = findings(load_plan(None, dict(benchmark.FABRICS["4x4"]), registers).fabric)
+    lower = replace(one, samples=replace(one.samples, link_score=one.samples.link_score * np.float32(low)))
+    monkeypatch.setattr(benchmark, "kept", lambda *_: [one, lower])
+    monkeypatch.chdir(tmp_path)
+    row = benchmark._measured(case, registers)
+    runs = sorted(tmp_path.glob("runs/*-bench-health-4x4-two-labs-for-60-s*"))
+    assert (row.verdict == "ok") == (not left) and len(runs) == left
+    for run, seen in zip(runs, (one, lower), strict=False):
+        with np.load(run / "health.npz") as arrays:
+            assert np.array_equal(arrays["link_score"], seen.samples.link_score)
+        assert (run / "experiment.yaml").exists()
+
+
 def test_all_runs_of_a_case_are_at_the_scale_that_the_first_chose(registers: Registers) -> None:
     class Engine:
         def run(self, document: dict[str, Any], emit: object) -> Findings:

@@ -128,14 +128,11 @@ def test_a_load_goes_on_until_the_time_is_over(
     assert clock.now_s() == pytest.approx(end_s, abs=0.1)
 
 
-def test_of_two_labs_the_lower_scores_and_the_reroutes_of_both(
-    registers: Registers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fabric = load_plan(None, dict(benchmark.FABRICS["4x4"]), registers).fabric
-    one = findings(fabric, reroutes=("a reroute",))
+def test_of_two_labs_the_lower_scores_and_the_reroutes_of_both(registers: Registers) -> None:
+    plan = load_plan(None, dict(benchmark.FABRICS["4x4"]), registers)
+    one = findings(plan.fabric, reroutes=("a reroute",))
     low = replace(one, samples=replace(one.samples, link_score=one.samples.link_score * np.float32(0.95)))
-    monkeypatch.setattr(benchmark, "kept", lambda *_: [one, low])
-    row = benchmark.held(Row("4x4", hold="two labs", hold_s=60.0), registers)
+    row = benchmark.held(Row("4x4", hold="two labs", hold_s=60.0), plan, [one, low])
     assert (row.healthy_min, row.reroutes, row.fullness) == (0.95, 2, None)
 
 
