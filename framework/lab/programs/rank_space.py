@@ -29,6 +29,7 @@ from railweave.framework.processes.namespaces import (
     mount,
     unshare,
 )
+from railweave.framework.processes.sessions import weigh_session
 
 FOLDER = Path("/run/railweave/programs")
 """What programs and the lab share: pipes, the file of host names, the launcher's socket."""
@@ -208,8 +209,7 @@ def _execute(command: Command, report: int) -> NoReturn:
     try:
         os.setsid()
         os.nice(NICENESS)
-        with suppress(OSError):  # sessions are weighed against each other where the kernel groups by them
-            Path("/proc/self/autogroup").write_text(str(NICENESS))
+        weigh_session(os.getpid(), NICENESS)
         for target, fd in enumerate(command.stdio):  # all above 2, which the launcher has open
             os.dup2(fd, target)
         os.set_inheritable(report, False)
