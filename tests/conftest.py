@@ -18,6 +18,14 @@ atexit.register(_CACHE.cleanup)
 os.environ["XDG_CACHE_HOME"] = _CACHE.name  # some plugins are configured while tests are collected
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("laws", "draws of the laws (tests/laws)")
+    group.addoption("--laws", type=int, default=300, help="how many experiments to draw")
+    group.addoption("--laws-seed", type=int, default=1, help="seed of the draws")
+    group.addoption("--laws-draw", type=int, help="the only draw of each law, by its number")
+    group.addoption("--laws-router", help="the only router to draw")
+
+
 @pytest.fixture
 def sigint_as_at_a_terminal() -> Iterator[None]:
     """A script's background jobs, and their children, start with SIGINT ignored. Tests need its default."""

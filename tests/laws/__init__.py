@@ -1,0 +1,1 @@
+"""Relations between runs that hold without an expected value, on experiments drawn from seeds."""

@@ -1,0 +1,63 @@
+"""A router that follows health never makes a run slower: not by measured scores, not by the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+
+import pytest
+
+from tests.laws.blocks import Block, Case, Drawing
+from tests.laws.experiments import (
+    KINDS,
+    QUIET,
+    chance,
+    fabric_of,
+    pick,
+    routers_for,
+    some_collective,
+    some_element,
+    some_slowness,
+    some_topology,
+)
+from tests.laws.runs import Outcome
+
+SHARES = {"never_worse": 52}
+ITERATIONS, FIRST = 8, 2
+"""How many, and the one before which the fault comes."""
+MOST = {"feedback": 1.03, "oracle": 1.01}
+"""Time since the fault over that without feedback."""
+
+
+def drawn(drawing: Drawing) -> Case | None:
+    draw = drawing.draw
+    topology = some_topology(draw, ("rail-only", *KINDS))
+    fabric = fabric_of(topology)
+    if not (routers := routers_for(fabric, drawing.router)):
+        return None
+    document = {
+        "topology": topology,
+        "router": pick(draw, routers),
+        **some_collective(draw, fabric),
+        "estimator": "rate" if chance(draw, 0.25) else "delay",
+        "iterations": ITERATIONS,
+        "faults": [f"at=iter:{FIRST} {some_slowness(draw, some_element(draw, fabric))}"],
+    }
+    known = {"feedback": {}, "oracle": {"oracle": True}}
+    mode = "oracle" if chance(draw, 0.3) else "feedback"
+    return Case(document, (QUIET, known[mode]), {"mode": mode})
+
+
+def judge(case: Case, outcomes: Sequence[Outcome]) -> str | None:
+    without_s, with_s = (sum(outcome.seconds()[FIRST:]) for outcome in outcomes)
+    mode = case.notes["mode"]
+    if with_s <= MOST[mode] * without_s:
+        return None
+    if with_s == inf:
+        return f"with {mode} the run fails ({outcomes[1].failed}), without it takes {without_s:.4g} s"
+    return f"since the fault {with_s:.4g} s with {mode}, {with_s / without_s:.3f} times as without"
+
+
+@pytest.mark.xfail(reason="issue 29: routes by scores; `--runxfail` shows the draws", strict=False)
+def test_never_worse(block: Block) -> None:
+    block.check(drawn, judge)

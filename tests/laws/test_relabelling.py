@@ -1,0 +1,97 @@
+"""The same experiment under other names takes the same time, and its scores change their names alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.laws.blocks import Block, Case, Drawing
+from tests.laws.experiments import (
+    QUIET,
+    chance,
+    fabric_of,
+    pick,
+    routers_for,
+    some_collective,
+    some_element,
+    some_slowness,
+    some_topology,
+)
+from tests.laws.relabelling import Relabelling, some_relabelling
+from tests.laws.runs import Outcome
+from tests.laws.test_cutting import SEEDS, hashes
+
+SHARES = {"relabelling_changes_names_alone": 36}
+WITHIN = 1e-9
+ITERATIONS = 6
+
+
+def drawn(drawing: Drawing) -> Case | None:
+    draw = drawing.draw
+    topology = some_topology(draw)
+    fabric = fabric_of(topology)
+    if not (routers := routers_for(fabric, drawing.router)):
+        return None
+    router, traffic = pick(draw, routers), some_collective(draw, fabric)
+    if "ranks" in traffic:
+        return None
+    relabelling = some_relabelling(draw, fabric, router, traffic["collective"]["name"])
+    element = some_element(draw, fabric)
+    if relabelling is None or element.startswith("ocs"):
+        return None
+    document = {"topology": topology, "router": router, **traffic, "iterations": ITERATIONS}
+    if hashes(router) or chance(draw, 0.4):
+        document |= QUIET
+    faults = [] if chance(draw, 0.2) else [f"at=iter:1 {some_slowness(draw, element)}"]
+    if router != "shortest" and chance(draw, 0.3):
+        faults = [f"at=iter:1 down {element}"]
+    renamed = [relabelling.fault(fault) for fault in faults]
+    both = {"ranks": "all", "faults": faults}, {"ranks": relabelling.ranks(), "faults": renamed}
+    notes = {"relabelling": relabelling}
+    if hashes(router):
+        seeds = [{"router": {"name": router, "seed": seed}} for seed in range(SEEDS)]
+        return Case(document, [{**keys, **seed} for keys in both for seed in seeds], notes)
+    return Case(document, both, notes)
+
+
+def judge(case: Case, outcomes: Sequence[Outcome]) -> str | None:
+    if len(outcomes) > 2:
+        return _judge_hashes(outcomes)
+    one, other = outcomes
+    if one.findings is None or other.findings is None:
+        return None if bool(one.failed) == bool(other.failed) else "under one of both names the run fails"
+    for i, (a, b) in enumerate(zip(one.declared_s(), other.declared_s(), strict=True)):
+        if abs(b / a - 1) > WITHIN:
+            return f"iteration {i} takes 1 + {b / a - 1:.3g} times as long under other names"
+    return _judge_scores(case.notes["relabelling"], one, other)
+
+
+def _judge_hashes(outcomes: Sequence[Outcome]) -> str | None:
+    """Means over the seeds, as far apart as single seeds at most."""
+    if any(outcome.findings is None for outcome in outcomes):
+        return None
+    for i in range(ITERATIONS):
+        s = [outcome.declared_s()[i] for outcome in outcomes]
+        one, other = s[:SEEDS], s[SEEDS:]
+        apart, spread = abs(sum(one) - sum(other)) / SEEDS, max(s) - min(s)
+        if apart > max(spread, WITHIN * one[0]):
+            return f"means of iteration {i} are {apart / one[0]:.3g} apart, seeds {spread / one[0]:.3g}"
+    return None
+
+
+def _judge_scores(relabelling: Relabelling, one: Outcome, other: Outcome) -> str | None:
+    first, second = one.result, other.result
+    if [fault.detected_s for fault in first.faults] != [fault.detected_s for fault in second.faults]:
+        return (
+            f"detected after {first.faults[0].detected_s} s, under other names {second.faults[0].detected_s}"
+        )
+    if len(first.health) != len(second.health):
+        return f"scores are published {len(first.health)} times, under other names {len(second.health)}"
+    for a, b in zip(first.health, second.health, strict=True):
+        renamed = {relabelling.element(name): score for name, score in a.elements.items()}
+        if renamed != b.elements:
+            return f"scores at {a.t_s:.3f} s are {renamed}, under other names {dict(b.elements)}"
+    return None
+
+
+def test_relabelling_changes_names_alone(block: Block) -> None:
+    block.check(drawn, judge)
