@@ -128,7 +128,11 @@ KINDS = {
 }
 
 
-def some_topology(draw: Draw, kinds: Sequence[str] = tuple(KINDS)) -> Document:
+ALL_KINDS = (*(kind for kind in KINDS if kind != "twisted-torus"),) * 3 + ("twisted-torus",)
+"""Large ones less often."""
+
+
+def some_topology(draw: Draw, kinds: Sequence[str] = ALL_KINDS) -> Document:
     """Options of a fabric of one of these kinds. `text` is the content of a file, which `runs.py` writes."""
     return KINDS[pick(draw, kinds)](draw)
 
@@ -204,25 +208,29 @@ def way_of(draw: Draw, element: str) -> str:
     return f" way={pick(draw, ('out', 'in'))}"
 
 
-def some_slowness(draw: Draw, element: str, *, least: float = 0.02, loss: float = 0.4) -> str:
-    """A degradation or a loss of an element, without its time."""
+def some_slowness(draw: Draw, element: str) -> str:
+    """A degradation or a loss of an element, without its time. What is left of its speed is a twentieth or
+    more, or nothing, since every second of the run's clock is sampled and costs time."""
     way = way_of(draw, element)
-    if chance(draw, loss):
-        rate = 1.0 if chance(draw, 0.15) else float(np.exp(draw.uniform(np.log(0.01), 0)))
+    if chance(draw, 0.4):
+        rate = 1.0 if chance(draw, 0.15) else float(np.exp(draw.uniform(np.log(0.01), np.log(0.7))))
         return f"loss {element} rate={rate:.2%}{way}"
-    return f"degrade {element} to={draw.uniform(least, 0.9):.1%}{way}"
+    return f"degrade {element} to={draw.uniform(0.05, 0.9):.1%}{way}"
 
 
-def some_faults(draw: Draw, fabric: Fabric, iterations: int) -> list[str]:
-    """One to three faults of any kind, at iterations and at times; the last may restore what came first."""
+def some_faults(draw: Draw, fabric: Fabric, iterations: int, *, by_time: bool = False) -> list[str]:
+    """One to three faults of any kind, before iterations or within them, or `by_time` alone; the last may
+    restore what came first."""
     faults = []
     for _ in range(int(draw.integers(1, 4))):
-        at = f"at=iter:{draw.integers(1, iterations)}" + (
-            "" if chance(draw, 0.5) else f"+{draw.uniform(0.05, 0.9):.2f}s"
-        )
+        later = "" if chance(draw, 0.5) else f"+{draw.uniform(0.05, 0.9):.2f}s"
+        at = f"iter:{draw.integers(1, iterations)}{later}"
+        if by_time:
+            at = f"{draw.uniform(0, iterations):.2f}s"
         element = some_element(draw, fabric)
         verb = some_slowness(draw, element) if chance(draw, 0.7) else f"down {element}"
-        faults.append(f"{at} {verb}")
+        faults.append(f"at={at} {verb}")
     if chance(draw, 0.4):
-        faults.append(f"at=iter:{iterations - 1} restore {faults[0].split()[2]}")
+        at = f"{iterations - 1}s" if by_time else f"iter:{iterations - 1}"
+        faults.append(f"at={at} restore {faults[0].split()[2]}")
     return faults

@@ -31,8 +31,9 @@ STEPS = 10
 """Of a job, roughly: what a latency counts for in the rate scale, by which its iterations take about 1 s."""
 
 
-def some_ranks(draw: Draw, fabric: Fabric) -> tuple[str, str]:
-    """Two selectors of GPUs that have nothing in common: halves along an axis, or any."""
+def some_ranks(draw: Draw, fabric: Fabric) -> tuple[str, str] | None:
+    """Two selectors of GPUs that have nothing in common, halves along an axis or any; None for single
+    GPUs."""
     axis = int(draw.integers(fabric.gpu_coordinates.shape[1]))
     place = fabric.gpu_coordinates[:, axis]
     values = np.unique(place)
@@ -40,6 +41,8 @@ def some_ranks(draw: Draw, fabric: Fabric) -> tuple[str, str]:
     first = np.isin(place, half)
     if chance(draw, 0.2):
         first = draw.random(fabric.n_gpus) < 0.5
+    if min(first.sum(), (~first).sum()) < 2:
+        return None
     texts = [
         "gpu:" + ",".join(place_of(fabric, int(gpu)) for gpu in np.flatnonzero(chosen))
         for chosen in (first, ~first)
@@ -49,12 +52,14 @@ def some_ranks(draw: Draw, fabric: Fabric) -> tuple[str, str]:
 
 def drawn(drawing: Drawing) -> Case | None:
     draw = drawing.draw
-    topology = some_topology(draw, [kind for kind in KINDS if kind != "twisted-torus"])  # 128 ranks take time
+    topology = some_topology(draw, [kind for kind in KINDS if kind != "twisted-torus"])  # large
     fabric = fabric_of(topology)
     if not (routers := routers_for(fabric, drawing.router)):
         return None
     jobs: list[Document] = []
-    for number, ranks in enumerate(some_ranks(draw, fabric)):
+    if (halves := some_ranks(draw, fabric)) is None:
+        return None
+    for number, ranks in enumerate(halves):
         traffic = {**some_collective(draw, fabric), "ranks": ranks}
         jobs.append({"name": f"job{number}", **traffic, "iterations": ITERATIONS, "start": 0.3 * number})
     document = {"topology": topology, "router": pick(draw, routers), "alone": 0}
@@ -64,7 +69,7 @@ def drawn(drawing: Drawing) -> Case | None:
     if chance(draw, 0.7):
         document |= QUIET
     if chance(draw, 0.5):
-        document["faults"] = some_faults(draw, fabric, ITERATIONS)
+        document["faults"] = some_faults(draw, fabric, ITERATIONS, by_time=True)
     return Case(document, ({"jobs": jobs}, {"jobs": jobs[:1]}, {"jobs": jobs[1:]}))
 
 

@@ -10,7 +10,7 @@ import pytest
 from railweave.framework.model import Fabric
 from tests.laws.blocks import Block, Case, Drawing
 from tests.laws.experiments import (
-    KINDS,
+    ALL_KINDS,
     chance,
     fabric_of,
     pick,
@@ -24,7 +24,7 @@ from tests.laws.experiments import (
 from tests.laws.runs import Outcome
 
 SHARES = {"slow_is_not_worse_than_cut": 48}
-ITERATIONS = 10
+ITERATIONS = 6
 MOST = 1.03
 """Time of the last iteration over that of the last iteration with the element down."""
 
@@ -35,7 +35,7 @@ def reroutes(router: str, fabric: Fabric) -> bool:
 
 def drawn(drawing: Drawing) -> Case | None:
     draw = drawing.draw
-    topology = some_topology(draw, ("rail-only", *KINDS))
+    topology = some_topology(draw, (*["rail-only"] * 3, *ALL_KINDS))
     fabric = fabric_of(topology)
     routers = [name for name in routers_for(fabric, drawing.router) if reroutes(name, fabric)]
     if not routers:
