@@ -28,9 +28,10 @@ SHAPES = ("5", "8", "2x4", "3x3", "4x3", "4x4", "5x4", "2x2x2", "3x2x2", "4x2x2"
 TWISTED, ON_TWISTED = "4x4x8", ("x:0", "z:0", "all/4", "gpu:0-1.0-1.*")
 """The smallest twisted torus, and which of its 128 GPUs take part."""
 RATES_BPS = (100e9, 200e9, 400e9, 800e9, 1.8e12, 3.6e12)
-SHORTEST_LATENCY_S, LONGEST_LATENCY_S = 1e-8, 1e-5
+SHORTEST_LATENCY_S, LONGEST_LATENCY_S = 3e-8, 1e-5
 FROM_FILES = ("msccl", "chakra", "simccl")
 """Traffic that needs a file."""
+USUAL = ("all-reduce", "pipelined-all-reduce", "all-to-all", "direct-all-to-all", "ring-all-reduce")
 ON_WHOLE_FABRICS = ("multi-ring-all-reduce",)
 WITHOUT_LAWS = ("ilp",)
 """Routers that are drawn only when they are asked for: a solver takes seconds for a torus."""
@@ -60,8 +61,8 @@ def _latency(draw: Draw) -> float:
 
 
 def _latencies(draw: Draw, *names: str) -> Document:
-    """Of each kind of link; half of the fabrics have none."""
-    return {} if chance(draw, 0.5) else {name: _latency(draw) for name in names}
+    """Of each kind of link; a third of the fabrics have none."""
+    return {} if chance(draw, 0.33) else {name: _latency(draw) for name in names}
 
 
 def _rail_only(draw: Draw) -> Document:
@@ -154,6 +155,12 @@ def routers_for(fabric: Fabric, only: str | None = None) -> list[str]:
     return [name for name in names if not why_unserved(registers()["router"][name], fabric)]
 
 
+def some_router(draw: Draw, names: Sequence[str]) -> str:
+    """One of these; mostly one that follows scores, if there is one."""
+    following = [name for name in names if registers()["router"][name].damped]
+    return str(pick(draw, following if following and chance(draw, 0.8) else names))
+
+
 def some_collective(draw: Draw, fabric: Fabric, kind: str = "") -> Document:
     """A collective that serves the fabric, with options, and a size: by even slices of full packets, since
     the model gives every repetition of a transfer the size of the longest. On a large fabric some of the GPUs
@@ -164,7 +171,7 @@ def some_collective(draw: Draw, fabric: Fabric, kind: str = "") -> Document:
     if fabric.n_gpus > LARGEST:
         few = {"ranks": pick(draw, ON_TWISTED)}
         served = [name for name in served if name not in ON_WHOLE_FABRICS]
-    name = kind or pick(draw, served)
+    name = kind or pick(draw, [name for name in served if name in USUAL] if chance(draw, 0.4) else served)
     options: Document = {}
     if name in ("pipelined-all-reduce", "tree-all-reduce"):
         options["chunks"] = int(draw.integers(1, 5))

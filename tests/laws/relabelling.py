@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from railweave.framework.experiment.fault_targets import find_link
-from railweave.framework.model import Fabric
+from railweave.framework.model import Fabric, PathBatch
 from tests.laws.experiments import Draw, place_of
 
 Ids = np.ndarray[Any, Any]
@@ -60,6 +60,16 @@ class Relabelling:
     def fault(self, text: str) -> str:
         words = text.split()
         return " ".join((*words[:2], self.element(words[2]), *words[3:]))
+
+    def routes(self, paths: PathBatch, *, renamed: bool) -> set[tuple[float, ...]]:
+        """The nodes of each path behind its weight, by their new names or as they are."""
+        fabric, node = self.fabric, self.node if renamed else np.arange(self.fabric.n_nodes)
+        routes = set()
+        for first, end, weight in zip(paths.hop_start[:-1], paths.hop_start[1:], paths.weight, strict=True):
+            links = paths.links[first:end]
+            ends = node[fabric.link_src[links[:1]]].tolist() + node[fabric.link_dst[links]].tolist()
+            routes.add((float(weight), *ends))
+        return routes
 
     def ranks(self) -> str:
         """The GPUs in the order of the ranks that they were."""

@@ -13,10 +13,10 @@ from tests.laws.experiments import (
     QUIET,
     chance,
     fabric_of,
-    pick,
     routers_for,
     some_collective,
     some_element,
+    some_router,
     some_slowness,
     some_topology,
 )
@@ -31,13 +31,13 @@ MOST = {"feedback": 1.03, "oracle": 1.01}
 
 def drawn(drawing: Drawing) -> Case | None:
     draw = drawing.draw
-    topology = some_topology(draw, (*["rail-only"] * 3, *ALL_KINDS))
+    topology = some_topology(draw, (*["rail-only"] * 9, *ALL_KINDS))
     fabric = fabric_of(topology)
     if not (routers := routers_for(fabric, drawing.router)):
         return None
     document = {
         "topology": topology,
-        "router": pick(draw, routers),
+        "router": some_router(draw, routers),
         **some_collective(draw, fabric),
         "estimator": "rate" if chance(draw, 0.25) else "delay",
         "iterations": ITERATIONS,

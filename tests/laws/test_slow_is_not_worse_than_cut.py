@@ -13,11 +13,11 @@ from tests.laws.experiments import (
     ALL_KINDS,
     chance,
     fabric_of,
-    pick,
     registers,
     routers_for,
     some_collective,
     some_element,
+    some_router,
     some_slowness,
     some_topology,
 )
@@ -35,7 +35,7 @@ def reroutes(router: str, fabric: Fabric) -> bool:
 
 def drawn(drawing: Drawing) -> Case | None:
     draw = drawing.draw
-    topology = some_topology(draw, (*["rail-only"] * 3, *ALL_KINDS))
+    topology = some_topology(draw, (*["rail-only"] * 9, *ALL_KINDS))
     fabric = fabric_of(topology)
     routers = [name for name in routers_for(fabric, drawing.router) if reroutes(name, fabric)]
     if not routers:
@@ -43,7 +43,7 @@ def drawn(drawing: Drawing) -> Case | None:
     element = some_element(draw, fabric)
     document = {
         "topology": topology,
-        "router": pick(draw, routers),
+        "router": some_router(draw, routers),
         **some_collective(draw, fabric),
         "estimator": "rate" if chance(draw, 0.25) else "delay",
         "oracle": chance(draw, 0.3),
