@@ -121,11 +121,11 @@ class Machine:
         )  # fmt: skip
         return Result(command, done.returncode, done.stdout, done.stderr)
 
-    def push(self, tree: Path, target: str, leave_out: Sequence[str] = ()) -> None:
-        """Copy a folder of the host into the guest, as `vagrant` does with rsync."""
+    def push(self, tree: Path, target: str, rsync: Sequence[str]) -> None:
+        """Copy a folder of the host into the guest by that rsync command, which runs in the folder."""
         shell = " ".join(self._ssh("vagrant")[:-1])
-        words = ["rsync", "-a", "--delete", *(f"--exclude={name}" for name in leave_out), "-e", shell]
-        subprocess.run([*words, f"{tree}/", f"vagrant@127.0.0.1:{target}/"], check=True, timeout=300)
+        words = [*rsync, "-e", shell, f"{tree}/", f"vagrant@127.0.0.1:{target}/"]
+        subprocess.run(words, cwd=tree, check=True, timeout=300)
 
     def keep(self, target: Path) -> None:
         """Shut the guest down in order and keep what it wrote as a layer for later machines."""

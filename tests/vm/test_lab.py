@@ -15,15 +15,14 @@ import pytest
 from tests.vm import image
 from tests.vm.machine import Machine, Result
 from tests.vm.needs import QEMU, missing
+from tests.vm.project import PROJECT, vagrant_rsync
 
 pytestmark = [
     pytest.mark.timeout(900),
     pytest.mark.skipif(bool(missing(QEMU)), reason=missing(QEMU) or "nothing is missing"),
 ]
 
-PROJECT = Path(__file__).parents[2]
 PROVISIONED_BY = (".ci/provision.sh", ".ci/links.sh", ".ci/build-constraints.txt", "pyproject.toml")
-LEAVE_OUT = (".git", ".venv", ".vagrant", "runs", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis")
 STRANGER = "stranger"
 PROVISION = "railweave/.ci/provision.sh vm"
 SLOW = ("--rate-scale", "3e-6")
@@ -40,11 +39,11 @@ def guest() -> Iterator[Machine]:
     )
     if not layer.exists():
         with Machine(bare) as machine:
-            machine.push(PROJECT, "railweave", LEAVE_OUT)
+            machine.push(PROJECT, "railweave", vagrant_rsync())
             machine.run(PROVISION, timeout_s=800).check()
             machine.keep(layer)
     with Machine(bare, layer) as machine:
-        machine.push(PROJECT, "railweave", LEAVE_OUT)
+        machine.push(PROJECT, "railweave", vagrant_rsync())
         machine.run(f"id {STRANGER} || useradd -m {STRANGER}", user="root").check()
         yield machine
 

@@ -18,7 +18,8 @@ import pytest
 
 from tests.vm import image
 from tests.vm.needs import VAGRANT, missing
-from tests.vm.vagrant import ENVIRONMENT, PROJECT, box, box_name, cell, copy_project, start_libvirt, vagrant
+from tests.vm.project import PROJECT, box_name
+from tests.vm.vagrant import ENVIRONMENT, box, cell, copy_project, start_libvirt, vagrant
 
 pytestmark = [
     pytest.mark.timeout(1500),
