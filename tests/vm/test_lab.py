@@ -241,7 +241,10 @@ def test_without_the_module_doctor_says_so_and_the_lab_runs_in_userspace(guest: 
     guest.run(f"echo 'install openvswitch /bin/false' > {forbid} && rmmod openvswitch", user="root").check()
     try:
         found = findings(guest, STRANGER)
-        assert found["namespaces"] == (True, "network, mount and process namespaces open, as this user")
+        assert found["namespaces"] == (
+            True,
+            "network, mount and process namespaces can be made, as this user",
+        )
         ok, detail = found["datapath"]
         assert ok is None and "no module openvswitch" in detail
         refused = railweave(guest, "run", "--datapath", "kernel", "--fault", "none")
