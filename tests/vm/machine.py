@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import socket
 import subprocess
 import tempfile
@@ -114,10 +115,14 @@ class Machine:
         ]  # fmt: skip
 
     def run(self, command: str, *, user: str = "vagrant", timeout_s: float = 120) -> Result:
-        """Run a shell command in the guest; TimeoutExpired when it takes longer."""
+        """Run a shell command in the guest; the guest ends it after `timeout_s`, with the code 124.
+
+        Ending ssh would leave the command running there, next to those of later tests.
+        """
+        limited = f"timeout --kill-after=10 {timeout_s} bash -c {shlex.quote(command)}"
         done = subprocess.run(
-            [*self._ssh(user), command],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s, check=False,
+            [*self._ssh(user), limited],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s + 30, check=False,
         )  # fmt: skip
         return Result(command, done.returncode, done.stdout, done.stderr)
 
