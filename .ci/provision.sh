@@ -24,6 +24,8 @@ case $what in
         extras=emu,ilp,live,os-ken,c65of,fluid,dev stamp=$venv/.dev
         # what tests run on hosts; MPI for Python belongs to the system's interpreter
         packages="$packages openmpi-bin python3-mpi4py" programs="$programs mpirun"
+        # what the Vagrantfile copies is compared with what git has
+        packages="$packages git rsync" programs="$programs git rsync"
         # the browser that opens reports in tests; Ubuntu has it as a snap alone, which needs more than apt
         if ! command -v chromium >/dev/null && grep -q '^ID=debian' /etc/os-release; then
             packages="$packages chromium-headless-shell fonts-dejavu-core" programs="$programs chromium-headless-shell"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import socket
 import subprocess
 import tempfile
@@ -114,18 +115,22 @@ class Machine:
         ]  # fmt: skip
 
     def run(self, command: str, *, user: str = "vagrant", timeout_s: float = 120) -> Result:
-        """Run a shell command in the guest; TimeoutExpired when it takes longer."""
+        """Run a shell command in the guest; the guest ends it after `timeout_s`, with the code 124.
+
+        Ending ssh would leave the command running there, next to those of later tests.
+        """
+        limited = f"timeout --kill-after=10 {timeout_s} bash -c {shlex.quote(command)}"
         done = subprocess.run(
-            [*self._ssh(user), command],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s, check=False,
+            [*self._ssh(user), limited],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s + 30, check=False,
         )  # fmt: skip
         return Result(command, done.returncode, done.stdout, done.stderr)
 
-    def push(self, tree: Path, target: str, leave_out: Sequence[str] = ()) -> None:
-        """Copy a folder of the host into the guest, as `vagrant` does with rsync."""
+    def push(self, tree: Path, target: str, rsync: Sequence[str]) -> None:
+        """Copy a folder of the host into the guest by that rsync command, which runs in the folder."""
         shell = " ".join(self._ssh("vagrant")[:-1])
-        words = ["rsync", "-a", "--delete", *(f"--exclude={name}" for name in leave_out), "-e", shell]
-        subprocess.run([*words, f"{tree}/", f"vagrant@127.0.0.1:{target}/"], check=True, timeout=300)
+        words = [*rsync, "-e", shell, f"{tree}/", f"vagrant@127.0.0.1:{target}/"]
+        subprocess.run(words, cwd=tree, check=True, timeout=300)
 
     def keep(self, target: Path) -> None:
         """Shut the guest down in order and keep what it wrote as a layer for later machines."""

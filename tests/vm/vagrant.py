@@ -28,8 +28,8 @@ from typing import IO
 
 from tests.vm.image import DISK_BYTES, Image, digest, pack
 from tests.vm.machine import CPU, KERNEL_WORDS
+from tests.vm.project import PROJECT, git_names
 
-PROJECT = Path(__file__).parents[2]
 START_WITHIN_S = 60
 LAST_LINES = 25
 
@@ -223,27 +223,14 @@ def start_libvirt(inside: Cell) -> None:
 
 def copy_project(inside: Cell) -> None:
     """What git would have of the project, as it lies there now; nothing that was built in it."""
-    names = subprocess.run(
-        ["git", "-c", "safe.directory=*", "ls-files", "-coz", "--exclude-standard"],
-        cwd=PROJECT, capture_output=True, check=True, timeout=60,
-    ).stdout  # fmt: skip
-    inside.path("/run/names").write_bytes(names)
-    words = ["rsync", "--archive", "--from0", "--files-from=/run/names", "--ignore-missing-args"]
+    inside.path("/run/names").write_text("\0".join(git_names()))
+    words = ["rsync", "--archive", "--from0", "--files-from=/run/names"]
     inside.run(*words, f"{PROJECT}/", "/run/project/", timeout_s=60)
 
 
 def vagrant(inside: Cell, *words: str, timeout_s: float) -> str:
     """Run vagrant on the project in the cell."""
     return inside.run("vagrant", *words, timeout_s=timeout_s, folder="/run/project")
-
-
-def box_name() -> str:
-    """What the project's Vagrantfile calls its box."""
-    text = (PROJECT / "Vagrantfile").read_text()
-    found = re.search(r'^\s*config\.vm\.box\s*=\s*"([^"]+)"', text, re.MULTILINE)
-    if found is None:
-        raise ValueError("the Vagrantfile names no box (config.vm.box)")
-    return found[1]
 
 
 def box(inside: Cell, image: Image) -> Path:
