@@ -81,6 +81,36 @@ def test_what_programs_send_is_told_apart_where_they_meet_on_a_link() -> None:
         assert sum(int(sent or 0) for sent in link.job_bytes) == pytest.approx(link.bytes, rel=0.02, abs=1000)
 
 
+BURST = """
+import os, socket
+if os.environ["RANK"] == "1":
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    for _ in range(40):
+        sock.sendto(bytes(4000), (os.environ["MASTER_ADDR"], 9))
+"""
+
+
+@pytest.mark.untimed
+def test_what_waits_when_its_program_ends_and_what_is_lost_is_told_apart_too() -> None:
+    """A program puts 160 kB into the queue of a link that takes 0.8 s to send them, half of which the next
+    link loses, and ends at once; the other job goes on for 2 s and sends nothing."""
+    jobs = [
+        {"ranks": ["gpu:1.1", "gpu:0.1"], "program": [sys.executable, "-c", BURST]},
+        {"ranks": ["gpu:1.0"], "program": ["sleep", "2"]},
+    ]
+    lossy = "at=0s loss link:r1->g1.1 rate=50%"
+    result = rw.run(
+        domains=2, rails=2, rate_scale=4e-6, alone=0, jobs=jobs, faults=[lossy],
+        measure="queue",  # trains are no job's
+    )  # fmt: skip
+    links = {link.name: link for link in result.links}
+    assert 160_000 < links["g0.1->r1"].bytes < 200_000
+    assert links["r1->g1.1"].loss > 0.1
+    assert [sum(int(sent or 0) for sent in link.job_bytes) for link in result.links] == [
+        link.bytes for link in result.links
+    ]
+
+
 @pytest.mark.untimed
 def test_programs_and_collectives_run_next_to_each_other_and_one_may_fail(tmp_path: Path) -> None:
     """A program runs once alone and once in company, with its ranks on the GPUs that were chosen."""

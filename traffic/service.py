@@ -35,6 +35,7 @@ from railweave.traffic.rocev2.buffers import Buffers
 from railweave.traffic.rocev2.executor import Executor, Pair
 from railweave.traffic.rocev2.port import Port
 from railweave.traffic.rocev2.sockets import (
+    RING_SLOTS,
     ROCE_ONLY,
     PacketSocket,
     RingShape,
@@ -45,7 +46,6 @@ from railweave.traffic.rocev2.tuning import Tuning
 
 TICK_S = 0.005
 PROGRESS_S = 0.1
-RING_SLOTS = 256
 INTERFACES_WITHIN_S = 60.0
 
 
@@ -101,7 +101,10 @@ class Service:
         while True:
             busy = self._running is not None or not self._executor.drained
             ready: list[Port] = []
-            for fd, event in self._poll.poll(max(next_tick - time.monotonic(), 0.0) if busy else -1):
+            wait_s = max(next_tick - time.monotonic(), 0.0) if busy else -1
+            events = self._poll.poll(0 if self._executor.pending else wait_s)
+            polled_at = time.monotonic()
+            for fd, event in events:
                 if fd not in self._ports:
                     self._read_channel()
                     continue
@@ -110,11 +113,12 @@ class Service:
                     sock.clear_error()
                 else:
                     ready.append(port)
-            if ready:
-                self._step(ready)
+            if ready or self._executor.pending:
+                self._step(ready, polled_at)
             now = time.monotonic()
             if now >= next_tick:
-                self._tick(now, late=now - next_tick if busy and next_tick else 0.0)
+                # what has arrived since the poll waits to be read, so nobody was silent after it
+                self._tick(polled_at, late=now - next_tick if busy and next_tick else 0.0)
                 next_tick = now + TICK_S
             if self._running is not None:
                 self._advance(self._running)
@@ -158,9 +162,9 @@ class Service:
         self._channel.send(IterationFailed(str(error), error=type(error).__name__))
 
     # -- the loop's parts ------------------------------------------------------------------------------
-    def _step(self, ready: Sequence[Port]) -> None:
-        since = ready[0].waiting_since  # epoll reports first what has been ready longest
-        self._executor.step(ready, time.monotonic())
+    def _step(self, ready: Sequence[Port], now: float) -> None:
+        since = ready[0].waiting_since if ready else None  # epoll reports first what has been ready longest
+        self._executor.step(ready, now)
         running = self._running
         if running is not None and since is not None and since > running.wall_at_start:
             running.send_lag_s = max(running.send_lag_s, time.time() - since)

@@ -1,13 +1,12 @@
 """What one job puts on every link: counters of ports do not tell jobs apart, routes do."""
 
 from collections.abc import Sequence
-from itertools import pairwise, repeat
+from itertools import pairwise
 
 import numpy as np
 
 from railweave.framework.model import Fabric, PacketFormat, RouteTable, Schedule
 from railweave.framework.model.arrays import Float
-from railweave.framework.model.traffic import PairBytes
 from railweave.framework.routing.loads import link_loads
 
 
@@ -34,15 +33,4 @@ def job_loads(
             pairs, pair = np.unique(src * fabric.n_gpus + dst, return_inverse=True)
             amount = np.bincount(pair, wire_bytes[then], len(pairs)).astype(np.float64)
             load += link_loads(fabric, table, *np.divmod(pairs, fabric.n_gpus), amount).load
-    return load
-
-
-def received_loads(
-    fabric: Fabric, received: Sequence[PairBytes], tables: Sequence[tuple[float, RouteTable]]
-) -> Float:
-    """(n_links,): wire bytes of an iteration by what its pairs received, `received` one for each of the
-    `tables`; of more, the earliest count by the first table."""
-    load, in_use = np.zeros(fabric.n_links), [*repeat(tables[0], len(received)), *tables][-len(received) :]
-    for part, (_, table) in zip(received, in_use, strict=True):
-        load += link_loads(fabric, table, part.src, part.dst, part.wire_bytes).load
     return load

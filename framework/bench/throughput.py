@@ -136,6 +136,12 @@ class Contest:
             if climber.climb() > 0:
                 self.climbers["iperf3"] = climber
 
+    def _drain(self) -> None:
+        """Wait until switches have forwarded what the sender before left in their buffers: seconds of work
+        after an overload."""
+        waiting_bytes = self._session.engine.lab.waiting_bytes
+        self._wait(lambda: waiting_bytes() == 0, "the switches to forward what waits for them")
+
     def turn(self) -> dict[str, float]:
         """One turn of every sender: payload bytes per second."""
         self.transport.append(self._iterate())
@@ -143,6 +149,7 @@ class Contest:
         return {"transport": self.transport[-1].rate, **rates}
 
     def _iterate(self) -> Turn:
+        self._drain()
         iteration, before = len(self._session.recorder.iterations), self._switch_cpu_s()
         result = self._session.iterate_once(iteration, self._schedule).result
         used = self._switch_cpu_s() - before
@@ -150,6 +157,7 @@ class Contest:
 
     def _of(self, send: Callable[[float, float], Trial], seconds: float) -> Callable[[float], Turn]:
         def run(pps: float) -> Turn:
+            self._drain()
             before = self._switch_cpu_s()
             trial = send(pps, seconds)
             used = self._switch_cpu_s() - before

@@ -36,12 +36,21 @@ class TrainTimes:
     """When each link last carried traffic and data, stated its rate and got a train, and who gets the next.
 
     `fill_s`: how long a train keeps a healthy link busy; `extra`: packets of a train in addition to those.
+    `shown` (L,): links of which trains can show anything; None: all.
     `out` (L,): links whose train is under way, which the owner clears. `wanted`: links of which too little is
     known, as far as was last said.
     """
 
-    def __init__(self, fabric: Fabric, packet: PacketFormat, fill_s: float, extra: int = 0) -> None:
+    def __init__(
+        self,
+        fabric: Fabric,
+        packet: PacketFormat,
+        fill_s: float,
+        extra: int = 0,
+        shown: Bool | None = None,
+    ) -> None:
         n = fabric.n_links
+        self._shown = np.ones(n, bool) if shown is None else shown
         self._fabric, self.packet_bytes = fabric, packet.full_packet_bytes
         fill = fabric.capacity_bps * fill_s / (8 * self.packet_bytes)
         self._packets = np.maximum(SHORTEST, np.ceil(fill) + extra)
@@ -115,4 +124,4 @@ class TrainTimes:
         tainted[self._fabric.link_element[slow]] = True
         tainted[-1] = False  # links of no switch
         self._doubtful = slow | tainted[self._fabric.link_element]
-        return np.flatnonzero(self._doubtful | links.unknown | links.outdated)
+        return np.flatnonzero((self._doubtful | links.unknown | links.outdated) & self._shown)

@@ -14,6 +14,7 @@ from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.lab.faults.injector import Injector
 from railweave.framework.lab.job_traffic import JobTraffic
+from railweave.framework.lab.measuring.job_counters import JobCounters
 from railweave.framework.lab.measuring.measurements import LabMeasurements
 from railweave.framework.lab.measuring.queue_telemetry import QueueTelemetry
 from railweave.framework.lab.measuring.sources import open_source
@@ -127,7 +128,6 @@ class EmulatedRun:
         rate_scale, scaled = self.scale.shape(control)
         if self._hosts_open:
             open_to_programs(self.lab, scaled, plan.packet, rocev2=self.traffic.trial is not None)
-        self.traffic.count_pairs(self.lab.hosts, ends)
         if self.lab.short_packets_wait:
             self._recorder.note(f"acknowledgements wait behind data: {self.lab.short_packets_wait}")
         source = open_source(
@@ -135,8 +135,9 @@ class EmulatedRun:
         )
         self.telemetry = QueueTelemetry.of(self.lab, scaled, plan.packet)
         self.watch.ending(self.telemetry.sampler.start(), self._sampler_ended)
+        jobs = JobCounters(self.lab, self.traffic.told_apart, len(plan.jobs)) if plan.jobs else None
         self.measurements = LabMeasurements(
-            self.lab, self.telemetry, source, link, lambda: self.clock.start_s or 0.0
+            self.lab, self.telemetry, source, link, lambda: self.clock.start_s or 0.0, jobs
         )
         for pid in filter(None, (os.getpid(), link.pid)):
             _go_first(pid)

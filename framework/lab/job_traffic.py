@@ -1,13 +1,11 @@
 """The traffic of all jobs in a lab: a transport or a launcher for each."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.experiment.plugin_calls import configured
-from railweave.framework.lab.names import host_name
 from railweave.framework.lab.program_link import ProgramLink
-from railweave.framework.lab.programs.pair_counters import PairCounters
 from railweave.framework.lab.switching.borrowed_sockets import closing_together
 from railweave.framework.lab.switching.emulation import cpu_seconds
 from railweave.framework.lab.transport_link import LOG, TransportLink
@@ -15,7 +13,6 @@ from railweave.framework.model import Endpoint, EntropyTable
 from railweave.framework.model.events import RunEvent
 from railweave.framework.model.traffic import RankOutcome
 from railweave.framework.processes.event_loop import Watch
-from railweave.framework.processes.namespaces import NetNamespace
 from railweave.framework.registry import Registers
 
 
@@ -83,22 +80,16 @@ class JobTraffic:
         for link in self._transports:
             link.use_entropies(entropies, rate_scale)
 
-    def count_pairs(self, hosts: Mapping[str, NetNamespace], endpoints: Sequence[Endpoint]) -> None:
-        """From now on count what programs send, to tell jobs apart: not where two programs have a pair of
-        hosts in common."""
+    @property
+    def told_apart(self) -> dict[int, Sequence[int]]:
+        """By number, the GPUs of those of several jobs that are programs and have no pair of GPUs in common
+        with another program."""
         programs = [job for job in self._plan.jobs if job.experiment.program]
-        counted = [
-            job
+        return {
+            job.job.number: job.ranks
             for job in programs
             if all(other is job or len({*job.ranks} & {*other.ranks}) < 2 for other in programs)
-        ]
-        gpus = sorted({gpu for job in counted for gpu in job.ranks})
-        fabric = self._plan.fabric
-        counters = PairCounters({gpu: (hosts[host_name(fabric, gpu)], endpoints[gpu].ip) for gpu in gpus})
-        for job in counted:
-            link = self.links[job.job.number]
-            assert isinstance(link, ProgramLink)
-            link.count(counters)
+        }
 
     def take(self, plan: Plan) -> None:
         """Iterations are those of another plan for the same fabric from now on, with all GPUs as ranks."""

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 from railweave.framework.errors import ProgramError, RailweaveError
@@ -11,7 +10,6 @@ from railweave.framework.experiment.plan import Plan
 from railweave.framework.experiment.programs import environment
 from railweave.framework.lab.programs.host_names import write_host_names
 from railweave.framework.lab.programs.mpi import HOSTFILE, write_agent
-from railweave.framework.lab.programs.pair_counters import PairCounters
 from railweave.framework.lab.programs.rank_space import FOLDER
 from railweave.framework.model import Endpoint, IterationResult, Schedule
 from railweave.framework.model.events import (
@@ -22,7 +20,7 @@ from railweave.framework.model.events import (
     ProgramEnded,
     RunEvent,
 )
-from railweave.framework.model.traffic import PairBytes, RankOutcome
+from railweave.framework.model.traffic import RankOutcome
 from railweave.framework.processes.child import ChildProcess
 from railweave.framework.processes.event_loop import Watch
 from railweave.framework.routing.reroute import Reroute
@@ -49,8 +47,6 @@ class ProgramLink:
         self._iteration = self._turn = 0
         self._ready, self.cpu_s = False, 0.0
         self._error: RailweaveError | None = None
-        self._counters: PairCounters | None = None
-        self._received: list[PairBytes] = []  # at the iteration's begin and at every change of routes
         self.outcomes: tuple[RankOutcome, ...] = ()
 
     def start(self, endpoints: list[Endpoint]) -> None:
@@ -83,26 +79,14 @@ class ProgramLink:
     def pid(self) -> int | None:
         return None if self._launcher is None else self._launcher.pid
 
-    def count(self, counters: PairCounters) -> None:
-        """Its iterations say what their pairs have received, by these counters."""
-        self._counters = counters
-
     def use_routes(self, reroute: Reroute) -> None:
-        """A program knows no paths; what its ranks received so far took the ones before."""
-        if self._received:
-            self._read_counters()
-
-    def _read_counters(self) -> None:
-        if self._counters is not None:
-            self._received.append(self._counters.read(self._plan.ranks))
+        """A program knows no paths."""
 
     def begin(self, iteration: int, schedule: Schedule) -> None:
         """Start the program before its first iteration; a later one began where the one before ended."""
         self._iteration = iteration
         if iteration > 0:
             return
-        self._received = []
-        self._read_counters()
         if self._ends_s:  # it has run alone
             self.give_up()
             self.stop()
@@ -145,12 +129,9 @@ class ProgramLink:
 
     def _result(self, seconds: float) -> IterationResult:
         """Of the iteration that has ended; little but its time is known."""
-        self._read_counters()
-        received = tuple(after.since(before) for before, after in pairwise(self._received))
-        del self._received[:-1]
         return IterationResult(
             self._iteration, seconds, wrong=None, packets_sent=0, retransmitted=0, duplicates=0, bytes_sent=0,
-            phase_seconds=(), cpu_s=0.0, send_lag_s=0.0, received=received,
+            phase_seconds=(), cpu_s=0.0, send_lag_s=0.0,
         )  # fmt: skip
 
     def _hear(self) -> None:

@@ -41,7 +41,7 @@ class IterationRecord(ArrayNoun):
     """One iteration. `best_rates_bps`: (n_links,), the highest rate that each link had at any time during it;
     `link_bytes`: wire bytes that all links together carried meanwhile. `critical`: None where the traffic
     does not time its transfers. `own_bytes`: (n_links,), wire bytes of the job's data by its routes; empty
-    where it is the only job, or nobody knows. `alone`: no other job ran, to compare with. `rank_fairness`:
+    where it is the only job, or a program. `alone`: no other job ran, to compare with. `rank_fairness`:
     Jain's index of the ranks' throughput, None where the traffic does not time its transfers."""
 
     result: IterationResult
@@ -140,12 +140,14 @@ class LinkTrace(ArrayNoun):
 @dataclass(frozen=True, eq=False, slots=True)
 class LinkTotals(ArrayNoun):
     """(n_links,) each, since the fabric is up: wire bytes sent, packets sent, packets dropped at the queue,
-    packets sent that did not reach the far end."""
+    packets sent that did not reach the far end. `job_bytes` (n_jobs, n_links): which of the bytes sent are a
+    job's, NaN of those whose packets are not counted apart; without rows where there are none."""
 
     sent_bytes: Float
     sent_packets: Float
     drops: Float
     lost: Float
+    job_bytes: Float = field(default_factory=lambda: np.empty((0, 0)))
 
     def since(self, before: "LinkTotals") -> "LinkTotals":
         """What was added to `before`."""
@@ -154,6 +156,7 @@ class LinkTotals(ArrayNoun):
             self.sent_packets - before.sent_packets,
             self.drops - before.drops,
             self.lost - before.lost,
+            self.job_bytes - before.job_bytes,
         )
 
 

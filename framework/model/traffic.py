@@ -62,21 +62,6 @@ class RankOutcome:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class PairBytes(ArrayNoun):
-    """(n,) each: wire bytes that went from GPUs `src` to GPUs `dst`, every pair once, in ascending order."""
-
-    src: Int64
-    dst: Int64
-    wire_bytes: Float
-
-    def since(self, before: "PairBytes") -> "PairBytes":
-        """What was added to `before`, whose pairs are all here."""
-        then = dict(zip(zip(before.src, before.dst, strict=True), before.wire_bytes, strict=True))
-        earlier = np.array([then.get(pair, 0.0) for pair in zip(self.src, self.dst, strict=True)])
-        return PairBytes(self.src, self.dst, self.wire_bytes - earlier)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
 class IterationResult(ArrayNoun):
     """One iteration as the transport saw it. Times are emulated seconds. `wrong` of `compared` elements, over
     all ranks, were not what the collective's arithmetic says; None where nothing can be compared.
@@ -85,8 +70,6 @@ class IterationResult(ArrayNoun):
 
     `end_s`: (n_transfers,), seconds from the iteration's start until each transfer had landed, which is when
     those that wait for it alone begin; empty where the transport does not say, and in the findings of a run.
-    `received`: what arrived between pairs, one for each of the routes in use meanwhile; empty likewise, and
-    where `end_s` says it.
     """
 
     iteration: int
@@ -102,4 +85,3 @@ class IterationResult(ArrayNoun):
     compared: int = 0
     wrong_icrc: int = 0
     end_s: Float = field(default_factory=lambda: np.empty(0))
-    received: tuple[PairBytes, ...] = ()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 ETH_P_IP, ETH_P_ALL = 0x0800, 0x0003
 SOL_PACKET, PACKET_STATISTICS, PACKET_IGNORE_OUTGOING = 263, 6, 23
-_SO_ATTACH_FILTER = 26
+_SO_ATTACH_FILTER, _SO_MEMINFO = 26, 55
 _FORCED = {socket.SO_SNDBUF: 32, socket.SO_RCVBUF: 33}
 """SO_SNDBUFFORCE and SO_RCVBUFFORCE, which the limits in net.core do not bind."""
 
@@ -76,3 +76,9 @@ def packet_counts(sock: socket.socket) -> tuple[int, int]:
     """Packets that passed the filter since the last call, and how many of them found the buffer full."""
     packets, drops = struct.unpack("II", sock.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
     return packets, drops
+
+
+def receive_memory(sock: socket.socket) -> int:
+    """Bytes of memory of the packets in the socket's receive buffer, which has room for twice SO_RCVBUF as it
+    was set."""
+    return int(struct.unpack("I", sock.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 4))[0])

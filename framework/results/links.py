@@ -96,6 +96,10 @@ def trace_arrays(fabric: Fabric, findings: Findings, trace: LinkTrace) -> Mappin
 
 
 def job_bytes(findings: Findings, job: int) -> Float | None:
-    """(n_links,): bytes of a job's data over the whole run; None where that is not known (some programs)."""
+    """(n_links,): bytes of a job over the whole run: of a program all that links carried for it, else its
+    data by its routes; None where that is not known (some programs)."""
+    counted = findings.links.job_bytes[job : job + 1]
+    if counted.size and not np.isnan(counted).any():
+        return np.asarray(counted[0])
     own = [record.own_bytes for record in findings.iterations if record.job == job]
     return np.sum(own, axis=0) if own and all(len(one) for one in own) else None

@@ -7,7 +7,7 @@ from math import inf
 import numpy as np
 
 from railweave.framework.analysis.bottleneck import critical_path, link_times
-from railweave.framework.analysis.job_loads import job_loads, received_loads
+from railweave.framework.analysis.job_loads import job_loads
 from railweave.framework.errors import ProgramError, TransportError
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.model import IterationResult, RouteTable, Schedule
@@ -116,10 +116,8 @@ class JobRun:
     ) -> Float:
         """As in IterationRecord."""
         plan = self.plan
-        if not self._shared.several:
+        if not self._shared.several or plan.experiment.program:
             return np.empty(0)
-        if plan.experiment.program:
-            return received_loads(plan.fabric, result.received, tables) if result.received else np.empty(0)
         return job_loads(plan.fabric, schedule, plan.packet, result.end_s, tables)
 
     def _as_before(self, result: IterationResult, table: RouteTable) -> bool:

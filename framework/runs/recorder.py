@@ -84,7 +84,7 @@ class Recorder:
 
     def iteration(self, record: IterationRecord) -> None:
         result = record.result
-        self.iterations.append(replace(record, result=replace(result, end_s=np.empty(0), received=())))
+        self.iterations.append(replace(record, result=replace(result, end_s=np.empty(0))))
         alone = record.alone or None
         ended = result.iteration, result.seconds, result.wrong, alone, record.end_s
         self.emit(IterationEnded(*ended, job=record.job))

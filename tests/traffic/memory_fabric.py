@@ -159,7 +159,9 @@ class MemoryFabric:
         """Let virtual time pass until `done`."""
         next_tick = self.now + TICK_S
         while not done():
-            if self._events and self._events[0][0] <= next_tick:
+            if self.executor.pending:
+                self.executor.step([], self.now)
+            elif self._events and self._events[0][0] <= next_tick:
                 self.now = self._events[0][0]
                 ready = set()
                 while self._events and self._events[0][0] <= self.now:

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from railweave.framework.errors import PluginError
+from railweave.framework.errors import ChannelClosedError, PluginError
 from railweave.framework.experiment.plugin_calls import CheckedData
 from railweave.framework.hookspecs import hookimpl
 from railweave.framework.model import Schedule
@@ -202,6 +203,58 @@ def test_the_transport_refuses_it_before_a_packet_is_sent(mistake: str | None) -
         assert isinstance(failed, IterationFailed)
         assert says in failed.why and failed.error == "PluginError"
         assert fabric.seen == []
+    for end in (ours, channel):
+        end.close()
+    service._poll.close()
+
+
+class Slow:
+    """An executor whose passes take a second. The first one leaves packets to be sent in a second one."""
+
+    drained = False
+
+    def __init__(self) -> None:
+        self.now, self.pending = 100.0, False
+        self.calls: list[tuple[str, float, int]] = []
+
+    def step(self, ready: Sequence[object], now: float) -> None:
+        self.calls.append(("step", now, len(ready)))
+        self.pending = len(self.calls) == 1
+        self.now += 1.0
+
+    def tick(self, now: float) -> None:
+        self.calls.append(("tick", now, 0))
+        if len(self.calls) == 4:
+            raise ChannelClosedError("enough")
+
+
+def test_nobody_is_silent_while_what_has_arrived_is_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass that takes long is followed by what arrived during it: silence ends with the last poll. What is
+    left to be sent waits for that, too, but for nothing else."""
+    executor = Slow()
+    monkeypatch.setattr("railweave.traffic.service.time.monotonic", lambda: executor.now)
+    ours, channel = map(Channel, socket.socketpair())
+    near, far = socket.socketpair()
+    port = SimpleNamespace(waiting_since=None)
+    service = Service(channel, executor, {far.fileno(): (far, port)})  # type: ignore[arg-type, dict-item]
+    near.send(b"a packet")
+    with pytest.raises(ChannelClosedError):
+        service.serve()
+    assert executor.calls == [("step", 100.0, 1), ("tick", 100.0, 0), ("step", 101.0, 1), ("tick", 101.0, 0)]
+    for end in (ours, channel, near, far):
+        end.close()
+    service._poll.close()
+
+
+def test_what_is_left_to_be_sent_needs_no_packet_to_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
+    executor = Slow()
+    executor.pending = True
+    monkeypatch.setattr("railweave.traffic.service.time.monotonic", lambda: executor.now)
+    ours, channel = map(Channel, socket.socketpair())
+    service = Service(channel, executor, {})  # type: ignore[arg-type]
+    with pytest.raises(ChannelClosedError):
+        service.serve()
+    assert executor.calls[0] == ("step", 100.0, 0)
     for end in (ours, channel):
         end.close()
     service._poll.close()

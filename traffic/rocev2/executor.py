@@ -14,7 +14,7 @@ from railweave.framework.model import Endpoint, EntropyTable, PacketFormat, Sche
 from railweave.framework.model.addressing import ENTROPY_BASE
 from railweave.traffic.collectives.arithmetic import redop_of
 from railweave.traffic.packets import Addresses, reth
-from railweave.traffic.rocev2.batch import Batch
+from railweave.traffic.rocev2.batch import SLOTS, Batch
 from railweave.traffic.rocev2.buffers import Buffers
 from railweave.traffic.rocev2.headers import Heads
 from railweave.traffic.rocev2.messages import Message
@@ -22,6 +22,7 @@ from railweave.traffic.rocev2.port import Port
 from railweave.traffic.rocev2.progress import Progress
 from railweave.traffic.rocev2.receiver import Receiver
 from railweave.traffic.rocev2.sender import Budget, Sender
+from railweave.traffic.rocev2.sockets import RING_SLOTS
 from railweave.traffic.rocev2.tuning import SPAN, Tuning
 
 FIRST_QP = 0x100
@@ -29,6 +30,9 @@ FIRST_QP = 0x100
 1 are reserved in InfiniBand."""
 MOST_QP = 0xFFFFFF
 """A queue pair number has 24 bits."""
+PASS_PACKETS = RING_SLOTS
+"""Packets after which one pass of the event loop sends no more: about as many arrive meanwhile, and all of
+them may do so at one rank."""
 _UNKNOWN: list[list[Any]] = [[ENTROPY_BASE], [0.0], [1.0], [0.0]]
 """The path of a pair that no table names: entropy, rate, depth and latency."""
 
@@ -217,21 +221,30 @@ class Executor:
         self._settle(now)
 
     def _settle(self, now: float) -> None:
-        owing, pending, dirty, budget = self._owing, self._pending, self._dirty, self._budget
-        while owing or pending:
-            for receiver in owing:
-                receiver.acknowledge()
-            owing.clear()
-            for sender in pending:
-                sender.pump(now)
-                self._busy[sender] = None
-            pending.clear()
+        """Send all acknowledgements, and of the senders in turn a batch each, until these are `PASS_PACKETS`
+        or nothing is left."""
+        pending, dirty, budget = self._pending, self._dirty, self._budget
+        for receiver in self._owing:
+            receiver.acknowledge()
+        self._owing.clear()
+        left = PASS_PACKETS
+        while pending and left > 0:
+            sender = next(iter(pending))
+            del pending[sender]
+            left -= sender.pump(now, SLOTS)
+            self._busy[sender] = None
             if budget.waiting and budget.left > 0:
                 pending.update(budget.waiting)
                 budget.waiting.clear()
         for batch in dirty:
             batch.flush()
         dirty.clear()
+
+    @property
+    def pending(self) -> bool:
+        """Whether the last pass left something to be sent in the next one, after what has arrived is
+        read."""
+        return bool(self._pending)
 
     def stuck(self, now: float) -> list[Pair]:
         """If a pair was silent with packets in flight for `dead_after`, or for four of its timeouts if these

@@ -7,6 +7,7 @@ from functools import cache, partial
 from railweave.framework.model import PacketFormat
 from railweave.traffic.packets import ACK_REQUEST, PSN_MASK, Addresses, icrc, padding
 from railweave.traffic.rocev2.batch import Batch
+from railweave.traffic.rocev2.congestion import Congestion
 from railweave.traffic.rocev2.headers import Heads
 from railweave.traffic.rocev2.messages import Message, holding
 from railweave.traffic.rocev2.timing import Timing
@@ -69,8 +70,7 @@ class Sender:
         self._entropies: list[int] = []
         self._paths: list[Path] = []
         self._turns = [0, 0]
-        self._stride = 1
-        self.window = tuning.min_window
+        self.congestion = Congestion(tuning.min_window)
         self.timing = Timing()
         self.transmissions = self.retransmitted = self.wire_bytes = self._duplicates = 0
         self.reset(0)
@@ -116,10 +116,10 @@ class Sender:
         self._paths = [path_of[entropy] for entropy in udp_src]
         each = {entropy: slot for slot, entropy in enumerate(udp_src)}.values()
         rates, held, latencies = ([of[slot] for slot in each] for of in (rates_bps, depths, latencies_s))
-        self.window = self._tuning.window(rates, held, latencies, full)
-        self._stride = acknowledge_every(self.window)
+        window = self._tuning.window(rates, held, latencies, full)
+        self.congestion.allow(window)
         slowest = min(rates_bps)
-        self.timing.drain = self.window * full * 8 / slowest if slowest > 0 else 0.0
+        self.timing.drain = window * full * 8 / slowest if slowest > 0 else 0.0
         self.timing.travel = 2 * max(latencies_s)
         if self.timing.probes:  # the other end was unreachable: probe the new paths at once
             self.timing.probes = 0
@@ -141,6 +141,11 @@ class Sender:
         return self.messages[self._current] if self._current < len(self.messages) else None
 
     @property
+    def window(self) -> int:
+        """Packets that may be under way: as many as links allow, unless the machine is the bottleneck."""
+        return self.congestion.window if self.timing.overloaded else self.congestion.limit
+
+    @property
     def idle(self) -> bool:
         return not self.outstanding and not self.lost
 
@@ -150,12 +155,14 @@ class Sender:
         left = (path.timeout or 0.0 for _, _, path, _ in self.outstanding.values())
         return max(self.timing.timeout, *left, 0.0)
 
-    def pump(self, now: float) -> None:
-        """Send what the window, the budget and the schedule allow."""
+    def pump(self, now: float, most: int = SPAN) -> int:
+        """Send what the window, the budget and the schedule allow; returns how many packets these are. What
+        would be more than `most` stays pending."""
         if self.idle:
             self.progress_at = now
+        left = most
         if self.lost:
-            self._resend(now)
+            left -= self._resend(now, most)
         budget, outstanding = self._budget, self.outstanding
         while (message := self.waiting_for) is not None and message.ready:
             index = self.next - message.first
@@ -164,14 +171,20 @@ class Sender:
                 room = budget.left
                 budget.waiting[self] = None
             if room <= 0:
-                return
+                break
+            if left <= 0:
+                self._pending[self] = None
+                break
+            room = min(room, left)
             # Without an answer to the last packet of the budget nobody could send.
             self._send(message, self.next, room, now, asking=room == budget.left)
             self.next += room
             budget.left -= room
+            left -= room
             if index + room == message.packets:
                 self._current += 1
                 self.wire_bytes += self._packet.wire_bytes(message.size)
+        return most - left
 
     def _send(
         self,
@@ -185,7 +198,7 @@ class Sender:
     ) -> None:
         """Send packets first..first + count - 1 of one message, over all paths in turn. `asking`: the last of
         them asks for an acknowledgement."""
-        mtu, paths, stride = self._mtu, self._paths, self._stride
+        mtu, paths, stride = self._mtu, self._paths, acknowledge_every(self.window)
         view, address, message_first, last = message.view, message.address, message.first, message.packets - 1
         add, outstanding, transmission = self._batch.add, self.outstanding, self.transmissions
         again = repetition > 0
@@ -218,16 +231,23 @@ class Sender:
         self._turns[again] = turn
         self._active_at = now
 
-    def _resend(self, now: float) -> None:
+    def _resend(self, now: float, most: int) -> int:
+        """Send lost packets again, as many as the window, the budget and `most` allow; how many these are."""
+        sent = 0
         for number in list(self.lost):
             if len(self.outstanding) >= self.window:
-                return
+                break
             if self._budget.left <= 0:
                 self._budget.waiting[self] = None
-                return
+                break
+            if sent == most:
+                self._pending[self] = None
+                break
             del self.lost[number]
             self._budget.left -= 1
             self._repeat(number, now)
+            sent += 1
+        return sent
 
     def _repeat(self, number: int, now: float) -> None:
         message = holding(self.messages, number)
@@ -288,6 +308,7 @@ class Sender:
                 if record[1] > path.newest:
                     path.newest, path.round_trip = record[1], now - record[0]
         self._budget.left += before - len(self.outstanding)
+        self.congestion.arrived(before - len(self.outstanding))
         if latest is not None:
             self._learn(latest, now)
 
@@ -319,6 +340,8 @@ class Sender:
                 lost.append(number)
             elif due < self._suspect_at:
                 self._suspect_at = due
+        if lost and self.timing.overloaded:
+            self.congestion.lost(self.outstanding[lost[-1]][1], self.transmissions)
         for number in lost:
             del self.outstanding[number]
             self.lost[number] = None
@@ -332,6 +355,8 @@ class Sender:
         if now >= self._suspect_at:
             self._detect(now)
         if self.outstanding and now >= self._active_at + self.timing.wait:
+            if self.timing.probes and self.timing.overloaded:
+                self.congestion.silent()
             number = next(iter(self.outstanding))
             del self.outstanding[number]
             self._repeat(number, now)

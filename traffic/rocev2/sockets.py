@@ -21,6 +21,8 @@ from railweave.framework.processes.packet_socket import (
 )
 
 SEND_BUFFER_BYTES = 8 << 20
+RING_SLOTS = 256
+"""Packets that wait at a rank to be read."""
 _RX_RING, _VERSION, _TPACKET_V2 = 5, 10, 1
 _SIOCGIFMTU = 0x8921
 _RTMGRP_LINK = 1

@@ -49,6 +49,11 @@ class Timing:
         self.reorder = min(self.reorder * 2, max(self.smoothed, REORDER_FLOOR_S))
 
     @property
+    def overloaded(self) -> bool:
+        """Whether packets take longer than links account for: the machine holds them up."""
+        return self.smoothed > SLOWDOWN * self.drain + self.travel
+
+    @property
     def timeout(self) -> float:
         """The retransmission timeout without backoff."""
         floor = max(TIMEOUT_FLOOR_S, SLOWDOWN * self.drain) + self.travel

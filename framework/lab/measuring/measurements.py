@@ -7,6 +7,7 @@ import numpy as np
 
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.lab.measuring.arrivals import IngressArrivals, LossMeter, SocketArrivals
+from railweave.framework.lab.measuring.job_counters import JobCounters
 from railweave.framework.lab.measuring.queue_telemetry import QueueTelemetry
 from railweave.framework.lab.measuring.sources import Source
 from railweave.framework.lab.switching.controller_link import ControllerLink
@@ -23,7 +24,8 @@ SOCKETS_EVERY_S, INGRESS_EVERY_S = 0.25, 0.5
 
 
 class LabMeasurements:
-    """A source of measurements (runs/parts.py). `start_s()`: time.monotonic() when the run's clock started.
+    """A source of measurements (runs/parts.py). `start_s()`: time.monotonic() when the run's clock started;
+    `jobs`: counters of programs, None where there is one job.
 
     `most_waiting_bytes`: the most bytes queued at once at the links of one shard.
     """
@@ -35,7 +37,9 @@ class LabMeasurements:
         source: Source,
         link: ControllerLink,
         start_s: Callable[[], float],
+        jobs: JobCounters | None = None,
     ) -> None:
+        self._jobs = jobs
         self._lab, self._source, self._link, self._start_s = lab, source, link, start_s
         self._telemetry = telemetry
         arrivals, every_s = (
@@ -67,8 +71,9 @@ class LabMeasurements:
 
     def totals(self) -> LinkTotals:
         now = self._telemetry.snapshot()
+        job_bytes = np.empty((0, 0)) if self._jobs is None else self._jobs.read()
         self._losses.count(now.sent_packets)
-        return LinkTotals(now.sent_bytes, now.sent_packets, now.drops, self._losses.total)
+        return LinkTotals(now.sent_bytes, now.sent_packets, now.drops, self._losses.total, job_bytes)
 
     def drain_s(self) -> float:
         """How long packets may still be on paths that were just replaced, at the present rates."""

@@ -19,7 +19,7 @@ from railweave.framework.model.addressing import ipv4, ipv4_text, mac_text
 from railweave.framework.model.arrays import Float, Int64
 from railweave.framework.processes.namespaces import NetNamespace
 from railweave.framework.processes.openvswitch import SWITCH
-from railweave.framework.processes.packet_socket import ETH_P_IP, packet_socket
+from railweave.framework.processes.packet_socket import ETH_P_IP, packet_socket, receive_memory
 from railweave.framework.processes.programs import run, tool
 
 BACKLOG = 512
@@ -187,6 +187,10 @@ class Emulation:
         datapath, and while that switch is down."""
         shard = self.shards[int(self.placement[self.fabric.link_dst[link]])]
         return shard.receivers.get(self.interfaces[link ^ 1])
+
+    def waiting_bytes(self) -> int:
+        """Memory of the packets that wait for the switches of the userspace datapath at their ports."""
+        return sum(receive_memory(receiver) for shard in self.shards for receiver in shard.receivers.values())
 
     # -- changed by faults/injector.py -----------------------------------------------------------------
     def by_shard(self, links: Int64, *, far: bool = False) -> Iterator[tuple[OvsShard, list[int]]]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from railweave.framework import api
 from railweave.framework.model.findings import LinkTotals
-from railweave.framework.results.links import element_figures, link_figures
-from tests.fakes.findings import findings
+from railweave.framework.results.links import element_figures, job_bytes, link_figures
+from tests.fakes.findings import findings, iteration
 
 
 def test_a_switch_sends_what_its_links_send_and_is_as_busy_as_the_busiest() -> None:
@@ -27,3 +29,17 @@ def test_a_switch_sends_what_its_links_send_and_is_as_busy_as_the_busiest() -> N
     first, second = links["g0.1->r1"], links["r1->g1.1"]
     assert (first.utilisation, first.loss) == (pytest.approx(0.25), pytest.approx(0.1))
     assert (second.bytes, second.loss, second.age_s) == (1_000_000, 0.0, None)
+
+
+def test_programs_are_counted_on_links_and_other_jobs_by_their_routes() -> None:
+    """Of four jobs: a program that is counted, one that is not, a collective, and one that has not begun."""
+    fabric = api.topology("rail-only", domains=2, rails=2)
+    n = fabric.n_links
+    counted = np.vstack([np.full((1, n), 7.0), np.full((3, n), np.nan)])
+    totals = LinkTotals(np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), counted)
+    own = iteration(fabric, 0, 0.0, job=2, own_bytes=np.full(n, 5.0))
+    records = (own, own, iteration(fabric, 0, 0.0, job=1))
+    run = findings(fabric, links=totals.since(replace(totals, job_bytes=counted - 1)), iterations=records)
+    assert [None if one is None else set(one) for one in (job_bytes(run, job) for job in range(4))] == [
+        {1.0}, None, {10.0}, None,
+    ]  # fmt: skip

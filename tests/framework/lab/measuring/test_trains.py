@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from railweave.framework.health.trains import BUSY_SHARE, IDLE_PACKETS, IDLE_S, PERIOD_S, SHORTEST, TrainTimes
 from railweave.framework.hookspecs import LinkState
@@ -114,6 +115,21 @@ def test_a_slow_link_that_carries_acknowledgements_alone_gets_a_train_every_peri
 
 def test_a_healthy_fabric_needs_no_trains() -> None:
     assert Prober(FABRIC, PACKET, 0.125).trains(60.0, state(FABRIC, None)) == []
+
+
+@pytest.mark.parametrize(
+    ("rate_bps", "packets"),
+    [(36e6, 136), (1e9, 1000), (16e9, 1000), (17e9, None), (400e9, None), (3.6e12, None)],
+)
+def test_a_train_is_no_longer_than_a_queue_and_none_is_sent_that_nobody_could_see(
+    rate_bps: float, packets: int | None
+) -> None:
+    """0.125 s at 36 Mb/s are 136 packets of 4,154 bytes; 1,000 take 2 ms, the time between two samples, at
+    16.6 Gb/s. Every link of the rails' switches is idle and next to a slow one."""
+    fabric = rail_fabric(2, 2, rate_bps, rate_bps)
+    links = fabric.element_links(RAIL).tolist()
+    trains = Prober(fabric, PACKET, 0.125).trains(60.0, state(fabric, links[0]))
+    assert [train.packets for train in trains] == ([] if packets is None else [packets] * len(links))
 
 
 def test_the_queue_of_a_train_is_left_out_and_that_of_traffic_is_not() -> None:
