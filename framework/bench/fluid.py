@@ -17,10 +17,10 @@ from railweave.framework.bench import simgrid
 from railweave.framework.bench.fluid_rows import COLD, GROWTH, QUICK, ROWS, Row
 from railweave.framework.errors import InputError, MachineError, RunFailedError, did_you_mean
 from railweave.framework.experiment.plan import plan_from_keys
-from railweave.framework.fluid.quotient import State
-from railweave.framework.fluid.reduction import quotient
-from railweave.framework.fluid.simulation import BATCH, Simulation
 from railweave.framework.registry import load_plugins
+from railweave.framework.solver.quotient import State
+from railweave.framework.solver.reduction import quotient
+from railweave.framework.solver.simulation import BATCH, Simulation
 
 STAGES = ("start_up", "fabric", "schedule", "routes", "solve", "write")
 MODULE = "railweave.framework.bench.fluid_row"

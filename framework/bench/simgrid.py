@@ -17,14 +17,14 @@ import numpy as np
 
 from railweave.framework.errors import MachineError
 from railweave.framework.experiment.plan import plan_from_keys
-from railweave.framework.fluid.network import Network
-from railweave.framework.fluid.quotient import State
-from railweave.framework.fluid.reduction import quotient
-from railweave.framework.fluid.simulation import Simulation
-from railweave.framework.fluid.tasks import Tasks
 from railweave.framework.model import PathBatch
 from railweave.framework.model.arrays import Float, Int32, Int64
 from railweave.framework.registry import load_plugins
+from railweave.framework.solver.network import Network
+from railweave.framework.solver.quotient import State
+from railweave.framework.solver.reduction import quotient
+from railweave.framework.solver.simulation import Simulation
+from railweave.framework.solver.tasks import Tasks
 
 SLOWER = 1e6
 """SimGrid counts times to an absolute precision, so rates are divided by this, and times multiplied."""

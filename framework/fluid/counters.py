@@ -9,9 +9,10 @@ from railweave.framework.model.findings import LinkTotals
 
 class Counters:
     """(L,) each: bits, packets and lost packets that links have sent so far. What links lose is sent again
-    and counts each time; packets are full ones, but those of trains."""
+    and counts each time; packets are full ones of `packet_bytes`, but those of trains."""
 
     def __init__(self, n_links: int, packet: PacketFormat) -> None:
+        self.packet_bytes = np.full(n_links, float(packet.full_packet_bytes))
         self._packet_bits = 8.0 * packet.full_packet_bytes
         self._carried_bits = np.zeros(n_links)
         self._again_bits, self._train_bits, self._more_packets, self._lost = np.zeros((4, n_links))
@@ -28,7 +29,7 @@ class Counters:
         self._carried_bits = carried_bits
 
     def add(self, packets: Float, packet_bytes: Float, loss: Float) -> None:
-        """Of trains: packets (L,) of so many bytes."""
+        """Of trains, and of senders that try a path: packets (L,) of so many bytes."""
         self._train_bits += 8 * packets * packet_bytes
         self._more_packets += packets
         self._lost += packets * loss

@@ -8,6 +8,7 @@ from railweave.framework.fluid.model import Model
 from railweave.framework.fluid.rate_evidence import RateEvidence
 from railweave.framework.fluid.trains import Trains
 from railweave.framework.health.monitor import scores_of
+from railweave.framework.health.smoothing import FASTER
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.model import Measurement
 from railweave.framework.model.arrays import Int64
@@ -76,6 +77,8 @@ class ModelSource:
             self._settled, self._version = False, model.version
         ready = self._settled and self._trains.next_s > now_s and not model.ever_lossy
         if not ready or measured is None or links is None:
+            return None
+        if np.any(links.service_bps * FASTER < model.rates_bps):  # what such a link carries will show it
             return None
         full = model.flows.full()
         if full.link_class is not self._link_class:

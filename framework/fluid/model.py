@@ -11,8 +11,6 @@ from railweave.framework.experiment.plan import Plan
 from railweave.framework.fluid.counters import Counters
 from railweave.framework.fluid.flows import Flows, OneJob, SeveralJobs
 from railweave.framework.fluid.queues import WaitingPlaces
-from railweave.framework.fluid.quotient import Quotient, State
-from railweave.framework.fluid.reduction import quotient, quotients
 from railweave.framework.fluid.transport import DEAD_AFTER_S, Senders
 from railweave.framework.fluid.work import Work
 from railweave.framework.health.loss import speed_at_loss
@@ -20,6 +18,8 @@ from railweave.framework.model import PathBatch, Schedule
 from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.routing.batches import replaced, take
 from railweave.framework.routing.checks import pair_name
+from railweave.framework.solver.quotient import Quotient, State
+from railweave.framework.solver.reduction import quotient, quotients
 
 SETTLED_ITERATIONS = 3
 """After so many iterations without a change, the one under way included, others show nothing new."""
@@ -54,7 +54,7 @@ class Model:
         self.up = self._passing = ~self._down
         self._all_pass = True
         self._changed_s, self._settled_in = np.inf, 0
-        self._stands_since = np.full(len(paths.src), np.inf)
+        self._stands_since, self._tried = np.full(len(paths.src), np.inf), np.zeros(len(paths.src))
         self._wanted, self._resumes_s = paths, np.full(len(paths.src), -np.inf)
         self._dark, self._dark_until_s = np.zeros(plan.fabric.n_links, bool), np.inf
         options = plan.experiment.transport.options
@@ -142,7 +142,23 @@ class Model:
     def counted(self) -> Counters:
         """The counters of the links, now."""
         self._counters.count(self.flows.carried_bits(), self.loss if self._lossy else None)
+        if self._lossy and not self._all_pass:
+            self._count_unheard()
         return self._counters
+
+    def _count_unheard(self) -> None:
+        """The packets with which silent senders try a path on which nothing arrives: the first one, and one
+        each time. They are lost at its first link that loses every packet."""
+        stands = np.isfinite(self._stands_since)
+        silent_s = np.where(stands, self.now_s - self._stands_since, 0.0)
+        tried = np.where(stands, 1.0 + self.senders.tries(silent_s), 0.0)
+        new, self._tried = np.maximum(tried - self._tried, 0.0), tried
+        if new.any():
+            paths, lost = self.paths, np.zeros(len(self.loss))
+            black = np.flatnonzero((self.loss[paths.links] == 1) & self.up[paths.links])
+            path, first = np.unique(paths.hop_path[black], return_index=True)
+            np.add.at(lost, paths.links[black[first]], new[paths.path_pair[path]])
+            self._counters.add(lost, self._counters.packet_bytes, self.loss)
 
     def inject(self, fault: ResolvedFault) -> None:
         """What a fault does to links and switches."""

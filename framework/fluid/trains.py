@@ -3,6 +3,7 @@
 import numpy as np
 
 from railweave.framework.fluid.counters import Counters
+from railweave.framework.fluid.rate_evidence import EXACT_PACKETS
 from railweave.framework.health.trains import TrainTimes
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.model import Fabric, PacketFormat
@@ -13,13 +14,15 @@ FILL_SAMPLES = 5
 
 
 class Trains:
-    """The trains under way, and when the last packet of each has arrived. `shown_bps` (L,): what the latest
-    that arrived took for its bits."""
+    """The trains under way, and when the last packet of each has arrived. `shown_bps` (L,): the rate
+    that the latest showed which arrived, by its last packets if they are enough, else by all."""
 
     def __init__(self, fabric: Fabric, packet: PacketFormat, interval_s: float) -> None:
         self._times = TrainTimes(fabric, packet, FILL_SAMPLES * interval_s)
         self._until_s = np.full(fabric.n_links, -np.inf)
         self._packets, self._bytes = np.zeros((2, fabric.n_links))
+        self._left_bits = np.full(fabric.n_links, np.inf)
+        """Of the train under way over each link, what was left of it when the rate last changed."""
         self._rates_bps = self.shown_bps = fabric.capacity_bps
 
     @property
@@ -43,18 +46,21 @@ class Trains:
         if not times.out.any():
             self._rates_bps = rates_bps
             return np.zeros(len(rates_bps), bool)
-        changed = times.out & (rates_bps != self._rates_bps)
+        before_bps = self._rates_bps
+        changed = times.out & (rates_bps != before_bps)
         if changed.any():
             left_s = np.maximum(self._until_s[changed] - now_s, 0.0)
-            slower = self._rates_bps[changed] / rates_bps[changed]
+            slower = before_bps[changed] / rates_bps[changed]
             self._until_s[changed] = np.minimum(self._until_s[changed], now_s) + left_s * slower
+            self._left_bits[changed] = left_s * before_bps[changed]
         self._rates_bps = rates_bps
         done = times.out & (self._until_s <= now_s)
         if done.any():
             counters.add(np.where(done, self._packets, 0.0), self._bytes, loss)
             bits, took_s = (self._packets * self._bytes * 8)[done], self._until_s[done] - times.sent_s[done]
             self.shown_bps = self.shown_bps.copy()
-            self.shown_bps[done] = bits / took_s
+            last = self._left_bits[done] >= EXACT_PACKETS * self._bytes[done] * 8
+            self.shown_bps[done] = np.where(last, rates_bps[done], bits / took_s)
             times.out &= ~done
         return done
 
@@ -64,5 +70,5 @@ class Trains:
         if not len(at):
             return
         self._packets[at], self._bytes[at] = self._times.trains(at, links)
-        self._rates_bps = rates_bps
+        self._rates_bps, self._left_bits[at] = rates_bps, np.inf
         self._until_s[at] = now_s + self._packets[at] * self._bytes[at] * 8 / rates_bps[at]

@@ -74,9 +74,17 @@ class Senders(ArrayNoun):
 
     def next_try_s(self, silent_s: Float) -> Float:
         """(P,): after how much silence each of them tries its path, at `silent_s` or next after that."""
-        after_s, step_s = self.first_s.copy(), self.timeout_s.copy()
+        return self._tries(silent_s)[0]
+
+    def tries(self, silent_s: Float) -> Float:
+        """(P,): how often each of them has tried its path in so much silence."""
+        return self._tries(silent_s)[1]
+
+    def _tries(self, silent_s: Float) -> tuple[Float, Float]:
+        after_s, step_s, count = self.first_s.copy(), self.timeout_s.copy(), np.zeros(len(silent_s))
         most_s = np.maximum(CEILING_S, self.timeout_s)
         while np.any(late := after_s < silent_s):
             after_s[late] += step_s[late]
+            count += late
             step_s = np.minimum(2 * step_s, most_s)
-        return after_s
+        return after_s, count

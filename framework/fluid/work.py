@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from railweave.framework.fluid.network import Network
-from railweave.framework.fluid.simulation import COUNTED, Progress, Simulation
 from railweave.framework.model.arrays import Int64
+from railweave.framework.solver.network import Network
+from railweave.framework.solver.simulation import COUNTED, Progress, Simulation
 
 SHOWN_AFTER_S, SHOWN_EVERY_S = 2.0, 0.25
 """How long an iteration is computed before its progress is shown, and how often then."""

@@ -22,14 +22,14 @@ from railweave.framework.errors import ExperimentError, TransportError
 from railweave.framework.fluid import engine, work
 from railweave.framework.fluid.measurements import ModelSource
 from railweave.framework.fluid.model import Model
-from railweave.framework.fluid.quotient import Quotient
-from railweave.framework.fluid.reduction import quotients
 from railweave.framework.model import Measurement
 from railweave.framework.model.events import Progress
 from railweave.framework.registry import Registers, load_plugins
 from railweave.framework.results.nccl_table import nccl_table
 from railweave.framework.results.result import RunResult
 from railweave.framework.runs import runner
+from railweave.framework.solver.quotient import Quotient
+from railweave.framework.solver.reduction import quotients
 
 SLOW = "at=iter:2 degrade rail:1 to=20%"
 
@@ -451,7 +451,10 @@ def test_a_link_that_loses_every_packet_holds_flows_as_one_that_is_down(
     back = "at=iter:1+2s restore rail:1"
     lossy, cut = (run(registers, **keys, faults=[f"at=iter:1 {one}", back]) for one in (fault, "down rail:1"))
     assert times_s(lossy) == pytest.approx(times_s(cut), rel=1e-9) and times_s(lossy)[1] > 2.5
-    assert sum(link.bytes for link in lossy.links) == pytest.approx(sum(link.bytes for link in cut.links))
+    more = 0.01 if fault.startswith("loss") else 1e-6  # tries of the silent paths, and trains over them
+    assert sum(link.bytes for link in lossy.links) == pytest.approx(
+        sum(link.bytes for link in cut.links), rel=more
+    )
     with pytest.raises(TransportError, match=r"stood still for 4\.5 s: .* lose every packet \(8 of them\)"):
         run(registers, **keys, faults=[f"at=iter:1 {fault}"])
 
@@ -487,7 +490,10 @@ def test_jobs_that_begin_and_end_at_any_time_are_watched_over(registers: Registe
     result = run(
         registers, domains=4, rails=4, jobs=jobs, iterations=6, faults=["at=2s degrade rail:1 to=30%"]
     )
-    assert result.fidelity.verdict == "pass" and len(result.reroutes) == 1
+    assert (
+        result.fidelity.verdict == "pass"
+    )  # the pairs of each job leave when the links that they use are slow
+    assert [reroute.pairs_changed for reroute in result.reroutes] == [2, 2]
     assert result.health[-1].elements["rail:1"] == pytest.approx(0.3)
 
 

@@ -4,10 +4,10 @@ from math import inf
 
 import numpy as np
 
-from railweave.framework.fluid.fairness import fair_rates, hops_of
-from railweave.framework.fluid.state import ACTIVE, DONE, ENDED, JOINED, KNOWN, QUIT, SOLVED, State
 from railweave.framework.model.arrays import Bool, Int32
 from railweave.framework.model.routes import starts
+from railweave.framework.solver.fairness import fair_rates, hops_of
+from railweave.framework.solver.state import ACTIVE, DONE, ENDED, JOINED, KNOWN, QUIT, SOLVED, State
 
 SAME_RATE = 1e-9
 """Flows whose rates differ by less, relative to them, may have been stopped by the same link."""

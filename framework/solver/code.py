@@ -7,8 +7,8 @@ from pathlib import Path
 from types import FunctionType
 from typing import NamedTuple
 
-from railweave.framework.fluid import events, plain, sharing, state
-from railweave.framework.fluid.state import State
+from railweave.framework.solver import events, plain, sharing, state
+from railweave.framework.solver.state import State
 
 
 class Code(NamedTuple):

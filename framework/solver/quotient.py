@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from railweave.framework.fluid.network import Network
-from railweave.framework.fluid.tasks import Tasks
 from railweave.framework.model import Fabric, PathBatch
 from railweave.framework.model.arrays import ArrayNoun, Float, Int64
+from railweave.framework.solver.network import Network
+from railweave.framework.solver.tasks import Tasks
 
 
 @dataclass(frozen=True, eq=False, slots=True)

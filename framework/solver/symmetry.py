@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from railweave.framework.fluid.network import Network
 from railweave.framework.model import Schedule
 from railweave.framework.model.arrays import Bool, Int64, spread
 from railweave.framework.model.routes import starts
+from railweave.framework.solver.network import Network
 
 Marks = NDArray[np.uint64]
 WEIGHT_STEPS = 1 << 30

@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from railweave.framework.errors import FabricError, MachineError
-from railweave.framework.fluid.code import code
-from railweave.framework.fluid.events import EACH, PAUSED, STANDS
-from railweave.framework.fluid.jobs import Job, idle, pause, state_of
-from railweave.framework.fluid.network import Network
-from railweave.framework.fluid.state import DONE, ENDED, EVENTS, JOINED, SOLVED
-from railweave.framework.fluid.tasks import Tasks
 from railweave.framework.model.arrays import Float, Int64
+from railweave.framework.solver.code import code
+from railweave.framework.solver.events import EACH, PAUSED, STANDS
+from railweave.framework.solver.jobs import Job, idle, pause, state_of
+from railweave.framework.solver.network import Network
+from railweave.framework.solver.state import DONE, ENDED, EVENTS, JOINED, SOLVED
+from railweave.framework.solver.tasks import Tasks
 
 BATCH = 1e-4
 """Share of its own time by which the end of a flow may be noticed late, so that ends close to each other cost

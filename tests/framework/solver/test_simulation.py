@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from railweave.framework.errors import FabricError, MachineError
-from railweave.framework.fluid import plain
-from railweave.framework.fluid.fairness import fair_rates
-from railweave.framework.fluid.network import Network
-from railweave.framework.fluid.simulation import Progress, Simulation
-from railweave.framework.fluid.tasks import Tasks
 from railweave.framework.model.routes import all_pairs, starts
-from tests.framework.fluid.exact import exact_ends
+from railweave.framework.solver import plain
+from railweave.framework.solver.fairness import fair_rates
+from railweave.framework.solver.network import Network
+from railweave.framework.solver.simulation import Progress, Simulation
+from railweave.framework.solver.tasks import Tasks
+from tests.framework.solver.exact import exact_ends
 
 needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="needs the extra `fluid`")
 CODES = [pytest.param(False, id="plain"), pytest.param(True, id="compiled", marks=needs_numba)]
@@ -194,8 +194,8 @@ def test_all_to_all_takes_what_its_busiest_link_needs(accelerated: bool, network
 @needs_numba
 def test_compiled_code_gives_the_same_events_and_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """From the start, and from some moment of the run on, which is the same each time."""
-    monkeypatch.setattr("railweave.framework.fluid.simulation.LARGE", 400_000)
-    monkeypatch.setattr("railweave.framework.fluid.simulation.WORK", 100_000)
+    monkeypatch.setattr("railweave.framework.solver.simulation.LARGE", 400_000)
+    monkeypatch.setattr("railweave.framework.solver.simulation.WORK", 100_000)
     for seed in range(8):
         rng = np.random.default_rng(seed)
         n_links, n_pairs = 60, 400
@@ -333,6 +333,6 @@ def test_bad_networks_and_calls_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
     simulation.add(circle)
     with pytest.raises(FabricError, match="2 tasks wait for each other"):
         simulation.advance()
-    monkeypatch.setattr("railweave.framework.fluid.simulation.find_spec", lambda name: None)
+    monkeypatch.setattr("railweave.framework.solver.simulation.find_spec", lambda name: None)
     with pytest.raises(MachineError, match=r"railweave\[fluid\]"):
         Simulation(line(1.0), True)

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railweave.framework.fluid.quotient import Quotient, State
-from railweave.framework.fluid.reduction import quotient
-from railweave.framework.fluid.simulation import Simulation
-from railweave.framework.fluid.symmetry import orbits
 from railweave.framework.model import Fabric, HealthSnapshot, PacketFormat, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.parameters import resolve
 from railweave.framework.registry import Registers, load_plugins
+from railweave.framework.solver.quotient import Quotient, State
+from railweave.framework.solver.reduction import quotient
+from railweave.framework.solver.simulation import Simulation
+from railweave.framework.solver.symmetry import orbits
 
 PACKET = PacketFormat()
 

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from railweave.framework.fluid.network import Network
-from railweave.framework.fluid.quotient import Quotient, State, network_of
-from railweave.framework.fluid.symmetry import Places, beside, classes
-from railweave.framework.fluid.tasks import Tasks
 from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.framework.model.arrays import Bool, Int64, distinct, spread
 from railweave.framework.model.routes import starts
+from railweave.framework.solver.network import Network
+from railweave.framework.solver.quotient import Quotient, State, network_of
+from railweave.framework.solver.symmetry import Places, beside, classes
+from railweave.framework.solver.tasks import Tasks
 
 Lists = tuple[Int64, Int64]
 """(n+1,) where each of n lists begins, and what they hold."""

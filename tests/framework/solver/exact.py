@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from railweave.framework.fluid.network import Network
-from railweave.framework.fluid.tasks import Tasks
+from railweave.framework.solver.network import Network
+from railweave.framework.solver.tasks import Tasks
 
 
 def water_filling(

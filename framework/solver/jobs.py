@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from railweave.framework.fluid.fairness import hops_of
-from railweave.framework.fluid.network import Network
-from railweave.framework.fluid.state import (
+from railweave.framework.model.arrays import DTYPES, Float, Int64
+from railweave.framework.model.routes import starts
+from railweave.framework.solver.fairness import hops_of
+from railweave.framework.solver.network import Network
+from railweave.framework.solver.state import (
     ACTIVE,
     HEAP,
     HISTORY,
@@ -21,9 +23,7 @@ from railweave.framework.fluid.state import (
     VISIT,
     State,
 )
-from railweave.framework.fluid.tasks import Tasks
-from railweave.framework.model.arrays import DTYPES, Float, Int64
-from railweave.framework.model.routes import starts
+from railweave.framework.solver.tasks import Tasks
 
 
 @dataclass(slots=True)

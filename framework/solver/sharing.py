@@ -4,9 +4,10 @@ from math import inf
 
 import numpy as np
 
-from railweave.framework.fluid.events import drop, end_of, push
-from railweave.framework.fluid.plain import SAME_RATE
-from railweave.framework.fluid.state import (
+from railweave.framework.model.arrays import Float, Int32, Int64
+from railweave.framework.solver.events import drop, end_of, push
+from railweave.framework.solver.plain import SAME_RATE
+from railweave.framework.solver.state import (
     ACTIVE,
     JOINED,
     OPEN,
@@ -19,7 +20,6 @@ from railweave.framework.fluid.state import (
     WAIT,
     State,
 )
-from railweave.framework.model.arrays import Float, Int32, Int64
 
 
 def earliest(s: State) -> tuple[float, float]:

@@ -9,8 +9,9 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from railweave.framework.fluid.plain import earliest, end, ending, enter, send_known, share_out
-from railweave.framework.fluid.state import (
+from railweave.framework.model.arrays import Float
+from railweave.framework.solver.plain import earliest, end, ending, enter, send_known, share_out
+from railweave.framework.solver.state import (
     ACTIVE,
     DONE,
     ENDED,
@@ -23,7 +24,6 @@ from railweave.framework.fluid.state import (
     SAME_TIME,
     State,
 )
-from railweave.framework.model.arrays import Float
 
 REACHED, JOB_ENDED, STANDS, PAUSED = range(4)
 """Why `run` returned: its time was reached, a job has ended, nothing will happen any more, enough work."""

@@ -1,0 +1,121 @@
+"""The health loop outside the case of whole rails without latency: latency, one cable, loss, other routers,
+flaps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import railweave as rw
+from railweave.framework.results.result import RunResult
+
+
+def run(fault: str, **keys: Any) -> RunResult:
+    return rw.run(engine="fluid", iterations=8, faults=[f"at=iter:2 {fault}"], **keys)
+
+
+def times_us(result: RunResult) -> np.ndarray[Any, Any]:
+    """Declared, relative to the first iteration, which is healthy."""
+    times = np.array([row.declared_time_us for row in result.rows if row.iteration is not None])
+    return times / times[0]
+
+
+def rails(domains: int, rails: int, latency: str = "0s") -> dict[str, Any]:
+    return {"topology": {"name": "rail-only", "domains": domains, "rails": rails, "rail_latency": latency}}
+
+
+@pytest.mark.parametrize("latency", ["0s", "0.1us", "0.5us", "2us", "10us"])
+@pytest.mark.parametrize("router", ["hscore", "spray"])
+def test_latency_hides_no_slow_rail(router: str, latency: str) -> None:
+    """Rail 1 at 30 %, 16 MiB: scored 0.3, found as soon as without latency, and routes as good as with the
+    truth."""
+    keys = {**rails(4, 4, latency), "router": router, "size": "16M"}
+    ours, oracle = run("degrade rail:1 to=30%", **keys), run("degrade rail:1 to=30%", oracle=True, **keys)
+    assert ours.health[-1].elements["rail:1"] == pytest.approx(0.3, abs=0.1)
+    without = run("degrade rail:1 to=30%", router=router, size="16M", **rails(4, 4))
+    found_s, soonest_s = (result.faults[0].published_s for result in (ours, without))
+    assert found_s is not None and soonest_s is not None and found_s <= soonest_s + 0.025  # a sample
+    assert times_us(ours)[-1] == pytest.approx(times_us(oracle)[-1], rel=1e-6)
+
+
+@pytest.mark.parametrize("mode", [{}, {"oracle": True}])
+@pytest.mark.parametrize(
+    "fault, size, router, collective",
+    [
+        ("loss rail:1 rate=20%", "1M", "hscore", "all-reduce"),
+        ("loss rail:1 rate=10%", "4M", "spray", "pipelined-all-reduce"),
+        ("degrade rail:1 to=30%", "1M", "hscore", "all-reduce"),
+    ],
+)
+def test_leaving_never_costs_more_than_staying(
+    fault: str, size: str, router: str, collective: str, mode: dict[str, bool]
+) -> None:
+    """With latencies, where a detour's links cost time as well: by bytes alone up to 2.8 times as long."""
+    keys: dict[str, Any] = {"size": size, "router": router, "collective": collective}
+    keys["topology"] = {"name": "rail-only", "domain_latency": "1us", "rail_latency": "2us"}
+    ours, none = run(fault, **keys, **mode), run(fault, feedback=False, **keys)
+    assert times_us(ours)[2:].sum() <= (1.01 if mode else 1.03) * times_us(none)[2:].sum()
+
+
+def test_packets_leave_one_slow_nic() -> None:
+    """8 x 8, a NIC at 50 %, 256 MiB. Staying: rail steps take twice as long, 1.53 times the iteration.
+    `spray` sends the packets of the pairs that use the NIC over the 7 other rails, which get 1/7 more: the
+    rail steps are 53 % of the time, so 1 + 0.53 / 7 = 1.076. The fault is judged by its own links, and they
+    are named."""
+    result = run("degrade nic:2.1 to=50%", router="spray", size="256M", **rails(8, 8))
+    assert times_us(result)[-1] == pytest.approx(1.076, abs=0.002)
+    (fault,) = result.faults
+    assert fault.visible and fault.published_s is not None and fault.recovered_s is not None
+    assert {link: round(score, 2) for link, score in fault.link_scores.items()} == {
+        "g2.1->r1": 0.5, "r1->g2.1": 0.5,
+    }  # fmt: skip
+    (reroute,) = result.reroutes
+    assert reroute.pairs_changed == 2 and "g2.1->r1 (nic:2.1) 1.00 -> 0." in reroute.why
+
+
+FABRICS: dict[str, dict[str, Any]] = {
+    "rail-only": {**rails(8, 4), "fault": "nic:2.1"},
+    "torus": {"topology": "torus", "router": "wfr", "fault": "link:g0.0.0->g1.0.0"},
+    "fat tree": {"topology": "fat-tree", "router": "ecmp", "fault": "core:0.0"},
+    "rail-optimised": {"topology": "rail-optimised", "fault": "nic:1.1"},
+    "ring": {"topology": {"name": "ring", "nodes": 12}, "router": "shortest", "fault": "link:g0->g1"},
+}
+
+
+@pytest.mark.parametrize("mode", [{}, {"oracle": True}])
+@pytest.mark.parametrize("name", FABRICS)
+def test_slow_is_never_worse_than_cut(name: str, mode: dict[str, bool]) -> None:
+    """At 5 % of the rate, with routers that follow scores and such that know links as up or down alone."""
+    keys = dict(FABRICS[name])
+    what = keys.pop("fault")
+    slow = run(f"degrade {what} to=5%", size="1M", **keys, **mode)
+    cut = run(f"down {what}", size="1M", **keys, **mode)
+    assert times_us(slow)[-1] <= 1.03 * times_us(cut)[-1]
+
+
+@pytest.mark.parametrize("what", ["link:g0.1->r1", "nic:2.1", "rail:1"])
+def test_total_loss_is_found_as_a_cut_is(what: str) -> None:
+    """Within three timeouts of 0.2 s, by retries that nothing answers, and left; without feedback the run
+    fails."""
+    lost, cut = (run(fault, size="1M", **rails(4, 4)) for fault in (f"loss {what} rate=100%", f"down {what}"))
+    assert times_us(lost)[-1] == pytest.approx(times_us(cut)[-1], rel=1e-6)
+    assert lost.reroutes[0].t_s - (lost.faults[0].t_s or 0.0) < 0.6 + 0.3  # after the rail phase has begun
+
+
+def episodes(slow_s: float, period_s: float, times: int) -> list[str]:
+    faults = []
+    for k in range(times):
+        at = 2 + period_s * k
+        faults += [f"at={at:g}s degrade rail:1 to=20%", f"at={at + slow_s:g}s restore rail:1"]
+    return faults
+
+
+def test_a_rail_that_is_slow_a_tenth_of_the_time_is_kept() -> None:
+    """0.3 s of each 3 s, 8 times: leaving it each time for as long as routes stay cost 1.15 times none."""
+    keys = {**rails(4, 4), "size": "1M", "faults": episodes(0.3, 3, 8), "iterations": 30}
+    ours, none = (rw.run(engine="fluid", feedback=feedback, **keys) for feedback in (True, False))
+    total = [sum(row.time_us for row in result.rows if row.iteration is not None) for result in (ours, none)]
+    assert total[0] <= 1.06 * total[1]
+    assert all(reroute.t_s < 5 for reroute in ours.reroutes)  # those of the first episode
