@@ -11,9 +11,9 @@ import numpy as np
 from railweave.framework.model import Fabric, PathBatch, RouteTable, Schedule
 from railweave.framework.model.arrays import ArrayNoun, Bool, Float, Int64
 from railweave.framework.model.findings import CriticalPath, HealthSamples, IterationRecord
+from railweave.framework.model.names import element_name
 from railweave.framework.results.result import Bottleneck
 from railweave.framework.routing.batches import join, starts
-from railweave.framework.routing.reroute import element_name
 
 ALIKE = 1.1
 """An element within this factor of its like is as good as it, and so is a link of its declared rate."""

@@ -13,7 +13,7 @@ from rich.text import Text
 from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Bool
 from railweave.framework.model.events import Sampled
-from railweave.framework.routing.reroute import element_name
+from railweave.framework.model.names import element_name
 
 WIDTH = 16
 """Columns of a bar. A row has fewer than 60, so that it fits a narrow terminal."""

@@ -26,8 +26,8 @@ def publish(
     """The next snapshot, or None if no published score changes. Pure.
 
     raw: (n_links,) scores of an estimator; values outside 0..1 are clipped to it. up: (n_links,). A link that
-    is not up scores 0 at once; all other scores follow the rule of `settle`. unknown: (n_links,), the links
-    that do not count for the score of their switch.
+    is not up, and one that scores 0 since nothing passes it, is down at once; all other scores follow the
+    rule of `settle`. unknown: (n_links,), the links that do not count for the score of their switch.
 
     Raises HealthError for arrays of other lengths and for scores that are not numbers.
     """
@@ -43,6 +43,7 @@ def publish(
             "An estimator gives 0..1 for every link; check its arithmetic for links without evidence."
         )
     raw = np.where(up, np.clip(raw, 0.0, 1.0), 0.0)
+    down = raw == 0
     links = settle(previous.link_score, raw, options.step)
     counted = None if unknown is None else ~(unknown & up)
     # From the raw scores: rounding links first would let many small steps add up in their switch.
@@ -52,12 +53,12 @@ def publish(
     if (
         np.array_equal(links, previous.link_score)
         and np.array_equal(elements, previous.element_score)
-        and np.array_equal(~up, previous.down)
+        and np.array_equal(down, previous.down)
         and options.margin == previous.margin
     ):
         return None
     order = rails_by_score(fabric, elements)
-    return HealthSnapshot(previous.version + 1, t_s, links, elements, ~up, order, options.margin)
+    return HealthSnapshot(previous.version + 1, t_s, links, elements, down, order, options.margin)
 
 
 def settle(published: Float, raw: Float, step: float) -> Float:

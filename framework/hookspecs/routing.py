@@ -43,7 +43,9 @@ class Router(Configurable, Protocol):
 
     `damped`: whether its choices follow scores. Measured scores are noisy, so a pair then leaves its path
     only for one better by a margin and after a dwell time. False for a router that only looks at what is
-    down: its tables are taken whole, as its proofs (deadlock, restoration) want them.
+    down: its tables are taken whole, as its proofs (deadlock, restoration) want them, and so are those of one
+    that promises `deadlock-free`. Either is also asked with slow links down; that answer is taken where the
+    demand then ends sooner.
     """
 
     serves: tuple[str, ...] = ()

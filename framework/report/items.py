@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Int64
+from railweave.framework.model.names import element_name
 from railweave.framework.report.page_data import DETAILED_GPUS, ITEMS, WORST, Items
 from railweave.framework.results.result import RunResult
-from railweave.framework.routing.reroute import element_name
 
 T = TypeVar("T")
 V = TypeVar("V")

@@ -2,7 +2,8 @@
 soon.
 
 An element is degraded if it scores below the best of its kind by more than the margin, which is what routes
-act on. Switches with a score are judged, and on fabrics without them the links.
+act on. A fault of a switch is judged by the switch's score, one of some of its links (a NIC, a cable) by
+these.
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Bool, Float
 from railweave.framework.model.events import RoutesChanged
+from railweave.framework.model.names import element_name, link_title
 
 Scores = NDArray[np.floating]
 
@@ -47,12 +49,13 @@ class Response:
 
 
 class Judged:
-    """What of a fabric is judged by its score, in groups of one kind."""
+    """What of a fabric is judged by its score, in groups of one kind: switches with a score, and links where
+    there are none or by `links`, as a fault is that is done to some links of a switch."""
 
-    def __init__(self, fabric: Fabric, margin: float) -> None:
+    def __init__(self, fabric: Fabric, margin: float, *, links: bool = False) -> None:
         self._fabric, self._margin = fabric, margin
         scored = np.unique(fabric.link_element[fabric.link_element >= 0])
-        self.by_links = not scored.size
+        self.by_links = links or not scored.size
         self.ids = np.arange(fabric.n_links) if self.by_links else scored
         firsts = [group.first for group in fabric.groups]
         kinds = fabric.link_kind if self.by_links else np.searchsorted(firsts, scored, side="right")
@@ -71,11 +74,19 @@ class Judged:
         return below
 
     def names(self, which: Bool) -> set[str]:
-        """The names of what `which` (J,) selects, as reroutes give them as their reason."""
+        """The names of what `which` (J,) selects, as reroutes give them as their reason; a link moves the
+        score of its switch as well."""
         fabric, ids = self._fabric, [int(i) for i in self.ids[which]]
-        if self.by_links:
-            return {fabric.link_name(link) for link in ids}
-        return {f"{fabric.node_kind(node)}:{'.'.join(map(str, fabric.coordinates(node)))}" for node in ids}
+        if not self.by_links:
+            return {element_name(fabric, node) for node in ids}
+        elements = {int(fabric.link_element[link]) for link in ids} - {-1}
+        return {link_title(fabric, link) for link in ids} | {element_name(fabric, node) for node in elements}
+
+
+def own_links(fabric: Fabric, links: NDArray[np.integer], node: int) -> bool:
+    """Whether a fault is judged by the links that it is done to, not by the score of its `node` (-1:
+    none)."""
+    return not np.isin(fabric.link_element[links], [node]).all() or node < fabric.n_gpus
 
 
 def truth_at(times: Float, changes: Sequence[tuple[float, Bool]], width: int) -> Bool:

@@ -1,13 +1,13 @@
 """What a run found of each of its faults: when it was seen, published and answered."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.model import Fabric
+from railweave.framework.model.arrays import Int64
 from railweave.framework.model.findings import Findings, HealthSamples, RuleAgreement
 from railweave.framework.results.detection import (
     Accuracy,
@@ -15,6 +15,7 @@ from railweave.framework.results.detection import (
     Response,
     accuracy,
     allowance_s,
+    own_links,
     published_s,
     response,
     truth_at,
@@ -25,26 +26,21 @@ from railweave.framework.results.result import FaultFigures
 def fault_figures(plan: Plan, findings: Findings) -> tuple[tuple[FaultFigures, ...], Accuracy]:
     """Every fault with the times until it was seen and answered; and how well the scores matched the ground
     truth."""
-    samples, judged = findings.samples, Judged(plan.fabric, plan.experiment.health.margin)
-    published = judged.of(samples.link_score, samples.element_score)
-    reported = judged.degraded(published)
-    truth = [(t.t_s, judged.of(t.link_score, t.element_score)) for t in findings.truth]
-    degraded = [(t_s, judged.degraded(scores)) for t_s, scores in truth]
+    samples, margin = findings.samples, plan.experiment.health.margin
+    views = [_View(Judged(plan.fabric, margin, links=links), findings) for links in (False, True)]
     fired = {fault.text: fault.t_s for fault in reversed(findings.faults)}
     jobs = {fault.text: fault.job for fault in findings.faults}
-    figures, states = [], pairwise([np.ones(len(judged.ids)), *(scores for _, scores in truth)])
-    until = iter([*(t_s for t_s, _ in truth[1:]), np.inf])
+    figures, number = [], 0
+    until = iter([*(truth.t_s for truth in findings.truth[1:]), np.inf])
     for fault in sorted(plan.faults, key=lambda fault: fired.get(fault.text, np.inf)):
         t_s, answer, when, scores = fired.get(fault.text), Response(False, None, None), None, {}
         allowed = None
         if t_s is not None and fault.process:
             answer = Response(True, *_process_times(findings.agreements, t_s))
         elif t_s is not None:
-            before, after = next(states)
-            visible = judged.degraded(before), judged.degraded(after)
-            answer = response(judged, samples.t_s, reported, *visible, findings.reroutes, t_s)
-            when = published_s(samples.t_s, published, before, after, t_s)
-            before_s = next(until)
+            by_links = own_links(plan.fabric, fault.links, fault.node)
+            answer, when = views[by_links].found(number, fault.links if by_links else None, t_s)
+            number, before_s = number + 1, next(until)
             scores = _link_scores(plan.fabric, fault, samples, before_s)
             if fault.verb == "degrade":
                 waited = samples.waited_bytes[:, fault.links].sum(axis=1)
@@ -56,7 +52,40 @@ def fault_figures(plan: Plan, findings: Findings) -> tuple[tuple[FaultFigures, .
                 allowed,
             )
         )  # fmt: skip
-    return tuple(figures), accuracy(reported, truth_at(samples.t_s, degraded, len(judged.ids)))
+    return tuple(figures), views[0].accuracy()
+
+
+class _View:
+    """The scores of a run and their ground truth, of switches or of links."""
+
+    def __init__(self, judged: Judged, findings: Findings) -> None:
+        self._judged, self._times, self._reroutes = judged, findings.samples.t_s, findings.reroutes
+        self._published = judged.of(findings.samples.link_score, findings.samples.element_score)
+        self._reported = judged.degraded(self._published)
+        self._since_s = [truth.t_s for truth in findings.truth]
+        self._truth = [
+            np.ones(len(judged.ids)),
+            *(judged.of(t.link_score, t.element_score) for t in findings.truth),
+        ]
+
+    def found(self, number: int, links: Int64 | None, t_s: float) -> tuple[Response, float | None]:
+        """How the fault with this number among those of links, at `t_s`, was seen and answered, and when its
+        scores were published; judged by these `links` alone, or by all that it changed."""
+        before, after = self._truth[number : number + 2]
+        if links is not None:
+            own = np.isin(self._judged.ids, links)
+            before = np.where(own, before, after)
+        visible = self._judged.degraded(before), self._judged.degraded(after)
+        if links is not None:
+            visible = np.where(own, visible[0], visible[1]), visible[1]
+        answer = response(self._judged, self._times, self._reported, *visible, self._reroutes, t_s)
+        return answer, published_s(self._times, self._published, before, after, t_s)
+
+    def accuracy(self) -> Accuracy:
+        """Of all that was reported."""
+        degraded = [self._judged.degraded(scores) for scores in self._truth[1:]]
+        changes = list(zip(self._since_s, degraded, strict=True))
+        return accuracy(self._reported, truth_at(self._times, changes, len(self._judged.ids)))
 
 
 def _link_scores(

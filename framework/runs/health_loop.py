@@ -4,8 +4,10 @@ from math import inf
 
 from railweave.framework.errors import HealthError, LabError, PluginError, RunFailedError, describe
 from railweave.framework.health.monitor import HealthMonitor
+from railweave.framework.health.relapses import Outlook, Relapses
 from railweave.framework.model import RouteTable
 from railweave.framework.routing.reroute import RouteControl
+from railweave.framework.runs.decisions import Decisions
 from railweave.framework.runs.fault_timetable import GroundTruth
 from railweave.framework.runs.live_samples import LiveSamples
 from railweave.framework.runs.parts import Clock, EngineParts
@@ -43,6 +45,8 @@ class HealthLoop:
         self._recorder, self._interval_s, self._known, self._probing = recorder, interval_s, known, probing
         self._next_s, self.moved_s = interval_s, 0.0  # a measurement needs time to cover
         self._idle = not parts.watched()
+        self._relapses = Relapses(parts.fabric, monitor.options.step, monitor.options.aggregate)
+        self._decisions = Decisions(control, beside=parts.beside)
         self._live = LiveSamples(parts.fabric.n_links, recorder.emit)
         self.tables: list[tuple[float, RouteTable]] = [(-inf, control.table)]
 
@@ -74,14 +78,29 @@ class HealthLoop:
                 if self._recorder.blind_s is None:
                     self._sample()
                 if self._known is not None and rules.ready:
-                    wanted = self._control.react(self._known.snapshot, now)
+                    outlook = self._outlook(now)
+                    wanted = self._decisions.change(outlook, now)
                     if wanted is not None:
                         rules.reroute(wanted)
                         self._take_up(now)  # a table needs no time, switches do
-                    elif rules.at_rest:
+                    elif rules.at_rest and not self._decisions.under_way:
                         self._control.rest()
             except PluginError as error:  # bad input is refused before a run; this one has begun
                 raise RunFailedError(str(error)) from error
+
+    def settle(self) -> None:
+        """Wait for a change of routes that is being decided, and put it in."""
+        wanted = self._decisions.finish()
+        if wanted is not None and self._parts.rules.ready:
+            self._parts.rules.reroute(wanted)
+            self._take_up(self._clock.now_s())
+
+    def _outlook(self, now: float) -> Outlook:
+        """What routes are decided by; the truth has no past."""
+        assert self._known is not None
+        if self._known is not self._monitor:
+            return Outlook.steady(self._known.snapshot)
+        return self._relapses.outlook(self._monitor.snapshot, self._monitor.measured_s, now)
 
     def _take_up(self, now: float) -> None:
         """Let senders and the recorder know of the changes that have come into use."""

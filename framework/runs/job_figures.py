@@ -7,10 +7,10 @@ import numpy as np
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.model import Fabric
 from railweave.framework.model.findings import Findings, IterationRecord
+from railweave.framework.model.names import element_name
 from railweave.framework.results.links import job_bytes
 from railweave.framework.results.result import JobFigures
 from railweave.framework.results.sharing import in_company, jain, median_s
-from railweave.framework.routing.reroute import element_name
 from railweave.framework.runs.job_part import JobPart
 
 

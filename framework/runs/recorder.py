@@ -23,10 +23,11 @@ from railweave.framework.model.findings import (
     PathsInUse,
     RuleAgreement,
 )
+from railweave.framework.model.names import element_name, score_changes
 from railweave.framework.model.routes import PathBatch
 from railweave.framework.registry import Registers
 from railweave.framework.results.links import is_large
-from railweave.framework.routing.reroute import Reroute, element_name, score_changes
+from railweave.framework.routing.reroute import Reroute
 from railweave.framework.runs.observers import Observers
 
 ROUTED_GPUS = 64

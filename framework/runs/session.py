@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
@@ -11,7 +12,7 @@ from railweave.framework.experiment.plan import Plan
 from railweave.framework.health.monitor import HealthMonitor
 from railweave.framework.model import Schedule
 from railweave.framework.model.findings import Findings, IterationRecord, LinkTotals
-from railweave.framework.routing.demand import PairDemand
+from railweave.framework.routing.demand import Demand
 from railweave.framework.routing.reroute import RouteControl
 from railweave.framework.runs.fault_timetable import FaultTimetable, GroundTruth
 from railweave.framework.runs.health_loop import HealthLoop
@@ -44,8 +45,10 @@ class Session(Generic[EngineT]):
         self._clock, self._run_s = engine.clock, 0.0
         self.failed: dict[int, str] = {}
         self.together_s = 0.0
+        # who knows the truth has no reason to wait: what it sees is no noise
+        damping = replace(self._options, dwell_s=0.0) if plan.experiment.oracle else self._options
         self.control = RouteControl(
-            plan.fabric, plan.router, self._options, plan.experiment.router.name, plan.pairs,
+            plan.fabric, plan.router, damping, plan.experiment.router.name, plan.pairs,
             self._demand(plan), by_rules=plan.engine.packets, first=plan.first_paths,
         )  # fmt: skip
         self._totals_before: LinkTotals | None = None
@@ -76,12 +79,12 @@ class Session(Generic[EngineT]):
     ) -> None:
         self.engine.down()
 
-    def _demand(self, plan: Plan) -> PairDemand | None:
+    def _demand(self, plan: Plan) -> Demand | None:
         """What pairs will send, if that is known and routes are to consider it."""
         unknown = any(job.experiment.program for job in plan.each)
         if self._options.damping != "demand" or unknown:
             return None
-        return PairDemand.of(*(job.on_gpus(job.schedule) for job in plan.each))
+        return Demand([job.on_gpus(job.schedule) for job in plan.each], plan.packet)
 
     @contextmanager
     def carrying(self, plan: Plan) -> Iterator[None]:
@@ -89,6 +92,7 @@ class Session(Generic[EngineT]):
         before is forgotten, and faults in force count as injected when it begins."""
         before, self.plan = self.plan, plan
         self._totals_before = self.parts.source.totals()
+        self.health.settle()
         self.recorder.forget()
         self.faults.recall()
         self.faults.add(plan.faults)
@@ -97,6 +101,7 @@ class Session(Generic[EngineT]):
             yield
         finally:
             self.plan = before
+            self.health.settle()
             self.faults.drop(plan.faults)
             self.control.carry(None)
 
@@ -220,6 +225,7 @@ class Session(Generic[EngineT]):
     # -- findings --------------------------------------------------------------------------------------
     def findings(self) -> Findings:
         """Everything that the run found so far."""
+        self.health.settle()
         recorder, links = self.recorder, self.parts.source.totals()
         return Findings(
             rate_scale=self.parts.rate_scale,

@@ -26,10 +26,10 @@ from railweave.framework.model.events import (
     TaskFailed,
 )
 from railweave.framework.model.findings import Findings, HealthPoint
+from railweave.framework.model.names import element_name
 from railweave.framework.processes.channel import Channel
 from railweave.framework.processes.child import ChildProcess
 from railweave.framework.registry import load_plugins
-from railweave.framework.routing.reroute import element_name
 
 
 class Interrupted(Exception):

@@ -8,7 +8,7 @@ import numpy as np
 
 from railweave.framework.lab.tasks.run import LabSession, lab_task
 from railweave.framework.model.events import RunEvent
-from railweave.framework.routing.reroute import element_name
+from railweave.framework.model.names import element_name
 
 
 def watch(session: LabSession, seconds: float) -> dict[str, Any]:

@@ -21,9 +21,9 @@ from railweave.framework.analysis.bottleneck import (
 from railweave.framework.model import Fabric, HealthSnapshot, PacketFormat, PathBatch, RouteTable, Schedule
 from railweave.framework.model.arrays import Float, Int64
 from railweave.framework.model.findings import CriticalPath, HealthSamples
+from railweave.framework.model.names import element_name
 from railweave.framework.registry import load_plugins
 from railweave.framework.results.result import Bottleneck
-from railweave.framework.routing.reroute import element_name
 from tests.fakes.findings import iteration
 from tests.fakes.packet_simulation import Simulated, simulate
 from tests.fakes.small_fabrics import rail_only

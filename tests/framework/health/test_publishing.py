@@ -147,11 +147,13 @@ def test_elements_are_made_from_raw_scores(fabric: Fabric) -> None:
     assert news is not None and news.element_score[rail] == 0.85
 
 
-def test_going_down_is_news_for_a_link_that_scored_0_already(fabric: Fabric) -> None:
+def test_a_link_that_lets_nothing_pass_is_down(fabric: Fabric) -> None:
+    """Whether it has a carrier or not; and it is back as soon as something passes."""
     lost = told(fabric, start(fabric), {12: 0.0})
-    assert lost is not None and lost.link_score[12] == 0 and not lost.down[12]
-    gone = told(fabric, lost, {12: 0.0}, down=(12,))
-    assert gone is not None and gone.down[12]
+    assert lost is not None and lost.link_score[12] == 0 and lost.down[12]
+    assert told(fabric, lost, {12: 0.0}, down=(12,)) is None
+    back = told(fabric, lost, {12: 0.02})
+    assert back is not None and not back.down.any() and back.link_score[12] == 0.02
 
 
 def test_bad_scores_are_refused(fabric: Fabric) -> None:

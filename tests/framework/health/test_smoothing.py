@@ -107,6 +107,26 @@ def test_an_idle_link_keeps_the_loss_it_showed_until_packets_contradict_it(
     assert tracker.links.loss[7] == 0
 
 
+@pytest.mark.parametrize("before", [(0, 0), (12, 4), (400, 0), (500, 6)])
+def test_a_run_of_lost_packets_alone_is_total_loss(
+    fabric: Fabric, measured: Make, before: tuple[int, int]
+) -> None:
+    """Retries of a silent path, a packet each: as many as are improbable at the loss of the packets before,
+    of which 100 without loss are assumed. P(run) = ((lost + 1) / (packets + 100)) ^ n < 1e-4; one arrival
+    ends it."""
+    packets, lost = before
+    tracker = observe(LinkTracker.start(fabric), measured(sent_packets={7: packets}, lost={7: lost}))
+    needed = int(np.ceil(np.log(1e-4) / np.log((lost + 1) / (packets + 100)) + 1e-9))
+    for tries in range(1, needed + 1):
+        assert tracker.links.loss[7] < 1
+        tracker = observe(tracker, measured(sent_packets={7: 1.0}, lost={7: 1.0}))
+        assert (tracker.links.loss[7] == 1) == (tries == needed)
+    assert needed <= 4
+    tracker = observe(tracker, measured(sent_packets={7: 1.0}, lost={7: 1.0}))
+    assert tracker.links.loss[7] == 1
+    assert observe(tracker, measured(sent_packets={7: 1.0})).links.loss[7] == 0
+
+
 @pytest.mark.parametrize("share", [0.03, 0.2])
 def test_packets_count_once_their_arrivals_are_counted(fabric: Fabric, measured: Make, share: float) -> None:
     """400 packets in each of 50 samples, arrivals counted after every tenth: the loss never ends in between,

@@ -84,9 +84,17 @@ def test_delay_can_let_the_window_pass() -> None:
     assert times == pytest.approx([1 / 4, 1 / 2, 1, 1])
 
 
-def test_delay_counts_the_latency_on_both_sides() -> None:
+def test_delay_counts_the_latency_on_both_sides_where_asked_to() -> None:
     """L/C = 8.656 ms, latency 10 ms, one packet waiting: (8.656 + 10) / (17.312 + 10)."""
-    assert scores("delay", state(queue_bytes=L / 8), 0.01, **PLAIN)[0] == pytest.approx(18.656 / 27.312)
+    source = {**PLAIN, "latency": True}
+    assert scores("delay", state(queue_bytes=L / 8), 0.01, **source)[0] == pytest.approx(18.656 / 27.312)
+
+
+@pytest.mark.parametrize("name", ["delay", "rate"])
+@pytest.mark.parametrize("latency_s", [0.0, 1e-3, 10.0])
+def test_latency_hides_no_slow_link(name: str, latency_s: float) -> None:
+    """A score says what a link serves, whatever its latency."""
+    assert scores(name, state(service_bps=3e5), latency_s)[0] == pytest.approx(0.3)
 
 
 @settings(deadline=None)

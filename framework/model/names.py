@@ -1,0 +1,55 @@
+"""What users call the parts of a fabric, and which of their scores moved."""
+
+import numpy as np
+
+from railweave.framework.model.arrays import Bool
+from railweave.framework.model.fabric import Fabric
+from railweave.framework.model.health import EQUAL_WITHIN, HealthSnapshot
+
+
+def element_name(fabric: Fabric, node: int) -> str:
+    """`rail:1`, `domain:0`: how users name a switch's score."""
+    return f"{fabric.node_kind(node)}:{'.'.join(map(str, fabric.coordinates(node)))}"
+
+
+def link_title(fabric: Fabric, link: int) -> str:
+    """`g0.1->r1 (nic:0.1)`: a link, and the NIC whose cable it is, if it is one between a GPU and a rail."""
+    name, ends = fabric.link_name(link), (int(fabric.link_src[link]), int(fabric.link_dst[link]))
+    rails, gpu = fabric.group("rail"), min(ends)
+    if rails is None or gpu >= fabric.n_gpus or not 0 <= max(ends) - rails.first < rails.size:
+        return name
+    return f"{name} (nic:{'.'.join(map(str, fabric.coordinates(gpu)))})"
+
+
+def weak_links(fabric: Fabric, health: HealthSnapshot) -> Bool:
+    """(n_links,): links that score below their switch by more than the margin."""
+    score = health.link_score * health.margin
+    weak: Bool = (fabric.link_element >= 0) & (
+        score < health.element_score[fabric.link_element] - EQUAL_WITHIN
+    )
+    return weak
+
+
+def score_changes(
+    fabric: Fabric, before: HealthSnapshot, now: HealthSnapshot
+) -> dict[str, tuple[float, float]]:
+    """(old, new) of every rail, domain or spine whose score moved, of links that belong to none, and of links
+    that are or were weak."""
+    nodes = np.flatnonzero(before.element_score != now.element_score)
+    elements = {
+        element_name(fabric, int(n)): (float(before.element_score[n]), float(now.element_score[n]))
+        for n in nodes
+    }
+    alone = (fabric.link_element < 0) | weak_links(fabric, before) | weak_links(fabric, now)
+    return elements | link_changes(fabric, before, now, alone)
+
+
+def link_changes(
+    fabric: Fabric, before: HealthSnapshot, now: HealthSnapshot, which: Bool | None = None
+) -> dict[str, tuple[float, float]]:
+    """(old, new) of every link whose score moved; of those `which` (n_links,) says."""
+    moved = before.link_score != now.link_score
+    return {
+        link_title(fabric, int(link)): (float(before.link_score[link]), float(now.link_score[link]))
+        for link in np.flatnonzero(moved if which is None else moved & which)
+    }
