@@ -24,6 +24,7 @@ from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTa
 from railweave.framework.registry import Registers
 from railweave.framework.routing.batches import pair_chunks
 from railweave.framework.routing.loads import all_to_all_loads
+from railweave.framework.routing.rails.links import RailLinks
 from railweave.framework.routing.rails.scores import Scores
 from railweave.framework.routing.reroute import RouteControl, RoutesInUse
 
@@ -188,7 +189,8 @@ def best_fit_rate(registers: Registers, rails: int, lookups: int) -> float:
     fabric = _rail_only(registers, (1, rails))
     first = fabric.n_gpus + 1
     uneven = AssumedScores(nodes={first + rail: float(rng.random()) for rail in range(rails)})
-    scores, thresholds = Scores.of(fabric, assumed_health(fabric, uneven)), rng.random(lookups)
+    scores = Scores.of(fabric, assumed_health(fabric, uneven), RailLinks.of(fabric, "hscore"))
+    thresholds = rng.random(lookups)
     return lookups / statistics.median(
         _timed(lambda: scores.at_or_below(thresholds))[0] for _ in range(WALKS)
     )

@@ -8,26 +8,29 @@ from railweave.framework.errors import RouteError
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch
 from railweave.framework.model.arrays import Bool, Float
 from railweave.framework.model.health import EQUAL_WITHIN
-from railweave.framework.routing.batches import replaced, same_paths, seen_before, take
+from railweave.framework.routing.batches import replaced, same_paths, take
 
 
 def path_scores(fabric: Fabric, batch: PathBatch, health: HealthSnapshot) -> Float:
     """(Q,): the h-score of every path, 0..1; 0 if one of its links is down.
 
-    The product of the scores of the distinct elements crossed (the source's H(rd), H(dr), H(drd)) and of the
-    scores of the links that belong to no element.
+    The product over the distinct elements crossed of what the path gets of each, which is the lower of the
+    element's score and those of the path's own links there (the source's H(rd), H(dr), H(drd), by interface),
+    and of the scores of the links that belong to no element.
     """
     element = fabric.link_element[batch.links].astype(np.int64)
-    of_element = element >= 0
-    factor = np.where(of_element, health.element_score[element], health.link_score[batch.links])
+    of_element, score = element >= 0, health.link_score[batch.links]
+    factor = np.where(of_element, np.minimum(health.element_score[element], score), score)
     factor[health.down[batch.links]] = 0.0
-    path = batch.hop_path
-    again = of_element & seen_before(path * (fabric.n_nodes + 1) + element)
-    # An element's second link adds no factor of its own, except 0 where that very link is down.
-    factor[again & (factor > 0)] = 1.0
-    score = np.ones(len(batch.weight))
-    np.multiply.at(score, path, factor)
-    return score
+    hops, path = np.arange(len(element)), batch.hop_path
+    # links of one element on one path are one factor; one of no element stands for itself
+    key = path * (fabric.n_nodes + len(element) + 1) + np.where(of_element, element, fabric.n_nodes + hops)
+    first, which = np.unique(key, return_inverse=True)
+    lowest = np.ones(len(first))
+    np.minimum.at(lowest, which, factor)
+    result = np.ones(len(batch.weight))
+    np.multiply.at(result, first // (fabric.n_nodes + len(element) + 1), lowest)
+    return result
 
 
 def pair_scores(fabric: Fabric, batch: PathBatch, health: HealthSnapshot) -> Float:
@@ -39,9 +42,15 @@ def pair_scores(fabric: Fabric, batch: PathBatch, health: HealthSnapshot) -> Flo
 
 def broken_pairs(batch: PathBatch, health: HealthSnapshot) -> Bool:
     """(P,): whether a pair has a path over a link that is down, or no path."""
-    broken: Bool = np.diff(batch.pair_start) == 0
+    broken = lacks(batch)
     broken[batch.path_pair[batch.hop_path[health.down[batch.links]]]] = True
     return broken
+
+
+def lacks(batch: PathBatch) -> Bool:
+    """(P,): whether a pair has no path."""
+    none: Bool = np.diff(batch.pair_start) == 0
+    return none
 
 
 def damped(

@@ -1,111 +1,90 @@
-"""Whether changed routes carry the traffic sooner: a score says how good a link is, not whether leaving it
-pays."""
+"""What the jobs of a run send, and when that ends on given paths: a score says how good a link is, not
+whether leaving it pays."""
 
-from collections.abc import Sequence
-from typing import Self
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, Schedule
-from railweave.framework.model.arrays import Bool, Float, Int64
-from railweave.framework.model.health import EQUAL_WITHIN
-from railweave.framework.routing.batches import join, replaced, take
-from railweave.framework.routing.damping import broken_pairs, mean_hops
+from railweave.framework.model import Fabric, HealthSnapshot, PacketFormat, PathBatch, Schedule
+from railweave.framework.model.arrays import Float, Int64
+from railweave.framework.routing.batches import join, take
+from railweave.framework.solver.prediction import iteration_seconds, least_seconds
+from railweave.framework.solver.quotient import State
 
-MOST_PHASES = 16
-"""Schedules of more phases than this count as one."""
-
-
-class PairDemand:
-    """What pairs of GPUs send each other: `amount[k, i]` bytes from `src[i]` to `dst[i]` in phase k. Phases
-    follow each other, so their times add up; within one, everything is under way at once."""
-
-    def __init__(self, src: Int64, dst: Int64, amount: Float) -> None:
-        self.src, self.dst, self.amount = src, dst, amount
-
-    @classmethod
-    def of(cls, *schedules: Schedule) -> Self:
-        """Of one schedule between GPUs; or of several that are carried out at once, which have one phase."""
-        if len(schedules) > 1:
-            columns = zip(*(schedule.pairs() for schedule in schedules), strict=True)
-            src, dst, size = (np.concatenate(column) for column in columns)
-            pairs, pair = np.unique(src * schedules[0].n_ranks + dst, return_inverse=True)
-            total = np.bincount(pair, size, len(pairs)).astype(np.float64)
-            return cls(*np.divmod(pairs, schedules[0].n_ranks), total[None])
-        (schedule,) = schedules
-        sent = np.flatnonzero(schedule.is_transfer)
-        numbers = schedule.src[sent].astype(np.int64) * schedule.n_ranks + schedule.dst[sent]
-        pairs, pair = np.unique(numbers, return_inverse=True)
-        phases, phase = np.unique(schedule.phase[sent], return_inverse=True)
-        if len(phases) > MOST_PHASES:
-            phases, phase = phases[:1], np.zeros_like(phase)
-        amount = schedule.size[sent] * schedule.repeat[sent]
-        cells = np.bincount(phase * len(pairs) + pair, amount, len(phases) * len(pairs))
-        src, dst = np.divmod(pairs, schedule.n_ranks)
-        return cls(src, dst, cells.reshape(len(phases), len(pairs)).astype(np.float64))
+Prospects = Sequence[tuple[float, HealthSnapshot]]
+"""Snapshots to expect, each with its share of the time (health/relapses.py)."""
+Seconds = Callable[[Sequence[Schedule], Fabric, State, PacketFormat], Float]
 
 
-class DemandGate:
-    """Lets pairs that carry a demand leave unbroken paths only if that pays.
+class Demand:
+    """The iterations of the jobs of a run, which are under way at once. `schedules`: of each job, between
+    GPUs."""
 
-    What counts is the largest load / (capacity x score) of any link, summed over the phases: the time that
-    the demand needs at the measured rates. `blocks`: the paths in use, whose pairs stay the same.
+    def __init__(self, schedules: Sequence[Schedule], packet: PacketFormat) -> None:
+        self.schedules, self.packet = tuple(schedules), packet
+
+    def pairs(self, n_gpus: int) -> Int64:
+        """The pairs that send something, ascending, as src * n_gpus + dst."""
+        numbers = [src * n_gpus + dst for src, dst, _ in (schedule.pairs() for schedule in self.schedules)]
+        return np.unique(np.concatenate(numbers)) if numbers else np.empty(0, np.int64)
+
+
+class Forecast:
+    """When a demand ends on paths that its pairs may take, at the rates and latencies of the links and their
+    measured scores.
+
+    An iteration is simulated as the engine `fluid` does it: flows share links whose capacity is rate x score.
+    `blocks`: the pairs in use, in the blocks in which paths are given.
     """
 
-    def __init__(self, fabric: Fabric, demand: PairDemand, blocks: Sequence[PathBatch]) -> None:
-        self._fabric = fabric
-        numbers = demand.src * fabric.n_gpus + demand.dst
-        self._with_demand: list[Int64] = []
-        column = [np.empty(0, np.int64)]
+    def __init__(self, fabric: Fabric, demand: Demand, blocks: Sequence[PathBatch]) -> None:
+        self._fabric, self._demand = fabric, demand
+        numbers = demand.pairs(fabric.n_gpus)
+        self.with_demand: list[Int64] = []
+        """Of each block, the positions of the pairs that send something."""
+        sending = []
         for block in blocks:
-            own = block.src * fabric.n_gpus + block.dst
-            place = np.minimum(np.searchsorted(numbers, own), max(0, len(numbers) - 1))
-            known = np.flatnonzero(numbers[place] == own) if len(numbers) else np.empty(0, np.int64)
-            self._with_demand.append(known)
-            column.append(place[known])
-        self._amount = demand.amount[:, np.concatenate(column)]
+            of_block = block.src * fabric.n_gpus + block.dst
+            positions = np.flatnonzero(np.isin(of_block, numbers))
+            self.with_demand.append(positions)
+            sending.append(of_block[positions])
+        self._order = np.argsort(np.concatenate([*sending, np.empty(0, np.int64)]), kind="stable")
 
-    def refused(
-        self,
-        old: Sequence[PathBatch],
-        new: Sequence[PathBatch],
-        moved: Sequence[Bool],
-        health: HealthSnapshot,
-        margin: float,
-    ) -> list[Bool]:
-        """Of the pairs that `moved`, per block, those that had better stay on their `old` paths.
+    def seconds(self, blocks: Sequence[PathBatch], prospects: Prospects) -> Float:
+        """(jobs,): of an iteration of each job on these paths, in declared seconds; inf where it never ends.
+        Over several prospects the mean of so many iterations as there are in each one's share of the time."""
+        return self._mean(iteration_seconds, blocks, prospects)
 
-        Shorter paths are taken if that makes nothing slower, other ones only if the time falls by `margin`;
-        each kind together, as one pair alone rarely changes the largest load.
-        """
-        before = join(*map(take, old, self._with_demand))
-        after = join(*map(take, new, self._with_demand))
-        leaves = np.concatenate([m[at] for m, at in zip(moved, self._with_demand, strict=True)])
-        leaves &= ~broken_pairs(before, health)
-        stays = np.zeros(len(leaves), bool)
-        if leaves.any():
-            shorter = mean_hops(after) < mean_hops(before) - EQUAL_WITHIN
-            stays = leaves.copy()
-            time = self._time(before, after, stays, health)
-            for group, factor in ((leaves & shorter, 1.0), (leaves & ~shorter, margin)):
-                without = self._time(before, after, stays & ~group, health) if group.any() else np.inf
-                if without * factor <= time * (1 + EQUAL_WITHIN):
-                    stays, time = stays & ~group, without
-        refused, first = [], 0
-        for block, at in zip(moved, self._with_demand, strict=True):
-            refused.append(np.zeros(len(block), bool))
-            refused[-1][at] = stays[first : first + len(at)]
-            first += len(at)
-        return refused
+    def least(self, blocks: Sequence[PathBatch], prospects: Prospects) -> Float:
+        """(jobs,): a bound that no iteration is faster than, at a small part of the cost."""
+        return self._mean(least_seconds, blocks, prospects)
 
-    def _time(self, before: PathBatch, after: PathBatch, stays: Bool, health: HealthSnapshot) -> float:
-        """The time the demand needs, in bytes over bit/s, if the pairs that stay keep their old paths."""
-        kept = np.flatnonzero(stays)
-        batch = replaced(after, kept, take(before, kept))
-        rate = self._fabric.capacity_bps * np.maximum(health.link_score, np.finfo(np.float64).tiny)
-        path_pair, hop_path = batch.path_pair, batch.hop_path
-        total = 0.0
-        for amount in self._amount:
-            share = (amount[path_pair] * batch.weight)[hop_path]
-            total += float((np.bincount(batch.links, share, len(rate)) / rate).max(initial=0.0))
-        return total
+    def _mean(self, seconds: Seconds, blocks: Sequence[PathBatch], prospects: Prospects) -> Float:
+        demand, per_second = self._demand, np.zeros(len(self._demand.schedules))
+        for share, health in prospects:
+            state = self._state(blocks, health)
+            with np.errstate(divide="ignore"):
+                per_second += share / seconds(demand.schedules, self._fabric, state, demand.packet)
+        with np.errstate(divide="ignore"):
+            return np.asarray(1 / per_second)
+
+    def _state(self, blocks: Sequence[PathBatch], health: HealthSnapshot) -> State:
+        paths = join(*(take(block, at) for block, at in zip(blocks, self.with_demand, strict=True)))
+        capacity_bps = np.where(health.down, 0.0, self._fabric.capacity_bps * health.link_score)
+        return State(take(paths, self._order), capacity_bps)
+
+
+def gain(before_s: Float, after_s: Float) -> float:
+    """How many times sooner the jobs (J,) end: the geometric mean over those whose time differs, 1 if none
+    does.
+
+    Jobs that a change leaves alone do not dilute what others gain.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = np.where(before_s == after_s, 1.0, before_s / after_s)
+        differs = np.abs(np.log(ratio)) > SAME_TIME
+        return float(np.exp(np.log(ratio[differs]).mean())) if differs.any() else 1.0
+
+
+SAME_TIME = 2e-3
+"""Predicted times that differ by less, relative to them, are equal: ends of flows are batched."""

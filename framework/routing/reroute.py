@@ -1,7 +1,7 @@
 """The health loop's decisions: measurements in, changed routes and rules out. No clock, no process, no
 packet."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,22 +19,25 @@ from railweave.framework.model import (
     RuleUpdate,
 )
 from railweave.framework.model.arrays import Bool, Int64
+from railweave.framework.model.health import EQUAL_WITHIN
+from railweave.framework.model.names import link_changes, score_changes
 from railweave.framework.routing.batches import (
     CHUNK,
     answer,
     batches,
     join,
-    replaced,
     same_paths,
     table_from_batch,
     take,
     unreachable,
 )
 from railweave.framework.routing.checks import check_batch, pair_name
-from railweave.framework.routing.damping import broken_pairs, damped
-from railweave.framework.routing.demand import DemandGate, PairDemand
+from railweave.framework.routing.damping import broken_pairs, damped, lacks, mean_hops
+from railweave.framework.routing.decision import CUT_MARGIN, TIME_MARGIN, Arrangement, Offer, best
+from railweave.framework.routing.demand import Demand, Forecast, Prospects
 from railweave.framework.routing.router_calls import ask
 from railweave.framework.routing.updates import counted, initial, plan, unruled
+from railweave.framework.routing.views import views
 
 Pairs = tuple[Int64, Int64]
 """(src, dst) of the pairs in use, (P,) each."""
@@ -73,7 +76,7 @@ class RoutesInUse:
         options: HealthOptions,
         name: str = "",
         pairs: Pairs | None = None,
-        demand: PairDemand | None = None,
+        demand: Demand | None = None,
         *,
         first: Sequence[PathBatch] = (),
         block: int = CHUNK,
@@ -82,15 +85,16 @@ class RoutesInUse:
         self.name = name or type(router).__name__
         self.version = 0
         self._routed = self._based_on = HealthSnapshot.healthy(fabric, margin=options.margin)
-        self._again_s, self._refused = np.inf, False  # when to ask again; whether the demand kept pairs back
+        self._again_s, self._weighed_up = np.inf, False  # when to ask again; whether a demand had a say
+        self._whole = not router.damped or "deadlock-free" in router.promises(fabric)
         self._blocks = list(first) or first_routes(fabric, router, self.name, options, pairs, block=block)
         self._changed_at = [np.full(len(paths.src), -np.inf) for paths in self._blocks]
         self.carry(demand)
 
-    def carry(self, demand: PairDemand | None) -> None:
+    def carry(self, demand: Demand | None) -> None:
         """What the pairs send from now on; None: unknown, so that scores alone decide."""
-        self._gate = None if demand is None else DemandGate(self.fabric, demand, self._blocks)
-        if self._refused:
+        self._forecast = None if demand is None else Forecast(self.fabric, demand, self._blocks)
+        if self._weighed_up:
             self._again_s = -np.inf
 
     @property
@@ -98,47 +102,129 @@ class RoutesInUse:
         """The paths of all pairs in use."""
         return join(*self._blocks)
 
-    def react(self, health: HealthSnapshot, now_s: float) -> RouteChange | None:
-        """The change that newly published scores ask for, or None; cheap when nothing is new."""
-        if health is self._routed and now_s < self._again_s:
+    def asks(self, health: HealthSnapshot, now_s: float) -> bool:
+        """Whether `react` would ask the router: scores are new, or a dwell time is over."""
+        return health is not self._routed or now_s >= self._again_s
+
+    def react(self, health: HealthSnapshot, now_s: float, prospects: Prospects = ()) -> RouteChange | None:
+        """The change that newly published scores ask for, or None; cheap when nothing is new. `prospects`:
+        what to expect, if that is more than `health`."""
+        if not self.asks(health, now_s):
             return None
-        table = ask(self.router, self.name, self.fabric, health)
-        blocks: list[PathBatch] = []
-        moved: list[Bool] = []
-        for old, changed_at in zip(self._blocks, self._changed_at, strict=True):
-            new = answer(table, old.src, old.dst)
-            check_batch(self.fabric, self.name, new, health)
-            if self.router.damped:
-                margin, dwell_s = self.options.margin, self.options.dwell_s
-                new, leaves = damped(self.fabric, old, new, health, changed_at, now_s, margin, dwell_s)
-            else:
-                leaves = ~same_paths(old, new)
-            blocks.append(new)
-            moved.append(leaves)
-        self._refused = False
-        if self.router.damped and self._gate is not None and any(leaves.any() for leaves in moved):
-            refused = self._gate.refused(self._blocks, blocks, moved, health, self.options.margin)
-            for i, stays in enumerate(refused):
-                moved[i] = moved[i] & ~stays
-                self._refused |= bool(stays.any())
-                at = np.flatnonzero(stays)
-                blocks[i] = replaced(blocks[i], at, take(self._blocks[i], at))
-        weighed = _weighed(self._blocks, blocks, moved)
-        if not (weighed.any() or any(leaves.any() for leaves in moved)):
-            self._routed, self._again_s = health, self._next_rested_s(now_s)
+        dwell_s = self.options.dwell_s
+        self._prospects = prospects or ((1.0, health),)
+        rested = [now_s - changed_at >= dwell_s for changed_at in self._changed_at]
+        new = self._answer(health)
+        if self._whole:
+            chosen = self._whole_tables(new, health, rested)
+        else:
+            chosen = self._pair_by_pair(new, health, now_s, rested, dwell_s)
+        weighed = _weighed(self._blocks, chosen.blocks, chosen.moved)
+        self._routed, self._again_s = health, self._next_rested_s(now_s)
+        if not (weighed.any() or chosen.moves):
             return None
         why = self._why(self._based_on, health)
-        for old, leaves, changed_at in zip(self._blocks, moved, self._changed_at, strict=True):
-            changed_at[leaves] = now_s
+        broken = [broken_pairs(block, health) for block in self._blocks]
+        for lost, leaves, changed_at in zip(broken, chosen.moved, self._changed_at, strict=True):
             # what had no choice does not wait for the dwell time to return: while a cable flaps, that would
             # keep pairs on a slow detour for good
-            at = np.flatnonzero(leaves)
-            changed_at[at[broken_pairs(take(old, at), health)]] = -np.inf
-        self._blocks, self._routed, self._based_on = blocks, health, health
+            forced = lost | (self._whole and any(pairs.any() for pairs in broken))
+            changed_at[leaves] = np.where(forced[leaves], -np.inf, now_s)
+        self._blocks, self._based_on = chosen.blocks, health
         self._again_s = self._next_rested_s(now_s)
         # By change, not by snapshot: one may be acted on twice, before and after a dwell time.
         self.version += 1
-        return RouteChange(self.version, self.paths, np.concatenate(moved), weighed, why)
+        return RouteChange(self.version, self.paths, np.concatenate(chosen.moved), weighed, why)
+
+    def _answer(self, health: HealthSnapshot) -> list[PathBatch]:
+        """The router's paths for the pairs in use, proved sound."""
+        table = ask(self.router, self.name, self.fabric, health)
+        blocks = [answer(table, block.src, block.dst) for block in self._blocks]
+        for block in blocks:
+            check_batch(self.fabric, self.name, block, health)
+        return blocks
+
+    def _whole_tables(
+        self, new: list[PathBatch], health: HealthSnapshot, rested: Sequence[Bool]
+    ) -> Arrangement:
+        """One of the router's tables, or the one in use: proofs of a table hold for no mixture of two."""
+        forecast, answered = self._forecast, Arrangement.whole(self._blocks, new)
+        if forecast is None:
+            return answered
+        forced = any(broken_pairs(block, health).any() for block in self._blocks)
+        here = [np.zeros(len(block.src), bool) for block in self._blocks]
+        base = answered if forced else Arrangement(self._blocks, here)
+
+        def offers() -> Iterator[Offer]:
+            if not forced:
+                yield Offer(answered, 1.0)
+            for view in self._views(health):
+                table = self._answer(view)
+                if not any((lacks(a) & ~lacks(b)).any() for a, b in zip(table, new, strict=True)):
+                    yield Offer(Arrangement.whole(self._blocks, table), CUT_MARGIN)
+
+        def at_rest(offer: Offer) -> bool:
+            moved = zip(offer.arrangement.moved, rested, strict=True)
+            return offer.arrangement.moves and (forced or not any((m & ~r).any() for m, r in moved))
+
+        return best(
+            base,
+            forecast.seconds(base.blocks, self._prospects),
+            filter(at_rest, offers()),
+            forecast,
+            self._prospects,
+        )[0]
+
+    def _pair_by_pair(
+        self,
+        new: list[PathBatch],
+        health: HealthSnapshot,
+        now_s: float,
+        rested: Sequence[Bool],
+        dwell_s: float,
+    ) -> Arrangement:
+        """Every pair on one of the router's paths for it, or on those in use. Pairs without a demand follow
+        scores."""
+        margin, forecast, old = self.options.margin, self._forecast, self._blocks
+        by_score = [
+            damped(self.fabric, before, after, health, changed_at, now_s, margin, dwell_s)[1]
+            for before, after, changed_at in zip(old, new, self._changed_at, strict=True)
+        ]
+        if forecast is None:
+            return Arrangement.mixed(old, new, by_score)
+        broken = [broken_pairs(block, health) for block in old]
+        sends = [np.zeros(len(block.src), bool) for block in old]
+        for mask, positions in zip(sends, forecast.with_demand, strict=True):
+            mask[positions] = True
+        free = [mask & rest for mask, rest in zip(sends, rested, strict=True)]
+        forced = [leaves & (lost | ~mask) for leaves, lost, mask in zip(by_score, broken, sends, strict=True)]
+        base = Arrangement.mixed(old, new, forced)
+        shorter = [mean_hops(a) < mean_hops(b) - EQUAL_WITHIN for a, b in zip(new, old, strict=True)]
+
+        def offer(paths: list[PathBatch], may: Iterable[Bool], factor: float) -> list[Offer]:
+            more = base.with_more(old, paths, list(may))
+            same = all(same_paths(a, b).all() for a, b in zip(base.blocks, more.blocks, strict=True))
+            return [] if same else [Offer(more, factor)]
+
+        back = offer(new, (a & b & ~lacks(p) for a, b, p in zip(free, shorter, new, strict=True)), 1.0)
+        base_s = forecast.seconds(base.blocks, self._prospects)
+        base, base_s = best(base, base_s, back, forecast, self._prospects)
+
+        def offers() -> Iterator[Offer]:
+            yield from offer(new, (a & b for a, b in zip(free, by_score, strict=True)), TIME_MARGIN)
+            for view in self._views(health):
+                table = self._answer(view)
+                reachable = [a & ~lacks(paths) for a, paths in zip(free, table, strict=True)]
+                crossing = [broken_pairs(block, view) for block in base.blocks]
+                yield from offer(table, (a & b for a, b in zip(reachable, crossing, strict=True)), CUT_MARGIN)
+                yield from offer(table, reachable, CUT_MARGIN)
+
+        return best(base, base_s, offers(), forecast, self._prospects)[0]
+
+    def _views(self, health: HealthSnapshot) -> list[HealthSnapshot]:
+        """What else the router is asked: none where nothing is slow."""
+        self._weighed_up = True
+        return views(self.fabric, health, self.options.step, self.options.aggregate)
 
     def _next_rested_s(self, now_s: float) -> float:
         """When the next dwell time is over: what only that holds back is tried again then; inf for never."""
@@ -147,7 +233,7 @@ class RoutesInUse:
 
     def _why(self, before: HealthSnapshot, now: HealthSnapshot) -> str:
         """The scores that moved since routes last changed, largest move first: `rail:1 0.70 -> 0.10`."""
-        changes = score_changes(self.fabric, before, now).items()
+        changes = (score_changes(self.fabric, before, now) or link_changes(self.fabric, before, now)).items()
         order = sorted(changes, key=lambda item: -abs(item[1][1] - item[1][0]))
         moves = ", ".join(f"{name} {old:.2f} -> {new:.2f}" for name, (old, new) in order[:3])
         return moves or "earlier scores, after the dwell time"
@@ -188,7 +274,7 @@ class RouteControl:
         options: HealthOptions,
         name: str = "",
         pairs: Pairs | None = None,
-        demand: PairDemand | None = None,
+        demand: Demand | None = None,
         *,
         by_rules: bool = True,
         first: Sequence[PathBatch] = (),
@@ -209,13 +295,17 @@ class RouteControl:
         installed = self.installed
         return table_from_batch(self._routes.name, installed.version, self.fabric.n_gpus, installed.batch)
 
-    def carry(self, demand: PairDemand | None) -> None:
+    def asks(self, health: HealthSnapshot, now_s: float) -> bool:
+        """As `RoutesInUse.asks`."""
+        return self._routes.asks(health, now_s)
+
+    def carry(self, demand: Demand | None) -> None:
         """As `RoutesInUse.carry`."""
         self._routes.carry(demand)
 
-    def react(self, health: HealthSnapshot, now_s: float) -> Reroute | None:
+    def react(self, health: HealthSnapshot, now_s: float, prospects: Prospects = ()) -> Reroute | None:
         """The change of routes and rules that newly published scores ask for, or None."""
-        change = self._routes.react(health, now_s)
+        change = self._routes.react(health, now_s, prospects)
         if change is None:
             return None
         if self._by_rules:
@@ -271,23 +361,3 @@ def first_routes(
         more = f" and {len(lost) - 5} more pairs" if len(lost) > 5 else ""
         raise NoPathError(f"router {name} gives no path for {', '.join(lost[:5])}{more}.")
     return blocks
-
-
-def element_name(fabric: Fabric, node: int) -> str:
-    """`rail:1`, `domain:0`: how users name a switch's score."""
-    return f"{fabric.node_kind(node)}:{'.'.join(map(str, fabric.coordinates(node)))}"
-
-
-def score_changes(
-    fabric: Fabric, before: HealthSnapshot, now: HealthSnapshot
-) -> dict[str, tuple[float, float]]:
-    """(old, new) of every rail, domain or spine whose score moved, else of links that belong to none."""
-    nodes = np.flatnonzero(before.element_score != now.element_score)
-    alone = np.flatnonzero((before.link_score != now.link_score) & (fabric.link_element < 0))
-    return {
-        element_name(fabric, int(n)): (float(before.element_score[n]), float(now.element_score[n]))
-        for n in nodes
-    } | {
-        fabric.link_name(int(link)): (float(before.link_score[link]), float(now.link_score[link]))
-        for link in alone
-    }

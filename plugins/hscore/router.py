@@ -66,10 +66,11 @@ class HScore(Router):
 
         Raises UnsupportedFabricError for other fabrics, HealthError for a snapshot of another fabric.
         """
-        links, scores = RailLinks.of(fabric, "hscore"), Scores.of(fabric, health)
+        links = RailLinks.of(fabric, "hscore")
+        scores = Scores.of(fabric, health, links)
 
         def resolve(src: Int64, dst: Int64) -> PathBatch:
-            sources = None if scores.dead.any() else whole_sources(fabric.n_gpus, src, dst)
+            sources = None if scores.avoided.any() else whole_sources(fabric.n_gpus, src, dst)
             if sources is not None:
                 return batch_from(links, scores, src, dst, sources, self._detour)
             kind, via = choose(links, scores, src, dst, self._detour)
@@ -85,7 +86,8 @@ class HScore(Router):
 
         `bar`, m x margin, stands next to `m` only where a margin makes them differ.
         """
-        links, scores = RailLinks.of(fabric, "hscore"), Scores.of(fabric, health)
+        links = RailLinks.of(fabric, "hscore")
+        scores = Scores.of(fabric, health, links)
         fabric.check_gpus(src, dst)
         (a, b), rail_name = places_of(fabric, np.array([[src], [dst]])), rail_names(fabric, name)
         kind, via = (int(chosen[0]) for chosen in choose(links, scores, a, b, self._detour))

@@ -7,12 +7,20 @@ import numpy as np
 
 from railweave.framework.hookspecs import Explanation, Fact, NodeName, Router
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
-from railweave.framework.model.arrays import Int64
+from railweave.framework.model.arrays import Bool, Int64
 from railweave.framework.model.health import EQUAL_WITHIN
 from railweave.framework.parameters import Parameter, Value
 from railweave.framework.routing.batches import join, spread, starts
-from railweave.framework.routing.rails.choice import NO_BAR, choose, rail_names, reroutes, score_of
-from railweave.framework.routing.rails.links import DR, DRD, KINDS, NONE, RD, REQUIRES, R, RailLinks, whole
+from railweave.framework.routing.rails.choice import (
+    NO_BAR,
+    choose,
+    direct,
+    over_rails,
+    rail_names,
+    reroutes,
+    score_of,
+)
+from railweave.framework.routing.rails.links import DR, DRD, KINDS, NONE, RD, REQUIRES, D, R, RailLinks, whole
 from railweave.framework.routing.rails.scores import Scores
 from railweave.framework.routing.rails.unequal import LONGER, for_gpus, longer_score, places_of, rails_of_both
 
@@ -67,7 +75,8 @@ class Spray(Router):
 
         Raises UnsupportedFabricError for other fabrics, HealthError for a snapshot of another fabric.
         """
-        links, scores = RailLinks.of(fabric, "spray"), Scores.of(fabric, health)
+        links = RailLinks.of(fabric, "spray")
+        scores = Scores.of(fabric, health, links)
 
         def resolve(src: Int64, dst: Int64) -> PathBatch:
             pair, kind, via = self._choose(links, scores, src, dst)
@@ -84,7 +93,8 @@ class Spray(Router):
         """The h-ratios, the threshold m, the window, worst rail first, and the paths taken. Raises RouteError
         for a GPU that is not there, otherwise as `routes` does."""
         fabric.check_gpus(src, dst)
-        links, scores = RailLinks.of(fabric, "spray"), Scores.of(fabric, health)
+        links = RailLinks.of(fabric, "spray")
+        scores = Scores.of(fabric, health, links)
         (a, b), rail = places_of(fabric, np.array([[src], [dst]])), rail_names(fabric, name)
         both = rails_of_both(fabric, links, int(a[0]), int(b[0]))
         window = [r for r in scores.order[spread(*self._ranges(scores, a, b))].tolist() if both[r]]
@@ -149,12 +159,44 @@ class Spray(Router):
         kind = np.select([own & other, own, other], [R, RD, DR], DRD)
         return pair, kind, np.where(kind == DRD, via, -1)
 
+    def _by_interface(
+        self, links: RailLinks, scores: Scores, src: Int64, dst: Int64, paths: tuple[Int64, Int64, Int64]
+    ) -> tuple[Int64, Int64, Int64]:
+        """The paths (pair, kind, via), where pairs whose window crosses a weak link, or whose direct path a
+        weak or dead one, get a window by what their own interfaces score: rails whose path beats the direct
+        ones that live."""
+        pair, kind, via = paths
+        rule = direct(scores, src, dst)
+        meets = ~_whole(links, scores.avoided, src, dst, rule, np.full(len(src), -1))
+        meets[pair[~_whole(links, scores.weak, src[pair], dst[pair], kind, via)]] = True
+        meets &= (rule > D) & ((rule != R) | self._detour)
+        rows, rails = np.flatnonzero(meets), len(scores.rail)
+        a, b, keep = src[rows], dst[rows], ~meets[pair]
+        d1, d2 = scores.domain[a // rails], scores.domain[b // rails]
+        bar = np.zeros(len(rows))
+        for by in (R, RD, DR):
+            fits = (rule[rows] == R) == (by == R)
+            lives = fits & _whole(links, scores.dead, a, b, np.full(len(a), by), np.full(len(a), -1))
+            bar = np.maximum(bar, np.where(lives, score_of(scores, a, b, np.full(len(a), by), -1), 0.0))
+        over, width = over_rails(scores, a, b), self._delta * d1 * d2 + EQUAL_WITHIN
+        above = bar * scores.margin + EQUAL_WITHIN if self._window == "strict" else bar - width
+        taken = (over > above[:, None]) & (over <= (bar + width)[:, None])
+        own, other = (gpu[:, None] % rails == np.arange(rails) for gpu in (a, b))
+        row, rail = np.nonzero(taken)
+        chosen = np.select([own & other, own, other], [R, RD, DR], DRD)[row, rail]
+        return (
+            np.concatenate((pair[keep], rows[row])),
+            np.concatenate((kind[keep], chosen)),
+            np.concatenate((via[keep], np.where(chosen == DRD, rail, -1))),
+        )
+
     def _choose(self, links: RailLinks, scores: Scores, src: Int64, dst: Int64) -> tuple[Int64, Int64, Int64]:
         """(pair, kind, via) of every path, by pair; an unreachable pair has none."""
         pair, kind, via = self._sprayed(scores, src, dst)
+        if scores.avoided.any():
+            pair, kind, via = self._by_interface(links, scores, src, dst, (pair, kind, via))
         if scores.dead.any():
-            blocks = _blocks(src[pair], dst[pair], kind, via)
-            live = np.concatenate([whole(links.hops(*block), scores.dead) for block in blocks])
+            live = _whole(links, scores.dead, src[pair], dst[pair], kind, via)
             pair, kind, via = pair[live], kind[live], via[live]
         bare = np.flatnonzero(np.bincount(pair, minlength=len(src)) == 0)
         one_kind, one_via = choose(links, scores, src[bare], dst[bare], self._detour)
@@ -163,6 +205,11 @@ class Spray(Router):
         order = np.argsort(pair, kind="stable")
         kind, via = np.concatenate((kind, one_kind[has])), np.concatenate((via, one_via[has]))
         return pair[order], kind[order], via[order]
+
+
+def _whole(links: RailLinks, avoided: Bool, *paths: Int64) -> Bool:
+    """(Q,): whether no link of the paths (src, dst, kind, via) is among those to avoid (n_links + 1,)."""
+    return np.concatenate([whole(links.hops(*block), avoided) for block in _blocks(*paths)])
 
 
 def _blocks(*columns: Int64) -> Iterator[tuple[Int64, ...]]:

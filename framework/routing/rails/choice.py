@@ -36,11 +36,11 @@ def reroutes(fabric: Fabric) -> tuple[str, ...]:
 
 
 def choose(links: RailLinks, scores: Scores, src: Int64, dst: Int64, detour: bool) -> tuple[Int64, Int64]:
-    """(kind, via) of every pair: by the source's rules, and what is left where that path crosses a dead
-    link."""
+    """(kind, via) of every pair: by the source's rules, and where that path crosses a dead or weak link, by
+    what the pair's own interfaces score."""
     kind, via = by_rule(scores, src, dst, detour)
-    if scores.dead.any():
-        broken = np.flatnonzero(~whole(links.hops(src, dst, kind, via), scores.dead))
+    if scores.avoided.any():
+        broken = np.flatnonzero(~whole(links.hops(src, dst, kind, via), scores.avoided))
         kind[broken], via[broken] = around_damage(links, scores, src[broken], dst[broken], detour)
     return kind, via
 
@@ -76,26 +76,51 @@ def direct(scores: Scores, src: Int64, dst: Int64) -> Int64:
     return kind
 
 
-def score_of(scores: Scores, src: Int64, dst: Int64, kind: Int64, via: Int64 | int) -> Float:
-    """(P,): the product of the scores of the elements each path crosses; 0 for no path."""
-    d1, g1 = np.divmod(src, len(scores.rail))
-    d2, g2 = np.divmod(dst, len(scores.rail))
-    h_d1, h_d2, h_g1, h_g2 = scores.domain[d1], scores.domain[d2], scores.rail[g1], scores.rail[g2]
-    rail, domain = scores.rail.take(via, mode="clip"), scores.domain.take(via, mode="clip")
-    none = np.zeros(len(src))
+def score_of(scores: Scores, src: Int64, dst: Int64, kind: Int64 | int, via: Int64 | int) -> Float:
+    """(P, ...): the product of what the paths get of the switches they cross, each the lower of both
+    interfaces; 0 for no path. `src`, `dst`, `kind` and `via` of shapes that fit together."""
+    rails, (d, r) = len(scores.rail), scores.interface
+    (d1, g1), (d2, g2) = np.divmod(src, rails), np.divmod(dst, rails)
+    over = np.maximum(via, 0)
+
+    def crossed(interface: Float, enter: Int64, leave: Int64) -> Float:
+        return np.minimum(interface.take(enter, mode="clip"), interface.take(leave, mode="clip"))
+
+    at_dst, at_src = d2 * rails + g1, d1 * rails + g2  # where rd- and dr-paths turn
+    up, down = d1 * rails + over, d2 * rails + over  # where drd-paths do
+    into, out = over * rails + g1, over * rails + g2  # where rdr-paths do
     return np.choose(
-        kind, [none, h_d1, h_g1, h_g1 * h_d2, h_d1 * h_g2, h_d1 * rail * h_d2, h_g1 * domain * h_g2]
+        kind,
+        [
+            np.zeros(np.broadcast(src, dst, via).shape),
+            crossed(d, src, dst),
+            crossed(r, src, dst),
+            crossed(r, src, at_dst) * crossed(d, at_dst, dst),
+            crossed(d, src, at_src) * crossed(r, at_src, dst),
+            crossed(d, src, up) * crossed(r, up, down) * crossed(d, down, dst),
+            crossed(r, src, into) * crossed(d, into, out) * crossed(r, out, dst),
+        ],
     )
+
+
+def over_rails(scores: Scores, src: Int64, dst: Int64) -> Float:
+    """(P, K): the score of each pair's path over each rail: its drd-path; its rd-, dr- or r-path over a rail
+    of its own."""
+    rails = np.arange(len(scores.rail))
+    own, other = (gpu[:, None] % len(rails) == rails for gpu in (src, dst))
+    kind = np.select([own & other, own, other], [R, RD, DR], DRD)
+    return score_of(scores, src[:, None], dst[:, None], kind, rails)
 
 
 def around_damage(
     links: RailLinks, scores: Scores, src: Int64, dst: Int64, detour: bool
 ) -> tuple[Int64, Int64]:
-    """(kind, via) of pairs whose path by rule crosses a dead link.
+    """(kind, via) of pairs whose path by rule crosses a dead or weak link.
 
-    The best fit among the rails that this pair can still use; else the direct path by rule; else the best
-    score of all that is left, ties to the shorter path, then to the lower rail. Where none of the source's
-    paths lives: over the pair's own rails and the best other domain (rdr). NONE when nothing is left.
+    The best fit among the rails that this pair can use and whose path beats the direct ones by the margin;
+    else the direct path by rule; else the best score of all that is left, ties to the shorter path, then to
+    the lower rail. Where none of the source's paths lives: over the pair's own rails and the best other
+    domain (rdr). NONE when nothing is left.
     """
     kind, via = np.empty(len(src), np.int64), np.empty(len(src), np.int64)
     block = max(1, DAMAGE_CELLS // (links.rails + links.domains))
@@ -107,16 +132,19 @@ def around_damage(
 
 def _around(links: RailLinks, scores: Scores, src: Int64, dst: Int64, detour: bool) -> tuple[Int64, Int64]:
     rows, drd = np.arange(len(src)), _usable_over(links, scores.dead, src, dst, DRD)
-    routable = drd & (scores.rail > scores.bars(scores.thresholds(src, dst, detour))[:, None])
-    in_order = routable[:, scores.order]
-    best_fit = scores.order[in_order.argmax(axis=1)]
-
     rule = direct(scores, src, dst)
+    turns = (rule == RD) | (rule == DR)
+    by_rail, by_domain = (score_of(scores, src, dst, np.full(len(src), k), -1) for k in (RD, DR))
+    rule = np.where(turns, np.where(by_rail > by_domain + EQUAL_WITHIN, RD, DR), rule)
     other = np.select([rule == RD, rule == DR], [DR, RD], NONE)
     usable = np.stack([_usable(links, scores.dead, src, dst, k) for k in (rule, other)], axis=1)
     direct_score = np.stack([score_of(scores, src, dst, k, -1) for k in (rule, other)], axis=1)
-    d1, d2 = src // links.rails, dst // links.rails
-    drd_score = scores.domain[d1, None] * scores.rail * scores.domain[d2, None]
+    drd_score = score_of(scores, src[:, None], dst[:, None], DRD, np.arange(links.rails))
+    considered = turns | ((rule == R) & detour)
+    bar = direct_score.max(axis=1) * scores.margin + EQUAL_WITHIN
+    routable = drd & considered[:, None] & (drd_score > bar[:, None])
+    in_order = routable[:, scores.order]
+    best_fit = scores.order[in_order.argmax(axis=1)]
     left = np.concatenate((np.where(usable, direct_score, -1.0), np.where(drd, drd_score, -1.0)), axis=1)
     first = (left >= left.max(axis=1, keepdims=True) - EQUAL_WITHIN).argmax(axis=1)
     domains = np.where(_usable_over(links, scores.dead, src, dst, RDR), scores.domain, -1.0)

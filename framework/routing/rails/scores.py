@@ -7,19 +7,26 @@ from typing import Self
 import numpy as np
 
 from railweave.framework.errors import HealthError
+from railweave.framework.health.publishing import aggregate
 from railweave.framework.model import Fabric, HealthSnapshot
 from railweave.framework.model.arrays import Bool, Float, Int64
+from railweave.framework.model.fabric import NodeGroup
 from railweave.framework.model.health import EQUAL_WITHIN
+from railweave.framework.model.names import weak_links
+from railweave.framework.routing.rails.links import RailLinks
 
 
 @dataclass(frozen=True)
 class Scores:
     """h-scores of a rail-only fabric.
 
-    `domain` (D,), `rail` (K,) by id; `order` (K,) rail ids by (score, id), `ordered` their scores; `gamma`
-    (D K,) the h-ratio H(g)/H(d) of every place, +inf where H(d) = 0; `dead` (n_links + 1,) links that cannot
-    be used: down, one-way, of score 0, or of a switch of score 0; the last is that of places without a GPU
-    (`RailLinks`), dead where there are such places.
+    `domain` (D,), `rail` (K,) by id; `order` (K,) rail ids by (score, id), `ordered` their scores; `gamma` (D
+    K,) the h-ratio H(g)/H(d) of every place, +inf where H(d) = 0; `dead` (n_links + 1,) links that cannot be
+    used: down, one-way, of score 0, or of a switch of score 0; the last is that of places without a GPU
+    (`RailLinks`), dead where there are such places. `weak` (n_links + 1,) links that score below their switch
+    by more than the margin, as a slow NIC or cable does. They do not count for `domain` and `rail`, which are
+    what other GPUs get of the switch. `interface` (2, D K): the d- and r-interface of every place, the lower
+    of its switch and its own two links, dead ones aside.
     """
 
     domain: Float
@@ -29,9 +36,11 @@ class Scores:
     gamma: Float
     margin: float
     dead: Bool
+    weak: Bool
+    interface: Float
 
     @classmethod
-    def of(cls, fabric: Fabric, health: HealthSnapshot) -> Self:
+    def of(cls, fabric: Fabric, health: HealthSnapshot, links: RailLinks) -> Self:
         """Raises HealthError if the snapshot is of another fabric or its rails are not in order."""
         domains, rails = fabric.group("domain"), fabric.group("rail")
         if domains is None or rails is None:
@@ -48,9 +57,28 @@ class Scores:
         dead = health.down | (health.link_score == 0) | ~fabric.usable
         counted = np.flatnonzero(fabric.link_element >= 0)
         dead[counted] |= health.element_score[fabric.link_element[counted]] == 0
-        gamma = ratio(rail[None, :], domain[:, None]).ravel()
+        weak = np.append(weak_links(fabric, health) & ~dead, False)
+        if weak.any():
+            shared = np.where(weak[:-1], 1.0, health.link_score)
+            others = aggregate(fabric, shared, "mean", ~weak[:-1])
+            domain, rail = (
+                _without(weak, fabric, group, others, own)
+                for group, own in ((domains, domain), (rails, rail))
+            )
+            order = np.argsort(rail, kind="stable")
         dead = np.append(dead, not is_full(fabric))
-        return cls(domain, rail, order, rail[order], gamma, health.margin, dead)
+        interface = np.stack((np.repeat(domain, rails.size), np.tile(rail, domains.size)))
+        if weak.any():
+            own = np.append(np.where(weak[:-1] & ~dead[:-1], health.link_score, 1.0), 1.0)
+            for row, ends in enumerate(((links.d_up, links.d_down), (links.r_up, links.r_down))):
+                interface[row] = np.minimum(interface[row], np.minimum(own[ends[0]], own[ends[1]]))
+        gamma = ratio(rail[None, :], domain[:, None]).ravel()
+        return cls(domain, rail, order, rail[order], gamma, health.margin, dead, weak, interface)
+
+    @cached_property
+    def avoided(self) -> Bool:
+        """(n_links + 1,): links for which a path by rule is looked at again."""
+        return self.dead | self.weak
 
     @cached_property
     def domain_of(self) -> Int64:
@@ -94,6 +122,14 @@ class Scores:
     def bars(self, m: Float) -> Float:
         """The score that a rail must exceed to be routable: m x margin, ties counting as equal."""
         return m * self.margin + EQUAL_WITHIN
+
+
+def _without(weak: Bool, fabric: Fabric, group: NodeGroup, others: Float, scores: Float) -> Float:
+    """The scores (size,) of the switches of a group; of those with a weak link that of their other links."""
+    touched = np.zeros(fabric.n_nodes + 1, bool)
+    touched[fabric.link_element[weak[:-1]]] = True
+    at = slice(group.first, group.first + group.size)
+    return np.where(touched[at], others[at], scores)
 
 
 def is_full(fabric: Fabric) -> bool:

@@ -78,7 +78,10 @@ def test_scores_against_a_plain_loop(kind: str, seed: int) -> None:
         for path in batch.paths(i):
             elements = {int(fabric.link_element[link]) for link in path.links} - {-1}
             lone = [link for link in path.links if fabric.link_element[link] < 0]
-            product = math.prod(score.element_score[e] for e in elements)
+            product = 1.0
+            for e in elements:
+                links = [link for link in path.links if fabric.link_element[link] == e]
+                product *= min(score.element_score[e], *(score.link_score[link] for link in links))
             product *= math.prod(score.link_score[link] for link in lone)
             mean += 0.0 if any(score.down[link] for link in path.links) else product * path.weight
         assert found[i] == pytest.approx(mean, abs=1e-12)

@@ -158,7 +158,8 @@ def test_remote_rail_theorem_is_an_equivalence() -> None:
         rail = np.array([h_g1, h_g2, h_x])
         order = np.lexsort((np.arange(3), rail))
         gamma = ratio(rail[None, :], domain[:, None]).ravel()
-        scores = Scores(domain, rail, order, rail[order], gamma, 1.0, np.zeros(0, bool))
+        none, interface = np.zeros(0, bool), np.stack((np.repeat(domain, 3), np.tile(rail, len(domain))))
+        scores = Scores(domain, rail, order, rail[order], gamma, 1.0, none, none, interface)
         kind, via = by_rule(scores, first * 3, second * 3 + 1, True)
         rd, dr, drd = h_g1 * domain[second], domain[first] * h_g2, domain[first] * h_x * domain[second]
         assert np.array_equal(kind == DRD, drd > np.maximum(rd, dr) + 1e-12)

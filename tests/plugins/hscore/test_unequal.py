@@ -66,10 +66,24 @@ def test_pairs_go_as_the_literal_rules_say_or_else_by_the_shortest_path(health: 
         assert facts["score"] == pytest.approx(score[batch.pair_start[i]] if links else 0)
 
 
+def threshold(literal: Literal, src: int, dst: int) -> float:
+    """m of a pair in two domains: by both direct paths, or where the one by rule is dead, by those that
+    live."""
+    (d1, g1), (d2, g2) = literal.fabric.coordinates(src), literal.fabric.coordinates(dst)
+    one, two, m = f"g{d1}.{g1}", f"g{d2}.{g2}", literal.threshold(src, dst)
+    if g1 == g2:
+        return m if not literal.detour or literal.walk(one, f"r{g1}", two) else 0.0
+    rd = literal.gamma(d1, g1), literal.walk(one, f"r{g1}", f"g{d2}.{g1}", f"d{d2}", two)
+    dr = literal.gamma(d2, g2), literal.walk(one, f"d{d1}", f"g{d1}.{g2}", f"r{g2}", two)
+    rule = rd if rd[0] > dr[0] + EPS else dr
+    return m if rule[1] else max((gamma for gamma, path in (rd, dr) if path), default=0.0)
+
+
 @given(cases())
 @settings(deadline=None, max_examples=100)
 def test_packets_are_sprayed_over_the_better_rails_that_join_the_pair(health: Make, case: Case) -> None:
-    """By a plain scan of the strict window; where it is empty, the path is that of `hscore`."""
+    """By a plain scan of the strict window; where it is empty, the path is that of `hscore`. A pair whose
+    direct path is dead compares with those of its direct paths that live."""
     fabric, h_d, h_r, down, margin, detour = case
     snapshot = health(fabric, h_d, h_r, down, margin=margin)
     literal, table = (
@@ -82,7 +96,7 @@ def test_packets_are_sprayed_over_the_better_rails_that_join_the_pair(health: Ma
     for i, (a, b) in enumerate(zip(*(ends.tolist() for ends in pairs), strict=True)):
         better = []
         if fabric.coordinates(a)[0] != fabric.coordinates(b)[0]:
-            m = literal.threshold(a, b)
+            m = threshold(literal, a, b)
             window = [x for x, h in enumerate(h_r) if m * margin + EPS < h <= m + 1 + EPS]
             over = literal.over(a, b)
             better = [path for x in window if (path := over.get(x))]

@@ -14,6 +14,7 @@ from railweave.framework.errors import HealthError
 from railweave.framework.health.options import HealthOptions
 from railweave.framework.health.publishing import publish
 from railweave.framework.model import HealthSnapshot
+from railweave.framework.routing.rails.links import RailLinks
 from railweave.framework.routing.rails.scores import Scores
 from tests.fakes.small_fabrics import rail_only
 
@@ -35,7 +36,8 @@ def snapshot(rails: list[float], margin: float = 1.0) -> HealthSnapshot:
 
 
 def best_fit(rails: list[float], m: float, margin: float = 1.0) -> int | None:
-    scores = Scores.of(rail_only(2, len(rails)), snapshot(rails, margin))
+    fabric = rail_only(2, len(rails))
+    scores = Scores.of(fabric, snapshot(rails, margin), RailLinks.of(fabric, "hscore"))
     at = int(scores.at_or_below(np.array([m]))[0])
     return int(scores.order[at]) if at < len(rails) else None
 
@@ -69,4 +71,4 @@ def test_a_lost_rail_is_out_of_every_lookup_after_one_update() -> None:
 def test_scores_in_the_order_of_another_version_are_refused() -> None:
     fabric, old, new = rail_only(2, 5), snapshot(SETUP_A), snapshot([0.4, 0.5, 0.7, 0.9, 0.2])
     with pytest.raises(HealthError, match=r"rail order \[0, 1, 4, 2, 3\] of health version 1 is not by"):
-        Scores.of(fabric, replace(new, rail_order=old.rail_order))
+        Scores.of(fabric, replace(new, rail_order=old.rail_order), RailLinks.of(fabric, "hscore"))

@@ -1,0 +1,87 @@
+"""Which of several arrangements of the routes the traffic had better take: what is under way, the router's
+answer, or its answer as if slow links were down."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from railweave.framework.model import PathBatch
+from railweave.framework.model.arrays import Bool, Float
+from railweave.framework.routing.batches import replaced, same_paths, take
+from railweave.framework.routing.demand import SAME_TIME, Forecast, Prospects, gain
+
+TIME_MARGIN = 1.05
+"""How many times sooner the demand must end for routes to be left by a router's own answer to scores; they
+are published in steps of a hundredth, which is a twentieth of a score of 0.2."""
+CUT_MARGIN = 1.03
+"""The same, where what is left is cut: a slow link must never be worse than one that is down."""
+HARMLESS = 1.03
+"""No job may end later by more than this because another one gains."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Arrangement:
+    """Paths for all pairs in use, in blocks, and which of them (P,) leave their present ones for it."""
+
+    blocks: list[PathBatch]
+    moved: list[Bool]
+
+    @property
+    def moves(self) -> bool:
+        return any(moved.any() for moved in self.moved)
+
+    @classmethod
+    def whole(cls, old: Sequence[PathBatch], new: Sequence[PathBatch]) -> "Arrangement":
+        """All pairs as in `new`."""
+        return cls(list(new), [~same_paths(a, b) for a, b in zip(old, new, strict=True)])
+
+    @classmethod
+    def mixed(cls, old: Sequence[PathBatch], new: Sequence[PathBatch], may: Sequence[Bool]) -> "Arrangement":
+        """The pairs that `may` as in `new`, all others as in `old`. Pairs whose links agree take the new
+        answer, whose weights may differ."""
+        blocks, moved = [], []
+        for before, after, allowed in zip(old, new, may, strict=True):
+            differs = ~same_paths(before, after)
+            stays = np.flatnonzero(differs & ~allowed)
+            blocks.append(replaced(after, stays, take(before, stays)))
+            moved.append(differs & allowed)
+        return cls(blocks, moved)
+
+    def with_more(
+        self, old: Sequence[PathBatch], new: Sequence[PathBatch], may: Sequence[Bool]
+    ) -> "Arrangement":
+        """As `mixed` on top of this one. `old`: the present paths, by which moves are told."""
+        changed = [allowed & ~same_paths(a, b) for allowed, a, b in zip(may, self.blocks, new, strict=True)]
+        blocks = [
+            replaced(have, np.flatnonzero(rows), take(then, np.flatnonzero(rows)))
+            for have, then, rows in zip(self.blocks, new, changed, strict=True)
+        ]
+        return Arrangement(blocks, [~same_paths(a, b) for a, b in zip(old, blocks, strict=True)])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Offer:
+    """An arrangement that is taken if the demand then ends `factor` times sooner; 1: if it ends no later."""
+
+    arrangement: Arrangement
+    factor: float
+
+
+def best(
+    base: Arrangement, base_s: Float, offers: Iterable[Offer], forecast: Forecast, prospects: Prospects
+) -> tuple[Arrangement, Float]:
+    """The offer that pays most, or `base`; and (jobs,) when the demand ends by it. Of equal ones the
+    first."""
+    chosen, chosen_s, most = base, base_s, 1.0
+    for offer in offers:
+        blocks, least_gain = offer.arrangement.blocks, most * offer.factor * (1 - SAME_TIME)
+        for seconds in (forecast.least, forecast.seconds):
+            ends_s = seconds(blocks, prospects)
+            if gain(base_s, ends_s) < least_gain or (ends_s > HARMLESS * base_s).any():
+                break
+        else:
+            pays = gain(base_s, ends_s) / offer.factor
+            if pays > most or chosen is base:
+                chosen, chosen_s, most = offer.arrangement, ends_s, max(pays, 1.0)
+    return chosen, chosen_s
