@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-import pytest
-
 from tests.laws.blocks import Block, Case, Drawing
 from tests.laws.experiments import (
     ALL_KINDS,
@@ -58,6 +56,5 @@ def judge(case: Case, outcomes: Sequence[Outcome]) -> str | None:
     return f"since the fault {with_s:.4g} s with {mode}, {with_s / without_s:.3f} times as without"
 
 
-@pytest.mark.xfail(reason="issue 29: routes by scores; `--runxfail` shows the draws", strict=False)
 def test_never_worse(block: Block) -> None:
     block.check(drawn, judge)
