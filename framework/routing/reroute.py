@@ -86,6 +86,7 @@ class RoutesInUse:
         self.version = 0
         self._routed = self._based_on = HealthSnapshot.healthy(fabric, margin=options.margin)
         self._again_s, self._weighed_up = np.inf, False  # when to ask again; whether a demand had a say
+        self._asked_with = self._routed  # with which the router gave the table in use
         self._whole = not router.damped or "deadlock-free" in router.promises(fabric)
         self._blocks = list(first) or first_routes(fabric, router, self.name, options, pairs, block=block)
         self._changed_at = [np.full(len(paths.src), -np.inf) for paths in self._blocks]
@@ -154,26 +155,29 @@ class RoutesInUse:
         forced = any(broken_pairs(block, health).any() for block in self._blocks)
         here = [np.zeros(len(block.src), bool) for block in self._blocks]
         base = answered if forced else Arrangement(self._blocks, here)
+        asked = [(base, health if forced else self._asked_with)]
 
         def offers() -> Iterator[Offer]:
-            if not forced:
-                yield Offer(answered, 1.0)
+            # what is still whole has no reason to be left for the answer to another failure
+            before, up = self._asked_with, ~health.down
+            rise = np.where(before.down, 1.0, health.link_score - before.link_score)[up]
+            if not forced and rise.any():
+                asked.append((answered, health))
+                yield Offer(answered, 1.0 if rise.max() > 0 else TIME_MARGIN)
             for view in self._views(health):
                 table = self._answer(view)
                 if not any((lacks(a) & ~lacks(b)).any() for a, b in zip(table, new, strict=True)):
-                    yield Offer(Arrangement.whole(self._blocks, table), CUT_MARGIN)
+                    asked.append((Arrangement.whole(self._blocks, table), view))
+                    yield Offer(asked[-1][0], CUT_MARGIN)
 
         def at_rest(offer: Offer) -> bool:
             moved = zip(offer.arrangement.moved, rested, strict=True)
             return offer.arrangement.moves and (forced or not any((m & ~r).any() for m, r in moved))
 
-        return best(
-            base,
-            forecast.seconds(base.blocks, self._prospects),
-            filter(at_rest, offers()),
-            forecast,
-            self._prospects,
-        )[0]
+        base_s, prospects = forecast.seconds(base.blocks, self._prospects), self._prospects
+        chosen, _ = best(base, base_s, filter(at_rest, offers()), forecast, prospects)
+        self._asked_with = next(view for arrangement, view in asked if arrangement is chosen)
+        return chosen
 
     def _pair_by_pair(
         self,

@@ -12,7 +12,6 @@ from railweave.framework.model.arrays import Bool
 from railweave.framework.model.health import EQUAL_WITHIN, rails_by_score
 
 HALF = 0.5
-MOST_VIEWS = 3
 
 
 def slow_links(health: HealthSnapshot, step: float) -> Bool:
@@ -23,17 +22,20 @@ def slow_links(health: HealthSnapshot, step: float) -> Bool:
 
 
 def views(fabric: Fabric, health: HealthSnapshot, step: float, how: Aggregate) -> list[HealthSnapshot]:
-    """The snapshot with its slowest links down, with those below half their rate, and with all slow ones; as
-    many of these as differ, none where no link is slow."""
+    """The snapshot with its slowest links down, with those below half their rate, and with all slow ones,
+    each as links and as cables, in both directions; as many of these as differ, none where no link is
+    slow."""
     slow = slow_links(health, step)
     if not slow.any():
         return []
     worst = health.link_score <= health.link_score[slow].min() + 2 * step
     chosen: list[Bool] = []
+    both = np.arange(fabric.n_links) ^ 1
     for links in (slow & worst, slow & (health.link_score <= HALF), slow):
-        if links.any() and not any(np.array_equal(links, other) for other in chosen):
-            chosen.append(links)
-    return [cut(fabric, health, links, how) for links in chosen[:MOST_VIEWS]]
+        for down in (links, (links | links[both]) & ~health.down):
+            if down.any() and not any(np.array_equal(down, other) for other in chosen):
+                chosen.append(down)
+    return [cut(fabric, health, links, how) for links in chosen]
 
 
 def cut(fabric: Fabric, health: HealthSnapshot, links: Bool, how: Aggregate) -> HealthSnapshot:
