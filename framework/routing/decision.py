@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from railweave.framework.model import PathBatch
-from railweave.framework.model.arrays import Bool, Float
+from railweave.framework.model.arrays import Bool
 from railweave.framework.routing.batches import replaced, same_paths, take
 from railweave.framework.routing.demand import SAME_TIME, Forecast, Prospects, gain
 
@@ -68,13 +68,12 @@ class Offer:
     factor: float
 
 
-def best(
-    base: Arrangement, base_s: Float, offers: Iterable[Offer], forecast: Forecast, prospects: Prospects
-) -> tuple[Arrangement, Float]:
-    """The offer that pays most, or `base`; and (jobs,) when the demand ends by it. Of equal ones the
-    first."""
-    chosen, chosen_s, most = base, base_s, 1.0
+def best(base: Arrangement, offers: Iterable[Offer], forecast: Forecast, prospects: Prospects) -> Arrangement:
+    """The offer that pays most, or `base`. Of equal ones the first."""
+    chosen, most, base_s = base, 1.0, None
     for offer in offers:
+        if base_s is None:
+            base_s = forecast.seconds(base.blocks, prospects)
         blocks, least_gain = offer.arrangement.blocks, most * offer.factor * (1 - SAME_TIME)
         for seconds in (forecast.least, forecast.seconds):
             ends_s = seconds(blocks, prospects)
@@ -83,5 +82,5 @@ def best(
         else:
             pays = gain(base_s, ends_s) / offer.factor
             if pays > most or chosen is base:
-                chosen, chosen_s, most = offer.arrangement, ends_s, max(pays, 1.0)
-    return chosen, chosen_s
+                chosen, most = offer.arrangement, max(pays, 1.0)
+    return chosen

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from railweave.framework.model import Fabric, HealthSnapshot, PacketFormat, PathBatch, Schedule
-from railweave.framework.model.arrays import Float, Int64
+from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.routing.batches import join, take
 from railweave.framework.solver.prediction import iteration_seconds, least_seconds
 from railweave.framework.solver.quotient import State
@@ -54,6 +54,13 @@ class Forecast:
         """(jobs,): of an iteration of each job on these paths, in declared seconds; inf where it never ends.
         Over several prospects the mean of so many iterations as there are in each one's share of the time."""
         return self._mean(iteration_seconds, blocks, prospects)
+
+    def crosses(self, blocks: Sequence[PathBatch], links: Bool) -> bool:
+        """Whether a pair that sends something has a path over one of these links (n_links,)."""
+        return any(
+            bool(links[take(block, at).links].any())
+            for block, at in zip(blocks, self.with_demand, strict=True)
+        )
 
     def least(self, blocks: Sequence[PathBatch], prospects: Prospects) -> Float:
         """(jobs,): a bound that no iteration is faster than, at a small part of the cost."""

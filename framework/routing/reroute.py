@@ -37,7 +37,7 @@ from railweave.framework.routing.decision import CUT_MARGIN, TIME_MARGIN, Arrang
 from railweave.framework.routing.demand import Demand, Forecast, Prospects
 from railweave.framework.routing.router_calls import ask
 from railweave.framework.routing.updates import counted, initial, plan, unruled
-from railweave.framework.routing.views import views
+from railweave.framework.routing.views import slow_links, views
 
 Pairs = tuple[Int64, Int64]
 """(src, dst) of the pairs in use, (P,) each."""
@@ -164,7 +164,7 @@ class RoutesInUse:
             if not forced and rise.any():
                 asked.append((answered, health))
                 yield Offer(answered, 1.0 if rise.max() > 0 else TIME_MARGIN)
-            for view in self._views(health):
+            for view in self._views(health, forecast, base.blocks):
                 table = self._answer(view)
                 if not any((lacks(a) & ~lacks(b)).any() for a, b in zip(table, new, strict=True)):
                     asked.append((Arrangement.whole(self._blocks, table), view))
@@ -174,8 +174,7 @@ class RoutesInUse:
             moved = zip(offer.arrangement.moved, rested, strict=True)
             return offer.arrangement.moves and (forced or not any((m & ~r).any() for m, r in moved))
 
-        base_s, prospects = forecast.seconds(base.blocks, self._prospects), self._prospects
-        chosen, _ = best(base, base_s, filter(at_rest, offers()), forecast, prospects)
+        chosen = best(base, filter(at_rest, offers()), forecast, self._prospects)
         self._asked_with = next(view for arrangement, view in asked if arrangement is chosen)
         return chosen
 
@@ -211,23 +210,26 @@ class RoutesInUse:
             return [] if same else [Offer(more, factor)]
 
         back = offer(new, (a & b & ~lacks(p) for a, b, p in zip(free, shorter, new, strict=True)), 1.0)
-        base_s = forecast.seconds(base.blocks, self._prospects)
-        base, base_s = best(base, base_s, back, forecast, self._prospects)
+        base = best(base, back, forecast, self._prospects)
 
         def offers() -> Iterator[Offer]:
             yield from offer(new, (a & b for a, b in zip(free, by_score, strict=True)), TIME_MARGIN)
-            for view in self._views(health):
+            for view in self._views(health, forecast, base.blocks):
                 table = self._answer(view)
                 reachable = [a & ~lacks(paths) for a, paths in zip(free, table, strict=True)]
                 crossing = [broken_pairs(block, view) for block in base.blocks]
                 yield from offer(table, (a & b for a, b in zip(reachable, crossing, strict=True)), CUT_MARGIN)
                 yield from offer(table, reachable, CUT_MARGIN)
 
-        return best(base, base_s, offers(), forecast, self._prospects)[0]
+        return best(base, offers(), forecast, self._prospects)
 
-    def _views(self, health: HealthSnapshot) -> list[HealthSnapshot]:
-        """What else the router is asked: none where nothing is slow."""
+    def _views(
+        self, health: HealthSnapshot, forecast: Forecast, blocks: Sequence[PathBatch]
+    ) -> list[HealthSnapshot]:
+        """What else the router is asked: nothing where no demand crosses a slow link on these paths."""
         self._weighed_up = True
+        if not forecast.crosses(blocks, slow_links(health, self.options.step)):
+            return []
         return views(self.fabric, health, self.options.step, self.options.aggregate)
 
     def _next_rested_s(self, now_s: float) -> float:

@@ -60,23 +60,26 @@ def least_seconds(schedules: Sequence[Schedule], fabric: Fabric, state: State, p
     iteration is faster than. inf where a transfer has no path, or one over a link without capacity."""
     paths = state.paths
     numbers = paths.src * fabric.n_gpus + paths.dst
-    result = np.zeros(len(schedules))
+    lacks, result = np.diff(paths.pair_start) == 0, np.zeros(len(schedules))
     for i, schedule in enumerate(schedules):
         src, dst, _ = schedule.pairs()
-        used = np.searchsorted(numbers, src * fabric.n_gpus + dst)
-        bits = np.zeros(len(numbers))
-        sent = np.flatnonzero(schedule.is_transfer)
-        wire = 8.0 * packet.wire_bytes_of(schedule.size[sent]) * schedule.repeat[sent]
-        place = np.searchsorted(
-            numbers, schedule.src[sent].astype(np.int64) * fabric.n_gpus + schedule.dst[sent]
-        )
-        np.add.at(bits, place, wire)
+        used, bits = np.searchsorted(numbers, src * fabric.n_gpus + dst), np.zeros(len(numbers))
+        bits[used] = _wire_bits(schedule, packet)
         load = loads(paths, bits, fabric.n_links)
-        cut_off = (np.diff(paths.pair_start)[used] == 0).any()
         with np.errstate(divide="ignore", invalid="ignore"):
             seconds = np.where(load > 0, load / state.capacity_bps, 0.0)
-        result[i] = inf if cut_off else float(seconds.max(initial=0.0))
+        result[i] = inf if lacks[used].any() else float(seconds.max(initial=0.0))
     return result
+
+
+def _wire_bits(schedule: Schedule, packet: PacketFormat) -> Float:
+    """(P,): what each of `schedule.pairs` sends in all, headers included."""
+    src, dst, _ = schedule.pairs()
+    sent = np.flatnonzero(schedule.is_transfer)
+    wire = 8.0 * packet.wire_bytes_of(schedule.size[sent]) * schedule.repeat[sent]
+    number = schedule.src[sent].astype(np.int64) * schedule.n_ranks + schedule.dst[sent]
+    place = np.searchsorted(src * schedule.n_ranks + dst, number)
+    return np.bincount(place, wire, len(src)).astype(np.float64)
 
 
 def loads(paths: PathBatch, amount: Float, n_links: int) -> Float:
