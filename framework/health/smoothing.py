@@ -151,7 +151,8 @@ def _served(tracker: LinkTracker, measurement: Measurement) -> tuple[Float, Floa
     it could at the rate that is known of it: a cumulative sum (Page, 1954) tells from when on, and how much.
     """
     known_bps, dt_s = tracker.links.service_bps, measurement.dt_s
-    sent = 8 * measurement.sent_bytes
+    # a switch that comes back catches up with its counters: no more than the line can have sent
+    sent = np.minimum(8 * measurement.sent_bytes, tracker.fabric.capacity_bps * dt_s)
     slower = known_bps * FASTER < tracker.fabric.capacity_bps
     beyond = np.where(slower, tracker.excess[0] + sent - FASTER * known_bps * dt_s, 0.0)
     since = beyond > 0

