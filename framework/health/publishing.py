@@ -1,5 +1,7 @@
 """Raw scores to published ones: steps, hysteresis, aggregation to switches, and a version per change."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from railweave.framework.errors import HealthError
@@ -74,6 +76,28 @@ def settle(published: Float, raw: Float, step: float) -> Float:
     nearest = np.where(raw > 0, np.clip(nearest, steps, 1.0), 0.0)
     moved = (np.abs(raw - published) >= steps - EQUAL_WITHIN) | ((raw > 0) != (published > 0))
     return np.where(moved, nearest, published)
+
+
+def slow_links(health: HealthSnapshot, step: float) -> Bool:
+    """(n_links,): links that are up and score two steps of publishing or more below 1; one may be noise."""
+    most = 1 - min(2 * step, 1 - SLOW)
+    slow: Bool = ~health.down & (health.link_score <= most + EQUAL_WITHIN)
+    return slow
+
+
+def rescored(fabric: Fabric, health: HealthSnapshot, link_score: Float, how: Aggregate) -> HealthSnapshot:
+    """The snapshot with other scores of links (n_links,), and those of their switches; a link of score 0 is
+    down."""
+    changed = (link_score != health.link_score) & (fabric.link_element >= 0)
+    touched, element = np.unique(fabric.link_element[changed]), health.element_score.copy()
+    element[touched] = aggregate(fabric, link_score, how)[touched]
+    return replace(
+        health,
+        link_score=link_score,
+        element_score=element,
+        down=health.down | (link_score == 0),
+        rail_order=rails_by_score(fabric, element),
+    )
 
 
 def aggregate(fabric: Fabric, link_score: Float, how: Aggregate, counted: Bool | None = None) -> Float:

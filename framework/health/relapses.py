@@ -1,17 +1,14 @@
 """Links that come and go: what their recent past says of them, for the decision to leave or to return."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from railweave.framework.health.options import Aggregate
-from railweave.framework.health.publishing import aggregate
+from railweave.framework.health.options import HealthOptions
+from railweave.framework.health.publishing import rescored, slow_links
 from railweave.framework.model import Fabric, HealthSnapshot
 from railweave.framework.model.arrays import Bool, Float
-from railweave.framework.model.health import EQUAL_WITHIN, rails_by_score
 
-LEAST_S = 0.025
-"""The shortest episode: a sample."""
 OUTLIVED = 2.0
 """A link is in a state for good once that has lasted so many times as long as it did in the past."""
 
@@ -42,9 +39,9 @@ class Relapses:
     them at no cost and return as soon as they are up.
     """
 
-    def __init__(self, fabric: Fabric, step: float, how: Aggregate) -> None:
+    def __init__(self, fabric: Fabric, options: HealthOptions) -> None:
         n = fabric.n_links
-        self._fabric, self._how, self._most = fabric, how, 1 - min(2 * step, 0.2) + EQUAL_WITHIN
+        self._fabric, self._options = fabric, options
         self._slow = np.zeros(n, bool)
         self._first_s, self._last_s = np.zeros((2, n))
         """When the present state of each link was first and last seen."""
@@ -54,13 +51,13 @@ class Relapses:
         self._recovered_s = np.full(fabric.n_nodes + n, -np.inf)
         """When a link of each switch last recovered; links of no switch stand for themselves, behind the
         nodes."""
-        self._shown: tuple[HealthSnapshot, bytes] | None = None
-        self._outlook: Outlook | None = None
+        healthy = HealthSnapshot.healthy(fabric, margin=options.margin)
+        self._shown, self._outlook = (healthy, b""), Outlook.steady(healthy)
 
     def outlook(self, health: HealthSnapshot, measured_s: Float, now_s: float) -> Outlook:
         """What to expect after this snapshot; the same object while nothing changes. `measured_s` (n_links,):
         when the rate of each link was last measured."""
-        slow = ~health.down & (health.link_score <= self._most)
+        slow = slow_links(health, self._options.step)
         changed = slow != self._slow
         if (changed & ~slow).any():
             at = np.unique(self._unit[changed & ~slow])
@@ -71,12 +68,7 @@ class Relapses:
         self._lowest = np.where(slow, np.fmin(self._lowest, health.link_score), np.nan)
         returning = self._returning(now_s) & ~health.down
         shown = (health, returning.tobytes())
-        if (
-            self._outlook is None
-            or self._shown is None
-            or self._shown[0] is not health
-            or shown != self._shown
-        ):
+        if self._shown[0] is not health or self._shown[1] != shown[1]:
             self._shown, self._outlook = shown, self._expected(health, returning)
         return self._outlook
 
@@ -85,7 +77,7 @@ class Relapses:
         was last seen at least, and until now at most: where traffic had left it nobody looked for a while. Of
         times of which the scale is unknown the geometric mean is in the middle."""
         most_s = self._until_s(now_s) - self._first_s
-        least_s = np.minimum(np.maximum(self._last_s - self._first_s, LEAST_S), most_s)
+        least_s = np.minimum(np.maximum(self._last_s - self._first_s, self._options.interval_s), most_s)
         recovered, relapsed = changed & ~slow, changed & slow & ~np.isnan(self._slow_s)
         for rows, mean, value in (
             (recovered, self._slow_s, np.sqrt(least_s * most_s)),
@@ -117,13 +109,10 @@ class Relapses:
         share = self._slow_s / (self._slow_s + self._well_s)
         mean = share * self._mean_lowest + (1 - share)
         slow = float(share[returning].mean())
-        states = (mean, self._mean_lowest, np.ones(len(mean)))
-        expected, worse, better = (self._with(health, returning, scores) for scores in states)
+        expected, worse, better = (
+            rescored(
+                self._fabric, health, np.where(returning, score, health.link_score), self._options.aggregate
+            )
+            for score in (mean, self._mean_lowest, 1.0)
+        )
         return Outlook(expected, ((slow, worse), (1 - slow, better)))
-
-    def _with(self, health: HealthSnapshot, links: Bool, scores: Float) -> HealthSnapshot:
-        score, element = np.where(links, scores, health.link_score), health.element_score.copy()
-        touched = np.unique(self._fabric.link_element[links & (self._fabric.link_element >= 0)])
-        element[touched] = aggregate(self._fabric, score, self._how)[touched]
-        order = rails_by_score(self._fabric, element)
-        return replace(health, link_score=score, element_score=element, rail_order=order)

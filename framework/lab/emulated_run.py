@@ -146,7 +146,7 @@ class EmulatedRun:
         return EngineParts(
             scaled, rate_scale, self._summary(scaled, rate_scale), time.monotonic() - began,
             tuple(ends), self.measurements, link, self.injector, self.traffic.links,
-            beside=True,
+            concurrent=True,
         )  # fmt: skip
 
     def _summary(self, scaled: Fabric, rate_scale: float) -> str:

@@ -11,12 +11,14 @@ from railweave.framework.routing.batches import join, take
 from railweave.framework.solver.prediction import iteration_seconds, least_seconds
 from railweave.framework.solver.quotient import State
 
+SAME_TIME = 2e-3
+"""Predicted times that differ by less, relative to them, are equal: ends of flows are batched."""
 Prospects = Sequence[tuple[float, HealthSnapshot]]
 """Snapshots to expect, each with its share of the time (health/relapses.py)."""
 Seconds = Callable[[Sequence[Schedule], Fabric, State, PacketFormat], Float]
 
 
-class Demand:
+class JobDemand:
     """The iterations of the jobs of a run, which are under way at once. `schedules`: of each job, between
     GPUs."""
 
@@ -37,7 +39,7 @@ class Forecast:
     `blocks`: the pairs in use, in the blocks in which paths are given.
     """
 
-    def __init__(self, fabric: Fabric, demand: Demand, blocks: Sequence[PathBatch]) -> None:
+    def __init__(self, fabric: Fabric, demand: JobDemand, blocks: Sequence[PathBatch]) -> None:
         self._fabric, self._demand = fabric, demand
         numbers = demand.pairs(fabric.n_gpus)
         self.with_demand: list[Int64] = []
@@ -91,7 +93,3 @@ def gain(before_s: Float, after_s: Float) -> float:
         ratio = np.where(before_s == after_s, 1.0, before_s / after_s)
         differs = np.abs(np.log(ratio)) > SAME_TIME
         return float(np.exp(np.log(ratio[differs]).mean())) if differs.any() else 1.0
-
-
-SAME_TIME = 2e-3
-"""Predicted times that differ by less, relative to them, are equal: ends of flows are batched."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from railweave.framework.errors import NoPathError
 from railweave.framework.health.options import HealthOptions
+from railweave.framework.health.publishing import slow_links
 from railweave.framework.hookspecs import Router
 from railweave.framework.model import (
     EntropyTable,
@@ -34,10 +35,10 @@ from railweave.framework.routing.batches import (
 from railweave.framework.routing.checks import check_batch, pair_name
 from railweave.framework.routing.damping import broken_pairs, damped, lacks, mean_hops
 from railweave.framework.routing.decision import CUT_MARGIN, TIME_MARGIN, Arrangement, Offer, best
-from railweave.framework.routing.demand import Demand, Forecast, Prospects
+from railweave.framework.routing.demand import Forecast, JobDemand, Prospects
 from railweave.framework.routing.router_calls import ask
 from railweave.framework.routing.updates import counted, initial, plan, unruled
-from railweave.framework.routing.views import slow_links, views
+from railweave.framework.routing.views import views
 
 Pairs = tuple[Int64, Int64]
 """(src, dst) of the pairs in use, (P,) each."""
@@ -76,7 +77,7 @@ class RoutesInUse:
         options: HealthOptions,
         name: str = "",
         pairs: Pairs | None = None,
-        demand: Demand | None = None,
+        demand: JobDemand | None = None,
         *,
         first: Sequence[PathBatch] = (),
         block: int = CHUNK,
@@ -86,13 +87,14 @@ class RoutesInUse:
         self.version = 0
         self._routed = self._based_on = HealthSnapshot.healthy(fabric, margin=options.margin)
         self._again_s, self._weighed_up = np.inf, False  # when to ask again; whether a demand had a say
+        self._prospects: Prospects = ((1.0, self._routed),)
         self._asked_with = self._routed  # with which the router gave the table in use
         self._whole = not router.damped or "deadlock-free" in router.promises(fabric)
         self._blocks = list(first) or first_routes(fabric, router, self.name, options, pairs, block=block)
         self._changed_at = [np.full(len(paths.src), -np.inf) for paths in self._blocks]
         self.carry(demand)
 
-    def carry(self, demand: Demand | None) -> None:
+    def carry(self, demand: JobDemand | None) -> None:
         """What the pairs send from now on; None: unknown, so that scores alone decide."""
         self._forecast = None if demand is None else Forecast(self.fabric, demand, self._blocks)
         if self._weighed_up:
@@ -280,7 +282,7 @@ class RouteControl:
         options: HealthOptions,
         name: str = "",
         pairs: Pairs | None = None,
-        demand: Demand | None = None,
+        demand: JobDemand | None = None,
         *,
         by_rules: bool = True,
         first: Sequence[PathBatch] = (),
@@ -305,7 +307,7 @@ class RouteControl:
         """As `RoutesInUse.asks`."""
         return self._routes.asks(health, now_s)
 
-    def carry(self, demand: Demand | None) -> None:
+    def carry(self, demand: JobDemand | None) -> None:
         """As `RoutesInUse.carry`."""
         self._routes.carry(demand)
 

@@ -1,24 +1,15 @@
 """Snapshots in which slow links are down, for routers that know links as up or down alone, and for all others
 whether a link had better be left as if it were cut."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from railweave.framework.health.options import Aggregate
-from railweave.framework.health.publishing import aggregate
+from railweave.framework.health.publishing import rescored, slow_links
 from railweave.framework.model import Fabric, HealthSnapshot
 from railweave.framework.model.arrays import Bool
-from railweave.framework.model.health import EQUAL_WITHIN, rails_by_score
 
 HALF = 0.5
-
-
-def slow_links(health: HealthSnapshot, step: float) -> Bool:
-    """(n_links,): links that are up and score two steps of publishing or more below 1; one may be noise."""
-    most = 1 - min(2 * step, 0.2)
-    slow: Bool = ~health.down & (health.link_score <= most + EQUAL_WITHIN)
-    return slow
+"""Links of this score or less are cut together, besides the slowest and all slow ones."""
 
 
 def views(fabric: Fabric, health: HealthSnapshot, step: float, how: Aggregate) -> list[HealthSnapshot]:
@@ -35,19 +26,4 @@ def views(fabric: Fabric, health: HealthSnapshot, step: float, how: Aggregate) -
         for down in (links, (links | links[both]) & ~health.down):
             if down.any() and not any(np.array_equal(down, other) for other in chosen):
                 chosen.append(down)
-    return [cut(fabric, health, links, how) for links in chosen]
-
-
-def cut(fabric: Fabric, health: HealthSnapshot, links: Bool, how: Aggregate) -> HealthSnapshot:
-    """The snapshot as it would be if these links (n_links,) were down."""
-    score = np.where(links, 0.0, health.link_score)
-    touched = np.unique(fabric.link_element[links & (fabric.link_element >= 0)])
-    element = health.element_score.copy()
-    element[touched] = aggregate(fabric, score, how)[touched]
-    return replace(
-        health,
-        link_score=score,
-        element_score=element,
-        down=health.down | links,
-        rail_order=rails_by_score(fabric, element),
-    )
+    return [rescored(fabric, health, np.where(links, 0.0, health.link_score), how) for links in chosen]

@@ -8,13 +8,13 @@ from railweave.framework.routing.reroute import Reroute, RouteControl
 
 
 class Decisions:
-    """Asks `control` for changes, in a thread of its own if `beside`: the clock of a model waits for the
+    """Asks `control` for changes, in a thread of its own if `concurrent`: the clock of a model waits for the
     answer, that of a lab does not. One question is under way at a time, about the latest scores; its answer
     comes whole, and late if it takes long. While one is under way `control` belongs to the thread.
     """
 
-    def __init__(self, control: RouteControl, *, beside: bool) -> None:
-        self._control, self._beside = control, beside
+    def __init__(self, control: RouteControl, *, concurrent: bool) -> None:
+        self._control, self._concurrent = control, concurrent
         self._thread: Thread | None = None
         self._answer: Reroute | None = None
         self._error: Exception | None = None
@@ -30,7 +30,7 @@ class Decisions:
             return None if self._thread.is_alive() else self.finish()
         if not self._control.asks(outlook.health, now_s):
             return None
-        if not self._beside:
+        if not self._concurrent:
             return self._control.react(outlook.health, now_s, outlook.prospects)
         self._thread = Thread(target=self._ask, args=(outlook, now_s), name="routes", daemon=True)
         self._thread.start()

@@ -45,8 +45,8 @@ class HealthLoop:
         self._recorder, self._interval_s, self._known, self._probing = recorder, interval_s, known, probing
         self._next_s, self.moved_s = interval_s, 0.0  # a measurement needs time to cover
         self._idle = not parts.watched()
-        self._relapses = Relapses(parts.fabric, monitor.options.step, monitor.options.aggregate)
-        self._decisions = Decisions(control, beside=parts.beside)
+        self._relapses = Relapses(parts.fabric, monitor.options)
+        self._decisions = Decisions(control, concurrent=parts.concurrent)
         self._live = LiveSamples(parts.fabric.n_links, recorder.emit)
         self.tables: list[tuple[float, RouteTable]] = [(-inf, control.table)]
 

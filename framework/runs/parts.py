@@ -105,7 +105,7 @@ class EngineParts:
     `summary`: what a user should read about it, in a line; `bring_up_s`: wall-clock seconds it took.
     `traffic`: of each job. `watched`: whether later samples of the links could show anything new; `repeated`:
     the measurement at this moment, if it is like an earlier one after which scores did not change, so that
-    they need not be computed. A lab never knows. `beside`: whether time goes on while routes are decided.
+    they need not be computed. A lab never knows. `concurrent`: whether time goes on while routes are decided.
     """
 
     fabric: Fabric
@@ -119,7 +119,7 @@ class EngineParts:
     traffic: tuple[Traffic, ...]
     watched: Callable[[], bool] = lambda: True
     repeated: Callable[[], Measurement | None] = lambda: None
-    beside: bool = False
+    concurrent: bool = False
 
 
 class RunEngine(Protocol):

@@ -12,7 +12,7 @@ from railweave.framework.experiment.plan import Plan
 from railweave.framework.health.monitor import HealthMonitor
 from railweave.framework.model import Schedule
 from railweave.framework.model.findings import Findings, IterationRecord, LinkTotals
-from railweave.framework.routing.demand import Demand
+from railweave.framework.routing.demand import JobDemand
 from railweave.framework.routing.reroute import RouteControl
 from railweave.framework.runs.fault_timetable import FaultTimetable, GroundTruth
 from railweave.framework.runs.health_loop import HealthLoop
@@ -79,12 +79,12 @@ class Session(Generic[EngineT]):
     ) -> None:
         self.engine.down()
 
-    def _demand(self, plan: Plan) -> Demand | None:
+    def _demand(self, plan: Plan) -> JobDemand | None:
         """What pairs will send, if that is known and routes are to consider it."""
         unknown = any(job.experiment.program for job in plan.each)
         if self._options.damping != "demand" or unknown:
             return None
-        return Demand([job.on_gpus(job.schedule) for job in plan.each], plan.packet)
+        return JobDemand([job.on_gpus(job.schedule) for job in plan.each], plan.packet)
 
     @contextmanager
     def carrying(self, plan: Plan) -> Iterator[None]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from railweave.framework.health.options import HealthOptions
 from railweave.framework.health.publishing import aggregate
 from railweave.framework.health.relapses import Outlook, Relapses
 from railweave.framework.model import Fabric, HealthSnapshot
@@ -27,7 +28,7 @@ class Course:
 
     def __init__(self, fabric: Fabric, links: tuple[int, ...] = (5,)) -> None:
         self.fabric, self.links = fabric, links
-        self.relapses, self.now_s, self.version = Relapses(fabric, 0.05, "mean"), 0.0, 0
+        self.relapses, self.now_s, self.version = Relapses(fabric, HealthOptions()), 0.0, 0
         self.outlook = Outlook.steady(snapshot(fabric, 0, {}))
 
     def stay(self, seconds: float, score: float) -> Outlook:
@@ -105,7 +106,7 @@ def test_nothing_new_is_the_same_object(fabric: Fabric) -> None:
 
 
 def test_links_that_are_down_have_no_past(fabric: Fabric) -> None:
-    relapses, healthy = Relapses(fabric, 0.05, "mean"), snapshot(fabric, 0, {})
+    relapses, healthy = Relapses(fabric, HealthOptions()), snapshot(fabric, 0, {})
     down = np.zeros(fabric.n_links, bool)
     down[5] = True
     cut = replace(snapshot(fabric, 1, {5: 0.0}), down=down)
@@ -120,7 +121,7 @@ def test_what_nobody_saw_is_bounded_by_the_other_links_of_the_switch(fabric: Fab
     other, idle, is measured again after 4 s. Both are expected to be slow for about half a second."""
     rail = int(fabric.link_element[5])
     busy, idle = fabric.element_links(rail)[:2].tolist()
-    relapses, seen_s = Relapses(fabric, 0.05, "mean"), np.full(fabric.n_links, 1.0)
+    relapses, seen_s = Relapses(fabric, HealthOptions()), np.full(fabric.n_links, 1.0)
     both, one = snapshot(fabric, 1, {busy: SLOW, idle: SLOW}), snapshot(fabric, 2, {idle: SLOW})
     healthy = snapshot(fabric, 3, {})
     for now_s, health, measured_s in (

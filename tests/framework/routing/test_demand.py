@@ -13,7 +13,7 @@ from railweave.framework.hookspecs import Router
 from railweave.framework.model import Fabric, HealthSnapshot, PacketFormat, PathBatch, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.routing.batches import all_paths
-from railweave.framework.routing.demand import Demand, Forecast, gain
+from railweave.framework.routing.demand import Forecast, JobDemand, gain
 from railweave.framework.routing.dependencies import channel_cycle
 from railweave.framework.routing.reroute import RoutesInUse
 from railweave.plugins.ecmp.router import Ecmp
@@ -29,7 +29,7 @@ PACKET = PacketFormat()
 ROUTERS: dict[str, Router] = {"hscore": HScore(), "spray": Spray()}
 
 
-def seconds(fabric: Fabric, paths: PathBatch, demand: Demand, health: HealthSnapshot) -> float:
+def seconds(fabric: Fabric, paths: PathBatch, demand: JobDemand, health: HealthSnapshot) -> float:
     return float(Forecast(fabric, demand, [paths]).seconds([paths], [(1.0, health)])[0])
 
 
@@ -63,8 +63,8 @@ def all_reduce(fabric: Fabric, size: int = 1 << 16) -> Schedule:
     return HierarchicalAllReduce().schedule(fabric, range(fabric.n_gpus), size, "float32", "sum")
 
 
-def hierarchical(fabric: Fabric) -> Demand:
-    return Demand([all_reduce(fabric)], PACKET)
+def hierarchical(fabric: Fabric) -> JobDemand:
+    return JobDemand([all_reduce(fabric)], PACKET)
 
 
 def ring_steps(fabric: Fabric, size: int = 1 << 16) -> Schedule:
@@ -183,7 +183,7 @@ def test_a_router_that_knows_up_and_down_alone_leaves_a_slow_link_as_a_whole() -
     """Torus of 3 x 4, wild-first: its table for the link as if it were down, and no mixture of two tables;
     the one for the healthy fabric once the link has recovered."""
     fabric, router = torus(3, 4), WildFirstRouting()
-    demand = Demand([ring_steps(fabric)], PACKET)
+    demand = JobDemand([ring_steps(fabric)], PACKET)
     routes = RoutesInUse(fabric, router, OPTIONS, "wfr", demand=demand)
     healthy, slow = routes.paths, slow_link(fabric, "g0.0", "g0.1", 0.1)
     down = slow_link(fabric, "g0.0", "g0.1", 0.0)
@@ -200,7 +200,7 @@ def health_of_torus(fabric: Fabric) -> HealthSnapshot:
 def test_a_cable_that_is_not_used_is_no_reason_to_ask_again() -> None:
     """Ring neighbours of 4 x 4 by id send nothing over g0.0 -> r0, whose score then changes nothing."""
     fabric = rail_only(4, 4)
-    demand = Demand([ring_steps(fabric)], PACKET)
+    demand = JobDemand([ring_steps(fabric)], PACKET)
     pairs = np.divmod(demand.pairs(16), 16)
     routes = RoutesInUse(fabric, HScore(), OPTIONS, "hscore", pairs, demand)
     assert routes.react(slow_link(fabric, "g1.1", "rail1", 0.3), 1.0) is None
@@ -227,15 +227,15 @@ def test_jobs_that_a_change_leaves_alone_dilute_no_gain() -> None:
 
 
 def test_short_jobs_go_on_during_long_ones() -> None:
-    """Two jobs on the same pairs: the long one is held up all the time. Alone t and 8 t; together the short
+    """Two jobs on the same pairs: the long one is slowed all the time. Alone t and 8 t; together the short
     one takes 2 t each, so the long one has half the links for as long as the short one is begun anew (8
     times)."""
     fabric = rail_only(2, 2)
     jobs = [ring_steps(fabric, 1 << 16), ring_steps(fabric, 1 << 19)]
     routes = RoutesInUse(fabric, HScore(), OPTIONS, "hscore")
     paths, health = routes.paths, HealthSnapshot.healthy(fabric)
-    alone = [seconds(fabric, paths, Demand([job], PACKET), health) for job in jobs]
-    together = Forecast(fabric, Demand(jobs, PACKET), [paths]).seconds([paths], [(1.0, health)])
+    alone = [seconds(fabric, paths, JobDemand([job], PACKET), health) for job in jobs]
+    together = Forecast(fabric, JobDemand(jobs, PACKET), [paths]).seconds([paths], [(1.0, health)])
     assert together[0] == pytest.approx(2 * alone[0], rel=0.02)
     assert together[1] == pytest.approx(2 * alone[1], rel=0.02)
 
@@ -243,7 +243,7 @@ def test_short_jobs_go_on_during_long_ones() -> None:
 def test_over_several_prospects_iterations_count_by_how_many_there_are() -> None:
     """Half the time 1 s an iteration, half of it 3 s: 2 / (1 + 1 / 3) = 1.5 s on average."""
     fabric = rail_only(2, 2)
-    demand = Demand([ring_steps(fabric)], PACKET)
+    demand = JobDemand([ring_steps(fabric)], PACKET)
     paths, healthy = RoutesInUse(fabric, HScore(), OPTIONS, "hscore").paths, health_of(fabric, {})
     slow = with_links(fabric, healthy, np.full(fabric.n_links, 1 / 3))
     forecast, once = Forecast(fabric, demand, [paths]), seconds(fabric, paths, demand, healthy)
