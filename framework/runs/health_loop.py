@@ -60,6 +60,11 @@ class HealthLoop:
         """The routes in use; those that switches are being told come later."""
         return self.tables[-1][1]
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether no change of routes is being decided or on its way to the switches."""
+        return self._parts.rules.at_rest and not self._decisions.under_way
+
     def tables_since(self, begin_s: float) -> list[tuple[float, RouteTable]]:
         """Those in use at a time and since then."""
         later = [i for i, (since_s, _) in enumerate(self.tables) if since_s > begin_s]
@@ -83,7 +88,7 @@ class HealthLoop:
                     if wanted is not None:
                         rules.reroute(wanted)
                         self._take_up(now)  # a table needs no time, switches do
-                    elif rules.at_rest and not self._decisions.under_way:
+                    elif self.at_rest:
                         self._control.rest()
             except PluginError as error:  # bad input is refused before a run; this one has begun
                 raise RunFailedError(str(error)) from error

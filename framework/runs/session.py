@@ -216,7 +216,7 @@ class Session(Generic[EngineT]):
         self.faults.inject(fault)
         began = self._clock.now_s()
         while not (
-            self.parts.rules.at_rest and self._clock.now_s() > max(began, self.health.moved_s) + quiet_s
+            self.health.at_rest and self._clock.now_s() > max(began, self.health.moved_s) + quiet_s
         ):
             if self._clock.now_s() - began > within_s:
                 raise LabError(f"the routes were still moving {within_s:.0f} s after {fault.text!r}.")
