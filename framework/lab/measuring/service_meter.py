@@ -51,9 +51,9 @@ class ServiceMeter:
         """(2, n): since the last accepted rate, and of the latest packets."""
         self._began_s = np.zeros((2, n))
         """When the first gap of each began, or earlier."""
-        self._delayed_s, self._stolen_s = np.zeros((2, n)), 0.0
-        """For how much of the busy time links may have stood still; how long no link may have been served
-        before these samples."""
+        self._delayed_s, self._stolen_s = np.zeros((2, n)), np.zeros(n)
+        """For how much of the busy time links may have stood still; what was stolen with the latest samples
+        and in no gap yet."""
         self._unread_bytes = np.zeros(n)
         self._last_s, self._standstills = first.t_s, Standstills(first)
         self._base_bps = line_bps.copy()
@@ -71,10 +71,7 @@ class ServiceMeter:
             (self._bytes, self._packets, self._busy_s, self._error_s2), gaps[1:5], strict=True
         ):
             sums += more
-        # a gap may end with the samples after those in which the processor came back
-        stolen_of_gaps_s = np.minimum(stolen_s + self._stolen_s, gaps.busy_s)
-        self._delayed_s += np.maximum(gaps.late_s, stolen_of_gaps_s)
-        self._stolen_s = stolen_s
+        self._delayed_s += np.maximum(gaps.late_s, self._delayed_by(stolen_s, gaps.busy_s))
         self._unread_bytes += gaps.paid_bytes
         news = gaps.known & (self._unread_bytes >= self._departures.largest_bytes - SHORT_BYTES)
         if news.any():
@@ -111,6 +108,20 @@ class ServiceMeter:
                 sums[window, ended] = 0.0
             self._error_s2[window, ended] = last_error_s2[ended]
         base[over] = rate[over]
+
+    def _delayed_by(self, stolen_s: float, busy_s: Float) -> Float:
+        """(n,): how long departures in gaps of `busy_s` came later for time stolen; a gap may end with the
+        samples after those in which the processor came back, and no time counts twice.
+
+        The bucket fills meanwhile, so only a packet that is due then is late: where packets take longer than
+        what was stolen, one is due in that part of cases, and half of it late on average.
+        """
+        in_all_s = self._stolen_s + stolen_s
+        within_s = np.minimum(in_all_s, busy_s)
+        self._stolen_s = np.minimum(stolen_s, in_all_s - within_s)
+        packet_s = self._departures.largest_bytes * 8 / self._base_bps
+        due_s = np.minimum(within_s, packet_s)
+        return np.asarray(within_s - due_s + due_s**2 / (2 * packet_s))
 
     def _undelayed(self, reading: Float) -> Float:
         """(n,): what would have been read had the links stood still for all time that they may have."""

@@ -193,6 +193,39 @@ def test_a_link_is_not_slow_because_a_processor_was_taken_away() -> None:
     assert stolen_from(0.2, stolen=True)[30] == pytest.approx(0.2, abs=0.05)  # before 0.7 s are over
 
 
+@pytest.mark.parametrize("stall_s", [0.001, 0.004])
+@pytest.mark.parametrize("stolen_share", [0.1, 0.2])
+@pytest.mark.parametrize("share", [0.2, 0.5])
+def test_what_is_stolen_now_and_then_hides_no_slow_link(
+    share: float, stolen_share: float, stall_s: float
+) -> None:
+    """A bucket fills while nobody looks: packets of 10 ms and more are late only if they are due in a stall,
+    and their rate is hardly less for it. The link was known as healthy."""
+    packet_s, until_s = 0.01, 8.0
+    begin = np.random.default_rng(1).uniform(0, until_s, int(until_s * stolen_share / stall_s))
+    begin.sort()
+    rate = np.where(np.arange(int(until_s / packet_s)) < 1 / packet_s, 1.0, share)
+    left, now_s = [], 0.0
+    for part in rate:
+        now_s += packet_s / part  # from the last departure: nothing is caught up
+        at = int(np.searchsorted(begin, now_s)) - 1
+        now_s = max(now_s, begin[at] + stall_s if at >= 0 else 0.0)
+        left.append(now_s)
+    times = np.arange(0.0, until_s, 0.01)
+    samples = sampled(times, np.searchsorted(left, times, "right"), np.full(len(times), 50.0))
+    rate_bps = PACKET * 8 / packet_s
+    meter = ServiceMeter(np.array([rate_bps]), PACKET, QueueCounters(*(column[0] for column in samples)))
+    said, told_s = [], 0.0
+    for i in range(1, len(times), 5):
+        until = times[i : i + 5][-1]
+        in_ticks_s = np.floor(np.count_nonzero(begin < until) * stall_s / 0.01) * 0.01
+        meter.add(QueueCounters(*(column[i : i + 5] for column in samples)), in_ticks_s - told_s)
+        told_s = in_ticks_s
+        said.append(meter.rate_bps[0] / rate_bps)
+    assert said[15] > 0.9
+    assert said[-40:] == pytest.approx([share] * 40, rel=0.15)
+
+
 def test_a_rate_is_known_once_two_packets_do_not_contradict_it() -> None:
     for packets, known in ((2, False), (4, True)):
         (*_, meter) = metered(np.zeros(packets), LINE_BPS, 0.004, 0.001)
