@@ -49,7 +49,7 @@ def received_pings(lab: LabClient) -> int:
 @pytest.mark.untimed
 @pytest.mark.parametrize("keys", FABRICS, ids=lambda keys: Path(keys["topology"]).stem)
 def test_all_pairs_answer_and_tcp_gets_the_shaped_rate(keys: dict[str, object]) -> None:
-    """TCP's payload is 97 % of a link's bytes at most; its start, and a machine with other work, cost some."""
+    """TCP's payload is 97 % of a link's bytes at most; its start and other work of the machine cost some."""
     with rw.lab(**keys) as lab:
         fabric = lab.plan.fabric
         assert received_pings(lab) == fabric.n_gpus * (fabric.n_gpus - 1) // 2
