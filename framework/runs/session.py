@@ -215,9 +215,7 @@ class Session(Generic[EngineT]):
         self._clock.start()
         self.faults.inject(fault)
         began = self._clock.now_s()
-        while not (
-            self.health.at_rest and self._clock.now_s() > max(began, self.health.moved_s) + quiet_s
-        ):
+        while not (self.health.at_rest and self._clock.now_s() > max(began, self.health.moved_s) + quiet_s):
             if self._clock.now_s() - began > within_s:
                 raise LabError(f"the routes were still moving {within_s:.0f} s after {fault.text!r}.")
             self.step()
