@@ -10,12 +10,20 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from railweave.framework.runs.leftovers import MARK, footprint
 
 _CACHE = tempfile.TemporaryDirectory(prefix="railweave-tests-")
 atexit.register(_CACHE.cleanup)
 os.environ["XDG_CACHE_HOME"] = _CACHE.name  # some plugins are configured while tests are collected
+
+
+# the same draws everywhere, and none judged by how long it takes; `--hypothesis-profile=search` draws others
+_UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fixed", _UNTIMED, derandomize=True)
+settings.register_profile("search", _UNTIMED)
+settings.load_profile("fixed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -24,7 +24,7 @@ from railweave.framework.model.findings import Findings
 from railweave.framework.model.health import EQUAL_WITHIN
 from railweave.framework.registry import Registers
 from railweave.framework.results.comparison import MODES
-from railweave.framework.results.detection import ALLOWED_S, Judged
+from railweave.framework.results.detection import ALLOWED_S, Judged, own_links
 from railweave.framework.results.directory import RunDirectory
 from railweave.framework.results.result import RunResult
 from railweave.framework.results.rows import ended_by
@@ -60,17 +60,20 @@ RESTORED, RESTORED_OF = 9, 14
 """The iteration before which a fault is undone, and how many there are then."""
 
 RAIL = ["degrade rail:1 to=20%", "degrade rail:1 to=60%"]
-LINK = "link:g0.1->r1"
+LINK, BACK, NIC = "link:g0.1->r1", "link:r1->g0.1", "nic:0.1"
+"""The two directions of one rail cable, and both of them."""
 LOSSES = {"rail:1": "3%", "domain:1": "3%", LINK: "20%"}
+ONE_CABLE = ("degrade {} to=20%", "degrade {} to=50%", "loss {} rate=20%")
 FAULTS = [
     *(f"degrade {what} to={to}%" for what in LOSSES for to in (20, 50, 60, 80)),
     f"{RAIL[0]} way=out",
     *(f"{verb} {what} rate={rate}" for verb in ("loss", "corrupt") for what, rate in LOSSES.items()),
     *(f"{verb} {what} rate=5%" for verb in ("reorder", "duplicate") for what in LOSSES),
     *(f"flap {what} period=1s times=60" for what in LOSSES),
+    *(deed.format(what) for what in (BACK, NIC) for deed in ONE_CABLE),
 ]
 """Every verb after which a run without feedback completes, on a rail, a domain and a link; flaps go on until
-the run ends. After `down` one fails."""
+the run ends. After `down` one fails. Of the same cable, the other direction and both at once."""
 OTHER_FAULTS = {
     "rail-optimised": [RAIL[0], f"degrade {LINK} to=20%", "loss rail:1 rate=3%"],
     "torus": ["degrade link:g0.0->g1.0 to=20%", "degrade link:g0.0->g1.0 to=50%",
@@ -268,18 +271,20 @@ def _after(result: RunResult) -> list[float]:
 
 def _scored(row: Row, plan: Plan, findings: Findings) -> Row:
     """The row with the score and the truth of what the fault hit most, at the end, unless it had only just
-    come or gone; and the lowest score that was published of anything that no fault hit."""
-    samples, of = findings.samples, Judged(plan.fabric, plan.experiment.health.margin)
-    true = [HealthSnapshot.healthy(plan.fabric), *findings.truth]
-    truths = np.array([of.of(t.link_score, t.element_score) for t in true])
-    worst, truth = truths.min(axis=0), truths[-1]
-    published = of.of(samples.link_score, samples.element_score)
-    healthy = np.min([t.link_score for t in true], axis=0) >= 1 - EQUAL_WITHIN
-    lowest = min(
-        samples.link_score[:, healthy].min(initial=1.0),
-        published[:, worst >= 1 - EQUAL_WITHIN].min(initial=1.0),
-    )
-    row = replace(row, healthy_min=round(float(lowest), 6))
+    come or gone, of a link where a fault is done to some of a switch; and the lowest score that was published
+    of anything that no fault hit."""
+    fabric, samples, margin = plan.fabric, findings.samples, plan.experiment.health.margin
+    true = [HealthSnapshot.healthy(fabric), *findings.truth]
+    lowest, views = 1.0, {}
+    for by_links in (False, True):
+        judged = Judged(fabric, margin, links=by_links)
+        truths = np.array([judged.of(t.link_score, t.element_score) for t in true])
+        published = judged.of(samples.link_score, samples.element_score)
+        worst = truths.min(axis=0)
+        lowest = min(lowest, float(published[:, worst >= 1 - EQUAL_WITHIN].min(initial=1.0)))
+        views[by_links] = worst, truths[-1], published
+    row = replace(row, healthy_min=round(lowest, 6))
+    worst, truth, published = views[any(own_links(fabric, fault.links, fault.node) for fault in plan.faults)]
     just_now = len(published) and samples.t_s[-1] - true[-1].t_s < ALLOWED_S
     if worst.min() >= 1 - EQUAL_WITHIN or not len(published) or just_now:
         return row

@@ -2,14 +2,32 @@
 
 import json
 from dataclasses import asdict, fields
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from pydantic import TypeAdapter
 
+import railweave
 from railweave.framework.errors import InputError, RunFailedError
 
 R = TypeVar("R")
+
+
+CODE = "code"
+"""The key of each line that says by which version of the code it was measured."""
+
+
+@cache
+def code_version() -> str:
+    """Twelve digits that differ where any module of railweave does; documentation does not count."""
+    root, digest = Path(railweave.__path__[0]), sha256()
+    for package in sorted(entry for entry in root.iterdir() if entry.is_dir()):
+        for file in sorted(package.resolve().rglob("*.py")):
+            digest.update(f"{package.name}/{file.relative_to(package.resolve())}\n".encode())
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 class RowFile(Generic[R]):
@@ -17,7 +35,8 @@ class RowFile(Generic[R]):
     by a kill is dropped.
 
     `kind`: the dataclass of the rows; `command`: what writes them. Raises InputError for a file that cannot
-    be read or holds anything else, and for a directory that does not exist.
+    be read, holds anything else or was measured by another version of the code, and for a directory that does
+    not exist.
     """
 
     def __init__(self, path: Path, kind: type[R], command: str) -> None:
@@ -35,17 +54,24 @@ class RowFile(Generic[R]):
         adapter, self.rows = TypeAdapter(kind), list[R]()
         for number, line in enumerate(whole, 1):
             try:
-                self.rows.append(adapter.validate_python(_known(json.loads(line), names)))
+                document, measured_by = _known(json.loads(line), names)
+                self.rows.append(adapter.validate_python(document))
             except ValueError as error:
                 raise InputError(
                     f"--resume {path}: line {number} is no row of `{command}`: {error}. Give another file."
                 ) from None
+            if measured_by != code_version():
+                raise InputError(
+                    f"--resume {path}: line {number} was measured by version "
+                    f"{measured_by or 'unknown'} of the code, this is {code_version()}. Give another file."
+                )
         if cut:
             path.write_text("".join(whole))
 
     def add(self, row: R) -> None:
         """Keep a row. Raises RunFailedError where it cannot be written."""
-        line = json.dumps(asdict(row), allow_nan=False)  # type: ignore[call-overload]
+        document = {**asdict(row), CODE: code_version()}  # type: ignore[call-overload]
+        line = json.dumps(document, allow_nan=False)
         try:
             with self._path.open("a") as file:
                 file.write(f"{line}\n")
@@ -53,8 +79,10 @@ class RowFile(Generic[R]):
             raise RunFailedError(f"--resume {self._path}: cannot be written: {error.strerror}.") from None
 
 
-def _known(document: Any, names: list[str]) -> Any:
-    """The document, if it has no key that rows do not have; pydantic would ignore it."""
+def _known(document: Any, names: list[str]) -> tuple[Any, object]:
+    """The document and the version that measured it, if it has no key that rows do not have; pydantic would
+    ignore it."""
+    measured_by = document.pop(CODE, "") if isinstance(document, dict) else ""
     if isinstance(document, dict) and (others := document.keys() - set(names)):
         raise ValueError(f"it has {', '.join(sorted(others))}")
-    return document
+    return document, measured_by

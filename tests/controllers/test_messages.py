@@ -81,7 +81,7 @@ def expected_actions(rule: Rule) -> list[list[Any]]:
 
 
 @given(rule=rules)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_a_rule_survives_the_wire(ask: Ask, rule: Rule) -> None:
     answer = ask(rule)
     assert answer["flow_mod"] == {

@@ -20,7 +20,7 @@ from tests.laws.experiments import (
 )
 from tests.laws.runs import Outcome
 
-SHARES = {"no_deadlock": 20}
+SHARES = {"no_deadlock": 15}
 ITERATIONS = 4
 LATTICES = ("torus", "torus", "torus", "twisted-torus")
 

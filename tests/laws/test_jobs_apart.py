@@ -24,7 +24,7 @@ from tests.laws.experiments import (
 )
 from tests.laws.runs import Outcome
 
-SHARES = {"jobs_that_share_nothing": 20}
+SHARES = {"jobs_that_share_nothing": 16}
 WITHIN = 1e-9
 ITERATIONS = 3
 STEPS = 10

@@ -20,7 +20,7 @@ from tests.laws.experiments import (
 )
 from tests.laws.runs import Outcome
 
-SHARES = {"never_worse": 52}
+SHARES = {"never_worse": 42}
 ITERATIONS, FIRST = 6, 1
 """How many, and the one before which the fault comes."""
 MOST = {"feedback": 1.03, "oracle": 1.01}

@@ -36,7 +36,7 @@ def test_it_is_registered_under_its_name() -> None:
 
 
 @given(st.lists(st.integers(2, 6), min_size=1, max_size=3))
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_every_gpu_has_its_neighbours(shape: list[int]) -> None:
     """By hand: coordinates that differ by one step along one axis, and a single cable where a length is 2."""
     fabric = build("x".join(map(str, shape)))
@@ -54,7 +54,7 @@ def test_every_gpu_has_its_neighbours(shape: list[int]) -> None:
 
 
 @given(st.lists(st.integers(2, 6), min_size=1, max_size=3))
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_distances_are_those_of_rings_added(shape: list[int]) -> None:
     fabric = build("x".join(map(str, shape)))
     found = nx.single_source_shortest_path_length(graph(fabric), 0)

@@ -151,7 +151,7 @@ def test_the_faulty_element_is_named_where_it_costs_a_tenth() -> None:
     assert np.mean(right) >= 0.95
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 99))
 def test_all_of_the_time_is_held_by_links_once(seed: int) -> None:
     of = case(seed)
@@ -163,7 +163,7 @@ def test_all_of_the_time_is_held_by_links_once(seed: int) -> None:
     assert set(time.link[time.lost_s > 0]) <= set(of.slow)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 99), scale=st.floats(1e-3, 1e3))
 def test_the_name_and_the_share_do_not_depend_on_the_scale(seed: int, scale: float) -> None:
     of = case(seed)

@@ -69,7 +69,7 @@ def random_fabrics(draw: st.DrawFn) -> Fabric:
 
 
 @given(random_fabrics())
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_distances_on_any_fabric(fabric: Fabric) -> None:
     compare(fabric)
 

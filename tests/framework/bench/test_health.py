@@ -110,7 +110,8 @@ def test_the_matrix_has_every_verb_that_leaves_paths_on_every_kind_of_object(rou
     lasting = {name for name, verb in VERBS.items() if not verb.objects} - {"down", "up", "restore"}
     kinds = ("rail", "domain", "link")
     assert {tuple(fault.split(":")[0].split()) for fault in faults - {""}} == {
-        (verb, kind) for verb in lasting for kind in kinds
+        *((verb, kind) for verb in lasting for kind in kinds),
+        *((verb, "nic") for verb in ("degrade", "loss")),
     }
     depths = {(fault.split(":")[0], fault.split("=")[-1]) for fault in faults if " to=" in fault}
     assert depths >= {(f"degrade {kind}", f"{to}%") for kind in kinds for to in (80, 60, 50, 20)}
@@ -208,6 +209,35 @@ def test_rows_are_kept_and_a_line_cut_short_is_dropped(tmp_path: Path) -> None:
     path.write_text(path.read_text()[:-20])
     assert row_file(path).rows == [judged(FINE)]
     assert len(path.read_text().splitlines()) == 1
+
+
+def test_rows_of_another_version_of_the_code_are_refused(tmp_path: Path) -> None:
+    """Figures of two versions in one table prove nothing about either; so do those of an unknown one."""
+    path = tmp_path / "rows.jsonl"
+    row_file(path).add(judged(FINE))
+    document = json.loads(path.read_text())
+    for code, named in (("0123456789ab", "0123456789ab"), (None, "unknown")):
+        others = {key: value for key, value in document.items() if key != "code"}
+        path.write_text(json.dumps({**others, "code": code} if code else others) + "\n")
+        with pytest.raises(InputError, match=rf"line 1 was measured by version {named} of the code"):
+            row_file(path)
+
+
+def test_one_cable_is_judged_by_its_links(registers: Registers) -> None:
+    """A tenth of rail 1's links at a fifth of their rate leave it 0.9 by the mean of its links; they have 0.2
+    each. Nothing healthy is published with less than 0.95."""
+    fault = "at=iter:2 degrade link:g0.1->r1 to=20%"
+    plan = load_plan(None, {"iterations": 4, "faults": [fault]}, registers)
+    known = GroundTruth(plan.fabric, plan.experiment.health)
+    known.inject(plan.faults[0], 2.0)
+    links, elements = np.ones((1, plan.fabric.n_links)), np.ones((1, plan.fabric.n_nodes))
+    (slow,) = plan.faults[0].links
+    links[0, slow], elements[0, plan.fabric.node_ids["r1"]] = 0.25, 0.9
+    elements[0, plan.fabric.node_ids["d2"]] = 0.95
+    single = [array.astype(np.float32) for array in (*[links] * 4, elements)]
+    found = findings(plan.fabric, samples=HealthSamples(np.array([3.0]), *single), truth=(known.snapshot,))
+    row = benchmark._scored(Row(**asdict(SLOW)), plan, found)
+    assert (row.score, row.truth, row.healthy_min) == (0.25, pytest.approx(0.2), pytest.approx(0.95))
 
 
 @pytest.mark.parametrize("text", ["fabric,size\n", "a note", '{"fabric": "4x4", "colour": 3}\n', "[]\n"])

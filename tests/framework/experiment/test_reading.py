@@ -106,7 +106,7 @@ def test_one_wrong_value_is_named_with_what_is_allowed(
     assert message.startswith(f"--set {key}")
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(
     st.dictionaries(
         st.sampled_from(

@@ -30,7 +30,7 @@ def test_a_byte_order_mark_stands_before_every_kind_of_file(text: str, tmp_path:
     assert load(marked).fabric == load(plain).fabric
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(text=st.sampled_from(TEXTS), at=st.floats(0, 1), length=st.integers(0, 12), piece=PIECES)
 def test_a_file_with_a_piece_replaced(
     text: str, at: float, length: int, piece: str, tmp_path_factory: pytest.TempPathFactory

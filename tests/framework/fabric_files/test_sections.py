@@ -83,7 +83,7 @@ def fabrics(draw: st.DrawFn) -> Fabric:
     )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(fabric=fabrics())
 def test_any_fabric_reads_back_equal(fabric: Fabric, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("any") / "f.yaml"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from railweave.framework.errors import ExperimentError, HealthError
@@ -49,7 +49,6 @@ def test_a_change_is_published_in_steps(fabric: Fabric) -> None:
     assert healthy is not None and healthy.link_score[12] == 0.9
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40))
 def test_what_is_published_lies_on_the_grid_and_within_a_step(raws: list[float]) -> None:
     """To a hundredth below 0.8: an element whose links average 0.46 does not stand at 0.5 because it came

@@ -22,7 +22,7 @@ def test_it_starts_without_evidence(fabric: Fabric) -> None:
     assert np.isnan(links.service_bps).all() and np.isnan(links.probe_s).all()
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=12))
 def test_queue_follows_with_its_time_constant(fabric: Fabric, measured: Make, steps: list[float]) -> None:
     """A constant queue of 1000 bytes, however it is sampled: 1000 (1 - exp(-t / 0.3))."""

@@ -108,7 +108,7 @@ def every_cut_s(fabric: Fabric, capacity: np.ndarray, size: float) -> float:
     return best * WIRE
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(st.lists(st.sampled_from([0.2, 0.5, 1.0]), min_size=24, max_size=24))
 def test_no_tighter_than_all_cuts_together_on_damaged_fabrics(shares: list[float]) -> None:
     fabric = rail_only(2, 3)

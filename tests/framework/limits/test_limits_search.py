@@ -32,7 +32,7 @@ PACKET = PacketFormat(4096)
 WIRE = (4096 + 58) / 4096
 S = 1 << 20
 BITS = 8 * WIRE * S
-QUICK = settings(deadline=None, max_examples=60)
+QUICK = settings(max_examples=60)
 
 
 @st.composite

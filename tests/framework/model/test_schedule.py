@@ -98,7 +98,7 @@ def schedules(draw: st.DrawFn) -> Schedule:
     return compact(ends, after, repeat=repeat, lag=lag, chained=chained, slot=slots)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(schedules())
 def test_the_list_has_every_repetition_and_its_waits(schedule: Schedule) -> None:
     waits = waits_by_hand(schedule)

@@ -23,7 +23,7 @@ def check(plan: LightpathPlan) -> None:
     assert item_times(plan) == plan.item_times
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(nodes=st.integers(2, 40), wavelengths=st.integers(1, 4))
 def test_ring(nodes: int, wavelengths: int) -> None:
     plan = plan_of("ring", nodes, wavelengths)
@@ -47,7 +47,7 @@ def test_neighbor_exchange_refuses_odd_rings() -> None:
         plan_of("neighbor-exchange", 9, 2)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(nodes=st.integers(2, 60), wavelengths=st.integers(1, 6))
 def test_wrht_completes_for_any_numbers(nodes: int, wavelengths: int) -> None:
     plan = plan_of("wrht", nodes, wavelengths)

@@ -44,7 +44,7 @@ def check(plan: LightpathPlan) -> None:
     assert item_times(plan) == plan.item_times == plan.n_steps
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(nodes=st.integers(2, 40), wavelengths=st.integers(1, 9), data=st.data())
 def test_any_tree_gathers_everything_and_shares_no_wavelength(
     nodes: int, wavelengths: int, data: st.DataObject
@@ -55,7 +55,7 @@ def test_any_tree_gathers_everything_and_shares_no_wavelength(
     assert plan.stage_steps == integer_steps(nodes, wavelengths, arity)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(nodes=st.integers(2, 40), wavelengths=st.integers(1, 9), data=st.data())
 def test_a_stage_takes_no_more_steps_than_its_busiest_link_asks(
     nodes: int, wavelengths: int, data: st.DataObject
@@ -74,7 +74,7 @@ def test_a_stage_takes_no_more_steps_than_its_busiest_link_asks(
             assert taken == bound
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(nodes=st.integers(2, 60), data=st.data())
 def test_later_stages_stay_in_their_segment(nodes: int, data: st.DataObject) -> None:
     arity = data.draw(st.integers(2, nodes))
@@ -93,7 +93,7 @@ def test_later_stages_stay_in_their_segment(nodes: int, data: st.DataObject) -> 
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(nodes=st.integers(2, 80), data=st.data())
 def test_a_pair_exchanges_in_one_stage_only(nodes: int, data: st.DataObject) -> None:
     arity = data.draw(st.integers(2, nodes))
@@ -155,7 +155,7 @@ def test_1024_nodes() -> None:
 
 
 @given(nodes=st.integers(2, 300), wavelengths=st.integers(1, 64))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_best_depth_is_the_best_of_all(nodes: int, wavelengths: int) -> None:
     counts = {
         k: sum(integer_steps(nodes, wavelengths, arity_for(nodes, k))) for k in range(1, deepest(nodes) + 1)
@@ -163,7 +163,7 @@ def test_the_best_depth_is_the_best_of_all(nodes: int, wavelengths: int) -> None
     assert counts[best_depth(nodes, wavelengths)] == min(counts.values()) <= counts[optimal_depth(nodes)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(nodes=st.integers(2, 40), wavelengths=st.integers(1, 9), data=st.data())
 def test_fixed_routes_make_no_step_longer(nodes: int, wavelengths: int, data: st.DataObject) -> None:
     """Each pair on the wavelengths it has, or on all if it is to be spread, in equal shares: then no

@@ -41,7 +41,7 @@ def met(rules: RuleList, switch: int, fields: tuple[int, ...], entropy: int) -> 
     return sorted(found, key=lambda r: -rules.level[r])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(key_sets())
 def test_every_key_meets_its_rule_first(keys: Keys) -> None:
     rules = compress(keys, list(permutations(range(2))))
@@ -57,7 +57,7 @@ def test_every_key_meets_its_rule_first(keys: Keys) -> None:
             assert len(found) == 1 or rules.level[found[1]] < rules.level[found[0]]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.dictionaries(st.tuples(st.integers(0, 2), st.integers(0, 2)), st.integers(0, 1), min_size=1))
 def test_no_list_for_an_order_is_shorter(function: dict[tuple[int, int], int]) -> None:
     """All prefix lists of one order by enumeration: a default or none at the root and at each first value,

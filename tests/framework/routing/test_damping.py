@@ -59,7 +59,7 @@ def test_scores_of_the_source_s_setup_a() -> None:
     assert pair_scores(fabric, batch, health) == pytest.approx([(0.32 + 0.5 + 0.512 + 0.72) / 4])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.sampled_from(sorted(FABRICS)), st.integers(0, 2**32))
 def test_scores_against_a_plain_loop(kind: str, seed: int) -> None:
     fabric, rng = FABRICS[kind](), random.Random(seed)
@@ -199,7 +199,7 @@ def test_pairs_that_are_cut_off_and_come_back() -> None:
     assert table.path(0, 3) == whole.path(0, 3)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.sampled_from(sorted(FABRICS)), st.integers(0, 2**32))
 def test_each_pair_by_the_rule(kind: str, seed: int) -> None:
     """The merged table against the decision made pair by pair,
@@ -274,7 +274,7 @@ def test_bad_arguments_are_refused() -> None:
         damped(fabric, batch, batch, healthy, np.zeros((4, 4)), 0.0, 1.0, 1.0)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.sampled_from(sorted(FABRICS)), st.integers(0, 2**32), st.data())
 def test_some_pairs_are_damped_as_among_all(kind: str, seed: int, data: st.DataObject) -> None:
     """What is decided for a pair does not depend on which other pairs are in use."""

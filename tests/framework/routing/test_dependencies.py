@@ -16,7 +16,7 @@ from railweave.framework.routing.dependencies import channel_cycle, find_cycle
 from tests.fakes.small_fabrics import dimension_order, rail_only, rail_path, ring, table_of, torus
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)).filter(lambda e: e[0] != e[1]), max_size=25))
 def test_cycles_are_found_where_networkx_finds_one(edges: list[tuple[int, int]]) -> None:
     graph = nx.DiGraph(edges)

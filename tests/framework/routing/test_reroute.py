@@ -54,7 +54,7 @@ def published(fabric: Fabric, rng: random.Random, *, down: float = 0.05) -> list
     return news[1:]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.sampled_from(sorted(ROUTED)), st.integers(0, 2**32), st.integers(1, 50))
 def test_blocks_of_pairs_give_what_all_pairs_at_once_give(name: str, seed: int, block: int) -> None:
     make, router = ROUTED[name]
@@ -70,7 +70,7 @@ def test_blocks_of_pairs_give_what_all_pairs_at_once_give(name: str, seed: int, 
             assert a.paths == b.paths
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.sampled_from(sorted(ROUTED)), st.integers(0, 2**32), st.data())
 def test_pairs_in_use_are_routed_as_among_all(name: str, seed: int, data: st.DataObject) -> None:
     """Whatever the other pairs do: the same paths at the same times as when all pairs are routed."""
@@ -89,7 +89,7 @@ def test_pairs_in_use_are_routed_as_among_all(name: str, seed: int, data: st.Dat
         assert np.array_equal(change.moved if change else np.zeros(len(rows), bool), moved)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.sampled_from(["hscore", "spray", "shortest", "wfr"]), st.integers(0, 2**32))
 def test_rules_for_the_pairs_in_use_carry_their_packets(name: str, seed: int) -> None:
     make, router = ROUTED[name]

@@ -11,7 +11,7 @@ from railweave.topologies.torus import Torus
 
 
 @given(st.integers(1, 9), st.integers(0, 2**32))
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_few_kept_searches_give_the_paths_of_all(kept: int, seed: int) -> None:
     """Pairs asked in any portions, with room for some destinations only, against one search for all."""
     fabric, rng = Torus().build({"shape": "3x3"}), np.random.default_rng(seed)

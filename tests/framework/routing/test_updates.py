@@ -131,7 +131,7 @@ def walk(fake: FakeFabric, update: RuleUpdate, old: Side, new: Side, rng: random
     assert_under_way_arrives(fake, new)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from(sorted(FABRICS)),
     st.integers(0, 2**32),
@@ -165,7 +165,7 @@ def test_every_packet_takes_one_version_of_its_path(
         state = counted(fabric, after) if rng.random() < 0.5 else after
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(st.sampled_from(sorted(FABRICS)), st.integers(0, 2**32))
 def test_a_nic_that_runs_out_of_priorities_is_written_anew_further_down(kind: str, seed: int) -> None:
     """With the limit just above the first rules, soon every update takes the detour over the copies."""

@@ -41,7 +41,7 @@ def draw(of: Plan = PLAN, **numbers: int) -> list[Scenario]:
 
 
 @given(st.integers(0, 10**9), st.integers(2, 9))
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_the_same_seed_gives_the_same_and_every_fault_fits(seed: int, iterations: int) -> None:
     drawn = draw(runs=4, seed=seed, iterations=iterations)
     again = draw(runs=2, seed=seed, iterations=iterations)

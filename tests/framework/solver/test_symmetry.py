@@ -160,7 +160,7 @@ def test_closed_forms_at_4096_gpus(name: str, size: int) -> None:
     assert ends.max() == pytest.approx(formula, rel=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_a_claim_that_does_not_hold_is_dropped(data: st.DataObject) -> None:
     """Schedules that claim any permutations at all, on a fabric with a slow cable."""

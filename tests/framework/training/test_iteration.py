@@ -177,7 +177,7 @@ def test_bad_calibration(factor: float) -> None:
         Calibration(gemm_factor=factor)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.sampled_from([1, 2, 4, 8, 16]), st.sampled_from([8, 16, 24]))
 def test_faster_networks_never_take_longer(gpus: int, batch: int) -> None:
     fast = replace(

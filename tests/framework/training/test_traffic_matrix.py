@@ -50,7 +50,7 @@ def test_exact_zeros_where_the_domain_is_the_tensor_group() -> None:
     assert np.array_equal(found.matrix(), found.matrix("tp") + found.matrix("pp") + found.matrix("dp"))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(DEGREES, DEGREES, DEGREES, st.sampled_from([1, 2, 3]), st.sampled_from([1, 2, 4]))
 def test_nothing_is_off_domain_and_off_rail(t: int, p: int, d: int, v: int, more: int) -> None:
     """Every rank is one GPU; each byte stays in a domain or on a rail; all volumes are those of equations 6

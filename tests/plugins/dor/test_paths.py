@@ -39,7 +39,7 @@ def test_t_o5_the_longest_axis_first_then_x_y_z(shape: tuple[int, ...], order: s
 
 
 @given(st.lists(st.integers(2, 6), min_size=1, max_size=3))
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_paths_are_those_walked_step_by_step(shape: list[int]) -> None:
     fabric = torus(*shape)
     order = sorted(range(len(shape)), key=lambda axis: (-shape[axis], axis))

@@ -66,7 +66,7 @@ def random_fabrics(draw: st.DrawFn) -> tuple[Fabric, HealthSnapshot]:
 
 
 @given(random_fabrics(), st.integers(0, 5))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_every_path_is_one_of_least_cost(case: tuple[Fabric, HealthSnapshot], seed: int) -> None:
     fabric, health = case
     batch = batch_of(fabric, health, seed=seed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from railweave.framework.hookspecs import LinkState
@@ -97,7 +97,6 @@ def test_latency_hides_no_slow_link(name: str, latency_s: float) -> None:
     assert scores(name, state(service_bps=3e5), latency_s)[0] == pytest.approx(0.3)
 
 
-@settings(deadline=None)
 @given(st.floats(0, 1e9), st.floats(0, 1), st.one_of(st.just(float("nan")), st.floats(0, 1e9)))
 def test_scores_are_scores(queue: float, loss: float, service: float) -> None:
     for name in ("delay", "rate"):

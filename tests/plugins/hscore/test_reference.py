@@ -111,7 +111,7 @@ def cases(draw: st.DrawFn) -> tuple[int, int, list[float], list[float], list[int
 
 
 @given(cases())
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_every_pair_goes_as_the_literal_rules_say(
     rail_only: Build,
     health: Make,
@@ -134,7 +134,6 @@ def test_every_pair_goes_as_the_literal_rules_say(
 
 
 @given(st.lists(TWENTIETHS, min_size=2, max_size=8), TWENTIETHS, TWENTIETHS, st.sampled_from([1.0, 1.25]))
-@settings(deadline=None)
 def test_the_best_fit_is_the_lowest_rail_above_the_bar(
     rail_only: Build, health: Make, h_r: list[float], h_d1: float, h_d2: float, margin: float
 ) -> None:

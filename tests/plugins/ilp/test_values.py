@@ -88,7 +88,7 @@ def damaged_tori(draw: st.DrawFn) -> tuple[Fabric, HealthSnapshot]:
 
 
 @given(damaged_tori())
-@settings(deadline=None, max_examples=12)
+@settings(max_examples=12)
 def test_any_fault_gives_a_sound_table_as_good_as_it_says(case: tuple[Fabric, HealthSnapshot]) -> None:
     """Pairs cut off are counted alike; the loads of the whole table, pair by pair,
     are those of the solution."""

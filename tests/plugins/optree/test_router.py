@@ -49,7 +49,7 @@ cases = st.tuples(
 ).filter(lambda c: c[0] != "neighbor-exchange" or c[1] % 2 == 0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(cases)
 def test_each_pair_goes_its_lightpath(case: tuple[str, int, int, int]) -> None:
     """Way round and wavelengths of every pair of the plan; all others the shorter way on wavelength 0."""
@@ -85,7 +85,7 @@ def test_each_pair_goes_its_lightpath(case: tuple[str, int, int, int]) -> None:
             assert {wavelength for _, wavelength in found} == {0}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(cases)
 def test_no_step_puts_more_on_a_link_than_the_plan_says(case: tuple[str, int, int, int]) -> None:
     """Along the table's own links: one item a step, as many as the step has for neighbor-exchange."""
@@ -109,7 +109,7 @@ def test_sixteen_nodes_two_wavelengths_have_one_path_a_pair() -> None:
         assert len(batch.weight) == 240
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.integers(2, 10), st.integers(1, 3), st.sampled_from(("optree", "one-stage", "wrht", "ring")), st.data()
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from railweave.framework.errors import HealthError
@@ -58,7 +58,6 @@ def random_fabrics(draw: st.DrawFn) -> tuple[Fabric, HealthSnapshot]:
 
 
 @given(random_fabrics())
-@settings(deadline=None)
 def test_hops_are_those_of_networkx_on_any_fabric(case: tuple[Fabric, HealthSnapshot]) -> None:
     compare(*case)
 

@@ -132,7 +132,7 @@ SCORE = st.integers(1, 20).map(lambda x: x / 20)
     st.sampled_from([0.0, 0.05, 0.1, 0.3, 1.0]),
     st.sampled_from(["strict", "blog"]),
 )
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_rails_are_those_that_a_plain_scan_finds(
     domain: list[float], rail: list[float], delta: float, window: Window
 ) -> None:

@@ -58,7 +58,7 @@ def damaged_tori(draw: st.DrawFn) -> tuple[Fabric, HealthSnapshot]:
 
 
 @given(damaged_tori())
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_it_takes_what_plain_enumeration_takes(case: tuple[Fabric, HealthSnapshot]) -> None:
     fabric, health = case
     sequence = parse_sequence(str(explain(fabric, health, 0, 1).facts["sequence"]))
@@ -144,7 +144,7 @@ def test_a_fault_moved_by_an_even_step_moves_the_table_with_it() -> None:
 
 
 @given(damaged_tori())
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_whatever_is_down_paths_are_live_and_simple(case: tuple[Fabric, HealthSnapshot]) -> None:
     fabric, health = case
     check_table(fabric, WildFirstRouting().routes(fabric, health), health, allow_unreachable=True)

@@ -32,7 +32,7 @@ def planned(algorithm: AllGather, fabric: Fabric, size: int, dtype: str = "int32
     return algorithm.schedule(fabric, range(fabric.n_gpus), size, dtype, "sum").expand()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     which=st.integers(0, len(EVERY) - 1),
     nodes=st.integers(2, 9),

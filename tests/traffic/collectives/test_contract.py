@@ -102,7 +102,7 @@ def configured(name: str, options: dict[str, object]) -> Collective:
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(data=st.data())
 def test_every_order_gives_what_numpy_says(name: str, data: st.DataObject) -> None:
     fabrics, choices = CASES[name]

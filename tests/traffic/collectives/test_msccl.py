@@ -93,7 +93,7 @@ def carried_out(schedule: Schedule, what: Msccl, seed: int) -> bool:
     return all(np.array_equal(a[: len(e)], e) for a, e in zip(after, expected, strict=True))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     file=st.sampled_from([RING, DOUBLING]),
     dtype=st.sampled_from(sorted(WIDTH)),
@@ -312,7 +312,7 @@ def test_other_refusals(tmp_path: Path) -> None:
         Msccl(RING).schedule(ring(4), range(4), 64, "int8", "sum").expand()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=st.data())
 def test_damaged_files_are_refused_or_right(data: st.DataObject) -> None:
     """Whatever numbers stand in the file: our own refusal, or moves that any order carries out rightly."""

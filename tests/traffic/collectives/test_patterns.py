@@ -17,7 +17,7 @@ from railweave.traffic.collectives.patterns import MoeAllToAll, Permutation
 from tests.traffic.random_execution import execute
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(n=st.integers(2, 16), seed=st.integers(0, 2**40))
 def test_every_rank_sends_once_and_receives_once(n: int, seed: int) -> None:
     schedule = Permutation(seed=seed).schedule(FatTree().build({"k": 4}), range(n), 400, "int32", "sum")

@@ -50,7 +50,7 @@ def simulated_s(fabric: Fabric, schedule: Schedule) -> float:
     return seconds(schedule, lambda a, b: float(rate["d" if where[a][0] == where[b][0] else "r"]), PACKET)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     which=st.integers(0, len(EVERY) - 1),
     domains=st.integers(1, 4),

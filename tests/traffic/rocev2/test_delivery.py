@@ -76,7 +76,7 @@ harms = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     harm=harms,
     n=st.integers(2, 5),

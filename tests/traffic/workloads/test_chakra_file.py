@@ -140,7 +140,7 @@ def _touch(path: Path) -> Path:
     return path
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=300))
 def test_garbage_is_refused_and_nothing_else(data: bytes) -> None:
     for head in (b"", METADATA, BODY, BODY + bytes([len(data) & 0x7F])):

@@ -221,7 +221,7 @@ def test_groups_of_one_and_of_no_bytes_carry_nothing_but_pass_on() -> None:
     assert found[1].after == ((0,), (0,))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data())
 def test_damaged_traces_are_refused_or_carried_out(data: st.DataObject) -> None:
     """Whatever stands in the files: our own refusal, or a schedule that only waits for what is before it."""
@@ -256,7 +256,7 @@ DAMAGED_GROUPS = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(
         st.lists(

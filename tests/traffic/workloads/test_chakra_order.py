@@ -121,7 +121,7 @@ def busiest(n: int, job: Job) -> int:
     return max(total)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(made=jobs(), seed=st.integers(0, 99))
 def test_everything_waits_for_what_its_node_depends_on(
     trace: Callable[..., Chakra], made: tuple[int, Job], seed: int

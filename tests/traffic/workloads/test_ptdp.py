@@ -156,7 +156,7 @@ def test_types_and_reductions_are_exact(dtype: str, redop: str) -> None:
     assert all(np.array_equal(held, work.expected(schedule, before, r)) for r, held in enumerate(after))
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(
     st.sampled_from([(2, 2), (4, 2), (2, 4), (4, 4)]),
     st.sampled_from([1, 2, 4, 8]),

@@ -92,7 +92,7 @@ def test_a_rank_begins_a_collective_when_its_part_of_the_one_before_is_complete(
     check(path, schedule)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_any_flows_are_carried_out_in_any_order(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

@@ -51,7 +51,7 @@ def test_best_fit_is_the_lowest_rail_above_not_the_best() -> None:
     assert best_fit(SETUP_A, 0.625, margin=1.44) is None  # 0.625 x 1.44 = 0.9, and equal is not above
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(TWENTIETHS, min_size=1, max_size=30), st.floats(0, 2), st.floats(1, 2))
 def test_best_fit_agrees_with_a_scan(rails: list[float], m: float, margin: float) -> None:
     above = [(h, rail) for rail, h in enumerate(rails) if h > m * margin + 1e-12]
