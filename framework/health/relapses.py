@@ -44,7 +44,7 @@ class Relapses:
         self._fabric, self._options = fabric, options
         self._slow = np.zeros(n, bool)
         self._first_s, self._last_s = np.zeros((2, n))
-        """When the present state of each link was first and last seen."""
+        """When the present state of each link began, as far as is known, and when it was last seen."""
         self._slow_s, self._well_s, self._lowest, self._mean_lowest = np.full((4, n), np.nan)
         own = fabric.n_nodes + np.arange(n)
         self._unit = np.where(fabric.link_element >= 0, fabric.link_element, own)
@@ -57,7 +57,8 @@ class Relapses:
     def outlook(self, health: HealthSnapshot, measured_s: Float, now_s: float) -> Outlook:
         """What to expect after this snapshot; the same object while nothing changes. `measured_s` (n_links,):
         when the rate of each link was last measured."""
-        slow = slow_links(health, self._options.step)
+        level = np.fmin(self._lowest, self._mean_lowest)  # a score is of the state that it is nearer to
+        slow = slow_links(health, self._options.step) & ~(health.link_score > (1 + level) / 2)
         changed = slow != self._slow
         if (changed & ~slow).any():
             at = np.unique(self._unit[changed & ~slow])
@@ -73,19 +74,23 @@ class Relapses:
         return self._outlook
 
     def _note(self, changed: Bool, slow: Bool, now_s: float) -> None:
-        """States of links that have ended. A link that was slow was so from when that was first seen until it
-        was last seen at least, and until now at most: where traffic had left it nobody looked for a while. Of
-        times of which the scale is unknown the geometric mean is in the middle."""
+        """States of links that have ended. A link was slow until that was last seen at least, and until now
+        at most: where traffic had left it nobody looked for a while. What is usual stays so if it fits; of
+        the first such time, whose scale is unknown, the geometric mean is in the middle."""
         most_s = self._until_s(now_s) - self._first_s
         least_s = np.minimum(np.maximum(self._last_s - self._first_s, self._options.interval_s), most_s)
+        usual_s = np.where(np.isnan(self._slow_s), np.sqrt(least_s * most_s), self._slow_s)
+        lasted_s = np.clip(usual_s, least_s, most_s)
+        began_s = (np.maximum(self._last_s, self._first_s) + now_s) / 2
         recovered, relapsed = changed & ~slow, changed & slow & ~np.isnan(self._slow_s)
         for rows, mean, value in (
-            (recovered, self._slow_s, np.sqrt(least_s * most_s)),
+            (recovered, self._slow_s, lasted_s),
             (recovered, self._mean_lowest, self._lowest),
-            (relapsed, self._well_s, most_s),
+            (relapsed, self._well_s, began_s - self._first_s),
         ):
             mean[rows] = np.where(np.isnan(mean[rows]), value[rows], (mean[rows] + value[rows]) / 2)
-        self._first_s = np.where(changed, now_s, self._first_s)
+        began_s = np.where(slow, began_s, self._first_s + lasted_s)
+        self._first_s = np.where(changed, began_s, self._first_s)
         self._last_s = np.where(changed, now_s, self._last_s)
         self._slow = slow
 
@@ -98,21 +103,41 @@ class Relapses:
     def _returning(self, now_s: float) -> Bool:
         """(n_links,): links that go on as they did. One that is well proves in a whole period that it stays
         so."""
-        usual_s = self._slow_s + np.where(self._slow, 0.0, self._well_s)
-        known = ~np.isnan(self._slow_s) & ~np.isnan(self._well_s)
-        goes_on: Bool = known & (self._until_s(now_s) - self._first_s <= OUTLIVED * usual_s)
+        slow_s, well_s, _lowest = self._past()
+        usual_s = slow_s + np.where(self._slow, 0.0, well_s)
+        goes_on: Bool = self._until_s(now_s) - self._first_s <= OUTLIVED * usual_s  # not where unknown
         return goes_on
+
+    def _past(self) -> tuple[Float, Float, Float]:
+        """(n_links,): for how long each is slow, for how long it is well, and how slow it is; NaN where that
+        is unknown. Times are those of the link of its switch that is slow for the largest share: what feeds
+        others is seen at once, what is fed as slowly as it serves is seen late and seldom. A slow link that
+        nobody saw before has the past of that link."""
+        known = np.flatnonzero(~np.isnan(self._slow_s) & ~np.isnan(self._well_s))
+        share = self._slow_s[known] / (self._slow_s[known] + self._well_s[known])
+        shown = np.full(len(self._recovered_s), -1)  # of each switch, the link that shows most
+        by_share = known[np.argsort(share, kind="stable")]
+        shown[self._unit[by_share]] = by_share
+        of = shown[self._unit]
+        has_past = self._slow & (of >= 0)
+        has_past[known] = True
+        slow_s, well_s, lowest = (
+            np.where(has_past, x[of], np.nan) for x in (self._slow_s, self._well_s, self._mean_lowest)
+        )
+        lowest[known] = self._mean_lowest[known]
+        return slow_s, well_s, lowest
 
     def _expected(self, health: HealthSnapshot, returning: Bool) -> Outlook:
         if not returning.any():
             return Outlook.steady(health)
-        share = self._slow_s / (self._slow_s + self._well_s)
-        mean = share * self._mean_lowest + (1 - share)
-        slow = float(share[returning].mean())
+        slow_s, well_s, lowest = self._past()
+        share = slow_s / (slow_s + well_s)
+        mean = share * lowest + (1 - share)
+        slow = float(share[returning].max())
         expected, worse, better = (
             rescored(
                 self._fabric, health, np.where(returning, score, health.link_score), self._options.aggregate
             )
-            for score in (mean, self._mean_lowest, 1.0)
+            for score in (mean, lowest, 1.0)
         )
         return Outlook(expected, ((slow, worse), (1 - slow, better)))

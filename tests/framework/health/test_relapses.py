@@ -123,14 +123,46 @@ def test_what_nobody_saw_is_bounded_by_the_other_links_of_the_switch(fabric: Fab
     busy, idle = fabric.element_links(rail)[:2].tolist()
     relapses, seen_s = Relapses(fabric, HealthOptions()), np.full(fabric.n_links, 1.0)
     both, one = snapshot(fabric, 1, {busy: SLOW, idle: SLOW}), snapshot(fabric, 2, {idle: SLOW})
-    healthy = snapshot(fabric, 3, {})
+    unseen, healthy = snapshot(fabric, 0, {}), snapshot(fabric, 3, {})
     for now_s, health, measured_s in (
+        (0.9, unseen, 0.9),
         (1.0, both, 1.0),
         (1.5, one, 1.0),
         (5.0, healthy, 5.0),
+        (5.9, healthy, 5.9),
         (6.0, both, 6.0),
     ):
         seen_s[busy], seen_s[idle] = now_s, measured_s
         outlook = relapses.outlook(health, seen_s, now_s)
     scores = outlook.health.link_score
     assert scores[busy] > 0.8 and scores[idle] > 0.8
+
+
+def test_links_that_are_fed_slowly_share_what_their_feeders_show(fabric: Fabric) -> None:
+    """A rail is slow for 1.5 s of each 3 s. What feeds it is seen at once; what it feeds is seen by a train
+    1.4 s later, 0.1 s before it recovers: half of the time is expected of all of them, not a thirtieth."""
+    rail = int(fabric.link_element[5])
+    feeder, fed = fabric.element_links(rail)[:2].tolist()
+    relapses, measured_s = Relapses(fabric, HealthOptions()), np.zeros(fabric.n_links)
+    states = [(1.5, {}), (1.4, {feeder: SLOW}), (0.1, {feeder: SLOW, fed: SLOW})]
+    now_s = 0.0
+    for turn in range(4):
+        for number, (seconds, scores) in enumerate(states):
+            health = snapshot(fabric, 3 * turn + number, scores)
+            for _ in range(round(seconds / 0.025)):
+                now_s += 0.025
+                measured_s[:] = now_s
+                outlook = relapses.outlook(health, measured_s, now_s)
+    assert outlook.prospects[0][0] == pytest.approx(0.5, abs=0.05)
+    assert outlook.health.link_score[[feeder, fed]] == pytest.approx([0.6, 0.6], abs=0.05)
+
+
+def test_a_link_that_is_nearly_well_is_not_slow_any_more(fabric: Fabric) -> None:
+    """At 0.2 for 0.5 s, then read as 0.9 for 2.5 s, as after a short train: still slow for a sixth of the
+    time, where all of it would be for good."""
+    course = Course(fabric)
+    course.stay(5, 1.0)
+    for _ in range(4):
+        course.stay(0.5, SLOW)
+        outlook = course.stay(2.5, 0.9)
+    assert outlook.prospects[0][0] == pytest.approx(1 / 6, abs=0.03)
