@@ -11,7 +11,7 @@ import numpy as np
 from railweave.framework.model import Fabric, PathBatch, RouteTable, Schedule
 from railweave.framework.model.arrays import ArrayNoun, Bool, Float, Int64
 from railweave.framework.model.findings import CriticalPath, HealthSamples, IterationRecord
-from railweave.framework.model.names import element_name
+from railweave.framework.model.names import element_name, nic_of, weak_links
 from railweave.framework.results.result import Bottleneck
 from railweave.framework.routing.batches import join, starts
 
@@ -142,7 +142,8 @@ def rates_during(
 class Attribution(ArrayNoun):
     """Where `seconds` went. (H,) each, one per link that a part of the critical path passed: `link`; `src`,
     the GPU that sent over it; `held_s`, its share of the time; `lost_s`, what of that it would have saved at
-    its declared rate. `busy_s` (n_links,): what each link of the fabric carried, over its rate."""
+    its declared rate. (n_links,) each: `busy_s`, what each link of the fabric carried, over its rate; `weak`,
+    whether it scored below its switch."""
 
     seconds: float
     link: Int64
@@ -150,10 +151,14 @@ class Attribution(ArrayNoun):
     held_s: Float
     lost_s: Float
     busy_s: Float
+    weak: Bool
 
     @classmethod
-    def of(cls, fabric: Fabric, path: CriticalPath, seconds: float, t_s: Float, rates_bps: Float) -> Self:
-        """Of an iteration; `rates_bps` (m, n_links) as known at `t_s` (m,), seconds from its start.
+    def of(
+        cls, fabric: Fabric, path: CriticalPath, seconds: float, t_s: Float, rates_bps: Float, weak: Bool
+    ) -> Self:
+        """Of an iteration; `rates_bps` (m, n_links) as known at `t_s` (m,), seconds from its start; `weak`
+        at its end.
 
         The time of a part belongs to the paths of its pair whose busiest link is as busy as any, alike, and
         on each of them to its links by what they carried over their rates at the end of the part.
@@ -162,7 +167,7 @@ class Attribution(ArrayNoun):
         mean_busy_s = (carried / rates_bps).mean(axis=0)
         if not len(path.end_s):
             none = np.empty(0, np.int64)
-            return cls(seconds, none, none, np.empty(0), np.empty(0), mean_busy_s)
+            return cls(seconds, none, none, np.empty(0), np.empty(0), mean_busy_s, weak)
         row = np.minimum(np.searchsorted(t_s, path.end_s), len(t_s) - 1)
         hop, pair = paths.hop_path, paths.path_pair
         rate = rates_bps[row[pair[hop]], paths.links]
@@ -177,7 +182,7 @@ class Attribution(ArrayNoun):
         share = rate / fabric.capacity_bps[paths.links]
         lost = np.where(share * ALIKE < 1, held * (1 - share), 0.0)
         links = paths.links.astype(np.int64)
-        return cls(seconds, links, paths.src[pair[hop]], held, lost, mean_busy_s)
+        return cls(seconds, links, paths.src[pair[hop]], held, lost, mean_busy_s, weak)
 
     @classmethod
     def together(cls, parts: Sequence[Self]) -> Self:
@@ -189,12 +194,13 @@ class Attribution(ArrayNoun):
             np.concatenate([part.held_s for part in parts]),
             np.concatenate([part.lost_s for part in parts]),
             np.sum([part.busy_s for part in parts], axis=0),
+            np.any([part.weak for part in parts], axis=0),
         )
 
 
 def bottleneck(fabric: Fabric, iteration: int | None, time: Attribution, job: int = 0) -> Bottleneck | None:
-    """The element that held the most of this time; a link that belongs to no switch stands for itself. None
-    where nothing passed a link.
+    """The element that held the most of this time; a link that belongs to no switch, or is slow alone among
+    the links of its switch, stands for itself. None where nothing passed a link.
 
     An element below its declared rate comes first, by the time lost there; then one whose busiest link was
     busier than those of its like (the lower median of its kind), by the time held. If there is none of
@@ -214,14 +220,23 @@ def bottleneck(fabric: Fabric, iteration: int | None, time: Attribution, job: in
     link = int(np.argmax(np.bincount(time.link[own], by[own], fabric.n_links)))
     senders = np.bincount(time.src, np.where(time.link == link, time.held_s, 0.0))
     ends = _gpus_of(fabric, link)
+    nic, alone, share = nic_of(fabric, link), by is time.lost_s and bool(time.weak[link]), held[which]
+    if alone:
+        its = [
+            other
+            for other in np.unique(time.link[own])
+            if other == link or (nic and nic_of(fabric, other) == nic)
+        ]
+        share = time.held_s[np.isin(time.link, its)].sum()
     return Bottleneck(
         iteration=iteration,
-        element=element_name(fabric, which) if which < fabric.n_nodes else None,
+        element=element_name(fabric, which) if which < fabric.n_nodes and not alone else None,
         link=fabric.link_name(link),
         rank=ends[0] if ends else int(np.argmax(senders)),
-        share=float(held[which] / time.seconds),
+        share=float(share / time.seconds),
         balanced=balanced,
         job=job,
+        nic=nic,
     )
 
 
@@ -239,6 +254,7 @@ def _busiest(fabric: Fabric, iteration: int | None, time: Attribution, job: int)
         share=share,
         balanced=share < BUSY or not _over(fabric, unit, time.busy_s)[which],
         job=job,
+        nic=nic_of(fabric, link),
     )
 
 
@@ -270,15 +286,29 @@ def _over(fabric: Fabric, unit: Int64, busy_s: Float) -> Bool:
     return over
 
 
+def _weak_at(fabric: Fabric, samples: HealthSamples, t_s: float, margin: float) -> Bool:
+    """(n_links,): links that scored below their switch then."""
+    if not (n := int(np.searchsorted(samples.t_s, t_s, "right"))):
+        return np.zeros(fabric.n_links, bool)
+    return weak_links(fabric, samples.link_score[n - 1], samples.element_score[n - 1], margin)
+
+
 def bottlenecks(
-    fabric: Fabric, iterations: Sequence[IterationRecord], samples: HealthSamples
+    fabric: Fabric, iterations: Sequence[IterationRecord], samples: HealthSamples, margin: float
 ) -> tuple[Bottleneck, ...]:
     """One for each iteration whose transfers were timed, or whose links were counted alone, and, last, one
-    for all of them together. `fabric` has emulated rates."""
+    for all of them together. `fabric` has emulated rates; `margin`: by which scores differ."""
     timed = [(record, record.critical) for record in iterations if record.critical is not None]
     rates = rates_during(fabric, samples, [(record.begin_s, record.end_s) for record, _ in timed])
     times = [
-        Attribution.of(fabric, path, record.result.seconds, t_s - record.begin_s, rates_bps)
+        Attribution.of(
+            fabric,
+            path,
+            record.result.seconds,
+            t_s - record.begin_s,
+            rates_bps,
+            _weak_at(fabric, samples, record.end_s, margin),
+        )
         for (record, path), (t_s, rates_bps) in zip(timed, rates, strict=True)
     ]
     named = [

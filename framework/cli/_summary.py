@@ -148,7 +148,7 @@ def _bottleneck(result: RunResult) -> list[str]:
     slowest = max(each, key=lambda one: (not one.balanced, times[one.iteration]))
     if slowest.balanced:
         return [_line("bottleneck", "none: no element was measured slow or carried more than its like")]
-    what, of_all = slowest.element or slowest.link, overall.element or overall.link
+    what, of_all = slowest.name, overall.name
     more = f", {100 * overall.share:.0f} % of all" if of_all == what and len(each) > 1 else ""
     share = f"{100 * slowest.share:.0f} %"
     return [_line("bottleneck", f"{what} held {share} of iteration {slowest.iteration}{more}")]

@@ -1,10 +1,13 @@
 """What users call the parts of a fabric, and which of their scores moved."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from railweave.framework.model.arrays import Bool
 from railweave.framework.model.fabric import Fabric
 from railweave.framework.model.health import EQUAL_WITHIN, HealthSnapshot
+
+Scores = NDArray[np.floating]
 
 
 def element_name(fabric: Fabric, node: int) -> str:
@@ -13,19 +16,24 @@ def element_name(fabric: Fabric, node: int) -> str:
 
 
 def link_title(fabric: Fabric, link: int) -> str:
-    """`g0.1->r1 (nic:0.1)`: a link, and the NIC whose cable it is, if it is one between a GPU and a rail."""
-    name, ends = fabric.link_name(link), (int(fabric.link_src[link]), int(fabric.link_dst[link]))
+    """`g0.1->r1 (nic:0.1)`: a link, and the NIC whose cable it is, if it is one."""
+    nic = nic_of(fabric, link)
+    return f"{fabric.link_name(link)} ({nic})" if nic else fabric.link_name(link)
+
+
+def nic_of(fabric: Fabric, link: int) -> str | None:
+    """`nic:0.1`, if the link is of the cable between a GPU and a rail."""
+    ends = int(fabric.link_src[link]), int(fabric.link_dst[link])
     rails, gpu = fabric.group("rail"), min(ends)
     if rails is None or gpu >= fabric.n_gpus or not 0 <= max(ends) - rails.first < rails.size:
-        return name
-    return f"{name} (nic:{'.'.join(map(str, fabric.coordinates(gpu)))})"
+        return None
+    return f"nic:{'.'.join(map(str, fabric.coordinates(gpu)))}"
 
 
-def weak_links(fabric: Fabric, health: HealthSnapshot) -> Bool:
+def weak_links(fabric: Fabric, link_score: Scores, element_score: Scores, margin: float) -> Bool:
     """(n_links,): links that score below their switch by more than the margin."""
-    score = health.link_score * health.margin
     weak: Bool = (fabric.link_element >= 0) & (
-        score < health.element_score[fabric.link_element] - EQUAL_WITHIN
+        link_score * margin < element_score[fabric.link_element] - EQUAL_WITHIN
     )
     return weak
 
@@ -40,7 +48,9 @@ def score_changes(
         element_name(fabric, int(n)): (float(before.element_score[n]), float(now.element_score[n]))
         for n in nodes
     }
-    alone = (fabric.link_element < 0) | weak_links(fabric, before) | weak_links(fabric, now)
+    alone = fabric.link_element < 0
+    for health in (before, now):
+        alone = alone | weak_links(fabric, health.link_score, health.element_score, health.margin)
     return elements | link_changes(fabric, before, now, alone)
 
 

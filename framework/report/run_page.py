@@ -219,7 +219,7 @@ def _iterations(result: RunResult) -> Iterations:
         wrong=tuple(row.wrong for row in rows),
         limit=tuple(row.ratio_to_bound for row in rows),
         part=tuple(map(part, rows)),
-        held_by=tuple(None if b is None or b.balanced else b.element or b.link for b in bottlenecks),
+        held_by=tuple(None if b is None or b.balanced else b.name for b in bottlenecks),
         share=tuple(None if b is None else round(b.share, 4) for b in bottlenecks),
     )
 

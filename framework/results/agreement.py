@@ -197,4 +197,4 @@ def _held(result: RunResult, row: Row) -> str:
     one: Bottleneck | None = next(
         (b for b in result.bottlenecks if (b.job, b.iteration) == (row.job, row.iteration)), None
     )
-    return "" if one is None else f": {one.element or one.link} held {one.share:.0%} of it"
+    return "" if one is None else f": {one.name} held {one.share:.0%} of it"

@@ -193,7 +193,8 @@ class Bottleneck:
     """What held an iteration, or all together (`iteration` None): the `share` of the time for which `element`
     did, on the chain of transfers that the time consists of.
 
-    `element` None where the link belongs to no switch; `link`: the one of its links that held most; `rank`:
+    `element` None where the link belongs to no switch, or is slow and the other links of its switch are not;
+    `link`: the one of its links that held most, and the `nic` whose cable that is, if it is one; `rank`:
     whose link that is, or who sent most over it where it joins two switches. `balanced`: no element was
     slower or busier than its like by 10 % or more, and this is only the one that the chain passed most.
     """
@@ -205,6 +206,12 @@ class Bottleneck:
     share: float
     balanced: bool
     job: int = 0
+    nic: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What users call it: `rail:1`, or `g2.1->r1 (nic:2.1)`."""
+        return self.element or (f"{self.link} ({self.nic})" if self.nic else self.link)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ def job_part(
     return JobPart(
         rows,
         replace(iteration_groups(rows, faults, reroutes), job=number),
-        bottlenecks(scaled, records, findings.samples),
+        bottlenecks(scaled, records, findings.samples, plan.experiment.health.margin),
         _fidelity(plan, findings, iterations, by_itself, faults, note),
         records,
         alone,

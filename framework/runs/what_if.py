@@ -120,7 +120,7 @@ def _figures(engine: str, result: RunResult, alone: RunResult | None, took_s: fl
         faulted,
         without,
         without / faulted if without and faulted else None,
-        (held.element or held.link) if held and stands_out else "",
+        held.name if held and stands_out else "",
         held.share if held and stands_out else None,
         took_s,
     )

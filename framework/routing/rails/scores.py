@@ -57,7 +57,8 @@ class Scores:
         dead = health.down | (health.link_score == 0) | ~fabric.usable
         counted = np.flatnonzero(fabric.link_element >= 0)
         dead[counted] |= health.element_score[fabric.link_element[counted]] == 0
-        weak = np.append(weak_links(fabric, health) & ~dead, False)
+        weak = weak_links(fabric, health.link_score, health.element_score, health.margin)
+        weak = np.append(weak & ~dead, False)
         if weak.any():
             shared = np.where(weak[:-1], 1.0, health.link_score)
             others = aggregate(fabric, shared, "mean", ~weak[:-1])

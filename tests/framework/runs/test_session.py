@@ -216,7 +216,7 @@ def test_the_critical_path_follows_the_routes_in_use(make: Make, feedback: bool)
         assert path.link_bytes == pytest.approx(4 * BYTES_A_SECOND, rel=0.05)
         hops = [path.paths.paths(part)[0].links for part in range(len(path.end_s))]
         crossed.append([max(fabric.link_element[list(links)]) - fabric.n_gpus - 2 for links in hops])
-    named = bottlenecks(fabric, findings.iterations, findings.samples)
+    named = bottlenecks(fabric, findings.iterations, findings.samples, 1.25)
     assert [one.iteration for one in named] == [0, 1, 2, None]
     assert named[0].balanced and named[0].element == "rail:1"
     if feedback:  # rerouted during the first transfer of the second iteration
@@ -463,7 +463,7 @@ def test_a_program_has_as_many_iterations_as_it_marks(make: Make, monkeypatch: p
     assert [record.result.seconds for record in findings.iterations] == times[:3]
     assert scene.of(PhaseStarted)[2].text == "a program on 6 ranks"
     assert [event.text for event in scene.of(FaultInjected)] == [fault]
-    named = bottlenecks(session.parts.fabric, findings.iterations, findings.samples)
+    named = bottlenecks(session.parts.fabric, findings.iterations, findings.samples, 1.25)
     assert [(one.iteration, one.element, one.balanced) for one in named[1:]] == [
         (1, "rail:1", False), (2, "rail:1", False), (None, "rail:1", False),
     ]  # fmt: skip
