@@ -78,7 +78,8 @@ class ModelSource:
         ready = self._settled and self._trains.next_s > now_s and not model.ever_lossy
         if not ready or measured is None or links is None:
             return None
-        if np.any(links.service_bps * FASTER < model.rates_bps):  # what such a link carries will show it
+        # what a link that is faster carries will show it; what one that is doubted carries is its proof
+        if np.any(links.service_bps * FASTER < model.rates_bps) or links.doubted.any():
             return None
         full = model.flows.full()
         if full.link_class is not self._link_class:

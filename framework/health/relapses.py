@@ -37,6 +37,8 @@ class Relapses:
     slow most of the time is left and needs longer proof, and a fault that lasts is one. The latest episode
     counts half, the one before a quarter, and so on. Links that are down are no matter of this: pairs leave
     them at no cost and return as soon as they are up.
+
+    `doubted` (n_links,): those that come and go.
     """
 
     def __init__(self, fabric: Fabric, options: HealthOptions) -> None:
@@ -53,6 +55,7 @@ class Relapses:
         nodes."""
         healthy = HealthSnapshot.healthy(fabric, margin=options.margin)
         self._shown, self._outlook = (healthy, b""), Outlook.steady(healthy)
+        self.doubted = np.zeros(n, bool)
 
     def outlook(self, health: HealthSnapshot, measured_s: Float, now_s: float) -> Outlook:
         """What to expect after this snapshot; the same object while nothing changes. `measured_s` (n_links,):
@@ -67,7 +70,7 @@ class Relapses:
             self._note(changed, slow, now_s)
         self._last_s = np.maximum(self._last_s, measured_s)
         self._lowest = np.where(slow, np.fmin(self._lowest, health.link_score), np.nan)
-        returning = self._returning(now_s) & ~health.down
+        self.doubted = returning = self._returning(now_s) & ~health.down
         shown = (health, returning.tobytes())
         if self._shown[0] is not health or self._shown[1] != shown[1]:
             self._shown, self._outlook = shown, self._expected(health, returning)
@@ -95,10 +98,11 @@ class Relapses:
         self._slow = slow
 
     def _until_s(self, now_s: float) -> Float:
-        """(n_links,): until when each may have been in its state. What is known of a slow link is in doubt
-        since another one of its switch has recovered."""
+        """(n_links,): until when each may have been in its state, and one that is well was so. What is known
+        of a slow link is in doubt since another one of its switch has recovered."""
         recovered_s = self._recovered_s[self._unit]
-        return np.where(self._slow & (recovered_s > self._last_s), recovered_s, now_s)
+        slow_until_s = np.where(recovered_s > self._last_s, recovered_s, now_s)
+        return np.where(self._slow, slow_until_s, self._last_s)
 
     def _returning(self, now_s: float) -> Bool:
         """(n_links,): links that go on as they did. One that is well proves in a whole period that it stays

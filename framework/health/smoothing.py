@@ -63,7 +63,7 @@ class LinkTracker(ArrayNoun):
         """
         patience_s = PATIENCE_PACKETS * 8 * packet_bytes / fabric.capacity_bps
         n, zero, no_rate = fabric.n_links, np.zeros(fabric.n_links), np.full(fabric.n_links, np.nan)
-        links = LinkState(zero, zero, no_rate, no_rate, np.ones(n, bool), *np.zeros((2, n), bool))
+        links = LinkState(zero, zero, no_rate, no_rate, np.ones(n, bool), *np.zeros((3, n), bool))
         never, slow_since_s = np.full(n, -np.inf), np.full(fabric.n_nodes + 1, np.inf)
         return cls(
             fabric, links, zero, zero, zero, zero, np.zeros((2, n)), never, never, slow_since_s, patience_s,
@@ -128,6 +128,7 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
             measurement.up,
             unknown & tainted,
             outdated & tainted,
+            old.doubted,
         ),
         np.where(ended, 0.0, packets),
         np.where(ended, 0.0, lost),

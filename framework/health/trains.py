@@ -71,9 +71,10 @@ class TrainTimes:
 
     def due(self, now_s: float, links: LinkState) -> Int64:
         """The links that need a train now, which is under way from then on: at once those that became unknown
-        or outdated, later slow ones whose traffic says nothing of their rate, and idle ones that lose packets
-        or share a switch with such a link, as a link fed by a slow link builds no queue. `now_s`: time of the
-        last measurement. Called again with the same `links`, it looks at the wanted ones alone."""
+        or outdated, later slow ones whose traffic says nothing of their rate, and idle ones that lose
+        packets, are doubted or share a switch with such a link, as a link fed by a slow link builds no queue.
+        `now_s`: time of the last measurement. Called again with the same `links`, it looks at the wanted ones
+        alone."""
         element = self._fabric.link_element
         if self.out.any():
             self._held_s[np.unique(element[self.out])] += now_s - self._now_s
@@ -116,12 +117,13 @@ class TrainTimes:
         return packets, size.astype(np.float64)
 
     def _wanting(self, links: LinkState) -> Int64:
-        """Slow, lossy, unknown and outdated links, and the others of switches with a slow or lossy one."""
+        """Slow, lossy, unknown, outdated and doubted links, and the others of switches with a slow or lossy
+        one."""
         slow: Bool = links.service_bps < SLOW * self._fabric.capacity_bps
         if links.loss.any():
             slow |= speed_at_loss(links.loss) < SLOW
         tainted = np.zeros(self._fabric.n_nodes + 1, bool)
         tainted[self._fabric.link_element[slow]] = True
         tainted[-1] = False  # links of no switch
-        self._doubtful = slow | tainted[self._fabric.link_element]
+        self._doubtful = slow | tainted[self._fabric.link_element] | links.doubted
         return np.flatnonzero((self._doubtful | links.unknown | links.outdated) & self._shown)

@@ -22,7 +22,8 @@ class LinkState(ArrayNoun):
     `queue_bytes` smoothed; `loss` the share of packets lost on the way; `service_bps` the last rate seen
     while backlogged, NaN before any; `probe_s` the last probe delay, NaN before any; `up`; `unknown` where a
     link was not measured since another one of its switch turned out slow: until it is, it counts for nothing;
-    `outdated` where it was, by what began before that, and nothing waits that would say more.
+    `outdated` where it was, by what began before that, and nothing waits that would say more; `doubted` where
+    a link comes and goes, so that what it was last says little.
     """
 
     queue_bytes: NDArray[np.float64]
@@ -32,6 +33,7 @@ class LinkState(ArrayNoun):
     up: NDArray[np.bool_]
     unknown: NDArray[np.bool_]
     outdated: NDArray[np.bool_]
+    doubted: NDArray[np.bool_]
 
 
 class Estimator(Configurable, Protocol):

@@ -205,9 +205,10 @@ def _states(fabric: Fabric) -> list[tuple[str, LinkState]]:
     nothing, up = np.full(n, np.nan), np.ones(n, bool)
     busy = LinkState(
         rng.uniform(0, 1e6, n), rng.uniform(0, 1, n), fabric.capacity_bps * rng.uniform(0.01, 1.0, n),
-        rng.uniform(1e-6, 1.0, n), rng.random(n) > 0.1, ~up, ~up,
+        rng.uniform(1e-6, 1.0, n), rng.random(n) > 0.1, ~up, ~up, ~up,
     )  # fmt: skip
-    return [("idle", LinkState(np.zeros(n), np.zeros(n), nothing, nothing, up, ~up, ~up)), ("busy", busy)]
+    idle = LinkState(np.zeros(n), np.zeros(n), nothing, nothing, up, ~up, ~up, ~up)
+    return [("idle", idle), ("busy", busy)]
 
 
 def report(subject: Subject, run: Path | None) -> tuple[Outcome, ...]:

@@ -1,5 +1,6 @@
 """The health loop: sample, score, route, install. It never looks into the traffic."""
 
+from dataclasses import replace
 from math import inf
 
 from railweave.framework.errors import HealthError, LabError, PluginError, RunFailedError, describe
@@ -127,7 +128,7 @@ class HealthLoop:
         try:
             measurement = source.measure()
             if self._probing:
-                source.probe(measurement.t_s, monitor.links)
+                source.probe(measurement.t_s, replace(monitor.links, doubted=self._relapses.doubted))
             published = monitor.observe(measurement)
         except (LabError, HealthError, OSError) as error:
             self._recorder.blind(describe(error))

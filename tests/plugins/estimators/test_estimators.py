@@ -32,7 +32,7 @@ def state(**given: float) -> LinkState:
     up = np.ones(8, bool)
     for name, value in given.items():
         (up if name == "up" else values[name])[0] = value
-    return LinkState(**values, up=up, unknown=np.zeros(8, bool), outdated=np.zeros(8, bool))
+    return LinkState(**values, up=up, **dict.fromkeys(("unknown", "outdated", "doubted"), np.zeros(8, bool)))
 
 
 def scores(name: str, links: LinkState, latency_s: float = 0.0, **options: object) -> list[float]:
