@@ -10,8 +10,9 @@ from railweave.framework.lab.switching.shaping import SHORT_BYTES
 from railweave.framework.model.arrays import Bool, Float
 
 RESOLVED = 3
-"""Intervals between samples that a burst must last at line rate to count, unless packets are further apart
-than samples: of shorter ones, those that samples happen to see lasted longer than they seem, or less."""
+"""Intervals between samples that a burst must last at line rate to count, or be behind it by, unless packets
+are further apart than samples: of shorter ones, those that samples happen to see lasted longer than they
+seem, or less."""
 IDLE = 0.25
 """Of the time between two departures at the rate known, for which nothing needs to have waited."""
 IMPOSSIBLE = 1.1
@@ -37,7 +38,8 @@ class Gaps(NamedTuple):
 class _Departure(NamedTuple):
     """The last packet that left between two samples, of each link: whether the next gap may begin with it;
     when, and the variance of that; bytes sent before it; 1 if no gap ends with it, as the sum of variances
-    needs to know; bytes sent before its burst; by how much samples had come late before it, in all."""
+    needs to know; bytes sent before its burst, and when that was; by how much samples had come late before
+    it, in all."""
 
     counts: Float
     t_s: Float
@@ -45,6 +47,7 @@ class _Departure(NamedTuple):
     sent_before: Float
     first: Float
     burst_began: Float
+    burst_began_s: Float
     late_s: Float
 
 
@@ -62,7 +65,7 @@ class Departures:
     def __init__(self, line_bps: Float, packet_bytes: float, first: QueueCounters) -> None:
         n = len(line_bps)
         self._line_bps, self._last = line_bps, first
-        self._departure, self._empty_s = _Departure(*np.zeros((7, n))), np.zeros(n)
+        self._departure, self._empty_s = _Departure(*np.zeros((8, n))), np.zeros(n)
         self.largest_bytes = np.full(n, packet_bytes)
 
     def gaps(self, samples: QueueCounters, rate_bps: Float, late_s: Float) -> Gaps:
@@ -107,16 +110,24 @@ class Departures:
             sent[1:] - last_of(left, count),
             1.0 * first,
             sent[:-1] + waited * ended,
+            t[:-1],
             all_late_s - late_share * within_s / 2,
         )
         # (m + 1, n): as it was before the samples and after each
-        since = _Departure(*(_taken(old, new, latest) for old, new in zip(before, each, strict=True)))
+        since = _Departure(*_taken(np.stack(before), np.stack(each), latest))
         burst = _latest(rows, np.concatenate((before.counts[None] > 0, first)))
-        burst_began = _taken(before.burst_began, each.burst_began, burst)
+        burst_began, burst_began_s = _taken(
+            np.stack((before.burst_began, before.burst_began_s)),
+            np.stack((each.burst_began, each.burst_began_s)),
+            burst,
+        )
         empty = _latest(rows, np.concatenate((np.ones((1, t.shape[1]), bool), ~waits)))
         empty_s = _taken(self._empty_s, t[1:], empty)
         self._departure = _Departure(*(kept[-1] for kept in since))._replace(
-            counts=1.0 * goes_on[-1], burst_began=burst_began[-1], late_s=since.late_s[-1] - all_late_s[-1]
+            counts=1.0 * goes_on[-1],
+            burst_began=burst_began[-1],
+            burst_began_s=burst_began_s[-1],
+            late_s=since.late_s[-1] - all_late_s[-1],
         )
         self._empty_s = empty_s[-1]
 
@@ -124,8 +135,9 @@ class Departures:
         to_bytes = np.where(ended, sent[:-1] + waited - last_of(waited, queued), each.sent_before)
         busy_s, paid = to_s - since.t_s[:-1], to_bytes - since.sent_before[:-1]
         lasts = np.where(ended, to_bytes, sent[1:] + queue[1:]) - burst_began[:-1]
+        behind_s = t[:-1] - burst_began_s[:-1] - (sent[:-1] - burst_began[:-1]) * 8 / self._line_bps
         known = (inside | ended) & goes_on[:-1] & ~grew  # what began earlier was taken for shorter packets
-        known &= apart | (lasts * 8 >= RESOLVED * took_s * self._line_bps)
+        known &= apart | (lasts * 8 >= RESOLVED * took_s * self._line_bps) | (behind_s >= RESOLVED * took_s)
         known &= (empty_s[:-1] - since.t_s[:-1]) * rate_bps <= IDLE * paid * 8
         # no link is faster than its rate: what seems so is something else
         longest_s = busy_s + np.sqrt(3 * since.error_s2[:-1]) + np.where(ended, took_s, within_s) / 2
@@ -148,5 +160,6 @@ def _latest(rows: NDArray[np.int64], where: Bool) -> NDArray[np.int64]:
 
 
 def _taken(old: Float, new: Float, rows: NDArray[np.int64]) -> Float:
-    """Those rows of `old` (n,), which is the first, and `new` (m, n)."""
-    return np.take_along_axis(np.concatenate((old[None], new)), np.maximum(rows, 0), axis=0)
+    """(..., m + 1, n): those rows of `old` (..., n), which is the first, and `new` (..., m, n)."""
+    both = np.concatenate((old[..., None, :], new), axis=-2)
+    return both[..., np.maximum(rows, 0), np.arange(old.shape[-1])]

@@ -111,7 +111,7 @@ def test_trains_go_when_those_of_the_lab_do(seed: int) -> None:
         stated = data & (rng.random(n) < 0.1)
         rates = fabric.capacity_bps * np.where(slow, 0.3, 1.0)
         links = LinkState(zero, np.where(lossy, 0.2, 0.0), np.where(slow | (step > 30), rates, np.nan), zero,
-                          np.ones(n, bool), slow & (step % 90 > 80), np.zeros(n, bool))  # fmt: skip
+                          np.ones(n, bool), slow & (step % 90 > 80), *np.zeros((2, n), bool))  # fmt: skip
         trains.arrived(now, rates, links.loss, Counters(n, plan.packet))
         out = trains._times.out
         data &= ~out

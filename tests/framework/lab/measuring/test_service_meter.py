@@ -385,3 +385,13 @@ def test_pieces_of_a_train_between_packets_do_not_confirm_a_rate(phase: float, s
     for t_s, meter in zip(samples.t_s[1:, 0], fed(samples, line_bps, at_once=1), strict=True):
         if meter.stated_s[0] == t_s > changed_s:
             assert meter.rate_bps[0] < 0.8 * line_bps
+
+
+@pytest.mark.parametrize("every_s", [0.004, 0.0125, 0.02])
+@pytest.mark.parametrize("share", [0.1, 0.2])
+def test_a_slow_link_shows_in_bursts_too_short_for_its_line_rate(share: float, every_s: float) -> None:
+    """Bursts of 8 packets, 33 ms at line rate, on a machine that samples as seldom as every 20 ms: each lasts
+    far longer than that, so from where it is behind by three samples on its gaps are those of the link."""
+    arrived, line_bps = bursts(8, share, 12, np.random.default_rng(3)), 2 * LINE_BPS
+    (*_, meter) = metered(arrived, share * line_bps, every_s, 0.0031, line_bps=line_bps)
+    assert meter.rate_bps[0] / line_bps == pytest.approx(share, abs=0.05)

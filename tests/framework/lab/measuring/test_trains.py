@@ -25,7 +25,7 @@ def state(fabric: Fabric, slow: int | None) -> LinkState:
         service[slow] = 0.2 * fabric.capacity_bps[slow]
     zeros = np.zeros(fabric.n_links)
     none, up = np.full(fabric.n_links, np.nan), np.ones(fabric.n_links, bool)
-    return LinkState(zeros, zeros, service, none, up, ~up, ~up)
+    return LinkState(zeros, zeros, service, none, up, ~up, ~up, ~up)
 
 
 def due(prober: Prober, now_s: float, links: LinkState) -> list[int]:
