@@ -4,12 +4,12 @@ import json
 from dataclasses import asdict, fields
 from functools import cache
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from pydantic import TypeAdapter
 
-import railweave
 from railweave.framework.errors import InputError, RunFailedError
 
 R = TypeVar("R")
@@ -22,8 +22,10 @@ CODE = "code"
 @cache
 def code_version() -> str:
     """Twelve digits that differ where any module of railweave does; documentation does not count."""
-    root, digest = Path(railweave.__path__[0]), sha256()
-    for package in sorted(entry for entry in root.iterdir() if entry.is_dir()):
+    spec, digest = find_spec("railweave"), sha256()
+    assert spec is not None and spec.submodule_search_locations is not None
+    (root,) = spec.submodule_search_locations
+    for package in sorted(entry for entry in Path(root).iterdir() if entry.is_dir()):
         for file in sorted(package.resolve().rglob("*.py")):
             digest.update(f"{package.name}/{file.relative_to(package.resolve())}\n".encode())
             digest.update(file.read_bytes())
