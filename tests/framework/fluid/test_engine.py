@@ -296,7 +296,7 @@ REPEATING: list[dict[str, Any]] = [
     {**RAILS, "faults": [SLOW, "at=iter:8+300ms restore rail:1"], "iterations": 14},
     {**RAILS, "faults": ["at=1.33s degrade link:g1.2->r2 to=30%", "at=4s down rail:0"], "router": "spray"},
     {**TORUS, "faults": ["at=1.2s degrade link:g0.0->g0.1 to=30%"], "collective": "multi-ring-all-reduce"},
-    {**RAILS, "faults": [SLOW], "estimator.allowance": 0, "estimator.allowance_time": 0},
+    {**RAILS, "faults": [SLOW], "estimator.allowance": 0, "estimator.allowance_time": 0, "iterations": 4},
     {**RAILS, "faults": ["at=1s degrade rail:1 to=30%"],
      "jobs": [{"ranks": "domain:0-1"}, {"ranks": "domain:2-3"}]},
 ]  # fmt: skip

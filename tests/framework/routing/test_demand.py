@@ -98,7 +98,7 @@ def test_one_rail_does_not_carry_the_traffic_of_two_unless_that_pays(score: floa
         assert moved / stayed > 1.1
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     st.sampled_from(sorted(ROUTERS)),
     st.lists(

@@ -54,7 +54,7 @@ def published(fabric: Fabric, rng: random.Random, *, down: float = 0.05) -> list
     return news[1:]
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(st.sampled_from(sorted(ROUTED)), st.integers(0, 2**32), st.integers(1, 50))
 def test_blocks_of_pairs_give_what_all_pairs_at_once_give(name: str, seed: int, block: int) -> None:
     make, router = ROUTED[name]

@@ -131,7 +131,7 @@ def walk(fake: FakeFabric, update: RuleUpdate, old: Side, new: Side, rng: random
     assert_under_way_arrives(fake, new)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(
     st.sampled_from(sorted(FABRICS)),
     st.integers(0, 2**32),

@@ -45,7 +45,7 @@ def hops_left(fabric: Fabric, literal: Literal) -> dict[int, dict[int, int]]:
 
 
 @given(cases())
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_pairs_go_as_the_literal_rules_say_or_else_by_the_shortest_path(health: Make, case: Case) -> None:
     fabric, h_d, h_r, down, margin, detour = case
     snapshot = health(fabric, h_d, h_r, down, margin=margin)
@@ -80,7 +80,7 @@ def threshold(literal: Literal, src: int, dst: int) -> float:
 
 
 @given(cases())
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_packets_are_sprayed_over_the_better_rails_that_join_the_pair(health: Make, case: Case) -> None:
     """By a plain scan of the strict window; where it is empty, the path is that of `hscore`. A pair whose
     direct path is dead compares with those of its direct paths that live."""

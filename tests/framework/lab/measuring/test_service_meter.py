@@ -66,7 +66,7 @@ def bursts(packets: int, share: float, count: int, rng: np.random.Generator) -> 
     return np.repeat(np.arange(count) * gap_s + rng.uniform(0, gap_s / 10, count), packets)
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(
     st.integers(2, 12),
     st.sampled_from([0.1, 0.2, 0.5, 0.8, 1.0]),
@@ -84,7 +84,7 @@ def test_short_bursts_add_up_to_the_rate(packets: int, share: float, every_s: fl
     )
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(st.integers(2, 12), st.sampled_from([(0.2, 0.5), (0.5, 0.75)]), st.integers(0, 2**32))
 def test_a_link_that_becomes_slow_is_known_soon(packets: int, case: tuple[float, float], seed: int) -> None:
     """After the fault, once 24 packets have waited: 0.2 of its rate is called below 0.5, 0.5 below 0.75."""
@@ -94,7 +94,7 @@ def test_a_link_that_becomes_slow_is_known_soon(packets: int, case: tuple[float,
     assert meter.rate_bps[0] / LINE_BPS < below
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(st.integers(2, 40), st.integers(2, 4), st.sampled_from([0.2, 0.6, 1.0]), st.integers(0, 2**32))
 def test_a_rate_of_before_says_how_far_back_it_goes(
     before: int, packets: int, share: float, seed: int
@@ -123,7 +123,7 @@ def test_where_packets_take_seconds_one_gap_says_the_rate(share: float, most: fl
     assert share - 0.01 <= meter.rate_bps[0] / line_bps <= most
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(st.integers(2, 12), st.sampled_from([0.2, 1.0]), st.integers(0, 2**32))
 def test_what_waited_is_all_but_the_packets_that_met_no_queue(packets: int, share: float, seed: int) -> None:
     """Of each burst all packets but the first one wait, a packet time and more; none is counted twice."""
@@ -148,7 +148,7 @@ def test_a_healthy_link_is_never_called_slow(packets: int, every_s: float, packe
             assert not meter.rate_bps[0] < 0.9 * LINE_BPS
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(st.integers(2, 12), st.sampled_from([(0.2, 0.5), (0.5, 0.75)]), st.integers(0, 2**32))
 def test_what_was_known_of_a_link_does_not_hide_that_it_is_slow(
     packets: int, case: tuple[float, float], seed: int
@@ -361,7 +361,7 @@ def test_packets_longer_than_expected_are_taken_for_what_they_are() -> None:
     assert np.nanmin(said) / line_bps == pytest.approx(1.0, abs=0.03)
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(st.floats(0, 1), st.integers(0, 2**32))
 def test_pieces_of_a_train_between_packets_do_not_confirm_a_rate(phase: float, seed: int) -> None:
     """64 GPUs, 4 MiB: 40 packets back to back at line rate, then one every 0.28 to 0.31 s, which each takes

@@ -81,19 +81,19 @@ GIVE_UP = ("dor", "optree")
 
 
 def allowed() -> list[tuple[str, str]]:
-    """Every fabric and router of the registers that go together; of the largest fabric one router alone."""
-    registers = load_plugins()
-    return [
-        (fabric, router)
-        for fabric in FABRICS
-        for router in registers["router"]
-        if fabric != "twisted-torus" or router == "wfr"
-        if not why_unserved(registers["router"][router], built(registers, fabric, {}).fabric)
-    ]
+    """Every fabric and every router of the registers, in as few pairs as that takes: how routes become rules
+    does not depend on who gave them (tests/plugins/test_contract.py has all, without a lab)."""
+    registers, chosen = load_plugins(), list[tuple[str, str]]()
+    for fabric in FABRICS:
+        for router in reversed(list(registers["router"])):
+            new = all(fabric != a for a, _ in chosen) or all(router != b for _, b in chosen)
+            if new and not why_unserved(registers["router"][router], built(registers, fabric, {}).fabric):
+                chosen.append((fabric, router))
+    return chosen
 
 
 @pytest.mark.parametrize(("fabric", "router"), allowed())
-def test_every_router_on_every_fabric_it_serves(fabric: str, router: str) -> None:
+def test_every_router_and_every_fabric(fabric: str, router: str) -> None:
     """Packet by packet as the table says, healthy and, where a fault can be survived, after it."""
     assert set(load_plugins()["topology"]) == {*FABRICS, "file"}
     rows = verified("--topology", fabric, "--router", router, *FABRICS[fabric])
