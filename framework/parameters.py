@@ -1,5 +1,6 @@
 """Options that plugins declare and users set: units, defaults, limits, and clear refusals."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -32,6 +33,9 @@ _PARSERS: Mapping[str, Callable[[object], Value]] = {
     "factor": lambda value: float(str(value)),
     "text": str,
 }
+_UNITS: Mapping[str, tuple[str, str, str]] = {"rate": ("Gb/s", "GB/s", "b/s"), "time": ("us", "ms", "s")}
+"""How to write a number that has no unit, where it needs one."""
+_BARE = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,10 @@ class Parameter:
         if self.choices and self.default == "":  # nothing chosen yet
             return
         try:
-            object.__setattr__(self, "default", self.parse(self.default))
+            default = (
+                float(self.default) if type(self.default) is int and self.unit in _UNITS else self.default
+            )
+            object.__setattr__(self, "default", self.parse(default))
         except ExperimentError as error:
             raise PluginError(f"the default of parameter {error}") from error
 
@@ -77,13 +84,21 @@ class Parameter:
         high = "" if self.maximum is None else f", {self.maximum:.10g} or less"
         return EXPECTS[self.unit] + low + high + (f", or {self.word}" if self.word else "")
 
-    def parse(self, value: object) -> Value:
+    def parse(self, value: object, *, written: bool = False) -> Value:
         """The value in base units (bytes, bit/s, s, 0..1).
+
+        A rate or time needs its unit, 0 aside. A float is one in base units, as plans keep and scripts
+        compute them, unless it was `written` in a file.
 
         Raises ExperimentError naming the value, what is allowed and the parameter.
         """
         if self.word and value == self.word:
             return self.word
+        if self.unit in _UNITS and (number := _bare(value, written=written)):
+            one, two, three = (f"{number:g}{unit}" for unit in _UNITS[self.unit])
+            raise ExperimentError(
+                f"{self.name}: {value!r} has no unit. Write {one}, {two} or {three}, whichever is meant."
+            )
         try:
             parsed = self._convert(value)
         except (ValueError, KeyError, OverflowError):
@@ -110,17 +125,30 @@ class Parameter:
         return parsed
 
     def written(self, value: Value) -> Value:
-        """The value as a person would write it, if that reads back as the very same number; else the
-        number."""
+        """The value as a person would write it, if that reads back as the very same number; else the number
+        in base units."""
         if isinstance(value, bool | str) or self.unit not in ("bytes", "rate", "time"):
             return value
         text = size(int(value)) if self.unit == "bytes" else {"rate": rate, "time": time}[self.unit](value)
-        return text if self._convert(text) == value else value
+        base = {"bytes": "", "rate": "b/s", "time": "s"}[self.unit]
+        exact = f"{value!r}{base}" if base else value
+        return text if self._convert(text) == value else exact
 
 
-def resolve(owner: str, parameters: Sequence[Parameter], options: Mapping[str, object]) -> dict[str, Value]:
-    """Every parameter's value: the option's, else its default. Refuses names that `owner` does not
-    declare."""
+def _bare(value: object, *, written: bool) -> float:
+    """The number that a person wrote without a unit; 0 where there is none."""
+    if isinstance(value, str):
+        return float(value) if _BARE.fullmatch(value.strip()) else 0.0
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0.0
+    return 0.0 if isinstance(value, float) and not written else float(value)
+
+
+def resolve(
+    owner: str, parameters: Sequence[Parameter], options: Mapping[str, object], *, written: bool = False
+) -> dict[str, Value]:
+    """Every parameter's value: the option's, else its default. Refuses names that `owner` does not declare.
+    `written`: as `Parameter.parse` takes it."""
     known = {p.name: p for p in parameters}
     for name in options:
         if name not in known:
@@ -128,4 +156,7 @@ def resolve(owner: str, parameters: Sequence[Parameter], options: Mapping[str, o
                 f"{owner} has no option {name!r}; it takes: {', '.join(known) or 'none'}."
                 f"{did_you_mean(name, known)}"
             )
-    return {p.name: p.parse(options[p.name]) if p.name in options else p.default for p in parameters}
+    return {
+        p.name: p.parse(options[p.name], written=written) if p.name in options else p.default
+        for p in parameters
+    }

@@ -12,11 +12,13 @@ import numpy as np
 from railweave.framework.errors import FaultError, RailweaveError
 from railweave.framework.experiment.fault_targets import find_link
 from railweave.framework.experiment.faults import ResolvedFault, parse, resolve, steps
+from railweave.framework.experiment.plan_notes import notes_of_traffic
 from railweave.framework.experiment.plugin_calls import (
     check_collective,
     configured,
     fabric_of,
     needs_of,
+    notes_of,
     schedule_of,
 )
 from railweave.framework.experiment.programs import NoCollective, problems
@@ -129,6 +131,8 @@ class Draft:
                 ]
             settings.check()
             schedules = [schedule for schedule in planned if schedule is not None]
+            settings.notes += self._guarded((traffic,), notes_of, name, collective, fabric, ranks) or ()
+            settings.notes += notes_of_traffic(fabric, schedules)
             if engine is not None and engine.packets:
                 schedules = self._listed(traffic, schedules)
         return Plan(

@@ -96,6 +96,11 @@ def _mapping(entry: object) -> dict[str, object]:
     return job
 
 
+def _of_job(parameter: Parameter, job: Mapping[str, object], *, written: bool) -> Value:
+    named = parameter.name in job
+    return parameter.parse(job[parameter.name], written=written) if named else parameter.default
+
+
 def parted(
     settings: Settings, jobs: Sequence[Mapping[str, object]]
 ) -> Iterator[tuple[Job, Settings, frozenset[str]]]:
@@ -108,7 +113,7 @@ def parted(
         own: dict[str, Value] = {}
         for parameter in OWN:
             try:
-                own[parameter.name] = parameter.parse(job.get(parameter.name, parameter.default))
+                own[parameter.name] = _of_job(parameter, job, written=settings.written)
             except ExperimentError as error:
                 settings.report(("jobs", number, parameter.name), str(error).partition(": ")[2])
                 own[parameter.name] = parameter.default

@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from railweave.framework.errors import FabricError, PluginError, blaming, defined_at, type_name
-from railweave.framework.hookspecs import EVIDENCE, Collective, Estimator, NeedsEvidence, Topology
+from railweave.framework.hookspecs import (
+    EVIDENCE,
+    Collective,
+    Estimator,
+    NeedsEvidence,
+    NotesOfTraffic,
+    Topology,
+)
 from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.framework.model.arrays import Bool, Int32, Int64
 from railweave.framework.parameters import Value
@@ -79,6 +86,20 @@ def schedule_of(
             "Leave it out; a rank's own data needs no packet."
         )
     return schedule
+
+
+def notes_of(name: str, collective: Collective, fabric: Fabric, ranks: Sequence[int]) -> tuple[str, ...]:
+    """What a collective has to say of itself. Raises PluginError for what is no sentences."""
+    if not isinstance(collective, NotesOfTraffic):
+        return ()
+    with blaming(f"collective {name}: notes"):
+        notes = collective.notes(fabric, ranks)
+    if isinstance(notes, list | tuple) and all(isinstance(note, str) for note in notes):
+        return tuple(notes)
+    raise PluginError(
+        f"collective {name}: notes() at {defined_at(collective.notes)} returns {notes!r}, not a list of "
+        "texts."
+    )
 
 
 def check_collective(

@@ -40,7 +40,7 @@ def _value(settings: Settings, name: str, value: object) -> object:
         )
     match KEYS[name].shape:
         case "value":
-            return PARAMETERS[name].parse(value)
+            return PARAMETERS[name].parse(value, written=settings.written)
         case "size":
             return canonical(value)
         case "plugin":
@@ -110,7 +110,9 @@ def options_of(
     before = len(settings.problems)
     for name, value in options.items():
         try:
-            resolve(owner, parameters, {name: value})
+            resolve(owner, parameters, {name: value}, written=settings.written)
         except ExperimentError as error:
             settings.report((*key, name), str(error).removeprefix(f"{name}: "))
-    return resolve(owner, parameters, options) if len(settings.problems) == before else None
+    if len(settings.problems) > before:
+        return None
+    return resolve(owner, parameters, options, written=settings.written)

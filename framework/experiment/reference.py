@@ -20,8 +20,8 @@ from railweave.framework.registry import Registers
 
 _PATTERNS: dict[Unit, str] = {
     "bytes": r"^\d+ *[KMGkmg]?$",
-    "rate": r"^[0-9.eE+-]+ *([kmgtKMGT]?[bB]/s|[kmgt]?bit)?$",
-    "time": r"^[0-9.eE+-]+ *(ns|us|ms|s|min)?$",
+    "rate": r"^(0|[0-9.eE+-]+ *([kmgtKMGT]?[bB]/s|[kmgt]?bit))$",
+    "time": r"^(0|[0-9.eE+-]+ *(ns|us|ms|s|min))$",
     "ratio": r"^[0-9.eE+-]+ *%?$",
     "factor": r"^[0-9.eE+-]+$",
 }
@@ -49,9 +49,10 @@ anything starts.
 The first line makes editors complete and check the file, once `railweave schema experiment >
 experiment.schema.json` has written the schema of the plugins that are installed.
 
-Sizes are binary (64K, 1M, 2G); rates are 400Gb/s in bits or 50GB/s in bytes; times 25us, 1.5s, 2min; shares
-0.2 or 20%. A plugin is a name, or a mapping of `name` and its options; `railweave topo list` and `railweave
-plugins` list what there is. Times are emulated.
+Sizes are binary (64K, 1M, 2G), or plain bytes; rates are 400Gb/s in bits or 50GB/s in bytes; times 25us,
+1.5s, 2min; shares 0.2 or 20%. A rate or time without its unit is refused, 0 aside; in Python a float is one
+in bit/s or seconds. A plugin is a name, or a mapping of `name` and its options; `railweave topo list` and
+`railweave plugins` list what there is. Times are emulated.
 """
 _FAULTS = """
 A fault reads `at=TIME|iter:N[+TIME] VERB OBJECT [key=value ...]`: it fires at a time of the run, or before
@@ -169,6 +170,8 @@ def parameter_schema(parameter: Parameter) -> dict[str, object]:
         "type": "integer" if parameter.unit in ("count", "bytes") else "number",
         **{name: limit for name, limit in limits.items() if limit is not None},
     }
+    if parameter.unit in ("rate", "time"):  # others need a unit
+        number = {"const": 0}
     either = [number]
     if parameter.unit in _PATTERNS:
         either.append({"type": "string", "pattern": _PATTERNS[parameter.unit]})

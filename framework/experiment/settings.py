@@ -42,6 +42,8 @@ class Settings:
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     cause: BaseException | None = None
+    written: bool = False
+    """Whether a file holds it: its numbers are as a person wrote them, not in base units."""
 
     def report(
         self, key: Key, message: str, cause: BaseException | None = None, mark: Mark | None = None

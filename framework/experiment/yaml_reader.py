@@ -88,7 +88,7 @@ def parse(
 
     Raises ExperimentError with line and column when the text is not YAML or not a mapping.
     """
-    settings = Settings(source)
+    settings = Settings(source, written=True)
     try:
         events = _events(text, source, watch)
         root = next((event for event in events if isinstance(event, yaml.NodeEvent)), None)

@@ -170,7 +170,7 @@ class _Parser:
     def _end(self, tag: str) -> None:
         if (element := self._open.pop()) is None:
             self._key, self._expat.CharacterDataHandler = "", None
-        elif "source" in element.xml and (rate := element.data.get("capacity_bps", element.data.get("rate"))):
+        elif "source" in element.xml and (rate := _in_bits(element.data)):
             try:
                 _rate(rate)
             except ExperimentError as error:
@@ -288,9 +288,22 @@ def _node(name: str, ids: Mapping[str, int]) -> int:
     return ids[name]
 
 
+def _in_bits(data: Mapping[str, str]) -> str | None:
+    """The rate of an edge with its unit; None where it has none."""
+    return _in(data["capacity_bps"], "b/s") if "capacity_bps" in data else data.get("rate")
+
+
+def _in(text: str, unit: str) -> str:
+    """A number in this unit, with it."""
+    try:
+        return f"{float(text)!r}{unit}"
+    except ValueError:
+        return text
+
+
 def _side(data: Mapping[str, str], switches: Mapping[str, str], all_lossless: bool) -> tuple[object, ...]:
     """One direction: the fields of `Variant`, in their order."""
-    rate = data.get("capacity_bps", data.get("rate"))
+    rate = _in_bits(data)
     if rate is None:
         raise FabricError("an edge has no capacity_bps (bit/s) and no rate (400Gb/s). Give it one of them.")
     element = data.get("element", NONE if "link" in data else AUTO)
@@ -304,7 +317,7 @@ def _side(data: Mapping[str, str], switches: Mapping[str, str], all_lossless: bo
     return (
         "-".join(data.get("kind", "").split()) or "link",
         _rate(rate),
-        _latency(data.get("latency_s", data.get("latency", "0"))),
+        _latency(_in(data["latency_s"], "s") if "latency_s" in data else data.get("latency", "0")),
         switches.get(element, element),
         int(wavelength),
         data.get("ocs", ""),

@@ -44,7 +44,7 @@ def _both(value: object) -> object:
 def _parsed(parameter: Parameter) -> BeforeValidator:
     def parse(value: object) -> object:
         try:
-            return parameter.parse(value)
+            return parameter.parse(value, written=True)
         except ExperimentError as error:
             raise ValueError(str(error).removeprefix(f"{parameter.name}: ")) from None
 
@@ -257,7 +257,10 @@ def _variant_of(
             raise FabricError(f"{word!r} is not read here. Behind the ends stand x2 (two cables) or {known}.")
     if not changes:
         return own, count
-    line = Settings("", section.model_dump(include=set(Attributes.model_fields)) | changes)
+    own_values = section.model_dump(include=set(Attributes.model_fields))
+    for parameter in (RATE, LATENCY):
+        own_values[parameter.name] = [parameter.written(value) for value in own_values[parameter.name]]
+    line = Settings("", own_values | changes)
     try:
         attributes = validated(line, _ATTRIBUTES)
     except ExperimentError as error:

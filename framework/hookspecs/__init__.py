@@ -19,7 +19,7 @@ from railweave.framework.hookspecs.routing import (
     Router,
     Topology,
 )
-from railweave.framework.hookspecs.traffic import Collective, Workload
+from railweave.framework.hookspecs.traffic import Collective, NotesOfTraffic, Workload
 
 __all__ = [
     "EVIDENCE",
@@ -37,6 +37,7 @@ __all__ = [
     "LinkState",
     "NeedsEvidence",
     "NodeName",
+    "NotesOfTraffic",
     "Report",
     "Router",
     "Topology",

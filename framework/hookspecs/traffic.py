@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
@@ -53,6 +53,16 @@ class Collective(Configurable, Protocol):
         if it has none. A figure of the result (`model_us`); the verdict is judged by the schedule and its
         routes where the engine measures the latency of a packet."""
         return None
+
+
+@runtime_checkable
+class NotesOfTraffic(Protocol):
+    """What a collective or workload has besides if it does something else than its options say. Optional: the
+    user reads these sentences before the run, and finds them in the result."""
+
+    def notes(self, fabric: Fabric, ranks: Sequence[int]) -> Sequence[str]:
+        """Sentences without a full stop, such as that a job was reduced to the GPUs there are."""
+        ...
 
 
 class Workload(Collective, Protocol):

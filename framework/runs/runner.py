@@ -84,7 +84,7 @@ def run(
         _check_directory(plan, path)
         predictor = _predictor(plan, registers) if predict else None
         for text in plan.notes:
-            emit(Note(text))
+            note(text)
         findings, tear_down_s = _carried_out(plan, registers, path, emit)
     except InputError:
         if directory is not None:

@@ -82,6 +82,16 @@ class Ptdp(Workload):
             "ptdp", busiest, dtype, redop, buffer_count=sizes.count, symmetries=symmetries(placed)
         )
 
+    def notes(self, fabric: Fabric, ranks: Sequence[int]) -> list[str]:
+        """That the job has fewer ranks here than its degrees say."""
+        job = self.job
+        t, p, d = scaled_degrees(fabric, job.t, job.p, job.d, ranks)
+        if (t, p, d) == (job.t, job.p, job.d):
+            return []
+        whole = f"tensor {job.t} x pipeline {job.p} x data {job.d} is {job.t * job.p * job.d} ranks"
+        fewer = f"there are {len(ranks)} GPUs: the job is reduced to {t} x {p} x {d}"
+        return [f"ptdp: {whole}, and {fewer}; a GPU sends its bytes of the whole job, scaled to `size`"]
+
     def _pass_s(self, job: Job) -> float:
         """What a GPU computes for one microbatch in one of its model chunks, forward and backward."""
         if (name := str(self._options["compute"])) == NO_GPU:

@@ -80,7 +80,11 @@ def test_everything_wrong_is_said_at_once_in_the_order_of_the_file(
         ("topology", 5, "expects a word (got 5)"),
         ("topology", "rail-onyl", "Did you mean rail-only?"),
         ("topology.domains", "0", "'0' is too small; it takes a whole number, 1 or more"),
-        ("topology.rail_rate", "400", ""),
+        ("topology.rail_rate", "400", "'400' has no unit. Write 400Gb/s, 400GB/s or 400b/s"),
+        ("topology.rail_rate", 400, "400 has no unit"),
+        ("topology.rail_latency", "2", "'2' has no unit. Write 2us, 2ms or 2s"),
+        ("health.dwell", "1e-3", "'1e-3' has no unit. Write 0.001us, 0.001ms or 0.001s"),
+        ("timeout", "5", "'5' has no unit. Write 5us, 5ms or 5s"),
         ("router", "nowhere", "does not serve this rail-only: it serves torus"),
         ("router.depth", "1", "has no option 'depth'"),
         ("transport.window", "0", "1 or more"),
@@ -93,12 +97,6 @@ def test_everything_wrong_is_said_at_once_in_the_order_of_the_file(
 def test_one_wrong_value_is_named_with_what_is_allowed(
     registers: Registers, key: str, value: object, words: str
 ) -> None:
-    if not words:
-        assert (
-            load_plan(None, {key: value, "size": 4}, registers).experiment.topology.options["rail_rate"]
-            == 400.0
-        )
-        return
     overrides: dict[str, object] = {"size": 4, key: value} if key == "size.x" else {key: value}
     message = refused(registers, overrides)
     assert words in message
@@ -139,3 +137,36 @@ def test_what_is_wrong_with_a_workload_is_named(
     registers: Registers, overrides: dict[str, object], says: str
 ) -> None:
     assert says in refused(registers, overrides)
+
+
+@pytest.mark.parametrize("number", ["400", "400.0", "4e11"])
+def test_a_file_gives_every_rate_its_unit(registers: Registers, tmp_path: Path, number: str) -> None:
+    """400 would be 400 bit/s, and 4e11 may be meant in bytes."""
+    file = tmp_path / "x.yaml"
+    file.write_text(f"topology: {{rail_rate: {number}}}\n")
+    with pytest.raises(ExperimentError, match=r"x.yaml:1:12: topology.rail_rate: .* has no unit"):
+        load_plan(file, {}, registers)
+
+
+@pytest.mark.parametrize("value", [4e11, "400Gb/s", "400 Gb/s", "50GB/s", "400000000000b/s"])
+def test_a_rate_is_read_in_its_unit_and_a_float_of_a_script_in_base_units(
+    registers: Registers, value: object
+) -> None:
+    assert (
+        load_plan(None, {"topology.rail_rate": value, "size": 4}, registers).fabric.capacity_bps.min() == 4e11
+    )
+
+
+def test_zero_needs_no_unit(registers: Registers) -> None:
+    plan = load_plan(None, {"topology.rail_latency": "0", "health.dwell": 0, "size": 4}, registers)
+    assert not plan.fabric.latency_s.any() and plan.experiment.health.dwell_s == 0
+
+
+def test_numbers_that_have_no_short_text_are_stored_with_their_units(
+    registers: Registers, tmp_path: Path
+) -> None:
+    """experiment.yaml is a file like any other: it runs again."""
+    plan = load_plan(None, {"topology.rail_rate": 1e11 / 3, "topology.rail_latency": 1e-6 / 3}, registers)
+    file = tmp_path / "x.yaml"
+    file.write_text(plan.yaml())
+    assert load_plan(file, {}, registers).document() == plan.document()
