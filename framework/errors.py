@@ -87,6 +87,10 @@ class ChannelClosedError(RunFailedError):
     """The process at the other end of a channel is gone."""
 
 
+PLUGIN_FAILURES = (Exception, SystemExit)
+"""What a plugin may raise: it has no say in when the command ends."""
+
+
 def did_you_mean(word: object, known: Iterable[str]) -> str:
     """` Did you mean rails?`, or nothing where no known word is near."""
     from difflib import get_close_matches  # only a mistake needs it
@@ -108,7 +112,7 @@ def blaming(subject: str, kind: type[RailweaveError] = PluginError) -> Iterator[
         raise kind(
             f"{subject} needs more memory than this machine has{how_much}. Choose a smaller fabric."
         ) from None
-    except Exception as error:
+    except PLUGIN_FAILURES as error:
         raise kind(f"{subject} fails with {describe(error)}.") from error
 
 

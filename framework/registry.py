@@ -12,7 +12,14 @@ from typing import Any
 import pluggy
 
 from railweave.framework import hookspecs
-from railweave.framework.errors import PluginError, blaming, defined_at, describe, did_you_mean
+from railweave.framework.errors import (
+    PLUGIN_FAILURES,
+    PluginError,
+    blaming,
+    defined_at,
+    describe,
+    did_you_mean,
+)
 from railweave.framework.hookspecs import Hooks
 from railweave.framework.parameters import Parameter
 
@@ -178,7 +185,7 @@ def load_plugins() -> Registers:
         holder = f"{entry.name} ({entry.dist.name if entry.dist else entry.value})"
         try:
             plugins.append((holder, entry.load()))
-        except Exception as error:
+        except PLUGIN_FAILURES as error:
             raise PluginError(
                 f"plugin {holder} cannot be loaded from {entry.value}: {describe(error)}. "
                 "Repair or uninstall it."

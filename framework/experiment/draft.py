@@ -76,7 +76,9 @@ class Draft:
                 tried = (chosen.traffic.name, one.collective, fabric, one.schedules[0], packet, seed)
                 self._guarded(traffic, check_collective, *tried)
         links = LinkTracker.start(fabric).links
-        self._guarded(("estimator",), scores_of, plan.estimator, fabric, links, packet)
+        self._guarded(
+            ("estimator",), scores_of, plan.estimator, fabric, links, packet, request.estimator.name
+        )
         self.settings.check()
         return plan if plan.engine.packets else replace(plan, first_paths=tuple(first or ()))
 

@@ -122,7 +122,13 @@ class ModelSource:
         """Whether the scores would be the same with other queues where packets wait."""
         plan = self._model.plan
         empty, long = (
-            scores_of(plan.estimator, self._fabric, replace(links, queue_bytes=queues), plan.packet)
+            scores_of(
+                plan.estimator,
+                self._fabric,
+                replace(links, queue_bytes=queues),
+                plan.packet,
+                plan.experiment.estimator.name,
+            )
             for queues in (0 * links.queue_bytes, 4 * links.queue_bytes)
         )
         return np.array_equal(empty, long)

@@ -16,12 +16,19 @@ class HealthMonitor:
     """Holds the present state between the pure steps: smooth, estimate, publish. It has no clock of its own.
 
     `fabric` has emulated (scaled) rates, as the measurements do. `snapshot`: the last one published; all
-    healthy, version 0, before any.
+    healthy, version 0, before any. `name`: the estimator's, for messages.
     """
 
     def __init__(
-        self, fabric: Fabric, estimator: Estimator, packet: PacketFormat, options: HealthOptions | None = None
+        self,
+        fabric: Fabric,
+        estimator: Estimator,
+        packet: PacketFormat,
+        options: HealthOptions | None = None,
+        *,
+        name: str = "",
     ) -> None:
+        self._name = name
         self.fabric, self.estimator, self.packet = fabric, estimator, packet
         self.options = options or HealthOptions()
         self._tracker = LinkTracker.start(fabric, packet.full_packet_bytes)
@@ -39,7 +46,7 @@ class HealthMonitor:
     def observe(self, measurement: Measurement) -> HealthSnapshot | None:
         """The new snapshot if this measurement changed what is published, else None."""
         self._tracker = observe(self._tracker, measurement, self.options.smoothing_s)
-        raw = scores_of(self.estimator, self.fabric, self.links, self.packet)
+        raw = scores_of(self.estimator, self.fabric, self.links, self.packet, self._name)
         news = publish(
             self.fabric, self.snapshot, raw, self.links.up, self.links.unknown,
             t_s=measurement.t_s, options=self.options,
@@ -48,10 +55,12 @@ class HealthMonitor:
         return news
 
 
-def scores_of(estimator: Estimator, fabric: Fabric, links: LinkState, packet: PacketFormat) -> Float:
+def scores_of(
+    estimator: Estimator, fabric: Fabric, links: LinkState, packet: PacketFormat, registered: str = ""
+) -> Float:
     """(n_links,): what an estimator answers. Raises PluginError, with its file and line, where it fails or
-    answers with anything but numbers of 0..1."""
-    name = f"estimator {type(estimator).__name__}: scores()"
+    answers with anything but numbers of 0..1. `registered`: the estimator's name; its class by default."""
+    name = f"estimator {registered or type(estimator).__name__}: scores()"
     with blaming(name):
         answer = np.asarray(estimator.scores(fabric, links, packet))
         scores = answer.real.astype(np.float64)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from railweave.framework.errors import (
     ExperimentError,
@@ -38,6 +39,8 @@ from railweave.framework.model import (
 )
 from railweave.framework.model.capabilities import why_unserved
 from railweave.framework.registry import Registers
+from railweave.framework.results.detection import asked_below
+from railweave.framework.results.directory import OWN_FILES
 from railweave.framework.runs.observers import Observers, write_reports
 
 COMBINE: Mapping[str, np.ufunc] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -45,6 +48,9 @@ SIZES = (4096, (1 << 16) + 64)
 MOST_RANKS = 64
 MOST_TRANSFERS = 20_000
 SEEDS = (1, 2)
+SLOW = 0.2
+WINDOW_S = 0.06
+"""A sender's window, in time at the rate of its pair (docs/architecture.md)."""
 
 
 def topology(
@@ -153,8 +159,8 @@ def estimator(subject: Subject, samples: list[Sample]) -> tuple[Outcome, ...]:
         for what, state in _states(sample.fabric):
             where, before = f"{sample.name}, {what}", deepcopy(state)
             try:
-                first = scores_of(subject.made(), sample.fabric, state, PacketFormat())
-                again = scores_of(subject.made(), sample.fabric, state, PacketFormat())
+                first = _scores(subject, sample.fabric, state)
+                again = _scores(subject, sample.fabric, state)
             except RailweaveError as error:
                 wrong.append(Violation.of(where, error))
                 break
@@ -172,7 +178,49 @@ def estimator(subject: Subject, samples: list[Sample]) -> tuple[Outcome, ...]:
         Outcome.of("scores", wrong, f"0..1 on {len(small)} fabrics, idle, busy and without evidence"),
         Outcome.of("pure", different, "equal when asked again"),
         _needs(subject, small),
+        _slow_rail(subject, small),
     )
+
+
+def _scores(subject: Subject, fabric: Fabric, state: LinkState) -> NDArray[np.float64]:
+    return scores_of(subject.made(), fabric, state, PacketFormat(), subject.name)
+
+
+def _slow_rail(subject: Subject, samples: list[Sample]) -> Outcome:
+    """Links of a switch that serve a fifth of their rates score below what a published score must for such a
+    fault, and links that serve all of theirs, with as much waiting before them, do not."""
+    check, wrong, asked = "sees a rail at 20 %", list[Violation](), float(asked_below(np.array(SLOW)))
+    try:
+        if set(needs_of(subject.name, subject.made())) == {"loss"}:
+            return Outcome(check, "skipped", "it needs loss alone, and a slow rail loses nothing")
+        for sample in samples:
+            fabric, slow = sample.fabric, _slow_links(sample.fabric)
+            scores = _scores(subject, fabric, _all_busy(fabric, slow))
+            where = f"{sample.name}, all links busy, those of one switch at {SLOW:.0%}"
+            if (worst := scores[slow].mean()) >= asked:
+                why = f"they score {worst:.2f}: below {asked:g} is asked, or the fault is never seen"
+                wrong.append(Violation(where, why))
+            elif (~slow).any() and (best := scores[~slow].mean()) < asked:
+                wrong.append(Violation(where, f"the others score {best:.2f}: what waits is load, no fault"))
+    except RailweaveError as error:
+        wrong.append(Violation.of("", error))
+    return Outcome.of(check, wrong, f"below {asked:g} on {len(samples)} fabrics, links as busy above it")
+
+
+def _slow_links(fabric: Fabric) -> NDArray[np.bool_]:
+    """(n_links,): those of the last switch that has a score; of a fabric without one, the first."""
+    last = int(fabric.link_element.max())
+    slow: NDArray[np.bool_] = fabric.link_element == last if last >= 0 else np.arange(fabric.n_links) == 0
+    return slow
+
+
+def _all_busy(fabric: Fabric, slow: NDArray[np.bool_]) -> LinkState:
+    """Senders' windows wait before every link, as on the lab: 60 ms at the declared rate of a pair."""
+    n, served = fabric.n_links, fabric.capacity_bps * np.where(slow, SLOW, 1.0)
+    waiting = WINDOW_S * fabric.capacity_bps / 8
+    packet_s = 8 * PacketFormat().full_packet_bytes / served
+    no, up = np.zeros(n, bool), np.ones(n, bool)
+    return LinkState(waiting, np.zeros(n), served, packet_s + 8 * waiting / served, up, no, no, no)
 
 
 def _needs(subject: Subject, samples: list[Sample]) -> Outcome:
@@ -194,7 +242,7 @@ def _matters(subject: Subject, fabric: Fabric, need: str) -> bool:
     (_, idle), (_, busy) = _states(fabric)
     for state, other in ((busy, idle), (idle, busy)):
         changed = replace(state, **{need: getattr(other, need)})
-        scores = [scores_of(subject.made(), fabric, one, PacketFormat()) for one in (state, changed)]
+        scores = [_scores(subject, fabric, one) for one in (state, changed)]
         if not np.array_equal(scores[0], scores[1]):
             return True
     return False
@@ -224,6 +272,11 @@ def report(subject: Subject, run: Path | None) -> tuple[Outcome, ...]:
         write_reports({subject.name: subject.made()}, result, directory, notes.append)
         files = sorted(p.name for p in Path(directory).iterdir())
     wrong = [Violation("", note) for note in notes if note.startswith(f"report {subject.name} fails")]
+    wrong += [
+        Violation("", f"it writes {name}, which is the run's own file. Give yours another name.")
+        for name in files
+        if name in OWN_FILES
+    ]
     return (Outcome.of("writes", wrong, ", ".join(files) or "nothing for this run"),)
 
 

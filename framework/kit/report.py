@@ -70,8 +70,10 @@ class CheckReport:
         for outcome in self.outcomes:
             lines.append(f"{outcome.status:<7}  {outcome.check:<{width}}  {outcome.detail}".rstrip())
             lines += [f"  {line}" for v in outcome.violations for line in v.text().splitlines()]
-        count = len(self.outcomes)
+        skipped = sum(o.status == "skipped" for o in self.outcomes)
+        count = len(self.outcomes) - skipped
         verdict = f"passes {count} checks" if self.passed else f"fails {len(self.failed)} of {count} checks"
+        verdict += f", {skipped} skipped" * bool(skipped)
         return "\n".join([*lines, f"{self.kind} {self.name} {verdict}."])
 
     def document(self) -> dict[str, object]:

@@ -45,6 +45,13 @@ class PathBatch(ArrayNoun):
     vc: Int32 | None = None
 
     def __post_init__(self) -> None:
+        for name in ("src", "dst", "pair_start", "hop_start", "links", "vc"):
+            numbers = np.asarray(getattr(self, name) if getattr(self, name) is not None else ())
+            if numbers.size and numbers.dtype.kind not in "iu":
+                raise RouteError(
+                    f"path batch: its {name} are {numbers.dtype}, such as {numbers.flat[0]}, and ids are "
+                    "whole numbers. Give integers (np.int64)."
+                )
         ArrayNoun.__post_init__(self)
         if (
             len(self.src) != len(self.dst)

@@ -22,6 +22,13 @@ from railweave.framework.results.result import RunResult, from_document
 DEFAULT_PARENT = Path("runs")
 MOST_NUMBER, MOST_DIGITS = 1e30, 20
 """The largest number of a result, and how long a whole one may be: no figure of a run comes near."""
+OWN_FILES = (
+    "experiment.yaml", "fabric.yaml", "events.jsonl", "health.npz", "routes.npz", "rules.json", "links.npz",
+    "trace.npz", "capture.pcapng", "result.json",
+)  # fmt: skip
+"""What a run writes itself, and no plugin may."""
+MOST_KEPT = 1 << 28
+"""Bytes of a file that are held while plugins write next to it."""
 AUTO_SCALE = "\nrate_scale: auto\n"
 
 
@@ -93,6 +100,40 @@ class RunDirectory:
             except OSError:
                 file.truncate(end)
                 raise
+
+
+class OwnFiles:
+    """The run's own files in a directory as they are now, to be kept so while plugins write there; those of
+    more than MOST_KEPT bytes are left alone."""
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self._directory = Path(directory)
+        self._kept = {name: self._read(name) for name in OWN_FILES}
+
+    def _read(self, name: str) -> bytes | None:
+        """None where there is no such file; nothing of what is not kept."""
+        path = self._directory / name
+        try:
+            return path.read_bytes() if path.stat().st_size <= MOST_KEPT else b""
+        except OSError:
+            return None
+
+    @staticmethod
+    def _same(name: str, now: bytes | None, kept: bytes | None) -> bool:
+        """Events go on being appended."""
+        grown = name == "events.jsonl" and kept is not None and now is not None
+        return now == kept or (grown and bytes(now or b"").startswith(kept or b""))
+
+    def restored(self) -> tuple[str, ...]:
+        """The names of those that have changed since, or are new; they are as before now."""
+        changed = [name for name, kept in self._kept.items() if not self._same(name, self._read(name), kept)]
+        for name in changed:
+            kept, path = self._kept[name], self._directory / name
+            if kept is None:
+                path.unlink()
+            elif kept:
+                write_whole(path, kept)
+        return tuple(changed)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@ simulate iterations."""
 
 from threading import Thread
 
+from railweave.framework.errors import PLUGIN_FAILURES
 from railweave.framework.health.relapses import Outlook
 from railweave.framework.routing.reroute import Reroute, RouteControl
 
@@ -17,7 +18,7 @@ class Decisions:
         self._control, self._concurrent = control, concurrent
         self._thread: Thread | None = None
         self._answer: Reroute | None = None
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
 
     @property
     def under_way(self) -> bool:
@@ -50,5 +51,5 @@ class Decisions:
     def _ask(self, outlook: Outlook, now_s: float) -> None:
         try:
             self._answer = self._control.react(outlook.health, now_s, outlook.prospects)
-        except Exception as error:  # noqa: BLE001 - raised where the answer is taken
+        except PLUGIN_FAILURES as error:  # raised where the answer is taken
             self._error = error

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from railweave.framework.analysis.bottleneck import bottlenecks
-from railweave.framework.errors import describe
+from railweave.framework.errors import PLUGIN_FAILURES, describe
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.limits import COLLECTIVES, tightest_cut
 from railweave.framework.limits.shaped import carriers, shaped_bound_s
@@ -78,7 +78,7 @@ def _number(plan: Plan, note: Callable[[str], None], method: str, *arguments: ob
         if value is None or math.isfinite(value):
             return None if value is None else float(value)
         note(f"{subject} returns {value}, which is not a finite number")
-    except Exception as error:  # noqa: BLE001 - whatever the plugin raises, the run has its result
+    except PLUGIN_FAILURES as error:  # whatever the plugin raises, the run has its result
         note(f"{subject} fails with {describe(error)}")
     return None
 
@@ -148,7 +148,7 @@ def _timings(
     if latency_s is not None and not computed:
         try:
             table = plan.router.routes(plan.fabric, HealthSnapshot.healthy(plan.fabric))
-        except Exception as error:  # noqa: BLE001 - whatever the plugin raises, the run has its result
+        except PLUGIN_FAILURES as error:  # whatever the plugin raises, the run has its result
             note(f"{plan.experiment.router.name}: routes fails with {describe(error)}")
     for schedule in plan.schedules:
         timed = [one for one in iterations if one.schedule is schedule]

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from railweave.framework.errors import describe, raised_at
+from railweave.framework.errors import PLUGIN_FAILURES, describe, raised_at
 from railweave.framework.hookspecs import Report
 from railweave.framework.registry import Registers
+from railweave.framework.results.directory import OwnFiles
 
 SLOW_S = 0.005
 """A fifth of the default interval between two measurements of health."""
@@ -32,11 +33,16 @@ class Observers:
             if only not in ("", plugin):
                 continue
             began, subject = time.perf_counter(), f"observer {plugin}: {hook}"
+            own = (
+                OwnFiles(arguments["directory"]) if hook == "on_run_end" and arguments["directory"] else None
+            )
             try:
                 with _printing(plugin, self._note):
                     call(**arguments)
-            except Exception as error:  # noqa: BLE001 - whatever an observer raises, the run goes on
+            except PLUGIN_FAILURES as error:  # whatever an observer raises, the run goes on
                 self._once(subject, raised_at(error), f"{subject} fails with {describe(error)}")
+            if own is not None:
+                _protect(own, subject, self._note)
             took = time.perf_counter() - began
             self.seconds[plugin] += took
             if took > self._slow_s and hook not in ("on_run_start", "on_run_end"):
@@ -51,13 +57,23 @@ class Observers:
 def write_reports(
     reports: Mapping[str, Report], result: Mapping[str, Any], directory: str, note: Callable[[str], None]
 ) -> None:
-    """Let every report write into the run directory; `note` receives what fails and what is printed."""
+    """Let every report write into the run directory; `note` receives what fails and what is printed. The
+    run's own files stay as they are."""
     for name, report in reports.items():
+        own = OwnFiles(directory)
         try:
             with _printing(name, note):
                 report.write(result, directory)
-        except Exception as error:  # noqa: BLE001 - whatever a report raises, the run has its result
+        except PLUGIN_FAILURES as error:  # whatever a report raises, the run has its result
             note(f"report {name} fails with {describe(error)}")
+        _protect(own, f"report {name}", note)
+
+
+def _protect(own: OwnFiles, subject: str, note: Callable[[str], None]) -> None:
+    for name in own.restored():
+        note(
+            f"{subject} fails: it wrote {name}, which is the run's own file; that is as before. Write another"
+        )
 
 
 @contextlib.contextmanager

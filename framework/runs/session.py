@@ -59,7 +59,13 @@ class Session(Generic[EngineT]):
         try:
             parts = self.parts = self.engine.bring_up(self.control)
             truth = GroundTruth(plan.fabric, self._options)
-            monitor = self.monitor = HealthMonitor(parts.fabric, plan.estimator, plan.packet, self._options)
+            monitor = self.monitor = HealthMonitor(
+                parts.fabric,
+                plan.estimator,
+                plan.packet,
+                self._options,
+                name=plan.experiment.estimator.name,
+            )
             known = truth if experiment.oracle else monitor if experiment.feedback else None
             self.health = HealthLoop(
                 self._clock, parts, monitor, self.control, self.recorder,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -199,13 +200,14 @@ class Scores(Estimator):
         (lambda n: np.ones(n) + 1j, "returns (1+1j) for link g0.0->d0"),
         (lambda n: np.ones(3), "returns shape (3,), not (64,)"),
         (lambda n: 1 / 0, "fails with ZeroDivisionError: division by zero"),
+        (lambda n: sys.exit(3), "fails with SystemExit: 3"),
     ],
 )
 def test_an_estimators_mistake_is_refused_before_a_run(
     answer: Callable[[int], Any], words: str, registers: Registers
 ) -> None:
     message = refused(registers, {"estimator": "bad"}, estimator=Scores(answer))
-    assert "estimator Scores: scores()" in message and words in message and __file__ in message
+    assert "estimator bad: scores()" in message and words in message and __file__ in message
 
 
 class Timed(Estimator):
@@ -244,7 +246,9 @@ def test_what_an_estimator_needs_is_evidence_that_there_is_and_matters(registers
         known = Registers([*registers.manager.list_name_plugin(), ("strange", Plugin(estimator=estimator))])
         load_plan(None, {"estimator": "bad", "measure": "probe", "faults": "none"}, known)
         checked.append(check_plugin("estimator", "bad", known, fabrics=("rail-only",)))
-    assert checked[0].passed and "probe_s" in checked[0].text()
+    assert [(one.check, one.detail) for one in checked[0].outcomes if one.check == "needs"] == [
+        ("needs", "probe_s")
+    ]
     assert not checked[1].passed and "the same whatever probe_s is" in checked[1].text()
 
 

@@ -92,7 +92,7 @@ EXAMPLES = {
     "topology": "leaf-spine",
     "collective": "direct-gather",
     "workload": "stages",
-    "estimator": "waiting",
+    "estimator": "served",
     "report": "rows",
     "observer": "changes",
 }

@@ -19,6 +19,7 @@ from railweave.framework.experiment.plan import load_plan
 from railweave.framework.kit.run import check_plugin, kind_of
 from railweave.framework.kit.template import USES, class_of, module_of, new_plugin
 from railweave.framework.registry import Registers, load_plugins
+from railweave.framework.runs import runner
 from railweave.topologies import plugin as topologies
 
 BARE = Registers([("topologies", topologies)])
@@ -128,3 +129,14 @@ def test_a_directory_in_use_is_refused_and_left_alone(tmp_path: Path) -> None:
 
 def test_names_of_module_and_class() -> None:
     assert (module_of("my-2nd-router"), class_of("my-2nd-router")) == ("my_2nd_router", "My2ndRouter")
+
+
+@pytest.mark.parametrize("kind", ["estimator"])
+def test_the_estimator_sees_the_fault_of_the_main_job_and_nothing_else(kind: str, package: Path) -> None:
+    """Rail 1 falls to 20 %: seen, answered, and healthy rails score 1 to the end."""
+    registers = with_package(package)
+    plan = load_plan(None, {kind: "my-plugin", "engine": "fluid", "iterations": 6}, registers)
+    result = runner.run(plan, registers)
+    assert result.faults[0].detected_s is not None and result.faults[0].recovered_s is not None
+    assert result.accuracy.precision == 1.0
+    assert {name for name, score in result.health[-1].elements.items() if score < 0.95} == {"rail:1"}

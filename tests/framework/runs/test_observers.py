@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -128,3 +129,45 @@ def test_a_failing_report_is_noted_and_the_next_one_written() -> None:
     write_reports(reports, {}, "/somewhere", notes.append)
     assert sound.written == "/somewhere"
     assert len(notes) == 1 and notes[0].startswith("report failing fails with OSError: no room (")
+
+
+class Writing:
+    """A report that writes one of the run's own files."""
+
+    def __init__(self, name: str, text: str | None) -> None:
+        self._name, self._text = name, text
+
+    def write(self, result: Mapping[str, Any], directory: str) -> None:
+        path = Path(directory, self._name)
+        if self._text is None:
+            path.unlink()
+        else:
+            path.write_text(self._text)
+
+
+@pytest.mark.parametrize("text", ["", "{}", None])
+@pytest.mark.parametrize("name", ["result.json", "events.jsonl", "experiment.yaml"])
+def test_a_report_cannot_change_the_runs_own_files(tmp_path: Path, name: str, text: str | None) -> None:
+    (tmp_path / name).write_text("what the run wrote\n")
+    notes: list[str] = []
+    write_reports({"mine": Writing(name, text)}, {}, str(tmp_path), notes.append)  # type: ignore[dict-item]
+    assert (tmp_path / name).read_text() == "what the run wrote\n"
+    assert [note.partition(" fails: it wrote ")[::2] for note in notes] == [
+        ("report mine", f"{name}, which is the run's own file; that is as before. Write another")
+    ]
+
+
+def test_a_report_adds_files_of_its_own(tmp_path: Path) -> None:
+    notes: list[str] = []
+    write_reports({"mine": Writing("mine.csv", "1")}, {}, str(tmp_path), notes.append)  # type: ignore[dict-item]
+    assert notes == [] and [path.name for path in tmp_path.iterdir()] == ["mine.csv"]
+
+
+def test_one_that_ends_the_process_fails_like_any_other(tmp_path: Path) -> None:
+    class Leaving:
+        def write(self, result: Mapping[str, Any], directory: str) -> None:
+            raise SystemExit(3)
+
+    notes: list[str] = []
+    write_reports({"mine": Leaving()}, {}, str(tmp_path), notes.append)  # type: ignore[dict-item]
+    assert [note.partition(" (")[0] for note in notes] == ["report mine fails with SystemExit: 3"]

@@ -180,7 +180,7 @@ def test_an_estimator_that_breaks_its_contract_in_a_run_ends_it(
 ) -> None:
     """Bad input that was refused before anything started has exit code 2; this has 1."""
     scene = make()
-    with pytest.raises(RunFailedError, match=f"Broken.*{words}") as failed, scene.session as session:
+    with pytest.raises(RunFailedError, match=f"estimator delay.*{words}") as failed, scene.session as session:
         monitor = session.monitor
 
         class Broken:
