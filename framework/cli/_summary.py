@@ -98,23 +98,30 @@ def _line(name: str, text: str) -> str:
 def _iterations(result: RunResult) -> list[str]:
     before, during, after = result.iterations.before, result.iterations.during, result.iterations.after
     faulty = bool(during.iterations or after.iterations)
-    lines = [
-        _line(label if faulty else "iterations", _times(group))
+    return [
+        _line(label if faulty else "iterations", _times(group, result.fabric.rate_scale))
         for label, group in (("before fault", before), ("in fault", during), ("after fault", after))
         if group.iterations and group.median_us is not None
     ]
-    if faulty and after.median_us and before.median_us:
-        lines[-1] += f"; {after.median_us / before.median_us:.2f} times the healthy time"
-    return lines
 
 
-def _times(group: Group) -> str:
+def _times(group: Group, scale: float) -> str:
+    """Declared time and busbw first: the run's clock depends on the rate scale."""
     assert group.median_us is not None and group.min_us is not None and group.max_us is not None
     n = len(group.iterations)
-    if n == 1:
-        return f"{units.time(group.median_us * 1e-6)} (iteration {group.iterations[0]})"
-    low, high = units.time(group.min_us * 1e-6), units.time(group.max_us * 1e-6)
-    return f"{units.time(group.median_us * 1e-6)} median of {n}, {low} to {high}"
+
+    def declared(us: float) -> str:
+        return units.time(us * scale * 1e-6)
+
+    figures = [f"{declared(group.median_us)} declared"]
+    if group.busbw_gbs is not None:
+        figures.append(f"busbw {group.busbw_gbs:.2f} GB/s")
+    if group.ratio is not None:
+        figures.append(f"{group.ratio:.2f} times the healthy time")
+    of = f"iteration {group.iterations[0]}"
+    if n > 1:
+        of = f"median of {n}, {declared(group.min_us)} to {declared(group.max_us)}"
+    return f"{', '.join(figures)} ({of}; {units.time(group.median_us * 1e-6)} on the run's clock)"
 
 
 def _limits(result: RunResult) -> list[str]:
@@ -172,7 +179,7 @@ def _happened(result: RunResult) -> list[str]:
     lines = []
     for fault in result.faults:
         when = f"{fault.t_s:.2f} s" if fault.t_s is not None else "never fired"
-        what = f"{fault.verb} {fault.target}, {fault.links} links{_response(fault)}"
+        what = f"{fault.verb} {fault.target}, {fault.links} links{_response(fault, result)}"
         lines.append(_line("fault", f"{when}: {what}"))
     largest = sorted(result.reroutes, key=lambda reroute: -reroute.pairs_changed)[:SHOWN_REROUTES]
     if len(largest) < len(result.reroutes):
@@ -183,16 +190,21 @@ def _happened(result: RunResult) -> list[str]:
     ]
 
 
-def _response(fault: FaultFigures) -> str:
+def _response(fault: FaultFigures, result: RunResult) -> str:
     """When a fault showed in the scores and when new routes answered it; or that it never did."""
+    oracle = result.experiment.get("oracle") is True
     if fault.t_s is None:
         return ""
     if fault.visible is False:
         return "; no true score left the margin"
     if fault.detected_s is None:
-        return "; never seen"
-    answer = "not answered" if fault.recovered_s is None else f"answered after {fault.recovered_s:.2f} s"
-    return f"; seen after {fault.detected_s:.2f} s, {answer}"
+        return "; told (oracle), not answered" if oracle else "; never seen"
+
+    def after(seconds: float) -> str:
+        return f"after {seconds:.2f} s ({units.time(seconds * result.fabric.rate_scale)} declared)"
+
+    answer = "not answered" if fault.recovered_s is None else f"answered {after(fault.recovered_s)}"
+    return f"; told (oracle), {answer}" if oracle else f"; seen {after(fault.detected_s)}, {answer}"
 
 
 def _timing(result: RunResult) -> str:

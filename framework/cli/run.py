@@ -89,12 +89,15 @@ def run(
     from railweave.framework import api
     from railweave.framework.cli._live import Live
     from railweave.framework.cli._summary import report
+    from railweave.framework.experiment.headline import headline
     from railweave.framework.results.directory import RunDirectory, result_json, write_whole
     from railweave.framework.results.nccl_table import nccl_table
 
     directory = RunDirectory.create(out, f"{plan.experiment.router.name}-{plan.experiment.topology.name}")
     ctx.meta[DIRECTORY] = directory.path
     names = [job.job.name for job in plan.jobs]
+    if not quiet:
+        click.echo(headline(plan.fabric, plan.document(), plan.chosen), err=True)
     with (
         raised_signals(),
         live_page(plan, directory, registers(ctx), (port or 0) if live else None) as (follow, end),

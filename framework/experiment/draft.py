@@ -31,7 +31,7 @@ from railweave.framework.experiment.several_jobs import plan_of_jobs
 from railweave.framework.experiment.wants import refusals
 from railweave.framework.health.monitor import scores_of
 from railweave.framework.health.smoothing import LinkTracker
-from railweave.framework.hookspecs import Collective, Engine, Estimator, Report, Router
+from railweave.framework.hookspecs import Collective, Engine, Estimator, MadeForRouter, Report, Router
 from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.framework.model.capabilities import why_unserved
 from railweave.framework.parameters import Value
@@ -155,6 +155,7 @@ class Draft:
             reports=reports,
             notes=tuple(settings.notes),
             took_s=self._took_s,
+            chosen=tuple(kind for kind in ("router", traffic) if kind not in settings.value),
         )
 
     def _listed(self, traffic: str, schedules: Sequence[Schedule]) -> list[Schedule]:
@@ -269,9 +270,22 @@ class Draft:
         offered = self.registers[kind]
         topologies = self.registers["topology"] if kind == "router" else {}
         suited = topologies[fabric.kind].router if fabric.kind in topologies else ""
-        names = (suited, choice.name, *KEYS[kind].otherwise)
+        made_for = self._made_for() if kind == "router" else {}
+        names = (str(made_for.get("name", "")), suited, choice.name, *KEYS[kind].otherwise)
         served_by = [n for n in names if n in offered and not why_unserved(offered[n], fabric)]
-        return Choice(name=served_by[0]) if served_by else choice
+        if not served_by:
+            return choice
+        options = {key: value for key, value in made_for.items() if key != "name"}
+        return Choice(name=served_by[0], options=options if served_by[0] == names[0] else {})
+
+    def _made_for(self) -> Mapping[str, object]:
+        """The router that the traffic is made for, by name and options; empty where there is none."""
+        if self._request.program or self._request.jobs:
+            return {}
+        kind = "workload" if self._request.workload else "collective"
+        offered = self.registers[kind]
+        traffic = offered.get(self._request.traffic.name) if kind in self.settings.value else None
+        return traffic.router if isinstance(traffic, MadeForRouter) else {}
 
     def must_serve(self, kind: str, name: str, plugin: Router | Collective, fabric: Fabric) -> None:
         """Report a router or collective that does not serve the fabric, with those that do."""

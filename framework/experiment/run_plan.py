@@ -40,7 +40,8 @@ class Plan:
     fabric, and what concerns one of them is asked of its own plan.
 
     `first_paths`: the first routes of the pairs in use, in blocks, where the engine needs no others.
-    `took_s`: processor seconds of the stages of the plan itself.
+    `took_s`: processor seconds of the stages of the plan itself. `chosen`: the kinds of plugins of which the
+    user named none.
     """
 
     experiment: Experiment
@@ -63,6 +64,7 @@ class Plan:
     jobs: tuple[Self, ...] = ()
     first_paths: tuple[PathBatch, ...] = field(default=(), compare=False, repr=False)
     took_s: Mapping[str, float] = field(default_factory=dict, compare=False)
+    chosen: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def each(self) -> tuple[Self, ...]:

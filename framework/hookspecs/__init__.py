@@ -19,7 +19,7 @@ from railweave.framework.hookspecs.routing import (
     Router,
     Topology,
 )
-from railweave.framework.hookspecs.traffic import Collective, NotesOfTraffic, Workload
+from railweave.framework.hookspecs.traffic import Collective, MadeForRouter, NotesOfTraffic, Workload
 
 __all__ = [
     "EVIDENCE",
@@ -35,6 +35,7 @@ __all__ = [
     "Fact",
     "Hooks",
     "LinkState",
+    "MadeForRouter",
     "NeedsEvidence",
     "NodeName",
     "NotesOfTraffic",

@@ -1,7 +1,7 @@
 """What the GPUs send."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
@@ -63,6 +63,14 @@ class NotesOfTraffic(Protocol):
     def notes(self, fabric: Fabric, ranks: Sequence[int]) -> Sequence[str]:
         """Sentences without a full stop, such as that a job was reduced to the GPUs there are."""
         ...
+
+
+@runtime_checkable
+class MadeForRouter(Protocol):
+    """What a collective or workload has besides if its paths are those of a router. Optional: where the user
+    chooses none, it is that one, if it serves the fabric. A mapping of its name and its options."""
+
+    router: Mapping[str, object]
 
 
 class Workload(Collective, Protocol):

@@ -76,6 +76,29 @@ class LightpathPlan(ArrayNoun):
         """Length of the schedule in item-times (one item on one wavelength), without reconfiguration."""
         return int(self.step_items.sum())
 
+    @property
+    def shared_item_times(self) -> float:
+        """The same as the router optree sends it, whose pairs go over all their wavelengths in equal shares
+        (`spread` ones over all there are): the sum over the steps of the items on the busiest link."""
+        n, w = self.nodes, self.wavelengths
+        row_pair = self.src.astype(np.int64) * n + self.dst
+        mixed = np.unique(row_pair[self.spread])
+        own = np.unique(row_pair * w + self.wavelength)
+        use = np.sort(
+            np.concatenate((own[~np.isin(own // w, mixed)], (mixed[:, None] * w + np.arange(w)).ravel()))
+        )
+        first = np.searchsorted(use // w, row_pair)
+        count = np.searchsorted(use // w, row_pair, "right") - first
+        row = np.repeat(np.arange(len(row_pair)), count)
+        wavelength = use[np.arange(len(row)) + np.repeat(first - (np.cumsum(count) - count), count)] % w
+        hops = self.hops[row]
+        nth = np.arange(int(hops.sum())) - np.repeat(np.cumsum(hops) - hops, hops)
+        row, wavelength = np.repeat(row, hops), np.repeat(wavelength, hops)
+        cable = (self.src[row] + np.where(self.up[row], nth, -nth)) % n
+        load = np.zeros((self.n_steps, 2, n, w))
+        np.add.at(load, (self.step[row], self.up[row].astype(np.int64), cable, wavelength), 1 / count[row])
+        return float(load.reshape(self.n_steps, -1).max(axis=1).sum()) if self.n_steps else 0.0
+
     def lightpath_keys(self) -> Int64:
         """(R,): equal for rows that share step, pair, direction and wavelength."""
         columns = (self.step, self.src, self.dst, self.up.astype(np.int32), self.wavelength)

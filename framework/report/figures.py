@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from railweave.framework.report.page_data import Figure
-from railweave.framework.report.sentence import spaced_time
+from railweave.framework.report.sentence import both_clocks
 from railweave.framework.results.result import Row, RunResult
 
 
@@ -57,7 +57,7 @@ def _disturbances(result: RunResult) -> Iterator[Figure]:
         yield Figure("Queue P95 / max", queue, "the fullest queue: no more for 95 % of the time, and ever")
     if of.failover_p99_s is not None:
         meaning = "from a fault until rules that answer it are in use, 99 % of the faults answered"
-        yield Figure("Failover P99", spaced_time(of.failover_p99_s), meaning)
+        yield Figure("Failover P99", both_clocks(of.failover_p99_s, result.fabric.rate_scale), meaning)
     yield Figure("Reroutes", str(len(result.reroutes)), "how often routes changed")
     if result.compared:
         wrong = f"{result.wrong} of {result.compared}"

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from railweave.framework import units
 from railweave.framework.drawing import svg
 from railweave.framework.errors import ExperimentError, FabricError
 from railweave.framework.experiment import yaml_reader
+from railweave.framework.experiment.headline import headline
 from railweave.framework.model import Fabric
 from railweave.framework.report.figures import figures
 from railweave.framework.report.items import Arrays, Shown, items, shown
@@ -27,7 +27,7 @@ from railweave.framework.report.page_data import (
     Series,
     Traffic,
 )
-from railweave.framework.report.sentence import sentence, spaced_time
+from railweave.framework.report.sentence import both_clocks, sentence, spaced_time
 from railweave.framework.report.series import closed, series
 from railweave.framework.results.result import Group, Row, RunResult
 from railweave.framework.results.rows import REPAIRS, part_of
@@ -153,17 +153,7 @@ def _rules(known: Known) -> tuple[Packed | None, str]:
 
 def _what(known: Known) -> str:
     """The experiment in a few words."""
-    fabric = known.fabric
-    words = [f"{fabric.kind}, {fabric.n_gpus} GPUs"]
-    if document := _document(known):
-        sections = {key: one for key, one in document.items() if isinstance(one, Mapping)}
-        name = {key: str(one.get("name", ""))[:60] for key, one in sections.items()}
-        jobs, size = document.get("jobs"), document.get("size") or ""
-        traffic = name.get("workload") or name.get("collective")
-        of = f" of {units.size(size) if isinstance(size, int) else str(size)[:60]}" if size else ""
-        work = f"{traffic}{of}" if traffic else f"program {str(document.get('program', ''))[:60]}"
-        words += [name.get("router", ""), f"{len(jobs)} jobs" if isinstance(jobs, list) and jobs else work]
-    return " · ".join([*filter(None, words), f"engine {known.engine}"])
+    return headline(known.fabric, {**_document(known), "engine": known.engine})
 
 
 def _document(known: Known) -> Mapping[str, object]:
@@ -233,7 +223,8 @@ def _marks(result: RunResult, columns: Items) -> tuple[Mark, ...]:
         touched = [index[name] for name in (fault.target, *fault.link_scores) if name in index]
         marks.append(Mark(fault.t_s, "fault", fault.text, tuple(dict.fromkeys(touched))))
         if fault.detected_s is not None:
-            after = f"the scores show it {spaced_time(fault.detected_s)} after: {fault.text}"
+            who = "the router is told" if result.experiment.get("oracle") else "the scores show it"
+            after = f"{who} {both_clocks(fault.detected_s, result.fabric.rate_scale)} after: {fault.text}"
             marks.append(Mark(fault.t_s + fault.detected_s, "seen", after, marks[-1].items))
     largest = sorted(result.reroutes, key=lambda reroute: -reroute.pairs_changed)[: MARKS - len(marks)]
     marks += [Mark(r.t_s, "reroute", f"{r.pairs_changed} pairs, because {r.why}") for r in largest]

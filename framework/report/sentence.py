@@ -87,18 +87,26 @@ def _won(before: float, during: float, after: float) -> float:
 def _answer(fault: FaultFigures, result: RunResult, unanswered: float | None) -> str:
     groups = result.iterations
     before, during, after = groups.before.median_us, groups.during.median_us, groups.after.median_us
+    scale, oracle = result.fabric.rate_scale, result.experiment.get("oracle") is True
     if fault.visible is False:
         return "; too small a change to act on"
     if fault.detected_s is None:
-        return "; the scores never showed it"
-    seen = f"; the scores showed it after {spaced_time(fault.detected_s)}"
+        return (
+            "; the router was told of it (oracle) and changed no route"
+            if oracle
+            else ("; the scores never showed it")
+        )
+    seen = f"; the scores showed it after {both_clocks(fault.detected_s, scale)}"
+    if oracle:
+        seen = "; the router was told of it (oracle)"
     if fault.recovered_s is None:
-        return f"{seen}, and no route was changed"
+        without = " without feedback" if result.experiment.get("feedback") is False else ""
+        return f"{seen}, and{without} no route was changed"
     assert fault.t_s is not None
     at = fault.t_s + fault.recovered_s
     pairs = next((r.pairs_changed for r in result.reroutes if r.t_s >= at - 1e-6), None)
     moved = f"{seen}, and {'routes of ' + str(pairs) + ' pairs' if pairs else 'routes'} changed after "
-    moved += spaced_time(fault.recovered_s)
+    moved += both_clocks(fault.recovered_s, scale)
     if before is None or after is None:
         return moved
     if during is not None and (won := _won(before, during, after)) > SAME:
@@ -150,6 +158,12 @@ def _of_jobs(result: RunResult) -> str:
 
 def _time(us: float) -> str:
     return spaced_time(us * 1e-6)
+
+
+def both_clocks(seconds: float, rate_scale: float) -> str:
+    """`474 ms (3.13 us declared)`: a time of the run's clock, and on that of the machine whose rates are
+    declared."""
+    return f"{spaced_time(seconds)} ({spaced_time(seconds * rate_scale)} declared)"
 
 
 def spaced_time(seconds: float) -> str:

@@ -50,11 +50,11 @@ def _ranks(result: RunResult) -> int:
 
 
 def _narrow(result: RunResult) -> list[str]:
-    first, scale = result.summary, result.fabric.rate_scale
+    first, scale, mixed = result.summary, result.fabric.rate_scale, _mixed(result)
     redop = "" if first.redop == "none" else f" {first.redop}"
     what = f"{_name(result.experiment)}, {_ranks(result)} GPUs, {first.type}{redop}"
     return [
-        f"# {what}, mean of {_iterations(result)} iterations",
+        f"# {what}, mean of {_iterations(result)}{mixed or ' iterations'}",
         f"# declared times and rates; rate scale {scale:.6g}: {_slower(scale)}",
         "#" + _cells(("size", "time", "algbw", "busbw", "netbw", "limit", "#wrong"))[1:],
         "#" + _cells(("(B)", "(us)", "(GB/s)", "(GB/s)", "(GB/s)", "", ""))[1:].rstrip(),
@@ -62,6 +62,13 @@ def _narrow(result: RunResult) -> list[str]:
           for row in result.summaries),
         *_errors(result),
     ]  # fmt: skip
+
+
+def _mixed(result: RunResult) -> str:
+    """What a row is the mean of, where that is iterations of more than one state of the fabric."""
+    groups = result.iterations
+    states = [len(one.iterations) for one in (groups.before, groups.during, groups.after) if one.iterations]
+    return " iterations, healthy and faulted" if len(states) > 1 else ""
 
 
 def _program(result: RunResult) -> list[str]:
@@ -94,6 +101,7 @@ def _rates(row: Row) -> tuple[str, str, str, str]:
 
 def _wide(result: RunResult) -> list[str]:
     sizes, scale = [row.size_bytes for row in result.summaries], result.fabric.rate_scale
+    mixed = _mixed(result)
     return [
         (
             f"# nThread 1 nGpus {_ranks(result)} minBytes {sizes[0]} maxBytes {sizes[-1]} step: "
@@ -103,7 +111,7 @@ def _wide(result: RunResult) -> list[str]:
         "#",
         (
             f"# declared times and rates; the run's clock ran {_slower(scale)} (rate scale {scale:.6g}). "
-            "limit: share of what the fabric's links allow"
+            f"limit: share of what the fabric's links allow{mixed and f'; a row is the mean of all{mixed}'}"
         ),
         "#",
         f"#{'out-of-place':>74}{'in-place':>31}",

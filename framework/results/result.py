@@ -98,12 +98,19 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Iterations of one part of the run; times are None when there is none, or when their sizes differ."""
+    """Iterations of one part of the run; figures are None when there is none, or when their sizes differ.
+
+    `declared_us`: the median at declared rates; `busbw_gbs`: the median of their busbw; `ratio`: the median
+    time over that of the iterations before the first fault, None of these themselves.
+    """
 
     iterations: tuple[int, ...]
     median_us: float | None
     min_us: float | None
     max_us: float | None
+    declared_us: float | None = None
+    busbw_gbs: float | None = None
+    ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

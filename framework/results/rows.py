@@ -189,6 +189,11 @@ def iteration_groups(
         for name in ("before", "during", "after")
     )
     slow, fast = during.median_us, after.median_us
+    if healthy := before.median_us:
+        during, after = (
+            replace(group, ratio=None if group.median_us is None else group.median_us / healthy)
+            for group in (during, after)
+        )
     return Groups(before, during, after, slow / fast if slow and fast else None)
 
 
@@ -197,4 +202,12 @@ def _group(rows: Sequence[Row]) -> Group:
     numbers = tuple(row.iteration for row in rows if row.iteration is not None)
     if len({row.size_bytes for row in rows}) != 1:
         return Group(numbers, None, None, None)
-    return Group(numbers, median(times), min(times), max(times))
+    busbw = [row.busbw_gbs for row in rows if row.busbw_gbs is not None]
+    return Group(
+        numbers,
+        median(times),
+        min(times),
+        max(times),
+        declared_us=median(row.declared_time_us for row in rows),
+        busbw_gbs=median(busbw) if len(busbw) == len(rows) else None,
+    )

@@ -1,6 +1,6 @@
 """All-gathers planned as lightpaths on an optical ring: transfers in steps."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +37,11 @@ class OpticalAllGather(AllGather):
 
     def __init__(self, barrier: str = STEP, depth: int = 0) -> None:
         self._barrier, self._depth = barrier, depth
+
+    @property
+    def router(self) -> Mapping[str, object]:
+        """That of its lightpaths."""
+        return {"name": "optree", "algorithm": self.name}
 
     def plan(self, fabric: Fabric) -> LightpathPlan:
         """The lightpaths on this ring. Raises UnsupportedFabricError for other fabrics."""
@@ -85,7 +90,7 @@ class OpticalAllGather(AllGather):
     def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
         """The plan's item times x a shard at the slowest link, and per step the latency of its longest
         lightpath. Source: equation 3 of arXiv 2211.15119, without reconfiguration, which the emulation does
-        not have."""
+        not have, and with equal shares of the items that would need it (as the router optree sends them)."""
         if fabric.kind not in self.serves:
             return None
         if schedule.n_transfers == 0:
@@ -94,7 +99,7 @@ class OpticalAllGather(AllGather):
         longest_hops = np.zeros(plan.n_steps, np.int64)
         np.maximum.at(longest_hops, plan.step, plan.hops)
         item_s = longest_s(fabric, schedule, packet)
-        return plan.item_times * item_s + int(longest_hops.sum()) * float(fabric.latency_s.max())
+        return plan.shared_item_times * item_s + int(longest_hops.sum()) * float(fabric.latency_s.max())
 
 
 class NeighborExchange(OpticalAllGather):

@@ -139,9 +139,9 @@ def test_the_main_job_needs_no_word(call: Call, plans: list[Plan]) -> None:
     table, _, rest = shown.stdout.partition("# Collective test concluded")
     assert "algbw" in table
     for words in (
-        "before fault 1s median of 2",
-        "in fault    2.5s (iteration 2)",
-        "after fault 1.25s (iteration 3); 1.25 times the healthy time",
+        "before fault 10us declared, busbw 196.61 GB/s (median of 2, 10us to 10us; 1s on the run's clock)",
+        "in fault    25us declared, busbw 78.64 GB/s, 2.50 times the healthy time (iteration 2; 2.5s on",
+        "after fault 12.5us declared, busbw 157.29 GB/s, 1.25 times the healthy time (iteration 3; 1.25s on",
         "healthy     0.60 of the physical limit, 0.90 of the algorithm's closed form",
         "bottleneck  rail:1 held 61 % of iteration 2, 40 % of all",
         "h rails     0 1.00  1 0.20",
@@ -175,8 +175,11 @@ def test_the_bottleneck_is_that_of_the_slowest_iteration_that_has_one(result: Ru
     [
         ({"visible": True}, "links; never seen"),
         ({"visible": False}, "links; no true score left the margin"),
-        ({"visible": True, "detected_s": 0.5}, "links; seen after 0.50 s, not answered"),
-        ({"detected_s": 0.5, "recovered_s": 1.25}, "links; seen after 0.50 s, answered after 1.25 s"),
+        ({"visible": True, "detected_s": 0.5}, "links; seen after 0.50 s (5us declared), not answered"),
+        (
+            {"detected_s": 0.5, "recovered_s": 1.25},
+            "links; seen after 0.50 s (5us declared), answered after 1.25 s (12.5us declared)",
+        ),
     ],
 )
 def test_a_fault_that_was_never_seen_is_reported(
@@ -300,6 +303,32 @@ def test_quiet_prints_the_table_alone(call: Call) -> None:
     assert shown.stdout.rstrip().splitlines()[-1].startswith("# Collective test concluded")
 
 
+@pytest.mark.parametrize(
+    ("options", "router", "more"),
+    [
+        ((), "hscore (chosen; --router hscore or another)", ""),
+        (("--router", "hscore"), "hscore", ""),
+        (("--oracle",), "hscore (chosen; --router hscore or another)", " · oracle: the router is told"),
+        (("--no-feedback",), "hscore (chosen; --router hscore or another)", " · no feedback: measured"),
+    ],
+)
+def test_the_first_line_says_what_runs(call: Call, options: tuple[str, ...], router: str, more: str) -> None:
+    first = call(*options).stderr.splitlines()[0]
+    head = f"rail-only, 16 GPUs · router {router} · all-reduce of 1M · engine emulation{more}"
+    assert first.startswith(head) and bool(more) == ("feedback" in first or "oracle" in first)
+    assert call("-q", *options).stderr == ""
+
+
+def test_an_oracle_run_says_that_the_router_was_told(result: RunResult) -> None:
+    told = replace(
+        result,
+        experiment={**result.experiment, "oracle": True},
+        faults=(replace(result.faults[0], detected_s=0.5, recovered_s=0.5),),
+    )
+    (line,) = [x for x in report(told).splitlines() if x.startswith("fault")]
+    assert line.endswith("links; told (oracle), answered after 0.50 s (5us declared)")
+
+
 def test_notes_of_the_plan_are_told(call: Call) -> None:
     shown = call("--rails", "1")
     assert "no fault in this run; the default does not fit it" in shown.stderr
@@ -312,9 +341,9 @@ def test_a_failed_run_exits_with_1_and_writes_no_result(call: Call, monkeypatch:
     monkeypatch.setattr(runner, "_carried_out", fails)
     shown = call("--out", "d")
     assert shown.exit_code == 1
-    assert shown.stderr == "railweave: ovs-vswitchd died: last words\n"
+    assert shown.stderr.splitlines()[1:] == ["railweave: ovs-vswitchd died: last words"]
     assert [p.name for p in Path("d").iterdir()] == ["experiment.yaml"]
-    assert call("-v").stderr.startswith("Traceback")
+    assert call("-v").stderr.splitlines()[1].startswith("Traceback")
 
 
 @pytest.mark.parametrize(

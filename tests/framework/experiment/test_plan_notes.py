@@ -50,3 +50,23 @@ def test_a_job_of_more_ranks_than_gpus_says_so(
     keys = {f"workload.{name}": n for name, n in zip(("tp", "pp", "dp"), degrees, strict=True)}
     plan = load_plan(None, {"workload": "ptdp", "faults": "none", "size": "16M", **keys}, installed)
     assert any("is 256 ranks, and there are 16 GPUs" in note for note in plan.notes) == noted
+
+
+@pytest.mark.parametrize(
+    ("keys", "router"),
+    [
+        ({"collective": "optree"}, "optree"),
+        ({"collective": "wrht"}, "optree"),
+        ({"collective": "optree", "router": "shortest"}, "shortest"),
+        ({"collective": "ring-all-gather"}, "shortest"),
+    ],
+)
+def test_a_collective_that_is_made_for_a_router_gets_it(
+    installed: Registers, keys: dict[str, object], router: str
+) -> None:
+    """`optree` runs 1.2 to 36 times slower on the shortest paths; an explicit choice stands."""
+    plan = load_plan(None, {"topology": "ring", "engine": "fluid", "faults": "none", **keys}, installed)
+    assert plan.experiment.router.name == router
+    assert ("router" in plan.chosen) == ("router" not in keys)
+    if router == "optree":
+        assert plan.experiment.router.options["algorithm"] == keys["collective"]

@@ -194,3 +194,18 @@ def test_nonsense_is_refused() -> None:
     ):
         with pytest.raises(FabricError, match=message):
             call()
+
+
+@pytest.mark.parametrize(("nodes", "wavelengths"), [(7, 1), (15, 3), (16, 3), (21, 2)])
+def test_items_that_share_wavelengths_take_no_longer_than_those_that_keep_to_one(
+    nodes: int, wavelengths: int
+) -> None:
+    """Equal shares over all wavelengths can only level the load; with one there is nothing to share."""
+    plan = plan_of("optree", nodes, wavelengths, 0)
+    assert plan.shared_item_times <= plan.item_times + 1e-9
+    assert wavelengths > 1 or plan.shared_item_times == plan.item_times
+
+
+def test_fifteen_nodes_on_three_wavelengths_take_eight_item_times_and_a_third() -> None:
+    """The engine fluid, which knows routes and rates alone, took 0.926 of the nine item times: 8.33."""
+    assert plan_of("optree", 15, 3, 0).shared_item_times == pytest.approx(8 + 1 / 3)

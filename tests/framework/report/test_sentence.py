@@ -27,7 +27,8 @@ def answered(
 
 def test_what_a_fault_cost_and_what_the_reroute_won_back(result: RunResult) -> None:
     """Of the 1.5 s that an iteration lost the reroute won 1.25 s back."""
-    moved = f"{COST}; the scores showed it after 500 ms, and routes of 24 pairs changed after 2.5 s"
+    seen = f"{COST}; the scores showed it after 500 ms (5 us declared)"
+    moved = f"{seen}, and routes of 24 pairs changed after 2.5 s (25 us declared)"
     assert answered(result) == f"{moved}, which won back 83 % of the loss."
     assert answered(result, 1.02e6) == f"{moved}, which won all of it back."
     worse = f"{moved}, after which iterations took 2.60 times as long as before the fault."
@@ -53,8 +54,19 @@ def test_a_model_is_asked_where_no_iteration_shows_what_was_won_back(result: Run
 def test_what_was_not_answered_is_said(result: RunResult) -> None:
     assert answered(result, detected_s=None) == f"{COST}; the scores never showed it."
     assert answered(result, visible=False) == f"{COST}; too small a change to act on."
-    unmoved = f"{COST}; the scores showed it after 500 ms, and no route was changed."
+    unmoved = f"{COST}; the scores showed it after 500 ms (5 us declared), and no route was changed."
     assert answered(result, recovered_s=None) == unmoved
+    without = replace(result, experiment={**result.experiment, "feedback": False})
+    assert answered(without, recovered_s=None).endswith(
+        "declared), and without feedback no route was changed."
+    )
+
+
+def test_an_oracle_has_no_scores_that_show_a_fault(result: RunResult) -> None:
+    told = replace(result, experiment={**result.experiment, "oracle": True})
+    words = f"{COST}; the router was told of it (oracle)"
+    assert answered(told, detected_s=None) == f"{words} and changed no route."
+    assert answered(told, None) == f"{words}, and routes of 24 pairs changed after 2.5 s (25 us declared)."
 
 
 def test_the_first_of_several_faults_and_iterations_that_took_no_longer(result: RunResult) -> None:

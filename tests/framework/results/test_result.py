@@ -325,7 +325,7 @@ def test_the_table_says_that_its_times_are_declared(result: RunResult) -> None:
 def test_a_narrow_terminal_gets_a_table_that_fits(result: RunResult) -> None:
     lines = nccl_table(result, 80).splitlines()
     assert max(map(len, lines)) <= 80
-    assert lines[0] == "# all-reduce, 16 GPUs, float sum, mean of 4 iterations"
+    assert lines[0] == "# all-reduce, 16 GPUs, float sum, mean of 4 iterations, healthy and faulted"
     heads, units, row = (line.replace("#", " ", 1).split() for line in lines[2:5])
     assert heads == ["size", "time", "algbw", "busbw", "netbw", "limit", "#wrong"] and len(units) == 5
     assert row[0] == "1048576" and row[-1] == "0"
