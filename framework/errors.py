@@ -51,6 +51,14 @@ class RunFailedError(RailweaveError):
     """A run started and failed."""
 
 
+class UnwrittenError(RunFailedError):
+    """A run ended, and its result could not be written; `result` holds it."""
+
+    def __init__(self, message: str, result: Any) -> None:
+        super().__init__(message)
+        self.result = result
+
+
 class NoPathError(RunFailedError):
     """A pair is unreachable; names the pair and the links that are down."""
 

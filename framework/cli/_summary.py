@@ -172,7 +172,17 @@ def _scores(result: RunResult) -> list[str]:
     for kind, scores in sorted(by_kind.items(), reverse=True):
         more = [f"and {len(scores) - SHOWN_SCORES} more"] if len(scores) > SHOWN_SCORES else []
         lines.append(_line(f"h {kind}s", "  ".join(scores[:SHOWN_SCORES] + more)))
-    return lines
+    return lines + _links_alone(result)
+
+
+def _links_alone(result: RunResult) -> list[str]:
+    """The lowest scores of links where none of them makes up that of a switch."""
+    if result.elements:
+        return []
+    low = sorted((link.h_score, link.name) for link in result.links if link.h_score < 1)
+    more = [f"and {len(low) - SHOWN_SCORES} more"] if len(low) > SHOWN_SCORES else []
+    shown = [f"{name} {score:.2f}" for score, name in low[:SHOWN_SCORES]] + more
+    return [_line("h links", "  ".join(shown or ["all 1.00"]))]
 
 
 def _happened(result: RunResult) -> list[str]:

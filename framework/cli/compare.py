@@ -1,6 +1,8 @@
 """`railweave compare`: routers, with and without feedback, in the same experiment."""
 
-from collections.abc import Sequence
+import sys
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -14,11 +16,14 @@ from railweave.framework.cli._context import example, json_command, print_json, 
 from railweave.framework.cli._options import ExperimentCommand, overrides_of
 from railweave.framework.cli._signals import raised_signals
 from railweave.framework.experiment.plan import load_plan
+from railweave.framework.model.events import IterationEnded, RunEvent
 from railweave.framework.results.comparison import Comparison, Variant, variants_of
 from railweave.framework.results.comparison import compare as compare_results
 from railweave.framework.results.directory import RunDirectory
 from railweave.framework.results.result import RunResult
 from railweave.framework.results.shared_rails import SHARES, SharedRails, compare_shares, jobs_sharing
+
+MINUTE_S = 60.0
 
 
 @click.command(
@@ -106,7 +111,7 @@ def compare(
 
     def directory(turn: int, variant: Variant) -> RunDirectory:
         click.echo(f"{turn + 1}/{repeat} {variant.name}", err=True)
-        return RunDirectory.create(None, f"compare-{variant.router}")
+        return RunDirectory.create(None, f"compare-{variant.router}-{variant.mode}")
 
     results: dict[Variant, list[RunResult]] = {variant: [] for variant in plans}
     plan, verbose = plans[variants[0]], ctx.meta[VERBOSE]
@@ -115,7 +120,8 @@ def compare(
             raised_signals(),
             Live(plan.iterations, quiet=False, verbose=verbose, lines=verbose, fabric=plan.fabric) as live,
         ):
-            for variant, result in api.compared_runs(plans, repeat, registers(ctx), directory, live.emit):
+            emit = _told_by_the_minute(live.emit)
+            for variant, result in api.compared_runs(plans, repeat, registers(ctx), directory, emit):
                 results[variant].append(result)
                 times = f"{result.summary.declared_time_us:.4g} us declared, a mean iteration"
                 click.echo(f"    {result.fidelity.verdict}, {times}", err=True)
@@ -126,6 +132,20 @@ def compare(
             print_json("compare", 2, experiment=pinned.document(), rows=[asdict(row) for row in rows])
         elif rows:
             _show(rows)
+
+
+def _told_by_the_minute(emit: Callable[[RunEvent], None]) -> Callable[[RunEvent], None]:
+    """Off a terminal, which has a bar, a line once a minute: the iteration that has just ended."""
+    last_s = [time.monotonic()]
+
+    def told(event: RunEvent) -> None:
+        emit(event)
+        now_s = time.monotonic()
+        if isinstance(event, IterationEnded) and not sys.stderr.isatty() and now_s - last_s[0] >= MINUTE_S:
+            last_s[0] = now_s
+            click.echo(f"    iteration {event.iteration + 1}", err=True)
+
+    return told
 
 
 def _compare_jobs(ctx: click.Context, repeat: int, *, as_json: bool) -> None:
@@ -154,7 +174,8 @@ def _compare_jobs(ctx: click.Context, repeat: int, *, as_json: bool) -> None:
             raised_signals(),
             Live(None, quiet=False, verbose=verbose, lines=verbose, jobs=names, fabric=plan.fabric) as live,
         ):
-            for percent, result in api.compared_runs(plans, repeat, registers(ctx), directory, live.emit):
+            emit = _told_by_the_minute(live.emit)
+            for percent, result in api.compared_runs(plans, repeat, registers(ctx), directory, emit):
                 results[percent].append(result)
     finally:  # an interrupted comparison shows what it has
         rows = compare_shares({percent: runs for percent, runs in results.items() if runs})
@@ -162,10 +183,10 @@ def _compare_jobs(ctx: click.Context, repeat: int, *, as_json: bool) -> None:
             pinned = plan.at_scale(rows[0].rate_scales[0])
             print_json("compare-jobs", experiment=pinned.document(), rows=[asdict(row) for row in rows])
         elif rows:
-            _show_jobs(rows)
+            _show_jobs(rows, packets=plan.engine.packets)
 
 
-def _show_jobs(rows: Sequence[SharedRails]) -> None:
+def _show_jobs(rows: Sequence[SharedRails], *, packets: bool) -> None:
     head = ("rails of both", "runs", "first", "second", "lowest", "highest", "fairness", "wrong", "verdicts")
     cells = []
     for row in rows:
@@ -175,6 +196,11 @@ def _show_jobs(rows: Sequence[SharedRails]) -> None:
         cells.append((f"{row.percent} %", row.repeats, *shown, row.wrong, verdicts))
     click.echo(table(head, cells))
     click.echo("interference of each job: time in company over time alone")
+    if not packets:
+        click.echo(
+            "a model runs equal jobs in lockstep, which is the worst case: on a lab they drift apart and "
+            "lose less"
+        )
 
 
 def _show(rows: Sequence[Comparison]) -> None:

@@ -11,7 +11,7 @@ from railweave.framework.cli._context import example, plain_command, registers
 from railweave.framework.cli._options import ExperimentCommand, plan_of
 from railweave.framework.cli._page import check_packages, live_page
 from railweave.framework.cli._signals import raised_signals
-from railweave.framework.errors import InputError, RunFailedError
+from railweave.framework.errors import InputError, RunFailedError, UnwrittenError
 from railweave.framework.model.events import RunEvent
 
 
@@ -108,9 +108,13 @@ def run(
             shown.emit(event)
             follow(event)
 
-        result = api.run(plan, out=directory, predict=predict, on_event=emit, registers=registers(ctx))
+        unwritten: UnwrittenError | None = None
+        try:
+            result = api.run(plan, out=directory, predict=predict, on_event=emit, registers=registers(ctx))
+        except UnwrittenError as error:  # what was measured is shown before it is lost
+            result, unwritten = error.result, error
         end(result)
-    if json_path:
+    if json_path and unwritten is None:
         write_whole(json_path, result_json(result).encode())
     if to_stdout:
         click.echo(result_json(result), nl=False)
@@ -121,6 +125,8 @@ def run(
         click.echo("\n" + report(result, directory.path), nl=False, err=to_stdout)
     elif result.fidelity.verdict == "degraded":  # `invalid` is an error, below
         click.echo(f"fidelity degraded: {'; '.join(result.fidelity.reasons)}", err=True)
+    if unwritten is not None:
+        raise unwritten
     if failed := [f"job {job.name} failed: {job.error}" for job in result.jobs if job.error]:
         raise RunFailedError("\n".join(failed))
     # wrong data or an invalid emulation is a failed run, though it has a result

@@ -284,8 +284,11 @@ class Draft:
             return {}
         kind = "workload" if self._request.workload else "collective"
         offered = self.registers[kind]
-        traffic = offered.get(self._request.traffic.name) if kind in self.settings.value else None
-        return traffic.router if isinstance(traffic, MadeForRouter) else {}
+        name = self._request.traffic.name
+        traffic = offered[name] if kind in self.settings.value and name in offered else None
+        if isinstance(traffic, MadeForRouter) and isinstance(traffic.router, Mapping):
+            return traffic.router
+        return {}
 
     def must_serve(self, kind: str, name: str, plugin: Router | Collective, fabric: Fabric) -> None:
         """Report a router or collective that does not serve the fabric, with those that do."""

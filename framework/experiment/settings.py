@@ -9,6 +9,8 @@ from railweave.framework.errors import ExperimentError
 
 Key = tuple[str | int, ...]
 _T = TypeVar("_T")
+SHOWN = 3
+"""Problems of one message that are listed; more of them are counted."""
 
 
 class Mark(NamedTuple):
@@ -84,8 +86,16 @@ class Settings:
         """Raise one ExperimentError that lists every problem, in the order of the file."""
         if not self.problems:
             return
-        placed = sorted(map(self._placed, self.problems), key=itemgetter(0))
-        lines = list(dict.fromkeys(line for _, line in placed))
+        placed = sorted(((*self._placed(p), p.message) for p in self.problems), key=itemgetter(0))
+        like: dict[str, list[str]] = {}
+        for _, line, message in placed:
+            if line not in like.setdefault(message, []):
+                like[message].append(line)
+        lines = [
+            line + (f" And {len(alike) - SHOWN} more like it." if nth == SHOWN - 1 and alike[SHOWN:] else "")
+            for alike in like.values()
+            for nth, line in enumerate(alike[:SHOWN])
+        ]
         text = "\n".join(lines if len(lines) == 1 else [f"{len(lines)} errors:", *lines])
         raise ExperimentError(text) from self.cause
 

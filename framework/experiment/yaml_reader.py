@@ -131,6 +131,7 @@ class _Reader:
 
     def __init__(self, settings: Settings, events: Iterator[Any]) -> None:
         self._settings, self._events = settings, events
+        self._once: set[str] = set()
 
     def mapping(self, at: Key) -> dict[str, object]:
         """What stands up to the mapping's end."""
@@ -166,7 +167,10 @@ class _Reader:
         try:
             values[name] = self._value(event, key)
         except _Unreadable as error:
-            self._settings.report(key, str(error), mark=_mark(event))
+            if str(error) not in self._once:
+                self._settings.report(key, str(error), mark=_mark(event))
+            if isinstance(event, yaml.AliasEvent):  # a file may have thousands
+                self._once.add(str(error))
 
     def _value(self, event: Any, at: Key) -> object:
         if isinstance(event, yaml.AliasEvent):

@@ -1,8 +1,9 @@
 """Nodes by their coordinates, counted from 0, or from 1 as the sources do."""
 
+import re
 from dataclasses import dataclass
 
-from railweave.framework.errors import ExperimentError
+from railweave.framework.errors import ExperimentError, did_you_mean
 from railweave.framework.model import Fabric, NodeGroup
 
 
@@ -43,7 +44,18 @@ class Counting:
 
     def gpu(self, fabric: Fabric, text: str, what: str) -> int:
         """The GPU at the coordinates in `text`, or of that name (`g1.1`)."""
-        node = fabric.node_ids.get(text.strip(), fabric.n_gpus)
+        node = fabric.node_ids.get(text.strip(), fabric.n_nodes)
         if node < fabric.n_gpus:
             return node
+        if node < fabric.n_nodes:
+            kind = fabric.node_kind(node)
+            raise ExperimentError(f"{what} {text}: this is a {kind}, not a GPU. {_first(fabric)}")
+        if re.search("[A-Za-z]", text) and "," not in text:
+            near = did_you_mean(text, fabric.node_ids) if fabric.n_gpus < 2000 else ""
+            why = f"this fabric has no node of that name.{near} {_first(fabric)}"
+            raise ExperimentError(f"{what} {text}: {why}")
         return self.node(fabric.groups[0], text, f"{what} {text}", ",".join(fabric.axis_names))
+
+
+def _first(fabric: Fabric) -> str:
+    return f"Its GPUs are {fabric.node_name(0)} to {fabric.node_name(fabric.n_gpus - 1)}."

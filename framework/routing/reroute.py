@@ -88,6 +88,7 @@ class RoutesInUse:
         self._routed = self._based_on = HealthSnapshot.healthy(fabric, margin=options.margin)
         self._again_s, self._weighed_up = np.inf, False  # when to ask again; whether a demand had a say
         self._prospects: Prospects = ((1.0, self._routed),)
+        self._carries_anew = False
         self._asked_with = self._routed  # with which the router gave the table in use
         self._whole = not router.damped or "deadlock-free" in router.promises(fabric)
         self._blocks = list(first) or first_routes(fabric, router, self.name, options, pairs, block=block)
@@ -99,6 +100,7 @@ class RoutesInUse:
         self._forecast = None if demand is None else Forecast(self.fabric, demand, self._blocks)
         if self._weighed_up:
             self._again_s = -np.inf
+            self._carries_anew = True
 
     @property
     def paths(self) -> PathBatch:
@@ -126,7 +128,8 @@ class RoutesInUse:
         self._routed, self._again_s = health, self._next_rested_s(now_s)
         if not (weighed.any() or chosen.moves):
             return None
-        why = self._why(self._based_on, health)
+        why = self._why(self._based_on, health) or self._why_now(prospects)
+        self._carries_anew = False
         broken = [broken_pairs(block, health) for block in self._blocks]
         for lost, leaves, changed_at in zip(broken, chosen.moved, self._changed_at, strict=True):
             # what had no choice does not wait for the dwell time to return: while a cable flaps, that would
@@ -244,7 +247,17 @@ class RoutesInUse:
         changes = (score_changes(self.fabric, before, now) or link_changes(self.fabric, before, now)).items()
         order = sorted(changes, key=lambda item: -abs(item[1][1] - item[1][0]))
         moves = ", ".join(f"{name} {old:.2f} -> {new:.2f}" for name, (old, new) in order[:3])
-        return moves or "earlier scores, after the dwell time"
+        return moves
+
+    def _why_now(self, prospects: Prospects) -> str:
+        """Why routes change although no score has since they last did."""
+        if self._carries_anew:
+            return "other traffic, with the scores as before"
+        if len(prospects) > 1:
+            return "links that come and go, with the scores as before"
+        if self.router.damped and self.options.dwell_s > 0:
+            return "earlier scores, after the dwell time"
+        return "the router's answer, with the scores as before"
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -134,7 +134,7 @@ class Recorder:
         }
         elements = {
             element_name(fabric, node): float(health.element_score[node])
-            for node in range(fabric.n_gpus, fabric.n_nodes)
+            for node in np.unique(fabric.link_element[fabric.link_element >= 0]).tolist()
         }
         self.health.append(HealthPoint(health.t_s, health.version, elements, links, self.job))
         if changes := score_changes(fabric, before, health):

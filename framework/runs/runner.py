@@ -8,7 +8,7 @@ from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from railweave.framework.errors import InputError, RailweaveError, RunFailedError
+from railweave.framework.errors import InputError, RailweaveError, RunFailedError, UnwrittenError
 from railweave.framework.experiment.plan import Plan, from_document
 from railweave.framework.fabric_files import text_of
 from railweave.framework.model import Fabric
@@ -61,8 +61,8 @@ def run(
     plugin that fails once the run has ended becomes a note of the result and loses nothing.
 
     Raises InputError when the run is refused before anything ran (an otherwise empty directory is removed
-    again); LabError, ControllerError, TransportError or MachineError when it failed. What the engine started
-    is gone then.
+    again); LabError, ControllerError, TransportError or MachineError when it failed; UnwrittenError, which
+    holds the result, where there is no room for it. What the engine started is gone then.
     """
     notes: list[str] = []
     path = None if directory is None else str(directory.path.absolute())
@@ -95,25 +95,33 @@ def run(
     if predictor is not None:
         finished = with_prediction(finished, _predicted(predictor, findings, note))
     finished = replace(finished, notes=tuple(notes))
-    if directory is not None and path is not None:
-        directory.write_arrays("health.npz", vars(findings.samples))
-        if findings.paths is not None:
-            directory.write_arrays("routes.npz", vars(findings.paths))
-        if findings.rules:
-            directory.write_text("rules.json", rules_json(by_switch(plan.fabric, findings.rules)))
-        scaled = plan.fabric.scaled(findings.rate_scale)
-        if is_large(plan.fabric):
-            directory.write_arrays("links.npz", link_arrays(scaled, findings))
-        if findings.trace is not None:
-            directory.write_arrays("trace.npz", trace_arrays(scaled, findings, findings.trace))
-        directory.write_result(finished)
-        write_reports(plan.reports, finished.document(), path, note)
-    Observers(registers, note).fire("on_run_end", result=finished.document(), directory=path)
-    if tuple(notes) != finished.notes:
-        finished = replace(finished, notes=tuple(notes))
-        if directory is not None:
-            directory.write_result(finished)
+    try:
+        if directory is not None and path is not None:
+            _write(plan, findings, finished, directory)
+            write_reports(plan.reports, finished.document(), path, note)
+        Observers(registers, note).fire("on_run_end", result=finished.document(), directory=path)
+        if tuple(notes) != finished.notes:
+            finished = replace(finished, notes=tuple(notes))
+            if directory is not None:
+                directory.write_result(finished)
+    except RunFailedError as error:
+        raise UnwrittenError(str(error), finished) from error
     return finished
+
+
+def _write(plan: Plan, findings: Findings, finished: RunResult, directory: RunDirectory) -> None:
+    """Everything of the run but its events."""
+    directory.write_arrays("health.npz", vars(findings.samples))
+    if findings.paths is not None:
+        directory.write_arrays("routes.npz", vars(findings.paths))
+    if findings.rules:
+        directory.write_text("rules.json", rules_json(by_switch(plan.fabric, findings.rules)))
+    scaled = plan.fabric.scaled(findings.rate_scale)
+    if is_large(plan.fabric):
+        directory.write_arrays("links.npz", link_arrays(scaled, findings))
+    if findings.trace is not None:
+        directory.write_arrays("trace.npz", trace_arrays(scaled, findings, findings.trace))
+    directory.write_result(finished)
 
 
 def _check_directory(plan: Plan, directory: str | None) -> None:

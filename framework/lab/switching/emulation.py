@@ -23,6 +23,19 @@ from railweave.framework.processes.packet_socket import ETH_P_IP, packet_socket,
 from railweave.framework.processes.programs import run, tool
 
 BACKLOG = 512
+OTHER_FILES = 64
+"""Open files of the lab's first process besides those of cables and GPUs, rounded up."""
+
+
+def check_descriptors(fabric: Fabric, most: int) -> None:
+    """Raises MachineError where a process may not have as many open files as a lab of this fabric needs: two
+    borrowed sockets a cable, a namespace a GPU, and what Python and Mininet open."""
+    needed = fabric.n_links + fabric.n_gpus + OTHER_FILES
+    if 0 <= most < needed:
+        raise MachineError(
+            f"a process may have {most} open files here (ulimit -Hn), and a lab of {fabric.n_gpus} GPUs and "
+            f"{fabric.n_links} links needs {needed}. Raise it, as with `ulimit -n {max(needed, 4096)}`."
+        )
 
 
 class Emulation:
@@ -65,6 +78,7 @@ class Emulation:
         MachineError where the wanted datapath is not available.
         """
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        check_descriptors(self.fabric, most)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # two borrowed sockets a cable
         self.shards = [OvsShard(i, NetNamespace.create(f"shard{i}")) for i in range(len(self._links_of))]
         self.kernel_datapath = datapath.is_kernel(self._wanted_datapath, self.shards[0].namespace)

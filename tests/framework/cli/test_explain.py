@@ -141,6 +141,8 @@ def test_a_gpu_to_itself_needs_no_path(call: Call) -> None:
         (("0,0", "9,1"), "DST 9,1: there is no such gpu; there are 0..3,0..3 (domain,rail)"),
         (("0", "1,1"), "SRC 0: a gpu has 2 coordinates here, not 1"),
         (("a,b", "1,1"), "SRC a,b: there is no such gpu"),
+        (("g0.0", "g9.9"), "DST g9.9: this fabric has no node of that name. Its GPUs are g0.0 to g3.3"),
+        (("g0.0", "r1"), "DST r1: this is a rail, not a GPU. Its GPUs are g0.0 to g3.3"),
         (
             ("0,0", "1,1", "--topology", "torus", "--router", "hscore"),
             "router hscore does not serve this torus",

@@ -19,7 +19,7 @@ from railweave.framework.cli import main
 from railweave.framework.cli._options import flag, key_options
 from railweave.framework.cli._summary import report
 from railweave.framework.cli.run import run as command
-from railweave.framework.errors import LabError
+from railweave.framework.errors import LabError, RunFailedError
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.experiment.schema import Experiment
 from railweave.framework.model.events import (
@@ -33,6 +33,7 @@ from railweave.framework.model.events import (
 )
 from railweave.framework.model.findings import Findings
 from railweave.framework.registry import Registers
+from railweave.framework.results.directory import RunDirectory
 from railweave.framework.results.result import Bottleneck, Fidelity, RunResult, from_document
 from railweave.framework.runs import runner
 from tests.fakes.findings import findings
@@ -435,3 +436,26 @@ def test_the_number_of_elements_compared_is_printed(result: RunResult) -> None:
     counted = tuple(replace(row, compared=4096, wrong=1) for row in result.rows)
     lines = report(replace(result, rows=counted), Path("runs")).splitlines()
     assert "compared    4096 elements, 1 wrong" in lines
+
+
+def test_a_full_disk_at_the_end_loses_no_table(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise RunFailedError("cannot write runs/x/result.json: No space left on device.")
+
+    monkeypatch.setattr(RunDirectory, "write_result", full)
+    shown = call()
+    assert shown.exit_code == 1
+    assert "# Collective test concluded" in shown.stdout and "before fault" in shown.stdout
+    assert shown.stderr.splitlines()[-1].startswith("railweave: cannot write runs/x/result.json: No space")
+
+
+def test_links_that_make_up_no_score_are_shown_by_themselves(result: RunResult) -> None:
+    """As on a dragonfly from a file, whose links belong to no switch."""
+    bare = replace(
+        result,
+        elements=(),
+        health=(replace(result.health[-1], elements={}),),
+        links=tuple(replace(link, h_score=0.2 if i == 3 else 1.0) for i, link in enumerate(result.links)),
+    )
+    (line,) = [x for x in report(bare).splitlines() if x.startswith("h ")]
+    assert line == f"h links     {result.links[3].name} 0.20"
