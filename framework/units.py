@@ -10,7 +10,7 @@ TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 _NUMBER = r"([-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*([A-Za-z/]*)"
 _RATES_IN_ANY_CASE = {unit.lower(): factor for unit, factor in RATES.items()}
-_TIMES_READ = TIMES | {"min": 60.0}
+_TIMES_READ = TIMES | {"min": 60.0, "h": 3600.0}
 
 
 def parse_bytes(value: object) -> int:
@@ -34,7 +34,7 @@ def parse_rate(value: object) -> float:
 
 
 def parse_time(value: object) -> float:
-    """Seconds of `25us`, `1.5s`, `2min` or a plain number of seconds; ValueError otherwise."""
+    """Seconds of `25us`, `1.5s`, `2min`, `1h` or a plain number of seconds; ValueError otherwise."""
     number, unit = _split(value)
     if (unit or "s") not in _TIMES_READ:
         raise ValueError(value)

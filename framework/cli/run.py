@@ -11,6 +11,7 @@ from railweave.framework.cli._context import example, plain_command, registers
 from railweave.framework.cli._options import ExperimentCommand, plan_of
 from railweave.framework.cli._page import check_packages, live_page
 from railweave.framework.cli._signals import raised_signals
+from railweave.framework.cli.model._options import TIME
 from railweave.framework.errors import InputError, RunFailedError, UnwrittenError
 from railweave.framework.model.events import RunEvent
 
@@ -36,6 +37,13 @@ from railweave.framework.model.events import RunEvent
     "--dry-run", is_flag=True, help="Check everything, print what the run would take, and start nothing."
 )
 @click.option(
+    "--longest",
+    type=TIME,
+    default="1h",
+    show_default=True,
+    help="Refuse a run on the lab that should take longer on the wall clock.",
+)
+@click.option(
     "--predict", is_flag=True, help="Print what the engine fluid makes of every iteration next to it."
 )
 @click.option(
@@ -54,6 +62,7 @@ def run(
     out: Path | None,
     json_to: str | None,
     dry_run: bool,
+    longest: float,
     predict: bool,
     live: bool,
     port: int | None,
@@ -84,20 +93,24 @@ def run(
     if dry_run:
         from railweave.framework.cli._dry_run import show
 
-        show(plan, json_path, as_json=to_stdout)
+        show(plan, json_path, as_json=to_stdout, longest_s=longest)
         return
     from railweave.framework import api
+    from railweave.framework.cli._dry_run import check_foreseen, foreseen, foreseen_text
     from railweave.framework.cli._live import Live
     from railweave.framework.cli._summary import report
     from railweave.framework.experiment.headline import headline
     from railweave.framework.results.directory import RunDirectory, result_json, write_whole
     from railweave.framework.results.nccl_table import nccl_table
 
+    if ahead := foreseen(plan):
+        check_foreseen(ahead, longest)
     directory = RunDirectory.create(out, f"{plan.experiment.router.name}-{plan.experiment.topology.name}")
     ctx.meta[DIRECTORY] = directory.path
     names = [job.job.name for job in plan.jobs]
     if not quiet:
-        click.echo(headline(plan.fabric, plan.document(), plan.chosen), err=True)
+        takes = f" · takes {foreseen_text(ahead)}" if ahead else ""
+        click.echo(headline(plan.fabric, plan.document(), plan.chosen) + takes, err=True)
     with (
         raised_signals(),
         live_page(plan, directory, registers(ctx), (port or 0) if live else None) as (follow, end),

@@ -21,7 +21,7 @@ from railweave.framework.registry import Registers
 _PATTERNS: dict[Unit, str] = {
     "bytes": r"^\d+ *[KMGkmg]?$",
     "rate": r"^(0|[0-9.eE+-]+ *([kmgtKMGT]?[bB]/s|[kmgt]?bit))$",
-    "time": r"^(0|[0-9.eE+-]+ *(ns|us|ms|s|min))$",
+    "time": r"^(0|[0-9.eE+-]+ *(ns|us|ms|s|min|h))$",
     "ratio": r"^[0-9.eE+-]+ *%?$",
     "factor": r"^[0-9.eE+-]+$",
 }

@@ -7,6 +7,7 @@ from typing import Any
 
 from railweave.framework import errors
 from railweave.framework.errors import ChannelClosedError, LabError, RailweaveError
+from railweave.framework.experiment.run_plan import Plan
 from railweave.framework.hookspecs import Engine, hookimpl
 from railweave.framework.lab.memory import pss_bytes
 from railweave.framework.lab.sandbox import check_machine, unshare_command, why_it_ended
@@ -16,6 +17,7 @@ from railweave.framework.model.findings import Findings
 from railweave.framework.parameters import Parameter
 from railweave.framework.processes.child import ChildProcess
 from railweave.framework.processes.programs import search_path
+from railweave.framework.runs.parts import Foreseen
 
 STOP_S = 10.0
 
@@ -34,6 +36,12 @@ class EmulationEngine(Engine):
         ),
     )
     lacks: Mapping[str, str] = {"trace": "it sees links only when it samples their health (health.npz)"}
+
+    def foresee(self, plan: Plan) -> Foreseen:
+        """Time and memory of a run on this machine, before it starts."""
+        from railweave.framework.lab.foresight import foreseen  # mininet's side of the lab is not needed else
+
+        return foreseen(plan)
 
     def run(
         self,

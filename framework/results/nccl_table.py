@@ -155,7 +155,7 @@ def _errors(result: RunResult) -> list[str]:
 def fitted(value: float, width: int) -> str:
     """The number right-aligned with as many decimals, two at most, as its column holds."""
     texts = (f"{value:{width}.{decimals}f}" for decimals in (2, 1, 0))
-    return next((t for t in texts if len(t) <= width), f"{value:{width}.{1 if width >= 7 else 0}e}")
+    return next((t for t in texts if len(t) <= width), f"{value:.0f}")  # wider than its column, and a number
 
 
 def _header(names: tuple[str, ...], figures: tuple[str, ...], more: tuple[str, ...]) -> str:

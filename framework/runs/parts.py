@@ -154,6 +154,23 @@ class Estimate:
     memory_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """What a run on this machine should take: `seconds` of wall clock, bring-up included, at `rate_scale`."""
+
+    seconds: float
+    memory_bytes: int
+    rate_scale: float
+
+
+@runtime_checkable
+class Foresees(Protocol):
+    """An engine (hookspecs.Engine) that knows beforehand how long a run takes on the wall clock."""
+
+    def foresee(self, plan: Plan) -> Foreseen:
+        """Of a checked plan; nothing is started."""
+
+
 @runtime_checkable
 class InProcess(Protocol):
     """An engine (hookspecs.Engine) that carries out a run in the process that asks for it, so that it can

@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from railweave.framework.errors import LabError
 from railweave.framework.experiment.plan import Plan
-from railweave.framework.lab.switching.emulation import Emulation
 from railweave.framework.limits.timeline import Timeline
 from railweave.framework.model import Fabric, PacketFormat, RouteTable, Schedule
 from railweave.framework.model.addressing import ROCE_PORT, ipv4
@@ -25,6 +25,9 @@ from railweave.framework.model.arrays import Int64
 from railweave.framework.processes.udp_frame import udp_frame
 from railweave.framework.registry import Registers
 from railweave.framework.routing.loads import link_loads
+
+if TYPE_CHECKING:
+    from railweave.framework.lab.switching.emulation import Emulation
 
 BURST_S = 0.3
 """Length of the measurement. Its result is CPU time per hop, which other load on the machine hardly
@@ -76,7 +79,7 @@ class Capacity:
     hops_s: float
 
 
-def calibrate(lab: Emulation, table: RouteTable, packet: PacketFormat) -> Capacity:
+def calibrate(lab: "Emulation", table: RouteTable, packet: PacketFormat) -> Capacity:
     """Send full packets from every GPU to the next and divide their hops by the switches' CPU time.
 
     The first rules are installed, the links still unshaped. All GPUs send because one loop of the switch

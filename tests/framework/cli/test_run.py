@@ -455,7 +455,7 @@ def test_links_that_make_up_no_score_are_shown_by_themselves(result: RunResult) 
         result,
         elements=(),
         health=(replace(result.health[-1], elements={}),),
-        links=tuple(replace(link, h_score=0.2 if i == 3 else 1.0) for i, link in enumerate(result.links)),
+        links=tuple(replace(link, h_score=0.2 if i == 0 else 1.0) for i, link in enumerate(result.links)),
     )
     (line,) = [x for x in report(bare).splitlines() if x.startswith("h ")]
-    assert line == f"h links     {result.links[3].name} 0.20"
+    assert line == f"h links     {result.links[0].name} 0.20"
