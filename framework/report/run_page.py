@@ -34,6 +34,8 @@ from railweave.framework.results.rows import REPAIRS, part_of
 from railweave.framework.results.rules import SwitchRules
 from railweave.framework.runs.recorder import ROUTED_GPUS
 
+UNSAMPLED = 0.02
+"""Part of a run without samples at its end that its page mentions."""
 MOST_RULES = 400_000
 """Bytes of rules, packed, that a page takes."""
 
@@ -96,7 +98,7 @@ def run_page(known: Known) -> RunPage:
         verdict="none" if result is None else result.fidelity.verdict,
         reasons=() if result is None else tuple(result.fidelity.reasons),
         sentence=_so_far(known, done) if result is None else sentence(result, known.unanswered),
-        resolution=_resolution(fabric, chosen, values, known.running),
+        resolution=_resolution(fabric, chosen, values, known.running) + _unsampled(known.samples, samples),
         end_s=max(ends, default=0.0),
         rate_scale=scale,
         gpus=fabric.n_gpus,
@@ -183,6 +185,19 @@ def _resolution(fabric: Fabric, chosen: Shown, values: Series, running: bool) ->
     return (
         f"{what}{elements}, at {n_instants} (of {INSTANTS} at most), one every "
         f"{spaced_time(values.step_s)} of the run's clock; scores and loads in steps of 0.005, queues of 6 %."
+    )
+
+
+def _unsampled(sampled: Arrays | None, shown_as: Arrays | None) -> str:
+    """From when on curves only repeat what was sampled last; "" where samples go on to the end."""
+    if sampled is None or shown_as is None or not len(sampled["t_s"]):
+        return ""
+    last_s, end_s = float(sampled["t_s"][-1]), float(shown_as["t_s"][-1])
+    if end_s - last_s <= UNSAMPLED * end_s:
+        return ""
+    return (
+        f" Nothing was sampled after {spaced_time(last_s)}: from there on scores are as they were last, and "
+        "loads are means to the end."
     )
 
 

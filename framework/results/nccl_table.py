@@ -96,7 +96,8 @@ def _cells(cells: Sequence[str]) -> str:
 def _rates(row: Row) -> tuple[str, str, str, str]:
     limit = "" if row.ratio_to_bound is None else f"{row.ratio_to_bound:6.2f}"
     busbw = nan if row.busbw_gbs is None else row.busbw_gbs
-    return fitted(row.algbw_gbs, 6), fitted(busbw, 6), fitted(row.netbw_gbs, 6), limit
+    netbw = fitted(row.netbw_gbs, 6) if row.netbw_gbs < 999_999.5 else f"{row.netbw_gbs:.0f}"  # of all links
+    return fitted(row.algbw_gbs, 6), fitted(busbw, 6), netbw, limit
 
 
 def _wide(result: RunResult) -> list[str]:
@@ -155,7 +156,7 @@ def _errors(result: RunResult) -> list[str]:
 def fitted(value: float, width: int) -> str:
     """The number right-aligned with as many decimals, two at most, as its column holds."""
     texts = (f"{value:{width}.{decimals}f}" for decimals in (2, 1, 0))
-    return next((t for t in texts if len(t) <= width), f"{value:.0f}")  # wider than its column, and a number
+    return next((t for t in texts if len(t) <= width), f"{value:{width}.{1 if width >= 7 else 0}e}")
 
 
 def _header(names: tuple[str, ...], figures: tuple[str, ...], more: tuple[str, ...]) -> str:

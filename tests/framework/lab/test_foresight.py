@@ -1,5 +1,5 @@
-"""What a run should take is within a factor of two of what runs took. A test on the lab may add to `MEASURED`,
-(keys, seconds in all, MB), and compare with `within`."""
+"""What a run should take is within a factor of two of what runs took. A test on the lab may add to
+`MEASURED`, (keys, seconds in all, MB), and compare with `within`."""
 
 from __future__ import annotations
 

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
+
+from railweave.framework import api
+from railweave.framework.registry import load_plugins
+from railweave.framework.report.reading import page_of_run
 from railweave.framework.report.run_page import Known, run_page
+from railweave.framework.report.sentence import spaced_time
 from railweave.framework.results.result import RunResult
 from railweave.topologies.rail_only import RailOnly
 
@@ -28,3 +35,24 @@ def test_marks_items_and_key_figures_are_those_of_the_result(result: RunResult) 
     assert figures["Reroutes"] == "1"
     assert page.iterations.held_by == (None, None, "rail:1", None)
     assert page.iterations.part == ("before", "before", "during", "after")
+
+
+def test_a_page_says_where_sampling_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model stops sampling where nothing can change; its curves are flat from there on."""
+    monkeypatch.chdir(tmp_path)
+    api.run(engine="fluid", out="run", faults=["at=iter:2 degrade rail:1 to=20%"], iterations=40)
+    page = page_of_run(Path("run"), load_plugins())
+    last_s = float(api.read("run").samples["t_s"][-1])
+    assert last_s < 0.9 * page.end_s
+    assert f"Nothing was sampled after {spaced_time(last_s)}: from there on" in page.resolution
+    assert page.what.startswith("rail-only, 16 GPUs · router hscore · all-reduce of 1M · engine fluid")
+
+
+def test_the_header_of_a_page_names_oracle_and_no_feedback() -> None:
+    fabric = RailOnly().build({"domains": 4, "rails": 4, "domain_rate": 72e6, "rail_rate": 8e6})
+    for text, words in (
+        ("oracle: true\n", "oracle: the router is told"),
+        ("feedback: false\n", "no feedback"),
+    ):
+        page = run_page(Known("a run", fabric, "fluid", text, "", running=True))
+        assert words in page.what

@@ -441,3 +441,10 @@ def test_times_of_nothing_and_elements_that_nobody_compared_are_shown(result: Ru
     assert 'height="0.0"' in shown and "no elements compared" in shown
     assert "<td>N/A</td>" in shown and "None" not in shown
     assert "0 wrong elements" in result._repr_html_()
+
+
+def test_what_all_links_carry_is_a_number_however_large(result: RunResult) -> None:
+    """65,536 GPUs carry millions of GB/s; the other columns are nccl-tests' and as wide as there."""
+    rows = tuple(replace(row, netbw_gbs=1234567.8) for row in result.rows)
+    table = nccl_table(replace(result, rows=rows))
+    assert " 1234568 " in table and "e+06" not in table
