@@ -201,7 +201,7 @@ def test_links_that_carry_nothing_keep_no_page_waiting(
     for name in ("experiment.yaml", "result.json"):
         (tmp_path / name).write_bytes((run / name).read_bytes())
     experiment = tmp_path / "experiment.yaml"
-    experiment.write_text(experiment.read_text().replace("rail_rate: 400Gb/s", "rail_rate: 40"))
+    experiment.write_text(experiment.read_text().replace("rail_rate: 400Gb/s", "rail_rate: 40b/s"))
     assert " after which iterations took " in page_of_run(tmp_path, registers).sentence
 
 

@@ -41,7 +41,7 @@ def test_a_page_says_where_sampling_stopped(tmp_path: Path, monkeypatch: pytest.
     """A model stops sampling where nothing can change; its curves are flat from there on."""
     monkeypatch.chdir(tmp_path)
     api.run(engine="fluid", out="run", faults=["at=iter:2 degrade rail:1 to=20%"], iterations=40)
-    page = page_of_run(Path("run"), load_plugins())
+    (page,) = page_of_run(Path("run"), load_plugins()).runs
     last_s = float(api.read("run").samples["t_s"][-1])
     assert last_s < 0.9 * page.end_s
     assert f"Nothing was sampled after {spaced_time(last_s)}: from there on" in page.resolution
