@@ -234,3 +234,17 @@ def test_a_pair_without_a_first_path_is_named() -> None:
         NoPathError, match=r"gives no path for g0\.0 -> g0\.1, g0\.0 -> g1\.0, g0\.0 -> g1\.1\."
     ):
         RoutesInUse(rail_only(2, 2), Gap(), OPTIONS, "gap")
+
+
+def test_a_change_that_no_score_caused_says_why() -> None:
+    """A router that is not damped waits for no dwell time."""
+    fabric = ROUTED["hscore"][0]()
+    healthy = HealthSnapshot.healthy(fabric)
+    damped, free = (RoutesInUse(fabric, ROUTED[name][1], OPTIONS, name) for name in ("hscore", "shortest"))
+    both = ((0.5, healthy), (0.5, healthy))
+    assert damped._why_now(()) == "earlier scores, after the dwell time"
+    assert free._why_now(()) == "the router's answer, with the scores as before"
+    assert free._why_now(both) == "links that come and go, with the scores as before"
+    free._weighed_up = True
+    free.carry(None)
+    assert free._why_now(()) == "other traffic, with the scores as before"
