@@ -154,7 +154,8 @@ class Coin:
         return self
 
     def scores(self, fabric, state, packet):
-        return state.up.astype(float)
+        served = np.where(np.isnan(state.service_bps), fabric.capacity_bps, state.service_bps)
+        return np.where(state.up, np.clip(served / fabric.capacity_bps, 0.0, 1.0), 0.0)
 
 
 class Tally:
