@@ -128,6 +128,7 @@ class Draft:
                     for size in request.sizes
                 ]
             settings.check()
+            settings.notes += collective.notes
             schedules = [schedule for schedule in planned if schedule is not None]
             if engine is not None and engine.packets:
                 schedules = self._listed(traffic, schedules)

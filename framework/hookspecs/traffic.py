@@ -15,7 +15,8 @@ class Collective(Configurable, Protocol):
 
     `kind` is the operation in nccl-tests' words, whatever the algorithm: all-reduce, all-gather,
     reduce-scatter, all-to-all, broadcast or send-recv; any other word means that no physical limit is known.
-    `same_result_everywhere`: whether `expected` is equal on all ranks, and so computed once.
+    `same_result_everywhere`: whether `expected` is equal on all ranks, and so computed once. `notes`: what a
+    user should know of the schedules that were made, a sentence each.
 
     Before a run starts every method is called once: a mistake is refused with exit code 2.
     """
@@ -24,13 +25,14 @@ class Collective(Configurable, Protocol):
     serves: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
     same_result_everywhere: bool = False
+    notes: tuple[str, ...] = ()
 
     @abstractmethod
     def schedule(
         self, fabric: Fabric, ranks: Sequence[int], size_bytes: int, dtype: str, redop: str
     ) -> Schedule:
-        """The DAG of transfers for `size_bytes` (nccl-tests' meaning) over the GPUs `ranks`, listed or
-        compact. Pure."""
+        """The DAG of transfers and local steps for `size_bytes` (nccl-tests' meaning) over the GPUs `ranks`,
+        listed or compact. Pure."""
 
     @abstractmethod
     def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
