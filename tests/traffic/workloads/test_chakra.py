@@ -291,7 +291,7 @@ def test_operations_take_their_time_at_a_given_rate(trace: Callable[..., Chakra]
         work = trace(TIMELESS, compute=True, flops=400e12, **options)
         schedule = work.schedule(ring(2), range(2), size, "int32", "sum")
         assert schedule.seconds.max() == pytest.approx(expected)
-    says = r"node 1 \(unnamed\): compute=true, and no computation of the trace has a duration, only num_ops. Give"
+    says = r"node 1 \(unnamed\): compute=true, and no computation of the trace has a duration, only num_ops"
     with pytest.raises(ExperimentError, match=says):
         planned(trace(TIMELESS, compute=True), ring(2), 64)
     nothing = [[node(1, COMP), node(2, COLL, comm_type=0, comm_size=64)] for _ in range(2)]
