@@ -264,7 +264,10 @@ class Draft:
         offered = self.registers[kind]
         topologies = self.registers["topology"] if kind == "router" else {}
         suited = topologies[fabric.kind].router if fabric.kind in topologies else ""
-        names = (suited, choice.name, *KEYS[kind].otherwise)
+        otherwise = KEYS[kind].otherwise
+        if kind == "router" and fabric.kind not in topologies and len(fabric.groups) > 1:
+            otherwise = ("ecmp", *otherwise)  # from a file: its switches may have equal paths
+        names = (suited, choice.name, *otherwise)
         served_by = [n for n in names if n in offered and not why_unserved(offered[n], fabric)]
         return Choice(name=served_by[0]) if served_by else choice
 
