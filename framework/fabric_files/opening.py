@@ -13,6 +13,7 @@ import yaml
 from railweave.framework.errors import ExperimentError
 from railweave.framework.experiment import yaml_reader
 from railweave.framework.fabric_files import graphml, infragraph, like_edges, sections
+from railweave.framework.fabric_files.default_rates import NO_RATES, DefaultRates
 from railweave.framework.fabric_files.infragraph_schema import NEWER
 from railweave.framework.model import Fabric
 
@@ -34,14 +35,14 @@ class FabricFile:
     lost: tuple[str, ...] = ()
 
 
-def load(path: str | Path, default_rate_bps: float = 0.0) -> FabricFile:
-    """The fabric in a file. `default_rate_bps`: of InfraGraph links without a bandwidth, 0 for none.
+def load(path: str | Path, default_rates: DefaultRates = NO_RATES) -> FabricFile:
+    """The fabric in a file. `default_rates`: of InfraGraph links without a bandwidth.
 
     Raises ExperimentError with file, line and the fix; what is wrong in the first lines of a large file is
     refused without reading the rest.
     """
     with _no_collection():
-        return _loaded(_bytes(Path(path)), path, default_rate_bps)
+        return _loaded(_bytes(Path(path)), path, default_rates)
 
 
 @contextmanager
@@ -56,7 +57,7 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _loaded(data: bytes, path: str | Path, default_rate_bps: float) -> FabricFile:
+def _loaded(data: bytes, path: str | Path, default_rates: DefaultRates) -> FabricFile:
     data = data.removeprefix(codecs.BOM_UTF8)
     if data.lstrip()[:1] == b"<":
         return FabricFile(*graphml.read(data, str(path)))
@@ -68,13 +69,13 @@ def _loaded(data: bytes, path: str | Path, default_rate_bps: float) -> FabricFil
         ) from None
     watch = _FirstLines(str(path), text)
     if LARGE < len(text) <= LARGEST_INFRAGRAPH and (alike := like_edges.settings_of(text, str(path))):
-        return FabricFile(*infragraph.read(alike, default_rate_bps))
+        return FabricFile(*infragraph.read(alike, default_rates))
     settings = yaml_reader.parse(text, str(path), what="a fabric file", watch=watch.see)
     if not settings.value and not settings.problems:
         raise ExperimentError(f"{path}: empty. {_KINDS}")
     if watch.own_format:
         return FabricFile(sections.read(settings))
-    return FabricFile(*infragraph.read(settings, default_rate_bps))
+    return FabricFile(*infragraph.read(settings, default_rates))
 
 
 _KINDS = (
