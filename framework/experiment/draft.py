@@ -35,6 +35,7 @@ from railweave.framework.model.capabilities import why_unserved
 from railweave.framework.parameters import Value
 from railweave.framework.processes.memory import machine_bytes, refused_beyond_memory
 from railweave.framework.registry import Registers
+from railweave.framework.routing.idle import idle_kinds
 from railweave.framework.routing.reroute import first_routes
 
 NEVER = sys.maxsize
@@ -65,6 +66,9 @@ class Draft:
         routes_of = (fabric, plan.router, request.router.name, request.health, plan.pairs)
         with self._stage("routes"):
             first = self._guarded(self._name_key("router"), first_routes, *routes_of)
+        if first and fabric.kind not in self.registers["topology"]:
+            how = ": `--router ecmp` spreads pairs over them" if request.router.name == "shortest" else ""
+            plan = replace(plan, notes=(*plan.notes, *(f"{idle}{how}" for idle in idle_kinds(fabric, first))))
         for one in plan.each:
             chosen = one.experiment
             if not chosen.program:

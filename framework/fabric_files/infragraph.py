@@ -39,10 +39,13 @@ Place = tuple[tuple[str, int], ...]
 """A component inside a device: ((cx5, 0), (port, 1))."""
 
 
-def read(settings: Settings, default_rates: DefaultRates = NO_RATES) -> tuple[Fabric, tuple[str, ...]]:
+def read(
+    settings: Settings, default_rates: DefaultRates = NO_RATES, hint: str = NEWER
+) -> tuple[Fabric, tuple[str, ...]]:
     """The fabric, and what of the file it leaves out. `default_rates`: of links without a bandwidth, which
-    are refused without. Raises ExperimentError that lists what is wrong with its line."""
-    model = validated(settings, TypeAdapter(Infrastructure), NEWER)
+    are refused without; `hint`: about keys and words that the schema does not have. Raises
+    ExperimentError that lists what is wrong with its line."""
+    model = validated(settings, TypeAdapter(Infrastructure), hint)
     reader = _Reader(settings, model, default_rates)
     graph = _graph(reader)
     default_rates.check_known(reader.without_rate)
