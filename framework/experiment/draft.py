@@ -29,7 +29,7 @@ from railweave.framework.experiment.several_jobs import plan_of_jobs
 from railweave.framework.experiment.wants import refusals
 from railweave.framework.health.monitor import scores_of
 from railweave.framework.health.smoothing import LinkTracker
-from railweave.framework.hookspecs import Collective, Engine, Estimator, Report, Router
+from railweave.framework.hookspecs import Collective, Engine, Estimator, HasNotes, Report, Router
 from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.framework.model.capabilities import why_unserved
 from railweave.framework.parameters import Value
@@ -132,7 +132,7 @@ class Draft:
                     for size in request.sizes
                 ]
             settings.check()
-            settings.notes += collective.notes
+            settings.notes += collective.notes if isinstance(collective, HasNotes) else ()
             schedules = [schedule for schedule in planned if schedule is not None]
             if engine is not None and engine.packets:
                 schedules = self._listed(traffic, schedules)

@@ -19,7 +19,7 @@ from railweave.framework.hookspecs.routing import (
     Router,
     Topology,
 )
-from railweave.framework.hookspecs.traffic import Collective, Workload
+from railweave.framework.hookspecs.traffic import Collective, HasNotes, Workload
 
 __all__ = [
     "EVIDENCE",
@@ -33,6 +33,7 @@ __all__ = [
     "ExplainingRouter",
     "Explanation",
     "Fact",
+    "HasNotes",
     "Hooks",
     "LinkState",
     "NeedsEvidence",

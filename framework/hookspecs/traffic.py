@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import NDArray
 
@@ -15,8 +15,7 @@ class Collective(Configurable, Protocol):
 
     `kind` is the operation in nccl-tests' words, whatever the algorithm: all-reduce, all-gather,
     reduce-scatter, all-to-all, broadcast or send-recv; any other word means that no physical limit is known.
-    `same_result_everywhere`: whether `expected` is equal on all ranks, and so computed once. `notes`: what a
-    user should know of the schedules that were made, a sentence each.
+    `same_result_everywhere`: whether `expected` is equal on all ranks, and so computed once.
 
     Before a run starts every method is called once: a mistake is refused with exit code 2.
     """
@@ -25,7 +24,6 @@ class Collective(Configurable, Protocol):
     serves: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
     same_result_everywhere: bool = False
-    notes: tuple[str, ...] = ()
 
     @abstractmethod
     def schedule(
@@ -55,6 +53,14 @@ class Collective(Configurable, Protocol):
         if it has none. A figure of the result (`model_us`); the verdict is judged by the schedule and its
         routes where the engine measures the latency of a packet."""
         return None
+
+
+@runtime_checkable
+class HasNotes(Protocol):
+    """A collective or workload with `notes`: what a user should know of the schedules that were made, a
+    sentence each."""
+
+    notes: tuple[str, ...]
 
 
 class Workload(Collective, Protocol):

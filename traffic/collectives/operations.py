@@ -40,6 +40,7 @@ class Operation(Collective):
     summary = ""
     name = ""
     regions = 1
+    notes: tuple[str, ...] = ()
 
     def configured(self, options: Mapping[str, Value]) -> Self:
         """The algorithm with these options, which are named as the arguments of its constructor."""
