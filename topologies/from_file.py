@@ -20,7 +20,10 @@ class FromFile(Topology):
     parameters: tuple[Parameter, ...] = (
         Parameter("file", "", "text", "the file: fabric YAML, InfraGraph YAML or GraphML"),
         Parameter(
-            "default_rate", "none", "rate", "rate of InfraGraph links without a bandwidth", 1, word="none"
+            "default_rate",
+            "none",
+            "text",
+            "rate of InfraGraph links without a bandwidth, or of each kind: nvlink=450GB/s,pcie=64GB/s",
         ),
     )
     examples: tuple[Mapping[str, object], ...] = ()
@@ -34,12 +37,13 @@ class FromFile(Topology):
 
     def build(self, params: Mapping[str, Value]) -> Fabric:
         """Raises ExperimentError with file, line and the fix; FabricError without a file."""
-        from railweave.framework.fabric_files import load  # only a file needs its readers
+        from railweave.framework.fabric_files import NO_RATES, DefaultRates, load  # a file needs its readers
 
         if not params["file"]:
             raise FabricError("topology file needs a file: --topology file:FABRIC.yaml.")
-        rate = params["default_rate"]
-        contents = load(str(params["file"]), 0.0 if rate == "none" else float(rate))
+        text = str(params["default_rate"])
+        rates = NO_RATES if text == "none" else DefaultRates.read(text)
+        contents = load(str(params["file"]), rates)
         self.notes = tuple(f"{params['file']}: {sentence}" for sentence in contents.lost)
         fabric = contents.fabric
         if twin := self._built_in.get(fabric.kind):

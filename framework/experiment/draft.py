@@ -37,6 +37,7 @@ from railweave.framework.model.capabilities import why_unserved
 from railweave.framework.parameters import Value
 from railweave.framework.processes.memory import machine_bytes, refused_beyond_memory
 from railweave.framework.registry import Registers
+from railweave.framework.routing.idle import idle_kinds
 from railweave.framework.routing.reroute import first_routes
 
 NEVER = sys.maxsize
@@ -67,6 +68,9 @@ class Draft:
         routes_of = (fabric, plan.router, request.router.name, request.health, plan.pairs)
         with self._stage("routes"):
             first = self._guarded(self._name_key("router"), first_routes, *routes_of)
+        if first and fabric.kind not in self.registers["topology"]:
+            how = ": `--router ecmp` spreads pairs over them" if request.router.name == "shortest" else ""
+            plan = replace(plan, notes=(*plan.notes, *(f"{idle}{how}" for idle in idle_kinds(fabric, first))))
         for one in plan.each:
             chosen = one.experiment
             if not chosen.program:
@@ -271,7 +275,10 @@ class Draft:
         topologies = self.registers["topology"] if kind == "router" else {}
         suited = topologies[fabric.kind].router if fabric.kind in topologies else ""
         made_for = self._made_for() if kind == "router" else {}
-        names = (str(made_for.get("name", "")), suited, choice.name, *KEYS[kind].otherwise)
+        otherwise = KEYS[kind].otherwise
+        if kind == "router" and fabric.kind not in topologies and len(fabric.groups) > 1:
+            otherwise = ("ecmp", *otherwise)  # from a file: its switches may have equal paths
+        names = (str(made_for.get("name", "")), suited, choice.name, *otherwise)
         served_by = [n for n in names if n in offered and not why_unserved(offered[n], fabric)]
         if not served_by:
             return choice

@@ -80,11 +80,6 @@ def schedule_of(
             f"{place} returns a schedule of {schedule.n_ranks} ranks, {schedule.dtype}, {schedule.redop}; "
             f"asked for {len(ranks)}, {dtype}, {redop}."
         )
-    if (alone := np.flatnonzero((schedule.src == schedule.dst) & (schedule.size > 0))).size:
-        raise PluginError(
-            f"{place}: transfer {alone[0]} goes from rank {schedule.src[alone[0]]} to itself. "
-            "Leave it out; a rank's own data needs no packet."
-        )
     return schedule
 
 
@@ -145,7 +140,7 @@ class CheckedData:
         result = OUTPUT if (schedule.dst_buffer == OUTPUT).any() else DATA
         sender = np.repeat(schedule.src, np.diff(schedule.after_start))
         passed_on = schedule.after[sender == schedule.dst[schedule.after]]  # it is no result yet
-        stays = np.isin(np.arange(schedule.n_transfers), passed_on, invert=True)
+        stays = np.isin(np.arange(schedule.n_entries), passed_on, invert=True)
         self._received = _ends(
             schedule, schedule.dst, schedule.dst_offset, stays & (schedule.dst_buffer == result)
         )

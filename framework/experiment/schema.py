@@ -78,7 +78,11 @@ class Experiment(BaseModel):
         name="rail-only"
     )
     router: Annotated[
-        Choice, _plugin("Decides the paths; see `railweave routers`.", otherwise=("dor", "shortest"))
+        Choice,
+        _plugin(
+            "Decides the paths; see `railweave routers`. Of files with switches: ecmp, not shortest.",
+            otherwise=("dor", "shortest"),
+        ),
     ] = Choice(name="hscore")
     collective: Annotated[
         Choice,

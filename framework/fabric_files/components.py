@@ -3,13 +3,13 @@
 import re
 from collections import defaultdict
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
 from itertools import chain, count
-from typing import NamedTuple
 
 from railweave.framework.errors import FabricError
 from railweave.framework.fabric_files.cables import Cables, Variant
+from railweave.framework.fabric_files.joints import Component, Edge, Joint
 from railweave.framework.fabric_files.names import Names
+from railweave.framework.fabric_files.servers import recognised
 from railweave.framework.model import Fabric, NodeGroup
 
 KIND = "infragraph"
@@ -17,39 +17,6 @@ MOST_JOINTS = 1 << 22
 GPU, SWITCH = "xpu", "switch"
 PASSED = ("nic", "port")
 """Types of components inside a server that belong to the cable which passes them."""
-
-
-class Component(NamedTuple):
-    """A component of the instance of that number; `place` inside its device is empty for a whole device."""
-
-    instance: str
-    number: int
-    place: tuple[tuple[str, int], ...]
-
-    @property
-    def name(self) -> str:
-        return ".".join([self.instance, str(self.number), *(f"{n}.{i}" for n, i in self.place)])
-
-    @property
-    def box(self) -> "Component":
-        return Component(self.instance, self.number, ())
-
-
-@dataclass(frozen=True, slots=True)
-class Joint:
-    """What joins two components; 0 where the rate is not known."""
-
-    link: str
-    rate_bps: float = 0.0
-    latency_s: float = 0.0
-
-    def after(self, other: "Joint") -> "Joint":
-        """Both in a row: the slower rate, the sum of the latencies, this one's name."""
-        rates = [rate for rate in (self.rate_bps, other.rate_bps) if rate]
-        return Joint(self.link, min(rates, default=0.0), self.latency_s + other.latency_s)
-
-
-Edge = tuple[Component, Component, Joint]
 
 
 class ComponentGraph:
@@ -81,35 +48,43 @@ class ComponentGraph:
         if len(self._joints) > MOST_JOINTS:
             raise FabricError(f"more than {MOST_JOINTS} links between components. Lower the counts.")
 
-    def fabric(self, default_rate_bps: float) -> tuple[Fabric, list[str]]:
-        """The fabric and what it leaves out. Raises FabricError."""
+    @property
+    def links(self) -> set[str]:
+        """The names of the links between components that are not one node."""
+        return {joint.link for _, _, joint in self._edges()}
+
+    def fabric(self) -> tuple[Fabric, list[str]]:
+        """The fabric, and what it leaves out or has in another form. Raises FabricError."""
         if list(self._types.values()).count(GPU) < 2:
             raise FabricError(
                 "there are not two components of type xpu, and a fabric has 2 GPUs or more. Give the devices "
                 "that compute a component with `choice: xpu`."
             )
-        edges = self._edges()
-        edges, dropped = self._without_dead_ends(edges)
+        of_server: dict[Component, list[Component]] = defaultdict(list)
+        for component, type_ in self._types.items():
+            if type_ == GPU:
+                of_server[component.box].append(component)
+        switches = {c for c, type_ in self._types.items() if type_ == SWITCH and c.place}
+        servers = recognised(self._edges(), of_server, switches)
+        self._types |= dict.fromkeys(servers.domains, SWITCH)
+        edges, dropped = self._without_dead_ends(servers.edges)
         edges = self._passed_through(edges)
-        lost = []
+        lost = [*servers.notes]
         if dropped:
             example = dropped[0].name
             lost.append(f"{len(dropped)} components that lead nowhere are left out, such as {example}")
         if unknown := sorted({joint.link for _, _, joint in edges if not joint.rate_bps}):
-            links = ", ".join(unknown)
-            if not default_rate_bps:
-                raise FabricError(
-                    f"links without a bandwidth: {links}. Give them physical.bandwidth in the file, or "
-                    "all of them one with `--default-rate 400Gb/s`."
-                )
-            lost.append(f"links without a bandwidth have the default rate: {links}")
-        groups, nodes = self._groups(edges)
+            raise FabricError(
+                f"links without a bandwidth: {', '.join(unknown)}. Give them physical.bandwidth in the file, "
+                "all of them one with `--default-rate 400Gb/s`, or each its own with "
+                f"`--default-rate {','.join(f'{word}=400Gb/s' for word in unknown)}`."
+            )
+        groups, nodes = self._groups(edges, of_server, servers.domains)
         cables, numbers = Cables(), dict[Joint, int]()
         for one, other, joint in edges:
             if joint not in numbers:
                 kind = "-".join(joint.link.split())
-                rate = joint.rate_bps or default_rate_bps
-                latency = joint.latency_s
+                rate, latency = joint.rate_bps, joint.latency_s
                 numbers[joint] = cables.variant(Variant((kind, kind), (rate, rate), (latency, latency)))
             cables.a.append(nodes[one])
             cables.b.append(nodes[other])
@@ -175,14 +150,15 @@ class ComponentGraph:
         """Whether it joins two boxes."""
         return edge is not None and edge[0].box != edge[1].box
 
-    def _groups(self, edges: Iterable[Edge]) -> tuple[list[NodeGroup], dict[Component, int]]:
+    def _groups(
+        self,
+        edges: Iterable[Edge],
+        of_server: dict[Component, list[Component]],
+        domains: Container[Component],
+    ) -> tuple[list[NodeGroup], dict[Component, int]]:
         """Groups of nodes and the id of every node: GPUs at (server, number) or numbered, then switches by
         the components or instances that they are."""
         used = {end for one, other, _ in edges for end in (one, other)}
-        gpus = [c for c, type_ in self._types.items() if type_ == GPU]
-        of_server: dict[Component, list[Component]] = defaultdict(list)
-        for gpu in gpus:
-            of_server[gpu.box].append(gpu)
         alone = all(len(held) == 1 for held in of_server.values())
         numbered = [(s, k) for s, held in enumerate(of_server.values()) for k in range(len(held))]
         places = [place[:1] for place in numbered] if alone else numbered
@@ -191,11 +167,13 @@ class ComponentGraph:
         nodes = {gpu: i for i, gpu in enumerate(order)}
         members: dict[tuple[str, ...], list[tuple[tuple[int, ...], Component]]] = defaultdict(list)
         boxes = {c.box: None for c in self._types if c.box not in self._servers}
-        domain = self._domains(edges, of_server)
+        rails = self._rails(edges, of_server)
         for component in (c for c in (*boxes, *self._types) if c in used and c not in nodes):
             names = tuple(name for name, _ in component.place)
-            if component in domain:
+            if component in domains:
                 members["domain", ""].append(((self._servers[component.box],), component))
+            elif component in rails:
+                members["rail", ""].append(((rails[component],), component))
             elif component.place:
                 places_ = (self._servers[component.box], *(index for _, index in component.place))
                 members["of a server", *names].append((places_, component))
@@ -203,7 +181,8 @@ class ComponentGraph:
                 members[component.instance,].append(((component.number,), component))
         kinds, prefixes = {"gpu"}, {"g", "h"}
         for names, held in sorted(members.items(), key=lambda entry: entry[0] != ("domain", "")):
-            kind = _word("domain" if names[-1] == "" else "-".join(names[1:] or names), kinds)
+            kind = _word(names[0] if names[-1] == "" else "-".join(names[1:] or names), kinds)
+            held.sort(key=lambda entry: entry[0])
             starts = (kind[:n] for n in range(1, len(kind)) if kind[n - 1].isalpha())
             prefix = next((start for start in starts if start not in prefixes), f"{kind}-")
             kinds.add(kind)
@@ -214,23 +193,24 @@ class ComponentGraph:
         Names(groups)
         return groups, nodes
 
-    def _domains(
-        self,
-        edges: Iterable[Edge],
-        of_server: dict[Component, list[Component]],
-    ) -> set[Component]:
-        """The switch of every server that joins its GPUs and nothing else, where each server has just one."""
+    def _rails(
+        self, edges: Iterable[Edge], of_server: dict[Component, list[Component]]
+    ) -> dict[Component, int]:
+        """The number of the rail that each device next to GPUs is, where it joins the GPU of that number of
+        every server, and each number has one."""
+        number = {gpu: k for gpus in of_server.values() for k, gpu in enumerate(gpus)}
         joined: dict[Component, set[Component]] = defaultdict(set)
-        for one, other, _ in edges:
-            joined[one].add(other)
-            joined[other].add(one)
-        chosen: dict[Component, list[Component]] = defaultdict(list)
-        for component, others in joined.items():
-            is_switch = bool(component.place) and self._types[component] == SWITCH
-            if is_switch and others == set(of_server[component.box]):
-                chosen[component.box].append(component)
-        every = len(chosen) == len(of_server) and all(len(found) == 1 for found in chosen.values())
-        return {found[0] for found in chosen.values()} if every else set()
+        for edge in edges:
+            for gpu, other in (edge[:2], edge[1::-1]):
+                if gpu in number and not other.place and other.box not in self._servers:
+                    joined[other].add(gpu)
+        rails = {switch: {number[gpu] for gpu in gpus} for switch, gpus in joined.items()}
+        most = max(map(len, of_server.values()))
+        if most < 2 or sorted(map(sorted, rails.values())) != [[k] for k in range(most)]:
+            return {}
+        if sum(map(len, joined.values())) < len(number):
+            return {}
+        return {switch: min(numbers) for switch, numbers in rails.items()}
 
 
 def _word(name: str, taken: Container[str]) -> str:

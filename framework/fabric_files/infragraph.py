@@ -10,7 +10,8 @@ from pydantic import TypeAdapter
 from railweave.framework.errors import ExperimentError, FabricError, did_you_mean
 from railweave.framework.experiment.settings import Key, Settings
 from railweave.framework.fabric_files.checking import validated
-from railweave.framework.fabric_files.components import Component, ComponentGraph, Joint
+from railweave.framework.fabric_files.components import ComponentGraph
+from railweave.framework.fabric_files.default_rates import NO_RATES, DefaultRates
 from railweave.framework.fabric_files.infragraph_schema import (
     NEWER,
     Device,
@@ -19,7 +20,9 @@ from railweave.framework.fabric_files.infragraph_schema import (
     InstanceEdge,
     Link,
 )
+from railweave.framework.fabric_files.joints import Component, Joint
 from railweave.framework.model import Fabric
+from railweave.framework.units import rate
 
 TOP_KEYS = tuple(Infrastructure.model_fields)
 BEFORE_EDGES = {"devices", "links", "instances"}
@@ -36,16 +39,23 @@ Place = tuple[tuple[str, int], ...]
 """A component inside a device: ((cx5, 0), (port, 1))."""
 
 
-def read(settings: Settings, default_rate_bps: float = 0.0) -> tuple[Fabric, tuple[str, ...]]:
-    """The fabric, and what of the file it leaves out. `default_rate_bps`: of links without a bandwidth; 0
-    refuses them. Raises ExperimentError that lists what is wrong with its line."""
-    model = validated(settings, TypeAdapter(Infrastructure), NEWER)
-    reader = _Reader(settings, model)
+def read(
+    settings: Settings, default_rates: DefaultRates = NO_RATES, hint: str = NEWER
+) -> tuple[Fabric, tuple[str, ...]]:
+    """The fabric, and what of the file it leaves out. `default_rates`: of links without a bandwidth, which
+    are refused without; `hint`: about keys and words that the schema does not have. Raises
+    ExperimentError that lists what is wrong with its line."""
+    model = validated(settings, TypeAdapter(Infrastructure), hint)
+    reader = _Reader(settings, model, default_rates)
     graph = _graph(reader)
+    default_rates.check_known(reader.without_rate)
     try:
-        fabric, lost = graph.fabric(default_rate_bps)
+        fabric, lost = graph.fabric()
     except FabricError as error:
         raise ExperimentError(f"{settings.source}: {error}") from error
+    used = {name: default_rates.of(name, reader.without_rate[name]) for name in reader.without_rate}
+    if given := [f"{name} {rate(used[name])}" for name in sorted(graph.links) if used.get(name)]:
+        lost.append(f"links without a bandwidth have the default rate: {', '.join(given)}")
     return fabric, (*reader.lost, *lost)
 
 
@@ -67,8 +77,11 @@ def _graph(reader: "_Reader") -> ComponentGraph:
 class _Reader:
     """The components of an infrastructure; what is wrong is reported in its line."""
 
-    def __init__(self, settings: Settings, model: Infrastructure) -> None:
-        self.settings, self._model = settings, model
+    def __init__(
+        self, settings: Settings, model: Infrastructure, default_rates: DefaultRates = NO_RATES
+    ) -> None:
+        self.settings, self._model, self._default_rates = settings, model, default_rates
+        self.without_rate: dict[str, str] = {}
         for key in ("devices", "links", "instances"):
             names = [named.name for named in getattr(model, key)]
             for i, name in enumerate(names):
@@ -228,9 +241,14 @@ class _Reader:
         if bandwidth and bandwidth.choice == "gigatransfers_per_second":
             text = f"gigatransfers per second of link {link.name} are taken for gigabits"
             self.lost += [text] if text not in self.lost else []
+        if bandwidth:
+            bps = _BITS[bandwidth.choice] * (bandwidth.value or 0)
+        else:
+            self.without_rate[link.name] = link.description
+            bps = self._default_rates.of(link.name, link.description)
         return Joint(
             link.name,
-            _BITS[bandwidth.choice] * (bandwidth.value or 0) if bandwidth else 0.0,
+            bps,
             _SECONDS[latency.choice] * (latency.value or 0) if latency else 0.0,
         )
 

@@ -4,6 +4,7 @@ Source: Keysight/infragraph, schema/*.yaml (unchanged in this part from 2.4 to 3
 its version, so a newer schema shows in keys and words that are not here.
 """
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -13,6 +14,21 @@ NEWER = (
     f"This release reads InfraGraph up to {VERSION}: if the file is of a newer schema, write it with an "
     "older infragraph, or install a newer railweave."
 )
+OLDER = (
+    f"This is InfraGraph of before 1.0, and this release reads 1.0 to {VERSION}: write it anew with the "
+    "`infragraph` of today."
+)
+OLD_TOP_KEYS = frozenset({"infrastructure", "device", "connections"})
+_OLD_WORDS = re.compile(
+    r"""["']?(?:choice|type)["']?: *["']?npu\b|["']?(?:connections|giga_[a-z]+_per_second)["']?:"""
+)
+
+
+def age_hint(text: str) -> str:
+    """What to do about keys and words that the schema does not have, by those of the first versions."""
+    return OLDER if _OLD_WORDS.search(text) or "choice" not in text else NEWER
+
+
 MOST = 1 << 20
 MOST_MEASURED = 1e15
 

@@ -2,6 +2,7 @@
 
 import codecs
 import gc
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,8 @@ import yaml
 from railweave.framework.errors import ExperimentError
 from railweave.framework.experiment import yaml_reader
 from railweave.framework.fabric_files import graphml, infragraph, like_edges, sections
-from railweave.framework.fabric_files.infragraph_schema import NEWER
+from railweave.framework.fabric_files.default_rates import NO_RATES, DefaultRates
+from railweave.framework.fabric_files.infragraph_schema import OLD_TOP_KEYS, OLDER, age_hint
 from railweave.framework.model import Fabric
 
 LARGEST = 36 << 20
@@ -34,14 +36,14 @@ class FabricFile:
     lost: tuple[str, ...] = ()
 
 
-def load(path: str | Path, default_rate_bps: float = 0.0) -> FabricFile:
-    """The fabric in a file. `default_rate_bps`: of InfraGraph links without a bandwidth, 0 for none.
+def load(path: str | Path, default_rates: DefaultRates = NO_RATES) -> FabricFile:
+    """The fabric in a file. `default_rates`: of InfraGraph links without a bandwidth.
 
     Raises ExperimentError with file, line and the fix; what is wrong in the first lines of a large file is
     refused without reading the rest.
     """
     with _no_collection():
-        return _loaded(_bytes(Path(path)), path, default_rate_bps)
+        return _loaded(_bytes(Path(path)), path, default_rates)
 
 
 @contextmanager
@@ -56,7 +58,7 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _loaded(data: bytes, path: str | Path, default_rate_bps: float) -> FabricFile:
+def _loaded(data: bytes, path: str | Path, default_rates: DefaultRates) -> FabricFile:
     data = data.removeprefix(codecs.BOM_UTF8)
     if data.lstrip()[:1] == b"<":
         return FabricFile(*graphml.read(data, str(path)))
@@ -68,15 +70,22 @@ def _loaded(data: bytes, path: str | Path, default_rate_bps: float) -> FabricFil
         ) from None
     watch = _FirstLines(str(path), text)
     if LARGE < len(text) <= LARGEST_INFRAGRAPH and (alike := like_edges.settings_of(text, str(path))):
-        return FabricFile(*infragraph.read(alike, default_rate_bps))
+        return FabricFile(*infragraph.read(alike, default_rates))
     settings = yaml_reader.parse(text, str(path), what="a fabric file", watch=watch.see)
     if not settings.value and not settings.problems:
         raise ExperimentError(f"{path}: empty. {_KINDS}")
     if watch.own_format:
         return FabricFile(sections.read(settings))
-    return FabricFile(*infragraph.read(settings, default_rate_bps))
+    return FabricFile(*infragraph.read(settings, default_rates, age_hint(text)))
 
 
+FOREIGN = {
+    "topology": "a containerlab topology",
+    "services": "a Compose file",
+    "apiVersion": "a Kubernetes object",
+    "provider": "a netlab topology",
+}
+"""What a key at the top of a file that is neither format shows."""
 _KINDS = (
     "A fabric file begins with `fabric: 1` (docs/fabrics.md); InfraGraph begins with name, devices, links, "
     "instances or edges; GraphML is XML."
@@ -142,12 +151,26 @@ class _FirstLines:
         if isinstance(event, yaml.ScalarEvent | yaml.CollectionEndEvent):
             self._is_key = not self._is_key
 
+    def _check_known(self, event: yaml.ScalarEvent, name: str) -> None:
+        """Raises ExperimentError for a file that is neither format, which a key `name` that neither has
+        shows: the first one, or a later one where no other is of one of them alone."""
+        if name in OLD_TOP_KEYS and "fabric" not in self._keys:
+            raise self._refuse(event, f"{name!r} at the top. {OLDER}")
+        if self._keys and any(word in self._text for word in ("devices:", '"devices"', "instances:")):
+            return
+        if self._keys and name in sections.TOP_KEYS:
+            return
+        shown = next((key for key in FOREIGN if re.search(rf"^{key}:", self._text, re.MULTILINE)), "")
+        looks = f" and has {shown!r} at the top, as {FOREIGN[shown]} has" if shown else ""
+        first = self._keys[0] if self._keys else name
+        raise self._refuse(event, f"begins with {first!r}{looks}: such a file cannot be read. {_KINDS}")
+
     def _key(self, event: yaml.ScalarEvent) -> None:
         name = str(event.value)
         if not self._keys:
             self.own_format = name == "fabric"
             if not self.own_format and name not in infragraph.TOP_KEYS:
-                raise self._refuse(event, f"begins with {name!r}. {_KINDS}")
+                self._check_known(event, name)
             if not self.own_format and len(self._text) > LARGEST_INFRAGRAPH:
                 raise self._refuse(
                     event,
@@ -156,7 +179,9 @@ class _FirstLines:
                 )
         known = sections.TOP_KEYS if self.own_format else infragraph.TOP_KEYS
         if name not in known:
-            hint = "" if self.own_format else f" {NEWER}"
+            if not self.own_format:
+                self._check_known(event, name)
+            hint = "" if self.own_format else f" {age_hint(self._text)}"
             if name in sections.TOP_KEYS:
                 hint = " If this is a fabric file of railweave, begin it with `fabric: 1`."
             raise self._refuse(event, f"there is no key {name!r}; the keys are: {', '.join(known)}.{hint}")

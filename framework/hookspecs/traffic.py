@@ -29,8 +29,8 @@ class Collective(Configurable, Protocol):
     def schedule(
         self, fabric: Fabric, ranks: Sequence[int], size_bytes: int, dtype: str, redop: str
     ) -> Schedule:
-        """The DAG of transfers for `size_bytes` (nccl-tests' meaning) over the GPUs `ranks`, listed or
-        compact. Pure."""
+        """The DAG of transfers and local steps for `size_bytes` (nccl-tests' meaning) over the GPUs `ranks`,
+        listed or compact. Pure."""
 
     @abstractmethod
     def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
@@ -57,8 +57,8 @@ class Collective(Configurable, Protocol):
 
 @runtime_checkable
 class NotesOfTraffic(Protocol):
-    """What a collective or workload has besides if it does something else than its options say. Optional: the
-    user reads these sentences before the run, and finds them in the result."""
+    """What a collective or workload has besides if there is something to know of the schedules that it has
+    made. Optional: the user reads these sentences before the run, and finds them in the result."""
 
     def notes(self, fabric: Fabric, ranks: Sequence[int]) -> Sequence[str]:
         """Sentences without a full stop, such as that a job was reduced to the GPUs there are."""

@@ -24,7 +24,8 @@ class Timeline:
     """
 
     def __init__(self, fabric: Fabric, schedule: Schedule, table: RouteTable, packet: PacketFormat) -> None:
-        self._fabric, self._schedule = fabric, schedule
+        self._fabric = fabric
+        self._schedule = schedule = schedule.transfers
         pair_id = schedule.src.astype(np.int64) * fabric.n_gpus + schedule.dst
         pairs, self._pair = np.unique(pair_id, return_inverse=True)
         self._src, self._dst = np.divmod(pairs, fabric.n_gpus)

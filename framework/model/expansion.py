@@ -1,4 +1,4 @@
-"""Lists a compact schedule: every repetition as a transfer of its own, which waits for transfers alone."""
+"""Lists a compact schedule: every repetition as an entry of its own, which waits for such entries alone."""
 
 import numpy as np
 
@@ -14,11 +14,11 @@ Lists = tuple[Int64, Int64]
 """(n+1,) where each of n lists begins, and what they hold."""
 
 
-def expanded(schedule: Schedule) -> Schedule:
-    """The list of `schedule` (see Schedule). Raises FabricError where it is longer than MOST_LISTED."""
-    is_transfer = schedule.is_transfer
-    repeat = np.where(is_transfer, schedule.repeat, 0).astype(np.int64)
-    waits = _without_joins(schedule, is_transfer)
+def expanded(schedule: Schedule, kept: Bool) -> Schedule:
+    """The list of the entries `kept` (n,) of `schedule` (see Schedule). Raises FabricError where it is longer
+    than MOST_LISTED."""
+    repeat = np.where(kept, schedule.repeat, 0).astype(np.int64)
+    waits = _without_others(schedule, kept)
     each = np.add.reduceat(np.append(repeat[waits[1]], 0), waits[0][:-1]) * (np.diff(waits[0]) > 0)
     _check_length(schedule, int(repeat @ (each + np.diff(schedule.chained_start))))
     first = starts(repeat)
@@ -59,11 +59,11 @@ def expanded(schedule: Schedule) -> Schedule:
     )
 
 
-def _without_joins(schedule: Schedule, is_transfer: Bool) -> Lists:
-    """For every entry the transfers that it waits for, directly or by way of joins and computations."""
+def _without_others(schedule: Schedule, kept: Bool) -> Lists:
+    """For every entry those `kept` that it waits for, directly or by way of others."""
     n = schedule.n_entries
     start, after = schedule.after_start, schedule.after
-    while (by_way := ~is_transfer[after]).any():
+    while (by_way := ~kept[after]).any():
         row = np.repeat(np.arange(n), np.diff(start))
         through = after[by_way]
         count = np.diff(schedule.after_start)[through]

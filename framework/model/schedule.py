@@ -88,6 +88,8 @@ class Schedule(ArrayNoun):
     - Computations: `src` and `dst` are one rank, which needs `seconds` (n,), at declared rates. Joins: one
       entry that waits for many, and for which many wait. That of a rank is a computation of 0 seconds; `src`
       and `dst` of others are -1.
+    - Local steps: `src` and `dst` are one rank, and `size` is more than 0. Its memory is copied or combined
+      at once, without a packet. A listed schedule may have them, too.
     - `slot` (n,), ascending: entries of one slot take turns, `lag` repetitions each time, in the order in
       which a rank sends what it has for one peer. By default each entry has a slot of its own.
     - `symmetries` (g, n_ranks): permutations of the ranks that ought to lead from every entry to one that is
@@ -198,8 +200,13 @@ class Schedule(ArrayNoun):
 
     @property
     def is_transfer(self) -> Bool:
-        """(n,): which entries are transfers; the others are computations and joins."""
+        """(n,): which entries are transfers; the others are computations, joins and local steps."""
         return np.asarray(self.src != self.dst)
+
+    @property
+    def moves_data(self) -> Bool:
+        """(n,): which entries change memory: transfers and local steps."""
+        return self.is_transfer | (self.size > 0)
 
     @property
     def n_transfers(self) -> int:
@@ -208,20 +215,27 @@ class Schedule(ArrayNoun):
 
     @property
     def listed(self) -> bool:
-        """Whether every entry is one transfer, so that `expand` gives the schedule itself."""
+        """Whether every entry is one transfer or local step, so that `expand` gives the schedule itself."""
         once = not self.chained.size and bool((self.repeat == 1).all())
-        return once and self.spans is None and bool(self.is_transfer.all() | (self.n_entries == 0))
+        return once and self.spans is None and bool(self.moves_data.all())
 
     def expand(self) -> "Schedule":
-        """The schedule as a list of transfers. Computations take no time in it. Raises FabricError where that
-        is too long a list."""
+        """The schedule as a list of transfers and local steps. Computations take no time in it. Raises
+        FabricError where that is too long a list."""
         return self if self.listed else self._expanded
 
     @cached_property
     def _expanded(self) -> "Schedule":
         from railweave.framework.model.expansion import expanded
 
-        return expanded(self)
+        return expanded(self, self.moves_data)
+
+    @cached_property
+    def transfers(self) -> "Schedule":
+        """The transfers alone as a list; each waits for those that it waited for by way of local steps."""
+        from railweave.framework.model.expansion import expanded
+
+        return self if self.listed and self.is_transfer.all() else expanded(self, self.is_transfer)
 
     def pairs(self) -> tuple[Int64, Int64, Int64]:
         """(src, dst, bytes), (P,) each: what each pair of ranks that sends something sends; by src, then

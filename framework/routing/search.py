@@ -24,8 +24,10 @@ Unsigned = NDArray[np.unsignedinteger[Any]]
 
 
 class Search:
-    """Fewest hops over the links that are up. A destination is searched for when a pair first needs it, then
-    kept.
+    """Fewest hops over the links that are up; of equal next hops the link of lowest id. Among GPUs alone it
+    is the link to the next node in the cycle of ids, and a node of odd id takes the second of two, so that
+    pairs which are as far apart both ways round a ring are split. A destination is searched for when a pair
+    first needs it, then kept.
 
     Keeps 3 bytes for every node and destination in use (4 where a node has over 255 links), of at most `kept`
     destinations at a time: as many as fit KEPT bytes.
@@ -33,8 +35,10 @@ class Search:
 
     def __init__(self, fabric: Fabric, down: Bool, *, kept: int | None = None) -> None:
         self._n_nodes, self._n_gpus = fabric.n_nodes, fabric.n_gpus
+        self._splits = len(fabric.groups) == 1
         up = np.flatnonzero(~down)
-        by_node = up[np.argsort(fabric.link_src[up], kind="stable")]  # a node's own by id
+        ahead = (fabric.link_dst[up].astype(np.int64) - fabric.link_src[up]) % fabric.n_nodes
+        by_node = up[np.lexsort((up, ahead * self._splits, fabric.link_src[up]))]
         self._link = by_node.astype(np.int32)
         self._ahead = fabric.link_dst[self._link].astype(np.int64)
         degree = np.bincount(fabric.link_src[up], minlength=fabric.n_nodes)
@@ -131,12 +135,18 @@ class Search:
         return distance
 
     def _lowest(self, hops: NDArray[np.uint16]) -> Unsigned:
-        """(nodes, ends): which of its links each node takes, the first that comes closer; 0 where none
-        does."""
+        """(nodes, ends): which of its links each node takes, of those that come closer; 0 where none does."""
         which = np.zeros(hops.shape, self._which.dtype)
         for nodes, ahead in self._alike:
             mine, first = hops[nodes], np.zeros((len(nodes), hops.shape[1]), which.dtype)
+            last, count = first.copy(), first.copy()
             for link in reversed(range(ahead.shape[1])):
-                np.copyto(first, link, where=hops[ahead[:, link]] + 1 == mine, casting="unsafe")
+                closer = hops[ahead[:, link]] + 1 == mine
+                np.copyto(first, link, where=closer, casting="unsafe")
+                if self._splits:
+                    np.copyto(last, link, where=closer & (count == 0), casting="unsafe")
+                    count += closer
+            if self._splits:
+                np.copyto(first, last, where=(count == 2) & (nodes % 2 == 1)[:, None])
             which[nodes] = first
         return which

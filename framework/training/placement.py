@@ -11,7 +11,7 @@ from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Int64, readonly
 from railweave.framework.training.strategies import divisors
 
-REQUIRES = ("domains", "rails", "lattice")
+REQUIRES = ("domains", "lattice")
 """Capabilities of a fabric on which a job can be placed (model/capabilities.py)."""
 
 

@@ -9,7 +9,9 @@ class Shortest(Router):
     """One path of fewest hops for every pair, around links that are down; scores do not matter.
 
     Among equal next hops each node takes the link of lowest id, so all traffic of a node to one destination
-    leaves by one link.
+    leaves by one link. Among GPUs alone, as on rings, it is the link to the next GPU in the cycle of numbers,
+    and GPUs of odd number take the second of two, so that pairs which are as far apart both ways round are
+    split.
     """
 
     summary = "fewest hops on any fabric, around what is down; ignores scores"

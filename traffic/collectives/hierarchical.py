@@ -43,18 +43,19 @@ Grid = NDArray[np.int64]
 
 class OnRails(Operation):
     """The part of an algorithm over domains and rails that does not depend on its operation; `alternative` is
-    the collective for other ranks and fabrics."""
+    the collective for other ranks and fabrics. A rail is the GPUs of one number in their domains, whether or
+    not they have a switch of their own."""
 
-    requires: tuple[str, ...] = ("domains", "rails", "lattice")
+    requires: tuple[str, ...] = ("domains", "lattice")
     alternative = ""
 
     def grid(self, fabric: Fabric, ranks: Sequence[int]) -> Grid:
         """(domains, rails): the rank at each place. The ranks must be every GPU of some domains on some
         rails; anything else is refused. Raises as `check`."""
         check_ranks(fabric, ranks)
-        if not fabric.capabilities.issuperset(("domains", "rails")):
+        if "domains" not in fabric.capabilities or len(fabric.groups[0].shape) != 2:
             raise UnsupportedFabricError(
-                f"{self.name} (hierarchical) needs a fabric with domains and rails, not {fabric.kind}. "
+                f"{self.name} (hierarchical) needs a fabric with GPUs at (domain, rail), not {fabric.kind}. "
                 f"Use `--collective {self.alternative}`."
             )
         coordinates = fabric.gpu_coordinates[np.asarray(ranks)]

@@ -1,7 +1,7 @@
 """Reads an algorithm in MSCCL's XML, with the line of each step; checks all that can be checked element by
 element.
 
-    <algo name coll nchunksperloop ngpus> <gpu id s_chunks> <tb id send recv chan>
+    <algo name coll nchunksperloop ngpus inplace> <gpu id i_chunks o_chunks s_chunks> <tb id send recv chan>
     <step s type srcbuf srcoff dstbuf dstoff cnt depid deps/> </tb> </gpu> </algo>
 
 A thread block (tb) executes its steps in order, sends to one GPU and receives from one, over one channel;
@@ -9,22 +9,29 @@ A thread block (tb) executes its steps in order, sends to one GPU and receives f
 not needed.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
 
 from railweave.framework.errors import ExperimentError
 
+CUSTOM = "custom"
 KINDS = {
     "allreduce": "all-reduce",
     "allgather": "all-gather",
-    "reduce_scatter": "reduce-scatter",
+    "reducescatter": "reduce-scatter",
     "alltoall": "all-to-all",
+    "broadcast": "broadcast",
+    CUSTOM: CUSTOM,
 }
+"""By the name in the file, in any case, with or without - and _: the compiler of msccl-tools writes
+reduce_scatter, its other half and rccl reducescatter."""
+SHARDED = frozenset({"all-gather", "reduce-scatter", "all-to-all"})
 SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
 RECEIVES = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
 REDUCES = frozenset({"rrs", "rrc", "rrcs"})
-STEPS = SENDS | RECEIVES | {"cpy", "nop"}
+STEPS = SENDS | RECEIVES | {"cpy", "re", "nop"}
 BUFFERS = ("i", "o", "s")
 PARENT = {"algo": None, "gpu": "algo", "tb": "gpu", "step": "tb"}
 LARGEST_FILE = 64 << 20
@@ -57,31 +64,25 @@ class Block:
 
 @dataclass(slots=True)
 class Gpu:
+    """The chunks of its buffers, -1 where the file does not say, and its thread blocks."""
+
+    input: int
+    output: int
     scratch: int
     blocks: dict[int, Block] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Algorithm:
-    """The whole file, and where its chunks lie in a rank's memory. `chunks`: the parts of the larger one of a
-    rank's two buffers.
-
-    All runs are in place: input and output share the memory that they have in common, as NCCL allows. So
-    every rank has
-
-        all-reduce      its buffer, which is input and output
-        all-gather      the output; its input is its own shard in it
-        reduce-scatter  the input, its own shard first and the others round in order; its output is that shard
-        all-to-all      the output, then the input; its slice for itself is one chunk of both
-
-    and scratch chunks behind them.
-    """
+    """The whole file. `chunks`: the parts of the larger one of a rank's two buffers; `in_place`: whether they
+    share the memory that they have in common."""
 
     name: str
     kind: str
     chunks: int
     n_ranks: int
     path: str
+    in_place: bool = False
     gpus: dict[int, Gpu] = field(default_factory=dict)
 
     def refuse(self, line: int, why: str) -> ExperimentError:
@@ -90,39 +91,54 @@ class Algorithm:
     @property
     def shard(self) -> int:
         """Chunks of a rank's part."""
-        return self.chunks if self.kind == "all-reduce" else self.chunks // self.n_ranks
+        return self.chunks // self.n_ranks if self.kind in SHARDED else self.chunks
 
-    @property
-    def scratch_start(self) -> int:
-        """The first scratch chunk of a rank's memory."""
-        return self.chunks * (2 if self.kind == "all-to-all" else 1)
+    def memory(self, *, apart: bool) -> "Memory":
+        """Where the chunks of its buffers lie. Input and output share the memory that they have in common, as
+        NCCL allows:
 
-    @property
-    def memory(self) -> int:
-        """Chunks of a rank's memory."""
-        return self.scratch_start + max(gpu.scratch for gpu in self.gpus.values())
+            all-reduce, broadcast  one buffer, which is input and output
+            all-gather      the output; its input is its own shard in it
+            reduce-scatter  the input, its own shard first and the others round in order; its output is that
+                            shard
+            all-to-all      the output, then the input; its slice for itself is one chunk of both
 
-    def length(self, rank: int, buffer: str) -> int:
-        """Chunks of one buffer of a rank."""
-        if buffer == "s":
-            return self.gpus[rank].scratch
-        small = {"all-gather": "i", "reduce-scatter": "o"}.get(self.kind)
-        return self.shard if buffer == small else self.chunks
+        With `apart`, as in custom algorithms, the output is followed by the input as above. Scratch chunks
+        stand behind both.
+        """
+        n, shard = self.chunks, self.shard
+        behind = n if apart and self.kind != "all-to-all" else 0
+        places: dict[tuple[int, str], list[int]] = {}
+        for rank, gpu in self.gpus.items():
+            own = range(rank * shard, (rank + 1) * shard)
+            output, input_ = list(range(n)), list(range(n))
+            match self.kind:
+                case "all-gather":
+                    input_ = list(own)
+                case "reduce-scatter":
+                    output, input_ = output[:shard], [(i - own.start) % n for i in range(n)]
+                case "all-to-all":
+                    input_ = [i if i in own and not apart else n + i for i in range(n)]
+                case "custom":
+                    output = output[: n if gpu.output < 0 else gpu.output]
+                    input_ = input_[: n if gpu.input < 0 else gpu.input]
+            places[rank, "o"], places[rank, "i"] = output, [behind + i for i in input_]
+        scratch = 2 * n if behind or self.kind == "all-to-all" else n
+        for rank, gpu in self.gpus.items():
+            places[rank, "s"] = list(range(scratch, scratch + gpu.scratch))
+        return Memory(places, behind, scratch, scratch + max(gpu.scratch for gpu in self.gpus.values()))
 
-    def chunk(self, rank: int, buffer: str, offset: int) -> int:
-        """The chunk of the rank's memory for a place, which must lie inside its buffer."""
-        own = rank * self.shard
-        match self.kind, buffer:
-            case _, "s":
-                return self.scratch_start + offset
-            case "all-gather", "i":
-                return own + offset
-            case "reduce-scatter", "i":
-                return (offset - own) % self.chunks
-            case "all-to-all", "i":
-                return offset if own <= offset < own + self.shard else self.chunks + offset
-            case _:
-                return offset
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """`places`: the chunks of a rank's memory that are one of its buffers (i, o, s); `input`: where what the
+    operation calls a rank's input begins, `scratch`: where its scratch chunks do; `size`: chunks of every
+    rank's memory."""
+
+    places: Mapping[tuple[int, str], list[int]]
+    input: int
+    scratch: int
+    size: int
 
 
 def read(path: str) -> Algorithm:
@@ -190,16 +206,19 @@ class _Reader:
 
     def _read_algo(self) -> None:
         coll = self._text("coll")
-        if coll not in KINDS:
-            raise self.refuse(f"coll {coll!r} is not supported; there are {', '.join(KINDS)}.")
+        kind = KINDS.get(coll.lower().replace("_", "").replace("-", ""))
+        if kind is None:
+            raise self.refuse(
+                f"coll {coll!r} is not supported; there are {', '.join(KINDS)}. As {CUSTOM} it runs, and "
+                "nobody checks what it leaves."
+            )
         chunks, n = (self._whole(key, 1) for key in ("nchunksperloop", "ngpus"))
-        if coll != "allreduce" and chunks % n:
+        if kind in SHARDED and chunks % n:
             raise self.refuse(
                 f"nchunksperloop {chunks} does not give each of {n} GPUs as many chunks in {coll}."
             )
-        self.algorithm = Algorithm(
-            self._attributes.get("name", "unnamed"), KINDS[coll], chunks, n, self._path
-        )
+        name, in_place = self._attributes.get("name", "unnamed"), self._attributes.get("inplace") == "1"
+        self.algorithm = Algorithm(name, kind, chunks, n, self._path, in_place)
 
     def _read_gpu(self) -> None:
         gpus, number = self.algorithm.gpus, self._whole("id", 0)
@@ -207,7 +226,16 @@ class _Reader:
             raise self.refuse(f"<gpu> id {number} appears twice.")
         if number >= self.algorithm.n_ranks:
             raise self.refuse(f"<gpu> id {number} is not below ngpus {self.algorithm.n_ranks}.")
-        self._gpu = gpus[number] = Gpu(self._whole("s_chunks", 0) if "s_chunks" in self._attributes else 0)
+        inside = [
+            self._whole(key, 0) if key in self._attributes else default
+            for key, default in (("i_chunks", -1), ("o_chunks", -1), ("s_chunks", 0))
+        ]
+        if self.algorithm.kind == CUSTOM and max(inside[:2]) > self.algorithm.chunks:
+            raise self.refuse(
+                f"<gpu> has {max(inside[:2])} chunks in a buffer, and nchunksperloop is "
+                f"{self.algorithm.chunks}. Raise that to the most of any buffer."
+            )
+        self._gpu = gpus[number] = Gpu(inside[0], inside[1], inside[2])
         self._number = number
 
     def _read_tb(self) -> None:
@@ -224,8 +252,8 @@ class _Reader:
         kind = self._text("type")
         if kind not in STEPS:
             raise self.refuse(
-                f"step type {kind!r} is not supported; there are {', '.join(sorted(STEPS))}. Reduce while "
-                "receiving: use rrc instead of r and re."
+                f"step type {kind!r} is not supported; there are {', '.join(sorted(STEPS))}. Write it with "
+                "these."
             )
         block, number = self._block, self._whole("s", 0)
         if number != len(block.steps):

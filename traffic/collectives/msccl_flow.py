@@ -1,4 +1,4 @@
-"""The messages of an MSCCL algorithm, and what each of them must wait for.
+"""The messages and local steps of an MSCCL algorithm, and what each of them must wait for.
 
 The steps are executed once, with channels that hold any number of messages. Only the flow of data is kept: a
 move waits for those that bring what it sends, and for those that must have read or written the chunk it lands
@@ -6,21 +6,32 @@ in. Beyond that the order of steps in a thread block reflects how many blocks a 
 """
 
 from collections import defaultdict, deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 
-from railweave.traffic.collectives.msccl_file import RECEIVES, REDUCES, SENDS, Algorithm, Block, Place, Step
+from railweave.traffic.collectives.msccl_file import (
+    RECEIVES,
+    REDUCES,
+    SENDS,
+    Algorithm,
+    Block,
+    Memory,
+    Place,
+    Step,
+)
 
 
 @dataclass(slots=True)
 class Move:
-    """A message: chunks of the sender's memory to chunks of the receiver's. `line` is that of its send."""
+    """A message: chunks of the sender's memory to chunks of the receiver's. A local step, `cpy` or `re`, has
+    one rank as both. `line` is that of its send."""
 
     src: int
     dst: int
-    chunks: list[int]
+    chunks: Sequence[int]
     line: int
-    to: list[int] = field(default_factory=list)
+    to: Sequence[int] = ()
     reduce: bool = False
     after: set[int] = field(default_factory=set)
 
@@ -34,21 +45,34 @@ class _Chunk:
     readers: set[int] = field(default_factory=set)
 
 
-def moves_of(algorithm: Algorithm) -> list[Move]:
-    """All moves, each after those it waits for. Raises ExperimentError with the line of a step that cannot be
-    executed."""
-    return _Flow(algorithm).execute()
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """All moves, each after those it waits for, over ranks with `memory` chunks each."""
+
+    moves: list[Move]
+    memory: int
 
 
-class _Flow:
-    def __init__(self, algorithm: Algorithm) -> None:
-        self._algorithm = algorithm
+def flow_of(algorithm: Algorithm, memory: Memory, *, staged: bool) -> Flow | None:
+    """The moves of an algorithm. Raises ExperimentError with the line of a step that cannot be executed.
+
+    Messages land in their places, and what `rrs` adds up stays where its source was; None where they would
+    wait for each other in a cycle. With `staged`, which takes more memory and local steps, they land in
+    chunks of their own where their place is read or written meanwhile, as MSCCL's messages wait in a FIFO.
+    """
+    return _Execution(algorithm, memory, staged=staged).execute()
+
+
+class _Execution:
+    def __init__(self, algorithm: Algorithm, memory: Memory, *, staged: bool) -> None:
+        self._algorithm, self._memory, self._staged = algorithm, memory, staged
         self._moves: list[Move] = []
         self._chunks: dict[tuple[int, int], _Chunk] = defaultdict(_Chunk)
         self._channels: dict[tuple[int, int, int], deque[int]] = defaultdict(deque)
         self._done: dict[tuple[int, int], int] = defaultdict(int)
+        self._used = dict.fromkeys(algorithm.gpus, memory.size)
 
-    def execute(self) -> list[Move]:
+    def execute(self) -> Flow | None:
         waiting = deque(
             (rank, number, block)
             for rank, gpu in sorted(self._algorithm.gpus.items())
@@ -74,7 +98,8 @@ class _Flow:
                     self._moves[left[0]].line,
                     f"GPU {dst} never receives what GPU {src} sends on channel {channel}.",
                 )
-        return self._sorted()
+        moves = self._moves if self._staged else self._sorted()
+        return None if moves is None else Flow(moves, max(self._used.values()))
 
     def _ready(self, rank: int, block: Block, step: Step) -> bool:
         if step.needs is not None:
@@ -89,76 +114,118 @@ class _Flow:
         return step.type not in RECEIVES or bool(self._channels.get((block.recv, rank, block.channel)))
 
     def _do(self, rank: int, block: Block, step: Step) -> None:
-        if step.type == "cpy" and self._places(rank, step, step.src) != self._places(rank, step, step.dst):
-            raise self._algorithm.refuse(
-                step.line,
-                "step type cpy is supported only between places that are the same when run in place. Send "
-                "from the source, or let the receiver write to both.",
-            )
+        if step.type in ("cpy", "re"):
+            src, dst = (self._places(rank, step, place) for place in (step.src, step.dst))
+            if step.type == "re" or src != dst:
+                self._local(rank, src, dst, step.line, reduce=step.type == "re")
+            return
+        place = step.src
+        held: Sequence[int] = ()
         if step.type in RECEIVES:
-            self._receive(rank, block, step)
+            held = self._receive(rank, block, step)
+            place = step.dst
         if step.type in SENDS:
-            self._send(rank, block, step)
+            held = held or self._places(rank, step, place)
+            number = self._new(Move(rank, block.send, held, step.line))
+            self._moves[number].after |= self._read(rank, held, number)
+            self._channels[rank, block.send, block.channel].append(number)
 
-    def _receive(self, rank: int, block: Block, step: Step) -> None:
+    def _receive(self, rank: int, block: Block, step: Step) -> Sequence[int]:
+        """Take the next message; where what was received, and combined, now is."""
         number = self._channels[block.recv, rank, block.channel].popleft()
-        move = self._moves[number]
-        move.reduce = step.type in REDUCES
-        move.to = self._places(rank, step, step.src if step.type == "rrs" else step.dst)
-        if len(move.to) != len(move.chunks):
+        reduces, keeps = step.type in REDUCES, step.type != "rrs"
+        added = self._places(rank, step, step.src) if reduces else ()
+        to = self._places(rank, step, step.dst) if keeps else added
+        if len(to) != len(self._moves[number].chunks):
             raise self._algorithm.refuse(
                 step.line,
-                f"it receives {len(move.to)} chunks where line {move.line} sends {len(move.chunks)}.",
+                f"it receives {len(to)} chunks where line {self._moves[number].line} sends "
+                f"{len(self._moves[number].chunks)}.",
             )
-        if step.type in ("rrc", "rrcs") and self._places(rank, step, step.src) != move.to:
+        if reduces and to != added and set(to) & set(added):
             raise self._algorithm.refuse(
-                step.line, f"step type {step.type} is supported in place only: give src as dst."
+                step.line, f"src and dst of {step.type} overlap. Give the same place twice, or two apart."
             )
-        for place in move.to:
-            held = self._chunks[rank, place]
-            move.after |= held.base | held.readers
-            if move.reduce:
+        if self._staged and not keeps:
+            to = self._spare(rank, len(to))
+        self._land(rank, number, to, step.line, reduce=reduces and to == added)
+        if reduces and to != added:
+            self._local(rank, added, to, step.line, reduce=True)
+        return to
+
+    def _land(self, rank: int, number: int, to: Sequence[int], line: int, *, reduce: bool) -> None:
+        """Let a message land, by way of chunks of its own where it must wait for later moves."""
+        if self._staged and any(self._blocked(rank, chunk, number, reduce=reduce) for chunk in to):
+            spare = self._spare(rank, len(to))
+            self._land(rank, number, spare, line, reduce=False)
+            self._local(rank, spare, to, line, reduce=reduce)
+            return
+        move = self._moves[number]
+        move.to, move.reduce = to, reduce
+        move.after |= self._write(rank, to, number, reduce=reduce)
+
+    def _blocked(self, rank: int, chunk: int, number: int, *, reduce: bool) -> bool:
+        held = self._chunks[rank, chunk]
+        parts = (held.base, held.readers) if reduce else (held.base, held.readers, held.reduced)
+        return any(other > number for part in parts for other in part)
+
+    def _spare(self, rank: int, count: int) -> Sequence[int]:
+        self._used[rank] += count
+        return list(range(self._used[rank] - count, self._used[rank]))
+
+    def _local(self, rank: int, src: Sequence[int], dst: Sequence[int], line: int, *, reduce: bool) -> None:
+        number = self._new(Move(rank, rank, src, line, dst, reduce))
+        after = self._read(rank, src, number) | self._write(rank, dst, number, reduce=reduce)
+        self._moves[number].after = after - {number}
+
+    def _new(self, move: Move) -> int:
+        self._moves.append(move)
+        return len(self._moves) - 1
+
+    def _read(self, rank: int, chunks: Sequence[int], number: int) -> set[int]:
+        """Note that a move reads these chunks; those that must have written them before."""
+        after: set[int] = set()
+        for chunk in chunks:
+            held = self._chunks[rank, chunk]
+            after |= held.base
+            after |= held.reduced
+            held.readers.add(number)
+        return after
+
+    def _write(self, rank: int, chunks: Sequence[int], number: int, *, reduce: bool) -> set[int]:
+        """Note that a move writes these chunks; those that must have read or written them before."""
+        after: set[int] = set()
+        for chunk in chunks:
+            held = self._chunks[rank, chunk]
+            after |= held.base
+            after |= held.readers
+            if reduce:
                 held.reduced.add(number)
             else:
-                move.after |= held.reduced
+                after |= held.reduced
                 held.base, held.reduced, held.readers = {number}, set(), set()
-        move.after.discard(number)
+        after.discard(number)
+        return after
 
-    def _send(self, rank: int, block: Block, step: Step) -> None:
-        number = len(self._moves)
-        place = step.dst if step.type in ("rcs", "rrcs") else step.src
-        move = Move(rank, block.send, self._places(rank, step, place), step.line)
-        self._moves.append(move)
-        for chunk in move.chunks:
-            held = self._chunks[rank, chunk]
-            move.after |= held.base | held.reduced
-            held.readers.add(number)
-        self._channels[rank, block.send, block.channel].append(number)
-
-    def _places(self, rank: int, step: Step, place: Place) -> list[int]:
+    def _places(self, rank: int, step: Step, place: Place) -> Sequence[int]:
         buffer, first = place
-        length = self._algorithm.length(rank, buffer)
-        if first < 0 or first + step.count > length:
+        chunks = self._memory.places[rank, buffer]
+        if first < 0 or first + step.count > len(chunks):
             raise self._algorithm.refuse(
                 step.line,
                 f"chunks {first} to {first + step.count - 1} of buffer {buffer} of GPU {rank}, which has "
-                f"{length}.",
+                f"{len(chunks)}.",
             )
-        return [self._algorithm.chunk(rank, buffer, first + i) for i in range(step.count)]
+        return chunks[first : first + step.count]
 
-    def _sorted(self) -> list[Move]:
-        """All moves, each after those it waits for; otherwise in the order of their sends."""
+    def _sorted(self) -> list[Move] | None:
+        """All moves, each after those it waits for; otherwise in the order of their sends. None where there
+        is no such order."""
         sorter = TopologicalSorter({i: move.after for i, move in enumerate(self._moves)})
         try:
             sorter.prepare()
-        except CycleError as error:
-            lines = sorted({self._moves[i].line for i in error.args[1]})
-            shown = ", ".join(map(str, lines))
-            raise self._algorithm.refuse(
-                lines[0],
-                f"messages swap chunks that each must read before the other writes (lines {shown}). Receive "
-                "into scratch chunks.",
-            ) from None
+        except CycleError:
+            return None
         order: list[int] = []
         while sorter.is_active():
             ready = sorted(sorter.get_ready())

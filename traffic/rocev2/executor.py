@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from railweave.framework.errors import TransportError
 from railweave.framework.model import Endpoint, EntropyTable, PacketFormat, Schedule
@@ -137,7 +138,8 @@ class Executor:
         """Offer every pair its messages of the next iteration. All pairs must be drained or abandoned."""
         self.progress = Progress(schedule)
         self._combine = redop_of(schedule.redop)
-        self._messages: list[tuple[Sender, Message]] = []
+        self._messages: dict[int, tuple[Sender, Message]] = {}
+        self._local: dict[int, tuple[NDArray[Any], NDArray[Any], bool]] = {}
         mtu = self._packet.path_mtu
         offers: dict[tuple[int, int], list[Message]] = defaultdict(list)
         columns = (
@@ -153,15 +155,19 @@ class Executor:
         for transfer, (src, dst, src_buffer, src_at, dst_buffer, dst_at, size, reduce) in enumerate(
             zip(*(column.tolist() for column in columns), strict=True)
         ):
+            destination = buffers.slice(dst, dst_buffer, dst_at, size)
+            if src == dst:
+                source = buffers.slice(src, src_buffer, src_at, size)
+                self._local[transfer] = source, destination, bool(reduce)
+                continue
             sender, offered = self.pair(src, dst).sender, offers[src, dst]
             first = offered[-1].first + offered[-1].packets if offered else sender.next
-            source = buffers.view(src, src_buffer, src_at, size)
-            destination = buffers.slice(dst, dst_buffer, dst_at, size)
+            held = buffers.view(src, src_buffer, src_at, size)
             # its announcement: the offset as virtual address, the buffer's number as key
             remote = reth(dst_at, dst_buffer, size)
-            message = Message(transfer, first, mtu, source, destination, remote, reduce=bool(reduce))
+            message = Message(transfer, first, mtu, held, destination, remote, reduce=bool(reduce))
             offered.append(message)
-            self._messages.append((sender, message))
+            self._messages[transfer] = sender, message
         for ends, pair in self.pairs.items():
             pair.sender.offer(offers[ends])
             pair.receiver.offer(offers[ends])
@@ -169,15 +175,24 @@ class Executor:
     def begin(self, now: float) -> None:
         """Start the prepared iteration: send its first messages."""
         self._now = now
-        for transfer in self.progress.begin(now):
-            self._start(transfer)
+        self._start(self.progress.begin(now))
         self._settle(now)
 
-    def _start(self, transfer: int) -> None:
-        sender, message = self._messages[transfer]
-        message.ready = True
-        if sender.waiting_for is message:
-            self._pending[sender] = None
+    def _start(self, transfers: list[int]) -> None:
+        """Start transfers, and carry out local steps and what they free."""
+        for transfer in transfers:
+            if transfer in self._local:
+                source, held, reduce = self._local[transfer]
+                if reduce:
+                    self._combine(held, source, out=held)
+                else:
+                    held[:] = source
+                transfers += self.progress.landed(transfer, self._now)
+                continue
+            sender, message = self._messages[transfer]
+            message.ready = True
+            if sender.waiting_for is message:
+                self._pending[sender] = None
 
     def _landed(self, message: Message) -> None:
         if message.reduce and message.size:
@@ -185,8 +200,7 @@ class Executor:
             staged = np.frombuffer(message.open(), held.dtype)
             self._combine(held, staged, out=held)
         message.target = None
-        for freed in self.progress.landed(message.transfer, self._now):
-            self._start(freed)
+        self._start(self.progress.landed(message.transfer, self._now))
 
     @property
     def drained(self) -> bool:

@@ -1,4 +1,5 @@
-"""How far an iteration over a schedule has come: which transfers may start, and when others ended."""
+"""How far an iteration over a schedule has come: which transfers may start, and when others ended. Transfers
+are all entries of its list, local steps included."""
 
 import numpy as np
 
@@ -11,7 +12,7 @@ class Progress:
     clock."""
 
     def __init__(self, schedule: Schedule) -> None:
-        self.total = schedule.n_transfers
+        self.total = schedule.n_entries
         self.done = 0
         self._landed_at = [0.0] * self.total
         waits = np.diff(schedule.after_start)

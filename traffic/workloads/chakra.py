@@ -20,8 +20,10 @@ class Chakra(Workload):
 
     `size` is what the busiest GPU sends; all sizes of the trace are scaled by one factor, and rounded to
     whole shares of at least one element (all-gather, reduce-scatter and all-to-all: 16 bytes), so that with
-    very small sizes more is sent. Computation takes no time, its dependencies are kept; with `compute` it
-    takes that of the trace, scaled as the sizes, and a rank computes one thing at a time. A message is sent
+    very small sizes more is sent; with `scaled` false they are those of the trace, whatever `size` is.
+    Computation takes no time, its dependencies are kept; with `compute` it takes the duration of the trace,
+    or without one its `num_ops` over `flops`, scaled as the sizes, and a rank computes one thing at a time. A
+    message is sent
     when its send node is due, whether or not its receive node is; a member of a collective begins when its
     own node is due. Source: MLCommons Chakra; sizes and groups are interpreted as in ASTRA-sim: `comm_size`
     is what one rank contributes, a group without a definition or a name is all ranks.
@@ -34,11 +36,34 @@ class Chakra(Workload):
         Parameter(
             "two_levels", True, "bool", "groups that fill domains and rails use both; false: rings throughout"
         ),
+        Parameter("scaled", True, "bool", "scale all sizes so that the busiest GPU sends `size`"),
         Parameter("compute", False, "bool", "computations take the time that the trace says"),
+        Parameter(
+            "flops",
+            "none",
+            "factor",
+            "operations per second of a GPU, where only num_ops are known",
+            1,
+            word="none",
+        ),
     )
 
-    def __init__(self, file: str = "", *, two_levels: bool = True, compute: bool = False) -> None:
-        self._file, self._two_levels, self._compute = file, two_levels, compute
+    def __init__(
+        self,
+        file: str = "",
+        *,
+        two_levels: bool = True,
+        scaled: bool = True,
+        compute: bool = False,
+        flops: float | str = "none",
+    ) -> None:
+        self._file, self._two_levels, self._scaled, self._compute = file, two_levels, scaled, compute
+        self._flops = 0.0 if flops == "none" else float(flops)
+        self._notes: tuple[str, ...] = ()
+
+    def notes(self, fabric: Fabric, ranks: Sequence[int]) -> Sequence[str]:
+        """What the trace itself sends, once a schedule was made."""
+        return self._notes
 
     def schedule(
         self, fabric: Fabric, ranks: Sequence[int], size_bytes: int, dtype: str, redop: str
@@ -53,7 +78,11 @@ class Chakra(Workload):
                 "fabric of as many GPUs, or a trace of as many ranks."
             )
         traffic = Traffic(fabric, ranks, dtype, redop, two_levels=self._two_levels)
-        return traffic.schedule(operations, size_bytes // itemsize * itemsize)
+        own = round(float(traffic.sent([one.operation for one in operations]).max()))
+        size = (size_bytes if self._scaled else own) // itemsize * itemsize
+        how = "scaled to the size of the run" if self._scaled else "which is the size of the run"
+        self._notes = (f"{trace.path}: as traced, its busiest rank sends {own} bytes, {how}",)
+        return traffic.schedule(operations, size, (size / own if own else 0.0) if self._scaled else 1.0)
 
     @cached_property
     def _contents(self) -> tuple[Trace, list[Ordered]]:
@@ -61,7 +90,7 @@ class Chakra(Workload):
         if not self._file:
             raise ExperimentError("chakra needs a trace: --workload chakra:DIR, or the option `file`.")
         trace = read(self._file)
-        operations = ordered(trace, compute=self._compute)
+        operations = ordered(trace, compute=self._compute, flops=self._flops)
         if all(one.operation.kind == COMPUTATION for one in operations):
             raise ExperimentError(
                 f"{self._file} sends nothing: it has no send, no receive and no collective of two ranks or "

@@ -81,8 +81,8 @@ Attribute = int | str | None
 @dataclass(frozen=True, slots=True)
 class Node:
     """One node of a rank's trace. `deps`: ids of control and data dependencies; `values`: those of its
-    inputs' IOInfo, read for metadata nodes only; `attributes`: read for communication nodes only; `seconds`:
-    its duration."""
+    inputs' IOInfo, read for metadata nodes only; `attributes`: read for communication nodes, and for
+    computations without a duration; `seconds`: its duration."""
 
     file: str
     id: int
@@ -239,7 +239,8 @@ def _node(data: bytes, at: int, end: int, file: str) -> Node:
                 inputs = _expect(field, BYTES)
             case 10:
                 attributes.append(_expect(field, BYTES))
-    read = dict(_attribute(data, a.start, a.end) for a in attributes if kind in COMMUNICATES)
+    wanted = kind in COMMUNICATES or (kind == COMP and not micros)
+    read = dict(_attribute(data, a.start, a.end) for a in attributes if wanted)
     values = ""
     if kind == METADATA and inputs is not None:
         for field in fields(data, inputs.start, inputs.end):

@@ -29,13 +29,15 @@ Members = tuple[int, ...]
 @dataclass(frozen=True, slots=True)
 class TraceOperation:
     """A message, a collective or a computation. `members`: its ranks, for a message source and destination;
-    `root`: an index into them; `size`: bytes as in comm_size; `nodes`: that of each member."""
+    `root`: an index into them; `size`: bytes as in comm_size; `nodes`: that of each member; `seconds`: of a
+    computation."""
 
     kind: str
     members: Members
     root: int
     size: int
     nodes: tuple[Node, ...]
+    seconds: float = 0.0
 
     @property
     def acts(self) -> bool:
@@ -56,14 +58,24 @@ def match(ranks: Sequence[Sequence[Node]]) -> list[TraceOperation]:
     return [*_messages(ranks), *_collectives(ranks)]
 
 
-def computations(ranks: Sequence[Sequence[Node]]) -> list[TraceOperation]:
-    """What ranks compute, where that takes time."""
-    return [
-        TraceOperation(COMPUTATION, (rank,), 0, 0, (node,))
-        for rank, nodes in enumerate(ranks)
-        for node in nodes
-        if node.type == COMP and node.seconds > 0
+def computations(ranks: Sequence[Sequence[Node]], flops: float) -> list[TraceOperation]:
+    """What ranks compute, where that takes time: the duration of a node, or, without one, its `num_ops` at
+    `flops` operations per second. Raises ExperimentError where all nodes have `num_ops` alone, and `flops` is
+    0."""
+    nodes = [(rank, node) for rank, held in enumerate(ranks) for node in held if node.type == COMP]
+    timed = [
+        TraceOperation(COMPUTATION, (rank,), 0, 0, (node,), seconds)
+        for rank, node in nodes
+        if (seconds := node.seconds or (node.whole("num_ops", 0) / flops if flops else 0.0)) > 0
     ]
+    if nodes and not timed:
+        _, first = next(((r, n) for r, n in nodes if n.whole("num_ops", 0)), nodes[0])
+        has = "a duration, only num_ops" if first.whole("num_ops", 0) else "a duration or num_ops"
+        raise first.refuse(
+            f"compute=true, and no computation of the trace has {has}. Give what a GPU computes in a second, "
+            "such as `--set workload.flops=400e12`, trace with durations, or leave compute out."
+        )
+    return timed
 
 
 def _messages(ranks: Sequence[Sequence[Node]]) -> list[TraceOperation]:

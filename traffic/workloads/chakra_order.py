@@ -31,11 +31,12 @@ class Ordered:
     after: tuple[tuple[int, ...], ...]
 
 
-def ordered(trace: Trace, *, compute: bool = False) -> list[Ordered]:
-    """What the trace sends and, with `compute`, what it computes; a rank computes one thing at a time. Raises
-    ExperimentError for dependency cycles, and for nodes without a match."""
+def ordered(trace: Trace, *, compute: bool = False, flops: float = 0.0) -> list[Ordered]:
+    """What the trace sends and, with `compute`, what it computes, see `computations`; a rank computes one
+    thing at a time. Raises ExperimentError for dependency cycles, for nodes without a match, and for
+    computations that cannot be timed."""
     ranks = [issue_order(nodes) for nodes in trace.ranks]
-    operations = [*match(ranks), *(computations(ranks) if compute else ())]
+    operations = [*match(ranks), *(computations(ranks, flops) if compute else ())]
     graph = _Graph(ranks, operations)
     walk = graph.walk()
     levels = [0] * len(walk)  # for every vertex, the operations on the longest path to it

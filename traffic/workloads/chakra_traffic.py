@@ -90,11 +90,9 @@ class Traffic:
                 total[np.asarray(operation.members)] += known[key]
         return total
 
-    def schedule(self, ordered: Sequence[Ordered], size_bytes: int) -> Schedule:
-        """All operations, sizes scaled so that the busiest rank sends about `size_bytes`, each in its time
-        slot, with space of its own in the buffers of its members."""
-        most = float(self.sent([one.operation for one in ordered]).max())
-        scale = size_bytes / most if most else 0.0
+    def schedule(self, ordered: Sequence[Ordered], size_bytes: int, scale: float) -> Schedule:
+        """All operations, sizes times `scale`, so that the busiest rank sends about `size_bytes`, each in its
+        time slot, with space of its own in the buffers of its members."""
         builder = ScheduleBuilder(len(self._ranks), self._itemsize)
         used = [0] * len(self._ranks)
         if size_bytes:
@@ -105,9 +103,9 @@ class Traffic:
             members = one.operation.members
             if one.operation.kind == COMPUTATION:
                 builder.slot(one.level)
-                (rank,), (node,) = members, one.operation.nodes
+                (rank,) = members
                 after = [transfer for before in one.after[0] for transfer in parts[before][rank]]
-                parts.append({rank: [builder.compute(rank, node.seconds * scale, after=after)]})
+                parts.append({rank: [builder.compute(rank, one.operation.seconds * scale, after=after)]})
                 continue
             pattern = self._pattern(one.operation, scale)
             schedule = pattern.schedule

@@ -182,7 +182,7 @@ def _first_packet(sender: socket.socket, receiver: socket.socket, frame: bytes) 
 def busiest_phase_hops(plan: Plan, table: RouteTable) -> float:
     """Packet-hops per second in the busiest phase of the plan's first schedule, on the fabric as declared:
     packets x switches over the time that the busiest link needs."""
-    fabric, schedule, packet = plan.fabric, plan.schedule, plan.packet
+    fabric, schedule, packet = plan.fabric, plan.schedule.transfers, plan.packet
     pairs, pair = np.unique(schedule.src.astype(np.int64) * fabric.n_gpus + schedule.dst, return_inverse=True)
     src, dst = np.divmod(pairs, fabric.n_gpus)
     hops = _switches(table, src, dst)

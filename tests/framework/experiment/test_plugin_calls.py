@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,12 +62,6 @@ class NoSchedule(Swap):
         return None
 
 
-class ToItself(Swap):
-    def schedule(self, *arguments: Any) -> Schedule:
-        schedule = super().schedule(*arguments)
-        return replace(schedule, dst=schedule.src)
-
-
 class OtherRanks(Swap):
     def schedule(self, fabric: Fabric, ranks: Sequence[int], *rest: Any) -> Schedule:
         return super().schedule(fabric, ranks[:4], *rest)
@@ -124,7 +117,6 @@ COLLECTIVES: dict[str, tuple[Any, str]] = {
     "factor raises": (Raises("busbw_factor"), "collective bad: busbw_factor fails with KeyError: 'oops' ("),
     "form raises": (Raises("closed_form_s"), "collective bad: closed_form_s fails with KeyError: 'oops' ("),
     "no schedule": (NoSchedule(), "returns nothing, not a Schedule"),
-    "to itself": (ToItself(), "transfer 0 goes from rank 0 to itself"),
     "other ranks": (OtherRanks(), "returns a schedule of 4 ranks, float32, sum; asked for 16"),
     "short inputs": (ShortInputs(), "returns 3 elements (12 bytes) for rank 0, which sends or combines 4096"),
     "few inputs": (FewInputs(), "returns 3 arrays, not a list of 16 arrays"),

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from railweave.framework.errors import ExperimentError
-from railweave.framework.fabric_files import FabricFile, load, text_of
+from railweave.framework.fabric_files import NO_RATES, DefaultRates, FabricFile, load, text_of
 from railweave.framework.kit.subject import Sample, examples
 from railweave.framework.registry import Registers
 from railweave.topologies import plugin
@@ -78,27 +78,27 @@ def cluster() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def read(tmp_path: Path, document: dict[str, Any] | str, rate_bps: float = 0.0) -> FabricFile:
+def read(tmp_path: Path, document: dict[str, Any] | str, rates: str = "") -> FabricFile:
     path = tmp_path / "f.yaml"
     path.write_text(document if isinstance(document, str) else yaml.safe_dump(document))
-    return load(path, rate_bps)
+    return load(path, DefaultRates.read(rates) if rates else NO_RATES)
 
 
 def test_servers_switches_and_cards_inside_servers(tmp_path: Path) -> None:
     contents = read(tmp_path, cluster())
     fabric = contents.fabric
-    assert [(g.kind, g.shape) for g in fabric.groups] == [("gpu", (2, 2)), ("domain", (2,)), ("leaf", (2,))]
+    assert [(g.kind, g.shape) for g in fabric.groups] == [("gpu", (2, 2)), ("domain", (2,)), ("rail", (2,))]
     names = {fabric.link_name(i) for i in range(0, fabric.n_links, 2)}
     assert names == {
         *(f"g{s}.{k}->d{s}" for s in range(2) for k in range(2)),
-        *(f"g{s}.{k}->l{k}" for s in range(2) for k in range(2)),
+        *(f"g{s}.{k}->r{k}" for s in range(2) for k in range(2)),
     }
     eth = fabric.link_kind == fabric.kinds.index("eth")
     assert set(fabric.capacity_bps[eth]) == {1e11}, "the slower of pcie and eth; board says nothing"
     assert np.allclose(fabric.latency_s[eth], 2e-6, rtol=1e-9), "500 ns + 1.5 us"
     assert set(fabric.capacity_bps[~eth]) == {3.6e12}
     assert contents.lost == (
-        "4 components that lead nowhere are left out, such as server.1.mgmt.0",
+        "in servers such as server.0, what stands between a GPU and its nearest NICs is part of the cable",
         "components have other names: server.0.xpu.0 is g0.0",
     )
 
@@ -108,9 +108,9 @@ def test_a_link_without_bandwidth_takes_the_default_rate_or_is_refused(tmp_path:
     document["devices"][1]["links"][0] = link("nvlink")
     with pytest.raises(ExperimentError, match=r"links without a bandwidth: nvlink.*--default-rate"):
         read(tmp_path, document)
-    contents = read(tmp_path, document, 5e11)
+    contents = read(tmp_path, document, "500Gb/s")
     assert 5e11 in contents.fabric.capacity_bps and any(
-        "default rate: nvlink" in lost for lost in contents.lost
+        "default rate: board 500Gb/s, nvlink 500Gb/s" in lost for lost in contents.lost
     )
 
 
@@ -219,14 +219,15 @@ def test_100_000_links_load(tmp_path: Path) -> None:
 
 
 def test_instances_and_components_of_one_name_are_kinds_of_their_own(tmp_path: Path) -> None:
-    """The cpu of a server joins its xpus, and the leaves are called CPU."""
+    """The cpu of a server joins its xpus, of which one has a NIC, and the leaves are called CPU."""
     document = cluster()
     document["devices"][1]["edges"].append(inner("cpu", "xpu", "pcie"))
     document["instances"][1]["name"] = "CPU"
+    del document["edges"][1]
     for number, edge in enumerate(document["edges"]):
         edge["ep2"]["instance"] = f"CPU[{number}]"
     fabric = read(tmp_path, document).fabric
-    assert [(g.kind, g.shape) for g in fabric.groups[2:]] == [("cpu", (2,)), ("cpu-2", (2, 1))]
+    assert [(g.kind, g.shape) for g in fabric.groups[2:]] == [("cpu", (1,)), ("cpu-2", (2, 1))]
 
 
 NEWER = "This release reads InfraGraph up to 3.1: if the file is of a newer schema"
@@ -265,3 +266,119 @@ def test_what_is_wrong_is_named_with_its_line(
 ) -> None:
     with pytest.raises(ExperimentError, match=why):
         read(tmp_path, document)
+
+
+def dgx(switches: int, nics_per_gpu: int = 1) -> dict[str, Any]:
+    """Two servers as InfraGraph's blueprints of NVIDIA's DGX draw them: 4 xpus, parallel NVSwitches that a
+    PCIe switch manages, two xpus and their NICs at each of two other PCIe switches, CPUs above; NIC k leads
+    to leaf k // nics_per_gpu."""
+    n = 4 * nics_per_gpu
+    server = {
+        "name": "dgx",
+        "components": [part("cpu", 2), part("xpu", 4), part("nvsw", switches, "switch"),
+                       part("pciesw", 3, "switch"), part("cx", n, "nic")],
+        "links": [{**link("xpu_fabric"), "description": "nvlink_3"}, link("pcie"), link("cpu_fabric")],
+        "edges": [inner("cpu", "cpu", "cpu_fabric"), inner("xpu", "nvsw", "xpu_fabric"),
+                  inner("nvsw", "pciesw[2]", "pcie"), inner("pciesw[2]", "pciesw[1]", "pcie"),
+                  inner("cpu[0:2]", "pciesw[0:2]", "pcie", "one2one"),
+                  *(inner(f"xpu[{2 * i}:{2 * i + 2}]", f"pciesw[{i}]", "pcie") for i in range(2)),
+                  *(inner(f"cx[{n // 2 * i}:{n // 2 * (i + 1)}]", f"pciesw[{i}]", "pcie") for i in range(2))],
+    }  # fmt: skip
+    document = cluster()
+    document["devices"] = [
+        server,
+        {**document["devices"][2], "components": [part("port", 2 * n)], "edges": []},
+    ]
+    document["instances"] = [
+        {"name": "dgx", "device": "dgx", "count": 2}, {"name": "leaf", "device": "box", "count": 4}
+    ]  # fmt: skip
+    document["edges"] = [
+        {
+            "ep1": {"instance": f"dgx[{s}]", "component": f"cx[{k}]"},
+            "ep2": {"instance": f"leaf[{k // nics_per_gpu}]", "component": f"port[{s * n + k}]"},
+            "link": "eth",
+        }
+        for s in range(2)
+        for k in range(n)
+    ]
+    return document
+
+
+@pytest.mark.parametrize(("switches", "nics", "kinds"), [(6, 1, "nvlink"), (4, 2, "xpu_fabric")])
+def test_parallel_switches_are_a_domain_and_nics_part_of_cables(
+    tmp_path: Path, switches: int, nics: int, kinds: str
+) -> None:
+    """A100 (6 NVSwitches, NVLink 3) and H100 (4): a GPU has to its domain what its links to all switches
+    have, and what its bonded NICs have together to its rail, up to PCIe's 64 GB/s."""
+    contents = read(tmp_path, dgx(switches, nics), f"{kinds}=50GB/s, pcie=64GB/s, 10Gb/s")
+    fabric = contents.fabric
+    assert [(g.kind, g.shape) for g in fabric.groups] == [("gpu", (2, 4)), ("domain", (2,)), ("rail", (4,))]
+    names = {fabric.link_name(i) for i in range(0, fabric.n_links, 2)}
+    assert names == {f"g{s}.{k}->{end}" for s in range(2) for k in range(4) for end in (f"d{s}", f"r{k}")}
+    in_domain = fabric.link_kind == fabric.kinds.index("xpu_fabric")
+    assert set(fabric.capacity_bps[in_domain]) == {switches * 50 * 8e9}
+    assert set(fabric.capacity_bps[~in_domain]) == {nics * 100e9}
+    assert {"isolated-rails", "interfaces", "lattice"} <= fabric.capabilities, "what hscore and ptdp require"
+    assert f"{switches} parallel switches are one domain switch" in contents.lost[0]
+
+
+def test_a_link_among_bonded_nics_limits_them(tmp_path: Path) -> None:
+    """Two NICs of 100 Gb/s behind the PCIe link of their GPU, of 120 Gb/s."""
+    fabric = read(tmp_path, dgx(4, 2), "pcie=120Gb/s,400Gb/s").fabric
+    assert set(fabric.capacity_bps[fabric.link_kind == fabric.kinds.index("eth")]) == {120e9}
+
+
+def test_gpus_that_are_all_joined_are_a_domain(tmp_path: Path) -> None:
+    """As AMD's MI300X: xGMI between all; 3 links of 64 GB/s each for 4 GPUs."""
+    document = dgx(1)
+    server = document["devices"][0]
+    del server["components"][2]
+    server["edges"] = [
+        e for e in server["edges"] if "nvsw" not in e["ep1"]["component"] + e["ep2"]["component"]
+    ]
+    server["edges"].append(inner("xpu", "xpu", "xpu_fabric"))
+    contents = read(tmp_path, document, "64GB/s")
+    fabric = contents.fabric
+    assert [(g.kind, g.shape) for g in fabric.groups] == [("gpu", (2, 4)), ("domain", (2,)), ("rail", (4,))]
+    assert 3 * 64 * 8e9 in fabric.capacity_bps
+    assert "the links among all GPUs are one domain switch" in contents.lost[0]
+
+
+def test_a_pcie_switch_that_joins_all_gpus_is_no_domain(tmp_path: Path) -> None:
+    """It leads to the NICs, too."""
+    document = dgx(1)
+    server = document["devices"][0]
+    server["components"][2:4] = [part("pciesw", 1, "switch")]
+    server["edges"] = [
+        inner("xpu", "pciesw", "pcie"),
+        inner("cx", "pciesw", "pcie"),
+        inner("cpu", "pciesw", "pcie"),
+    ]
+    fabric = read(tmp_path, document, "64GB/s").fabric
+    assert [g.kind for g in fabric.groups] == ["gpu", "leaf", "pciesw"]
+
+
+@pytest.mark.parametrize(
+    ("rates", "says"),
+    [
+        (
+            "nvlnk=50GB/s",
+            "nvlnk=400Gb/s is for no link: those without a bandwidth are cpu_fabric, xpu_fabric (nv",
+        ),
+        (
+            "nvlink=fast",
+            "'nvlink=fast' is not a rate such as 400Gb/s, or one for each kind of link: nvlink=450GB/s",
+        ),
+        ("pcie=1GB/s,pcie=2GB/s", "has two rates for pcie"),
+        (
+            "nvlink=50GB/s",
+            "links without a bandwidth: cpu_fabric, pcie. Give them physical.bandwidth in the file",
+        ),
+    ],
+)
+def test_default_rates_that_do_not_fit_are_refused(tmp_path: Path, rates: str, says: str) -> None:
+    with pytest.raises(ExperimentError, match=re.escape(says)):
+        document = dgx(1)
+        del document["devices"][0]["edges"][-1]  # so that a PCIe link stays in the fabric
+        del document["edges"][2:4], document["edges"][-2:]
+        read(tmp_path, document, rates)

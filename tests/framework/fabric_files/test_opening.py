@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railweave.framework.errors import InputError
+from railweave.framework.errors import ExperimentError, InputError
 from railweave.framework.fabric_files import load, text_of
 from railweave.framework.model import Fabric
 
@@ -44,3 +44,43 @@ def test_a_file_with_a_piece_replaced(
         first, *others = str(error).splitlines()
         wrong = others if first.endswith("errors:") else [first]
         assert all(line.startswith(str(path)) for line in wrong), error
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "name: lab\ntopology:\n  nodes:\n    s: {kind: linux}\n",
+            ":2:1: begins with 'name' and has 'topology' at the top, as a containerlab topology has: such a",
+        ),
+        (
+            "version: '3'\nservices:\n  a: {image: b}\n",
+            ":1:1: begins with 'version' and has 'services' at the top",
+        ),
+        (
+            "name: x\nnodes: {}\nlinks: []\n",
+            "If this is a fabric file of railweave, begin it with `fabric: 1`",
+        ),
+        (
+            "name: x\ncolour: red\n",
+            ":2:1: begins with 'name': such a file cannot be read. A fabric file begins",
+        ),
+        ("infrastructure:\n  devices: []\n", "'infrastructure' at the top. This is InfraGraph of before 1.0"),
+        (
+            "devices: []\nlinks: []\nconnections: []\n",
+            "'connections' at the top. This is InfraGraph of before 1.0",
+        ),
+        (
+            "name: x\ndevices:\n- name: a\n  components:\n  - {name: npu, count: 2, choice: npu}\n",
+            "This is InfraGraph of before 1.0, and this release reads 1.0 to 3.1: write it anew",
+        ),
+    ],
+)
+def test_a_file_of_another_kind_is_told_what_it_is(tmp_path: Path, text: str, says: str) -> None:
+    """The first versions of InfraGraph had npu, connections, and infrastructure or device at the top (its
+    repository, 0.4 and 0.5); containerlab's topologies begin with name and topology (its documentation)."""
+    path = tmp_path / "file.yaml"
+    path.write_text(text)
+    with pytest.raises(ExperimentError) as caught:
+        load(path)
+    assert says in str(caught.value)

@@ -15,6 +15,7 @@ from railweave.framework.model import Fabric, FabricBuilder, HealthSnapshot, Nod
 from railweave.framework.routing import search as module
 from railweave.framework.routing.batches import take
 from railweave.plugins.shortest.router import Shortest
+from railweave.topologies.ring import Ring
 
 Build = Callable[[int, int], Fabric]
 Make = Callable[..., HealthSnapshot]
@@ -135,3 +136,13 @@ def test_health_of_another_fabric_is_refused(rail_only: Build) -> None:
         HealthError, match=r"health of 8 links and \d+ nodes does not belong to this rail-only of 16"
     ):
         Shortest().routes(rail_only(2, 2), HealthSnapshot.healthy(rail_only(2, 1)))
+
+
+@pytest.mark.parametrize(("nodes", "busiest"), [(4, 2), (6, 5), (8, 8), (16, 32)])
+def test_pairs_as_far_apart_both_ways_round_a_ring_are_split(nodes: int, busiest: int) -> None:
+    """All pairs over a ring of n load every link n^2 / 8 if split evenly (rounded up where half the ring is
+    odd), and n (n + 2) / 8 if all antipodal pairs go one way."""
+    fabric = Ring().build({"nodes": nodes})
+    src, dst = all_pairs(nodes)
+    links = Shortest().routes(fabric, HealthSnapshot.healthy(fabric)).paths(src, dst).links
+    assert np.bincount(links, minlength=fabric.n_links).max() == busiest

@@ -273,3 +273,44 @@ def test_computations_take_their_time_one_at_a_time(trace: Callable[..., Chakra]
     waits = [schedule.transfer(i).after for i in (*computes.tolist(), message)]
     assert waits == [(), (computes[0],), (message,), (computes[1],)]
     assert schedule.expand() == planned(work, fabric, 8192)
+
+
+TIMELESS = [
+    [
+        node(1, COMP, num_ops=10**12, tensor_size=10**6),
+        node(2, SEND, [1], comm_src=0, comm_dst=1, comm_tag=0, comm_size=4096),
+    ],
+    [node(1, RECV, comm_src=0, comm_dst=1, comm_tag=0, comm_size=4096), node(2, COMP, [1], num_ops=1)],
+]
+"""As STAGE and the generators of ASTRA-sim write computations: operations, and no duration."""
+
+
+def test_operations_take_their_time_at_a_given_rate(trace: Callable[..., Chakra]) -> None:
+    """10^12 operations at 400 x 10^12 a second are 2.5 ms; at half the bytes of the trace 1.25 ms."""
+    for options, size, expected in (({"scaled": False}, 8192, 2.5e-3), ({}, 2048, 1.25e-3)):
+        work = trace(TIMELESS, compute=True, flops=400e12, **options)
+        schedule = work.schedule(ring(2), range(2), size, "int32", "sum")
+        assert schedule.seconds.max() == pytest.approx(expected)
+    says = r"node 1 \(unnamed\): compute=true, and no computation of the trace has a duration, only num_ops"
+    with pytest.raises(ExperimentError, match=says):
+        planned(trace(TIMELESS, compute=True), ring(2), 64)
+    nothing = [[node(1, COMP), node(2, COLL, comm_type=0, comm_size=64)] for _ in range(2)]
+    with pytest.raises(ExperimentError, match="has a duration or num_ops"):
+        planned(trace(nothing, compute=True, flops=1e12), ring(2), 64)
+
+
+def test_a_trace_can_run_at_its_own_size(trace: Callable[..., Chakra]) -> None:
+    """An all-reduce of 4 MiB around a ring of 4: every rank sends 2 x 3/4 of it."""
+    work = trace(collective(0, 4 << 20, 4), scaled=False)
+    for size in (1 << 10, 1 << 30):
+        schedule = work.schedule(ring(4), range(4), size, "float32", "sum")
+        assert sent(schedule) == [6 << 20] * 4
+        assert schedule.size_bytes == 6 << 20
+    assert work.notes(ring(4), range(4))[0].endswith(
+        "its busiest rank sends 6291456 bytes, which is the size of the run"
+    )
+    scaled = trace(collective(0, 4 << 20, 4))
+    assert sent(scaled.schedule(ring(4), range(4), 1536, "float32", "sum")) == [1536] * 4
+    assert scaled.notes(ring(4), range(4))[0].endswith(
+        "its busiest rank sends 6291456 bytes, scaled to the size of the run"
+    )

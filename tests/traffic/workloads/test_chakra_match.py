@@ -238,7 +238,7 @@ def test_damaged_traces_are_refused_or_carried_out(data: st.DataObject) -> None:
         if found:
             fabric = Ring().build({"nodes": len(files)})
             traffic = Traffic(fabric, range(len(files)), "int8", "sum", two_levels=True)
-            traffic.schedule(found, 1 << 12).expand()
+            traffic.schedule(found, 1 << 12, 0.25).expand()
     except ExperimentError as error:
         assert len(str(error)) > 20
 

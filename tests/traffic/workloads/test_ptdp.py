@@ -200,7 +200,7 @@ def test_nothing_to_send() -> None:
 
 def test_it_is_a_workload_on_rails() -> None:
     work = load_plugins()["workload"]["ptdp"]
-    assert work.requires == ("domains", "rails", "lattice")
+    assert work.requires == ("domains", "lattice")
     fabric = RailOptimised().build({"domains": 4, "rails": 4})
     assert planned(work, fabric) == planned(ptdp(), rails(4, 4))
     assert work.busbw_factor(16) == 1
