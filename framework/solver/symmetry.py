@@ -62,13 +62,18 @@ class Places(NamedTuple):
 
 
 def classes(
-    schedule: Schedule, places: Places, src: Int64, dst: Int64, networks: Sequence[Network]
+    schedule: Schedule,
+    sizes: Marks,
+    places: Places,
+    src: Int64,
+    dst: Int64,
+    networks: Sequence[Network],
 ) -> tuple[Int64, Int64]:
     """(K,): the first of the class of every key, pairs (P,) from `src` to `dst`, ascending, being the first
     keys; (L,): the class of every link, -1 where nothing passes. `networks`: of every state, each pair and
-    link by itself."""
+    link by itself. `sizes` (n,): see `size_marks`."""
     views, n_pairs = [_View(network) for network in networks], len(src)
-    entries = _Entries(schedule, places, src, dst)
+    entries = _Entries(schedule, sizes, places, src, dst)
 
     def alike(moves: Sequence[Int64]) -> tuple[Int64, Int64] | None:
         first = orbits(len(places.start) - 1, moves)
@@ -126,15 +131,22 @@ def beside(schedules: Sequence[Schedule]) -> Schedule:
     )  # fmt: skip
 
 
+def size_marks(schedule: Schedule) -> Marks:
+    """(n,): a mark of the sizes of all repetitions of every entry, in their order."""
+    start, sizes = schedule.per_repetition(lambda size: size)
+    repetition = spread(np.zeros(len(start) - 1, np.int64), np.diff(start))
+    return _sums(start, _mixed(repetition, sizes.view(np.int64)))
+
+
 class _Entries:
     """The entries of a schedule, for comparing them with what they become."""
 
-    def __init__(self, schedule: Schedule, places: Places, src: Int64, dst: Int64) -> None:
+    def __init__(self, schedule: Schedule, sizes: Marks, places: Places, src: Int64, dst: Int64) -> None:
         self._places, self._src, self._dst, self._n = places, src, dst, schedule.n_ranks
         shares_slot = np.zeros(schedule.n_entries, bool)
         by_key = places.order
         shares_slot[by_key[1:]] = (np.diff(schedule.slot[by_key]) == 0) & (np.diff(places.key[by_key]) == 0)
-        columns = (schedule.size, schedule.repeat, schedule.lag, schedule.seconds, shares_slot)
+        columns = (sizes, schedule.repeat, schedule.lag, schedule.seconds, shares_slot)
         self._columns = [column for column in columns if (column != column[0]).any()]
         self._marks = _mixed(np.arange(schedule.n_entries))
         waits = (schedule.after_start, schedule.after), (schedule.chained_start, schedule.chained)
