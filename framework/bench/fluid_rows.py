@@ -82,7 +82,8 @@ ROWS = (
     ),
     Row(
         "slow NIC 4096 rail-only",
-        all_reduce(64, 64) | {"size": "256M", "iterations": 6, "faults": ["at=iter:2 degrade nic:2.1 to=25%"]},
+        all_reduce(64, 64)
+        | {"size": "256M", "iterations": 6, "faults": ["at=iter:2 degrade nic:2.1 to=25%"]},
         10,
         1000,
     ),
