@@ -179,7 +179,7 @@ def some_collective(draw: Draw, fabric: Fabric, kind: str = "") -> Document:
     slices = min(fabric.n_gpus, LARGEST) * chunks * lanes * pick(draw, (1, 4, 16, 64))
     size = slices * SLICE_BYTES
     if chance(draw, 0.5):
-        size = 4 * int(np.exp(draw.uniform(np.log(slices), np.log(size / 2))))
+        size = 4 * int(np.exp(draw.uniform(np.log(2 * slices), np.log(size / 2))))  # none is empty
     return {"collective": {"name": name, **options}, "size": size, **few}
 
 
