@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from railweave.framework.model import Fabric, PathBatch, RouteTable, Schedule
-from railweave.framework.model.arrays import ArrayNoun, Bool, Float, Int64
+from railweave.framework.model.arrays import ArrayNoun, Bool, Float, Int64, spread
 from railweave.framework.model.findings import CriticalPath, HealthSamples, IterationRecord
 from railweave.framework.model.names import element_name, nic_of, weak_links
 from railweave.framework.results.result import Bottleneck
@@ -26,7 +26,8 @@ MOST_ROWS = 256
 BUSY = 0.1
 """A link that was busy for less than this part of the time did not hold it, where nothing else is known."""
 USED = 0.05
-"""An element that was busy for less than this part of the busiest one's time is no measure for it."""
+"""An element that was busy for less than this part of the busiest one's time is no measure for it, unless it
+joins the same nodes and could have carried as much."""
 
 
 def critical_path(
@@ -38,10 +39,11 @@ def critical_path(
     `end_s` as in IterationResult; `tables`: routes, and since when on the same clock they were in use, in
     order of time; the first from the beginning. `link_bytes` (n_links,): what each link carried.
 
-    An entry held the iteration from when the last of those before it had ended: of those it waits for, and
-    of the one that its pair sent before it, since a pair sends in the order of the schedule. The time of
-    repetitions that wait for those of others belongs to all of these together, whose slowest pair holds
-    them all: their paths stand for one pair's. Computations and joins have no path, and no part.
+    An entry held the iteration from when the last of those before it had ended: of those it waits for, and of
+    the one that its pair sent before it, since a pair sends in the order of the schedule. The time of
+    repetitions that wait for those of others belongs to all of these together, from when the last of what any
+    of them waits for had ended; the slowest pair holds them all: their paths stand for one pair's.
+    Computations and joins have no path, and no part.
     """
     if not len(end_s):
         return None
@@ -66,19 +68,23 @@ def _chain(schedule: Schedule, end_s: Float) -> Iterator[tuple[float, float, Int
     again = np.flatnonzero((np.diff(pair[order]) == 0) & schedule.is_transfer[order[1:]])
     previous = np.full(len(order), -1)
     previous[order[again + 1]] = order[again]
-    chain = [int(np.argmax(end_s))]
+    chain, waited = [int(np.argmax(end_s))], list[Int64]()
+    open_to = np.ones(len(order), bool)
     while True:
-        at = chain[-1]
-        before = schedule.after[schedule.after_start[at] : schedule.after_start[at + 1]]
-        if previous[at] >= 0 and end_s[previous[at]] <= end_s[at]:  # another path may have been slower
-            before = np.append(before, previous[at])
+        together = _chained(schedule, chain[-1])
+        waited.append(together)
+        open_to[together] = False
+        begin, end = schedule.after_start[together], schedule.after_start[together + 1]
+        before = np.concatenate((schedule.after[spread(begin, end - begin)], previous[together]))
+        before = before[(before >= 0) & (end_s[before] <= end_s[chain[-1]])]  # a path may have been slower
+        before = before[open_to[before]]
         if not len(before):
             break
         chain.append(int(before[np.argmax(end_s[before])]))
     begin_s = 0.0
-    for at in reversed(chain):
+    for at, together in zip(reversed(chain), reversed(waited), strict=True):
         if schedule.is_transfer[at]:
-            yield begin_s, float(end_s[at]), _chained(schedule, at)
+            yield begin_s, float(end_s[at]), together
         begin_s = float(end_s[at])
 
 
@@ -281,9 +287,24 @@ def _over(fabric: Fabric, unit: Int64, busy_s: Float) -> Bool:
     present[unit] = True
     for one in np.unique(kind[present]):
         like = np.flatnonzero(present & (kind == one))
-        used = np.sort(busiest[like[busiest[like] >= USED * busiest[like].max()]])
+        in_use = busiest[like] >= USED * busiest[like].max()
+        in_use |= _could_stand_in(fabric, like, in_use)
+        used = np.sort(busiest[like[in_use]])
         over[like] = busiest[like] > ALIKE * used[(len(used) - 1) // 2]
     return over
+
+
+def _could_stand_in(fabric: Fabric, units: Int64, in_use: Bool) -> Bool:
+    """(n,): which of these idle elements join two nodes that one in use joins, so that paths over both are
+    alike."""
+    idle = np.zeros(len(units), bool)
+    if in_use.all() or units.max() >= fabric.n_nodes:
+        return idle
+    joined = [set(fabric.link_dst[fabric.link_src == unit].tolist()) for unit in units]
+    busy = [ends for ends, used in zip(joined, in_use, strict=True) if used]
+    for place in np.flatnonzero(~in_use):
+        idle[place] = any(len(joined[place] & ends) > 1 for ends in busy)
+    return idle
 
 
 def _weak_at(fabric: Fabric, samples: HealthSamples, t_s: float, margin: float) -> Bool:

@@ -22,7 +22,7 @@ def job_loads(
 
     `end_s` as in IterationResult; `tables` as for `critical_path`.
     """
-    load, wire_bytes = np.zeros(fabric.n_links), packet.wire_bytes_of(schedule.size) * schedule.repeat
+    load, wire_bytes = np.zeros(fabric.n_links), schedule.in_all(packet.wire_bytes_of)
     if not len(end_s):
         end_s = np.full(schedule.n_entries, np.inf)
     changes = [-np.inf, *(since_s for since_s, _ in tables[1:]), np.inf]

@@ -80,6 +80,19 @@ ROWS = (
         15,
         3000,
     ),
+    Row(
+        "slow NIC 4096 rail-only",
+        all_reduce(64, 64)
+        | {"size": "256M", "iterations": 6, "faults": ["at=iter:2 degrade nic:2.1 to=25%"]},
+        10,
+        1000,
+    ),
+    Row("all-to-all 1024 fat-tree", TREE_1024 | EACH_64K | {"size": "64M"}, 8, 1000),
+    Row(
+        "slow rail 256 rail-only",
+        all_reduce(16, 16) | {"size": "64M", "iterations": 6, "faults": ["at=iter:2 degrade rail:1 to=20%"]},
+        1,
+    ),
     Row("default experiment", {}, 1),
 )
 COLD = next(row for row in ROWS if row.name == "exponential 4096 torus")

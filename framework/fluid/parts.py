@@ -72,7 +72,6 @@ class ModelTraffic:
     def _result(self, schedule: Schedule, outcome: Outcome) -> IterationResult:
         packet, scale = self._plan.packet, self._model.rate_scale
         sent = schedule.is_transfer
-        times = schedule.repeat[sent].astype(np.int64)
         end_s = outcome.end_s / scale
         ends = np.zeros(len(schedule.phase_names))
         named = (schedule.phase >= 0) & (schedule.phase < len(ends))
@@ -82,10 +81,10 @@ class ModelTraffic:
             iteration=-1,
             seconds=outcome.seconds / scale,
             wrong=None,
-            packets_sent=int(packet.packets_of(schedule.size[sent]) @ times),
+            packets_sent=round(schedule.in_all(packet.packets_of)[sent].sum()),
             retransmitted=None,
             duplicates=None,
-            bytes_sent=int(packet.wire_bytes_of(schedule.size[sent]) @ times),
+            bytes_sent=round(schedule.in_all(packet.wire_bytes_of)[sent].sum()),
             phase_seconds=tuple(phases.tolist()),
             cpu_s=0.0,
             send_lag_s=0.0,

@@ -11,7 +11,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from railweave.framework.errors import ExperimentError, FabricError
-from railweave.framework.limits.cuts import broadcast_bound, gather_bound, pair_bound, partition_bound
+from railweave.framework.limits.alike import first_of_alike, of_ranks
+from railweave.framework.limits.cuts import (
+    broadcast_bound,
+    exchange_bound,
+    gather_bound,
+    pair_bound,
+    partition_bound,
+)
 from railweave.framework.limits.family import family_bounds
 from railweave.framework.limits.paths import paths_bound
 from railweave.framework.limits.wires import CutBound, Wires
@@ -51,9 +58,10 @@ def tightest_cut(
     direction at the same time. The bound returned holds there too, but whether a schedule reaches it is
     unknown.
 
-    All-to-all and send-recv: the least time of any routing, if a solver is installed (see `paths`); else the
-    largest of every pair alone, plain prices and the family of cuts. Fabrics with more than `LARGEST_SEARCH`
-    ranks x links: the family alone.
+    All-to-all and send-recv: the least time of any routing, if a solver is installed and the fabric is small
+    (see `paths`); else the largest of plain prices and, for an all-to-all, the narrowest cuts around the sets
+    of ranks of the family, for a send-recv around every pair. Fabrics with more than `LARGEST_SEARCH` ranks x
+    links: the family alone.
 
     Raises ExperimentError for an unknown collective, FabricError for capacities, a size or ranks that do not
     fit.
@@ -67,22 +75,27 @@ def tightest_cut(
     family = family_bounds(wires, collective, bits)
     if bits == 0 or len(order) * fabric.n_links > LARGEST_SEARCH:
         return family[root] if root is not None else min(family, key=lambda bound: bound.seconds)
+    if collective == "send-recv":
+        return _send_recv(wires, bits, family[0])
+    if collective == "all-to-all":
+        n = len(order)
+        best = family[0].or_larger(paths_bound(wires, (bits / n) * (1.0 - np.eye(n))))
+        return exchange_bound(wires, bits, best)
+    apart = first_of_alike(wires, of_ranks(wires))
     match collective:
         case "all-gather":
-            return gather_bound(wires, bits, family[0])
+            return gather_bound(wires, bits, family[0], apart)
         case "reduce-scatter":
-            return gather_bound(wires.reverse(), bits, family[0])
+            return gather_bound(wires.reverse(), bits, family[0], apart)
         case "all-reduce":
-            best = partition_bound(wires.reverse(), bits, partition_bound(wires, bits, family[0]))
-            from_first = [(0, i) for i in range(1, len(order))]
+            best, price = partition_bound(wires, bits, family[0], apart)
+            best, other = partition_bound(wires.reverse(), bits, best, apart)
+            if price is not None and other is not None and np.allclose(price, other, 1e-9, 1e-9 * bits):
+                return best  # of a set and the others one costs -`bits` or more, so both ways pass `bits`
+            from_first = [(0, i) for i in first_of_alike(wires, of_ranks(wires, 0)) if i]
             return pair_bound(wires, from_first + [(i, 0) for _, i in from_first], bits, best)
-        case "broadcast":
-            return broadcast_bound(wires, bits, family, root)
-        case "send-recv":
-            return _send_recv(wires, bits, family[0])
         case _:
-            n = len(order)
-            return family[0].or_larger(paths_bound(wires, (bits / n) * (1.0 - np.eye(n))))
+            return broadcast_bound(wires, bits, family, apart if root is None else [root])
 
 
 def _send_recv(wires: Wires, bits: float, best: CutBound) -> CutBound:

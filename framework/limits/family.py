@@ -1,5 +1,5 @@
-"""A family of cuts that is quick to evaluate: single GPUs, the GPUs of each switch, halves of fabrics without
-switches, and their complements."""
+"""A family of cuts that is quick to evaluate: single GPUs, the GPUs of each switch or with one coordinate,
+halves of fabrics without switches, and their complements."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -24,26 +24,27 @@ def family_bounds(wires: Wires, collective: str, size_bits: float) -> list[CutBo
     """
     order, n = wires.ranks, len(wires.ranks)
     best = [NOTHING] * (n if collective == "broadcast" else 1)
-    for part, parts, name in _partitions(wires.fabric):
-        home = part[order]
+    for label, parts, name in gpu_sets(wires.fabric):
+        home = label[order]
         x = np.bincount(home, minlength=parts)
-        leave, enter = _crossing(wires, part, parts)
         cuts = np.flatnonzero((x > 0) & (x < n))
+        if not len(cuts):
+            continue
         must_leave, must_enter = _payload(collective, home, x, size_bits)
+        leave, enter = _narrowest(wires, label, parts, (must_leave, must_enter))
         out = _all_seconds(must_leave[cuts], *leave[:, cuts])
         into = _all_seconds(must_enter[cuts], *enter[:, cuts])
-        if collective == "broadcast" and len(cuts):
+        if collective == "broadcast":
             _raise_roots(best, np.searchsorted(cuts, home), cuts, out, into, name)
-        elif len(cuts):
+        else:
             both = np.stack((out, into), axis=1).ravel()
             cut, inward = divmod(int(np.argmax(both)), 2)
             words = f"{'into' if inward else 'out of'} {name(int(cuts[cut]))}"
             best = [max(*best, CutBound(float(both.max()), words), key=_seconds)]
-        busy = int((x > 0).sum())
-        if collective == "all-reduce" and busy > 1:
+        if collective == "all-reduce" and len(cuts) > 1:
             words = f"between {name(0)} and all others of the kind"
             for way in (leave, enter):
-                between = seconds(2 * (busy - 1) * size_bits, *way.sum(axis=1))
+                between = seconds(2 * (len(cuts) - 1) * size_bits, *way.sum(axis=1))
                 best = [max(*best, CutBound(between, words), key=_seconds)]
     return best
 
@@ -108,28 +109,87 @@ def _crossing(wires: Wires, part: Int64, parts: int) -> tuple[Float, Float]:
     return sums(ends[0]), sums(ends[1])
 
 
-def _partitions(fabric: Fabric) -> Iterator[tuple[Int64, int, Callable[[int], str]]]:
-    """Disjoint sets of GPUs: single ones, then for each kind of switch those of its switches; the set of each
-    node (n_nodes,), -1 outside all, how many there are, and the name of each."""
+def _narrowest(wires: Wires, label: Int64, parts: int, must: tuple[Float, Float]) -> tuple[Float, Float]:
+    """(2, parts) each: rate and free bits out of each set of GPUs, and into it, with those of its switches
+    with which what `must` leave and enter it takes the longest."""
+    best: list[Float] | None = None
+    for part in _with_switches(wires.fabric, label):
+        crossing = _crossing(wires, part, parts)
+        if best is None:
+            best = list(crossing)
+            continue
+        for way, (ours, bits) in enumerate(zip(crossing, must, strict=True)):
+            longer = _all_seconds(bits, *ours) > _all_seconds(bits, *best[way])
+            best[way] = np.where(longer, ours, best[way])
+    assert best is not None
+    return best[0], best[1]
+
+
+def gpu_sets(fabric: Fabric) -> Iterator[tuple[Int64, int, Callable[[int], str]]]:
+    """Disjoint sets of all GPUs: single ones; the GPUs that are nearest to each switch of a kind; those that
+    share their first coordinates, or one of them; halves of fabrics without switches. The set of each GPU,
+    (n_gpus,), how many there are, and the name of each."""
     n = fabric.n_gpus
-    alone = np.full(fabric.n_nodes, -1, np.int64)
-    alone[:n] = np.arange(n)
-    yield alone, n, fabric.node_name
+    yield np.arange(n), n, fabric.node_name
     if len(fabric.groups) == 1:
         yield from _halves(fabric)
+        return
+    seen = set[bytes]()
     for group in fabric.groups[1:]:
-        links = np.flatnonzero(
-            (fabric.link_src < n)
-            & (fabric.link_dst >= group.first)
-            & (fabric.link_dst < group.first + group.size)
-        )
-        if not links.size:
-            continue
-        part = np.full(fabric.n_nodes, -1, np.int64)
-        part[:n] = group.size  # GPUs without a switch of the kind form one more set
-        part[fabric.link_src[links[::-1]]] = fabric.link_dst[links[::-1]] - group.first
-        _take_in_switches(fabric, part)
-        yield part, group.size + 1, partial(_set_name, group)
+        nearest = _nearest(fabric, group)
+        seen.add(np.unique(nearest, return_inverse=True)[1].tobytes())
+        yield nearest, group.size + 1, partial(_set_name, group)
+    shape, places = fabric.groups[0].shape, fabric.gpu_coordinates
+    chosen = [slice(0, end) for end in range(1, len(shape))]
+    chosen += [slice(axis, axis + 1) for axis in range(len(shape))]
+    for axes in chosen:
+        label = np.ravel_multi_index(tuple(places[:, axes].T), shape[axes])
+        number = np.unique(label, return_inverse=True)[1].astype(np.int64)
+        if number.tobytes() not in seen:
+            seen.add(number.tobytes())
+            yield number, int(number.max()) + 1, partial(_some_of, fabric, number)
+
+
+def _nearest(fabric: Fabric, group: NodeGroup) -> Int64:
+    """(n_gpus,): the switch of the group that is nearest to each GPU over other switches, the first of those
+    as near; `group.size` where there is none."""
+    n, far = fabric.n_gpus, np.iinfo(np.int64).max
+    first = np.full(fabric.n_nodes, far)
+    first[group.first : group.first + group.size] = np.arange(group.size)
+    open_links = np.flatnonzero(fabric.link_dst >= n)  # a GPU passes nothing on to a switch
+    src, dst = fabric.link_src[open_links], fabric.link_dst[open_links]
+    while np.any(first[:n] == far):
+        fresh = first.copy()
+        np.minimum.at(fresh, src, first[dst])
+        fresh = np.where(first < far, first, fresh)
+        if np.array_equal(fresh, first):
+            break
+        first = fresh
+    nearest: Int64 = np.minimum(first[:n], group.size)
+    return nearest
+
+
+def _with_switches(fabric: Fabric, label: Int64) -> Iterator[Int64]:
+    """(n_nodes,): the set of every node, -1 outside all. First of the GPUs alone; then with the switches
+    next to them whose GPUs are all of one set, so that their links are inside and not cut; then with those
+    behind these whose nearest GPUs are, and so on."""
+    part = np.full(fabric.n_nodes, -1, np.int64)
+    part[: fabric.n_gpus] = label
+    yield part
+    mixed, far = -2, np.iinfo(np.int64).max
+    mark = part.copy()  # -1: not reached, mixed: nearest GPUs of several sets
+    src, dst = fabric.link_src, fabric.link_dst
+    while True:
+        links = np.flatnonzero((mark[dst] == -1) & (mark[src] != -1))
+        if not len(links):
+            return
+        low, high = np.full(fabric.n_nodes, far), np.full(fabric.n_nodes, -far)
+        np.minimum.at(low, dst[links], mark[src[links]])
+        np.maximum.at(high, dst[links], mark[src[links]])
+        reached = np.flatnonzero(high > -far)
+        mark[reached] = np.where(low[reached] == high[reached], low[reached], mixed)
+        if np.any(mark[reached] >= 0):
+            yield np.where(mark >= 0, mark, -1)
 
 
 def _halves(fabric: Fabric) -> Iterator[tuple[Int64, int, Callable[[int], str]]]:
@@ -150,15 +210,3 @@ def _some_of(fabric: Fabric, part: Int64, which: int) -> str:
 def _set_name(group: NodeGroup, which: int) -> str:
     others = which == group.size
     return "the other GPUs" if others else f"the GPUs of {group.name(group.first + which)}"
-
-
-def _take_in_switches(fabric: Fabric, part: Int64) -> None:
-    """Add every switch whose GPUs are all of one set to that set: its links are then inside, not cut."""
-    n = fabric.n_gpus
-    links = np.flatnonzero((fabric.link_src < n) & (fabric.link_dst >= n))
-    switch, of = fabric.link_dst[links], part[fabric.link_src[links]]
-    low, high = np.full(fabric.n_nodes, np.iinfo(np.int64).max), np.full(fabric.n_nodes, -1, np.int64)
-    np.minimum.at(low, switch, of)
-    np.maximum.at(high, switch, of)
-    agreed = np.flatnonzero(low == high)
-    part[agreed] = low[agreed]

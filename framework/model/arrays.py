@@ -11,6 +11,7 @@ Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
+Marks = NDArray[np.uint64]
 
 DTYPES: dict[Any, type[np.generic]] = {
     noun: dtype
@@ -41,6 +42,18 @@ def distinct(numbers: Int64) -> Int64:
     multiples that collide: at 256 GPUs a reaction took up to 2.8 times as long."""
     ascending = np.sort(numbers)
     return ascending[np.append(True, np.diff(ascending) != 0)] if len(ascending) else ascending
+
+
+def mixed(*columns: NDArray[np.int64 | np.uint64]) -> Marks:
+    """A random-looking number for each place. Source: the finaliser of SplitMix64 (Steele, Lea and Flood,
+    "Fast splittable pseudorandom number generators", 2014)."""
+    mark = np.zeros(columns[0].shape, np.uint64)
+    for column in columns:
+        mark = (mark ^ column.astype(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
+        mark = (mark ^ (mark >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mark = (mark ^ (mark >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        mark ^= mark >> np.uint64(31)
+    return mark
 
 
 class ArrayNoun:

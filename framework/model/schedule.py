@@ -7,6 +7,7 @@ import numpy as np
 
 from railweave.framework.errors import FabricError
 from railweave.framework.model.arrays import ArrayNoun, Bool, Float, Int32, Int64
+from railweave.framework.model.repetitions import Amount, in_all, per_repetition
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,8 +248,17 @@ class Schedule(ArrayNoun):
         sent = np.flatnonzero(self.is_transfer)
         number = self.src[sent].astype(np.int64) * self.n_ranks + self.dst[sent]
         pairs, pair = np.unique(number, return_inverse=True)
-        amount = np.bincount(pair, self.size[sent] * self.repeat[sent], len(pairs))
-        return *np.divmod(pairs, max(1, self.n_ranks)), amount.astype(np.int64)
+        amount = np.bincount(pair, self.in_all(lambda size: size)[sent], len(pairs))
+        return *np.divmod(pairs, max(1, self.n_ranks)), np.rint(amount).astype(np.int64)
+
+    def per_repetition(self, amount: Amount) -> tuple[Int64, Float]:
+        """(start (n+1,), values): `amount` of the bytes of every repetition of each entry, or one value where
+        they are alike."""
+        return per_repetition(self, amount)
+
+    def in_all(self, amount: Amount) -> Float:
+        """(n,): `amount` of the bytes of every repetition of an entry, added up."""
+        return in_all(self, amount)
 
     def transfer(self, i: int) -> Transfer:
         return Transfer(

@@ -91,7 +91,7 @@ def rank_fairness(schedule: Schedule, end_s: Float) -> float | None:
     if not len(end_s) or not len(sent):
         return None
     src, last_s = schedule.src[sent], np.zeros(schedule.n_ranks)
-    amount = np.bincount(src, schedule.size[sent] * schedule.repeat[sent], schedule.n_ranks)
+    amount = np.bincount(src, schedule.in_all(lambda size: size)[sent], schedule.n_ranks)
     np.maximum.at(last_s, src, end_s[sent])
     own = (amount > 0) & (last_s > 0)
     return jain((amount[own] / last_s[own]).tolist()) if own.any() else None

@@ -176,7 +176,10 @@ def send(s: State, entry: int, at: float) -> None:
     """A transfer takes its pair's share of the links: at once that which the one before it had."""
     pair = s.pair[entry]
     s.busy[pair] = True
-    s.asked[pair] = s.left[pair] = s.bits[entry]
+    bits, first = s.bits[entry], s.each_start[entry]
+    if s.each_start[entry + 1] > first:
+        bits = s.each[first + s.done[entry]]
+    s.asked[pair] = s.left[pair] = bits
     s.began[pair] = at
     if s.listed[pair]:
         s.since[pair] = at

@@ -92,12 +92,14 @@ def state_of(network: Network, jobs: list[Job], paused: State, by_link: bool) ->
     first = starts(np.array([job.tasks.n_tasks for job in jobs], np.int64))
     for job, place in zip(jobs, first.tolist(), strict=False):
         job.first = place
-    n = int(first[-1])
+    n, each = int(first[-1]), _joined([np.diff(job.tasks.each_start) for job in jobs], np.int64)
     s = paused._replace(
         capacity=network.capacity_bps, start=network.start, links=network.link, uses=network.use,
         delay=network.delay_s,
         pair=_fixed([job.tasks.pair for job in jobs], np.int32),
         bits=_fixed([job.tasks.bits for job in jobs], np.float64),
+        each_start=_fixed([starts(each)], np.int64),
+        each=_fixed([job.tasks.each for job in jobs], np.float64),
         seconds=_fixed([job.tasks.seconds for job in jobs], np.float64),
         repeat=_fixed([job.tasks.repeat for job in jobs], np.int64),
         lag=_fixed([job.tasks.lag for job in jobs], np.int32),
@@ -167,7 +169,9 @@ def _known(s: State, unfinished: NDArray[np.bool_]) -> State:
     """Those that wait for nothing but their time."""
     free = np.flatnonzero(unfinished & (s.waits == 0))
     pair = s.pair[free]
-    turn = (pair < 0) | ((s.head[pair] == free) & ~s.busy[pair])
+    turn = pair < 0
+    sent = np.flatnonzero(~turn)  # there may be no pair at all
+    turn[sent] = (s.head[pair[sent]] == free[sent]) & ~s.busy[pair[sent]]
     free, pair = free[turn], pair[turn]
     transfer = pair >= 0
     at = s.ready[free] + s.seconds[free]

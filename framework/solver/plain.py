@@ -25,11 +25,15 @@ def send_known(s: State, soon: float) -> int:
     if len(entries) < TOGETHER:
         return 0
     pairs = s.pair[entries]
-    other = np.flatnonzero((pairs < 0) | s.listed[pairs])
-    if len(other):
+    if len(other := np.flatnonzero(pairs < 0)):
+        entries, pairs = entries[: other[0]], pairs[: other[0]]
+    if len(other := np.flatnonzero(s.listed[pairs])):
         entries, pairs = entries[: other[0]], pairs[: other[0]]
     n = len(pairs)
-    s.asked[pairs] = s.left[pairs] = s.bits[entries]
+    bits, of_each = s.bits[entries], s.each_start[entries]
+    differ = np.flatnonzero(s.each_start[entries + 1] > of_each)
+    bits[differ] = s.each[of_each[differ] + s.done[entries[differ]]]
+    s.asked[pairs] = s.left[pairs] = bits
     s.began[pairs], s.since[pairs] = s.known_at[first : first + n], s.clock[0]
     s.rates[pairs] = s.until[pairs] = s.due[pairs] = inf
     s.busy[pairs] = s.listed[pairs] = True

@@ -76,7 +76,7 @@ def _wire_bits(schedule: Schedule, packet: PacketFormat) -> Float:
     """(P,): what each of `schedule.pairs` sends in all, headers included."""
     src, dst, _ = schedule.pairs()
     sent = np.flatnonzero(schedule.is_transfer)
-    wire = 8.0 * packet.wire_bytes_of(schedule.size[sent]) * schedule.repeat[sent]
+    wire = 8.0 * schedule.in_all(packet.wire_bytes_of)[sent]
     number = schedule.src[sent].astype(np.int64) * schedule.n_ranks + schedule.dst[sent]
     place = np.searchsorted(src * schedule.n_ranks + dst, number)
     return np.bincount(place, wire, len(src)).astype(np.float64)

@@ -2,17 +2,19 @@
 alike."""
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from railweave.framework.model import Fabric, PacketFormat, Schedule
-from railweave.framework.model.arrays import Bool, Int64, distinct, spread
+from railweave.framework.model.arrays import Bool, Float, Int64, distinct, spread
 from railweave.framework.model.routes import starts
 from railweave.framework.solver.network import Network
 from railweave.framework.solver.quotient import Quotient, State, network_of
-from railweave.framework.solver.symmetry import Places, beside, classes
+from railweave.framework.solver.symmetry import Places, beside, classes, size_marks
 from railweave.framework.solver.tasks import Tasks
 
+Column = TypeVar("Column", Int64, Float)
 Lists = tuple[Int64, Int64]
 """(n+1,) where each of n lists begins, and what they hold."""
 
@@ -35,7 +37,7 @@ def quotient(
         tasks, task = _tasks(schedule, np.arange(schedule.n_entries), pair, packet)
         return Quotient(networks, tasks, task, np.arange(len(paths.src)), np.arange(fabric.n_links))
     places = Places.of(schedule, pair, len(paths.src))
-    first_key, link_class = classes(schedule, places, paths.src, paths.dst, networks)
+    first_key, link_class = classes(schedule, size_marks(schedule), places, paths.src, paths.dst, networks)
     first = places.order[places.start[first_key[places.key]] + places.place]
     kept, pair_class = _numbered(first_key[: len(paths.src)])
     if len(kept) == len(paths.src):
@@ -62,12 +64,13 @@ def quotients(
     ]
     pair_class = np.arange(len(all_used))
     first_entry = np.arange(sum(one.n_entries for one in schedules))
-    if symmetry and any(len(one.symmetries) for one in schedules):
+    if symmetry and any(one.n_entries and len(one.symmetries) for one in schedules):
         together = beside(schedules)
         places = Places.of(together, np.concatenate(pairs), len(all_used))
         job = np.repeat(np.arange(len(used)), np.diff(first_pair))
         src, dst = paths.src[all_used] + job * n, paths.dst[all_used] + job * n
-        first_key, of_link = classes(together, places, src, dst, (network,))
+        sizes = np.concatenate([size_marks(one) for one in schedules])
+        first_key, of_link = classes(together, sizes, places, src, dst, (network,))
         kept, of_pair = _numbered(first_key[: len(all_used)])
         if len(kept) < len(all_used):
             first_entry = places.order[places.start[first_key[places.key]] + places.place]
@@ -118,16 +121,19 @@ def _tasks(schedule: Schedule, first: Int64, pair: Int64, packet: PacketFormat) 
     kept, of = _numbered(first)
     after = _mapped(_rows((schedule.after_start, schedule.after), kept), of)
     chained = _mapped(_rows((schedule.chained_start, schedule.chained), kept), of)
-    is_transfer, size, slot = schedule.is_transfer[kept], schedule.size[kept], schedule.slot[kept]
+    is_transfer, slot = schedule.is_transfer[kept], schedule.slot[kept]
     repeat, lag = schedule.repeat[kept].astype(np.int64), schedule.lag[kept].astype(np.int64)
     pair = np.where(is_transfer, pair[kept], -1)
-    bits = np.where(is_transfer, 8.0 * packet.wire_bytes_of(size), 0.0)
+    sizes = schedule.per_repetition(lambda size: 8 * packet.wire_bytes_of(size))
+    bits = np.where(is_transfer, sizes[1][sizes[0][kept]], 0.0)
+    each = _only(_rows(sizes, kept), np.diff(sizes[0])[kept] > 1)
     seconds = schedule.seconds[kept]
     listed = _take_turns(pair, slot, repeat, chained)
     if not listed.any():
         tasks = Tasks(
-            pair.astype(np.int32), bits, seconds, repeat, np.empty(0), *after, *chained, lag.astype(np.int32)
-        )
+            pair.astype(np.int32), bits, seconds, repeat, np.empty(0), *after, *chained,
+            lag.astype(np.int32), *each,
+        )  # fmt: skip
         return tasks, of
     times = np.where(listed, repeat, 1)
     begin = starts(times)
@@ -146,15 +152,18 @@ def _tasks(schedule: Schedule, first: Int64, pair: Int64, packet: PacketFormat) 
     waits = _rows(after, entry)
     waits = waits[0], last[waits[1]]
     in_list = listed[entry]
+    bits, differ = bits[entry], in_list & (np.diff(each[0])[entry] > 0)
+    bits[differ] = each[1][each[0][entry[differ]] + repetition[differ]]
     tasks = Tasks(
         pair[entry].astype(np.int32),
-        bits[entry],
+        bits,
         seconds[entry],
         np.where(in_list, 1, repeat[entry]),
         np.empty(0),
         *_joined(waits, _only(chains, in_list)),
         *_only(chains, ~in_list),
         np.where(in_list, 1, lag[entry]).astype(np.int32),
+        *_only(_rows(each, entry), ~in_list),
     )
     return tasks, last[of]
 
@@ -182,7 +191,7 @@ def _take_turns(pair: Int64, slot: Int64, repeat: Int64, chained: Lists) -> Bool
     return listed
 
 
-def _rows(lists: Lists, rows: Int64) -> Lists:
+def _rows(lists: tuple[Int64, Column], rows: Int64) -> tuple[Int64, Column]:
     """Those of some entries."""
     start, of = lists
     count = np.diff(start)[rows]
@@ -197,7 +206,7 @@ def _mapped(lists: Lists, to: Int64) -> Lists:
     return starts(np.bincount(row, minlength=n)), held
 
 
-def _only(lists: Lists, chosen: Bool) -> Lists:
+def _only(lists: tuple[Int64, Column], chosen: Bool) -> tuple[Int64, Column]:
     """The lists of the chosen entries, and empty ones for the others."""
     count = np.where(chosen, np.diff(lists[0]), 0)
     return starts(count), lists[1][spread(lists[0][:-1], count)]

@@ -36,6 +36,8 @@ class State(NamedTuple):
 
     pair: Int32
     bits: Float
+    each_start: Int64
+    each: Float
     seconds: Float
     repeat: Int64
     lag: Int32

@@ -13,14 +13,12 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from railweave.framework.model import Schedule
-from railweave.framework.model.arrays import Bool, Int64, spread
+from railweave.framework.model.arrays import Bool, Int64, Marks, mixed, spread
 from railweave.framework.model.routes import starts
 from railweave.framework.solver.network import Network
 
-Marks = NDArray[np.uint64]
 WEIGHT_STEPS = 1 << 30
 """Uses of a link that differ by less than one part in so many are equal."""
 SAMPLE = 4096
@@ -62,13 +60,18 @@ class Places(NamedTuple):
 
 
 def classes(
-    schedule: Schedule, places: Places, src: Int64, dst: Int64, networks: Sequence[Network]
+    schedule: Schedule,
+    sizes: Marks,
+    places: Places,
+    src: Int64,
+    dst: Int64,
+    networks: Sequence[Network],
 ) -> tuple[Int64, Int64]:
     """(K,): the first of the class of every key, pairs (P,) from `src` to `dst`, ascending, being the first
     keys; (L,): the class of every link, -1 where nothing passes. `networks`: of every state, each pair and
-    link by itself."""
+    link by itself. `sizes` (n,): see `size_marks`."""
     views, n_pairs = [_View(network) for network in networks], len(src)
-    entries = _Entries(schedule, places, src, dst)
+    entries = _Entries(schedule, sizes, places, src, dst)
 
     def alike(moves: Sequence[Int64]) -> tuple[Int64, Int64] | None:
         first = orbits(len(places.start) - 1, moves)
@@ -126,17 +129,24 @@ def beside(schedules: Sequence[Schedule]) -> Schedule:
     )  # fmt: skip
 
 
+def size_marks(schedule: Schedule) -> Marks:
+    """(n,): a mark of the sizes of all repetitions of every entry, in their order."""
+    start, sizes = schedule.per_repetition(lambda size: size)
+    repetition = spread(np.zeros(len(start) - 1, np.int64), np.diff(start))
+    return _sums(start, mixed(repetition, sizes.view(np.int64)))
+
+
 class _Entries:
     """The entries of a schedule, for comparing them with what they become."""
 
-    def __init__(self, schedule: Schedule, places: Places, src: Int64, dst: Int64) -> None:
+    def __init__(self, schedule: Schedule, sizes: Marks, places: Places, src: Int64, dst: Int64) -> None:
         self._places, self._src, self._dst, self._n = places, src, dst, schedule.n_ranks
         shares_slot = np.zeros(schedule.n_entries, bool)
         by_key = places.order
         shares_slot[by_key[1:]] = (np.diff(schedule.slot[by_key]) == 0) & (np.diff(places.key[by_key]) == 0)
-        columns = (schedule.size, schedule.repeat, schedule.lag, schedule.seconds, shares_slot)
+        columns = (sizes, schedule.repeat, schedule.lag, schedule.seconds, shares_slot)
         self._columns = [column for column in columns if (column != column[0]).any()]
-        self._marks = _mixed(np.arange(schedule.n_entries))
+        self._marks = mixed(np.arange(schedule.n_entries))
         waits = (schedule.after_start, schedule.after), (schedule.chained_start, schedule.chained)
         self._waits = [(start, of, _sums(start, self._marks[of])) for start, of in waits if len(of)]
 
@@ -212,7 +222,7 @@ class _View:
     def _looks(self) -> Marks:
         network = self._network
         load = np.bincount(network.link, self._use, network.n_links).astype(np.int64)
-        crossed = self.of_pairs(_mixed(network.capacity_bps.view(np.int64), load))
+        crossed = self.of_pairs(mixed(network.capacity_bps.view(np.int64), load))
         return self.of_pairs(self.of_links(crossed))
 
     def of_links(self, of_pair: Marks) -> Marks:
@@ -224,7 +234,7 @@ class _View:
             marks = self._with_use(np.repeat(of_pair[pairs], np.diff(network.start)[pairs]), hops)
             for i, part in enumerate((marks & np.uint64((1 << bits) - 1), marks >> np.uint64(64 - bits))):
                 sums[i] += np.bincount(network.link[hops], part, network.n_links)
-        return _mixed(network.capacity_bps.view(np.int64), *sums.view(np.int64))
+        return mixed(network.capacity_bps.view(np.int64), *sums.view(np.int64))
 
     def of_pairs(self, of_link: Marks) -> Marks:
         """(P,): a mark of the delay of each pair, and the marks and uses of all links that it crosses."""
@@ -232,10 +242,10 @@ class _View:
         for pairs, hops in self._blocks():
             marks = self._with_use(of_link[network.link[hops]], hops)
             sums[pairs] = _sums(network.start[pairs.start : pairs.stop + 1] - hops.start, marks)
-        return _mixed(network.delay_s.view(np.int64), sums)
+        return mixed(network.delay_s.view(np.int64), sums)
 
     def _with_use(self, marks: Marks, hops: slice) -> Marks:
-        return marks if self._use is None else _mixed(marks, self._use[hops])
+        return marks if self._use is None else mixed(marks, self._use[hops])
 
     def used(self) -> Bool:
         """(L,): the links that some pair crosses."""
@@ -244,12 +254,12 @@ class _View:
 
 def _link_classes(pair_class: Int64, views: Sequence[_View]) -> Int64 | None:
     """(L,): the class of every link, -1 where nothing passes; None where pairs of a class (P,) differ."""
-    marks = _mixed(*(view.of_links(_mixed(pair_class)) for view in views))
+    marks = mixed(*(view.of_links(mixed(pair_class)) for view in views))
     used = np.logical_or.reduce([view.used() for view in views])
     link_class = np.full(len(marks), -1)
     link_class[used] = np.unique(marks[used], return_inverse=True)[1]
     for view in views:
-        crossed = view.of_pairs(_mixed(link_class))
+        crossed = view.of_pairs(mixed(link_class))
         if np.any(crossed != crossed[pair_class]):
             return None
     return link_class
@@ -266,18 +276,6 @@ def orbits(n: int, moves: Sequence[Int64]) -> Int64:
             while np.any((reached := np.minimum(least, least[step])) != least):
                 least, step, settled = reached, step[step], False
     return least
-
-
-def _mixed(*columns: NDArray[np.int64 | np.uint64]) -> Marks:
-    """A random-looking number for each row. Source: the finaliser of SplitMix64 (Steele, Lea and Flood,
-    "Fast splittable pseudorandom number generators", 2014)."""
-    mark = np.zeros(len(columns[0]), np.uint64)
-    for column in columns:
-        mark = (mark ^ column.astype(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
-        mark = (mark ^ (mark >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mark = (mark ^ (mark >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        mark ^= mark >> np.uint64(31)
-    return mark
 
 
 def _sums(start: Int64, marks: Marks) -> Marks:

@@ -22,12 +22,13 @@ def _ints() -> Int64:
 class Tasks(ArrayNoun):
     """n entries. `pair` (n,): the pair of the network that a transfer uses, -1 for a computation or a join.
 
-    `bits` (n,): wire bits of one repetition of a transfer. `seconds` (n,): of one repetition of a
-    computation, 0 for a join. `repeat` (n,): how many times in a row. `release_s` (n,): earliest start, after
-    the job's own. `after_start` (n+1,) into `after`: entries whose repetitions must all have ended before the
-    first of this one starts. `chained_start` (n+1,) into `chained`: entries whose repetition r - `lag` must
-    have ended before repetition r of this one starts, if r >= `lag` (n,). Left empty, these are 0, 0, 1, 0,
-    no entries and 1.
+    `bits` (n,): wire bits of one repetition of a transfer; where they differ, `each_start` (n+1,) into `each`
+    has those of every repetition, and an empty range for other entries. `seconds` (n,): of one repetition of
+    a computation, 0 for a join. `repeat` (n,): how many times in a row. `release_s` (n,): earliest start,
+    after the job's own. `after_start` (n+1,) into `after`: entries whose repetitions must all have ended
+    before the first of this one starts. `chained_start` (n+1,) into `chained`: entries whose repetition r -
+    `lag` must have ended before repetition r of this one starts, if r >= `lag` (n,). Left empty, these are 0,
+    0, 1, 0, no entries and 1.
 
     Entries of one pair are served in this order, one at a time.
     """
@@ -42,26 +43,35 @@ class Tasks(ArrayNoun):
     chained_start: Int64 = field(default_factory=_ints)
     chained: Int64 = field(default_factory=_ints)
     lag: Int32 = field(default_factory=lambda: np.empty(0, np.int32))
+    each_start: Int64 = field(default_factory=_ints)
+    each: Float = field(default_factory=_floats)
 
     def __post_init__(self) -> None:
         n = len(self.pair)
         for name, value in (("seconds", 0.0), ("repeat", 1), ("release_s", 0.0), ("lag", 1)):
             if len(getattr(self, name)) == 0:
                 object.__setattr__(self, name, np.full(n, value))
-        for name in ("after_start", "chained_start"):
+        for name in ("after_start", "chained_start", "each_start"):
             if len(getattr(self, name)) == 0:
                 object.__setattr__(self, name, np.zeros(n + 1, np.int64))
         ArrayNoun.__post_init__(self)
         columns = (self.bits, self.seconds, self.repeat, self.release_s, self.lag)
         if {len(column) for column in columns} != {n} or any(
             len(start) != n + 1 or start[0] != 0 or start[-1] != len(others) or np.any(np.diff(start) < 0)
-            for start, others in ((self.after_start, self.after), (self.chained_start, self.chained))
+            for start, others in (
+                (self.after_start, self.after),
+                (self.chained_start, self.chained),
+                (self.each_start, self.each),
+            )
         ):
             raise FabricError(f"{n} tasks: their arrays do not fit together.")
         for others in (self.after, self.chained):
             if len(others) and (int(others.min()) < 0 or int(others.max()) >= n):
                 raise FabricError(f"{n} tasks: one waits for a task that is not there.")
-        for name in ("bits", "seconds", "release_s"):
+        of_each = np.diff(self.each_start)
+        if np.any((of_each > 0) & (of_each != self.repeat)):
+            raise FabricError(f"{n} tasks: one has as many sizes as repetitions, or one size.")
+        for name in ("bits", "each", "seconds", "release_s"):
             values = getattr(self, name)
             if not (np.all(values >= 0) and np.all(np.isfinite(values))):
                 raise FabricError(f"{n} tasks: {name} of one of them is negative or not a number.")

@@ -162,9 +162,8 @@ def some_router(draw: Draw, names: Sequence[str]) -> str:
 
 
 def some_collective(draw: Draw, fabric: Fabric, kind: str = "") -> Document:
-    """A collective that serves the fabric, with options, and a size: by even slices of full packets, since
-    the model gives every repetition of a transfer the size of the longest. On a large fabric some of the GPUs
-    take part."""
+    """A collective that serves the fabric, with options, and a size: half of the time slices of full packets,
+    else any. On a large fabric some of the GPUs take part."""
     plugins = registers()["collective"]
     served = [name for name in plugins if name not in FROM_FILES and not why_unserved(plugins[name], fabric)]
     few: Document = {}
@@ -178,7 +177,10 @@ def some_collective(draw: Draw, fabric: Fabric, kind: str = "") -> Document:
     chunks = options.get("chunks", 1) * (2 if name == "tree-all-reduce" else 1)
     lanes = 2 * len(fabric.groups[0].shape) if name == "multi-ring-all-reduce" else 1
     slices = min(fabric.n_gpus, LARGEST) * chunks * lanes * pick(draw, (1, 4, 16, 64))
-    return {"collective": {"name": name, **options}, "size": slices * SLICE_BYTES, **few}
+    size = slices * SLICE_BYTES
+    if chance(draw, 0.5):
+        size = 4 * int(np.exp(draw.uniform(np.log(2 * slices), np.log(size / 2))))  # none is empty
+    return {"collective": {"name": name, **options}, "size": size, **few}
 
 
 # -- faults ------------------------------------------------------------------------------------------------

@@ -100,7 +100,7 @@ def ratio(outcomes: Sequence[Outcome]) -> float:
     if any(outcome.findings is None for outcome in outcomes):
         return inf
     whole_s, cut_s = (fmean(outcome.declared_s()[i] for outcome in outcomes) for i in (0, -1))
-    return cut_s / whole_s
+    return cut_s / whole_s if whole_s else 1.0  # nothing is sent
 
 
 def judge(case: Case, outcomes: Sequence[Outcome]) -> str | None:

@@ -174,6 +174,105 @@ def test_routing_is_bound_at_least_by_all_cuts(drawn: tuple[Fabric, np.ndarray],
         assert all(priced(wires, demand, price) <= bound * (1 + 1e-6) for price in random)
 
 
+@st.composite
+def servers(draw: st.DrawFn) -> tuple[Fabric, np.ndarray]:
+    """(fabric, its rates): 2 or 3 servers whose GPUs share PCIe switches and these a CPU each, with ports of
+    PCIe switches or CPUs to a spine, and sometimes a switch that joins the GPUs of a server."""
+    counts = st.sampled_from([(2, 4, 2), (2, 3, 1), (3, 2, 1), (2, 2, 2), (4, 2, 1)])
+    n_servers, n_gpus, n_pcie = draw(counts)
+    joined, at_cpu = draw(st.booleans()), draw(st.booleans())
+    size = {"gpu": n_servers * n_gpus, "pcie": n_servers * n_pcie, "cpu": n_servers, "spine": 1}
+    size |= {"nvswitch": n_servers} if joined else {}
+    first, groups, at = 0, [], {}
+    for kind, count in size.items():
+        shape = (n_servers, n_gpus) if kind == "gpu" else (count,)
+        groups.append(NodeGroup(kind, first, shape, kind[0]))
+        at[kind], first = first, first + count
+    builder = FabricBuilder("servers", groups, {})
+    rates = st.sampled_from([1.0, 2.0, 5.0, 30.0])
+    for server in range(n_servers):
+        for gpu in range(n_gpus):
+            own, pcie = at["gpu"] + server * n_gpus + gpu, at["pcie"] + server * n_pcie + gpu % n_pcie
+            builder.cables([own], [pcie], "wire", 8e6 * draw(rates))
+            if joined:
+                builder.cables([own], [at["nvswitch"] + server], "wire", 8e6 * draw(rates))
+        for pcie in range(n_pcie):
+            builder.cables([at["pcie"] + server * n_pcie + pcie], [at["cpu"] + server], "wire", 8e6)
+            if not at_cpu:
+                builder.cables(
+                    [at["pcie"] + server * n_pcie + pcie], [at["spine"]], "wire", 8e6 * draw(rates)
+                )
+        if at_cpu:
+            builder.cables([at["cpu"] + server], [at["spine"]], "wire", 8e6 * draw(rates))
+    fabric = builder.build()
+    return fabric, fabric.capacity_bps
+
+
+@settings(max_examples=25, deadline=None)
+@given(servers(), st.sampled_from([0.0, 1.0]), st.booleans())
+def test_servers_with_shared_switches_are_bound_by_the_narrowest_of_all_cuts(
+    drawn: tuple[Fabric, np.ndarray], packets: float, solver: bool
+) -> None:
+    """Maximum flows of networkx around every set of GPUs, for all places of the switches at once."""
+    fabric, rate = drawn
+    n, free = fabric.n_gpus, 8.0 * (4096 + 58) * packets
+    truth = {"all-gather": 0.0, "all-to-all": 0.0, "all-reduce": 0.0}
+    bounds = {}
+    with pytest.MonkeyPatch.context() as patch:
+        if not solver:
+            patch.setitem(sys.modules, "highspy", None)
+        for name in truth:
+            bounds[name] = cut_bound_s(fabric, name, S, PACKET, free_packets_per_link=packets)
+    for chosen in product((False, True), repeat=n):
+        x = sum(chosen)
+        if not 0 < x < n:
+            continue
+        needs = {"all-gather": x / n, "all-to-all": x * (n - x) / n, "all-reduce": 1.0}
+        for name, share in needs.items():
+            assert fits_within(fabric, rate * bounds[name] * (1 + 1e-6) + free, chosen, share * BITS), name
+
+
+def fits_within(fabric: Fabric, pipes: np.ndarray, chosen: tuple[bool, ...], bits: float) -> bool:
+    """Whether so many bits flow from the chosen GPUs to the others."""
+    graph = nx.DiGraph()
+    ends = zip(fabric.link_src.tolist(), fabric.link_dst.tolist(), pipes.tolist(), strict=True)
+    for a, b, room in ends:
+        known = graph.get_edge_data(a, b, {"capacity": 0.0})["capacity"]
+        graph.add_edge(a, b, capacity=known + room)
+    for gpu, inside in enumerate(chosen):
+        graph.add_edge(*(("from", gpu) if inside else (gpu, "to")))
+    return bool(nx.maximum_flow_value(graph, "from", "to") >= bits * (1 - 1e-9))
+
+
+@pytest.mark.parametrize("kinds", ["cpu", "pcie"])
+@pytest.mark.parametrize("large", [False, True])
+def test_the_ports_of_a_server_bound_it_whatever_is_inside(
+    kinds: str, large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By hand: 8 servers of 8 GPUs with 8 ports of 100 Gb/s: 8 x 56/64 S leave a server over 100 GB/s. Its
+    GPUs reach the ports over PCIe switches that share CPUs, so many switches away from the GPUs."""
+    if large:  # the family of cuts alone
+        monkeypatch.setattr("railweave.framework.limits.LARGEST_SEARCH", 0)
+    shapes = {"gpu": (8, 8), "pcie": (8, 8), "cpu": (8, 2), "nvswitch": (8, 2), "leaf": (8,), "nic": (64,)}
+    first = np.cumsum([0, *(np.prod(shape) for shape in shapes.values())]).tolist()
+    groups = [
+        NodeGroup(kind, at, shape, kind[:2]) for at, (kind, shape) in zip(first, shapes.items(), strict=False)
+    ]
+    builder = FabricBuilder("servers", groups, {})
+    gpu = np.arange(64)
+    server, place = gpu // 8, gpu % 8
+    cpu = 128 + 2 * server + place // 4
+    builder.cables(gpu, 64 + gpu, "pcie", 8 * 64e9)
+    builder.cables(64 + gpu, cpu, "pcie", 8 * 64e9)
+    builder.cables(cpu[::8], cpu[4::8], "upi", 8 * 64e9)
+    for switch in (0, 1):
+        builder.cables(gpu, 144 + 2 * server + switch, "nvlink", 8 * 225e9)
+    builder.cables(cpu if kinds == "cpu" else 64 + gpu, 168 + gpu, "pcie", 8 * 64e9)
+    builder.cables(168 + gpu, 160 + place, "eth", 100e9)
+    bound = tightest_cut(builder.build(), "all-to-all", 64 << 20, PACKET)
+    assert bound.seconds == pytest.approx(8 * 56 / 64 * (64 << 20) * WIRE / 100e9)
+
+
 @QUICK
 @given(graphs(), st.sampled_from([0.0, 1.0]), st.booleans())
 def test_never_below_the_family(drawn: tuple[Fabric, np.ndarray], packets: float, solver: bool) -> None:

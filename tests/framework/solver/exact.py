@@ -53,8 +53,10 @@ def listed(tasks: Tasks) -> list[Listed]:
         after = tasks.after[tasks.after_start[entry] : tasks.after_start[entry + 1]].tolist()
         chained = tasks.chained[tasks.chained_start[entry] : tasks.chained_start[entry + 1]].tolist()
         for turn in range(int(tasks.repeat[entry])):
+            each = tasks.each[tasks.each_start[entry] : tasks.each_start[entry + 1]]
+            bits = float(each[turn] if len(each) else tasks.bits[entry])
             one = Listed(
-                entry, int(tasks.pair[entry]), Fraction(float(tasks.bits[entry])),
+                entry, int(tasks.pair[entry]), Fraction(bits),
                 Fraction(float(tasks.seconds[entry])), Fraction(float(tasks.release_s[entry])),
             )  # fmt: skip
             one.after = {k for other in after for k in range(first[other], first[other + 1])}

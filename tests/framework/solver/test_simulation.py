@@ -69,8 +69,14 @@ def random_tasks(rng: np.random.Generator, n_pairs: int, *, repeated: bool) -> T
         starts(np.array([len(x) for x in after])), np.array([k for x in after for k in x], np.int64),
         starts(np.array([len(x) for x in chained])) if repeated else np.empty(0, np.int64),
         np.array([k for x in chained for k in x] if repeated else [], np.int64),
-        lag,
+        lag, *own_sizes(rng, np.where((pair >= 0) & repeated, repeat, 0)),
     )  # fmt: skip
+
+
+def own_sizes(rng: np.random.Generator, repeat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sizes of every repetition of half of the transfers."""
+    count = np.where(rng.random(len(repeat)) < 0.5, repeat, 0)
+    return starts(count), rng.integers(1, 9, int(count.sum())).astype(np.float64)
 
 
 @pytest.mark.parametrize("repeated", [False, True])

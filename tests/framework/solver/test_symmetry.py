@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -15,9 +16,10 @@ from railweave.framework.model.arrays import Float
 from railweave.framework.parameters import resolve
 from railweave.framework.registry import Registers, load_plugins
 from railweave.framework.solver.quotient import Quotient, State
-from railweave.framework.solver.reduction import quotient
+from railweave.framework.solver.reduction import quotient, quotients
 from railweave.framework.solver.simulation import Simulation
 from railweave.framework.solver.symmetry import orbits
+from railweave.traffic.collectives.entries import Entries, rotations
 
 PACKET = PacketFormat()
 
@@ -110,7 +112,7 @@ def test_times_and_bits_do_not_depend_on_symmetries(
     topology: str, params: dict[str, object], router: str, name: str, options: dict[str, object], fewer: int
 ) -> None:
     fabric = fabric_of(topology, **params)
-    size = 3 * 5 * (1 << 16)
+    size = 3 * 5 * (1 << 16) * (3 if fewer == 9 else 1)  # of even chunks
     schedule = planned(fabric, name, size, **options)
     whole = state_of(fabric, router, schedule)
     healthy, _, reduced = carried_out(schedule, fabric, (whole,), 0.0, symmetry=True)
@@ -133,8 +135,54 @@ def test_times_and_bits_do_not_depend_on_symmetries(
         assert bits == pytest.approx(each_bits, rel=1e-9)
         listed = schedule.expand()
         listed_ends, listed_bits, _ = carried_out(listed, fabric, states, 2e-6, symmetry=False)
-        assert listed_ends.max() == pytest.approx(ends.max(), rel=1e-3)
-        assert listed_bits == pytest.approx(bits, rel=1e-3)
+        assert listed_ends.max() == pytest.approx(ends.max(), rel=1e-9)
+        assert listed_bits == pytest.approx(bits, rel=1e-9)
+
+
+@pytest.mark.parametrize(("size", "path_mtu"), [(122_884, 4096), (7_684, 256)])
+@pytest.mark.parametrize("name", ["ring-all-reduce", "all-reduce"])
+def test_link_bytes_are_those_of_unequal_chunks(name: str, size: int, path_mtu: int) -> None:
+    """By a second method: the transfers of the list, over the links of their paths."""
+    packet = PacketFormat(path_mtu)
+    fabric = fabric_of("rail-only", domains=6, rails=5)
+    schedule = planned(fabric, name, size)
+    state = state_of(fabric, "hscore", schedule)
+    reduced = quotient(schedule, fabric, (state,), packet)
+    simulation = Simulation(reduced.networks[0])
+    simulation.add(reduced.tasks)
+    simulation.advance()
+    carried = np.append(simulation.carried_bits(), 0.0)[reduced.link_class] / 8
+    listed = schedule.expand()
+    src, dst = listed.src.astype(np.int64), listed.dst.astype(np.int64)
+    paths = state.paths
+    pair = np.searchsorted(paths.src * fabric.n_gpus + paths.dst, src * fabric.n_gpus + dst)
+    amount = np.bincount(pair, packet.wire_bytes_of(listed.size))
+    expected = np.bincount(paths.links, amount[paths.path_pair[paths.hop_path]], fabric.n_links)
+    assert carried == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("traffic", list(product(("none", "computations", "all-reduce"), repeat=2)))
+def test_jobs_may_have_no_transfer(traffic: tuple[str, ...]) -> None:
+    """Of size 0, or nothing but computations of 1 ms."""
+    fabric = fabric_of("rail-only", domains=2, rails=2)
+    entries = Entries(4, 4)
+    entries.wait(np.arange(4), (np.zeros(5, np.int64), np.empty(0, np.int64)), seconds=1e-3)
+    schedules = {
+        "none": planned(fabric, "all-reduce", 0),
+        "computations": entries.build("c", 0, "float32", "sum", symmetries=rotations(fabric, range(4))),
+        "all-reduce": planned(fabric, "all-reduce", 1 << 16),
+    }
+    state = state_of(fabric, "hscore", schedules["all-reduce"])
+    for symmetry in (True, False):
+        parts = quotients([schedules[name] for name in traffic], fabric, state, PACKET, symmetry=symmetry)
+        simulation = Simulation(parts[0].networks[0])
+        jobs = [simulation.add(part.tasks) for part in parts]
+        while simulation.advance():
+            pass
+        for name, job in zip(traffic, jobs, strict=True):
+            took_s = simulation.end_s(job).max(initial=0.0)
+            assert (took_s > 0) == (name != "none")
+            assert name != "computations" or took_s == 1e-3
 
 
 @pytest.mark.parametrize("first", ["hscore", "shortest", "spray"])
