@@ -9,7 +9,7 @@ import pytest
 from railweave.framework.bench import engine_cases
 from railweave.framework.registry import load_plugins
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(400)]
 
 HALF = (
     ("rail-only", "hscore", engine_cases.DEGRADED), ("rail-only", "hscore", engine_cases.JOBS),
