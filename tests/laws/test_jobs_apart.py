@@ -79,7 +79,13 @@ def links_used(outcome: Outcome) -> set[int]:
 
 def judge(case: Case, outcomes: Sequence[Outcome]) -> str | None:
     together, *alone = outcomes
-    if any(outcome.findings is None for outcome in outcomes) or links_used(alone[0]) & links_used(alone[1]):
+    if any(outcome.findings is None for outcome in outcomes):
+        return None
+    if links_used(alone[0]) & links_used(alone[1]):
+        return None
+    router = together.plan.router
+    whole = not router.damped or "deadlock-free" in router.promises(together.plan.fabric)
+    if whole and together.rerouted:  # a table is replaced for all jobs or for none, and rests for both
         return None
     for number, one in enumerate(alone):
         pairs = zip(together.seconds(number), one.seconds(), strict=True)

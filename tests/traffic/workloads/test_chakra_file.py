@@ -177,8 +177,8 @@ def test_a_file_too_large(tmp_path: Path) -> None:
 
 
 def test_only_communication_is_looked_into() -> None:
-    """A computation's attributes are passed over, whatever they hold."""
-    found = parse(METADATA + message(node(1, COMP) + field(10, b"\xff\xff")), "x")
+    """The attributes of a computation whose duration is known are passed over, whatever they hold."""
+    found = parse(METADATA + message(node(1, COMP, micros=5) + field(10, b"\xff\xff")), "x")
     assert found[0].attributes == {}
     with pytest.raises(ExperimentError, match="it ends within a number"):
         parse(METADATA + message(node(1, COLL) + field(10, b"\xff\xff")), "x")
