@@ -87,14 +87,15 @@ class Parameter:
     def parse(self, value: object, *, written: bool = False) -> Value:
         """The value in base units (bytes, bit/s, s, 0..1).
 
-        A rate or time needs its unit, 0 aside. A float is one in base units, as plans keep and scripts
-        compute them, unless it was `written` in a file.
+        A rate or time needs its unit, 0 and what is called `seconds` aside. A float is one in base units, as
+        plans keep and scripts compute them, unless it was `written` in a file.
 
         Raises ExperimentError naming the value, what is allowed and the parameter.
         """
         if self.word and value == self.word:
             return self.word
-        if self.unit in _UNITS and (number := _bare(value, written=written)):
+        named = self.name == "seconds"
+        if self.unit in _UNITS and not named and (number := _bare(value, written=written)):
             one, two, three = (f"{number:g}{unit}" for unit in _UNITS[self.unit])
             raise ExperimentError(
                 f"{self.name}: {value!r} has no unit. Write {one}, {two} or {three}, whichever is meant."

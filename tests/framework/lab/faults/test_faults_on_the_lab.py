@@ -78,6 +78,14 @@ class Run:
     def notes(self) -> str:
         return "\n".join(event["text"] for event in self.events if event["kind"] == "note")
 
+    def carried_bps(self, name: str, since_s: float) -> float:
+        """What a link sent from then on, over the time in which packets waited for it at both ends of an
+        interval between samples: its rate, however seldom a slow machine samples queues."""
+        t_s, link = self.samples["t_s"], self.link[name]
+        waits = self.samples["queue_bytes"][:, link] > 0
+        busy = waits[1:] & waits[:-1] & (t_s[:-1] > since_s)
+        return float(8 * self.samples["waited_bytes"][1:, link][busy].sum() / np.diff(t_s)[busy].sum())
+
     def served_bps(self, *names: str, at: Any = slice(None)) -> Float:
         """Every service rate that was measured on these links, at those samples."""
         rates = self.samples["service_bps"][at][:, [self.link[name] for name in names]]
@@ -141,11 +149,11 @@ def test_a_slow_gpu_in_one_direction(tmp_path: Path) -> None:
     run = Run(
         tmp_path / "run",
         "at=iter:1 degrade gpu:1.2 way=out to=20%",
-        iterations=12,  # the first rates are bounds from above
         more=("--no-feedback",),
     )
     assert run.result["faults"][0]["links"] == 2
-    assert run.served_bps("g1.2->r2").min() == pytest.approx(0.2 * RAIL_BPS, rel=0.15)
+    (fired,) = run.fired().values()
+    assert run.carried_bps("g1.2->r2", fired) == pytest.approx(0.2 * RAIL_BPS, rel=0.2)
     into = run.served_bps("r2->g1.2")
     assert into.size == 0 or into.min() > 0.7 * RAIL_BPS
 
@@ -154,10 +162,9 @@ def test_a_slow_domain_switch(tmp_path: Path) -> None:
     run = Run(tmp_path / "run", "at=iter:2 degrade domain:0 to=20%", fabric=(*SMALL[:-1], "1M"))
     last = run.result["health"][-1]["elements"]
     assert last["domain:0"] < 0.7 < last["domain:1"]
-    links = [f"g0.{rail}->d0" for rail in range(4)]
-    # bursts of 80 ms (256K: 20 ms, in which a slow machine takes few samples): eight packets to one, and
-    # twice the error of a sample's time (service_meter.py)
-    assert run.served_bps(*links).min() == pytest.approx(0.2 * DOMAIN_BPS, rel=0.35)
+    (fired,) = run.fired().values()
+    for rail in range(4):
+        assert run.carried_bps(f"g0.{rail}->d0", fired) == pytest.approx(0.2 * DOMAIN_BPS, rel=0.35)
 
 
 @pytest.mark.parametrize(("target", "links", "score"), [("nic:0.1", 2, 0.5), ("rail:1", 4, 0.0)])
@@ -221,8 +228,7 @@ def test_a_killed_switch_comes_back_with_everything(tmp_path: Path) -> None:
     assert run.lost(range(5, 16)) == 0
     assert all(link["drops"] == 0 for link in run.result["links"]), "wide buffers again"
     # telemetry goes on, over links that are as slow as they were made; the first rates are bounds from above
-    late = run.samples["t_s"] > back + 0.3
-    assert run.served_bps("g0.1->r1", at=late)[-1] == pytest.approx(0.2 * RAIL_BPS, rel=0.15)
+    assert run.carried_bps("g0.1->r1", back + 0.3) == pytest.approx(0.2 * RAIL_BPS, rel=0.2)
 
 
 def test_a_cable_that_goes_while_no_controller_listens_is_found_when_it_is_back(tmp_path: Path) -> None:
