@@ -19,7 +19,7 @@ NODES, WAVELENGTHS, SHARD = 16, 2, 256 << 10
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("algorithm", ["optree", "one-stage", "wrht"])
+@pytest.mark.parametrize("algorithm", ["optree", "wrht"])
 def test_an_all_gather_takes_its_item_times_and_fills_its_links(algorithm: str, tmp_path: Path) -> None:
     """16 GPUs, 2 wavelengths, 4 MiB: within 30 % of item-times x a shard's time at a link (OpTree, equation 3
     without reconfiguration). A link carries the items of the plan and acknowledgements,

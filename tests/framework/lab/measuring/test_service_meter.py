@@ -328,7 +328,7 @@ def test_a_packet_that_waits_for_a_short_one_says_nothing_of_its_link() -> None:
     assert np.isnan(meter.rate_bps[0])
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(st.integers(2, 40), st.sampled_from([0.2, 1.0]), st.integers(1, 9), st.integers(0, 2**32))
 def test_samples_say_the_same_together_as_one_by_one(
     packets: int, share: float, many: int, seed: int
