@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
@@ -87,14 +88,13 @@ class Settings:
         if not self.problems:
             return
         placed = sorted(((*self._placed(p), p.message) for p in self.problems), key=itemgetter(0))
-        like: dict[str, list[str]] = {}
+        like: dict[str, dict[str, None]] = {}
         for _, line, message in placed:
-            if line not in like.setdefault(message, []):
-                like[message].append(line)
+            like.setdefault(message, {})[line] = None
         lines = [
-            line + (f" And {len(alike) - SHOWN} more like it." if nth == SHOWN - 1 and alike[SHOWN:] else "")
+            line + (f" And {len(alike) - SHOWN} more like it." if nth == SHOWN - 1 < len(alike) - 1 else "")
             for alike in like.values()
-            for nth, line in enumerate(alike[:SHOWN])
+            for nth, line in enumerate(islice(alike, SHOWN))
         ]
         text = "\n".join(lines if len(lines) == 1 else [f"{len(lines)} errors:", *lines])
         raise ExperimentError(text) from self.cause
