@@ -1,4 +1,4 @@
-"""Which kinds of links routes leave idle although equal ones beside them carry traffic."""
+"""Which kinds of links routes leave idle although equal ones next to them carry traffic."""
 
 from collections.abc import Iterable
 
@@ -28,6 +28,6 @@ def idle_kinds(fabric: Fabric, blocks: Iterable[PathBatch]) -> list[str]:
             example = fabric.link_name(int(np.flatnonzero(idle & of_kind)[0]))
             sentences.append(
                 f"{left} of {count} links of kind {kind} to switches carry nothing, such as {example}, while "
-                "equal ones beside them do"
+                "equal ones next to them do"
             )
     return sentences

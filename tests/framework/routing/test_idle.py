@@ -23,7 +23,7 @@ links:
 
 
 IDLE = (
-    "12 of 16 links of kind up to switches carry nothing, such as l0->s1, while equal ones beside them do: "
+    "12 of 16 links of kind up to switches carry nothing, such as l0->s1, while equal ones next to them do: "
     "`--router ecmp` spreads pairs over them"
 )
 
