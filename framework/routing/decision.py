@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from railweave.framework.model import PathBatch
-from railweave.framework.model.arrays import Bool
+from railweave.framework.model.arrays import Bool, Float
 from railweave.framework.routing.batches import replaced, same_paths, take
 from railweave.framework.routing.demand import SAME_TIME, Forecast, Prospects, gain
 
@@ -69,18 +69,28 @@ class Offer:
 
 
 def best(base: Arrangement, offers: Iterable[Offer], forecast: Forecast, prospects: Prospects) -> Arrangement:
-    """The offer that pays most, or `base`. Of equal ones the first."""
-    chosen, most, base_s = base, 1.0, None
+    """The offer that pays most, or `base`. Of equal ones the first.
+
+    One job's time on what it may leave need not be known where a bound of it says enough: links of many
+    scores share no symmetry, so it is dear to simulate, and which offer is best does not depend on it.
+    """
+    chosen, most = base, 1.0
+    base_s, bound = forecast.least(base.blocks, prospects), True
     for offer in offers:
-        if base_s is None:
-            base_s = forecast.seconds(base.blocks, prospects)
-        blocks, least_gain = offer.arrangement.blocks, most * offer.factor * (1 - SAME_TIME)
         for seconds in (forecast.least, forecast.seconds):
-            ends_s = seconds(blocks, prospects)
-            if gain(base_s, ends_s) < least_gain or (ends_s > HARMLESS * base_s).any():
+            ends_s = seconds(offer.arrangement.blocks, prospects)
+            pays = _pays(base_s, ends_s, offer.factor)
+            if bound and (len(base_s) > 1 or (chosen is base and pays < most)):
+                base_s, bound = forecast.seconds(base.blocks, prospects), False
+                pays = _pays(base_s, ends_s, offer.factor)
+            if pays < most * (1 - SAME_TIME):
                 break
         else:
-            pays = gain(base_s, ends_s) / offer.factor
             if pays > most or chosen is base:
                 chosen, most = offer.arrangement, max(pays, 1.0)
     return chosen
+
+
+def _pays(base_s: Float, ends_s: Float, factor: float) -> float:
+    """How many times more is gained than must be; 0 where a job is harmed."""
+    return 0.0 if (ends_s > HARMLESS * base_s).any() else gain(base_s, ends_s) / factor

@@ -2,6 +2,7 @@
 whether leaving it pays."""
 
 from collections.abc import Callable, Sequence
+from hashlib import blake2b
 
 import numpy as np
 
@@ -36,7 +37,8 @@ class Forecast:
     measured scores.
 
     An iteration is simulated as the engine `fluid` does it: flows share links whose capacity is rate x score.
-    `blocks`: the pairs in use, in the blocks in which paths are given.
+    Routers asked about several snapshots often give one answer, so what was simulated of the same prospects
+    is kept. `blocks`: the pairs in use, in the blocks in which paths are given.
     """
 
     def __init__(self, fabric: Fabric, demand: JobDemand, blocks: Sequence[PathBatch]) -> None:
@@ -51,11 +53,20 @@ class Forecast:
             self.with_demand.append(positions)
             sending.append(of_block[positions])
         self._order = np.argsort(np.concatenate([*sending, np.empty(0, np.int64)]), kind="stable")
+        self._simulated: tuple[Prospects, dict[bytes, Float]] = ((), {})
 
     def seconds(self, blocks: Sequence[PathBatch], prospects: Prospects) -> Float:
         """(jobs,): of an iteration of each job on these paths, in declared seconds; inf where it never ends.
         Over several prospects the mean of so many iterations as there are in each one's share of the time."""
-        return self._mean(iteration_seconds, blocks, prospects)
+        if self._simulated[0] is not prospects:
+            self._simulated = prospects, {}
+        known, paths = self._simulated[1], self._paths(blocks)
+        content = blake2b(digest_size=16)
+        for array in (paths.pair_start, paths.hop_start, paths.links, paths.weight):
+            content.update(array.tobytes())
+        if (key := content.digest()) not in known:
+            known[key] = self._mean(iteration_seconds, paths, prospects)
+        return known[key]
 
     def crosses(self, blocks: Sequence[PathBatch], links: Bool) -> bool:
         """Whether a pair that sends something has a path over one of these links (n_links,)."""
@@ -66,21 +77,22 @@ class Forecast:
 
     def least(self, blocks: Sequence[PathBatch], prospects: Prospects) -> Float:
         """(jobs,): a bound that no iteration is faster than, at a small part of the cost."""
-        return self._mean(least_seconds, blocks, prospects)
+        return self._mean(least_seconds, self._paths(blocks), prospects)
 
-    def _mean(self, seconds: Seconds, blocks: Sequence[PathBatch], prospects: Prospects) -> Float:
+    def _paths(self, blocks: Sequence[PathBatch]) -> PathBatch:
+        """Those of the pairs that send something, by (src, dst)."""
+        paths = join(*(take(block, at) for block, at in zip(blocks, self.with_demand, strict=True)))
+        return take(paths, self._order)
+
+    def _mean(self, seconds: Seconds, paths: PathBatch, prospects: Prospects) -> Float:
         demand, per_second = self._demand, np.zeros(len(self._demand.schedules))
         for share, health in prospects:
-            state = self._state(blocks, health)
+            capacity_bps = np.where(health.down, 0.0, self._fabric.capacity_bps * health.link_score)
+            state = State(paths, capacity_bps)
             with np.errstate(divide="ignore"):
                 per_second += share / seconds(demand.schedules, self._fabric, state, demand.packet)
         with np.errstate(divide="ignore"):
             return np.asarray(1 / per_second)
-
-    def _state(self, blocks: Sequence[PathBatch], health: HealthSnapshot) -> State:
-        paths = join(*(take(block, at) for block, at in zip(blocks, self.with_demand, strict=True)))
-        capacity_bps = np.where(health.down, 0.0, self._fabric.capacity_bps * health.link_score)
-        return State(take(paths, self._order), capacity_bps)
 
 
 def gain(before_s: Float, after_s: Float) -> float:

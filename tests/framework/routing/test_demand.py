@@ -1,6 +1,7 @@
 """Routes are left only if the demand then ends sooner: judged by an independent simulation, and by loads."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +13,13 @@ from railweave.framework.health.publishing import aggregate
 from railweave.framework.hookspecs import Router
 from railweave.framework.model import Fabric, HealthSnapshot, PacketFormat, PathBatch, Schedule
 from railweave.framework.model.arrays import Float
+from railweave.framework.routing import demand
 from railweave.framework.routing.batches import all_paths
 from railweave.framework.routing.demand import Forecast, JobDemand, gain
 from railweave.framework.routing.dependencies import channel_cycle
 from railweave.framework.routing.reroute import RoutesInUse
+from railweave.framework.solver.prediction import iteration_seconds
+from railweave.framework.solver.quotient import State
 from railweave.plugins.ecmp.router import Ecmp
 from railweave.plugins.hscore.router import HScore
 from railweave.plugins.shortest.router import Shortest
@@ -249,3 +253,27 @@ def test_over_several_prospects_iterations_count_by_how_many_there_are() -> None
     forecast, once = Forecast(fabric, demand, [paths]), seconds(fabric, paths, demand, healthy)
     both = forecast.seconds([paths], [(0.5, healthy), (0.5, slow)])
     assert both[0] == pytest.approx(1.5 * once, rel=1e-6)
+
+
+@pytest.mark.parametrize("router", ROUTERS)
+def test_one_simulation_decides_to_leave_a_rail_of_which_every_link_has_a_score_of_its_own(
+    router: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What every view leads to is the same table, and the bound of the busiest link, a fifth of its rate or
+    less, is beyond that: neither repeats nor the links without symmetry need simulating."""
+    fabric, simulated = rail_only(4, 4), []
+    routes = RoutesInUse(fabric, ROUTERS[router], OPTIONS, router, demand=hierarchical(fabric))
+    rails = fabric.group("rail")
+    assert rails is not None
+    mine = fabric.link_element == rails.first + 1
+    score = np.where(mine, np.linspace(0.15, 0.2, fabric.n_links), 1.0)
+    health = with_links(fabric, health_of(fabric, {}), score)
+
+    def counted(schedules: Any, of: Fabric, state: State, packet: PacketFormat) -> Float:
+        simulated.append(state.paths)
+        return iteration_seconds(schedules, of, state, packet)
+
+    monkeypatch.setattr(demand, "iteration_seconds", counted)
+    change = routes.react(health, now_s=1.0)
+    assert change is not None and len(simulated) == 1
+    assert not set(np.flatnonzero(mine)) & set(simulated[0].links.tolist())
