@@ -9,6 +9,10 @@ from railweave.framework.model import Fabric, PacketFormat, RouteTable, Schedule
 from railweave.framework.model.arrays import Bool, Int64
 from railweave.framework.routing.loads import link_loads
 
+SLICES, SLICED = 32, 200_000
+"""Parts in which a message takes each of several paths, fewer where all messages had more in all. Where paths
+join again its packets come to a link more slowly than that could send them, and others pass between them."""
+
 
 class Timeline:
     """A schedule over the routes of `table`, at the rates of `fabric`.
@@ -18,7 +22,7 @@ class Timeline:
     still pays for packets before it, the step takes n packet times, and a latency of less than one packet is
     hidden (net/sched/sch_htb.c; limits/shaped.py). Messages of a pair are sent in the order of the schedule,
     and messages that meet at a link pass it in the order in which their first packets come to it; packets of
-    a pair take its paths in turn.
+    a pair take its paths in turn, what takes one of several passing in parts.
 
     Times of a fabric at rate scale s are these over s, with a latency times s.
     """
@@ -54,14 +58,17 @@ class Timeline:
             for paths in self._paths
         ]
         packets, bits, last_bits = self._packets.tolist(), self._bits.tolist(), self._last_bits.tolist()
+        hops = np.array([sum(len(links) for links, _ in several) for several in ways], np.int64)
+        slices = min(SLICES, max(1, SLICED // max(1, int(hops[self._pair].sum()))))
         free = [0.0] * self._fabric.n_links
         waits = np.diff(schedule.after_start)
         behind = self._behind(waits)
         followers, first = self._followers()
         waiting, under_way, turn = waits.tolist(), [0] * schedule.n_transfers, [0] * len(ways)
         ready, landed = [0.0] * schedule.n_transfers, [0.0] * schedule.n_transfers
-        # (when its first packet comes to the link, message, path or -1: all, link, bits, when its last comes)
-        heap = [(0.0, transfer, -1, 0, 0.0, 0.0) for transfer in np.flatnonzero(waits == 0).tolist()]
+        # (when its first packet comes to the link, message, packets before, path or -1: all, link, bits, when
+        # its last comes)
+        heap = [(0.0, transfer, 0, -1, 0, 0.0, 0.0) for transfer in np.flatnonzero(waits == 0).tolist()]
         heapify(heap)
 
         def start(transfer: int, at: float) -> None:
@@ -69,16 +76,20 @@ class Timeline:
             ready[transfer] = now = max(ready[transfer], at)
             waiting[transfer] -= 1
             if not waiting[transfer]:
-                heappush(heap, (now, transfer, -1, 0, 0.0, now))
+                heappush(heap, (now, transfer, 0, -1, 0, 0.0, now))
 
         while heap:
-            now, transfer, way, hop, part, last = heappop(heap)
+            now, transfer, before, way, hop, part, last = heappop(heap)
             if way < 0:
                 n, among = packets[transfer], len(ways[pair[transfer]])
-                for ahead in range(min(n, among)):  # one packet to every path in turn, and again
-                    part = bits[transfer] * ((n - ahead + among - 1) // among) / n
-                    heappush(heap, (now, transfer, (turn[pair[transfer]] + ahead) % among, 0, part, now))
-                under_way[transfer] = min(n, among)
+                each = among * -(-n // (among * slices)) if among > 1 else n
+                for before in range(0, n, each):
+                    some = min(each, n - before)
+                    for ahead in range(min(some, among)):  # one packet to every path in turn, and again
+                        part = bits[transfer] * ((some - ahead + among - 1) // among) / n
+                        way = (turn[pair[transfer]] + before + ahead) % among
+                        heappush(heap, (now, transfer, before + ahead, way, 0, part, now))
+                        under_way[transfer] += 1
                 turn[pair[transfer]] += n
                 if (following := behind[transfer]) >= 0:
                     start(following, now)
@@ -89,7 +100,7 @@ class Timeline:
             free[link] = begin + part / rates[link]
             last = max(last, begin + (part - min(part, last_bits[transfer])) / rates[link])
             if hop + 1 < len(links):
-                heappush(heap, (begin, transfer, way, hop + 1, part, last))
+                heappush(heap, (begin, transfer, before, way, hop + 1, part, last))
                 continue
             landed[transfer] = max(landed[transfer], last + travel + latency_s)
             under_way[transfer] -= 1

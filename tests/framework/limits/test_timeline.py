@@ -13,18 +13,20 @@ from railweave.framework.experiment.plan import Plan, load_plan
 from railweave.framework.limits.timeline import Timeline
 from railweave.framework.model import HealthSnapshot, RouteTable
 from railweave.framework.registry import Registers, load_plugins
+from tests.strangers import every_path
 
 FABRICS: dict[str, dict[str, Any]] = {
     "rail-only": {"topology.domains": 3, "topology.rails": 2},
     "sprayed": {"router": "spray"},
     "ring": {"topology": "ring", "topology.nodes": 6, "router": "optree"},
     "torus": {"topology": "torus", "topology.shape": "4x4", "router": "dor"},
+    "merging": {"topology": "fat-tree", "topology.k": 4, "router": "every-path"},
 }
 
 
 @pytest.fixture(scope="module")
 def registers() -> Registers:
-    return load_plugins()
+    return Registers([*load_plugins().manager.list_name_plugin(), ("every-path (strange)", every_path)])
 
 
 def planned(registers: Registers, fabric: str, **keys: Any) -> tuple[Plan, RouteTable, Timeline]:
@@ -111,6 +113,7 @@ def test_a_chain_of_chunks_fills_like_a_pipeline(registers: Registers) -> None:
         ("rail-only", "broadcast"), ("rail-only", "ring-all-reduce"), ("rail-only", "tree-all-reduce"),
         ("sprayed", "all-reduce"), ("sprayed", "all-gather"),
         ("torus", "multi-ring-all-reduce"), ("torus", "broadcast"), ("ring", "optree"),
+        ("merging", "permutation"), ("merging", "ring-all-reduce"),
     ],
 )  # fmt: skip
 def test_it_is_what_the_packets_take(fabric: str, collective: str, size: str, registers: Registers) -> None:
@@ -136,6 +139,16 @@ def test_it_is_the_closed_form_less_a_packet_after_every_idle_time(
     packet_s = 8 * (plan.packet.full_packet_bytes + 16) / float(plan.fabric.capacity_bps.min())
     assert closed is not None
     assert closed - idle * packet_s * 1.001 <= timeline.seconds() < closed
+
+
+@pytest.mark.parametrize("size", ["1M", "8M"])
+@pytest.mark.parametrize("collective", ["direct-all-to-all", "tree-all-reduce", "send-recv", "broadcast"])
+def test_paths_that_join_again_pass_their_packets_in_turn(
+    collective: str, size: str, registers: Registers
+) -> None:
+    """Where messages have many packets: with few, which of those that come at once goes first decides."""
+    plan, table, timeline = planned(registers, "merging", collective=collective, size=size)
+    assert timeline.seconds() == pytest.approx(by_packets(plan, table, 0.0), rel=0.05)
 
 
 def test_nothing_to_send_takes_no_time(registers: Registers) -> None:
