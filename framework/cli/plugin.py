@@ -2,12 +2,19 @@
 
 import shlex
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from railweave.framework.cli._context import example, json_command, plain_command, print_json, registers
 
+if TYPE_CHECKING:
+    from railweave.framework.kit.report import Outcome
+
+A_MINUTE_S = 60.0
 KINDS_TO_WRITE = ("router", "topology", "collective", "workload", "estimator", "report", "observer")
 
 
@@ -105,12 +112,34 @@ def check(
             f"{kind!r} is not a kind; they are: {', '.join(kinds)}.", ctx=ctx, param_hint="--kind"
         )
     kind = kind or kind_of(name, plugins)
+    told, progress = _lines(quiet=as_json)
     report = check_plugin(
-        kind, name, plugins, options=options, scale=scale, lab=lab, run=run, fabrics=fabrics
-    )
+        kind, name, plugins, options=options, scale=scale, lab=lab, run=run, fabrics=fabrics,
+        told=told, progress=progress,
+    )  # fmt: skip
     if as_json:
         print_json("plugin.check", **report.document())
     else:
-        click.echo(report.text())
+        click.echo(report.verdict)
     if not report.passed:
         ctx.exit(1)
+
+
+def _lines(*, quiet: bool) -> tuple[Callable[["Outcome"], None], Callable[[str], None]]:
+    """Print each outcome as it comes, and what is being checked: on a terminal in a line that the next one
+    replaces, elsewhere once a minute."""
+    terminal, said_s = sys.stderr.isatty(), time.monotonic()
+    clear = "\r\033[K" if terminal else ""
+
+    def told(outcome: "Outcome") -> None:
+        click.echo(clear, nl=False, err=True)
+        if not quiet:
+            click.echo(outcome.text())
+
+    def progress(text: str) -> None:
+        nonlocal said_s
+        if terminal or time.monotonic() - said_s > A_MINUTE_S:
+            said_s = time.monotonic()
+            click.echo(f"{clear}{text} ...", nl=not terminal, err=True)
+
+    return told, progress

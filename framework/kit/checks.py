@@ -241,7 +241,7 @@ class Rule:
     promise: str = ""
     otherwise: str = ""
 
-    def outcome(self, subject: Subject, samples: list[Sample]) -> Outcome:
+    def outcome(self, subject: Subject, samples: list[Sample], progress: Callable[[str], None]) -> Outcome:
         """A router that answered before and fails now breaks the rule, too."""
         if not samples:
             return Outcome(self.name, "skipped", "no fabric that it routes")
@@ -254,7 +254,10 @@ class Rule:
         if not held:
             return Outcome(self.name, "skipped", self.otherwise)
         check = partial(self.check, subject, tally)
-        wrong = [violation for s in held for violation in first_broken(s, self.cases, check)]
+        wrong = list[Violation]()
+        for number, sample in enumerate(held, 1):
+            progress(f"{self.name}: {sample.name}, fabric {number} of {len(held)}")
+            wrong += first_broken(sample, self.cases, check)
         return Outcome.of(self.name, wrong, self.detail(tally))
 
 

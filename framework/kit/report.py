@@ -6,6 +6,8 @@ from typing import Literal
 from railweave.framework.errors import RailweaveError
 
 Status = Literal["passed", "failed", "skipped"]
+WIDTH = len("equal in, equal out")
+"""Columns of a check's name: lines are printed before it is known which come after them."""
 
 
 class Broken(RailweaveError):
@@ -45,6 +47,11 @@ class Outcome:
     def of(cls, check: str, violations: list[Violation], detail: str) -> "Outcome":
         return cls(check, "failed" if violations else "passed", detail, tuple(violations))
 
+    def text(self) -> str:
+        """A line, and one below it for every violation."""
+        first = f"{self.status:<7}  {self.check:<{WIDTH}}  {self.detail}".rstrip()
+        return "\n".join([first, *(f"  {line}" for v in self.violations for line in v.text().splitlines())])
+
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
@@ -64,17 +71,16 @@ class CheckReport:
         return tuple(o for o in self.outcomes if o.status == "failed")
 
     def text(self) -> str:
-        """A line per check with its violations below it, and a verdict."""
-        width = max((len(o.check) for o in self.outcomes), default=0)
-        lines = []
-        for outcome in self.outcomes:
-            lines.append(f"{outcome.status:<7}  {outcome.check:<{width}}  {outcome.detail}".rstrip())
-            lines += [f"  {line}" for v in outcome.violations for line in v.text().splitlines()]
+        """Every check, and the verdict."""
+        return "\n".join([*(outcome.text() for outcome in self.outcomes), self.verdict])
+
+    @property
+    def verdict(self) -> str:
         skipped = sum(o.status == "skipped" for o in self.outcomes)
         count = len(self.outcomes) - skipped
         verdict = f"passes {count} checks" if self.passed else f"fails {len(self.failed)} of {count} checks"
         verdict += f", {skipped} skipped" * bool(skipped)
-        return "\n".join([*lines, f"{self.kind} {self.name} {verdict}."])
+        return f"{self.kind} {self.name} {verdict}."
 
     def document(self) -> dict[str, object]:
         """The same as plain data."""

@@ -1,6 +1,6 @@
 """All checks of one plugin, in order."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from railweave.framework.errors import PluginError, did_you_mean
@@ -22,6 +22,8 @@ def check_plugin(
     lab: bool = False,
     run: Path | None = None,
     fabrics: Sequence[str] = (),
+    told: Callable[[Outcome], None] = lambda outcome: None,
+    progress: Callable[[str], None] = lambda text: None,
 ) -> CheckReport:
     """What a registered object of a kind does right and wrong; `observer` checks the hooks of the plugin
     `name`.
@@ -29,25 +31,36 @@ def check_plugin(
     `registers`: everything installed by default. `options`: as a user writes them. Routers: `scale` asks for
     1,024 GPUs too, and `lab` then runs it on the real lab, half a minute per kind of fabric. `run`: the
     directory of a finished run, from which a report writes into another directory. `fabrics`: those to check
-    on, as `NAME` or `file:FILE`, in place of the examples.
+    on, as `NAME` or `file:FILE`, in place of the examples. `told` is called after every check, `progress`
+    with what is being checked.
 
     Raises PluginError for a name that is not registered, ExperimentError for options it does not take.
     """
     registers = load_plugins() if registers is None else registers
+
+    def report(samples: Sequence[Sample], outcomes: Iterable[Outcome]) -> CheckReport:
+        done = list[Outcome]()
+        for outcome in outcomes:
+            done.append(outcome)
+            told(outcome)
+        return CheckReport(kind, name, tuple(sample.name for sample in samples if sample.small), tuple(done))
+
     if kind == "observer":
-        return CheckReport(kind, name, (), other_kinds.observer(name, registers))
+        return report((), other_kinds.observer(name, registers))
     subject = Subject(kind, name, registers[kind][name], options or {})
     try:
         subject.made()
     except PluginError as error:
-        return CheckReport(kind, name, (), (Outcome.of("configured", [Violation.of("", error)], ""),))
+        return report((), [Outcome.of("configured", [Violation.of("", error)], "")])
     samples, unbuilt = examples(registers)
     if fabrics:
         samples, unbuilt = [on(registers, fabric) for fabric in fabrics], []
     outcomes = [Outcome("configured", "passed", "every member of its Protocol is there")]
     match kind:
         case "router":
-            return _router(subject, samples, unbuilt, scale=scale, lab=lab, chosen=bool(fabrics))
+            served = [s for s in samples if not why_unserved(subject.registered, s.fabric)]
+            unbuilt += [] if fabrics else _never_built(subject, samples)
+            return report(served, _router(subject, samples, served, unbuilt, progress, scale=scale, lab=lab))
         case "topology":
             outcomes += other_kinds.topology(subject, registers, samples, unbuilt)
         case "collective" | "workload":
@@ -56,7 +69,7 @@ def check_plugin(
             outcomes += other_kinds.estimator(subject, samples)
         case "report":
             outcomes += other_kinds.report(subject, run)
-    return CheckReport(kind, name, tuple(s.name for s in samples if s.small), tuple(outcomes))
+    return report(samples, outcomes)
 
 
 def kind_of(name: str, registers: Registers) -> str:
@@ -76,36 +89,52 @@ def kind_of(name: str, registers: Registers) -> str:
     )
 
 
-def _router(
-    subject: Subject,
-    samples: list[Sample],
-    unbuilt: list[Violation],
-    *,
-    scale: bool,
-    lab: bool,
-    chosen: bool,
-) -> CheckReport:
-    served = [s for s in samples if not why_unserved(subject.registered, s.fabric)]
-    small = [s for s in served if s.small]
+def _never_built(subject: Subject, samples: Sequence[Sample]) -> list[Violation]:
     built = {s.fabric.kind for s in samples if s.small}
-    unbuilt += [
+    return [
         Violation(
             "",
             f"serves names {kind}: no installed topology builds a small one (see `examples` in "
             f"docs/plugins.md); there are {', '.join(sorted(built))}",
         )
         for kind in subject.registered.serves
-        if kind != "*" and kind not in built and not chosen
+        if kind != "*" and kind not in built
     ]
-    outcomes = [Outcome.of("has fabrics", unbuilt, "")] if unbuilt else []
-    outcomes += [checks.pure(subject, small), checks.refuses_others(subject, samples)]
-    reached, good = checks.every_pair_reached(subject, small)
-    outcomes += [reached, *(rule.outcome(subject, good) for rule in checks.RULES)]
-    if scale:
-        kinds = {s.fabric.kind for s in good}
-        outcomes.append(at_1024_gpus(subject, [s for s in served if not s.small and s.fabric.kind in kinds]))
-    if lab and any(o.status == "failed" for o in outcomes):
-        outcomes.append(Outcome("on the lab", "skipped", "fix the rest first"))
-    elif lab:
-        outcomes.append(on_the_lab(subject, good))
-    return CheckReport("router", subject.name, tuple(s.name for s in small), tuple(outcomes))
+
+
+def _router(
+    subject: Subject,
+    samples: list[Sample],
+    served: list[Sample],
+    unbuilt: list[Violation],
+    progress: Callable[[str], None],
+    *,
+    scale: bool,
+    lab: bool,
+) -> Iterator[Outcome]:
+    small, done = [s for s in served if s.small], list[Outcome]()
+
+    def outcomes() -> Iterator[Outcome]:
+        if unbuilt:
+            yield Outcome.of("has fabrics", unbuilt, "")
+        progress("changes nothing")
+        yield checks.pure(subject, small)
+        yield checks.refuses_others(subject, samples)
+        progress("every pair reached")
+        reached, good = checks.every_pair_reached(subject, small)
+        yield reached
+        for rule in checks.RULES:
+            yield rule.outcome(subject, good, progress)
+        if scale:
+            kinds = {s.fabric.kind for s in good}
+            large = [s for s in served if not s.small and s.fabric.kind in kinds]
+            yield at_1024_gpus(subject, large, progress)
+        if lab and any(outcome.status == "failed" for outcome in done):
+            yield Outcome("on the lab", "skipped", "fix the rest first")
+        elif lab:
+            progress("on the lab")
+            yield on_the_lab(subject, good)
+
+    for outcome in outcomes():
+        done.append(outcome)
+        yield outcome

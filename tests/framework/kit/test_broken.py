@@ -132,8 +132,21 @@ def test_a_promise_nobody_knows_is_refused(with_routers: WithRouters) -> None:
     assert "promises speed; the words are: reroutes, equal-split, deadlock-free" in report.text()
 
 
+def test_outcomes_are_told_as_they_come(with_routers: WithRouters) -> None:
+    """Each before the next check begins: a slow router keeps nobody waiting for what is known."""
+    heard = list[str]()
+    report = check_plugin(
+        "router", "broken", with_routers(broken=Sound()), scale=False,
+        told=lambda outcome: heard.append(outcome.check), progress=lambda text: heard.append(f"> {text}"),
+    )  # fmt: skip
+    assert [text for text in heard if text[0] != ">"] == [outcome.check for outcome in report.outcomes]
+    assert heard.index("every pair reached") < heard.index(
+        "> single failures: rail-only (domains 2, rails 2), fabric 1 of 4"
+    )
+
+
 def test_too_slow_is_found_at_scale(with_routers: WithRouters, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("railweave.framework.kit.trials.MOST_SECONDS", 0.0)
     report = check_plugin("router", "broken", with_routers(broken=Sound()))
     (outcome,) = report.failed
-    assert outcome.check == "1,024 GPUs" and "of 1047552 pairs" in outcome.violations[0].why
+    assert outcome.check == "1,024 GPUs" and "all pairs: no answer within 0 s" in outcome.violations[0].why
