@@ -39,12 +39,12 @@ class EveryPath:
         return RouteTable("every-path", health.version, fabric.n_gpus, resolve)
 
     def _distances(self, fabric, health, target):
-        """Hops from every node that reaches the target; GPUs pass nothing on."""
+        """Hops from every node that reaches the target."""
         away, waiting = {target: 0}, [target]
         for node in waiting:
-            for out in fabric.out_links(node).tolist() if node == target or node >= fabric.n_gpus else ():
-                neighbour = int(fabric.link_dst[out])
-                if neighbour not in away and not health.down[out ^ 1]:
+            for out in fabric.out_links(node).tolist():
+                neighbour, back = int(fabric.link_dst[out]), out ^ 1
+                if neighbour not in away and fabric.usable[back] and not health.down[back]:
                     away[neighbour] = away[node] + 1
                     waiting.append(neighbour)
         return away
@@ -55,7 +55,8 @@ class EveryPath:
         return [
             [link, *rest]
             for link in fabric.out_links(node).tolist()
-            if not health.down[link] and away.get(int(fabric.link_dst[link]), np.inf) == away[node] - 1
+            if fabric.usable[link] and not health.down[link]
+            if away.get(int(fabric.link_dst[link]), np.inf) == away[node] - 1
             for rest in self._paths(fabric, health, away, int(fabric.link_dst[link]), target)
         ]
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-
 import pytest
 
 from railweave.framework.kit.pytest_fixtures import CheckPlugin
-from railweave.framework.kit.report import CheckReport
 from railweave.framework.registry import Registers, load_plugins
 
 OURS = sorted(
@@ -21,17 +17,22 @@ def installed() -> Registers:
     return load_plugins()
 
 
-@pytest.fixture(scope="module")
-def report_of(installed: Registers, check_plugin: CheckPlugin) -> Callable[[str], CheckReport]:
-    """Each router's report, made once."""
-    return cache(lambda name: check_plugin("router", name, installed, scale=False))
-
-
 @pytest.mark.parametrize("name", OURS)
-def test_it_passes(name: str, report_of: Callable[[str], CheckReport]) -> None:
-    assert len(report_of(name).fabrics) >= 4
+def test_it_passes(
+    name: str, installed: Registers, check_plugin: CheckPlugin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On fabrics of up to 64 GPUs: the failures of a twisted torus of 128 take `ilp` a minute, and shows
+    nothing more.
+
+    Wild-first routing has two classes of the dateline and one of wild hops (Zu et al., NSDI'24)."""
+    monkeypatch.setattr("railweave.framework.kit.subject.MOST_GPUS", 64)
+    report = check_plugin("router", name, installed, scale=False)
+    (single,) = [o for o in report.outcomes if o.check == "single failures"]
+    assert len(report.fabrics) >= 4
+    assert name != "wfr" or single.detail.endswith("no deadlock with 3 virtual channels")
 
 
+SMALLER: dict[str, dict[str, object]] = {"arrivals": {"messages": 50}}
 OTHERS = [
     (kind, name)
     for kind in ("topology", "collective", "workload", "estimator")
@@ -44,7 +45,7 @@ OTHERS = [
 def test_every_other_kind_passes(
     kind: str, name: str, installed: Registers, check_plugin: CheckPlugin
 ) -> None:
-    check_plugin(kind, name, installed)
+    check_plugin(kind, name, installed, options=SMALLER.get(name))
 
 
 @pytest.mark.parametrize(
@@ -59,15 +60,6 @@ def test_it_passes_with_other_options(
     name: str, options: dict[str, object], installed: Registers, check_plugin: CheckPlugin
 ) -> None:
     check_plugin("router", name, installed, options=options, scale=False)
-
-
-def test_wild_first_routing_stays_free_of_deadlock_with_its_three_classes(
-    report_of: Callable[[str], CheckReport],
-) -> None:
-    """Two classes of the dateline and one of wild hops (Zu et al., NSDI'24)."""
-    report = report_of("wfr")
-    (single,) = [o for o in report.outcomes if o.check == "single failures"]
-    assert single.detail.endswith("no deadlock with 3 virtual channels")
 
 
 def test_figures_at_1024_gpus(installed: Registers, check_plugin: CheckPlugin) -> None:
