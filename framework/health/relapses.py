@@ -16,8 +16,8 @@ OUTLIVED = 2.0
 @dataclass(frozen=True, eq=False, slots=True)
 class Outlook:
     """What routes are decided by. `health`: the scores that a router is asked with, of links that come and go
-    their mean over recent episodes. `prospects`: snapshots to expect, each with its share of the time; by
-    these it is said when a demand ends."""
+    their mean over recent episodes. `prospects`: snapshots to expect, each with its share of the time, the
+    best one last; by these it is said when a demand ends."""
 
     health: HealthSnapshot
     prospects: tuple[tuple[float, HealthSnapshot], ...]
@@ -75,6 +75,10 @@ class Relapses:
         if self._shown[0] is not health or self._shown[1] != shown[1]:
             self._shown, self._outlook = shown, self._expected(health, returning)
         return self._outlook
+
+    def seen(self, links: Bool | slice, now_s: float) -> None:
+        """These links are as they were."""
+        self._last_s[links] = now_s
 
     def _note(self, changed: Bool, slow: Bool, now_s: float) -> None:
         """States of links that have ended. A link was slow until that was last seen at least, and until now

@@ -11,7 +11,8 @@ from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.model.arrays import Bool, Float, Int64
 
 IDLE_S = 1.0
-PERIOD_S, LOSSY_PERIOD_S = 2.0, 1.0
+PERIOD_S, SHORT_PERIOD_S = 2.0, 1.0
+"""Between two trains over a link; the shorter one where it loses packets, or comes and goes."""
 FASTER = 1.25
 """A link that its last train showed to be faster than before by this much gets the next one at once: it may
 have become healthy while that train was on its way."""
@@ -89,7 +90,8 @@ class TrainTimes:
         unknown = (links.unknown | links.outdated)[at]
         known_bps = np.fmin(links.service_bps[at], line_bps)
         since_s = np.where(known_bps < SLOW * line_bps, self._stated_s[at], self._traffic_s[at])
-        rested = now_s - sent_s > np.where(links.loss[at] > 0, LOSSY_PERIOD_S, PERIOD_S)
+        changing = (links.loss > 0) | links.doubted
+        rested = now_s - sent_s > np.where(changing[at], SHORT_PERIOD_S, PERIOD_S)
         rested |= known_bps > FASTER * self._told_bps[at]
         packet_s = self.packet_bytes * 8 / known_bps
         held_s = self._held_s[element[at]] - self._held_before_s[at]

@@ -169,11 +169,11 @@ class RoutesInUse:
             if not forced and rise.any():
                 asked.append((answered, health))
                 yield Offer(answered, 1.0 if rise.max() > 0 else TIME_MARGIN)
-            for view in self._views(health, forecast, base.blocks):
+            for view, factor in self._views(health, forecast, base.blocks):
                 table = self._answer(view)
                 if not any((lacks(a) & ~lacks(b)).any() for a, b in zip(table, new, strict=True)):
                     asked.append((Arrangement.whole(self._blocks, table), view))
-                    yield Offer(asked[-1][0], CUT_MARGIN)
+                    yield Offer(asked[-1][0], factor)
 
         def at_rest(offer: Offer) -> bool:
             moved = zip(offer.arrangement.moved, rested, strict=True)
@@ -219,23 +219,26 @@ class RoutesInUse:
 
         def offers() -> Iterator[Offer]:
             yield from offer(new, (a & b for a, b in zip(free, by_score, strict=True)), TIME_MARGIN)
-            for view in self._views(health, forecast, base.blocks):
+            for view, factor in self._views(health, forecast, base.blocks):
                 table = self._answer(view)
                 reachable = [a & ~lacks(paths) for a, paths in zip(free, table, strict=True)]
                 crossing = [broken_pairs(block, view) for block in base.blocks]
-                yield from offer(table, (a & b for a, b in zip(reachable, crossing, strict=True)), CUT_MARGIN)
-                yield from offer(table, reachable, CUT_MARGIN)
+                yield from offer(table, (a & b for a, b in zip(reachable, crossing, strict=True)), factor)
+                yield from offer(table, reachable, factor)
 
         return best(base, offers(), forecast, self._prospects)
 
     def _views(
         self, health: HealthSnapshot, forecast: Forecast, blocks: Sequence[PathBatch]
-    ) -> list[HealthSnapshot]:
-        """What else the router is asked: nothing where no demand crosses a slow link on these paths."""
+    ) -> Iterator[tuple[HealthSnapshot, float]]:
+        """What else the router is asked, and the factor of its answer: as if what comes and goes were well;
+        and as if slow links were cut, where a demand crosses some on these paths."""
         self._weighed_up = True
-        if not forecast.crosses(blocks, slow_links(health, self.options.step)):
-            return []
-        return views(self.fabric, health, self.options.step, self.options.aggregate)
+        if len(self._prospects) > 1:
+            yield self._prospects[-1][1], TIME_MARGIN
+        if forecast.crosses(blocks, slow_links(health, self.options.step)):
+            for view in views(self.fabric, health, self.options.step, self.options.aggregate):
+                yield view, CUT_MARGIN
 
     def _next_rested_s(self, now_s: float) -> float:
         """When the next dwell time is over: what only that holds back is tried again then; inf for never."""

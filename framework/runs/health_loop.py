@@ -3,6 +3,8 @@
 from dataclasses import replace
 from math import inf
 
+import numpy as np
+
 from railweave.framework.errors import HealthError, LabError, PluginError, RunFailedError, describe
 from railweave.framework.health.monitor import HealthMonitor
 from railweave.framework.health.relapses import Outlook, Relapses
@@ -45,8 +47,8 @@ class HealthLoop:
         self._clock, self._parts, self._monitor, self._control = clock, parts, monitor, control
         self._recorder, self._interval_s, self._known, self._probing = recorder, interval_s, known, probing
         self._next_s, self.moved_s = interval_s, 0.0  # a measurement needs time to cover
-        self._idle = not parts.watched()
         self._relapses = Relapses(parts.fabric, monitor.options)
+        self._idle = not self._watched
         self._decisions = Decisions(control, concurrent=parts.concurrent)
         self._live = LiveSamples(parts.fabric.n_links, recorder.emit)
         self.tables: list[tuple[float, RouteTable]] = [(-inf, control.table)]
@@ -54,7 +56,12 @@ class HealthLoop:
     @property
     def next_s(self) -> float:
         """When the next sample is due; infinity while it would show nothing new."""
-        return self._next_s if self._parts.watched() else inf
+        return self._next_s if self._watched else inf
+
+    @property
+    def _watched(self) -> bool:
+        """Links that come and go are watched until they have proved that they no longer do."""
+        return self._parts.watched() or bool(self._relapses.doubted.any())
 
     @property
     def table(self) -> RouteTable:
@@ -77,7 +84,8 @@ class HealthLoop:
         self._take_up(now)
         if self._idle:  # nothing was new up to now
             self._next_s = now + self._interval_s
-        self._idle = not self._parts.watched()
+            self._relapses.seen(slice(None), now)
+        self._idle = not self._watched
         if not self._idle and now >= self._next_s:
             self._next_s = max(self._next_s + self._interval_s, now)
             try:
@@ -122,6 +130,7 @@ class HealthLoop:
         source, monitor = self._parts.source, self._monitor
         before = monitor.snapshot
         if (repeated := self._parts.repeated()) is not None:
+            self._relapses.seen(np.isfinite(repeated.service_bps), repeated.t_s)
             self._recorder.sample(repeated, before)
             self._live.add(repeated, before)
             return
