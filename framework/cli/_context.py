@@ -10,6 +10,9 @@ import click
 from railweave.framework.cli import VERBOSE
 from railweave.framework.registry import PLURALS, Registers, load_plugins
 
+MINUTE_S = 60.0
+"""Off a terminal, where no bar moves, there is a line of progress so often."""
+
 
 def registers(ctx: click.Context) -> Registers:
     """The installed plugins, loaded once per command; tests pass their own as `obj`."""

@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from railweave.framework import api
-from railweave.framework.cli import VERBOSE
+from railweave.framework.cli import VERBOSE, _context
 from railweave.framework.cli._context import example, json_command, print_json, registers, table
 from railweave.framework.cli._options import ExperimentCommand, overrides_of
 from railweave.framework.cli._signals import raised_signals
@@ -22,8 +22,6 @@ from railweave.framework.results.comparison import compare as compare_results
 from railweave.framework.results.directory import RunDirectory
 from railweave.framework.results.result import RunResult
 from railweave.framework.results.shared_rails import SHARES, SharedRails, compare_shares, jobs_sharing
-
-MINUTE_S = 60.0
 
 
 @click.command(
@@ -141,7 +139,11 @@ def _told_by_the_minute(emit: Callable[[RunEvent], None]) -> Callable[[RunEvent]
     def told(event: RunEvent) -> None:
         emit(event)
         now_s = time.monotonic()
-        if isinstance(event, IterationEnded) and not sys.stderr.isatty() and now_s - last_s[0] >= MINUTE_S:
+        if (
+            isinstance(event, IterationEnded)
+            and not sys.stderr.isatty()
+            and now_s - last_s[0] >= _context.MINUTE_S
+        ):
             last_s[0] = now_s
             click.echo(f"    iteration {event.iteration + 1}", err=True)
 

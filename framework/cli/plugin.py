@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from railweave.framework.cli import _context
 from railweave.framework.cli._context import example, json_command, plain_command, print_json, registers
 
 if TYPE_CHECKING:
     from railweave.framework.kit.report import Outcome
 
-A_MINUTE_S = 60.0
 KINDS_TO_WRITE = ("router", "topology", "collective", "workload", "estimator", "report", "observer")
 
 
@@ -138,7 +138,7 @@ def _lines(*, quiet: bool) -> tuple[Callable[["Outcome"], None], Callable[[str],
 
     def progress(text: str) -> None:
         nonlocal said_s
-        if terminal or time.monotonic() - said_s > A_MINUTE_S:
+        if terminal or time.monotonic() - said_s >= _context.MINUTE_S:
             said_s = time.monotonic()
             click.echo(f"{clear}{text} ...", nl=not terminal, err=True)
 

@@ -21,6 +21,20 @@ def test_the_directories_tell_the_modes_apart(tmp_path: Path, monkeypatch: pytes
     assert names == ["hscore-no-feedback", "hscore-oracle"]
 
 
+@pytest.mark.parametrize("words", [("--modes", "no-feedback"), ("--jobs",)])
+def test_off_a_terminal_a_line_a_minute_says_how_far_it_is(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of minutes without length a line for every iteration: three alone, three together, of two jobs."""
+    monkeypatch.chdir(tmp_path)
+    small = ("--engine", "fluid", "--iterations", "3", "--repeat", "1", "--size", "64K", "--fault", "none")
+    quiet = CliRunner().invoke(main, ["compare", *words, *small])
+    assert quiet.exit_code == 0 and "iteration 3" not in quiet.output, quiet.output
+    monkeypatch.setattr("railweave.framework.cli._context.MINUTE_S", 0.0)
+    shown = CliRunner().invoke(main, ["compare", *words, *small])
+    assert "    iteration 1\n" in shown.stderr and "    iteration 3\n" in shown.stderr
+
+
 def test_a_model_says_that_its_jobs_run_in_lockstep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two equal jobs on the same rails each take twice as long there; on a lab it was 1.45 times."""
     monkeypatch.chdir(tmp_path)
