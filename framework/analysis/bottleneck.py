@@ -218,8 +218,11 @@ def bottleneck(fabric: Fabric, iteration: int | None, time: Attribution, job: in
     n = fabric.n_nodes + fabric.n_links
     held, lost = (np.bincount(unit[time.link], values, n) for values in (time.held_s, time.lost_s))
     chosen, by = lost >= EVIDENT * time.seconds, time.lost_s
+    spared = np.zeros(n, np.int64)
     if not chosen.any():
-        chosen, by = _over(fabric, unit, time.busy_s) & (held >= USED * time.seconds), time.held_s
+        spared = _spared(fabric, unit, time.busy_s)
+        over = _over(fabric, unit, time.busy_s) | (spared > 0)
+        chosen, by = over & (held >= USED * time.seconds), time.held_s
     balanced = not chosen.any()
     which = int(np.argmax(np.bincount(unit[time.link], by, n) * (chosen | balanced)))
     own = unit[time.link] == which
@@ -243,6 +246,7 @@ def bottleneck(fabric: Fabric, iteration: int | None, time: Attribution, job: in
         balanced=balanced,
         job=job,
         nic=nic,
+        spared=0 if balanced else int(spared[which]),
     )
 
 
@@ -292,6 +296,29 @@ def _over(fabric: Fabric, unit: Int64, busy_s: Float) -> Bool:
         used = np.sort(busiest[like[in_use]])
         over[like] = busiest[like] > ALIKE * used[(len(used) - 1) // 2]
     return over
+
+
+def _spared(fabric: Fabric, unit: Int64, busy_s: Float) -> Int64:
+    """(units,): how many equal ways lie idle beside each: elements of its kind that join nodes which it
+    joins, or cables parallel to the one of its links that was busiest."""
+    n = fabric.n_nodes + fabric.n_links
+    busiest, spared = np.zeros(n), np.zeros(n, np.int64)
+    np.maximum.at(busiest, unit, busy_s)
+    ends = fabric.link_src.astype(np.int64) * fabric.n_nodes + fabric.link_dst
+    _, cables = np.unique(ends, return_inverse=True)
+    most = np.zeros(cables.max(initial=0) + 1)
+    np.maximum.at(most, cables, busy_s)
+    idle = np.bincount(cables, busy_s < USED * most[cables])[cables].astype(np.int64)
+    top = np.flatnonzero((busy_s == busiest[unit]) & (busy_s > 0))
+    spared[unit[top]] = idle[top]
+    for group in fabric.groups[1:]:
+        like = np.intersect1d(np.arange(group.first, group.first + group.size), unit)
+        in_use = busiest[like] >= USED * busiest[like].max(initial=0.0)
+        if len(like) and _could_stand_in(fabric, like, in_use).any():
+            joined = {int(one): set(fabric.link_dst[fabric.link_src == one].tolist()) for one in like}
+            for one in like[in_use]:
+                spared[one] += sum(len(joined[int(other)] & joined[int(one)]) > 1 for other in like[~in_use])
+    return spared
 
 
 def _could_stand_in(fabric: Fabric, units: Int64, in_use: Bool) -> Bool:

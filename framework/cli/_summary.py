@@ -158,7 +158,11 @@ def _bottleneck(result: RunResult) -> list[str]:
     what, of_all = slowest.name, overall.name
     more = f", {100 * overall.share:.0f} % of all" if of_all == what and len(each) > 1 else ""
     share = f"{100 * slowest.share:.0f} %"
-    return [_line("bottleneck", f"{what} held {share} of iteration {slowest.iteration}{more}")]
+    lines = [_line("bottleneck", f"{what} held {share} of iteration {slowest.iteration}{more}")]
+    if slowest.spared:
+        ways = "an equal way" if slowest.spared == 1 else f"{slowest.spared} equal ways"
+        lines.append(_line("", f"{slowest.link} is on it, and {ways} beside it carried nothing"))
+    return lines
 
 
 def _scores(result: RunResult) -> list[str]:

@@ -65,7 +65,9 @@ def judge(case: Case, outcomes: Sequence[Outcome]) -> str | None:
     for i, (a, b) in enumerate(zip(one.declared_s(), other.declared_s(), strict=True)):
         if abs(b / a - 1) > WITHIN:
             return f"iteration {i} takes 1 + {b / a - 1:.3g} times as long under other names"
-    return _judge_scores(case.notes["relabelling"], one, other)
+    faulted = {fault.split()[2] for fault in case.variants[0]["faults"]}
+    relabelling = case.notes["relabelling"]
+    return _judge_scores(relabelling, one, other) or _judge_bottlenecks(relabelling, faulted, one, other)
 
 
 def _same_detours(case: Case, one: Outcome, other: Outcome) -> bool:
@@ -105,6 +107,17 @@ def _judge_scores(relabelling: Relabelling, one: Outcome, other: Outcome) -> str
         renamed = {relabelling.element(name): score for name, score in a.elements.items()}
         if renamed != b.elements:
             return f"scores at {a.t_s:.3f} s are {renamed}, under other names {dict(b.elements)}"
+    return None
+
+
+def _judge_bottlenecks(
+    relabelling: Relabelling, faulted: set[str], one: Outcome, other: Outcome
+) -> str | None:
+    """Of what is alike and whole the first is named, by its old name or by its new one."""
+    for a, b in zip(one.result.bottlenecks, other.result.bottlenecks, strict=True):
+        before, after = (each.element or f"link:{each.link}" for each in (a, b))
+        if before in faulted and not a.balanced and relabelling.element(before) != after:
+            return f"{before} held {a.share:.0%} of iteration {a.iteration}, under other names {after}"
     return None
 
 

@@ -86,4 +86,15 @@ def test_one_of_several_equal_paths_that_carries_all_is_named() -> None:
     """The router `shortest` takes the first of three spines for every pair, and leaves the others idle."""
     outcome = run(CASES[-1] | {"router": "shortest", "size": "1M", "iterations": 1})
     held = outcome.result.bottlenecks[0]
-    assert (held.element, held.balanced) == ("spine:0", False)
+    assert (held.element, held.balanced, held.spared) == ("spine:0", False, 2)
+
+
+def test_one_of_several_parallel_cables_that_carries_all_is_named() -> None:
+    """Two leaves joined by three cables, and every GPU sends to all on the other: `shortest` takes the first
+    cable both ways, a hash of 18 pairs uses all of them."""
+    text = SPINES.replace("3x3", "2x3").replace("spine: {prefix: s, shape: 3}", "").replace("l* s*", "|")
+    text = text.replace("shape: 3}", "shape: 2}").replace("      g2.* l2\n", "") + "      l0 l1\n" * 3
+    document = runs_of("file", "shortest", "direct-all-to-all", text=text) | {"size": "1M", "iterations": 1}
+    first, hashed = (run(document | {"router": name}).result.bottlenecks[0] for name in ("shortest", "ecmp"))
+    assert first.link in ("l0->l1#0", "l1->l0#0") and (first.balanced, first.spared) == (False, 2)
+    assert hashed.spared == 0
