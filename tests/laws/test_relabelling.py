@@ -35,6 +35,9 @@ def drawn(drawing: Drawing) -> Case | None:
     router, traffic = some_router(draw, routers), some_collective(draw, fabric)
     if "ranks" in traffic or (hashes(router) and chance(draw, 0.8)):  # these take many runs
         return None
+    axes, chunks = len(fabric.groups[0].shape), traffic["collective"].get("chunks", 1)
+    each = 4 * 2 * axes * chunks * fabric.n_gpus  # slices of unequal size are dealt out by coordinates
+    traffic["size"] = -(-traffic["size"] // each) * each
     relabelling = some_relabelling(draw, fabric, router, traffic["collective"]["name"])
     element = some_element(draw, fabric)
     if relabelling is None or element.startswith("ocs"):
