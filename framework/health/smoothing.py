@@ -7,19 +7,16 @@ from typing import Self
 import numpy as np
 
 from railweave.framework.errors import HealthError
-from railweave.framework.health.loss import IMPROBABLE, packets_to_end
+from railweave.framework.health.loss_counts import LossCounts
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.model import Fabric, Measurement
-from railweave.framework.model.arrays import ArrayNoun, Bool, Float
+from railweave.framework.model.arrays import ArrayNoun, Float
 
 SLOW = 0.8
 """Below this share of its rate a link makes what is known of the others of its switch doubtful."""
-BLOCK_PACKETS, EVIDENT_LOST = 512, 8
 FASTER, EVIDENT_PACKETS = 1.1, 4
 """What a link sends beyond this many times its last rate contradicts that, once it adds up to so many full
 packets: a shaper lets one go early, and a sample may come a packet late."""
-PRIOR_PACKETS = 100
-"""A link of which nothing is known loses one packet in so many."""
 PATIENCE_PACKETS = 24
 """Full packets at line rate for which a queue may stand before it says something of a link whose rate is not
 known: by then a link that serves them has shown it. Bursts of TCP are longer than any allowance at once."""
@@ -29,24 +26,17 @@ known: by then a link that serves them has shown it. Bursts of TCP are longer th
 class LinkTracker(ArrayNoun):
     """The links as estimators see them, and what the next measurement is added to.
 
-    `fabric` has the rates of the measurements; `links` the state; `packets` sent over a link in its present
-    block and `lost` of them (n_links,); `unbroken`, packets since the last lost one, and `unheard`, lost
-    since the last that arrived; `uncounted` (2, n_links), packets and lost ones since arrivals were last
-    counted. `measured_s` (n_links,): when a rate was last measured, -inf before any; `since_s` (n_links,):
-    when what says it began; `slow_since_s` (n_nodes + 1,): since when a link of each switch is slow, inf
-    where none is. `patience_s` (n_links,): how long a queue may stand while the rate is not known, and
-    `waiting_s`, how long it has stood. `excess` (3, n_links): what a link sent beyond its last rate since it
-    last sent no more than that, in bits, all that it sent since then, and for how long; `packet_bits` of a
-    full packet.
+    `fabric` has the rates of the measurements; `links` the state; `losses` what their loss is stated from.
+    `measured_s` (n_links,): when a rate was last measured, -inf before any; `since_s` (n_links,): when what
+    says it began; `slow_since_s` (n_nodes + 1,): since when a link of each switch is slow, inf where none is.
+    `patience_s` (n_links,): how long a queue may stand while the rate is not known, and `waiting_s`, how long
+    it has stood. `excess` (3, n_links): what a link sent beyond its last rate since it last sent no more than
+    that, in bits, all that it sent since then, and for how long; `packet_bits` of a full packet.
     """
 
     fabric: Fabric
     links: LinkState
-    packets: Float
-    lost: Float
-    unbroken: Float
-    unheard: Float
-    uncounted: Float
+    losses: LossCounts
     measured_s: Float
     since_s: Float
     slow_since_s: Float
@@ -66,8 +56,8 @@ class LinkTracker(ArrayNoun):
         links = LinkState(zero, zero, no_rate, no_rate, np.ones(n, bool), *np.zeros((3, n), bool))
         never, slow_since_s = np.full(n, -np.inf), np.full(fabric.n_nodes + 1, np.inf)
         return cls(
-            fabric, links, zero, zero, zero, zero, np.zeros((2, n)), never, never, slow_since_s, patience_s,
-            zero, 8 * packet_bytes, np.zeros((3, n)),
+            fabric, links, LossCounts.none(n), never, never, slow_since_s, patience_s, zero, 8 * packet_bytes,
+            np.zeros((3, n)),
         )  # fmt: skip
 
 
@@ -77,38 +67,26 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
     The queue follows with time constant `smoothing_s` (weight 1 - exp(-dt / smoothing_s), so uneven intervals
     are alike). `service_bps` and `probe_s` are the last evidence, which NaN leaves as it was; otherwise a
     slow link would look healthy once traffic left it. The queue of a link whose rate is not known counts once
-    it has stood for PATIENCE_PACKETS. Loss is stated from blocks of 512 packets, of each from its 8th lost
-    packet on (exact to a third then); it is 0 at once when a run of packets without a loss contradicts it,
-    and 1 when a run of lost packets alone contradicts what was lost before. Lost are packets that did not
-    reach the far end, which count once that is known; those that find the queue full are load.
+    it has stood for PATIENCE_PACKETS. For the loss see `LossCounts`: lost are packets that did not reach the
+    far end; those that find the queue full are load.
 
     Raises HealthError for a measurement of other links, of no duration, or with a count that is negative or
     not a number.
     """
     fabric = tracker.fabric
     _check(measurement, fabric.n_links)
-    gain = 1.0 if smoothing_s == 0 else 1.0 - exp(-measurement.dt_s / smoothing_s)
+    dt_s = measurement.dt_s
+    gain = 1.0 if smoothing_s == 0 else 1.0 - exp(-dt_s / smoothing_s)
     old = tracker.links
     served_bps, excess = _served(tracker, measurement)
     rated = ~np.isnan(served_bps)
-    uncounted = tracker.uncounted + np.array([measurement.sent_packets, np.nan_to_num(measurement.lost)])
-    counted = ~np.isnan(measurement.lost)
-    sent, lost_now = np.where(counted, uncounted, 0.0)
-    packets, lost = tracker.packets + sent, tracker.lost + lost_now
-    unbroken = np.where(lost_now > 0, 0.0, tracker.unbroken + sent)
-    healed = unbroken > packets_to_end(old.loss)
-    ended = healed | (packets >= BLOCK_PACKETS)
-    unheard = np.where(sent > lost_now, 0.0, tracker.unheard + lost_now)
-    silent = _silent(packets, lost, unheard)
-    stated = ended | (lost >= EVIDENT_LOST) | silent
-    share = np.where(healed, 0.0, np.minimum(lost / np.maximum(packets, 1.0), 1.0))
-    share[silent] = 1.0
+    losses, loss = tracker.losses.after(measurement, old.loss, smoothing_s)
     service = np.where(rated, served_bps, old.service_bps)
     measured_s = np.where(rated, measurement.t_s, tracker.measured_s)
     began_s = measurement.since_s if len(measurement.since_s) else measurement.t_s
     since_s = np.where(rated, began_s, tracker.since_s)
     unrated = np.isnan(service)
-    waiting_s = np.where(unrated & (measurement.queue_bytes > 0), tracker.waiting_s + measurement.dt_s, 0.0)
+    waiting_s = np.where(unrated & (measurement.queue_bytes > 0), tracker.waiting_s + dt_s, 0.0)
     too_soon = unrated & (waiting_s < tracker.patience_s)
     slow, slow_since_s = service < SLOW * fabric.capacity_bps, np.full(fabric.n_nodes + 1, np.inf)
     slow_since_s[fabric.link_element[slow]] = measurement.t_s
@@ -122,7 +100,7 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
         fabric,
         LinkState(
             _follow(old.queue_bytes, np.where(too_soon, 0.0, measurement.queue_bytes), gain),
-            np.where(stated, share, old.loss),
+            loss,
             service,
             np.where(np.isnan(measurement.probe_s), old.probe_s, measurement.probe_s),
             measurement.up,
@@ -130,11 +108,7 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
             outdated & tainted,
             old.doubted,
         ),
-        np.where(ended, 0.0, packets),
-        np.where(ended, 0.0, lost),
-        unbroken,
-        unheard,
-        np.where(counted, 0.0, uncounted),
+        losses,
         measured_s,
         since_s,
         slow_since_s,
@@ -165,15 +139,6 @@ def _served(tracker: LinkTracker, measurement: Measurement) -> tuple[Float, Floa
         faster, np.clip(at_least, known_bps, tracker.fabric.capacity_bps), measurement.service_bps
     )
     return served, np.where(stated, 0.0, excess)
-
-
-def _silent(packets: Float, lost: Float, unheard: Float) -> Bool:
-    """(n_links,): whether a link loses everything: `unheard` packets in a row were lost, the last of the
-    `packets` of its block, which is improbable (IMPROBABLE) at the loss of those before."""
-    earlier, lost_earlier = np.maximum(packets - unheard, 0.0), np.maximum(lost - unheard, 0.0)
-    before = (lost_earlier + 1) / (earlier + PRIOR_PACKETS)
-    improbable: Bool = np.clip(before, 0.0, 1.0) ** unheard < IMPROBABLE
-    return improbable
 
 
 def _follow(old: Float, new: Float, gain: float) -> Float:

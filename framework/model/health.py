@@ -18,12 +18,13 @@ class Measurement(ArrayNoun):
     """One interval of every link, as arrays of n_links.
 
     `t_s` the end of the interval on the run's clock, `dt_s` its length; `sent_bytes`, `sent_packets`, `drops`
-    during it (wire bytes as the link's shaper counts them); `lost`, packets sent that did not reach the far
-    end, of this interval or an earlier one, NaN if arrivals were not counted; `queue_bytes` waiting at its
-    end; `waited_bytes`, wire bytes sent of packets that had been seen waiting, by which detection is judged;
-    `service_bps` the rate at which the link was seen to drain while it was backlogged all the time, NaN
-    without such evidence; `probe_s` a timed probe's delay, NaN without one; `up` whether the carrier is
-    there; `since_s` when what says `service_bps` began, empty where that is this interval.
+    during it (wire bytes as the link's shaper counts them); `lost`, packets that did not reach the far end,
+    NaN if arrivals were not counted, of those `counted` at the same moments (empty: those sent in this and in
+    earlier intervals without such a count); `queue_bytes` waiting at its end; `waited_bytes`, wire bytes sent
+    of packets that had been seen waiting, by which detection is judged; `service_bps` the rate at which the
+    link was seen to drain while it was backlogged all the time, NaN without such evidence; `probe_s` a timed
+    probe's delay, NaN without one; `up` whether the carrier is there; `since_s` when what says `service_bps`
+    began, empty where that is this interval.
     """
 
     t_s: float
@@ -38,6 +39,7 @@ class Measurement(ArrayNoun):
     probe_s: Float
     up: Bool
     since_s: Float = field(default_factory=lambda: np.empty(0))
+    counted: Float = field(default_factory=lambda: np.empty(0))
 
 
 @dataclass(frozen=True, eq=False, slots=True)

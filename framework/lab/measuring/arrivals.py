@@ -94,7 +94,8 @@ class IngressCounters:
 
 
 class LossMeter:
-    """Packets lost between the two ends of every link. `total` (n_links,): all so far.
+    """Packets lost between the two ends of every link. `total` (n_links,): all so far, of the packets sent
+    that are `counted` (n_links,).
 
     The shapers' counters are read first, so packets that arrive in between are counted too early and those in
     flight are not taken for lost: the difference is too small by as much, and what is lost is how far it rose
@@ -103,7 +104,8 @@ class LossMeter:
 
     def __init__(self, arrivals: Arrivals, sent_packets: Float, every_s: float) -> None:
         self._arrivals, self._every_s, self._read_at = arrivals, every_s, time.monotonic()
-        self._sent, self._missing, self.total = sent_packets, *np.zeros((2, len(sent_packets)))
+        self._sent, self._missing = sent_packets, np.zeros(len(sent_packets))
+        self.total, self.counted = np.zeros((2, len(sent_packets)))
         arrivals.read()
 
     @property
@@ -111,8 +113,10 @@ class LossMeter:
         return time.monotonic() >= self._read_at + self._every_s
 
     def count(self, sent_packets: Float) -> None:
-        """Bring `total` up to date. `sent_packets`: the shapers' counters, read just now."""
+        """Bring `total` and `counted` up to date. `sent_packets`: the shapers' counters, read just now."""
         arrived, known = self._arrivals.read()
-        self._missing += np.where(known, sent_packets - self._sent - arrived, 0.0)
+        sent = np.where(known, sent_packets - self._sent, 0.0)
+        self._missing += sent - np.where(known, arrived, 0.0)
+        self.counted = self.counted + sent
         self._sent, self._read_at = sent_packets, time.monotonic()
         self.total = np.maximum(self.total, self._missing)

@@ -32,6 +32,8 @@ def measured(fabric: Fabric) -> MakeMeasurement:
         arrays["up"] = np.ones(n, bool)
         if "since_s" in changes:
             arrays["since_s"] = np.full(n, -np.inf)
+        if "counted" in changes:
+            arrays["counted"] = np.zeros(n)
         for name, values in changes.items():
             for link, value in values.items():
                 arrays[name][link] = value

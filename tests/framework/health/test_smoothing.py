@@ -111,20 +111,55 @@ def test_an_idle_link_keeps_the_loss_it_showed_until_packets_contradict_it(
 def test_a_run_of_lost_packets_alone_is_total_loss(
     fabric: Fabric, measured: Make, before: tuple[int, int]
 ) -> None:
-    """Retries of a silent path, a packet each: as many as are improbable at the loss of the packets before,
-    of which 100 without loss are assumed. P(run) = ((lost + 1) / (packets + 100)) ^ n < 1e-4; one arrival
-    ends it."""
+    """Retries of a silent path, a packet every 0.3 s: as many as are improbable at the loss of the packets
+    before, of which 100 without loss are assumed. P(run) = ((lost + 1) / (packets + 100)) ^ n < 1e-4. One
+    arrival ends it, and says no more; 60 end the run at 0.8^60 = 1e-6, and leave what the
+    packets before it lost."""
     packets, lost = before
     tracker = observe(LinkTracker.start(fabric), measured(sent_packets={7: packets}, lost={7: lost}))
     needed = int(np.ceil(np.log(1e-4) / np.log((lost + 1) / (packets + 100)) + 1e-9))
     for tries in range(1, needed + 1):
         assert tracker.links.loss[7] < 1
-        tracker = observe(tracker, measured(sent_packets={7: 1.0}, lost={7: 1.0}))
+        tracker = observe(tracker, measured(dt_s=0.3, sent_packets={7: 1.0}, lost={7: 1.0}))
         assert (tracker.links.loss[7] == 1) == (tries == needed)
     assert needed <= 4
     tracker = observe(tracker, measured(sent_packets={7: 1.0}, lost={7: 1.0}))
     assert tracker.links.loss[7] == 1
-    assert observe(tracker, measured(sent_packets={7: 1.0})).links.loss[7] == 0
+    tracker = observe(tracker, measured(sent_packets={7: 1.0}))
+    assert 0 < tracker.links.loss[7] < 1
+    assert observe(tracker, measured(sent_packets={7: 60.0})).links.loss[7] < 0.02
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
+def test_a_loss_that_begins_is_not_taken_for_total(fabric: Fabric, measured: Make, share: float) -> None:
+    """Three packets in each of 400 samples of 25 ms, on 100 links: at half the packets a run of 14 lost ones
+    is improbable."""
+    rng, tracker = np.random.default_rng(2), LinkTracker.start(fabric)
+    links, total = range(min(100, fabric.n_links)), 0
+    for _ in range(400):
+        lost = {link: float(rng.binomial(3, share)) for link in links}
+        tracker = observe(tracker, measured(dt_s=0.025, sent_packets=dict.fromkeys(links, 3.0), lost=lost))
+        total += int((tracker.links.loss == 1).sum())
+    assert total <= 400 * len(links) * 1e-3
+    assert np.median(tracker.links.loss[: len(links)]) == pytest.approx(share, rel=0.3)
+
+
+def test_14_packets_in_a_row_are_total_loss_at_once(fabric: Fabric, measured: Make) -> None:
+    """0.5^14 < 1e-4: within the tenth of a second in which a window of packets is sent."""
+    tracker = observe(LinkTracker.start(fabric), measured(sent_packets={7: 90.0}))
+    for packets, total in ((5, False), (5, False), (3, False), (1, True)):
+        changed = measured(dt_s=0.025, sent_packets={7: float(packets)}, lost={7: float(packets)})
+        tracker = observe(tracker, changed)
+        assert (tracker.links.loss[7] == 1) == total
+
+
+def test_the_packets_that_were_looked_for_count_not_those_sent_since(fabric: Fabric, measured: Make) -> None:
+    """A silent link: arrivals were counted a moment after the 30 packets of this interval, of 50, and 20 of
+    these are among the packets of the next."""
+    tracker = LinkTracker.start(fabric)
+    for sent, counted in ((30.0, 50.0), (40.0, 20.0), (12.0, 12.0)):
+        tracker = observe(tracker, measured(sent_packets={7: sent}, lost={7: counted}, counted={7: counted}))
+        assert tracker.links.loss[7] == 1
 
 
 @pytest.mark.parametrize("share", [0.03, 0.2])
