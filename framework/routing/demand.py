@@ -8,7 +8,7 @@ import numpy as np
 
 from railweave.framework.model import Fabric, HealthSnapshot, PacketFormat, PathBatch, Schedule
 from railweave.framework.model.arrays import Bool, Float, Int64
-from railweave.framework.routing.batches import join, take
+from railweave.framework.routing.batches import distinct, join, take
 from railweave.framework.solver.prediction import iteration_seconds, least_seconds
 from railweave.framework.solver.quotient import State
 
@@ -29,7 +29,7 @@ class JobDemand:
     def pairs(self, n_gpus: int) -> Int64:
         """The pairs that send something, ascending, as src * n_gpus + dst."""
         numbers = [src * n_gpus + dst for src, dst, _ in (schedule.pairs() for schedule in self.schedules)]
-        return np.unique(np.concatenate(numbers)) if numbers else np.empty(0, np.int64)
+        return distinct(np.concatenate([np.empty(0, np.int64), *numbers]))
 
 
 class Forecast:
