@@ -7,7 +7,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import NamedTuple
 
-from railweave.framework.solver import events, plain, sharing, state
+from railweave.framework.solver import events, horizon, plain, sharing, state
 from railweave.framework.solver.state import State
 
 
@@ -20,7 +20,8 @@ class Code(NamedTuple):
 
 @cache
 def code(compiled: bool) -> Code:
-    """Plain, or compiled by numba, which keeps the result on disk; there, `sharing` stands in for `plain`.
+    """Plain, or compiled by numba, which keeps the result on disk; there, `horizon` and `sharing` stand
+    in for `plain`.
 
     numba notices changes of a function's own file alone, so a function's name holds a hash of all of them.
     """
@@ -28,18 +29,22 @@ def code(compiled: bool) -> Code:
         return Code(events.run, plain.share_out)
     import numba
 
-    modules = (events, sharing)
+    modules = (events, horizon, sharing)
     files = (__file__, *(str(module.__file__) for module in (*modules, plain, state)))
     version = sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()[:8]
-    names = vars(events) | vars(sharing)
+    names = vars(events) | vars(horizon) | vars(sharing)
     for module in modules:
         for name, function in vars(module).items():
             if isinstance(function, FunctionType) and function.__module__ == module.__name__:
                 clone = FunctionType(function.__code__, names, name)
                 clone.__qualname__ = f"{name}_{version}"
                 inner = name not in Code._fields  # is called by compiled code alone
+                # A call hands over all arrays of the state, and counts a reference to each: for short
+                # functions that takes several times as long as what they do. So they are inlined, and
+                # references not counted; nothing here makes an array.
                 compiler = numba.njit(
-                    cache=True, error_model="numpy", no_cpython_wrapper=inner, no_cfunc_wrapper=True
-                )
+                    cache=True, error_model="numpy", no_cpython_wrapper=inner, no_cfunc_wrapper=True,
+                    forceinline=inner, _nrt=False,
+                )  # fmt: skip
                 names[name] = compiler(clone)
     return Code(names["run"], names["share_out"])
