@@ -20,6 +20,7 @@ TOGETHER = 16
 def send_known(s: State, soon: float) -> int:
     """Send the next transfers of `known` that are due until `soon`, as many as follow each other; what that
     cost, in hops. Those left are sent one by one."""
+    s = s.arrays
     first = int(s.tally[KNOWN])
     entries = s.known_entry[first : np.searchsorted(s.known_at, soon, "right")]
     if len(entries) < TOGETHER:
@@ -46,6 +47,7 @@ def send_known(s: State, soon: float) -> int:
 def end(s: State, limit: float) -> tuple[int, int]:
     """End the flows that do so at `limit` at the latest: how many they are, and of how many the end concerns
     other transfers of the job; these come first in `quit`."""
+    s = s.arrays
     pairs = _pairs(s, s.until[_flows(s)] <= limit)
     at = s.until[pairs]
     s.clock[0] = max(s.clock[0], at.max())
@@ -84,6 +86,7 @@ def expect(s: State, pair: int) -> None:
 
 def earliest(s: State) -> tuple[float, float]:
     """(when the next flow ends, when one must have been noticed)."""
+    s = s.arrays
     flows = _flows(s)
     return float(s.until[flows].min(initial=inf)), float(s.due[flows].min(initial=inf))
 
@@ -95,9 +98,12 @@ def share_out(s: State) -> int:
     below that level. So flows below the rates of all that are gone, and below the least that those that are
     new can get, keep their rates.
     """
+    s = s.arrays
     joined, gone = s.joined[: s.tally[JOINED]], s.quit[: s.tally[QUIT]]
     gone = gone[~s.busy[gone]]
     s.tally[JOINED], s.tally[QUIT] = 0, 0
+    if not len(joined) and not len(gone):
+        return 1
     level = float(s.rates[gone].min(initial=inf))
     _remove(s, gone)
     if len(joined):

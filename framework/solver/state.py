@@ -130,3 +130,7 @@ class State(NamedTuple):
     soon: Int32
     is_soon: Bool
     """(P,): whether the pair is in `soon`."""
+
+    @property
+    def arrays(self) -> "State":
+        return self
