@@ -26,6 +26,9 @@ least, or what was done so far. In hops looked at."""
 WORK, COMPILED_WORK = 1_000_000, 10_000_000
 """Work between two calls of `progress`: at most 0.2 s."""
 
+BLOCK = 1 << 16
+"""Pairs whose hops are added up together: what is made of them takes little memory."""
+
 
 class Progress(NamedTuple):
     """How far a simulation is: repetitions of tasks that are done, of all so far; `now_s` on its clock."""
@@ -168,10 +171,12 @@ class Simulation:
         bits = s.sent.copy()
         flows = np.flatnonzero(s.busy & np.isfinite(s.rates))
         bits[flows] += s.asked[flows] - s.left[flows] + s.rates[flows] * (s.clock[0] - s.since[flows])
-        of_hop = np.repeat(bits, np.diff(self._network.start))
-        of_hop *= self._network.use
-        carried = np.zeros(self._network.n_links)
-        np.add.at(carried, self._network.link, of_hop)  # of large ones bincount takes ten times as long
+        network, carried = self._network, np.zeros(self._network.n_links)
+        for first in range(0, network.n_pairs, BLOCK):
+            start = network.start[first : first + BLOCK + 1]
+            hops = slice(int(start[0]), int(start[-1]))
+            of_hop = np.repeat(bits[first : first + BLOCK], np.diff(start)) * network.use[hops]
+            np.add.at(carried, network.link[hops], of_hop)  # bincount takes ten times as long
         return self._carried + carried
 
     def rates_bps(self) -> Float:
