@@ -54,9 +54,9 @@ class Forecast:
             sending.append(of_block[positions])
             places.append(first + positions)
             first += len(of_block)
-        self._places = np.concatenate(places)[np.argsort(np.concatenate(sending), kind="stable")]
-        """Of all blocks, those of the pairs that send something, by (src, dst)."""
-        self._all = np.array_equal(self._places, np.arange(first))
+        place = np.concatenate(places)[np.argsort(np.concatenate(sending), kind="stable")]
+        self._places = None if np.array_equal(place, np.arange(first)) else place
+        """Of all blocks, the pairs that send something, by (src, dst); None if these are all, as they are."""
         self._known: tuple[Prospects, dict[tuple[Seconds, bytes], Float]] = ((), {})
 
     def seconds(self, blocks: Sequence[PathBatch], prospects: Prospects) -> Float:
@@ -89,7 +89,7 @@ class Forecast:
     def _paths(self, blocks: Sequence[PathBatch]) -> PathBatch:
         """Those of the pairs that send something, by (src, dst)."""
         paths = join(*blocks)
-        return paths if self._all else take(paths, self._places)
+        return paths if self._places is None else take(paths, self._places)
 
     def _mean(self, seconds: Seconds, paths: PathBatch, prospects: Prospects) -> Float:
         demand, per_second = self._demand, np.zeros(len(self._demand.schedules))
