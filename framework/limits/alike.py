@@ -8,7 +8,7 @@ programs of flows whose nodes get equal colours have the same optimum (Grohe, Ke
 import numpy as np
 
 from railweave.framework.limits.wires import Wires
-from railweave.framework.model.arrays import Int64, Marks, mixed
+from railweave.framework.model.arrays import Int64, Marks, distinct, mixed
 
 MOST_ROUNDS = 16
 """Rounds of refinement; where colours are not settled by then, as on long rings, nothing counts as alike."""
@@ -29,21 +29,23 @@ def first_of_alike(wires: Wires, marks: Int64) -> list[int]:
     colour = mixed(marks, np.broadcast_to(rank, marks.shape))
     count = 0
     for _ in range(MOST_ROUNDS):
-        if (now := len(np.unique(colour))) == count:
+        if (now := len(distinct(colour.ravel().view(np.int64)))) == count:
             first: list[int] = np.sort(np.unique(colour.sum(axis=1), return_index=True)[1]).tolist()
             return first
         count = now
         shown = mixed(colour)
-        sums = [_sums(shown[:, far[way]] * width[way], ends[way]) for way in (0, 1)]
+        by_node = np.ascontiguousarray(shown.T)  # in rows: whole rows are looked up and added
+        sums = [_sums(by_node[far[way]] * width[way][:, None], ends[way]) for way in (0, 1)]
         colour = mixed(shown, *sums)
     return list(range(len(marks)))
 
 
 def _sums(of_link: Marks, ends: Int64) -> Marks:
-    """(m, n_nodes): the sum over the links of each node."""
-    sums = np.zeros((len(of_link), of_link.shape[1] + 1), np.uint64)
-    np.cumsum(of_link, axis=1, out=sums[:, 1:])
-    return sums[:, ends[1:]] - sums[:, ends[:-1]]
+    """(m, n_nodes): the sum over the links of each node, of (n_links, m)."""
+    sums = np.zeros((len(ends) - 1, of_link.shape[1]), np.uint64)
+    used = np.flatnonzero(np.diff(ends))
+    sums[used] = np.add.reduceat(of_link, ends[used], axis=0)
+    return sums.T
 
 
 def of_ranks(wires: Wires, *others: int) -> Int64:

@@ -6,8 +6,9 @@ from functools import cached_property
 import numpy as np
 
 from railweave.framework.errors import FabricError
-from railweave.framework.model.arrays import ArrayNoun, Bool, Float, Int32, Int64
+from railweave.framework.model.arrays import ArrayNoun, Bool, Float, Int32, Int64, readonly
 from railweave.framework.model.repetitions import Amount, in_all, per_repetition
+from railweave.framework.model.traffic import PacketFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +251,23 @@ class Schedule(ArrayNoun):
         pairs, pair = np.unique(number, return_inverse=True)
         amount = np.bincount(pair, self.in_all(lambda size: size)[sent], len(pairs))
         return *np.divmod(pairs, max(1, self.n_ranks)), np.rint(amount).astype(np.int64)
+
+    def wire_bits(self, packet: PacketFormat) -> Float:
+        """(P,): what each of `pairs` sends in all, headers included. Kept: every forecast of a decision takes
+        it."""
+        if packet not in self._wire_bits:
+            src, dst, _ = self.pairs()
+            sent = np.flatnonzero(self.is_transfer)
+            wire = 8.0 * self.in_all(packet.wire_bytes_of)[sent]
+            number = self.src[sent].astype(np.int64) * self.n_ranks + self.dst[sent]
+            place = np.searchsorted(src * self.n_ranks + dst, number)
+            bits = np.bincount(place, wire, len(src)).astype(np.float64)
+            self._wire_bits[packet] = readonly(bits, np.float64)
+        return self._wire_bits[packet]
+
+    @cached_property
+    def _wire_bits(self) -> dict[PacketFormat, Float]:
+        return {}
 
     def per_repetition(self, amount: Amount) -> tuple[Int64, Float]:
         """(start (n+1,), values): `amount` of the bytes of every repetition of each entry, or one value where

@@ -51,8 +51,11 @@ class Arrangement:
     def with_more(
         self, old: Sequence[PathBatch], new: Sequence[PathBatch], may: Sequence[Bool]
     ) -> "Arrangement":
-        """As `mixed` on top of this one. `old`: the present paths, by which moves are told."""
+        """As `mixed` on top of this one, which it is itself where nothing changes. `old`: the present paths,
+        by which moves are told."""
         changed = [allowed & ~same_paths(a, b) for allowed, a, b in zip(may, self.blocks, new, strict=True)]
+        if not any(rows.any() for rows in changed):
+            return self
         blocks = [
             replaced(have, np.flatnonzero(rows), take(then, np.flatnonzero(rows)))
             for have, then, rows in zip(self.blocks, new, changed, strict=True)

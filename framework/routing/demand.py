@@ -8,7 +8,7 @@ import numpy as np
 
 from railweave.framework.model import Fabric, HealthSnapshot, PacketFormat, PathBatch, Schedule
 from railweave.framework.model.arrays import Bool, Float, Int64
-from railweave.framework.routing.batches import join, take
+from railweave.framework.routing.batches import distinct, join, take
 from railweave.framework.solver.prediction import iteration_seconds, least_seconds
 from railweave.framework.solver.quotient import State
 
@@ -29,7 +29,7 @@ class JobDemand:
     def pairs(self, n_gpus: int) -> Int64:
         """The pairs that send something, ascending, as src * n_gpus + dst."""
         numbers = [src * n_gpus + dst for src, dst, _ in (schedule.pairs() for schedule in self.schedules)]
-        return np.unique(np.concatenate(numbers)) if numbers else np.empty(0, np.int64)
+        return distinct(np.concatenate([np.empty(0, np.int64), *numbers]))
 
 
 class Forecast:
@@ -37,7 +37,7 @@ class Forecast:
     measured scores.
 
     An iteration is simulated as the engine `fluid` does it: flows share links whose capacity is rate x score.
-    Routers asked about several snapshots often give one answer, so what was simulated of the same prospects
+    Routers asked about several snapshots often give one answer, so what was computed of the same prospects
     is kept. `blocks`: the pairs in use, in the blocks in which paths are given.
     """
 
@@ -46,27 +46,23 @@ class Forecast:
         numbers = demand.pairs(fabric.n_gpus)
         self.with_demand: list[Int64] = []
         """Of each block, the positions of the pairs that send something."""
-        sending = []
+        sending, places, first = [np.empty(0, np.int64)], [np.empty(0, np.int64)], 0
         for block in blocks:
             of_block = block.src * fabric.n_gpus + block.dst
             positions = np.flatnonzero(np.isin(of_block, numbers))
             self.with_demand.append(positions)
             sending.append(of_block[positions])
-        self._order = np.argsort(np.concatenate([*sending, np.empty(0, np.int64)]), kind="stable")
-        self._simulated: tuple[Prospects, dict[bytes, Float]] = ((), {})
+            places.append(first + positions)
+            first += len(of_block)
+        place = np.concatenate(places)[np.argsort(np.concatenate(sending), kind="stable")]
+        self._places = None if np.array_equal(place, np.arange(first)) else place
+        """Of all blocks, the pairs that send something, by (src, dst); None if these are all, as they are."""
+        self._known: tuple[Prospects, dict[tuple[Seconds, bytes], Float]] = ((), {})
 
     def seconds(self, blocks: Sequence[PathBatch], prospects: Prospects) -> Float:
         """(jobs,): of an iteration of each job on these paths, in declared seconds; inf where it never ends.
         Over several prospects the mean of so many iterations as there are in each one's share of the time."""
-        if self._simulated[0] is not prospects:
-            self._simulated = prospects, {}
-        known, paths = self._simulated[1], self._paths(blocks)
-        content = blake2b(digest_size=16)
-        for array in (paths.pair_start, paths.hop_start, paths.links, paths.weight):
-            content.update(array.tobytes())
-        if (key := content.digest()) not in known:
-            known[key] = self._mean(iteration_seconds, paths, prospects)
-        return known[key]
+        return self._mean_once(iteration_seconds, blocks, prospects)
 
     def crosses(self, blocks: Sequence[PathBatch], links: Bool) -> bool:
         """Whether a pair that sends something has a path over one of these links (n_links,)."""
@@ -77,12 +73,23 @@ class Forecast:
 
     def least(self, blocks: Sequence[PathBatch], prospects: Prospects) -> Float:
         """(jobs,): a bound that no iteration is faster than, at a small part of the cost."""
-        return self._mean(least_seconds, self._paths(blocks), prospects)
+        return self._mean_once(least_seconds, blocks, prospects)
+
+    def _mean_once(self, seconds: Seconds, blocks: Sequence[PathBatch], prospects: Prospects) -> Float:
+        if self._known[0] is not prospects:
+            self._known = prospects, {}
+        known, paths = self._known[1], self._paths(blocks)
+        content = blake2b(digest_size=16)
+        for array in (paths.pair_start, paths.hop_start, paths.links, paths.weight):
+            content.update(array.tobytes())
+        if (key := (seconds, content.digest())) not in known:
+            known[key] = self._mean(seconds, paths, prospects)
+        return known[key]
 
     def _paths(self, blocks: Sequence[PathBatch]) -> PathBatch:
         """Those of the pairs that send something, by (src, dst)."""
-        paths = join(*(take(block, at) for block, at in zip(blocks, self.with_demand, strict=True)))
-        return take(paths, self._order)
+        paths = join(*blocks)
+        return paths if self._places is None else take(paths, self._places)
 
     def _mean(self, seconds: Seconds, paths: PathBatch, prospects: Prospects) -> Float:
         demand, per_second = self._demand, np.zeros(len(self._demand.schedules))

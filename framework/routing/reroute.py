@@ -27,7 +27,6 @@ from railweave.framework.routing.batches import (
     answer,
     batches,
     join,
-    same_paths,
     table_from_batch,
     take,
     unreachable,
@@ -211,8 +210,7 @@ class RoutesInUse:
 
         def offer(paths: list[PathBatch], may: Iterable[Bool], factor: float) -> list[Offer]:
             more = base.with_more(old, paths, list(may))
-            same = all(same_paths(a, b).all() for a, b in zip(base.blocks, more.blocks, strict=True))
-            return [] if same else [Offer(more, factor)]
+            return [] if more is base else [Offer(more, factor)]
 
         back = offer(new, (a & b & ~lacks(p) for a, b, p in zip(free, shorter, new, strict=True)), 1.0)
         base = best(base, back, forecast, self._prospects)

@@ -1,13 +1,14 @@
 """The simulation's code, as it stands or in machine code."""
 
 from collections.abc import Callable
+from dataclasses import make_dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from types import FunctionType
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-from railweave.framework.solver import events, plain, sharing, state
+from railweave.framework.solver import events, horizon, plain, sharing, state
 from railweave.framework.solver.state import State
 
 
@@ -18,28 +19,42 @@ class Code(NamedTuple):
     share_out: Callable[[State], int]
 
 
+_Items = make_dataclass("_Items", [*State._fields, "arrays"], slots=True)
+
+
+def _run_plain(s: State, until: float, work: int) -> int:
+    """`events.run` on views of the arrays whose items are Python's numbers: with those of numpy it takes
+    longer. `plain` takes the arrays themselves."""
+    return events.run(cast(State, _Items(*(array.data for array in s), s)), until, work)
+
+
 @cache
 def code(compiled: bool) -> Code:
-    """Plain, or compiled by numba, which keeps the result on disk; there, `sharing` stands in for `plain`.
+    """Plain, or compiled by numba, which keeps the result on disk; there, `horizon` and `sharing` stand
+    in for `plain`.
 
     numba notices changes of a function's own file alone, so a function's name holds a hash of all of them.
     """
     if not compiled:
-        return Code(events.run, plain.share_out)
+        return Code(_run_plain, plain.share_out)
     import numba
 
-    modules = (events, sharing)
+    modules = (events, horizon, sharing)
     files = (__file__, *(str(module.__file__) for module in (*modules, plain, state)))
     version = sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()[:8]
-    names = vars(events) | vars(sharing)
+    names = vars(events) | vars(horizon) | vars(sharing)
     for module in modules:
         for name, function in vars(module).items():
             if isinstance(function, FunctionType) and function.__module__ == module.__name__:
                 clone = FunctionType(function.__code__, names, name)
                 clone.__qualname__ = f"{name}_{version}"
                 inner = name not in Code._fields  # is called by compiled code alone
+                # A call hands over all arrays of the state, and counts a reference to each: for short
+                # functions that takes several times as long as what they do. So they are inlined, and
+                # references not counted; nothing here makes an array.
                 compiler = numba.njit(
-                    cache=True, error_model="numpy", no_cpython_wrapper=inner, no_cfunc_wrapper=True
-                )
+                    cache=True, error_model="numpy", no_cpython_wrapper=inner, no_cfunc_wrapper=True,
+                    forceinline=inner, _nrt=False,
+                )  # fmt: skip
                 names[name] = compiler(clone)
     return Code(names["run"], names["share_out"])

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from railweave.framework.model.arrays import Float
-from railweave.framework.solver.plain import earliest, end, ending, enter, send_known, share_out
+from railweave.framework.solver.plain import earliest, end, enter, expect, send_known, share_out
 from railweave.framework.solver.state import (
     ACTIVE,
     DONE,
@@ -59,11 +59,11 @@ def run(s: State, until: float, work: int) -> int:
         if start <= first:
             s.clock[0] = max(s.clock[0], start)
             continue
-        pairs = ending(s, min(due, start, until))
-        rest = end(s, pairs)
-        for pair in rest:
+        first_quit = s.tally[QUIT]
+        ended, concerned = end(s, min(due, start, until))
+        for pair in s.quit[first_quit : first_quit + concerned]:
             finish(s, int(s.head[pair]), s.free[pair])
-        work -= EACH * len(rest) + len(pairs)
+        work -= EACH * concerned + ended
 
 
 def next_start(s: State) -> float:
@@ -185,6 +185,7 @@ def send(s: State, entry: int, at: float) -> None:
         s.since[pair] = at
         s.until[pair] = end_of(at, s.left[pair], s.rates[pair])
         s.due[pair] = s.until[pair] + s.clock[1] * (s.until[pair] - at)
+        expect(s, pair)
         return
     s.since[pair] = s.clock[0]
     s.rates[pair] = s.until[pair] = s.due[pair] = inf

@@ -20,6 +20,7 @@ from railweave.framework.solver.state import (
     OUT,
     QUIT,
     SAME_TIME,
+    SOON,
     VISIT,
     State,
 )
@@ -70,8 +71,8 @@ def idle(network: Network, batch: float) -> State:
     }
     arrays |= {name: np.empty(n, np.int32) for name in ("active", "joined", "quit")}
     arrays |= {"busy": np.zeros(n, bool), "listed": np.zeros(n, bool), "head": np.full(n, -1, np.int64)}
-    arrays |= {"free": np.full(n, -inf), "tally": np.zeros(13, np.int64)}
-    return State(**(arrays | {"clock": np.array([0.0, max(batch, SAME_TIME)])}))
+    arrays |= {"free": np.full(n, -inf), "tally": np.zeros(14, np.int64)}
+    return State(**(arrays | {"clock": np.array([0.0, max(batch, SAME_TIME), -inf])}))
 
 
 def pause(s: State) -> None:
@@ -130,7 +131,7 @@ def state_of(network: Network, jobs: list[Job], paused: State, by_link: bool) ->
     s.listed[:] = s.busy
     s.rates[:] = s.until[:] = s.due[:] = inf
     s.tally[[ACTIVE, JOINED]] = len(flows)
-    s.tally[[QUIT, HEAP, KNOWN]] = 0
+    s.tally[[QUIT, HEAP, KNOWN, SOON]], s.clock[2] = 0, -inf
     return _crowds(s, network, flows) if by_link else s
 
 
@@ -192,6 +193,8 @@ def _crowds(s: State, network: Network, flows: Int64) -> State:
     spot[hops] = network.link_start[link] + np.arange(len(hops)) - starts(crowd)[link]
     member[spot[hops]], guest[spot[hops]] = hops, pairs
     s.tally[VISIT] = 0
+    place = np.zeros(n_pairs, np.int32)
+    place[flows] = np.arange(len(flows))
     return s._replace(
         first=network.link_start, crowd=crowd, member=member, spot=spot, guest=guest,
         load=np.bincount(link, s.uses[hops], n_links).astype(np.float64),
@@ -200,5 +203,6 @@ def _crowds(s: State, network: Network, flows: Int64) -> State:
         entrant=np.empty(n_hops, np.int32), levels=np.zeros(n_links), order=np.zeros(n_links, np.int32),
         touched=np.zeros(n_links, np.int32), seen=np.zeros(n_links, np.int64),
         fresh=np.full(n_pairs, OUT), stop=np.full(n_pairs, -1, np.int32),
-        region=np.zeros(n_pairs, np.int32),
+        held=np.zeros(n_links, np.int64), region=np.zeros(n_pairs, np.int32), place=place,
+        soon=np.zeros(n_pairs, np.int32), is_soon=np.zeros(n_pairs, bool),
     )  # fmt: skip

@@ -67,4 +67,6 @@ class Network(ArrayNoun):
     @cached_property
     def link_start(self) -> Int64:
         """(L+1,): where each link's hops begin if they are sorted by link."""
-        return starts(np.bincount(self.link, minlength=self.n_links))
+        count = np.zeros(self.n_links, np.int64)
+        np.add.at(count, self.link, 1)  # of large ones bincount takes ten times as long
+        return starts(count)

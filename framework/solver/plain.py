@@ -20,6 +20,7 @@ TOGETHER = 16
 def send_known(s: State, soon: float) -> int:
     """Send the next transfers of `known` that are due until `soon`, as many as follow each other; what that
     cost, in hops. Those left are sent one by one."""
+    s = s.arrays
     first = int(s.tally[KNOWN])
     entries = s.known_entry[first : np.searchsorted(s.known_at, soon, "right")]
     if len(entries) < TOGETHER:
@@ -43,18 +44,22 @@ def send_known(s: State, soon: float) -> int:
     return n
 
 
-def end(s: State, pairs: Int32) -> Int32:
-    """These flows have ended; those of them are left whose ends concern other transfers of the job."""
+def end(s: State, limit: float) -> tuple[int, int]:
+    """End the flows that do so at `limit` at the latest: how many they are, and of how many the end concerns
+    other transfers of the job; these come first in `quit`."""
+    s = s.arrays
+    pairs = _pairs(s, s.until[_flows(s)] <= limit)
     at = s.until[pairs]
     s.clock[0] = max(s.clock[0], at.max())
     s.sent[pairs] += s.asked[pairs]
     s.free[pairs] = at
     s.until[pairs] = s.due[pairs] = inf
     s.busy[pairs] = False
-    s.quit[s.tally[QUIT] : s.tally[QUIT] + len(pairs)] = pairs
+    quit = s.quit[s.tally[QUIT] : s.tally[QUIT] + len(pairs)]
+    quit[:] = pairs
     s.tally[QUIT] += len(pairs)
     if len(pairs) < TOGETHER or len(s.history):
-        return pairs
+        return len(pairs), len(pairs)
     entries = s.head[pairs]
     last = (s.next[entries] < 0) & (s.done[entries] + 1 == s.repeat[entries])
     alone = last & (s.follow_start[entries + 1] == s.follow_start[entries])
@@ -66,23 +71,24 @@ def end(s: State, pairs: Int32) -> Int32:
     s.unfinished[:] -= over
     s.tally[ENDED] += np.count_nonzero((over > 0) & (s.unfinished == 0))
     s.tally[DONE] += len(entries)
-    others: Int32 = pairs[~alone]
-    return others
+    others = pairs[~alone]
+    quit[: len(others)], quit[len(others) :] = others, pairs[alone]
+    return len(pairs), len(others)
 
 
 def enter(s: State, pair: int) -> None:
     """Nothing is kept by link."""
 
 
+def expect(s: State, pair: int) -> None:
+    """Nothing is kept by time."""
+
+
 def earliest(s: State) -> tuple[float, float]:
     """(when the next flow ends, when one must have been noticed)."""
+    s = s.arrays
     flows = _flows(s)
     return float(s.until[flows].min(initial=inf)), float(s.due[flows].min(initial=inf))
-
-
-def ending(s: State, limit: float) -> Int32:
-    """Pairs whose flows end at `limit` at the latest."""
-    return _pairs(s, s.until[_flows(s)] <= limit)
 
 
 def share_out(s: State) -> int:
@@ -92,9 +98,12 @@ def share_out(s: State) -> int:
     below that level. So flows below the rates of all that are gone, and below the least that those that are
     new can get, keep their rates.
     """
+    s = s.arrays
     joined, gone = s.joined[: s.tally[JOINED]], s.quit[: s.tally[QUIT]]
     gone = gone[~s.busy[gone]]
     s.tally[JOINED], s.tally[QUIT] = 0, 0
+    if not len(joined) and not len(gone):
+        return 1
     level = float(s.rates[gone].min(initial=inf))
     _remove(s, gone)
     if len(joined):

@@ -64,22 +64,12 @@ def least_seconds(schedules: Sequence[Schedule], fabric: Fabric, state: State, p
     for i, schedule in enumerate(schedules):
         src, dst, _ = schedule.pairs()
         used, bits = np.searchsorted(numbers, src * fabric.n_gpus + dst), np.zeros(len(numbers))
-        bits[used] = _wire_bits(schedule, packet)
+        bits[used] = schedule.wire_bits(packet)
         load = loads(paths, bits, fabric.n_links)
         with np.errstate(divide="ignore", invalid="ignore"):
             seconds = np.where(load > 0, load / state.capacity_bps, 0.0)
         result[i] = inf if lacks[used].any() else float(seconds.max(initial=0.0))
     return result
-
-
-def _wire_bits(schedule: Schedule, packet: PacketFormat) -> Float:
-    """(P,): what each of `schedule.pairs` sends in all, headers included."""
-    src, dst, _ = schedule.pairs()
-    sent = np.flatnonzero(schedule.is_transfer)
-    wire = 8.0 * schedule.in_all(packet.wire_bytes_of)[sent]
-    number = schedule.src[sent].astype(np.int64) * schedule.n_ranks + schedule.dst[sent]
-    place = np.searchsorted(src * schedule.n_ranks + dst, number)
-    return np.bincount(place, wire, len(src)).astype(np.float64)
 
 
 def loads(paths: PathBatch, amount: Float, n_links: int) -> Float:

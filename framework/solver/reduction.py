@@ -33,19 +33,20 @@ def quotient(
     number = schedule.src.astype(np.int64) * fabric.n_gpus + schedule.dst
     pair = np.searchsorted(paths.src * fabric.n_gpus + paths.dst, number)
     networks = tuple(network_of(fabric, state) for state in states)
-    if not symmetry or not len(schedule.symmetries) or not schedule.n_entries:
-        tasks, task = _tasks(schedule, np.arange(schedule.n_entries), pair, packet)
-        return Quotient(networks, tasks, task, np.arange(len(paths.src)), np.arange(fabric.n_links))
-    places = Places.of(schedule, pair, len(paths.src))
-    first_key, link_class = classes(schedule, size_marks(schedule), places, paths.src, paths.dst, networks)
-    first = places.order[places.start[first_key[places.key]] + places.place]
-    kept, pair_class = _numbered(first_key[: len(paths.src)])
-    if len(kept) == len(paths.src):
-        return quotient(schedule, fabric, states, packet, symmetry=False)
-    of_pair = np.append(pair_class, 0)[np.where(schedule.is_transfer, pair, -1)]
-    tasks, task = _tasks(schedule, first, of_pair, packet)
-    reduced = tuple(_of_classes(network, kept, pair_class, link_class) for network in networks)
-    return Quotient(reduced, tasks, task, pair_class, link_class)
+    if symmetry and len(schedule.symmetries) and schedule.n_entries:
+        places = Places.of(schedule, pair, len(paths.src))
+        sizes = size_marks(schedule)
+        first_key, link_class = classes(schedule, sizes, places, paths.src, paths.dst, networks)
+        kept, pair_class = _numbered(first_key[: len(paths.src)])
+        if len(kept) < len(paths.src):
+            first = places.order[places.start[first_key[places.key]] + places.place]
+            of_pair = np.append(pair_class, 0)[np.where(schedule.is_transfer, pair, -1)]
+            tasks, task = _tasks(schedule, first, of_pair, packet)
+            reduced = tuple(_of_classes(network, kept, pair_class, link_class) for network in networks)
+            return Quotient(reduced, tasks, task, pair_class, link_class)
+        del places, sizes, first_key, link_class, kept, pair_class  # as large as what is made of them next
+    tasks, task = _tasks(schedule, np.arange(schedule.n_entries), pair, packet)
+    return Quotient(networks, tasks, task, np.arange(len(paths.src)), np.arange(fabric.n_links))
 
 
 def quotients(

@@ -2,10 +2,9 @@
 
 from math import inf
 
-import numpy as np
-
 from railweave.framework.model.arrays import Float, Int32, Int64
 from railweave.framework.solver.events import drop, end_of, push
+from railweave.framework.solver.horizon import list_soon
 from railweave.framework.solver.plain import SAME_RATE
 from railweave.framework.solver.state import (
     ACTIVE,
@@ -22,46 +21,15 @@ from railweave.framework.solver.state import (
 )
 
 
-def earliest(s: State) -> tuple[float, float]:
-    tally, active, until, due = s.tally, s.active, s.until, s.due
-    end, latest = inf, inf
-    for i in range(tally[ACTIVE]):
-        end = min(end, until[active[i]])
-        latest = min(latest, due[active[i]])
-    return end, latest
-
-
-def ending(s: State, limit: float) -> Int32:
-    tally, until, active = s.tally, s.until, s.active
-    pairs = np.empty(tally[ACTIVE], np.int32)
-    size = 0
-    for i in range(tally[ACTIVE]):
-        if until[active[i]] <= limit:
-            pairs[size] = active[i]
-            size += 1
-    return pairs[:size]
-
-
 def send_known(s: State, soon: float) -> int:
     """None together."""
     return 0
 
 
-def end(s: State, pairs: Int32) -> Int32:
-    for pair in pairs:
-        s.clock[0] = max(s.clock[0], s.until[pair])
-        s.sent[pair] += s.asked[pair]
-        s.free[pair] = s.until[pair]
-        s.until[pair] = s.due[pair] = inf
-        s.busy[pair] = False
-        s.quit[s.tally[QUIT]] = pair
-        s.tally[QUIT] += 1
-    return pairs
-
-
 def enter(s: State, pair: int) -> None:
     start, links, load, uses, spot = s.start, s.links, s.load, s.uses, s.spot
     first, crowd, member, guest = s.first, s.crowd, s.member, s.guest
+    s.place[pair] = s.tally[ACTIVE] - 1
     for hop in range(start[pair], start[pair + 1]):
         link = links[hop]
         load[link] += uses[hop]
@@ -74,8 +42,12 @@ def enter(s: State, pair: int) -> None:
 def leave(s: State, pair: int) -> None:
     start, links = s.start, s.links
     crowd, load, uses, member, first = s.crowd, s.load, s.uses, s.member, s.first
-    spot, guest = s.spot, s.guest
+    spot, guest, active, place = s.spot, s.guest, s.active, s.place
     s.listed[pair] = False
+    s.tally[ACTIVE] -= 1
+    other = active[s.tally[ACTIVE]]
+    active[place[pair]], place[other] = other, place[pair]
+    stop_at(s.stop, s.held, pair, -1)
     for hop in range(start[pair], start[pair + 1]):
         link = links[hop]
         crowd[link] -= 1
@@ -85,6 +57,15 @@ def leave(s: State, pair: int) -> None:
         member[spot[hop]] = moved
         guest[spot[hop]] = guest[last_spot]
         spot[moved] = spot[hop]
+
+
+def stop_at(stop: Int32, held: Int64, pair: int, link: int) -> None:
+    """This link holds the flow back, and the one before does no more; -1 for none."""
+    if stop[pair] >= 0:
+        held[stop[pair]] -= 1
+    stop[pair] = link
+    if link >= 0:
+        held[link] += 1
 
 
 def share_out(s: State) -> int:
@@ -138,7 +119,7 @@ def leave_idle(s: State, alone: bool) -> float:
     those that have ended."""
     tally, quit, busy, listed, rates = s.tally, s.quit, s.busy, s.listed, s.rates
     start, links, seen, first, crowd = s.start, s.links, s.seen, s.first, s.crowd
-    guest, stop, region, fresh, active = s.guest, s.stop, s.region, s.fresh, s.active
+    guest, stop, region, fresh, held = s.guest, s.stop, s.region, s.fresh, s.held
     level = inf
     tally[VISIT] += 1
     for i in range(tally[QUIT]):
@@ -147,23 +128,19 @@ def leave_idle(s: State, alone: bool) -> float:
             continue
         level = min(level, rates[pair])
         leave(s, pair)
+    for i in range(tally[QUIT] if alone else 0):
+        pair = quit[i]
+        if busy[pair]:
+            continue
         for hop in range(start[pair], start[pair + 1]):
             link = links[hop]
-            if not alone or seen[link] == tally[VISIT]:
+            if held[link] == 0 or seen[link] == tally[VISIT]:
                 continue
             seen[link] = tally[VISIT]
             for k in range(first[link], first[link] + crowd[link]):
-                other = guest[k]
-                if stop[other] == link and busy[other]:
-                    include(tally, region, fresh, other)
+                if stop[guest[k]] == link:
+                    include(tally, region, fresh, guest[k])
     tally[QUIT] = 0
-    if level < inf:
-        size = 0
-        for i in range(tally[ACTIVE]):
-            if listed[active[i]]:
-                active[size] = active[i]
-                size += 1
-        tally[ACTIVE] = size
     return level
 
 
@@ -201,7 +178,7 @@ def fill(s: State, alone: bool) -> int:
     """
     levels, order, open_flows, rest = s.levels, s.order, s.open_flows, s.rest
     open_use, first, entrant, entrants, uses = s.open_use, s.first, s.entrant, s.entrants, s.uses
-    fresh, stop, start, links = s.fresh, s.stop, s.start, s.links
+    fresh, stop, held, start, links = s.fresh, s.stop, s.held, s.start, s.links
     n_links = gather(s, alone)
     share, size = 0.0, n_links
     while size:
@@ -219,7 +196,8 @@ def fill(s: State, alone: bool) -> int:
         for k in range(first[link], first[link] + entrants[link]):
             pair = entrant[k]
             if fresh[pair] == OPEN:
-                fresh[pair], stop[pair] = share, link
+                fresh[pair] = share
+                stop_at(stop, held, pair, link)
                 for hop in range(start[pair], start[pair + 1]):
                     other = links[hop]
                     rest[other] -= uses[hop] * share
@@ -308,7 +286,8 @@ def commit(s: State) -> int:
     """The fresh rates hold from now on; what that cost, in hops."""
     tally, region, fresh, rates, left = s.tally, s.region, s.fresh, s.rates, s.left
     since, began, until, due = s.since, s.began, s.until, s.due
-    now, late = s.clock[0], s.clock[1]
+    soon, is_soon = s.soon, s.is_soon
+    now, late, horizon = s.clock[0], s.clock[1], s.clock[2]
     for i in range(tally[REGION]):
         pair = region[i]
         rate = fresh[pair]
@@ -320,4 +299,5 @@ def commit(s: State) -> int:
         since[pair], rates[pair] = now, rate
         until[pair] = end_of(now, left[pair], rate)
         due[pair] = until[pair] + late * (until[pair] - began[pair])
+        list_soon(tally, soon, is_soon, pair, until[pair], horizon)
     return 16 * int(tally[REGION])

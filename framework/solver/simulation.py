@@ -26,6 +26,9 @@ least, or what was done so far. In hops looked at."""
 WORK, COMPILED_WORK = 1_000_000, 10_000_000
 """Work between two calls of `progress`: at most 0.2 s."""
 
+BLOCK = 1 << 16
+"""Pairs whose hops are added up together: what is made of them takes little memory."""
+
 
 class Progress(NamedTuple):
     """How far a simulation is: repetitions of tasks that are done, of all so far; `now_s` on its clock."""
@@ -168,8 +171,13 @@ class Simulation:
         bits = s.sent.copy()
         flows = np.flatnonzero(s.busy & np.isfinite(s.rates))
         bits[flows] += s.asked[flows] - s.left[flows] + s.rates[flows] * (s.clock[0] - s.since[flows])
-        of_hop = np.repeat(bits, np.diff(self._network.start)) * self._network.use
-        return self._carried + np.bincount(self._network.link, of_hop, self._network.n_links)
+        network, carried = self._network, np.zeros(self._network.n_links)
+        for first in range(0, network.n_pairs, BLOCK):
+            start = network.start[first : first + BLOCK + 1]
+            hops = slice(int(start[0]), int(start[-1]))
+            of_hop = np.repeat(bits[first : first + BLOCK], np.diff(start)) * network.use[hops]
+            np.add.at(carried, network.link[hops], of_hop)  # bincount takes ten times as long
+        return self._carried + carried
 
     def rates_bps(self) -> Float:
         """(P,): the rate of each pair's flow."""
@@ -220,5 +228,6 @@ class Simulation:
         self._size = len(self._network.link) + EACH * repetitions
         if self._wants_machine_code():
             self._code = code(True)
-        self._state = state_of(self._network, jobs, self._state, self._code is not code(False))
+        by_link = bool(jobs) and self._code is not code(False)
+        self._state = state_of(self._network, jobs, self._state, by_link)
         self._state.tally[ENDED] = 0

@@ -13,19 +13,20 @@ SAME_TIME = 1e-12
 OUT, OPEN = -2.0, -1.0
 """In `State.fresh`: the flow keeps its rate; it has no fresh one yet."""
 
-ACTIVE, JOINED, QUIT, HEAP, KNOWN, ENDED, DONE, SOLVED, EVENTS, REGION, VISIT, TRIES, WAIT = range(13)
+ACTIVE, JOINED, QUIT, HEAP, KNOWN, ENDED, DONE, SOLVED, EVENTS, REGION, VISIT, TRIES, WAIT, SOON = range(14)
 """Places in `State.tally`: flows that have a rate or wait for one; those of them that wait; those that have
 ended since rates were shared out; entries of the heap; entries of `known` that are over; jobs that have ended
 and were not reported; repetitions done; rates computed; moments at which something happened. Of the sharing:
 flows in `region`; how often links were gone through; how many changes will be solved
-as a whole after the next failure, and from now on."""
+as a whole after the next failure, and from now on. Flows in `soon`."""
 
 
 class State(NamedTuple):
     """L links, P pairs, H hops, n entries of all jobs. Times in s, absolute; sizes in bits."""
 
     clock: Float
-    """(2,): now; the share of its time by which the end of a flow may be noticed late."""
+    """(3,): now; the share of its time by which the end of a flow may be noticed late; the horizon: flows
+    that end by then are in `soon`."""
     tally: Int64
 
     capacity: Float
@@ -120,5 +121,16 @@ class State(NamedTuple):
     seen: Int64
     fresh: Float
     stop: Int32
-    """(P,): the link that holds each flow back."""
+    """(P,): the link that holds each flow back, -1 for none."""
+    held: Int64
+    """(L,): how many flows each link holds back."""
     region: Int32
+    place: Int32
+    """(P,): where in `active` each flow is."""
+    soon: Int32
+    is_soon: Bool
+    """(P,): whether the pair is in `soon`."""
+
+    @property
+    def arrays(self) -> "State":
+        return self

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from railweave.framework.model import Path, PathBatch, all_pairs
-from railweave.framework.routing.batches import MOST_COUNTED, counting, pair_chunks, whole_sources
+from railweave.framework.routing.batches import (
+    MOST_COUNTED,
+    counting,
+    pair_chunks,
+    same_paths,
+    take,
+    whole_sources,
+)
 
 
 @given(st.integers(1, 12), st.integers(1, 150))
@@ -57,3 +66,29 @@ def test_in_a_row_a_pair_cut_off_has_no_path() -> None:
         (),
         (Path((7,), vc=(0,)),),
     ]
+
+
+def test_paths_are_compared_pair_by_pair() -> None:
+    """Against the lists of links: equal, other links, another number of hops, and other weights alone."""
+    rng = np.random.default_rng(3)
+    n_paths, n_hops = rng.integers(0, 3, 40), rng.integers(1, 4, 80)
+    pair_start = np.concatenate(([0], np.cumsum(n_paths)))
+    hop_start = np.concatenate(([0], np.cumsum(n_hops[: pair_start[-1]])))
+    links = rng.integers(0, 5, hop_start[-1])
+    batch = PathBatch(
+        np.zeros(40, np.int64), np.arange(40), pair_start, np.ones(pair_start[-1]), hop_start, links
+    )
+    fewer = take(batch, rng.permutation(40))
+    others = (
+        batch,
+        replace(batch, weight=batch.weight / 2),
+        replace(batch, links=np.where(np.arange(len(links)) % 9, links, links + 1)),
+        replace(fewer, src=batch.src, dst=batch.dst),
+    )
+    for other in others:
+        of_links = [
+            [path.links for path in batch.paths(i)] == [path.links for path in other.paths(i)]
+            for i in range(40)
+        ]
+        assert same_paths(batch, other).tolist() == of_links
+    assert same_paths(batch, others[1]).all() and not same_paths(batch, others[2]).all()

@@ -14,11 +14,11 @@ from railweave.framework.hookspecs import Router
 from railweave.framework.model import Fabric, HealthSnapshot, PacketFormat, PathBatch, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.routing import demand
-from railweave.framework.routing.batches import all_paths
+from railweave.framework.routing.batches import all_paths, take
 from railweave.framework.routing.demand import Forecast, JobDemand, gain
 from railweave.framework.routing.dependencies import channel_cycle
 from railweave.framework.routing.reroute import RoutesInUse
-from railweave.framework.solver.prediction import iteration_seconds
+from railweave.framework.solver.prediction import iteration_seconds, least_seconds
 from railweave.framework.solver.quotient import State
 from railweave.plugins.ecmp.router import Ecmp
 from railweave.plugins.hscore.router import HScore
@@ -253,6 +253,30 @@ def test_over_several_prospects_iterations_count_by_how_many_there_are() -> None
     forecast, once = Forecast(fabric, demand, [paths]), seconds(fabric, paths, demand, healthy)
     both = forecast.seconds([paths], [(0.5, healthy), (0.5, slow)])
     assert both[0] == pytest.approx(1.5 * once, rel=1e-6)
+
+
+def test_forecasts_take_pairs_in_any_order_and_compute_an_answer_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Blocks may hold the pairs backwards, and others that send nothing; equal paths are looked at once for
+    each of the two figures."""
+    fabric, looked_at = rail_only(3, 2), []
+    demand_of, health = hierarchical(fabric), health_of(fabric, {1: 0.5})
+    paths = RoutesInUse(fabric, HScore(), OPTIONS, "hscore").paths
+    backwards = [take(paths, rows) for rows in np.array_split(np.arange(len(paths.src))[::-1], 2)]
+    prospects = [(1.0, health)]
+
+    def counted(schedules: Any, of: Fabric, state: State, packet: PacketFormat) -> Float:
+        looked_at.append(state.paths)
+        return least_seconds(schedules, of, state, packet)
+
+    monkeypatch.setattr(demand, "least_seconds", counted)
+    forecast = Forecast(fabric, demand_of, backwards)
+    bound = forecast.least(backwards, prospects)
+    assert forecast.least([take(one, np.arange(len(one.src))) for one in backwards], prospects) == bound
+    number = looked_at[0].src * fabric.n_gpus + looked_at[0].dst
+    assert np.array_equal(number, demand_of.pairs(fabric.n_gpus)) and len(looked_at) == 1
+    assert forecast.seconds(backwards, prospects) == seconds(fabric, paths, demand_of, health) >= bound
 
 
 @pytest.mark.parametrize("router", ROUTERS)

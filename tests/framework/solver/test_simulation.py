@@ -229,6 +229,40 @@ def test_compiled_code_gives_the_same_events_and_times(monkeypatch: pytest.Monke
         np.testing.assert_array_equal(runs[2][1], runs[3][1])
 
 
+def many_flows(rng: np.random.Generator) -> tuple[Network, Tasks]:
+    """Two transfers of each of 500 pairs, one after the other, over 40 links."""
+    link = np.array([np.sort(rng.choice(40, 3, replace=False)) for _ in range(500)], np.int32).ravel()
+    network = Network(
+        rng.uniform(1, 4, 40), np.arange(0, 1501, 3), link, np.ones(1500), rng.choice([0.0, 1e-3], 500)
+    )
+    return network, Tasks(np.tile(np.arange(500, dtype=np.int32), 2), rng.choice([1.0, 1.5, 9.0], 1000))
+
+
+@needs_numba
+def test_a_horizon_hides_no_end_from_an_event() -> None:
+    """Compiled code looks at the flows alone that end before a horizon; plain code at all. Of 500 flows few
+    end before one; rates change with every event, and once a link fails and returns."""
+    rng = np.random.default_rng(5)
+    for batch in (0.0, 1e-4, 1e-2):
+        network, tasks = many_flows(rng)
+        broken = Network(
+            np.where(np.arange(40) == 7, 0.0, network.capacity_bps), network.start, network.link,
+            network.use, network.delay_s,
+        )  # fmt: skip
+        outcomes = []
+        for accelerated in (False, True):
+            simulation = Simulation(network, accelerated, batch=batch)
+            job = simulation.add(tasks)
+            for until_s, then in ((20.0, broken), (60.0, network)):
+                simulation.advance(until_s)
+                simulation.change(then)
+            assert simulation.advance() == (job,)
+            outcomes.append((simulation.end_s(job), simulation.carried_bits()))
+            assert simulation.counts["tasks"] == 1000
+        for plain_values, compiled_values in zip(*outcomes, strict=True):
+            np.testing.assert_allclose(plain_values, compiled_values, rtol=1e-9)
+
+
 @pytest.mark.parametrize("accelerated", CODES)
 def test_a_change_keeps_what_flows_have_left(accelerated: bool) -> None:
     """100 bits at 10 bit/s: 4 s, then 60 bits at 5, in all 16 s; none at rate 0 for 3 s."""
