@@ -2,12 +2,19 @@
 machine should reach, and memory. Right within a factor of two, enough to refuse a run of hours."""
 
 import os
+from dataclasses import replace
 
+import numpy as np
+
+from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.lab.switching.calibration import Capacity, auto_scale, busiest_phase_hops
 from railweave.framework.lab.switching.placement import shard_count
 from railweave.framework.limits.timeline import Timeline
 from railweave.framework.model import HealthSnapshot, RouteTable
+from railweave.framework.routing.demand import Forecast, JobDemand
+from railweave.framework.routing.reroute import RoutesInUse, first_routes
+from railweave.framework.runs.fault_timetable import GroundTruth
 from railweave.framework.runs.parts import Foreseen
 
 HOPS_PER_CORE_S = 38_000.0
@@ -15,10 +22,8 @@ HOPS_PER_CORE_S = 38_000.0
 behind the main job's scale of 6.6e-6 on two cores (README.md)."""
 LATENCY_PER_GPU_S = 0.25e-3
 """Latency of a packet through transport and unshaped switches, per GPU: 2 to 5 ms with 16."""
-FAULTED = 1.5
-"""How many times as long a run with faults takes: the main job 1.47 times."""
-UP_S, UP_PER_LINK_S = 1.5, 0.015
-"""Bring-up: 2.4 s with the main job's 64 links."""
+UP_S, UP_PER_LINK_S = 5.0, 0.015
+"""All but the iterations: start, bring-up (2.4 s with the main job's 64 links), end and report."""
 BYTES, BYTES_PER_GPU = 150e6, 14e6
 """Memory besides the ranks' buffers: 378 MB with the main job's 16 GPUs."""
 
@@ -35,13 +40,55 @@ def foreseen(plan: Plan) -> Foreseen:
     scale = plan.experiment.rate_scale
     if scale == "auto":
         scale = _scale(plan, table, [timeline for _, timelines in each for timeline in timelines])
+    longer = _longer(plan, sum(timeline.seconds() for _, timelines in each for timeline in timelines), scale)
     declared_s = sum(
-        job.experiment.iterations * timeline.seconds() for job, timelines in each for timeline in timelines
+        timeline.seconds() * sum(longer[: job.experiment.iterations])
+        for job, timelines in each
+        for timeline in timelines
     )
-    run_s = declared_s / scale * (FAULTED if plan.faults else 1.0) if declared_s else 0.0
+    run_s = declared_s / scale if declared_s else 0.0
     buffers = sum(job.schedule.n_ranks * job.schedule.buffer_bytes for job, _ in each)
     memory = BYTES + BYTES_PER_GPU * fabric.n_gpus + buffers
     return Foreseen(UP_S + UP_PER_LINK_S * fabric.n_links + run_s, int(memory), float(scale))
+
+
+def _longer(plan: Plan, iteration_s: float, scale: float) -> list[float]:
+    """How many times its healthy time each iteration of the plan takes, on the routes that its router would
+    change to if it knew the truth. `iteration_s`, declared: by it, faults come that have times."""
+    n = max((job.experiment.iterations for job in plan.each), default=0)
+    if not plan.faults or any(job.experiment.program for job in plan.each) or not iteration_s:
+        return [1.0] * n
+    demand = JobDemand([job.on_gpus(job.schedule) for job in plan.each], plan.packet)
+    options = replace(plan.experiment.health, dwell_s=0.0)
+    truth, states = GroundTruth(plan.fabric, options), dict[bytes, float]()
+    name, pairs = plan.experiment.router.name, plan.pairs
+    blocks = plan.first_paths or first_routes(plan.fabric, plan.router, name, options, pairs)
+    forecast, first = Forecast(plan.fabric, demand, blocks), list(blocks)
+    healthy_s = forecast.seconds(first, ((1.0, truth.snapshot),))
+
+    def times(snapshot: HealthSnapshot) -> float:
+        blocks = first
+        if plan.experiment.feedback or plan.experiment.oracle:
+            routes = RoutesInUse(plan.fabric, plan.router, options, name, pairs, demand, first=first)
+            change = routes.react(snapshot, 0.0)
+            blocks = first if change is None else [change.paths]
+        with np.errstate(invalid="ignore"):
+            ratio = forecast.seconds(blocks, ((1.0, snapshot),)) / healthy_s
+        return float(np.max(ratio, initial=1.0, where=np.isfinite(ratio)))  # what has no path ends the run
+
+    def begins(fault: ResolvedFault) -> float:
+        if fault.at_iteration is not None:
+            return fault.at_iteration
+        return (fault.at_s or 0.0) * scale / iteration_s
+
+    result, waiting = list[float](), sorted(plan.faults, key=begins)
+    for iteration in range(n):
+        while waiting and begins(waiting[0]) < iteration + 1:
+            truth.inject(waiting.pop(0), 0.0)
+        if (key := truth.snapshot.link_score.tobytes()) not in states:
+            states[key] = times(truth.snapshot)
+        result.append(states[key])
+    return result
 
 
 def _scale(plan: Plan, table: RouteTable, timelines: list[Timeline]) -> float:
