@@ -299,8 +299,8 @@ def _over(fabric: Fabric, unit: Int64, busy_s: Float) -> Bool:
 
 
 def _spared(fabric: Fabric, unit: Int64, busy_s: Float) -> Int64:
-    """(units,): how many equal ways lie idle beside each: elements of its kind that join nodes which it
-    joins, or cables parallel to the one of its links that was busiest."""
+    """(units,): how many ways equal to each lie idle: elements of its kind that join nodes which it joins,
+    or cables parallel to the one of its links that was busiest."""
     n = fabric.n_nodes + fabric.n_links
     busiest, spared = np.zeros(n), np.zeros(n, np.int64)
     np.maximum.at(busiest, unit, busy_s)

@@ -161,7 +161,7 @@ def _bottleneck(result: RunResult) -> list[str]:
     lines = [_line("bottleneck", f"{what} held {share} of iteration {slowest.iteration}{more}")]
     if slowest.spared:
         ways = "an equal way" if slowest.spared == 1 else f"{slowest.spared} equal ways"
-        lines.append(_line("", f"{slowest.link} is on it, and {ways} beside it carried nothing"))
+        lines.append(_line("", f"{slowest.link} is part of it; {ways} carried nothing meanwhile"))
     return lines
 
 

@@ -11,7 +11,7 @@ from railweave.framework.model.arrays import ArrayNoun, Float
 
 BLOCK_PACKETS, EVIDENT_LOST = 512, 8
 PRIOR_PACKETS = 100
-"""A link of which nothing is known loses one packet in so many."""
+"""Packets of which a link is assumed to lose one before any was counted."""
 HALF = 0.5
 """A loss that begins may be as large; a larger one is as good as a total one."""
 
@@ -72,7 +72,7 @@ class LossCounts(ArrayNoun):
 
     def _since_more(self, now: Float) -> tuple[Float, Float]:
         """`block` and `recent` with the packets and lost ones of `now`. The block begins anew where chance
-        explains so many lost ones with less than IMPROBABLE (Chernoff's bound)."""
+        explains that many lost ones with less than IMPROBABLE (Chernoff's bound)."""
         before, recent = _assumed(self.block - self.recent), self.recent + now
         recent = np.where(recent[1] > before * recent[0], recent, 0.0)
         share = recent[1] / np.maximum(recent[0], 1.0)
@@ -84,5 +84,5 @@ class LossCounts(ArrayNoun):
 
 
 def _assumed(block: Float) -> Float:
-    """(n_links,): the loss of links that lost so many of these packets, as far as is known."""
+    """(n_links,): the loss to expect of links with these packets and lost ones."""
     return np.asarray((block[1] + 1) / (block[0] + PRIOR_PACKETS))

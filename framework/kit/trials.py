@@ -31,6 +31,10 @@ WITHIN_S = 300
 LAST_LINES = 12
 
 
+class TooSlow(RailweaveError):
+    """A router has not answered in its time."""
+
+
 def measure(subject: Subject, fabric: Fabric, result: Connection) -> None:
     """Send the seconds for the table and the paths of all pairs, then the bytes at the peak on top of what
     was there before, of a part of the pairs under tracemalloc, which slows the code it watches. Or an
@@ -58,7 +62,7 @@ def _figures(subject: Subject, fabric: Fabric) -> Iterator[float]:
 def measured(subject: Subject, sample: Sample) -> tuple[float, float]:
     """Seconds and bytes as `measure` sends them, of a process of its own: no router can be told to stop.
 
-    Raises Broken where it fails, or takes too long for either.
+    Raises Broken where it fails, TooSlow where it takes too long for either.
     """
     ours, result = FORK.Pipe(duplex=False)
     process = FORK.Process(target=measure, args=(subject, sample.fabric, result), daemon=True)
@@ -68,7 +72,7 @@ def measured(subject: Subject, sample: Sample) -> tuple[float, float]:
         figures = list[float]()
         for what in ("all pairs", "a part of the pairs, with its memory watched"):
             if not ours.poll(MOST_SECONDS):
-                raise Broken(f"{what}: no answer within {MOST_SECONDS:.0f} s: too slow")
+                raise TooSlow(f"{what}: no answer within {MOST_SECONDS:.0f} s: too slow")
             figure = ours.recv()
             if isinstance(figure, Violation):
                 raise Broken(figure.why, figure.pair, figure.path)
@@ -90,9 +94,12 @@ def at_1024_gpus(subject: Subject, samples: list[Sample], progress: Callable[[st
         progress(f"1,024 GPUs: {sample.name}")
         try:
             seconds, peak_bytes = measured(subject, sample)
+        except TooSlow as error:
+            wrong.append(Violation(sample.name, str(error)))
+            break
         except Broken as error:
             wrong.append(Violation.of(sample.name, error))
-            break
+            continue
         texts.append(f"{sample.fabric.kind} {seconds:.1f} s, {peak_bytes / 1e6:.0f} MB")
         if peak_bytes > MOST_BYTES:
             why = f"{peak_bytes / 1e9:.1f} GB for a part of the pairs: too much"

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from click.testing import CliRunner, Result
@@ -17,7 +18,7 @@ from click.testing import CliRunner, Result
 from railweave.framework.cli import main
 from railweave.framework.kit.run import check_plugin, kind_of
 from railweave.framework.registry import Registers, load_plugins
-from tests.strangers import ladder
+from tests.strangers import every_path, ladder
 
 PAGE = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text()
 KINDS = {
@@ -43,9 +44,10 @@ def call(registers: Registers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     return lambda *words: CliRunner().invoke(main, list(words), obj=registers, prog_name="railweave")
 
 
-def test_it_is_written_from_the_page_alone() -> None:
+@pytest.mark.parametrize("module", [ladder, every_path])
+def test_it_is_written_from_the_page_alone(module: ModuleType) -> None:
     """Whatever it imports of railweave stands in docs/plugins.md; no class inherits anything of ours."""
-    tree = ast.parse(Path(ladder.__file__).read_text())
+    tree = ast.parse(Path(str(module.__file__)).read_text())
     names = [
         (node.module, alias.name)
         for node in ast.walk(tree)

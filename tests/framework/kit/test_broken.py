@@ -133,7 +133,7 @@ def test_a_promise_nobody_knows_is_refused(with_routers: WithRouters) -> None:
 
 
 def test_outcomes_are_told_as_they_come(with_routers: WithRouters) -> None:
-    """Each before the next check begins: a slow router keeps nobody waiting for what is known."""
+    """Each before the next check begins: a slow router delays no earlier result."""
     heard = list[str]()
     report = check_plugin(
         "router", "broken", with_routers(broken=Sound()), scale=False,

@@ -102,11 +102,10 @@ def test_duplicated_packets_arrive_twice_until_it_is_restored(tmp_path: Path) ->
 
 @pytest.mark.parametrize("link", ["g0.1->r1", "r1->g0.1"])
 def test_a_link_that_loses_everything_stays_down(link: str, tmp_path: Path) -> None:
-    """Whichever end it is at; scores of what lets nothing through never return, whatever passes elsewhere."""
+    """Whichever end it is at, the score of what lets nothing through never returns."""
     run = Run(tmp_path / "run", f"at=iter:1 loss link:{link} rate=1", iterations=8)
     scores = [change["links"][link] for change in run.result["health"] if link in change["links"]]
     assert 0 in scores and not any(scores[scores.index(0) :])
-    assert all(row["declared_time_us"] < 5 * run.rows[0]["declared_time_us"] for row in run.rows[2:])
 
 
 def test_reordered_packets_are_put_in_order(tmp_path: Path) -> None:
