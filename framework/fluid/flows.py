@@ -61,8 +61,8 @@ class Flows(Protocol):
     def carried_bits(self) -> Float:
         """(L,): what every link has carried so far."""
 
-    def waiting_bits(self, places: WaitingPlaces) -> Float:
-        """(L,): what waits at each link now; `places`: of the paths in use."""
+    def waiting_bits(self, places: WaitingPlaces, full: Bool) -> Float:
+        """(L,): what waits at each link now; `places`: of the paths in use, `full` (L,): as said below."""
 
     def full(self) -> Full:
         """The links that carry all they can now."""
@@ -154,11 +154,11 @@ class OneJob:
         simulation, reduced = self._simulated()
         return self._before_bits + _of_links(simulation.carried_bits(), reduced)
 
-    def waiting_bits(self, places: WaitingPlaces) -> Float:
+    def waiting_bits(self, places: WaitingPlaces, full: Bool) -> Float:
         if not self._under_way:
             return np.zeros(len(self._before_bits))
         simulation, reduced = self._simulated()
-        return places.waiting_bits(simulation.left_bits()[reduced.pair_class], self.full().of_links())
+        return places.waiting_bits(simulation.left_bits()[reduced.pair_class], full)
 
     def full(self) -> Full:
         if not self._under_way:
@@ -317,11 +317,9 @@ class SeveralJobs:
     def carried_bits(self) -> Float:
         return _of_links(self._simulation.carried_bits(), self._of[0])
 
-    def waiting_bits(self, places: WaitingPlaces) -> Float:
+    def waiting_bits(self, places: WaitingPlaces, full: Bool) -> Float:
         left = np.append(self._simulation.left_bits(), 0.0)  # of pairs that a job does not use
-        return places.waiting_bits(
-            np.concatenate([left[of.pair_class] for of in self._of]), self.full().of_links()
-        )
+        return places.waiting_bits(np.concatenate([left[of.pair_class] for of in self._of]), full)
 
     def full(self) -> Full:
         return Full(_saturated(self._simulation, self._network), self._of[0].link_class)

@@ -36,7 +36,8 @@ class ModelSource:
 
     def measure(self) -> Measurement:
         model, now_s = self._model, self._model.now_s
-        rates_bps, waiting_bits = model.rates_bps, model.flows.waiting_bits(model.places)
+        rates_bps, full = model.rates_bps, model.flows.full().of_links()
+        waiting_bits = model.flows.waiting_bits(model.places, full)
         arrived = self._trains.arrived(now_s, rates_bps, model.loss, model.counted())
         totals, before, since_s, told = self.totals(), self._last, self._last_s, self._told
         self._last_s, self._last, self._told = now_s, totals, totals
@@ -85,8 +86,9 @@ class ModelSource:
         if full.link_class is not self._link_class:
             self._nothing_new.clear()
             self._link_class = full.link_class
+        full_links = full.of_links()
         if (key := full.classes.tobytes()) not in self._nothing_new:
-            at = model.places.may_wait(full.of_links())
+            at = model.places.may_wait(full_links)
             known = self._rates.exact[at] & (self._rates.rate_bps[at] == model.rates_bps[at])
             if not np.all(known & ~links.unknown[at]):
                 return None
@@ -101,7 +103,7 @@ class ModelSource:
             return replace(
                 measured, t_s=now_s, sent_bytes=nothing, sent_packets=nothing, waited_bytes=nothing
             )
-        waiting_bits = model.flows.waiting_bits(model.places)
+        waiting_bits = model.flows.waiting_bits(model.places, full_links)
         backlogged = waiting_bits > 0
         totals, told = self.totals(), self._told
         self._told, new = totals, totals.since(told)

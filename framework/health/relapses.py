@@ -111,6 +111,8 @@ class Relapses:
     def _returning(self, now_s: float) -> Bool:
         """(n_links,): links that go on as they did. One that is well proves in a whole period that it stays
         so."""
+        if np.isnan(self._well_s).all():  # nothing has relapsed
+            return np.zeros(len(self._slow), bool)
         slow_s, well_s, _lowest = self._past()
         usual_s = slow_s + np.where(self._slow, 0.0, well_s)
         goes_on: Bool = self._until_s(now_s) - self._first_s <= OUTLIVED * usual_s  # not where unknown

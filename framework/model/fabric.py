@@ -262,11 +262,22 @@ class Fabric(ArrayNoun):
 
     def link_name(self, link: int) -> str:
         """`g0.0->rail0`; parallel links carry `#wavelength` or `#n` behind."""
-        a, b = int(self.link_src[link]), int(self.link_dst[link])
-        name = f"{self.node_name(a)}->{self.node_name(b)}"
-        leaving = self.out_links(a)
-        twins = leaving[self.link_dst[leaving] == b]
-        return name if len(twins) == 1 else f"{name}#{np.searchsorted(twins, link)}"
+        name = f"{self.node_name(int(self.link_src[link]))}->{self.node_name(int(self.link_dst[link]))}"
+        twin = int(self._twin[link])
+        return name if twin < 0 else f"{name}#{twin}"
+
+    @cached_property
+    def _twin(self) -> Int32:
+        """(n_links,): the place of each link among those that join the same nodes, -1 where it is alone."""
+        ends = self.link_src.astype(np.int64) * self.n_nodes + self.link_dst
+        order = np.argsort(ends, kind="stable")
+        first = np.append(True, np.diff(ends[order]) != 0)
+        start = np.flatnonzero(first)
+        count = np.diff(np.append(start, len(ends)))
+        place = np.arange(len(ends)) - np.repeat(start, count)
+        twin = np.empty(len(ends), np.int32)
+        twin[order] = np.where(np.repeat(count, count) > 1, place, -1)
+        return readonly(twin, np.int32)
 
     @cached_property
     def _out(self) -> tuple[Int64, Int64]:

@@ -1,6 +1,6 @@
 """Paths and the table that answers for arrays of pairs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -138,6 +138,20 @@ class PathBatch(ArrayNoun):
             if array is not None:
                 array.flags.writeable = False  # spares the batch its own copy
         return cls(src, dst, pair_start, weight, hop_start, links, vc)
+
+    @classmethod
+    def evenly(cls, src: NDArray[Any], dst: NDArray[Any], paths: Sequence[Sequence[Sequence[int]]]) -> Self:
+        """Pairs that share their packets out evenly. `paths`: for each pair a list of paths, each a list of
+        link ids; empty for one that is unreachable."""
+        every = [path for several in paths for path in several]
+        return cls(
+            np.asarray(src, np.int64),
+            np.asarray(dst, np.int64),
+            starts(np.array([len(several) for several in paths], np.int64)),
+            np.array([1 / len(several) for several in paths for _ in several], np.float64),
+            starts(np.array([len(path) for path in every], np.int64)),
+            np.array([link for path in every for link in path], np.int32),
+        )
 
 
 Resolve = Callable[[Int64, Int64], PathBatch]

@@ -28,15 +28,16 @@ def _run_plain(s: State, until: float, work: int) -> int:
     return events.run(cast(State, _Items(*(array.data for array in s), s)), until, work)
 
 
+PLAIN = Code(_run_plain, plain.share_out)
+
+
 @cache
-def code(compiled: bool) -> Code:
-    """Plain, or compiled by numba, which keeps the result on disk; there, `horizon` and `sharing` stand
-    in for `plain`.
+def machine_code() -> Code:
+    """Compiled by numba, which keeps the result on disk; `horizon` and `sharing` stand in for `plain`. Raises
+    ImportError without numba.
 
     numba notices changes of a function's own file alone, so a function's name holds a hash of all of them.
     """
-    if not compiled:
-        return Code(_run_plain, plain.share_out)
     import numba
 
     modules = (events, horizon, sharing)
@@ -58,3 +59,8 @@ def code(compiled: bool) -> Code:
                 )  # fmt: skip
                 names[name] = compiler(clone)
     return Code(names["run"], names["share_out"])
+
+
+def loaded() -> bool:
+    """Whether this process has the machine code already, so that it costs nothing more."""
+    return machine_code.cache_info().currsize > 0

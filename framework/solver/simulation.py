@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from importlib.util import find_spec
 from math import inf
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from railweave.framework.errors import FabricError, MachineError
 from railweave.framework.model.arrays import Float, Int64
-from railweave.framework.solver.code import code
+from railweave.framework.solver.code import PLAIN, loaded, machine_code
 from railweave.framework.solver.events import EACH, PAUSED, STANDS
 from railweave.framework.solver.jobs import Job, idle, pause, state_of
 from railweave.framework.solver.network import Network
@@ -48,6 +48,9 @@ class Simulation:
     the size. `batch`: see BATCH; 0 for none. `progress` is called at least every 0.2 s and may raise.
     """
 
+    watched_work: ClassVar[int] = 0
+    """What all simulations with `progress` in this process have cost at least, in hops looked at."""
+
     def __init__(
         self,
         network: Network,
@@ -67,7 +70,7 @@ class Simulation:
         self._added = self._total = self._size = self._work = 0
         self._carried = np.zeros(network.n_links)
         self._state = idle(network, batch)
-        self._code = code(bool(accelerated))
+        self._code = machine_code() if accelerated else PLAIN
 
     @property
     def now_s(self) -> float:
@@ -96,7 +99,10 @@ class Simulation:
             )
         self._pause()
         number, self._added = self._added, self._added + 1
-        self._total += int(tasks.repeat.sum())
+        repetitions = int(tasks.repeat.sum())
+        self._total += repetitions
+        if self._progress is not None:
+            Simulation.watched_work += EACH * repetitions
         self._jobs[number] = Job.new(tasks, at_s)
         self._resume()
         return number
@@ -116,12 +122,12 @@ class Simulation:
             return ()
         why = PAUSED
         while why == PAUSED:
-            work = COMPILED_WORK if self._code is not code(False) else WORK
+            work = COMPILED_WORK if self._code is not PLAIN else WORK
             why = self._code.run(self._state, float(until_s), work)
             if self._progress is not None:
                 self._progress(Progress(int(self._state.tally[DONE]), self._total, self.now_s))
             self._work += work if why == PAUSED else 0
-            if self._code is code(False) and self._wants_machine_code():
+            if self._code is PLAIN and self._wants_machine_code():
                 self._pause()
                 self._resume()
         if why == STANDS and self._jobs and not len(self.standing()):
@@ -212,9 +218,12 @@ class Simulation:
         return over
 
     def _wants_machine_code(self) -> bool:
-        """By the size and the work so far, not by the time: equal runs take equal steps."""
-        large = max(self._size, self._work) >= LARGE
-        return self._accelerated is None and large and find_spec("numba") is not None
+        """Where it is there already, or pays for this simulation or all that were watched in this process: a
+        lab's decisions, which nobody watches, have no half second to spare. Both codes give the same bits."""
+        if self._accelerated is not None:
+            return False
+        work = max(self._size, self._work, Simulation.watched_work if self._progress else 0)
+        return loaded() or (work >= LARGE and find_spec("numba") is not None)
 
     def _pause(self) -> None:
         pause(self._state)
@@ -227,7 +236,7 @@ class Simulation:
         repetitions = sum(int(job.tasks.repeat.sum()) for job in jobs)
         self._size = len(self._network.link) + EACH * repetitions
         if self._wants_machine_code():
-            self._code = code(True)
-        by_link = bool(jobs) and self._code is not code(False)
+            self._code = machine_code()
+        by_link = bool(jobs) and self._code is not PLAIN
         self._state = state_of(self._network, jobs, self._state, by_link)
         self._state.tally[ENDED] = 0

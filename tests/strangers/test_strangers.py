@@ -118,22 +118,29 @@ def test_mistakes_of_users_are_refused_by_name(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Path:
-    """A folder in which the package is installed."""
-    folder = tmp_path / "site"
+def installed(module: ModuleType, plugin: str, folder: Path) -> dict[str, str]:
+    """The environment of a command for which the module is installed in `folder`, as a package of its own."""
     info = folder / "strange-1.0.dist-info"
     info.mkdir(parents=True)
-    shutil.copy(ladder.__file__, folder / "ladder.py")
+    shutil.copy(str(module.__file__), folder / "strange.py")
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: strange\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[railweave]\nstrange = ladder:diary\n")
-    return folder
+    (info / "entry_points.txt").write_text(f"[railweave]\nstrange = {plugin}\n")
+    return os.environ | {"PYTHONPATH": str(folder)}
+
+
+def run_on_the_lab(words: list[str], environment: dict[str, str]) -> None:
+    command = "from railweave.framework.cli import main; main(prog_name='railweave')"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", command, "run", *words],
+        env=environment, capture_output=True, text=True, timeout=150, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.lab
 @pytest.mark.untimed
 @pytest.mark.parametrize("traffic", [("--collective", "handover"), ("--workload", "relay")])
-def test_it_runs_on_the_lab(traffic: tuple[str, str], site: Path, tmp_path: Path) -> None:
+def test_it_runs_on_the_lab(traffic: tuple[str, str], tmp_path: Path) -> None:
     out = tmp_path / "out"
     words = [
         *ON_THE_LADDER,
@@ -151,12 +158,7 @@ def test_it_runs_on_the_lab(traffic: tuple[str, str], site: Path, tmp_path: Path
         "--out",
         str(out),
     ]
-    command = "from railweave.framework.cli import main; main(prog_name='railweave')"
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", command, "run", *words],
-        env=os.environ | {"PYTHONPATH": str(site)}, capture_output=True, text=True, timeout=150, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_on_the_lab(words, installed(ladder, "strange:diary", tmp_path / "site"))
     rows = json.loads((out / "result.json").read_text())["rows"]
     assert rows and (out / "rows.txt").read_text() == f"{len(rows)} rows\n"
     diary = [json.loads(line) for line in (out / "diary.jsonl").read_text().splitlines()]
@@ -167,3 +169,14 @@ def test_it_runs_on_the_lab(traffic: tuple[str, str], site: Path, tmp_path: Path
     assert [0, 4] in reroute["pairs"] and reroute["t_s"] > 0
     assert diary[1]["endpoints"] == diary[1]["gpus"] == 8
     assert "the ladder stands" in (out / "events.jsonl").read_text()
+
+
+@pytest.mark.lab
+def test_paths_that_merge_are_judged_by_what_they_can(tmp_path: Path) -> None:
+    """All shortest paths in equal shares, on a healthy fat tree: packets of one pair meet others in an order
+    of their own, and the run takes no longer than that has to."""
+    out = tmp_path / "out"
+    words = ["--topology", "fat-tree", "--router", "every-path", "--fault", "none", "--iterations", "3"]
+    run_on_the_lab([*words, "--out", str(out)], installed(every_path, "strange", tmp_path / "site"))
+    result = json.loads((out / "result.json").read_text())
+    assert result["wrong"] == 0 and result["fidelity"]["verdict"] == "pass", result["fidelity"]

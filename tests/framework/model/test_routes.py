@@ -25,3 +25,12 @@ def test_ids_are_whole_numbers(name: str) -> None:
     fields[name] = np.array(fields[name], np.float64)
     with pytest.raises(RouteError, match=f"its {name} are float64, such as 0.0, and ids are whole numbers"):
         PathBatch(**fields)
+
+
+def test_paths_of_equal_shares() -> None:
+    """Two paths, none, and one of two links: by hand."""
+    batch = PathBatch.evenly(np.array([0, 0, 1]), np.array([1, 2, 2]), [[[4], [6]], [], [[8, 2]]])
+    assert batch.pair_start.tolist() == [0, 2, 2, 3]
+    assert batch.weight.tolist() == [0.5, 0.5, 1.0]
+    assert batch.hop_start.tolist() == [0, 1, 2, 4]
+    assert batch.links.tolist() == [4, 6, 8, 2]
