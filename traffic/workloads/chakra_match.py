@@ -73,7 +73,7 @@ def computations(ranks: Sequence[Sequence[Node]], flops: float) -> list[TraceOpe
         has = "a duration, only num_ops" if first.whole("num_ops", 0) else "a duration or num_ops"
         raise first.refuse(
             f"compute=true, and no computation of the trace has {has}. Give what a GPU computes in a second, "
-            "such as `--set workload.flops=400e12`, trace with durations, or leave compute out."
+            "such as `--set workload.flops=400e12`, a trace with durations, or leave compute out."
         )
     return timed
 
