@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from railweave.framework.analysis.limits.timeline import Timeline
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.lab.switching.calibration import Capacity, auto_scale, busiest_phase_hops
 from railweave.framework.lab.switching.placement import shard_count
-from railweave.framework.limits.timeline import Timeline
 from railweave.framework.model import HealthSnapshot, RouteTable
 from railweave.framework.routing.demand import Forecast, JobDemand
 from railweave.framework.routing.reroute import RoutesInUse, first_routes

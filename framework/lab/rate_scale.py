@@ -5,6 +5,7 @@ from dataclasses import replace
 from statistics import median
 from typing import NamedTuple
 
+from railweave.framework.analysis.limits.timeline import Timeline
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.lab.job_traffic import JobTraffic
 from railweave.framework.lab.switching.calibration import (
@@ -21,7 +22,6 @@ from railweave.framework.lab.switching.calibration import (
 from railweave.framework.lab.switching.calibration import trial as measure_by_trial
 from railweave.framework.lab.switching.emulation import Emulation
 from railweave.framework.lab.transport_link import TransportLink
-from railweave.framework.limits.timeline import Timeline
 from railweave.framework.model import Fabric, RouteTable, Schedule
 from railweave.framework.registry import Registers
 from railweave.framework.routing.reroute import RouteControl

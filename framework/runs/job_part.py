@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from railweave.framework.analysis.bottleneck import bottlenecks
+from railweave.framework.analysis.limits import COLLECTIVES, tightest_cut
+from railweave.framework.analysis.limits.shaped import carriers, shaped_bound_s
+from railweave.framework.analysis.limits.timeline import Timeline
 from railweave.framework.errors import PLUGIN_FAILURES, describe
 from railweave.framework.experiment.plan import Plan
-from railweave.framework.limits import COLLECTIVES, tightest_cut
-from railweave.framework.limits.shaped import carriers, shaped_bound_s
-from railweave.framework.limits.timeline import Timeline
 from railweave.framework.model import Fabric, HealthSnapshot, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.findings import Findings, IterationRecord

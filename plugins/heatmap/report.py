@@ -35,8 +35,8 @@ class TrafficHeatmap(Report):
         import numpy as np
 
         from railweave.framework.experiment.plan import from_document
+        from railweave.framework.papers.training.heatmap import heatmap_png, heatmap_svg
         from railweave.framework.registry import load_plugins
-        from railweave.framework.training.heatmap import heatmap_png, heatmap_svg
 
         plan = from_document(experiment, load_plugins())
         n, domain, to = plan.fabric.n_gpus, plan.fabric.groups[0].shape[-1], Path(directory)

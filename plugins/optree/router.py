@@ -12,8 +12,8 @@ from railweave.framework.hookspecs import Router
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
 from railweave.framework.model.arrays import Bool, Int32, Int64
 from railweave.framework.model.capabilities import require
-from railweave.framework.optical.algorithms import ALGORITHMS, ONE_WAY, plan_of
-from railweave.framework.optical.plan import LightpathPlan
+from railweave.framework.papers.optical.algorithms import ALGORITHMS, ONE_WAY, plan_of
+from railweave.framework.papers.optical.plan import LightpathPlan
 from railweave.framework.parameters import Parameter, Value
 from railweave.framework.routing.batches import spread, starts
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from railweave.framework.limits import tightest_cut
+from railweave.framework.analysis.limits import tightest_cut
 
 
 def cut_bound_s(*args: Any, **options: Any) -> float:

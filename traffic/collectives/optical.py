@@ -9,8 +9,8 @@ from railweave.framework.errors import ExperimentError, UnsupportedFabricError
 from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.framework.model.arrays import Int64
 from railweave.framework.model.routes import starts
-from railweave.framework.optical.algorithms import plan_of
-from railweave.framework.optical.plan import LightpathPlan
+from railweave.framework.papers.optical.algorithms import plan_of
+from railweave.framework.papers.optical.plan import LightpathPlan
 from railweave.framework.parameters import Parameter
 from railweave.traffic.collectives.entries import NO_RANK, Entries, Lists, columns
 from railweave.traffic.collectives.operations import AllGather, longest_s
@@ -127,7 +127,8 @@ class Wrht(OpticalAllGather):
     the groups.
 
     Spreading brings every item to every member one by one, so its steps exceed the formula of Table I, which
-    counts them like those of gathering; framework/optical/wrht.py says what is the source's and what is ours.
+    counts them like those of gathering; framework/papers/optical/wrht.py says what is the source's and what
+    is ours.
     """
 
     summary = "groups of 2w+1 on a ring gather at their middle node, exchange, and spread"

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from railweave.framework.model import Fabric, Schedule
+from railweave.framework.papers.training.clusters import GPUS
+from railweave.framework.papers.training.iteration import Calibration, compute_s
+from railweave.framework.papers.training.models import MODELS, model_named
+from railweave.framework.papers.training.placement import REQUIRES, place, scaled_degrees
+from railweave.framework.papers.training.traffic_matrix import Job, job_of_batch
 from railweave.framework.parameters import Parameter, Value, resolve
-from railweave.framework.training.clusters import GPUS
-from railweave.framework.training.iteration import Calibration, compute_s
-from railweave.framework.training.models import MODELS, model_named
-from railweave.framework.training.placement import REQUIRES, place, scaled_degrees
-from railweave.framework.training.traffic_matrix import Job, job_of_batch
 from railweave.traffic.collectives.entries import Entries
 from railweave.traffic.collectives.operations import check_ranks, checked_itemsize
 from railweave.traffic.workloads.replay import Workload

@@ -9,8 +9,8 @@ import numpy as np
 
 from railweave.framework.errors import ExperimentError
 from railweave.framework.model.arrays import Int32, Int64
-from railweave.framework.training.placement import Placement
-from railweave.framework.training.traffic_matrix import Job, reduced_bytes, traffic, volumes
+from railweave.framework.papers.training.placement import Placement
+from railweave.framework.papers.training.traffic_matrix import Job, reduced_bytes, traffic, volumes
 from railweave.traffic.collectives.entries import Entries, columns, parts_of
 from railweave.traffic.collectives.hierarchical import add_all_reduce
 from railweave.traffic.collectives.ring_blocks import Rings, add_rings, none_ready

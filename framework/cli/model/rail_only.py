@@ -8,7 +8,7 @@ import click
 from railweave.framework import units
 from railweave.framework.cli._context import example, json_command, print_json, table
 from railweave.framework.cli.model._options import SIZE, gpu_options, value_option
-from railweave.framework.training.all_gather import (
+from railweave.framework.papers.training.all_gather import (
     EXHAUSTIVE_GPUS,
     Grid,
     ag_time_s,
@@ -18,8 +18,8 @@ from railweave.framework.training.all_gather import (
     domain_phase_bytes,
     rail_phase_bytes,
 )
-from railweave.framework.training.clusters import gpu_named
-from railweave.framework.training.cost import compare
+from railweave.framework.papers.training.clusters import gpu_named
+from railweave.framework.papers.training.cost import compare
 
 
 @click.command(

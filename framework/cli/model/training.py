@@ -10,14 +10,14 @@ import numpy as np
 from railweave.framework.cli._context import example, json_command, print_json, registers, table
 from railweave.framework.cli.model._options import SIZE, gpu_options, refuse_others, value_option
 from railweave.framework.errors import ExperimentError
-from railweave.framework.training.clusters import Cluster, gpu_named
-from railweave.framework.training.iteration import TABLE_4, Calibration
-from railweave.framework.training.models import MODELS, hardware_utilisation, model_named
-from railweave.framework.training.placement import place, scaled_degrees
-from railweave.framework.training.search import search
-from railweave.framework.training.strategies import FixedDegrees
-from railweave.framework.training.traffic_matrix import job_of_batch
-from railweave.framework.training.traffic_matrix import traffic as traffic_of
+from railweave.framework.papers.training.clusters import Cluster, gpu_named
+from railweave.framework.papers.training.iteration import TABLE_4, Calibration
+from railweave.framework.papers.training.models import MODELS, hardware_utilisation, model_named
+from railweave.framework.papers.training.placement import place, scaled_degrees
+from railweave.framework.papers.training.search import search
+from railweave.framework.papers.training.strategies import FixedDegrees
+from railweave.framework.papers.training.traffic_matrix import job_of_batch
+from railweave.framework.papers.training.traffic_matrix import traffic as traffic_of
 from railweave.framework.units import time
 
 model_option = value_option(
@@ -224,7 +224,7 @@ def traffic(
     in the whole job.
     """
     from railweave.framework.experiment.plan import build_fabric
-    from railweave.framework.training.heatmap import heatmap_png, heatmap_svg
+    from railweave.framework.papers.training.heatmap import heatmap_png, heatmap_svg
 
     job = job_of_batch(model_named(name), tp, pp, dp, microbatch, interleave, batch)
     fabric = build_fabric("rail-only", {"domains": domains, "rails": rails}, {}, registers(ctx))

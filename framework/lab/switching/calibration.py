@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from railweave.framework.analysis.limits.timeline import Timeline
 from railweave.framework.errors import LabError
 from railweave.framework.experiment.plan import Plan
-from railweave.framework.limits.timeline import Timeline
 from railweave.framework.model import Fabric, PacketFormat, RouteTable, Schedule
 from railweave.framework.model.addressing import ROCE_PORT, ipv4
 from railweave.framework.model.arrays import Int64

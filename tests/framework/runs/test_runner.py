@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from railweave.framework.analysis.limits.timeline import Timeline
 from railweave.framework.errors import InputError, LabError, MachineError, RunFailedError
 from railweave.framework.experiment.plan import Plan, load_plan
 from railweave.framework.experiment.schema import Choice
 from railweave.framework.fabric_files import load
 from railweave.framework.hookspecs import Configurable, hookimpl
-from railweave.framework.limits.timeline import Timeline
 from railweave.framework.model import HealthSnapshot
 from railweave.framework.model.events import (
     FaultInjected,

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from railweave.framework.model import PacketFormat
-from railweave.framework.optical.algorithms import plan_of
-from tests.framework.optical.plan_checks import link_items
+from railweave.framework.papers.optical.algorithms import plan_of
+from tests.framework.papers.optical.plan_checks import link_items
 
 NODES, WAVELENGTHS, SHARD = 16, 2, 256 << 10
 

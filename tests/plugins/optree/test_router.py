@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from railweave.framework.errors import ExperimentError, FabricError, HealthError, UnsupportedFabricError
 from railweave.framework.model import Fabric, HealthSnapshot, all_pairs
 from railweave.framework.model.addressing import ENTROPY_BASE
-from railweave.framework.optical.algorithms import ALGORITHMS, plan_of
+from railweave.framework.papers.optical.algorithms import ALGORITHMS, plan_of
 from railweave.framework.parameters import resolve
 from railweave.framework.registry import Registers
 from railweave.framework.routing.compiler import compile_rules

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from railweave.framework.errors import ExperimentError, FabricError, UnsupportedFabricError
 from railweave.framework.model import Fabric, PacketFormat, Schedule
-from railweave.framework.optical.algorithms import plan_of
+from railweave.framework.papers.optical.algorithms import plan_of
 from railweave.framework.parameters import resolve
 from railweave.topologies.rail_only import RailOnly
 from railweave.topologies.ring import Ring

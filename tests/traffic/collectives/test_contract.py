@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from railweave.framework.analysis.limits import COLLECTIVES
 from railweave.framework.errors import ExperimentError
 from railweave.framework.experiment.plugin_calls import CheckedData
 from railweave.framework.hookspecs import Collective
-from railweave.framework.limits import COLLECTIVES
 from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.parameters import resolve
 from railweave.framework.registry import Registers

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from railweave.framework.errors import ExperimentError, UnsupportedFabricError
 from railweave.framework.model import Fabric, Schedule
+from railweave.framework.papers.training.clusters import GPUS, Cluster
+from railweave.framework.papers.training.iteration import Calibration, iteration_time
+from railweave.framework.papers.training.placement import place, scaled_degrees
+from railweave.framework.papers.training.strategies import Strategy
+from railweave.framework.papers.training.traffic_matrix import traffic
 from railweave.framework.parameters import resolve
 from railweave.framework.registry import load_plugins
-from railweave.framework.training.clusters import GPUS, Cluster
-from railweave.framework.training.iteration import Calibration, iteration_time
-from railweave.framework.training.placement import place, scaled_degrees
-from railweave.framework.training.strategies import Strategy
-from railweave.framework.training.traffic_matrix import traffic
 from railweave.topologies.rail_only import RailOnly
 from railweave.topologies.rail_optimised import RailOptimised
 from railweave.topologies.ring import Ring

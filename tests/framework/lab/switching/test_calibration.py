@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from railweave.framework.analysis.limits.timeline import Timeline
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.lab.switching.calibration import (
     LONGEST_S,
@@ -17,7 +18,6 @@ from railweave.framework.lab.switching.calibration import (
     packet_latency_s,
     slower_scale,
 )
-from railweave.framework.limits.timeline import Timeline
 from railweave.framework.model import HealthSnapshot, Schedule
 from railweave.framework.registry import load_plugins
 
