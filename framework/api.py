@@ -221,8 +221,8 @@ def _run(
     result = runner.run(plan, registers, directory, on_event, predict=predict)
     if directory is None or not page:
         return result
-    from railweave.framework.report.html import write_report
-    from railweave.framework.report.reading import page_of_run
+    from railweave.framework.page.data.reading import page_of_run
+    from railweave.framework.page.html import write_report
 
     try:
         data = page_of_run(directory.path, registers, result=result, fabric=plan.fabric)

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.model.events import IterationEnded, RunEvent
+from railweave.framework.page.serving.live_page import LivePage, followed
 from railweave.framework.registry import Registers
-from railweave.framework.web.live_page import LivePage, followed
 
 STREAMS = (0, 1, 5)
 """Of five one never reads."""

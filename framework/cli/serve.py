@@ -32,11 +32,11 @@ def serve(ctx: click.Context, /, path: Path, port: int) -> None:
     check_packages("serve")
     if not path.is_dir():
         raise InputError(f"{path} is no directory. Give one of a run, or one that holds some.")
-    from railweave.framework.report.campaigns import campaign_page
-    from railweave.framework.report.page_data import PageData
-    from railweave.framework.report.reading import page_of_run
-    from railweave.framework.web.browsing import browsing
-    from railweave.framework.web.server import PageServer
+    from railweave.framework.page.data.campaigns import campaign_page
+    from railweave.framework.page.data.page_data import PageData
+    from railweave.framework.page.data.reading import page_of_run
+    from railweave.framework.page.serving.browsing import browsing
+    from railweave.framework.page.serving.server import PageServer
 
     loaded, token = registers(ctx), secrets.token_urlsafe(16)
 

@@ -23,7 +23,7 @@ from railweave.framework.model.events import (
     RoutesChanged,
     Sampled,
 )
-from railweave.framework.web.live_page import LivePage, followed
+from railweave.framework.page.serving.live_page import LivePage, followed
 from tests.web.browser import until
 from tests.web.conftest import Open
 from tests.web.cut import Way

@@ -22,7 +22,7 @@ from railweave.framework.errors import InputError, RunFailedError
 from railweave.framework.model import Fabric, IterationResult, Schedule
 from railweave.framework.model.events import HealthPublished
 from railweave.framework.model.findings import LinkTotals
-from railweave.framework.report.figures import figures
+from railweave.framework.page.data.figures import figures
 from railweave.framework.results.directory import Run, read_result, result_json
 from railweave.framework.results.links import link_figures
 from railweave.framework.results.nccl_table import fitted, nccl_table

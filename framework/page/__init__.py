@@ -1,0 +1,1 @@
+"""Pages of runs: their data, the modules that browsers load (`static/`), and serving them."""

@@ -1,0 +1,1 @@
+"""Serving pages: of runs on disk, and of one under way."""

@@ -1,0 +1,179 @@
+"""A run that goes on, as a page: a snapshot for those who come, messages for those who stay."""
+
+import base64
+import json
+import secrets
+import threading
+import time
+import zlib
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from importlib.metadata import version
+from math import inf
+from pathlib import Path
+
+import numpy as np
+from starlette.applications import Starlette
+
+from railweave.framework.experiment.plan import Plan
+from railweave.framework.model.events import PhaseStarted, Printed, Progress, RunEvent, Sampled
+from railweave.framework.page.data.items import Arrays, shown
+from railweave.framework.page.data.page_data import INSTANTS, Job, Packed, PageData
+from railweave.framework.page.data.run_page import Known, run_page
+from railweave.framework.page.data.series import series
+from railweave.framework.page.serving.app import application, events_route, page_routes
+from railweave.framework.page.serving.feed import Feed
+from railweave.framework.page.serving.server import PageServer
+from railweave.framework.results.directory import event_line
+
+MOST_EVENTS, MOST_VALUES, SNAPSHOT_S = 10_000, 1_000_000, 0.5
+"""Events, and figures of each kind, that a snapshot is made of; seconds until it is made anew."""
+NEWLY_WORST = 0.05
+"""Of a large fabric other links are shown once one of them scores so much below one that is."""
+
+
+class LivePage:
+    """What pages show of the run of `plan` in the directory `path`. `emit` receives its events, in the run's
+    thread; `snapshot` is for the server's threads."""
+
+    def __init__(self, plan: Plan, path: Path, feed: Feed) -> None:
+        self._plan, self._feed = plan, feed
+        self._known = Known(
+            title=path.absolute().name,
+            fabric=plan.fabric,
+            engine=plan.experiment.engine.name,
+            experiment=plan.yaml(),
+            repeat=f"railweave run {path / 'experiment.yaml'}",
+            planned=None if plan.jobs else plan.iterations,
+            running=True,
+            jobs=tuple(map(_job, plan.jobs)),
+        )
+        self._events: deque[dict[str, object]] = deque(maxlen=MOST_EVENTS)
+        self._samples: list[Sampled] = []
+        self._chosen = shown(plan.fabric, None)
+        self._most = 2 * max(1, min(INSTANTS, MOST_VALUES // (2 * plan.fabric.n_links)))  # they go in pairs
+        self._lock, self._making = threading.Lock(), threading.Lock()
+        self._made_s, self._made = -inf, ""
+
+    def emit(self, event: RunEvent) -> None:
+        """Take in an event of the run and pass it on to the pages, without waiting for any."""
+        if isinstance(event, Progress | Printed):
+            return
+        with self._lock:
+            if isinstance(event, Sampled):
+                self._feed.publish(self._sampled(event))
+                return
+            if isinstance(event, PhaseStarted) and event.rate_scale is not None:
+                self._known = replace(self._known, rate_scale=event.rate_scale)
+            self._events.append(event.to_document())
+            self._feed.publish(event_line(event))
+
+    def application(self, token: str) -> Starlette:
+        """The page, its data and its messages below /TOKEN/."""
+        return application(token, [events_route(self._feed), *page_routes("", lambda _: self.snapshot())])
+
+    @property
+    def last(self) -> int:
+        """The number of the latest message."""
+        return self._feed.last
+
+    def end(self, page: PageData | None) -> None:
+        """The run is over: pages get `page`, its report, or without one what was known of it."""
+        with self._lock:
+            self._known = replace(self._known, running=False)
+        data = (self._so_far() if page is None else page).json()
+        self._feed.publish(f'{{"kind":"end","data":{data}}}')
+        self._feed.close()
+
+    def snapshot(self) -> str:
+        """The data of the page so far, as JSON."""
+        with self._making:
+            if time.monotonic() - self._made_s > SNAPSHOT_S:
+                self._made = self._so_far().json()
+                self._made_s = time.monotonic()
+            return self._made
+
+    def _so_far(self) -> PageData:
+        with self._lock:
+            known = replace(
+                self._known,
+                events=tuple(self._events),
+                lines=self._feed.last,
+                chosen=self._chosen,
+                samples=_arrays(self._samples) if self._samples else None,
+            )
+        run = run_page(known)
+        return PageData("run", known.title, run.sentence, f"railweave {version('railweave')}", (run,))
+
+    def _sampled(self, sample: Sampled) -> str:
+        """The message for a sample, after it was kept for snapshots."""
+        if len(self._samples) >= self._most:
+            earlier, later = self._samples[::2], self._samples[1::2]
+            self._samples = [_together(a, b) for a, b in zip(earlier, later, strict=True)]
+        self._samples.append(sample)
+        known = self._known
+        if self._others_are_worse(sample):
+            self._chosen = shown(known.fabric, _arrays(self._samples))
+            return '{"kind":"reset"}'
+        scale = 1.0 if known.rate_scale is None else known.rate_scale
+        alone = {**_arrays([sample]), "t_s": np.array([sample.dt_s])}  # an interval that begins at 0
+        now = series(known.fabric.scaled(scale), self._chosen, alone)
+        masks = {"score": now.score, "queue": now.queue, "load": now.load, "loss": now.loss}
+        rows = {mask: _row(packed) for mask, packed in masks.items() if packed is not None}
+        return json.dumps({"kind": "sample", "t_s": round(sample.t_s, 6), **rows})
+
+    def _others_are_worse(self, sample: Sampled) -> bool:
+        if self._chosen.all_links:
+            return False
+        here = sample.link_score[self._chosen.links]
+        return bool(np.delete(sample.link_score, self._chosen.links).min() < here.max() - NEWLY_WORST)
+
+
+def _job(plan: Plan) -> Job:
+    """What is known of a job that runs."""
+    gpus = tuple(map(plan.fabric.node_name, plan.ranks))
+    return Job(plan.job.number, plan.job.name, gpus, "running", None, None, None, None, None)
+
+
+def _arrays(samples: list[Sampled]) -> Arrays:
+    """Of each kind of figure (n, ...), by the names of health.npz."""
+    names = [field.name for field in fields(Sampled) if field.name not in ("dt_s", "job")]
+    return {name: np.array([getattr(sample, name) for sample in samples]) for name in names}
+
+
+def _together(a: Sampled, b: Sampled) -> Sampled:
+    """One sample of two that follow each other, with the longer queues and the later scores."""
+    return Sampled(
+        b.t_s,
+        a.dt_s + b.dt_s,
+        np.maximum(a.queue_bytes, b.queue_bytes),
+        a.sent_bytes + b.sent_bytes,
+        a.sent_packets + b.sent_packets,
+        a.lost + b.lost,
+        b.link_score,
+        b.element_score,
+    )
+
+
+def _row(packed: Packed) -> str:
+    """The bytes of a matrix of one row, in base64."""
+    return base64.b64encode(zlib.decompress(base64.b64decode(packed.zlib))).decode()
+
+
+@contextmanager
+def followed(plan: Plan, path: Path, port: int = 0) -> Iterator[tuple[str, LivePage]]:
+    """Serve the run of `plan` in the directory `path` during the block: the address, with a new token, and
+    the page, which is to receive the run's events and its end.
+
+    Raises InputError for a port that is taken.
+    """
+    feed, token = Feed(), secrets.token_urlsafe(16)
+    page = LivePage(plan, path, feed)
+    with PageServer(page.application(token), port) as server:
+        try:
+            yield f"{server.url}/{token}/", page
+        finally:
+            if not feed.closed:
+                page.end(None)

@@ -1,1 +1,0 @@
-"""What browsers see: the page's modules under `static/`."""
