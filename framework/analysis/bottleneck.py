@@ -12,7 +12,7 @@ from railweave.framework.model import Fabric, PathBatch, RouteTable, Schedule
 from railweave.framework.model.arrays import ArrayNoun, Bool, Float, Int64, spread
 from railweave.framework.model.findings import CriticalPath, HealthSamples, IterationRecord
 from railweave.framework.model.names import element_name, nic_of, weak_links
-from railweave.framework.results.result import Bottleneck
+from railweave.framework.results.figures import Bottleneck
 from railweave.framework.routing.batches import join, starts
 
 ALIKE = 1.1

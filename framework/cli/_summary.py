@@ -5,7 +5,8 @@ from statistics import median
 
 from railweave.framework import units
 from railweave.framework.cli._context import table
-from railweave.framework.results.result import FaultFigures, Group, RunResult
+from railweave.framework.results.figures import FaultFigures, Group
+from railweave.framework.results.result import RunResult
 
 SHOWN_REROUTES = 8
 SHOWN_SCORES = 16

@@ -6,8 +6,14 @@ from math import inf, log
 from statistics import median
 
 from railweave.framework.errors import InputError
-from railweave.framework.results.fidelity import Fidelity, Verdict
-from railweave.framework.results.result import Bottleneck, FaultFigures, Row, RunResult
+from railweave.framework.results.figures import (
+    Bottleneck,
+    FaultFigures,
+    Fidelity,
+    Row,
+    Verdict,
+)
+from railweave.framework.results.result import RunResult
 from railweave.framework.results.rows import REPAIRS, ended_by
 
 TIMES, OF_FAULT, OF_FAULT_S = 0.10, 0.25, 0.5

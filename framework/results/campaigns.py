@@ -8,9 +8,8 @@ from typing import Any
 
 from railweave.framework.errors import InputError
 from railweave.framework.results.comparison import Comparison
-from railweave.framework.results.detection import Accuracy
 from railweave.framework.results.directory import no_number
-from railweave.framework.results.result import FaultFigures
+from railweave.framework.results.figures import Accuracy, FaultFigures
 from railweave.framework.results.shared_rails import SharedRails
 
 

@@ -16,6 +16,7 @@ from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Bool, Float
 from railweave.framework.model.events import RoutesChanged
 from railweave.framework.model.names import element_name, link_title
+from railweave.framework.results.figures import Accuracy
 
 Scores = NDArray[np.floating]
 
@@ -25,16 +26,6 @@ ALLOWED_PACKETS, ALLOWED_S = 24, 0.25
 REPAIRED_WITHIN = 0.1
 EQUAL_WITHIN = 1e-6
 """Scores are kept in 32 bits."""
-
-
-@dataclass(frozen=True, slots=True)
-class Accuracy:
-    """Over all samples and all that is judged: `precision`, the share of what was reported degraded that was;
-    `recall`, the share of what was degraded that was reported. None where nothing was reported, or nothing
-    degraded."""
-
-    precision: float | None
-    recall: float | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Literal
 
+from railweave.framework.results.figures import Fidelity, Verdict
 from railweave.framework.units import size as size_text
-
-Verdict = Literal["pass", "degraded", "invalid"]
 
 BUSY_SWITCHES = 0.9
 BUSY_MACHINE = 0.97
@@ -25,14 +23,6 @@ LATENCY_SHARE = 0.09
 may make up."""
 FULL_BUFFER = 0.8
 EARLY = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Fidelity:
-    """The verdict of a run. `reasons`: of a `pass`, only what was not checked."""
-
-    verdict: Verdict
-    reasons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

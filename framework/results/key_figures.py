@@ -3,8 +3,7 @@
 Names as in IETF draft-calabria-bmwg-ai-fabric-training-bench; definitions in docs/results.md.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,39 +11,13 @@ from numpy.typing import ArrayLike
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.findings import HealthSamples
+from railweave.framework.results.figures import BusbwFigures
 from railweave.framework.results.sharing import jain
 
 ROUNDING = 1e-12
 LONGEST = 4
 """Intervals of health that a sample stands for at most: what is longer was not sampled, as between faults on
 `fluid`, and before the second run in a lab that stays up."""
-
-
-@dataclass(frozen=True, slots=True)
-class BusbwFigures:
-    """Bus bandwidth over the `iterations` of one size: that which 5, 50, 95 and 99 % of them do not exceed;
-    `cv`: standard deviation over mean."""
-
-    iterations: int
-    p5_gbs: float
-    p50_gbs: float
-    p95_gbs: float
-    p99_gbs: float
-    cv: float
-
-
-@dataclass(frozen=True, slots=True)
-class KeyFigures:
-    """Of a whole run; None where there is nothing to take one from. `retransmission_rate`: packets sent again
-    over packets sent. `queue_p95_bytes`: in 95 % of the time that was sampled no queue of the fabric held
-    more; `queue_max_bytes`: never. `failover_p99_s`: within it 99 % of the faults that were answered were, by
-    rules in use. `link_fairness`: Jain's index of the bytes that links of one kind carried."""
-
-    retransmission_rate: float | None = None
-    queue_p95_bytes: float | None = None
-    queue_max_bytes: float | None = None
-    failover_p99_s: float | None = None
-    link_fairness: Mapping[str, float] = field(default_factory=dict)
 
 
 def percentile(values: ArrayLike, percent: float, weights: ArrayLike = 1.0) -> float:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.model.findings import Findings, LinkTrace
-from railweave.framework.results.result import ElementFigures, LinkFigures
+from railweave.framework.results.figures import ElementFigures, LinkFigures
 
 LISTED_GPUS, LISTED_LINKS = 4096, 1000
 """Of fabrics with more GPUs a result lists so many links, the busiest; arrays hold them all."""

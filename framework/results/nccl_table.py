@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from math import nan
 from statistics import fmean
 
-from railweave.framework.results.result import JobFigures, Row, RunResult
+from railweave.framework.results.figures import JobFigures, Row
+from railweave.framework.results.result import RunResult
 
 WIDTH = 140
 """Columns that the wide table needs."""

@@ -7,6 +7,7 @@ each. `job`: which job of the experiment a figure belongs to.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +15,22 @@ import numpy as np
 from railweave.framework.errors import InputError, RunFailedError
 from railweave.framework.model.findings import HealthPoint
 from railweave.framework.model.traffic import RankOutcome
-from railweave.framework.results.detection import Accuracy
-from railweave.framework.results.fidelity import Fidelity
-from railweave.framework.results.key_figures import BusbwFigures, KeyFigures
+from railweave.framework.results.figures import (
+    Accuracy,
+    Bottleneck,
+    ControllerFigures,
+    ElementFigures,
+    FabricFigures,
+    FaultFigures,
+    Fidelity,
+    Groups,
+    JobFigures,
+    KeyFigures,
+    LinkFigures,
+    RerouteFigures,
+    Row,
+    Timing,
+)
 from railweave.framework.results.notebook import result_html
 
 if TYPE_CHECKING:
@@ -25,234 +39,6 @@ if TYPE_CHECKING:
 SCHEMA = {"name": "railweave.run", "version": 2}
 READABLE = (1, 2)
 """Versions of the schema that `from_document` reads."""
-
-
-@dataclass(frozen=True, slots=True)
-class FabricFigures:
-    """`switches`: domains, rails, spines; `links`: directed; `rate_scale`: emulated rate over declared rate;
-    `ranks`: how many of the GPUs take part, None: all; `packet_latency_us`: what the emulator adds to a
-    packet from a GPU to the next, emulated, None where nothing was measured."""
-
-    kind: str
-    gpus: int
-    switches: int
-    links: int
-    rate_scale: float
-    ranks: int | None = None
-    packet_latency_us: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ControllerFigures:
-    """`rules`: how many the first intent holds; `install_s`: until the last switch confirmed it."""
-
-    name: str
-    rules: int
-    install_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One iteration, or the summary of those of one size (`iteration` None): an nccl-tests row and what it is
-    judged by.
-
-    `t_s` its start on the run's clock. `redop` is none where nothing is reduced, `root` -1 where there is
-    none. `netbw_gbs`: what all links of the fabric carried, headers counted, over the declared time.
-    `bound_us`: the physical limit of the fabric as it was; `model_us`: the algorithm's closed form on the
-    healthy fabric; None where there is none. Ratios are limit over measured. `wrong` of `compared` elements;
-    None for a program, of which nothing is compared, and where no data was carried; then `retransmitted` and
-    `duplicates` are None, too. `compute_us`: for how long of `time_us` what it consists of was computations;
-    None where the schedule has none. `predicted_us`: what a model says of `time_us`, if it was asked.
-    `rank_fairness`: Jain's index of the ranks' throughput; `busbw_figures`: of a summary.
-    """
-
-    iteration: int | None
-    t_s: float
-    size_bytes: int
-    count: int
-    type: str
-    redop: str
-    time_us: float
-    declared_time_us: float
-    algbw_gbs: float
-    busbw_gbs: float | None
-    netbw_gbs: float
-    wrong: int | None
-    bound_us: float | None
-    ratio_to_bound: float | None
-    model_us: float | None
-    ratio_to_model: float | None
-    packets: int
-    retransmitted: int | None
-    duplicates: int | None
-    phase_us: tuple[float, ...]
-    root: int = -1
-    job: int = 0
-    compared: int | None = None
-    wrong_icrc: int = 0
-    compute_us: float | None = None
-    predicted_us: float | None = None
-    rank_fairness: float | None = None
-    busbw_figures: BusbwFigures | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Iterations of one part of the run; figures are None when there is none, or when their sizes differ.
-
-    `declared_us`: the median at declared rates; `busbw_gbs`: the median of their busbw; `ratio`: the median
-    time over that of the iterations before the first fault, None of these themselves.
-    """
-
-    iterations: tuple[int, ...]
-    median_us: float | None
-    min_us: float | None
-    max_us: float | None
-    declared_us: float | None = None
-    busbw_gbs: float | None = None
-    ratio: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Groups:
-    """Iterations before the first fault, during it, and after the answer to it (a reroute or a repair).
-
-    `speedup`: median during over median after; None when either is empty.
-    """
-
-    before: Group
-    during: Group
-    after: Group
-    speedup: float | None
-    job: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class LinkFigures:
-    """One directed link over the whole run. `utilisation`: bytes sent over what its healthy rate allows.
-    `age_s`: how long before the end its rate was last measured; None: never, and its score says nothing.
-    `loss`: the share of the packets sent that did not reach its far end. `job_bytes`: of several jobs, the
-    data of each by its routes; None of a program."""
-
-    name: str
-    kind: str
-    bytes: int
-    drops: int
-    utilisation: float
-    h_score: float
-    age_s: float | None = None
-    loss: float = 0.0
-    job_bytes: tuple[int | None, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ElementFigures:
-    """One switch over the whole run. `links`: how many make up its score; `bytes` they sent together;
-    `utilisation`: of the busiest of them; `h_score` at the end."""
-
-    name: str
-    links: int
-    bytes: int
-    utilisation: float
-    h_score: float
-
-
-@dataclass(frozen=True, slots=True)
-class FaultFigures:
-    """A fault as written, and when it fired (None: never); `links`: how many it touched.
-
-    Seconds after it, None where that did not come: `detected_s`, until the published scores showed it (for a
-    killed process: until its end was seen); `recovered_s`, until routes that answer it were in use (all rules
-    in place); `published_s`, until the score of what it hit was published below the level that the truth asks
-    (detection.py, `asked_below`); `allowance_s`, until it has to be, of a `degrade` after which enough
-    packets waited. `visible`: whether the ground truth of any judged score changed by more than the margin;
-    None where that is not known. `link_scores`: of the links it touched, as last published before the next
-    fault of links.
-    """
-
-    text: str
-    verb: str
-    target: str
-    t_s: float | None
-    links: int
-    detected_s: float | None = None
-    recovered_s: float | None = None
-    visible: bool | None = None
-    job: int = 0
-    published_s: float | None = None
-    link_scores: Mapping[str, float] = field(default_factory=dict)
-    allowance_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RerouteFigures:
-    """Changed routes; `t_s` is when the last switch had confirmed them."""
-
-    t_s: float
-    version: int
-    pairs_changed: int
-    why: str
-    job: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Bottleneck:
-    """What held an iteration, or all together (`iteration` None): the `share` of the time for which `element`
-    did, on the chain of transfers that the time consists of.
-
-    `element` None where the link belongs to no switch, or is slow and the other links of its switch are not;
-    `link`: the one of its links that held most, and the `nic` whose cable that is, if it is one; `rank`:
-    whose link that is, or who sent most over it where it joins two switches. `balanced`: no element was
-    slower or busier than its like by 10 % or more, and this is only the one that the chain passed most.
-    `spared`: how many equal ways carried nothing: elements that join the same nodes, or parallel cables.
-    """
-
-    iteration: int | None
-    element: str | None
-    link: str
-    rank: int
-    share: float
-    balanced: bool
-    job: int = 0
-    nic: str | None = None
-    spared: int = 0
-
-    @property
-    def name(self) -> str:
-        """What users call it: `rail:1`, or `g2.1->r1 (nic:2.1)`."""
-        return self.element or (f"{self.link} ({self.nic})" if self.nic else self.link)
-
-
-@dataclass(frozen=True, slots=True)
-class JobFigures:
-    """One of several jobs. `ranks`: the GPU of each of its ranks. `error`: why it failed, None if it did not.
-
-    `alone_us` and `together_us`: medians of the iterations that it ran by itself, and of those for at least
-    half of whose time an iteration of another job was under way, before the first fault if there are any;
-    `interference`: together over alone. None where there is nothing to take it from. `element_bytes`: what
-    its data put on the links of each switch over the whole run (on links of none, by their names), None of a
-    program.
-    """
-
-    job: int
-    name: str
-    ranks: tuple[str, ...]
-    iterations: Groups
-    fidelity: Fidelity
-    alone_us: float | None
-    together_us: float | None
-    interference: float | None
-    element_bytes: Mapping[str, int] | None = None
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Wall-clock seconds; `tear_down_s` None while the lab still stands."""
-
-    bring_up_s: float
-    run_s: float
-    tear_down_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +135,10 @@ class RunResult:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        return result_html(self)
+        if self.jobs:
+            each = ((job, self.of_job(job.job)._repr_html_()) for job in self.jobs)
+            return "".join(f"<h4>job {escape(job.name)}</h4>{fragment}" for job, fragment in each)
+        return result_html(self.fabric, self.fidelity, self.rows, self.faults, len(self.reroutes))
 
     def document(self) -> dict[str, object]:
         """The JSON result; schema name and version first."""

@@ -9,14 +9,15 @@ import numpy as np
 
 from railweave.framework.model import IterationResult, Schedule
 from railweave.framework.model.findings import IterationRecord
-from railweave.framework.results.key_figures import BusbwFigures, busbw_figures
-from railweave.framework.results.result import (
+from railweave.framework.results.figures import (
+    BusbwFigures,
     FaultFigures,
     Group,
     Groups,
     RerouteFigures,
     Row,
 )
+from railweave.framework.results.key_figures import busbw_figures
 
 NCCL_TYPES = {"float16": "half", "float32": "float", "float64": "double"}
 """nccl-tests' names of types where they differ from numpy's."""

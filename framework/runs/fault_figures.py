@@ -10,7 +10,6 @@ from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Int64
 from railweave.framework.model.findings import Findings, HealthSamples, RuleAgreement
 from railweave.framework.results.detection import (
-    Accuracy,
     Judged,
     Response,
     accuracy,
@@ -20,7 +19,7 @@ from railweave.framework.results.detection import (
     response,
     truth_at,
 )
-from railweave.framework.results.result import FaultFigures
+from railweave.framework.results.figures import Accuracy, FaultFigures
 
 
 def fault_figures(plan: Plan, findings: Findings) -> tuple[tuple[FaultFigures, ...], Accuracy]:

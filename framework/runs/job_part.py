@@ -16,8 +16,15 @@ from railweave.framework.experiment.plan import Plan
 from railweave.framework.model import Fabric, HealthSnapshot, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.findings import Findings, IterationRecord
-from railweave.framework.results.fidelity import Fidelity, SizeTiming, judge
-from railweave.framework.results.result import Bottleneck, FaultFigures, Groups, RerouteFigures, Row
+from railweave.framework.results.fidelity import SizeTiming, judge
+from railweave.framework.results.figures import (
+    Bottleneck,
+    FaultFigures,
+    Fidelity,
+    Groups,
+    RerouteFigures,
+    Row,
+)
 from railweave.framework.results.rows import TimedIteration, iteration_groups, iteration_rows
 
 

@@ -18,7 +18,19 @@ from railweave.framework.registry import Registers
 from railweave.framework.results.agreement import with_prediction
 from railweave.framework.results.directory import RunDirectory
 from railweave.framework.results.fidelity import together
-from railweave.framework.results.key_figures import KeyFigures, link_fairness, percentile, queue_figures
+from railweave.framework.results.figures import (
+    ControllerFigures,
+    FabricFigures,
+    FaultFigures,
+    KeyFigures,
+    RerouteFigures,
+    Timing,
+)
+from railweave.framework.results.key_figures import (
+    link_fairness,
+    percentile,
+    queue_figures,
+)
 from railweave.framework.results.links import (
     element_figures,
     is_large,
@@ -26,14 +38,7 @@ from railweave.framework.results.links import (
     link_figures,
     trace_arrays,
 )
-from railweave.framework.results.result import (
-    ControllerFigures,
-    FabricFigures,
-    FaultFigures,
-    RerouteFigures,
-    RunResult,
-    Timing,
-)
+from railweave.framework.results.result import RunResult
 from railweave.framework.results.rules import by_switch, rules_json
 from railweave.framework.runs.fault_figures import fault_figures
 from railweave.framework.runs.job_figures import fairness, job_figures

@@ -23,18 +23,17 @@ from railweave.framework.hookspecs import (
 from railweave.framework.model import Fabric, FabricBuilder, IterationResult, NodeGroup, RouteTable, Schedule
 from railweave.framework.parameters import Parameter, Value
 from railweave.framework.registry import Registers
-from railweave.framework.results.fidelity import Fidelity
-from railweave.framework.results.result import (
+from railweave.framework.results.figures import (
     Bottleneck,
     ControllerFigures,
     FabricFigures,
     FaultFigures,
-    HealthPoint,
+    Fidelity,
     LinkFigures,
     RerouteFigures,
-    RunResult,
     Timing,
 )
+from railweave.framework.results.result import HealthPoint, RunResult
 from railweave.framework.results.rows import iteration_groups, iteration_rows
 from railweave.plugins.estimators import plugin as estimators
 from railweave.plugins.hscore import plugin as hscore

@@ -14,8 +14,7 @@ from click.testing import CliRunner
 from railweave.framework.cli import main
 from railweave.framework.results.campaigns import ChaosRun
 from railweave.framework.results.comparison import Comparison, Variant
-from railweave.framework.results.detection import Accuracy
-from railweave.framework.results.result import FaultFigures
+from railweave.framework.results.figures import Accuracy, FaultFigures
 from railweave.framework.results.shared_rails import SharedRails
 from tests.web.conftest import Open
 from tests.web.hostile import HTML

@@ -9,7 +9,7 @@ from typing import cast
 from railweave.framework.page.data.page_data import Bar, BarChart, PageData, Table
 from railweave.framework.results.campaigns import Campaign, ChaosRun, read_campaign
 from railweave.framework.results.comparison import Comparison
-from railweave.framework.results.detection import Accuracy
+from railweave.framework.results.figures import Accuracy
 from railweave.framework.results.key_figures import percentile
 from railweave.framework.results.shared_rails import SharedRails
 

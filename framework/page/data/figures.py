@@ -6,7 +6,8 @@ import numpy as np
 
 from railweave.framework.page.data.page_data import Figure
 from railweave.framework.page.data.sentence import both_clocks
-from railweave.framework.results.result import Row, RunResult
+from railweave.framework.results.figures import Row
+from railweave.framework.results.result import RunResult
 
 
 def figures(result: RunResult) -> tuple[Figure, ...]:

@@ -29,7 +29,8 @@ from railweave.framework.page.data.page_data import (
 )
 from railweave.framework.page.data.sentence import both_clocks, sentence, spaced_time
 from railweave.framework.page.data.series import closed, series
-from railweave.framework.results.result import Group, Row, RunResult
+from railweave.framework.results.figures import Group, Row
+from railweave.framework.results.result import RunResult
 from railweave.framework.results.rows import REPAIRS, part_of
 from railweave.framework.results.rules import SwitchRules
 from railweave.framework.runs.recorder import ROUTED_GPUS

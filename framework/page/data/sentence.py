@@ -3,7 +3,12 @@
 import re
 
 from railweave.framework import units
-from railweave.framework.results.result import FaultFigures, Groups, RerouteFigures, RunResult
+from railweave.framework.results.figures import (
+    FaultFigures,
+    Groups,
+    RerouteFigures,
+)
+from railweave.framework.results.result import RunResult
 
 SAME = 0.03
 """Times that differ by less are called equal."""

@@ -25,7 +25,7 @@ from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.model.findings import CriticalPath, HealthSamples
 from railweave.framework.model.names import element_name, weak_links
 from railweave.framework.registry import load_plugins
-from railweave.framework.results.result import Bottleneck
+from railweave.framework.results.figures import Bottleneck
 from tests.fakes.findings import iteration
 from tests.fakes.packet_simulation import Simulated, simulate
 from tests.fakes.small_fabrics import rail_only

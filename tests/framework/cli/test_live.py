@@ -20,7 +20,8 @@ from railweave.framework.model.events import (
     RoutesChanged,
     RunEvent,
 )
-from railweave.framework.results.result import RerouteFigures, RunResult
+from railweave.framework.results.figures import RerouteFigures
+from railweave.framework.results.result import RunResult
 
 
 @pytest.mark.parametrize(

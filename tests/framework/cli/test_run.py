@@ -34,7 +34,8 @@ from railweave.framework.model.events import (
 from railweave.framework.model.findings import Findings
 from railweave.framework.registry import Registers
 from railweave.framework.results.directory import RunDirectory
-from railweave.framework.results.result import Bottleneck, Fidelity, RunResult, from_document
+from railweave.framework.results.figures import Bottleneck, Fidelity
+from railweave.framework.results.result import RunResult, from_document
 from railweave.framework.runs import runner
 from tests.fakes.findings import findings
 

@@ -9,7 +9,8 @@ import pytest
 
 from railweave.framework.errors import InputError
 from railweave.framework.results.agreement import Agreement, agreement, with_prediction
-from railweave.framework.results.result import ElementFigures, RunResult
+from railweave.framework.results.figures import ElementFigures
+from railweave.framework.results.result import RunResult
 
 NAMES = ("emulation", "fluid")
 

@@ -12,8 +12,7 @@ import pytest
 from railweave.framework.errors import InputError
 from railweave.framework.results.campaigns import Campaign, ChaosRun, read_campaign
 from railweave.framework.results.comparison import Comparison, Variant
-from railweave.framework.results.detection import Accuracy
-from railweave.framework.results.result import FaultFigures
+from railweave.framework.results.figures import Accuracy, FaultFigures
 from railweave.framework.results.shared_rails import SharedRails
 
 FAULT = FaultFigures(

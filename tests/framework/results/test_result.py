@@ -24,13 +24,15 @@ from railweave.framework.model.events import HealthPublished
 from railweave.framework.model.findings import LinkTotals
 from railweave.framework.page.data.figures import figures
 from railweave.framework.results.directory import Run, read_result, result_json
-from railweave.framework.results.links import link_figures
-from railweave.framework.results.nccl_table import fitted, nccl_table
-from railweave.framework.results.result import (
+from railweave.framework.results.figures import (
     FaultFigures,
     JobFigures,
     RerouteFigures,
     Row,
+)
+from railweave.framework.results.links import link_figures
+from railweave.framework.results.nccl_table import fitted, nccl_table
+from railweave.framework.results.result import (
     RunResult,
     from_document,
     json_schema,

@@ -8,7 +8,12 @@ from dataclasses import replace
 import pytest
 
 from railweave.framework.page.data.sentence import gain_unknown, sentence
-from railweave.framework.results.result import FaultFigures, Fidelity, JobFigures, RunResult
+from railweave.framework.results.figures import (
+    FaultFigures,
+    Fidelity,
+    JobFigures,
+)
+from railweave.framework.results.result import RunResult
 
 COST = (
     "Rail 1 fell to 20 % of its rate 2 s into the run; iterations took 2.50 times as long (1 s, then 2.5 s)"
