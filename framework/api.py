@@ -21,19 +21,19 @@ from railweave.framework.analysis.link_loads import LoadReport, report, tables_a
 from railweave.framework.analysis.link_loads import pattern as demand_pattern
 from railweave.framework.errors import InputError, RailweaveError
 from railweave.framework.experiment.plan import Plan, Routed, build_fabric, plan_from_keys, routed_from_keys
+from railweave.framework.judging.agreement import Agreement
 from railweave.framework.model import Fabric
 from railweave.framework.model.events import Note, RunEvent
 from railweave.framework.registry import Registers, load_plugins
-from railweave.framework.results.agreement import Agreement
-from railweave.framework.results.comparison import Comparison, Variant, variants_of
-from railweave.framework.results.comparison import compare as compare_results
 from railweave.framework.results.directory import Run, RunDirectory, read_result
 from railweave.framework.results.result import RunResult
-from railweave.framework.results.shared_rails import SHARES, SharedRails, compare_shares, jobs_sharing
 from railweave.framework.runs import runner
-from railweave.framework.runs.two_engines import ENGINES, engines_of, run_both
-from railweave.framework.runs.what_if import FACTORS, WhatIf
-from railweave.framework.runs.what_if import what_if as larger_runs
+from railweave.framework.studies.comparison import Comparison, Variant, variants_of
+from railweave.framework.studies.comparison import compare as compare_results
+from railweave.framework.studies.shared_rails import SHARES, SharedRails, compare_shares, jobs_sharing
+from railweave.framework.studies.two_engines import ENGINES, engines_of, run_both
+from railweave.framework.studies.what_if import FACTORS, WhatIf
+from railweave.framework.studies.what_if import what_if as larger_runs
 
 if TYPE_CHECKING:
     from railweave.framework.lab.handle.client import LabClient

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from railweave.framework.runs.leftovers import MARK, footprint
+from railweave.framework.studies.leftovers import MARK, footprint
 
 _CACHE = tempfile.TemporaryDirectory(prefix="railweave-tests-")
 atexit.register(_CACHE.cleanup)

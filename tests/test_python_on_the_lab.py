@@ -18,7 +18,7 @@ import railweave as rw
 from railweave.framework.errors import LabError
 from railweave.framework.model.events import IterationEnded, RunEvent
 from railweave.framework.results.result import RunResult
-from railweave.framework.runs.leftovers import MARK, footprint
+from railweave.framework.studies.leftovers import MARK, footprint
 
 PAGE = (Path(__file__).parents[1] / "docs" / "python.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -88,7 +88,7 @@ def test_interrupting_a_cell_ends_the_lab_and_the_next_cell_runs() -> None:
     script = textwrap.dedent("""
         import os, signal, railweave as rw
         from railweave.framework.model.events import IterationEnded
-        from railweave.framework.runs.leftovers import MARK, footprint
+        from railweave.framework.studies.leftovers import MARK, footprint
         signal.signal(signal.SIGINT, signal.default_int_handler)  # as IPython does
         before = footprint(os.environ[MARK])
         def interrupt(event):

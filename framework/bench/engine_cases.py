@@ -10,12 +10,12 @@ import numpy as np
 from railweave.framework.bench.row_file import RowFile
 from railweave.framework.errors import InputError, RunFailedError
 from railweave.framework.experiment.plan import Plan, build_fabric, load_plan
+from railweave.framework.judging.agreement import Agreement
 from railweave.framework.model.capabilities import why_unserved
 from railweave.framework.registry import Registers
-from railweave.framework.results.agreement import Agreement
 from railweave.framework.results.directory import RunDirectory
-from railweave.framework.results.shared_rails import jobs_sharing
-from railweave.framework.runs.two_engines import run_both
+from railweave.framework.studies.shared_rails import jobs_sharing
+from railweave.framework.studies.two_engines import run_both
 
 DEGRADED, DOWN, JOBS = "degraded", "link down", "two jobs"
 SCENARIOS = (DEGRADED, DOWN, JOBS)

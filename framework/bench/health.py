@@ -19,17 +19,17 @@ from railweave.framework.bench.health_rows import Case, Row, judged, ratio
 from railweave.framework.bench.row_file import RowFile
 from railweave.framework.errors import HealthError, RouteError, RunFailedError
 from railweave.framework.experiment.plan import Plan, load_plan
+from railweave.framework.judging.detection import ALLOWED_S, Judged, own_links
+from railweave.framework.judging.fault_figures import fault_figures
+from railweave.framework.judging.rows import ended_by
+from railweave.framework.judging.run_result import run_result
 from railweave.framework.model import HealthSnapshot
 from railweave.framework.model.findings import Findings
 from railweave.framework.model.health import EQUAL_WITHIN
 from railweave.framework.registry import Registers
-from railweave.framework.results.comparison import MODES
-from railweave.framework.results.detection import ALLOWED_S, Judged, own_links
 from railweave.framework.results.directory import RunDirectory
 from railweave.framework.results.result import RunResult
-from railweave.framework.results.rows import ended_by
-from railweave.framework.runs import runner
-from railweave.framework.runs.fault_figures import fault_figures
+from railweave.framework.studies.comparison import MODES
 
 Progress = Callable[[str], None]
 
@@ -219,7 +219,7 @@ def _runs(case: Case, registers: Registers) -> Iterator[Run]:
         plan = plan if scale is None else plan.at_scale(scale)
         findings = plan.engine.run(plan.document(), lambda _: None)
         scale = findings.rate_scale
-        yield plan, findings, runner.result(plan, findings, 0.0, lambda _: None)
+        yield plan, findings, run_result(plan, findings, 0.0, lambda _: None)
 
 
 def compared(row: Row, runs: list[Run]) -> Row:

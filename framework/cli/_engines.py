@@ -17,9 +17,9 @@ from railweave.framework.cli._options import overrides_of
 from railweave.framework.cli._signals import raised_signals
 from railweave.framework.errors import InputError
 from railweave.framework.experiment.plan import load_plan
-from railweave.framework.results.agreement import Agreement
+from railweave.framework.judging.agreement import Agreement
 from railweave.framework.results.directory import RunDirectory
-from railweave.framework.runs.two_engines import engines_of, run_both
+from railweave.framework.studies.two_engines import engines_of, run_both
 
 MEANINGLESS = ("repeat", "modes", "two_jobs", "engine")
 """Options that say what `--engines` says, or nothing next to it."""

@@ -19,8 +19,8 @@ from railweave.framework.experiment.faults import VERBS
 from railweave.framework.experiment.plan import Plan, load_plan
 from railweave.framework.registry import Registers
 from railweave.framework.results.directory import RunDirectory
-from railweave.framework.runs.chaos import Ending, judge, scenarios
-from railweave.framework.runs.leftovers import MARK, footprint
+from railweave.framework.studies.chaos import Ending, judge, scenarios
+from railweave.framework.studies.leftovers import MARK, footprint
 
 DEFAULTS: dict[str, object] = {
     "topology.domains": 2,

@@ -17,11 +17,11 @@ from railweave.framework.cli._options import ExperimentCommand, overrides_of
 from railweave.framework.cli._signals import raised_signals
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.model.events import IterationEnded, RunEvent
-from railweave.framework.results.comparison import Comparison, Variant, variants_of
-from railweave.framework.results.comparison import compare as compare_results
 from railweave.framework.results.directory import RunDirectory
 from railweave.framework.results.result import RunResult
-from railweave.framework.results.shared_rails import SHARES, SharedRails, compare_shares, jobs_sharing
+from railweave.framework.studies.comparison import Comparison, Variant, variants_of
+from railweave.framework.studies.comparison import compare as compare_results
+from railweave.framework.studies.shared_rails import SHARES, SharedRails, compare_shares, jobs_sharing
 
 
 @click.command(

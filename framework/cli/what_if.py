@@ -9,7 +9,7 @@ from railweave.framework import api, units
 from railweave.framework.cli._context import example, json_command, print_json, registers, table
 from railweave.framework.cli._options import ExperimentCommand, overrides_of
 from railweave.framework.cli._signals import raised_signals
-from railweave.framework.runs.what_if import FACTORS, WhatIf
+from railweave.framework.studies.what_if import FACTORS, WhatIf
 
 
 class WhatIfCommand(ExperimentCommand):

@@ -10,10 +10,10 @@ from railweave.framework.fluid.trains import Trains
 from railweave.framework.health.monitor import scores_of
 from railweave.framework.health.smoothing import FASTER
 from railweave.framework.hookspecs import LinkState
+from railweave.framework.judging.links import is_large
 from railweave.framework.model import Measurement
 from railweave.framework.model.arrays import Int64
 from railweave.framework.model.findings import LinkTotals
-from railweave.framework.results.links import is_large
 
 
 class ModelSource:

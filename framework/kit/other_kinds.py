@@ -25,6 +25,7 @@ from railweave.framework.experiment.plugin_calls import DATA, OUTPUT, check_coll
 from railweave.framework.experiment.schema import Experiment
 from railweave.framework.health.monitor import scores_of
 from railweave.framework.hookspecs import Collective, Hooks, LinkState
+from railweave.framework.judging.detection import asked_below
 from railweave.framework.kit.report import Outcome, Violation
 from railweave.framework.kit.soundness import scored
 from railweave.framework.kit.subject import Sample, Subject, built, examples
@@ -39,7 +40,6 @@ from railweave.framework.model import (
 )
 from railweave.framework.model.capabilities import why_unserved
 from railweave.framework.registry import Registers
-from railweave.framework.results.detection import asked_below
 from railweave.framework.results.directory import OWN_FILES
 from railweave.framework.runs.observers import Observers, write_reports
 

@@ -6,14 +6,14 @@ from math import inf
 
 import numpy as np
 
-from railweave.framework.analysis.bottleneck import critical_path, link_times
 from railweave.framework.analysis.job_loads import job_loads
 from railweave.framework.errors import ProgramError, TransportError
 from railweave.framework.experiment.plan import Plan
+from railweave.framework.judging.bottleneck import critical_path, link_times
+from railweave.framework.judging.key_figures import rank_fairness
 from railweave.framework.model import IterationResult, RouteTable, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.findings import CriticalPath, IterationRecord
-from railweave.framework.results.key_figures import rank_fairness
 from railweave.framework.runs.fault_timetable import FaultTimetable
 from railweave.framework.runs.health_loop import HealthLoop
 from railweave.framework.runs.parts import Clock, EngineParts, Traffic

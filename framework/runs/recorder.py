@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from railweave.framework.judging.links import is_large
 from railweave.framework.model import Fabric, HealthSnapshot, Measurement
 from railweave.framework.model.events import (
     FaultInjected,
@@ -26,7 +27,6 @@ from railweave.framework.model.findings import (
 from railweave.framework.model.names import element_name, score_changes
 from railweave.framework.model.routes import PathBatch
 from railweave.framework.registry import Registers
-from railweave.framework.results.links import is_large
 from railweave.framework.routing.reroute import Reroute
 from railweave.framework.runs.observers import Observers
 

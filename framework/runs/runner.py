@@ -1,54 +1,32 @@
 """One run as its caller sees it: start the engine, pass on events, make the result, call the plugins."""
 
 import contextlib
-import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from railweave.framework.errors import InputError, RailweaveError, RunFailedError, UnwrittenError
 from railweave.framework.experiment.plan import Plan, from_document
 from railweave.framework.fabric_files import text_of
-from railweave.framework.model import Fabric
+from railweave.framework.judging.agreement import with_prediction
+from railweave.framework.judging.links import (
+    is_large,
+    link_arrays,
+    trace_arrays,
+)
+from railweave.framework.judging.run_result import run_result
 from railweave.framework.model.events import Note, PhaseStarted, Printed, Progress, RunEvent, Sampled
 from railweave.framework.model.findings import Findings
 from railweave.framework.registry import Registers
-from railweave.framework.results.agreement import with_prediction
 from railweave.framework.results.directory import RunDirectory
-from railweave.framework.results.fidelity import together
-from railweave.framework.results.figures import (
-    ControllerFigures,
-    FabricFigures,
-    FaultFigures,
-    KeyFigures,
-    RerouteFigures,
-    Timing,
-)
-from railweave.framework.results.key_figures import (
-    link_fairness,
-    percentile,
-    queue_figures,
-)
-from railweave.framework.results.links import (
-    element_figures,
-    is_large,
-    link_arrays,
-    link_figures,
-    trace_arrays,
-)
 from railweave.framework.results.result import RunResult
 from railweave.framework.results.rules import by_switch, rules_json
-from railweave.framework.runs.fault_figures import fault_figures
-from railweave.framework.runs.job_figures import fairness, job_figures
-from railweave.framework.runs.job_part import job_part
 from railweave.framework.runs.observers import Observers, write_reports
 from railweave.framework.runs.parts import InProcess
 
 PREDICTING = "fluid"
 """The engine that predicts."""
-VERSIONED = ("railweave", "mininet", "ryu", "os-ken", "scapy", "pluggy", "numpy", "click")
 
 
 def run(
@@ -96,7 +74,7 @@ def run(
             directory.discard()
         raise
     notes += [item.text for item in findings.notes]
-    finished = result(plan, findings, tear_down_s, note)
+    finished = run_result(plan, findings, tear_down_s, note)
     if predictor is not None:
         finished = with_prediction(finished, _predicted(predictor, findings, note))
     finished = replace(finished, notes=tuple(notes))
@@ -155,7 +133,7 @@ def _predicted(plan: Plan, measured: Findings, note: Callable[[str], None]) -> R
     pinned = plan.at_scale(measured.rate_scale, measured.facts.packet_latency_s)
     try:
         findings, _ = _carried_out(pinned, Registers(()), None, lambda _: None)
-        return result(pinned, findings, 0.0, note)
+        return run_result(pinned, findings, 0.0, note)
     except RailweaveError as error:  # the run has its result
         note(f"there is no prediction: {error}")
         return None
@@ -183,84 +161,3 @@ def _carried_out(
             findings = plan.engine.run(plan.document(), timed, directory, pcap)
     tear_down_began.append(began + findings.bring_up_s + findings.run_s)  # for an engine that does not say so
     return findings, max(0.0, time.monotonic() - tear_down_began[0])
-
-
-def result(plan: Plan, findings: Findings, tear_down_s: float, note: Callable[[str], None]) -> RunResult:
-    """The documented result of an engine's findings. Pure but for the versions of what is installed.
-
-    `note` receives, as text, what the collective's plugin failed with; the figures that depend on it are
-    None.
-    """
-    scaled, facts = plan.fabric.scaled(findings.rate_scale), findings.facts
-    faults, score_accuracy = fault_figures(plan, findings)
-    reroutes = tuple(
-        RerouteFigures(r.t_s, r.version, r.pairs_changed, r.why, r.job) for r in findings.reroutes
-    )
-    parts = [job_part(job, findings, scaled, faults, reroutes, note) for job in plan.each]
-    of_each = list(zip(plan.each, parts, strict=True))
-    if not any(part.rows for part in parts):
-        raise RunFailedError("no iteration ended, so there is no result. See the lab's log.")
-    of_jobs = job_figures(plan, findings, parts)
-    return RunResult(
-        experiment=plan.document(),
-        seed=plan.experiment.seed,
-        versions={**versions(), **facts.versions},
-        fabric=FabricFigures(
-            scaled.kind,
-            scaled.n_gpus,
-            scaled.n_nodes - scaled.n_gpus,
-            scaled.n_links,
-            findings.rate_scale,
-            len({gpu for job in plan.each for gpu in job.ranks}),
-            None if facts.packet_latency_s is None else facts.packet_latency_s * 1e6,
-        ),
-        controller=ControllerFigures(plan.experiment.controller.name, facts.rules, facts.install_s),
-        rows=tuple(row for part in parts for row in part.rows),
-        iterations=parts[0].iterations,
-        links=link_figures(scaled, findings, len(plan.jobs)),
-        elements=element_figures(scaled, findings),
-        health=findings.health,
-        faults=faults,
-        reroutes=reroutes,
-        fidelity=together([(f"job {one.job.name}", part.fidelity) for one, part in of_each]),
-        timing=Timing(findings.bring_up_s, _wall_s(findings), tear_down_s),
-        accuracy=score_accuracy,
-        memory_peak_mb=None if facts.memory_peak_bytes is None else facts.memory_peak_bytes / 1e6,
-        cpu_s=facts.cpu_s,
-        counts=facts.counts,
-        ranks=findings.ranks,
-        bottlenecks=tuple(one for part in parts for one in part.bottlenecks),
-        jobs=of_jobs,
-        fairness=fairness(of_jobs),
-        key_figures=_key_figures(plan, scaled, findings, faults),
-    )
-
-
-def _key_figures(
-    plan: Plan, scaled: Fabric, findings: Findings, faults: Sequence[FaultFigures]
-) -> KeyFigures:
-    results = [record.result for record in findings.iterations]
-    again = [one.retransmitted for one in results if one.retransmitted is not None]
-    packets = sum(one.packets_sent for one in results)
-    answered = [fault.recovered_s for fault in faults if fault.recovered_s is not None]
-    return KeyFigures(
-        sum(again) / packets if packets and len(again) == len(results) else None,
-        *queue_figures(findings.samples, plan.experiment.health.interval_s, whole=not is_large(scaled)),
-        percentile(answered, 99) if answered else None,
-        link_fairness(scaled, findings.links.sent_bytes),
-    )
-
-
-def _wall_s(findings: Findings) -> float:
-    """Seconds that the iterations took on the wall clock, which is not that of an engine that computes."""
-    took_s = findings.facts.computed_in_s
-    return findings.run_s if took_s is None else max(0.0, took_s - findings.bring_up_s)
-
-
-def versions() -> dict[str, str]:
-    """What the run was made with."""
-    installed = {"python": platform.python_version(), "kernel": platform.release()}
-    for name in VERSIONED:
-        with contextlib.suppress(PackageNotFoundError):
-            installed[name] = version(name)
-    return installed

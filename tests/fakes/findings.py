@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from railweave.framework.judging.rows import TimedIteration
 from railweave.framework.model import Fabric, IterationResult, Schedule
 from railweave.framework.model.findings import (
     Findings,
@@ -14,7 +15,6 @@ from railweave.framework.model.findings import (
     IterationRecord,
     LinkTotals,
 )
-from railweave.framework.results.rows import TimedIteration
 
 
 def iteration(

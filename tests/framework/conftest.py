@@ -20,6 +20,7 @@ from railweave.framework.hookspecs import (
     Transport,
     hookimpl,
 )
+from railweave.framework.judging.rows import iteration_groups, iteration_rows
 from railweave.framework.model import Fabric, FabricBuilder, IterationResult, NodeGroup, RouteTable, Schedule
 from railweave.framework.parameters import Parameter, Value
 from railweave.framework.registry import Registers
@@ -34,7 +35,6 @@ from railweave.framework.results.figures import (
     Timing,
 )
 from railweave.framework.results.result import HealthPoint, RunResult
-from railweave.framework.results.rows import iteration_groups, iteration_rows
 from railweave.plugins.estimators import plugin as estimators
 from railweave.plugins.hscore import plugin as hscore
 from railweave.topologies import plugin as topologies

@@ -17,12 +17,12 @@ import railweave as rw
 from railweave.framework.errors import TransportError
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.hookspecs import hookimpl
+from railweave.framework.judging.run_result import run_result
 from railweave.framework.model import HealthSnapshot, PathBatch, RouteTable
 from railweave.framework.model.findings import Findings
 from railweave.framework.registry import Registers
 from railweave.framework.results.result import RunResult
 from railweave.framework.routing.batches import join
-from railweave.framework.runs.runner import result
 from tests.laws.experiments import Document, registers
 
 
@@ -92,7 +92,7 @@ class Outcome:
 
     @cached_property
     def result(self) -> RunResult:
-        return result(self.plan, self.found, 0.0, lambda text: None)
+        return run_result(self.plan, self.found, 0.0, lambda text: None)
 
 
 def plan_of(document: Mapping[str, Any]) -> Plan:

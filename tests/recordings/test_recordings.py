@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 import pytest
 
+from railweave.framework.judging.detection import Judged, allowance_s, published_s
 from railweave.framework.registry import load_plugins
-from railweave.framework.results.detection import Judged, allowance_s, published_s
 from tests.recordings.record import REGIMES
 from tests.recordings.replay import HERE, Replay, replayed
 

@@ -12,10 +12,10 @@ from axe_playwright_python.sync_playwright import Axe
 from click.testing import CliRunner
 
 from railweave.framework.cli import main
-from railweave.framework.results.campaigns import ChaosRun
-from railweave.framework.results.comparison import Comparison, Variant
 from railweave.framework.results.figures import Accuracy, FaultFigures
-from railweave.framework.results.shared_rails import SharedRails
+from railweave.framework.studies.campaigns import ChaosRun
+from railweave.framework.studies.comparison import Comparison, Variant
+from railweave.framework.studies.shared_rails import SharedRails
 from tests.web.conftest import Open
 from tests.web.hostile import HTML
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from statistics import median
 from typing import cast
 
+from railweave.framework.judging.key_figures import percentile
 from railweave.framework.page.data.page_data import Bar, BarChart, PageData, Table
-from railweave.framework.results.campaigns import Campaign, ChaosRun, read_campaign
-from railweave.framework.results.comparison import Comparison
 from railweave.framework.results.figures import Accuracy
-from railweave.framework.results.key_figures import percentile
-from railweave.framework.results.shared_rails import SharedRails
+from railweave.framework.studies.campaigns import Campaign, ChaosRun, read_campaign
+from railweave.framework.studies.comparison import Comparison
+from railweave.framework.studies.shared_rails import SharedRails
 
 CHARTED = 100
 """Bars a chart has at most; tables have a row for every run."""

@@ -10,6 +10,7 @@ from railweave.framework.drawing import svg
 from railweave.framework.errors import ExperimentError, FabricError
 from railweave.framework.experiment import yaml_reader
 from railweave.framework.experiment.headline import headline
+from railweave.framework.judging.rows import REPAIRS, part_of
 from railweave.framework.model import Fabric
 from railweave.framework.page.data.figures import figures
 from railweave.framework.page.data.items import Arrays, Shown, items, shown
@@ -31,7 +32,6 @@ from railweave.framework.page.data.sentence import both_clocks, sentence, spaced
 from railweave.framework.page.data.series import closed, series
 from railweave.framework.results.figures import Group, Row
 from railweave.framework.results.result import RunResult
-from railweave.framework.results.rows import REPAIRS, part_of
 from railweave.framework.results.rules import SwitchRules
 from railweave.framework.runs.recorder import ROUTED_GPUS
 

@@ -173,7 +173,7 @@ export class Store extends EventTarget {
     }
   }
 
-  /** Whether an iteration was before, during or after the faults, as results/rows.py has it. */
+  /** Whether an iteration was before, during or after the faults, as judging/rows.py has it. */
   #part(begin, end) {
     const { marks } = this.run;
     const repairs = (mark) => mark.kind === "reroute" || (mark.kind === "fault" && REPAIRS.test(mark.text));

@@ -22,9 +22,9 @@ from railweave.framework.experiment.faults import VERBS
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.model.findings import Findings, HealthSamples
 from railweave.framework.registry import Registers, load_plugins
-from railweave.framework.results.comparison import MODES
 from railweave.framework.results.result import RunResult
 from railweave.framework.runs.fault_timetable import GroundTruth
+from railweave.framework.studies.comparison import MODES
 from tests.fakes.findings import findings
 
 SLOW = Case("4x4", "1M", RAIL[0], "hscore", 18)

@@ -22,6 +22,7 @@ from railweave.framework.errors import ExperimentError, TransportError
 from railweave.framework.fluid import engine, work
 from railweave.framework.fluid.measurements import ModelSource
 from railweave.framework.fluid.model import Model
+from railweave.framework.judging.run_result import run_result
 from railweave.framework.model import Measurement
 from railweave.framework.model.events import Progress
 from railweave.framework.registry import Registers, load_plugins
@@ -555,7 +556,7 @@ def test_the_verdict_grants_a_hundredth_of_the_closed_form_and_nothing_below_the
         replace(record, result=replace(record.result, seconds=factor * record.result.seconds))
         for record in findings.iterations
     )
-    result = runner.result(plan, replace(findings, iterations=slower), 0.0, pytest.fail)
+    result = run_result(plan, replace(findings, iterations=slower), 0.0, pytest.fail)
     assert result.fidelity.verdict == verdict, result.fidelity
 
 

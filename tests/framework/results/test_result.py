@@ -19,6 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railweave.framework.errors import InputError, RunFailedError
+from railweave.framework.judging.links import link_figures
+from railweave.framework.judging.rows import iteration_groups, iteration_rows
 from railweave.framework.model import Fabric, IterationResult, Schedule
 from railweave.framework.model.events import HealthPublished
 from railweave.framework.model.findings import LinkTotals
@@ -30,14 +32,12 @@ from railweave.framework.results.figures import (
     RerouteFigures,
     Row,
 )
-from railweave.framework.results.links import link_figures
 from railweave.framework.results.nccl_table import fitted, nccl_table
 from railweave.framework.results.result import (
     RunResult,
     from_document,
     json_schema,
 )
-from railweave.framework.results.rows import iteration_groups, iteration_rows
 from tests.fakes.findings import findings, timed
 
 VERSION_1 = Path(__file__).parent / "version_1"

@@ -19,6 +19,7 @@ from railweave.framework.experiment.plan import Plan, load_plan
 from railweave.framework.experiment.schema import Choice
 from railweave.framework.fabric_files import load
 from railweave.framework.hookspecs import Configurable, hookimpl
+from railweave.framework.judging.run_result import run_result
 from railweave.framework.model import HealthSnapshot
 from railweave.framework.model.events import (
     FaultInjected,
@@ -174,7 +175,7 @@ def test_times_are_judged_by_the_links_and_the_latency_of_a_packet(plan: Plan) -
     def reasons(latency_s: float, scale: float) -> tuple[str, ...]:
         facts = EngineFacts(packet_latency_s=latency_s)
         found = replace(plan.engine.found, facts=facts, rate_scale=scale)  # type: ignore[attr-defined]
-        return runner.result(plan, found, 0.0, print).fidelity.reasons
+        return run_result(plan, found, 0.0, print).fidelity.reasons
 
     assert reasons(0.0, needed_s) == reasons(0.003, needed_s) == ()
     (slow,) = reasons(0.0, 2 * needed_s)

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from railweave.framework.analysis import bottleneck
-from railweave.framework.analysis.bottleneck import bottlenecks
 from railweave.framework.errors import (
     ControllerError,
     HealthError,
@@ -24,6 +22,8 @@ from railweave.framework.errors import (
 from railweave.framework.experiment.faults import parse, resolve
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.hookspecs import hookimpl
+from railweave.framework.judging import bottleneck
+from railweave.framework.judging.bottleneck import bottlenecks
 from railweave.framework.model import Fabric, Measurement, Schedule
 from railweave.framework.model.events import (
     FaultInjected,

@@ -12,11 +12,11 @@ from railweave.framework import api
 from railweave.framework.cli._summary import report
 from railweave.framework.errors import ProgramError, TransportError
 from railweave.framework.experiment.plan import load_plan
+from railweave.framework.judging.run_result import run_result
 from railweave.framework.model.events import FaultInjected, IterationEnded, RunEvent
 from railweave.framework.registry import Registers
 from railweave.framework.results.nccl_table import nccl_table
 from railweave.framework.results.result import from_document
-from railweave.framework.runs import runner
 from railweave.framework.runs.recorder import Recorder
 from railweave.framework.runs.session import Session
 from tests.fakes.fake_engine import FakeEngine
@@ -70,7 +70,7 @@ def test_each_job_runs_alone_first_and_then_by_its_timetable(registers: Register
     events = [event for event in scene.events if isinstance(event, IterationEnded)]
     assert [event.alone for event in events] == [True] * 4 + [None] * 7
 
-    result = runner.result(scene.plan, findings, 0.0, pytest.fail)
+    result = run_result(scene.plan, findings, 0.0, pytest.fail)
     a, b = result.jobs
     assert (a.name, a.ranks, b.ranks[0]) == ("a", ("g0.0", "g0.1", "g0.2", "g0.3"), "g1.0")
     # of a's four, two ran while b did; b's last two began when a was over
@@ -94,7 +94,7 @@ def test_what_a_job_puts_on_links_is_its_own(registers: Registers) -> None:
     with scene.session as session:
         session.iterate()
         findings = session.findings()
-    result = runner.result(scene.plan, findings, 0.0, pytest.fail)
+    result = run_result(scene.plan, findings, 0.0, pytest.fail)
     wire = scene.plan.packet.wire_bytes(16 << 10)
     # two ranks send to each other, four times: over the rail up and down, or through the domain
     assert result.jobs[0].element_bytes == {"rail:0": 4 * 2 * 2 * wire}
@@ -108,7 +108,7 @@ def test_the_result_of_one_job_is_that_of_an_experiment_with_it(registers: Regis
     scene = Scene(registers, TWO, [1.0, 1.5])
     with scene.session as session:
         session.iterate()
-        result = runner.result(scene.plan, session.findings(), 0.0, pytest.fail)
+        result = run_result(scene.plan, session.findings(), 0.0, pytest.fail)
     one = result.of_job("b")
     assert one.experiment["ranks"] == "domain:1" and "jobs" not in one.experiment
     assert {row.job for row in one.rows} == {1} and one.fabric.ranks == 4 and not one.jobs
@@ -136,7 +136,7 @@ def test_a_job_that_fails_leaves_the_others_alone(registers: Registers) -> None:
         findings = session.findings()
     assert findings.failed == {1: "the end"} and scene.engine.jobs[1].given_up
     assert [one[0] for one in scene.ended()] == [0] * 4
-    result = runner.result(scene.plan, findings, 0.0, pytest.fail)
+    result = run_result(scene.plan, findings, 0.0, pytest.fail)
     assert [job.error for job in result.jobs] == [None, "the end"]
     assert "job b failed: the end" in [note.text for note in scene.recorder.notes]
 
@@ -177,7 +177,7 @@ def test_tables_and_summary_are_of_each_job_and_of_all(registers: Registers) -> 
     scene.clock.after(10.2, lambda: setattr(scene.engine.jobs[1], "error", TransportError("the\nend")))
     with scene.session as session:
         session.iterate()
-        result = runner.result(scene.plan, session.findings(), 0.0, pytest.fail)
+        result = run_result(scene.plan, session.findings(), 0.0, pytest.fail)
     for columns in (None, 80):
         lines = nccl_table(result, columns).splitlines()
         titles = [line for line in lines if line.startswith("# job")]
@@ -199,7 +199,7 @@ def test_a_job_without_an_iteration_has_its_error_in_the_table(registers: Regist
     scene.engine.jobs[1].error = TransportError("the\nend")
     with scene.session as session:
         session.iterate()
-        result = runner.result(scene.plan, session.findings(), 0.0, pytest.fail)
+        result = run_result(scene.plan, session.findings(), 0.0, pytest.fail)
     assert nccl_table(result).endswith("# failed: the\n# end\n")
     lines = report(result, Path("there")).splitlines()
     assert [line.split() for line in lines if line.startswith("b ")] == [["b", "4", "-", "-", "-", "failed"]]

@@ -23,11 +23,11 @@ from railweave.framework import registry
 from railweave.framework.analysis.limits.shaped import BUCKET_S, carriers, shaped_bound_s
 from railweave.framework.experiment import faults
 from railweave.framework.experiment.plan import load_plan
+from railweave.framework.judging import job_part
 from railweave.framework.lab.sandbox import unshare_command
 from railweave.framework.lab.switching import shaping
 from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.model.events import FaultInjected
-from railweave.framework.runs import job_part
 from railweave.topologies.rail_only import RailOnly
 from tests.fakes.cut_bounds import cut_bound_s
 from tests.fakes.findings import findings, iteration

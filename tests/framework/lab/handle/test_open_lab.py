@@ -18,7 +18,7 @@ from railweave.framework.lab.handle.client import LabClient
 from railweave.framework.lab.handle.iperf import received_bps
 from railweave.framework.lab.names import host_name
 from railweave.framework.model.events import IterationEnded, RoutesChanged, RunEvent
-from railweave.framework.runs.leftovers import MARK, footprint
+from railweave.framework.studies.leftovers import MARK, footprint
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 SECONDS = 2.0

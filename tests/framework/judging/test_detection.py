@@ -11,10 +11,7 @@ from hypothesis import strategies as st
 
 from railweave.framework.analysis.assumed_health import assumed_health
 from railweave.framework.experiment.faults import parse, resolve
-from railweave.framework.model import Fabric, HealthSnapshot
-from railweave.framework.model.events import RoutesChanged
-from railweave.framework.parameters import resolve as parsed
-from railweave.framework.results.detection import (
+from railweave.framework.judging.detection import (
     Judged,
     accuracy,
     allowance_s,
@@ -23,6 +20,9 @@ from railweave.framework.results.detection import (
     response,
     truth_at,
 )
+from railweave.framework.model import Fabric, HealthSnapshot
+from railweave.framework.model.events import RoutesChanged
+from railweave.framework.parameters import resolve as parsed
 from railweave.topologies.torus import Torus
 
 

@@ -6,6 +6,7 @@ from math import inf, log
 from statistics import median
 
 from railweave.framework.errors import InputError
+from railweave.framework.judging.rows import REPAIRS, ended_by
 from railweave.framework.results.figures import (
     Bottleneck,
     FaultFigures,
@@ -14,7 +15,6 @@ from railweave.framework.results.figures import (
     Verdict,
 )
 from railweave.framework.results.result import RunResult
-from railweave.framework.results.rows import REPAIRS, ended_by
 
 TIMES, OF_FAULT, OF_FAULT_S = 0.10, 0.25, 0.5
 """Part by which medians may differ; and part or emulated seconds by which the iteration of the fault may."""

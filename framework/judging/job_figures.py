@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from railweave.framework.experiment.plan import Plan
+from railweave.framework.judging.job_part import JobPart
+from railweave.framework.judging.links import job_bytes
+from railweave.framework.judging.sharing import in_company, jain, median_s
 from railweave.framework.model import Fabric
 from railweave.framework.model.findings import Findings, IterationRecord
 from railweave.framework.model.names import element_name
 from railweave.framework.results.figures import JobFigures
-from railweave.framework.results.links import job_bytes
-from railweave.framework.results.sharing import in_company, jain, median_s
-from railweave.framework.runs.job_part import JobPart
 
 
 def job_figures(plan: Plan, findings: Findings, parts: Sequence[JobPart]) -> tuple[JobFigures, ...]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from railweave.framework.results.fidelity import SizeTiming, judge
+from railweave.framework.judging.fidelity import SizeTiming, judge
 
 FINE: dict[str, Any] = {
     "wrong": 0, "ratios_to_bound": (0.55, 0.6), "timings": [SizeTiming(1 << 20, (1.05, 1.08), 1.0, 1.0)],

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from railweave.framework.judging.sharing import jain
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.findings import HealthSamples
 from railweave.framework.results.figures import BusbwFigures
-from railweave.framework.results.sharing import jain
 
 ROUNDING = 1e-12
 LONGEST = 4

@@ -9,7 +9,7 @@ import pytest
 import railweave as rw
 from railweave.framework.errors import InputError
 from railweave.framework.experiment.ranks import gpus_of
-from railweave.framework.results.shared_rails import SHARES, compare_shares, jobs_sharing
+from railweave.framework.studies.shared_rails import SHARES, compare_shares, jobs_sharing
 
 
 @pytest.mark.parametrize("percent", SHARES)

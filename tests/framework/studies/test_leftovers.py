@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 
-from railweave.framework.runs.leftovers import MARK, footprint
+from railweave.framework.studies.leftovers import MARK, footprint
 
 
 def test_processes_of_another_run_do_not_count() -> None:

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railweave.framework.analysis.bottleneck import (
+from railweave.framework.health.publishing import aggregate
+from railweave.framework.judging.bottleneck import (
     Attribution,
     bottleneck,
     bottlenecks,
     critical_path,
     rates_during,
 )
-from railweave.framework.health.publishing import aggregate
 from railweave.framework.model import Fabric, HealthSnapshot, PacketFormat, PathBatch, RouteTable, Schedule
 from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.model.findings import CriticalPath, HealthSamples

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 import railweave as rw
-from railweave.framework.model import Schedule
-from railweave.framework.model.findings import HealthSamples
-from railweave.framework.results.key_figures import (
+from railweave.framework.judging.key_figures import (
     busbw_figures,
     link_fairness,
     percentile,
     queue_figures,
     rank_fairness,
 )
+from railweave.framework.model import Schedule
+from railweave.framework.model.findings import HealthSamples
 
 
 @pytest.mark.parametrize(("percent", "value"), [(1, 1), (5, 5), (50, 50), (95, 95), (99, 99), (100, 100)])

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from railweave.framework.errors import InputError
-from railweave.framework.results.agreement import Agreement, agreement, with_prediction
+from railweave.framework.judging.agreement import Agreement, agreement, with_prediction
 from railweave.framework.results.figures import ElementFigures
 from railweave.framework.results.result import RunResult
 

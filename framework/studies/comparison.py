@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from railweave.framework.errors import InputError, did_you_mean
+from railweave.framework.judging.rows import ended_by
 from railweave.framework.results.result import RunResult
-from railweave.framework.results.rows import ended_by
 
 MODES = {
     "feedback": {"feedback": True, "oracle": False},

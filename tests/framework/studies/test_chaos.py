@@ -18,8 +18,16 @@ from railweave.framework.cli import main
 from railweave.framework.experiment.faults import parse, resolve, steps
 from railweave.framework.experiment.plan import Plan, load_plan
 from railweave.framework.registry import load_plugins as registers
-from railweave.framework.runs.chaos import COMPLETES, FAILS, Ending, Scenario, cut_for_good, judge, scenarios
-from railweave.framework.runs.leftovers import MARK, footprint
+from railweave.framework.studies.chaos import (
+    COMPLETES,
+    FAILS,
+    Ending,
+    Scenario,
+    cut_for_good,
+    judge,
+    scenarios,
+)
+from railweave.framework.studies.leftovers import MARK, footprint
 
 REGISTERS = registers()
 

@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from railweave.framework.analysis.bottleneck import bottlenecks
 from railweave.framework.analysis.limits import COLLECTIVES, tightest_cut
 from railweave.framework.analysis.limits.shaped import carriers, shaped_bound_s
 from railweave.framework.analysis.limits.timeline import Timeline
 from railweave.framework.errors import PLUGIN_FAILURES, describe
 from railweave.framework.experiment.plan import Plan
+from railweave.framework.judging.bottleneck import bottlenecks
+from railweave.framework.judging.fidelity import SizeTiming, judge
+from railweave.framework.judging.rows import TimedIteration, iteration_groups, iteration_rows
 from railweave.framework.model import Fabric, HealthSnapshot, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.findings import Findings, IterationRecord
-from railweave.framework.results.fidelity import SizeTiming, judge
 from railweave.framework.results.figures import (
     Bottleneck,
     FaultFigures,
@@ -25,7 +26,6 @@ from railweave.framework.results.figures import (
     RerouteFigures,
     Row,
 )
-from railweave.framework.results.rows import TimedIteration, iteration_groups, iteration_rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,7 @@ import numpy as np
 
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
-from railweave.framework.model import Fabric
-from railweave.framework.model.arrays import Int64
-from railweave.framework.model.findings import Findings, HealthSamples, RuleAgreement
-from railweave.framework.results.detection import (
+from railweave.framework.judging.detection import (
     Judged,
     Response,
     accuracy,
@@ -19,6 +16,9 @@ from railweave.framework.results.detection import (
     response,
     truth_at,
 )
+from railweave.framework.model import Fabric
+from railweave.framework.model.arrays import Int64
+from railweave.framework.model.findings import Findings, HealthSamples, RuleAgreement
 from railweave.framework.results.figures import Accuracy, FaultFigures
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from railweave.framework.errors import InputError
-from railweave.framework.results.comparison import Comparison
 from railweave.framework.results.directory import no_number
 from railweave.framework.results.figures import Accuracy, FaultFigures
-from railweave.framework.results.shared_rails import SharedRails
+from railweave.framework.studies.comparison import Comparison
+from railweave.framework.studies.shared_rails import SharedRails
 
 
 @dataclass(frozen=True, slots=True)

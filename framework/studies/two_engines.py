@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 
 from railweave.framework.errors import InputError, RunFailedError
 from railweave.framework.experiment.plan import Plan
+from railweave.framework.judging.agreement import Agreement, agreement
 from railweave.framework.model.events import RunEvent
 from railweave.framework.registry import Registers
-from railweave.framework.results.agreement import Agreement, agreement
 from railweave.framework.results.directory import RunDirectory
 from railweave.framework.results.result import RunResult
 from railweave.framework.runs import runner

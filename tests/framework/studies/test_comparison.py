@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from railweave.framework.errors import InputError
-from railweave.framework.results.comparison import Variant, compare, variants_of
 from railweave.framework.results.result import RunResult
+from railweave.framework.studies.comparison import Variant, compare, variants_of
 
 NO_FEEDBACK, FEEDBACK = Variant("hscore", "no-feedback"), Variant("hscore")
 

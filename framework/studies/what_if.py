@@ -8,8 +8,8 @@ from typing import Any
 
 from railweave.framework.errors import InputError, RailweaveError, RunFailedError
 from railweave.framework.experiment.plan import Plan, plan_from_keys
+from railweave.framework.judging.agreement import parts_of
 from railweave.framework.registry import Registers
-from railweave.framework.results.agreement import parts_of
 from railweave.framework.results.result import RunResult
 from railweave.framework.runs import runner
 

@@ -7,6 +7,7 @@ from statistics import fmean, median
 
 import numpy as np
 
+from railweave.framework.judging.key_figures import busbw_figures
 from railweave.framework.model import IterationResult, Schedule
 from railweave.framework.model.findings import IterationRecord
 from railweave.framework.results.figures import (
@@ -17,7 +18,6 @@ from railweave.framework.results.figures import (
     RerouteFigures,
     Row,
 )
-from railweave.framework.results.key_figures import busbw_figures
 
 NCCL_TYPES = {"float16": "half", "float32": "float", "float64": "double"}
 """nccl-tests' names of types where they differ from numpy's."""

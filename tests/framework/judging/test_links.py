@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from railweave.framework import api
+from railweave.framework.judging.links import element_figures, job_bytes, link_figures
 from railweave.framework.model.findings import LinkTotals
-from railweave.framework.results.links import element_figures, job_bytes, link_figures
 from tests.fakes.findings import findings, iteration
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from railweave.framework.errors import InputError
-from railweave.framework.results.campaigns import Campaign, ChaosRun, read_campaign
-from railweave.framework.results.comparison import Comparison, Variant
 from railweave.framework.results.figures import Accuracy, FaultFigures
-from railweave.framework.results.shared_rails import SharedRails
+from railweave.framework.studies.campaigns import Campaign, ChaosRun, read_campaign
+from railweave.framework.studies.comparison import Comparison, Variant
+from railweave.framework.studies.shared_rails import SharedRails
 
 FAULT = FaultFigures(
     "at=iter:1 down rail:1", "down", "rail:1", 1.5, 8, detected_s=0.1, link_scores={"a->b": 0.0}

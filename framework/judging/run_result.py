@@ -1,0 +1,110 @@
+"""The result of a run, from its plan and what its engine found."""
+
+import contextlib
+import platform
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+from railweave.framework.errors import RunFailedError
+from railweave.framework.experiment.plan import Plan
+from railweave.framework.judging.fault_figures import fault_figures
+from railweave.framework.judging.fidelity import together
+from railweave.framework.judging.job_figures import fairness, job_figures
+from railweave.framework.judging.job_part import job_part
+from railweave.framework.judging.key_figures import link_fairness, percentile, queue_figures
+from railweave.framework.judging.links import element_figures, is_large, link_figures
+from railweave.framework.model import Fabric
+from railweave.framework.model.findings import Findings
+from railweave.framework.results.figures import (
+    ControllerFigures,
+    FabricFigures,
+    FaultFigures,
+    KeyFigures,
+    RerouteFigures,
+    Timing,
+)
+from railweave.framework.results.result import RunResult
+
+VERSIONED = ("railweave", "mininet", "ryu", "os-ken", "scapy", "pluggy", "numpy", "click")
+"""Distributions whose versions a result states, where they are installed."""
+
+
+def run_result(plan: Plan, findings: Findings, tear_down_s: float, note: Callable[[str], None]) -> RunResult:
+    """The documented result of an engine's findings. Pure but for the versions of what is installed.
+
+    `note` receives, as text, what the collective's plugin failed with; the figures that depend on it are
+    None.
+    """
+    scaled, facts = plan.fabric.scaled(findings.rate_scale), findings.facts
+    faults, score_accuracy = fault_figures(plan, findings)
+    reroutes = tuple(
+        RerouteFigures(r.t_s, r.version, r.pairs_changed, r.why, r.job) for r in findings.reroutes
+    )
+    parts = [job_part(job, findings, scaled, faults, reroutes, note) for job in plan.each]
+    of_each = list(zip(plan.each, parts, strict=True))
+    if not any(part.rows for part in parts):
+        raise RunFailedError("no iteration ended, so there is no result. See the lab's log.")
+    of_jobs = job_figures(plan, findings, parts)
+    return RunResult(
+        experiment=plan.document(),
+        seed=plan.experiment.seed,
+        versions={**versions(), **facts.versions},
+        fabric=FabricFigures(
+            scaled.kind,
+            scaled.n_gpus,
+            scaled.n_nodes - scaled.n_gpus,
+            scaled.n_links,
+            findings.rate_scale,
+            len({gpu for job in plan.each for gpu in job.ranks}),
+            None if facts.packet_latency_s is None else facts.packet_latency_s * 1e6,
+        ),
+        controller=ControllerFigures(plan.experiment.controller.name, facts.rules, facts.install_s),
+        rows=tuple(row for part in parts for row in part.rows),
+        iterations=parts[0].iterations,
+        links=link_figures(scaled, findings, len(plan.jobs)),
+        elements=element_figures(scaled, findings),
+        health=findings.health,
+        faults=faults,
+        reroutes=reroutes,
+        fidelity=together([(f"job {one.job.name}", part.fidelity) for one, part in of_each]),
+        timing=Timing(findings.bring_up_s, _wall_s(findings), tear_down_s),
+        accuracy=score_accuracy,
+        memory_peak_mb=None if facts.memory_peak_bytes is None else facts.memory_peak_bytes / 1e6,
+        cpu_s=facts.cpu_s,
+        counts=facts.counts,
+        ranks=findings.ranks,
+        bottlenecks=tuple(one for part in parts for one in part.bottlenecks),
+        jobs=of_jobs,
+        fairness=fairness(of_jobs),
+        key_figures=_key_figures(plan, scaled, findings, faults),
+    )
+
+
+def _key_figures(
+    plan: Plan, scaled: Fabric, findings: Findings, faults: Sequence[FaultFigures]
+) -> KeyFigures:
+    results = [record.result for record in findings.iterations]
+    again = [one.retransmitted for one in results if one.retransmitted is not None]
+    packets = sum(one.packets_sent for one in results)
+    answered = [fault.recovered_s for fault in faults if fault.recovered_s is not None]
+    return KeyFigures(
+        sum(again) / packets if packets and len(again) == len(results) else None,
+        *queue_figures(findings.samples, plan.experiment.health.interval_s, whole=not is_large(scaled)),
+        percentile(answered, 99) if answered else None,
+        link_fairness(scaled, findings.links.sent_bytes),
+    )
+
+
+def _wall_s(findings: Findings) -> float:
+    """Seconds that the iterations took on the wall clock, which is not that of an engine that computes."""
+    took_s = findings.facts.computed_in_s
+    return findings.run_s if took_s is None else max(0.0, took_s - findings.bring_up_s)
+
+
+def versions() -> dict[str, str]:
+    """What the run was made with."""
+    installed = {"python": platform.python_version(), "kernel": platform.release()}
+    for name in VERSIONED:
+        with contextlib.suppress(PackageNotFoundError):
+            installed[name] = version(name)
+    return installed
