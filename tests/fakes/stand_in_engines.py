@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from railweave.framework.experiment.plan import Plan, from_document
-from railweave.framework.fluid.engine import FluidEngine
 from railweave.framework.hookspecs import Engine
 from railweave.framework.model.findings import Findings
 from railweave.framework.registry import Registers, load_plugins
+from railweave.plugins.fluid.engine import FluidEngine
 
 
 class Slower(FluidEngine):

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from railweave.framework.cli import main
 from railweave.framework.errors import ExperimentError, PluginError
 from railweave.framework.experiment.plan import load_plan
-from railweave.framework.fluid import plugin as fluid
 from railweave.framework.hookspecs import Collective, Estimator, LinkState, Report, Topology, hookimpl
 from railweave.framework.kit.run import check_plugin
 from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.framework.parameters import Parameter, Value
 from railweave.framework.registry import Registers
 from railweave.framework.runs.observers import write_reports
+from railweave.plugins.fluid import plugin as fluid
 
 
 class Swap(Collective):

@@ -15,10 +15,10 @@ import railweave as rw
 from railweave.framework.cli import main
 from railweave.framework.errors import InputError, MachineError
 from railweave.framework.experiment.plan import Plan
-from railweave.framework.fluid.engine import FluidEngine
 from railweave.framework.hookspecs import hookimpl
 from railweave.framework.model import IterationResult
 from railweave.framework.registry import Registers
+from railweave.plugins.fluid.engine import FluidEngine
 from tests.fakes.stand_in_engines import with_stand_ins
 
 

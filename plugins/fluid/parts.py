@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 
 from railweave.framework.experiment.plan import Plan
-from railweave.framework.fluid.flows import Outcome
-from railweave.framework.fluid.model import Model
-from railweave.framework.fluid.trace import Trace
 from railweave.framework.model import IterationResult, Schedule
 from railweave.framework.routing.reroute import Reroute
+from railweave.plugins.fluid.flows import Outcome
+from railweave.plugins.fluid.model import Model
+from railweave.plugins.fluid.trace import Trace
 
 MOST_KEPT = 32
 """Different iterations of a job that are kept."""

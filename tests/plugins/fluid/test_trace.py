@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import railweave as rw
 from railweave.framework.errors import ExperimentError, InputError
-from railweave.framework.fluid import trace
-from railweave.framework.fluid.trace import Trace
 from railweave.framework.model.events import Note, RunEvent
 from railweave.framework.registry import Registers, load_plugins
 from railweave.framework.results.result import RunResult
+from railweave.plugins.fluid import trace
+from railweave.plugins.fluid.trace import Trace
 
 ALONG_A_RAIL: dict[str, Any] = {"domains": 4, "rails": 1, "collective": "all-gather", "size": "4M"}
 SLOW = "at=1.4s degrade rail:0 to=20%"

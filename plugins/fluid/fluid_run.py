@@ -6,11 +6,6 @@ from collections.abc import Callable
 import numpy as np
 
 from railweave.framework.experiment.plan import Plan
-from railweave.framework.fluid.measurements import ModelSource
-from railweave.framework.fluid.model import Model
-from railweave.framework.fluid.parts import ModelClock, ModelTraffic, RoutesInPlace
-from railweave.framework.fluid.trace import Trace
-from railweave.framework.fluid.work import Work
 from railweave.framework.model import HealthSnapshot
 from railweave.framework.model.events import Progress, RunEvent
 from railweave.framework.model.findings import EngineFacts, LinkTrace
@@ -19,6 +14,11 @@ from railweave.framework.processes.memory import peak_bytes
 from railweave.framework.routing.reroute import RouteControl
 from railweave.framework.runs.parts import EngineParts
 from railweave.framework.units import time as time_text
+from railweave.plugins.fluid.measurements import ModelSource
+from railweave.plugins.fluid.model import Model
+from railweave.plugins.fluid.parts import ModelClock, ModelTraffic, RoutesInPlace
+from railweave.plugins.fluid.trace import Trace
+from railweave.plugins.fluid.work import Work
 
 FIRST_S = 1.0
 """What the first iteration takes with `rate_scale: auto`: long enough for health to be measured in it."""

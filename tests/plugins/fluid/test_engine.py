@@ -19,9 +19,6 @@ import railweave as rw
 from railweave.framework.cli import main
 from railweave.framework.cli._summary import report
 from railweave.framework.errors import ExperimentError, TransportError
-from railweave.framework.fluid import engine, work
-from railweave.framework.fluid.measurements import ModelSource
-from railweave.framework.fluid.model import Model
 from railweave.framework.judging.run_result import run_result
 from railweave.framework.model import Measurement
 from railweave.framework.model.events import Progress
@@ -31,6 +28,9 @@ from railweave.framework.results.result import RunResult
 from railweave.framework.runs import runner
 from railweave.framework.solver.quotient import Quotient
 from railweave.framework.solver.reduction import quotients
+from railweave.plugins.fluid import engine, work
+from railweave.plugins.fluid.measurements import ModelSource
+from railweave.plugins.fluid.model import Model
 
 SLOW = "at=iter:2 degrade rail:1 to=20%"
 
@@ -125,7 +125,7 @@ def test_symmetries_of_jobs_change_no_time(
         sizes.append(parts[0].networks[0].n_pairs)
         return parts
 
-    monkeypatch.setattr("railweave.framework.fluid.model.quotients", counted)
+    monkeypatch.setattr("railweave.plugins.fluid.model.quotients", counted)
     keys = {"iterations": 5, **keys}
     one, other = (run(registers, **keys, **{"engine.symmetry": on}) for on in (True, False))
     assert sizes[0] == pairs and sizes[1:] == [sizes[-1]] * (1 + ("faults" in keys)) and sizes[-1] > pairs

@@ -8,11 +8,6 @@ import numpy as np
 from railweave.framework.errors import LabError, TransportError
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
-from railweave.framework.fluid.counters import Counters
-from railweave.framework.fluid.flows import Flows, OneJob, SeveralJobs
-from railweave.framework.fluid.queues import WaitingPlaces
-from railweave.framework.fluid.transport import DEAD_AFTER_S, Senders
-from railweave.framework.fluid.work import Work
 from railweave.framework.health.loss import speed_at_loss
 from railweave.framework.model import PathBatch, Schedule
 from railweave.framework.model.arrays import Bool, Float, Int64
@@ -20,6 +15,11 @@ from railweave.framework.routing.batches import replaced, take
 from railweave.framework.routing.checks import pair_name
 from railweave.framework.solver.quotient import Quotient, State
 from railweave.framework.solver.reduction import quotient, quotients
+from railweave.plugins.fluid.counters import Counters
+from railweave.plugins.fluid.flows import Flows, OneJob, SeveralJobs
+from railweave.plugins.fluid.queues import WaitingPlaces
+from railweave.plugins.fluid.transport import DEAD_AFTER_S, Senders
+from railweave.plugins.fluid.work import Work
 
 SETTLED_ITERATIONS = 3
 """After so many iterations without a change, the one under way included, others show nothing new."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from railweave.framework.fluid.engine import FluidEngine
 from railweave.framework.hookspecs import Engine, hookimpl
+from railweave.plugins.fluid.engine import FluidEngine
 
 
 @hookimpl

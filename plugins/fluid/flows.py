@@ -7,12 +7,12 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from railweave.framework.fluid.queues import WaitingPlaces
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.model.arrays import ArrayNoun, Bool, Float, Int64
 from railweave.framework.solver.network import Network
 from railweave.framework.solver.quotient import Quotient, State, network_of
 from railweave.framework.solver.simulation import Simulation
+from railweave.plugins.fluid.queues import WaitingPlaces
 
 FULL = 1 - 1e-6
 """Share of its capacity from which on a link carries all it can."""

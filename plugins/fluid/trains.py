@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from railweave.framework.fluid.counters import Counters
-from railweave.framework.fluid.rate_evidence import EXACT_PACKETS
 from railweave.framework.health.trains import TrainTimes
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.model.arrays import Bool, Float, Int64
+from railweave.plugins.fluid.counters import Counters
+from railweave.plugins.fluid.rate_evidence import EXACT_PACKETS
 
 FILL_SAMPLES = 5
 """For how many samples a train keeps a healthy link busy, as in lab/measuring/sources.py."""

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from railweave.framework.errors import MachineError
 from railweave.framework.experiment.plan import Plan, from_document
-from railweave.framework.fluid.fluid_run import FluidRun
 from railweave.framework.hookspecs import Engine
 from railweave.framework.model.events import RunEvent
 from railweave.framework.model.findings import Findings
@@ -15,6 +14,7 @@ from railweave.framework.registry import Registers, load_plugins
 from railweave.framework.runs.parts import Estimate
 from railweave.framework.runs.recorder import Recorder
 from railweave.framework.runs.session import Session
+from railweave.plugins.fluid.fluid_run import FluidRun
 
 PROGRAM_BYTES, ENTRY_BYTES, PAIR_BYTES, HOP_BYTES, LINK_BYTES = 60_000_000, 250, 200, 35, 400
 """Memory of the program, and of each entry of a schedule, pair in use, hop of its paths, and link; measured

@@ -4,9 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from railweave.framework.fluid.model import Model
-from railweave.framework.fluid.rate_evidence import RateEvidence
-from railweave.framework.fluid.trains import Trains
 from railweave.framework.health.monitor import scores_of
 from railweave.framework.health.smoothing import FASTER
 from railweave.framework.hookspecs import LinkState
@@ -14,6 +11,9 @@ from railweave.framework.judging.links import is_large
 from railweave.framework.model import Measurement
 from railweave.framework.model.arrays import Int64
 from railweave.framework.model.findings import LinkTotals
+from railweave.plugins.fluid.model import Model
+from railweave.plugins.fluid.rate_evidence import RateEvidence
+from railweave.plugins.fluid.trains import Trains
 
 
 class ModelSource:
