@@ -139,8 +139,9 @@ class Draft:
             schedules = [schedule for schedule in planned if schedule is not None]
             settings.notes += self._guarded((traffic,), notes_of, name, collective, fabric, ranks) or ()
             settings.notes += notes_of_traffic(fabric, schedules)
-            if engine is not None and engine.packets:
-                schedules = self._listed(traffic, schedules)
+        compact = tuple(schedules)
+        if not request.program and engine is not None and engine.packets:
+            schedules = self._listed(traffic, schedules)
         return Plan(
             experiment=request.model_copy(update={**self._choices, "faults": tuple(f.text for f in faults)}),
             topology=topology,
@@ -153,6 +154,7 @@ class Draft:
             engine=plugins["engine"],
             ranks=gpus,
             schedules=tuple(schedules),
+            compact=compact,
             packet=PacketFormat(request.path_mtu),
             faults=faults,
             pcap_links=pcap,

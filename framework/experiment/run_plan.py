@@ -34,7 +34,8 @@ class Plan:
     """Everything decided before a run starts. `fabric` has declared rates; plugins carry their options.
 
     `collective`: what the GPUs do, also when it is a workload; for a program one that schedules nothing.
-    `ranks`: the GPU of each of its ranks. `schedules`: one for each size, ascending.
+    `ranks`: the GPU of each of its ranks. `schedules`: one for each size, ascending; `compact`: the same as
+    the collective made them, where an engine with packets has them listed.
 
     `jobs`: of an experiment with several, a plan of each by itself, which `job` describes; all share the
     fabric, and what concerns one of them is asked of its own plan.
@@ -55,6 +56,7 @@ class Plan:
     engine: Engine
     ranks: tuple[int, ...]
     schedules: tuple[Schedule, ...]
+    compact: tuple[Schedule, ...]
     packet: PacketFormat
     faults: tuple[ResolvedFault, ...]
     pcap_links: tuple[int, ...]

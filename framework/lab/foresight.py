@@ -58,7 +58,7 @@ def _longer(plan: Plan, iteration_s: float, scale: float) -> list[float]:
     n = max((job.experiment.iterations for job in plan.each), default=0)
     if not plan.faults or any(job.experiment.program for job in plan.each) or not iteration_s:
         return [1.0] * n
-    demand = JobDemand([job.on_gpus(job.schedule) for job in plan.each], plan.packet)
+    demand = JobDemand([job.on_gpus(job.compact[-1]) for job in plan.each], plan.packet)
     options = replace(plan.experiment.health, dwell_s=0.0)
     truth, states = GroundTruth(plan.fabric, options), dict[bytes, float]()
     name, pairs = plan.experiment.router.name, plan.pairs

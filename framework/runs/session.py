@@ -90,7 +90,7 @@ class Session(Generic[EngineT]):
         unknown = any(job.experiment.program for job in plan.each)
         if self._options.damping != "demand" or unknown:
             return None
-        return JobDemand([job.on_gpus(job.schedule) for job in plan.each], plan.packet)
+        return JobDemand([job.on_gpus(job.compact[-1]) for job in plan.each], plan.packet)
 
     @contextmanager
     def carrying(self, plan: Plan) -> Iterator[None]:

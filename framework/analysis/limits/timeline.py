@@ -7,6 +7,7 @@ import numpy as np
 
 from railweave.framework.model import Fabric, PacketFormat, RouteTable, Schedule
 from railweave.framework.model.arrays import Bool, Int64
+from railweave.framework.model.routes import starts
 from railweave.framework.routing.loads import link_loads
 
 SLICES, SLICED = 32, 200_000
@@ -41,6 +42,7 @@ class Timeline:
         self._bits = 8.0 * packet.wire_bytes_of(schedule.size)
         last = padded - (packets - 1) * packet.path_mtu + packet.HEADERS
         self._last_bits = 8.0 * (last + np.where(packets == 1, packet.RETH, 0))
+        self._after_start, self._after = self._waits()
         self._landed_s = dict[float, float]()
 
     def seconds(self, latency_s: float = 0.0) -> float:
@@ -61,7 +63,7 @@ class Timeline:
         hops = np.array([sum(len(links) for links, _ in several) for several in ways], np.int64)
         slices = min(SLICES, max(1, SLICED // max(1, int(hops[self._pair].sum()))))
         free = [0.0] * self._fabric.n_links
-        waits = np.diff(schedule.after_start)
+        waits = np.diff(self._after_start)
         behind = self._behind(waits)
         followers, first = self._followers()
         waiting, under_way, turn = waits.tolist(), [0] * schedule.n_transfers, [0] * len(ways)
@@ -143,20 +145,40 @@ class Timeline:
         load = link_loads(self._fabric, self._table, self._src, self._dst, bits).load
         return float((load / self._fabric.capacity_bps).max())
 
+    def _before(self) -> Int64:
+        """(n_transfers,): the message of the same pair that is sent before each, -1 for the first. A message
+        starts later than it."""
+        order = np.argsort(self._pair, kind="stable")
+        same = self._pair[order[1:]] == self._pair[order[:-1]]
+        before = np.full(len(order), -1)
+        before[order[1:][same]] = order[:-1][same]
+        return before
+
+    def _waits(self) -> tuple[Int64, Int64]:
+        """As `after_start` and `after`, without what the message of the same pair before waits for as well:
+        the steps of a ring all wait for everything that the phase before did."""
+        schedule, n = self._schedule, self._schedule.n_transfers
+        row = np.repeat(np.arange(n), np.diff(schedule.after_start))
+        before = self._before()[row]
+        edges, theirs = (some * n + schedule.after for some in (row, before))
+        order = np.argsort(edges)
+        place = np.minimum(np.searchsorted(edges, theirs, sorter=order), len(edges) - 1)
+        known = (before >= 0) & (edges[order[place]] == theirs)
+        return starts(np.bincount(row[~known], minlength=n)), schedule.after[~known]
+
     def _behind(self, waits: Int64) -> list[int]:
         """(n_transfers,): the next message of the same pair, -1 for the last. It waits for this one to start,
         which is added to `waits`."""
-        order = np.argsort(self._pair, kind="stable")
-        same = self._pair[order[1:]] == self._pair[order[:-1]]
-        behind = np.full(len(order), -1)
-        behind[order[:-1][same]] = order[1:][same]
-        waits[order[1:][same]] += 1
+        before = self._before()
+        later = np.flatnonzero(before >= 0)
+        behind = np.full(len(before), -1)
+        behind[before[later]] = later
+        waits[later] += 1
         return list(map(int, behind))
 
     def _followers(self) -> tuple[list[int], list[int]]:
         """(the messages that wait for each, one message's behind another's; where each one's begin)."""
         n = self._schedule.n_transfers
-        waiting = np.repeat(np.arange(n), np.diff(self._schedule.after_start))
-        order = np.argsort(self._schedule.after, kind="stable")
-        counts = np.bincount(self._schedule.after, minlength=n)
-        return waiting[order].tolist(), np.concatenate(([0], np.cumsum(counts))).tolist()
+        waiting = np.repeat(np.arange(n), np.diff(self._after_start))
+        order = np.argsort(self._after, kind="stable")
+        return waiting[order].tolist(), starts(np.bincount(self._after, minlength=n)).tolist()

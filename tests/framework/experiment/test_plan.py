@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
 from railweave.framework.errors import ExperimentError
 from railweave.framework.experiment.plan import build_fabric, from_document, load_plan
-from railweave.framework.registry import Registers
+from railweave.framework.registry import Registers, load_plugins
 from railweave.framework.results.directory import RunDirectory
 from railweave.framework.results.result import RunResult
 from tests.framework.experiment.experiments import refused, written
@@ -84,3 +85,13 @@ def test_the_scale_that_a_run_chose_is_written_with_the_word(
     assert "\nrate_scale: 1.0e-05  # auto: " in path.read_text()
     again = load_plan(path, None, registers)
     assert again.experiment.rate_scale == 1e-5 and again.document() == plan.at_scale(1e-5).document()
+
+
+def test_what_is_foreseen_is_the_schedule_before_it_is_listed() -> None:
+    """Same bytes between the same ranks; an engine with packets gets every repetition by itself."""
+    registers = load_plugins()
+    lab, model = (load_plan(None, {"engine": name}, registers) for name in ("emulation", "fluid"))
+    assert lab.compact == model.compact == model.schedules
+    assert lab.schedule.n_entries == lab.schedule.n_transfers > lab.compact[-1].n_entries
+    for listed, compact in zip(lab.schedule.pairs(), lab.compact[-1].pairs(), strict=True):
+        assert np.array_equal(listed, compact)
