@@ -18,8 +18,8 @@ FASTER = 1.25
 have become healthy while that train was on its way."""
 BUSY_SHARE, IDLE_PACKETS = 0.01, 4
 """Of a link's time that trains may take while it carries data, which waits for them; it does while it was
-never without data for as long as this many packets take, the pauses within a step, besides the time that
-trains through its switch took: the data that they hold up comes later."""
+never without data for as long as this many packets take, the pauses within a step, besides the time that a
+train through its switch took: the data that it holds up comes later."""
 SLOW = 0.9
 """A link whose kept service rate is below this share of its rate, or whose loss leaves less, is measured
 again."""
@@ -55,9 +55,9 @@ class TrainTimes:
         self._fabric, self.packet_bytes = fabric, packet.full_packet_bytes
         fill = fabric.capacity_bps * fill_s / (8 * self.packet_bytes)
         self._packets = np.maximum(SHORTEST, np.ceil(fill) + extra)
-        self._traffic_s, self._data_s, self._stated_s, self._held_before_s = np.zeros((4, n))
-        self._held_s, self._now_s = np.zeros(fabric.n_nodes + 1), 0.0
-        """How long trains were under way through each switch; of links of no switch, the last one."""
+        self._traffic_s, self._data_s, self._stated_s, self._held_s = np.zeros((4, n))
+        """The last: for how long one train through the switch of a link may have held up its data since some
+        came. Trains one after the other do not add up: between them data comes, if there is any."""
         self.sent_s = np.full(n, -np.inf)
         self.out, self._unknown, self._doubtful = np.zeros((3, n), bool)
         self._told_bps = fabric.capacity_bps.copy()
@@ -68,7 +68,7 @@ class TrainTimes:
         """Links that carried anything until now, those that carried data, and those whose rate that has
         stated; what trains sent is none of it."""
         self._traffic_s[traffic] = self._data_s[data] = self._stated_s[stated] = now_s
-        self._held_before_s[data] = self._held_s[self._fabric.link_element[data]]
+        self._held_s[data] = 0.0
 
     def due(self, now_s: float, links: LinkState) -> Int64:
         """The links that need a train now, which is under way from then on: at once those that became unknown
@@ -78,8 +78,9 @@ class TrainTimes:
         alone."""
         element = self._fabric.link_element
         if self.out.any():
-            self._held_s[np.unique(element[self.out])] += now_s - self._now_s
-        self._now_s = now_s
+            longest_s = np.zeros(self._fabric.n_nodes + 1)  # links of no switch: the last one
+            np.maximum.at(longest_s, element[self.out], now_s - self.sent_s[self.out])
+            self._held_s = np.maximum(self._held_s, np.minimum(longest_s[element], now_s - self._data_s))
         if links is not self._links:
             self._links, self.wanted = links, self._wanting(links)
         at = self.wanted
@@ -94,8 +95,8 @@ class TrainTimes:
         rested = now_s - sent_s > np.where(changing[at], SHORT_PERIOD_S, PERIOD_S)
         rested |= known_bps > FASTER * self._told_bps[at]
         packet_s = self.packet_bytes * 8 / known_bps
-        held_s = self._held_s[element[at]] - self._held_before_s[at]
-        idle = now_s - self._data_s[at] - held_s > np.maximum(IDLE_S, IDLE_PACKETS * packet_s)
+        quiet_s = now_s - self._data_s[at] - self._held_s[at]
+        idle = quiet_s > np.maximum(IDLE_S, IDLE_PACKETS * packet_s)
         bearable = idle | (now_s - sent_s > self._packets[at] * packet_s / BUSY_SHARE)
         again = self._doubtful[at] & (now_s - since_s > IDLE_S) & rested & bearable
         due = (again | (unknown & (rested | ~self._unknown[at]))) & links.up[at] & ~self.out[at]

@@ -32,10 +32,10 @@ class Prober:
     def cleaned(self, measurement: Measurement) -> Measurement:
         """The measurement without the queues of our own trains."""
         times, now = self._times, measurement.t_s
+        traffic = (measurement.sent_packets > 0) & ~times.out  # the end of a train is no traffic either
         times.out &= (measurement.queue_bytes > 0) | (now - times.sent_s < IDLE_S / 2)
-        traffic = (measurement.sent_packets > 0) & ~times.out
         data = measurement.sent_bytes > SHORT_BYTES * measurement.sent_packets  # not acknowledgements alone
-        times.seen(now, traffic, data & ~times.out, traffic & ~np.isnan(measurement.service_bps))
+        times.seen(now, traffic, data & traffic, traffic & ~np.isnan(measurement.service_bps))
         return replace(measurement, queue_bytes=np.where(times.out, 0.0, measurement.queue_bytes))
 
     def trains(self, now_s: float, links: LinkState) -> list[Train]:

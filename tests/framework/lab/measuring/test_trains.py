@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -196,6 +197,7 @@ def test_pauses_between_the_packets_of_a_slow_link_are_no_idleness() -> None:
     packet_s = PACKET.full_packet_bytes * 8 / slow.service_bps[mine]
     prober.cleaned(sample(1.0, busy=mine))
     assert mine in due(prober, 3.0, slow)  # the first one
+    prober.cleaned(sample(13.4))  # it is over
     for t_s in np.arange(13.5, 40.0, 2.5):
         prober.cleaned(sample(float(t_s), busy=mine))
         assert mine not in due(prober, float(t_s) + 2.0, slow)
@@ -213,4 +215,32 @@ def test_what_waits_for_a_train_does_not_make_a_link_idle() -> None:
     for t_s in np.arange(3.5, 10.6, 0.5):  # the trains are under way
         prober.cleaned(sample(float(t_s), queued=mine))
         assert mine not in due(prober, float(t_s), slow)
-    assert first_due(prober, slow, mine, 10.6) > 11.0  # 2 s before it, and 0.5 s after it
+    assert first_due(prober, slow, mine, 10.6) > 10.9  # 2 s before it, and 0.46 s after it
+
+
+def test_trains_over_all_links_of_a_slow_switch_leave_each_its_period() -> None:
+    """No data passes. A train takes 4.6 s and ends in a sample of its own packets, which are no data, and
+    others that are under way do not make a link less idle. So each gets the next one soon after its last."""
+    scaled = rail_fabric(8, 2, 2.4e6, 0.52e6)
+    links = scaled.element_links(int(scaled.link_element[-1])).tolist()
+    prober, slow = Prober(scaled, PACKET, 0.125), state(scaled, None)
+    service = slow.service_bps.copy()
+    service[links] = 0.2 * scaled.capacity_bps[links]
+    slow, until_s, sent = replace(slow, service_bps=service), {}, {link: [] for link in links}
+    ports = list(zip(scaled.link_src.tolist(), scaled.link_port.tolist(), strict=True))
+    empty = np.zeros(scaled.n_links)
+    for t_s in np.arange(0.1, 40.0, 0.1).round(1).tolist():
+        packets, queue = empty.copy(), empty.copy()
+        busy = [link for link, until in until_s.items() if t_s <= until + 0.1]
+        packets[busy] = 1
+        queue[[link for link in busy if t_s < until_s[link]]] = 5000
+        up, unknown = np.ones(scaled.n_links, bool), np.full(scaled.n_links, np.nan)
+        prober.cleaned(
+            Measurement(t_s, 0.1, packets * 4096, packets, empty, empty, queue, empty, unknown, unknown, up)
+        )
+        for train in prober.trains(t_s, slow):
+            link = ports.index((train.switch, train.port))
+            until_s[link] = t_s + 4.6 + 0.3 * (link % 3)
+            sent[link].append(t_s)
+    periods = [after - before for times in sent.values() for before, after in pairwise(times)]
+    assert periods and max(periods) < 5.2 + PERIOD_S
