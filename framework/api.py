@@ -31,7 +31,7 @@ from railweave.framework.runs import runner
 from railweave.framework.studies.comparison import Comparison, Variant, variants_of
 from railweave.framework.studies.comparison import compare as compare_results
 from railweave.framework.studies.shared_rails import SHARES, SharedRails, compare_shares, jobs_sharing
-from railweave.framework.studies.two_engines import ENGINES, engines_of, run_both
+from railweave.framework.studies.two_engines import engines_of, run_both
 from railweave.framework.studies.what_if import FACTORS, WhatIf
 from railweave.framework.studies.what_if import what_if as larger_runs
 
@@ -157,15 +157,17 @@ def compare_engines(
     source: Source = None,
     /,
     *,
-    engines: Sequence[str] = ENGINES,
+    engines: Sequence[str] = (),
     out: Place | None = None,
     on_event: Callable[[RunEvent], None] = lambda event: None,
     registers: Registers | None = None,
     **keys: object,
 ) -> Agreement:
     """Run one experiment on two engines, the second at the rate scale of the first, and say how far apart
-    they are. `out`: a directory in which both runs leave their own; `on_event`: of the first run."""
-    registers, (one, other) = registers or installed(), engines_of(engines)
+    they are. `engines`: two names; by default the lab's and the one that predicts it. `out`: a directory
+    in which both runs leave their own; `on_event`: of the first run."""
+    registers = registers or installed()
+    one, other = engines_of(engines, registers)
     plans = [load(source, registers=registers, **{**keys, "engine": name}) for name in (one, other)]
 
     def directory(name: str) -> RunDirectory | None:
@@ -183,8 +185,8 @@ def what_if(
     **keys: object,
 ) -> Iterator[WhatIf]:
     """The experiment of a finished run, by its directory or result, on fabrics with `factors` times its GPUs,
-    by the engine `fluid`: a row for the run itself, then one for each, as it is computed. `keys` win over
-    the experiment's."""
+    by the engine that predicts runs: a row for the run itself, then one for each, as it is computed. `keys`
+    win over the experiment's."""
     result = run if isinstance(run, RunResult) else read(run).result
     return larger_runs(result, registers or installed(), factors, **keys)
 

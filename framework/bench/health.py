@@ -217,7 +217,7 @@ def _runs(case: Case, registers: Registers) -> Iterator[Run]:
     for mode in MODES if case.compared else ["feedback"]:
         plan = load_plan(None, _keys(case, mode), registers)
         plan = plan if scale is None else plan.at_scale(scale)
-        findings = plan.engine.run(plan.document(), lambda _: None)
+        findings = plan.engine.run(plan, registers, lambda _: None)
         scale = findings.rate_scale
         yield plan, findings, run_result(plan, findings, 0.0, lambda _: None)
 

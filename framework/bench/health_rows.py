@@ -19,8 +19,8 @@ of eight links, do not tell one at 80 % from a healthy one."""
 TO_ALONE, TO_ORACLE = 1.03, 1.10
 """Iterations with feedback take at most this many times those without it, and those that know the truth."""
 RULES_S, RULES_WITHIN_S = 0.25, {"8x4": 0.5, "8x8": 0.5, "16x16": 0.5}
-"""From the published score until new rules are in use: of 16 GPUs, and on larger fabrics. A decision forecasts
-several arrangements, and one that is under way about earlier scores is finished first."""
+"""From the published score until new rules are in use: of 16 GPUs, and on larger fabrics. A decision
+forecasts several arrangements, and one that is under way about earlier scores is finished first."""
 BACK_WITHIN_S = 1.5 + HealthOptions().dwell_s
 """From a repair until rules use what was restored."""
 FULL = 0.75

@@ -80,7 +80,7 @@ def live(
                 progress(f"{event.iteration}/{len(order)} iterations")
 
         try:
-            plan.engine.run(plan.document(), emit)
+            plan.engine.run(plan, registers, emit)
         finally:
             streams.number(0)
     alone = median(seconds[0])

@@ -20,7 +20,7 @@ DIRECTORY = "railweave.directory"
 """Key of click's `ctx.meta`: the run directory in use, for the message of an interrupted run."""
 
 COMMANDS = {
-    "run": "Bring up a lab and run an experiment in it, or compute it (--engine fluid).",
+    "run": "Bring up a lab and run an experiment in it, or compute it (--engine).",
     "report": "Write a run, a comparison or a campaign as one HTML file.",
     "serve": "Serve the pages of runs on disk, on this machine.",
     "topo": "List fabrics, or show one.",

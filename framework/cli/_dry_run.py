@@ -7,37 +7,34 @@ import click
 
 from railweave.framework import units
 from railweave.framework.cli._context import json_text, print_json, table
-from railweave.framework.errors import InputError, MachineError
+from railweave.framework.errors import InputError
+from railweave.framework.experiment.engines import instead
 from railweave.framework.experiment.plan import Plan
+from railweave.framework.hookspecs import Estimate
 from railweave.framework.processes.memory import machine_bytes
+from railweave.framework.registry import Registers
 from railweave.framework.results.directory import write_whole
-from railweave.framework.runs.parts import Foreseen, Foresees, InProcess
+from railweave.framework.runs.runner import check_memory
 
 
-def foreseen(plan: Plan) -> Foreseen | None:
-    """Time and memory of a run, of an engine that knows them beforehand."""
-    return plan.engine.foresee(plan) if isinstance(plan.engine, Foresees) else None
+def estimate_text(ahead: Estimate) -> str:
+    """`about 43 s and 0.39 GB of memory`, as far as it is known; "" where nothing is."""
+    parts = [f"about {_duration(ahead.seconds)}"] if ahead.seconds is not None else []
+    if ahead.memory_bytes is not None:
+        parts.append(f"{'' if parts else 'about '}{ahead.memory_bytes / 1e9:.2g} GB of memory")
+    return " and ".join(parts)
 
 
-def foreseen_text(ahead: Foreseen) -> str:
-    """`about 43 s and 0.39 GB`."""
-    return f"about {_duration(ahead.seconds)} and {ahead.memory_bytes / 1e9:.2g} GB of memory"
-
-
-def check_foreseen(ahead: Foreseen, longest_s: float) -> None:
+def check_estimate(plan: Plan, registers: Registers, longest_s: float) -> None:
     """Raises InputError for a run that takes longer, MachineError for one that needs more memory than there
     is."""
-    there = machine_bytes()
-    if there is not None and ahead.memory_bytes > there:
-        raise MachineError(
-            f"the run needs about {ahead.memory_bytes / 1e9:.3g} GB of memory, most of it data of the ranks, "
-            f"and this machine has {there / 1e9:.3g} GB. Lower the size, or use `--engine fluid`."
-        )
-    if ahead.seconds > longest_s:
+    check_memory(plan, registers)
+    ahead = plan.estimate
+    if ahead.seconds is not None and ahead.seconds > longest_s:
         raise InputError(
             f"the run would take about {_duration(ahead.seconds)}, at a rate scale of "
             f"{ahead.rate_scale:.2g}, and --longest is {_duration(longest_s)}. Lower the size or iterations, "
-            "use `--engine fluid`, or raise --longest."
+            f"raise --longest{instead(registers)}."
         )
 
 
@@ -47,10 +44,12 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def show(plan: Plan, json_path: Path | None, *, as_json: bool, longest_s: float) -> None:
+def show(
+    plan: Plan, registers: Registers, json_path: Path | None, *, as_json: bool, longest_s: float
+) -> None:
     """Print it, as JSON with `as_json` or into `json_path`. Raises MachineError where the machine has too
     little."""
-    engine, fabric = plan.engine, plan.fabric
+    fabric, ahead, there = plan.fabric, plan.estimate, machine_bytes()
     jobs: list[dict[str, Any]] = [
         {
             "job": job.job.name,
@@ -63,17 +62,14 @@ def show(plan: Plan, json_path: Path | None, *, as_json: bool, longest_s: float)
         for job in plan.each
         for schedule in (() if job.experiment.program else job.schedules)
     ]
-    estimate = engine.estimate(plan) if isinstance(engine, InProcess) else None
-    ahead = foreseen(plan)
-    memory = estimate and estimate.memory_bytes
     figures = {
         "engine": plan.experiment.engine.name,
         "fabric": {"kind": fabric.kind, "gpus": fabric.n_gpus, "links": fabric.n_links},
         "iterations": jobs,
-        "events": estimate and estimate.events,
-        "memory_bytes": ahead.memory_bytes if ahead else memory,
-        "seconds": ahead and ahead.seconds,
-        "machine_bytes": machine_bytes(),
+        "events": ahead.events,
+        "memory_bytes": ahead.memory_bytes,
+        "seconds": ahead.seconds,
+        "machine_bytes": there,
     }
     if json_path is not None:
         write_whole(json_path, json_text("dry-run", **figures).encode())
@@ -87,17 +83,12 @@ def show(plan: Plan, json_path: Path | None, *, as_json: bool, longest_s: float)
              f"{job['sent_bytes'] / 1e9:.3g} GB")
             for job in jobs
         ]))  # fmt: skip
-        if ahead is not None:
-            click.echo(f"takes {foreseen_text(ahead)}, at a rate scale of about {ahead.rate_scale:.2g}")
-        elif estimate is None:
-            click.echo(f"engine {plan.experiment.engine.name} does not say what a run takes")
-        else:
-            there = machine_bytes()
-            of = "" if there is None else f" of {there / 1e9:.3g} GB"
-            click.echo(
-                f"at most {estimate.events} events, about {estimate.memory_bytes / 1e9:.3g} GB of memory{of}"
-            )
-    if isinstance(engine, InProcess):
-        engine.check_room(plan)
-    if ahead is not None:
-        check_foreseen(ahead, longest_s)
+        takes = estimate_text(ahead)
+        at = "" if ahead.rate_scale is None else f", at a rate scale of about {ahead.rate_scale:.2g}"
+        events = "" if ahead.events is None else f"; at most {ahead.events} events"
+        of = "" if there is None else f" of {there / 1e9:.3g} GB"
+        name = plan.experiment.engine.name
+        click.echo(
+            f"takes {takes}{of}{at}{events}" if takes else f"engine {name} does not say what a run takes"
+        )
+    check_estimate(plan, registers, longest_s)

@@ -33,7 +33,7 @@ def compare_engines(
 ) -> None:
     """Run the experiment of the command, or `many` (all, quick), on both engines and print how far apart they
     are."""
-    names = engines_of([word.strip() for word in engines.split(",") if word.strip()])
+    names = engines_of([word.strip() for word in engines.split(",") if word.strip()], registers(ctx))
     values, labels = overrides_of(ctx)
     for name in MEANINGLESS:
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from railweave.framework.cli._context import registers, sentence
+from railweave.framework.experiment.engines import predicting
 from railweave.framework.experiment.plan import Plan, Routed, build_routed, load_plan
 from railweave.framework.experiment.reference import default_text
 from railweave.framework.experiment.schema import KEYS, Key
@@ -47,6 +48,15 @@ class ExperimentCommand(click.Command):
                 options += plugin_options(ctx, kind, {o for p in [*params, *options] for o in p.opts})
             ctx.meta[_CACHE] = options
         return [*params, *ctx.meta[_CACHE]]
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """With the name of the engine that computes runs in the place of `{engine}`."""
+        engine = predicting(registers(ctx))
+        for described in (self, *self.params):
+            for field in ("help", "epilog"):
+                if isinstance(text := getattr(described, field, None), str):
+                    setattr(described, field, text.replace("{engine}", engine))
+        super().format_help(ctx, formatter)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {"": [], **{kind: [] for kind in _OFFERED}}

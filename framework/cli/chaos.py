@@ -47,7 +47,7 @@ class ChaosCommand(ExperimentCommand):
     epilog=example(
         "railweave chaos --runs 50 --seed 1",
         "railweave chaos --runs 5 --seed 7 --router spray --json",
-        "railweave chaos --runs 100 --engine fluid",
+        "railweave chaos --runs 100 --engine {engine}",
     ),
 )
 @click.option("--runs", type=click.IntRange(1), default=10, show_default=True, help="Scenarios to run.")

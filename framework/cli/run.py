@@ -27,8 +27,8 @@ from railweave.framework.model.events import RunEvent
         "railweave run experiment.yaml --no-feedback --json result.json",
         "railweave run --predict",
         "railweave run --live",
-        "railweave run --engine fluid --trace 50ms",
-        "railweave run --engine fluid --domains 256 --rails 256 --size 1G --fault none --dry-run",
+        "railweave run --engine {engine} --trace 50ms",
+        "railweave run --engine {engine} --domains 256 --rails 256 --size 1G --fault none --dry-run",
     ),
 )
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Run directory; new or empty.")
@@ -43,9 +43,7 @@ from railweave.framework.model.events import RunEvent
     show_default=True,
     help="Refuse a run on the lab that should take longer on the wall clock.",
 )
-@click.option(
-    "--predict", is_flag=True, help="Print what the engine fluid makes of every iteration next to it."
-)
+@click.option("--predict", is_flag=True, help="Print what {engine} makes of every iteration next to it.")
 @click.option(
     "--live", is_flag=True, help="Serve a page on this machine that follows the run; prints its URL."
 )
@@ -69,9 +67,9 @@ def run(
     quiet: bool,
     **_: object,
 ) -> None:
-    """Bring up a lab and run an experiment in it, or compute it (`--engine fluid`): by default a hierarchical
-    all-reduce over a rail-only fabric of 4 domains x 4 rails, in which rail 1 is degraded before the fifth
-    iteration.
+    """Bring up a lab and run an experiment in it, or compute it (`--engine {engine}`): by default a
+    hierarchical all-reduce over a rail-only fabric of 4 domains x 4 rails, in which rail 1 is degraded before
+    the fifth iteration.
 
     Every option is also a key of EXPERIMENT.yaml; options win.
     """
@@ -93,24 +91,24 @@ def run(
     if dry_run:
         from railweave.framework.cli._dry_run import show
 
-        show(plan, json_path, as_json=to_stdout, longest_s=longest)
+        show(plan, registers(ctx), json_path, as_json=to_stdout, longest_s=longest)
         return
     from railweave.framework import api
-    from railweave.framework.cli._dry_run import check_foreseen, foreseen, foreseen_text
+    from railweave.framework.cli._dry_run import check_estimate, estimate_text
     from railweave.framework.cli._live import Live
     from railweave.framework.cli._summary import report
     from railweave.framework.experiment.headline import headline
     from railweave.framework.results.directory import RunDirectory, result_json, write_whole
     from railweave.framework.results.nccl_table import nccl_table
 
-    if ahead := foreseen(plan):
-        check_foreseen(ahead, longest)
+    check_estimate(plan, registers(ctx), longest)
     directory = RunDirectory.create(out, f"{plan.experiment.router.name}-{plan.experiment.topology.name}")
     ctx.meta[DIRECTORY] = directory.path
     names = [job.job.name for job in plan.jobs]
     if not quiet:
-        takes = f" · takes {foreseen_text(ahead)}" if ahead else ""
-        click.echo(headline(plan.fabric, plan.document(), plan.chosen) + takes, err=True)
+        takes = estimate_text(plan.estimate)
+        head = headline(plan.fabric, plan.document(), plan.chosen)
+        click.echo(f"{head} · takes {takes}" if takes else head, err=True)
     with (
         raised_signals(),
         live_page(plan, directory, registers(ctx), (port or 0) if live else None) as (follow, end),

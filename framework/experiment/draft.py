@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from railweave.framework.errors import FaultError, RailweaveError
+from railweave.framework.experiment.engines import instead
 from railweave.framework.experiment.fault_targets import find_link
 from railweave.framework.experiment.faults import ResolvedFault, parse, resolve, steps
 from railweave.framework.experiment.plan_notes import notes_of_traffic
@@ -170,7 +171,7 @@ class Draft:
             self.settings.report(
                 (traffic,),
                 f"{self.chosen(traffic)} computes, and engine {self.chosen('engine')} only sends. Leave the "
-                "computations out, or use an engine that models them (`--engine fluid`).",
+                f"computations out{instead(self.registers)}.",
             )
         listed = [self._guarded((traffic,), schedule.expand) for schedule in schedules]
         self.settings.check()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from railweave.framework.hookspecs import (
     Collective,
     Controller,
     Engine,
+    Estimate,
     Estimator,
     Report,
     Router,
@@ -67,6 +69,11 @@ class Plan:
     first_paths: tuple[PathBatch, ...] = field(default=(), compare=False, repr=False)
     took_s: Mapping[str, float] = field(default_factory=dict, compare=False)
     chosen: tuple[str, ...] = field(default=(), compare=False)
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        """What the run will take of this machine."""
+        return self.engine.estimate(self)
 
     @property
     def each(self) -> tuple[Self, ...]:

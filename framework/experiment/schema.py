@@ -224,7 +224,7 @@ class Experiment(BaseModel):
     trace: Annotated[
         float | Literal["none"],
         Key(
-            "Keep the load of every link in each such interval (engine fluid).",
+            "Keep the load of every link in each such interval, if the engine knows it.",
             "time",
             minimum=1e-6,
             word="none",

@@ -7,7 +7,7 @@ that have a value or a body here.
 """
 
 from railweave.framework.hookspecs.configurable import Configurable
-from railweave.framework.hookspecs.engines import Capture, Controller, Engine, Transport
+from railweave.framework.hookspecs.engines import Callers, Capture, Controller, Engine, Estimate, Transport
 from railweave.framework.hookspecs.figures import Benchmark, Report
 from railweave.framework.hookspecs.health import EVIDENCE, Estimator, LinkState, NeedsEvidence
 from railweave.framework.hookspecs.hooks import Hooks, hookimpl, hookspec
@@ -24,11 +24,13 @@ from railweave.framework.hookspecs.traffic import Collective, MadeForRouter, Not
 __all__ = [
     "EVIDENCE",
     "Benchmark",
+    "Callers",
     "Capture",
     "Collective",
     "Configurable",
     "Controller",
     "Engine",
+    "Estimate",
     "Estimator",
     "ExplainingRouter",
     "Explanation",

@@ -1,7 +1,8 @@
 """What carries a run: engines, and the processes that the lab's engine drives."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from railweave.framework.hookspecs.configurable import Configurable
 from railweave.framework.model import Endpoint, EntropyTable, PacketFormat, Rule, RuleUpdate, Schedule
@@ -83,29 +84,60 @@ class Transport(Configurable, Protocol):
     def stop(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a run will take of this machine; None where that is not known.
+
+    `seconds` of wall clock, bring-up included, at `rate_scale`; `events`: how many will be computed at most.
+    """
+
+    memory_bytes: int | None = None
+    seconds: float | None = None
+    rate_scale: float | None = None
+    events: int | None = None
+
+
+class Callers(Protocol):
+    """The observers that a run calls (framework/registry.py, Registers)."""
+
+    def callers(self, hook: str) -> Iterable[tuple[str, Callable[..., Any]]]:
+        """(plugin, function) of every plugin that has this hook."""
+
+
 class Engine(Configurable, Protocol):
     """What carries the packets, or the model of them.
 
     `packets`: whether there are packets; then rules for all pairs of GPUs are planned, and the data that
     arrives is compared. A model routes only the pairs that send, and a switch that is killed there is one
-    whose links are down. `lacks`: what of an experiment it cannot carry out, and why, to be refused before
-    anything starts: verbs of faults (`reorder`), with the kind of their object where that matters (`kill
-    controller`, `kill switch without back`), `program`, `pcap`, `trace`, evidence that estimators need
-    (`probe_s`), and `lab` (labs that stay up).
+    whose links are down. `predicts`: whether it computes runs in the process that asks, so that it can say
+    what a run on another engine should take (`--predict`, `what-if`, reports). `lacks`: what of an experiment
+    it cannot carry out, and why, to be refused before anything starts: verbs of faults (`reorder`), with the
+    kind of their object where that matters (`kill controller`, `kill switch without back`), `program`,
+    `pcap`, `trace`, evidence that estimators need (`probe_s`), and `lab` (labs that stay up).
+
+    A `plan` is checked, and has everything decided (framework/experiment/plan.py, Plan).
     """
 
     packets: bool = True
+    predicts: bool = False
     lacks: Mapping[str, str] = {}
+
+    def estimate(self, plan: Any) -> Estimate:
+        """What the run of a plan will take; nothing is started. Runs that need more memory than there is are
+        refused."""
+        return Estimate()
 
     def run(
         self,
-        document: Mapping[str, object],
+        plan: Any,
+        observers: Callers,
         emit: Callable[[RunEvent], None],
         directory: str | None = None,
         pcap: int | None = None,
     ) -> Findings:
-        """Carry out the run of a plan's document to its end (framework/model/findings.py).
+        """Carry out the run of a plan to its end (framework/model/findings.py).
 
+        `observers`: those to call, for an engine that runs in this process; others load the installed ones.
         `directory`: the absolute path of the run directory, for observers; None if the run keeps none.
         `pcap`: a descriptor for the packets of the plan's `pcap` links, if there are any.
 

@@ -9,13 +9,13 @@ import numpy as np
 from railweave.framework.analysis.limits.timeline import Timeline
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
+from railweave.framework.hookspecs import Estimate
 from railweave.framework.lab.switching.calibration import Capacity, auto_scale, busiest_phase_hops
 from railweave.framework.lab.switching.placement import shard_count
 from railweave.framework.model import HealthSnapshot, RouteTable
 from railweave.framework.routing.demand import Forecast, JobDemand
 from railweave.framework.routing.reroute import RoutesInUse, first_routes
 from railweave.framework.runs.fault_timetable import GroundTruth
-from railweave.framework.runs.parts import Foreseen
 
 HOPS_PER_CORE_S = 38_000.0
 """Packets that a core switches in the userspace datapath a second, as `calibrate` measures it: the capacity
@@ -28,7 +28,7 @@ BYTES, BYTES_PER_GPU = 150e6, 14e6
 """Memory besides the ranks' buffers: 378 MB with the main job's 16 GPUs."""
 
 
-def foreseen(plan: Plan) -> Foreseen:
+def foreseen(plan: Plan) -> Estimate:
     """Of all jobs together; programs take as long as they like, so that their time is only the bring-up."""
     fabric = plan.fabric
     table = plan.router.routes(fabric, HealthSnapshot.healthy(fabric))
@@ -49,7 +49,7 @@ def foreseen(plan: Plan) -> Foreseen:
     run_s = declared_s / scale if declared_s else 0.0
     buffers = sum(job.schedule.n_ranks * job.schedule.buffer_bytes for job, _ in each)
     memory = BYTES + BYTES_PER_GPU * fabric.n_gpus + buffers
-    return Foreseen(UP_S + UP_PER_LINK_S * fabric.n_links + run_s, int(memory), float(scale))
+    return Estimate(int(memory), UP_S + UP_PER_LINK_S * fabric.n_links + run_s, float(scale))
 
 
 def _longer(plan: Plan, iteration_s: float, scale: float) -> list[float]:

@@ -8,7 +8,7 @@ from typing import Any
 from railweave.framework import errors
 from railweave.framework.errors import ChannelClosedError, LabError, RailweaveError
 from railweave.framework.experiment.run_plan import Plan
-from railweave.framework.hookspecs import Engine, hookimpl
+from railweave.framework.hookspecs import Callers, Engine, Estimate, hookimpl
 from railweave.framework.lab.memory import pss_bytes
 from railweave.framework.lab.sandbox import check_machine, unshare_command, why_it_ended
 from railweave.framework.lab.switching.datapath import DATAPATHS
@@ -17,7 +17,6 @@ from railweave.framework.model.findings import Findings
 from railweave.framework.parameters import Parameter
 from railweave.framework.processes.child import ChildProcess
 from railweave.framework.processes.programs import search_path
-from railweave.framework.runs.parts import Foreseen
 
 STOP_S = 10.0
 
@@ -37,20 +36,20 @@ class EmulationEngine(Engine):
     )
     lacks: Mapping[str, str] = {"trace": "it sees links only when it samples their health (health.npz)"}
 
-    def foresee(self, plan: Plan) -> Foreseen:
-        """Time and memory of a run on this machine, before it starts."""
+    def estimate(self, plan: Plan) -> Estimate:
         from railweave.framework.lab.foresight import foreseen  # mininet's side of the lab is not needed else
 
         return foreseen(plan)
 
     def run(
         self,
-        document: Mapping[str, object],
+        plan: Plan,
+        observers: Callers,
         emit: Callable[[RunEvent], None],
         directory: str | None = None,
         pcap: int | None = None,
     ) -> Findings:
-        message = {"document": dict(document), "directory": directory, "pcap": pcap}
+        message = {"document": plan.document(), "directory": directory, "pcap": pcap}
         findings: Findings = in_lab("run", message, emit, files=() if pcap is None else (pcap,))
         memory = (findings.facts.memory_peak_bytes or 0) + pss_bytes()
         return replace(findings, facts=replace(findings.facts, memory_peak_bytes=memory))

@@ -86,7 +86,7 @@ def _check_length(schedule: Schedule, dependencies: int) -> None:
         raise FabricError(
             f"{schedule.collective} over {schedule.n_ranks} ranks: a list of its transfers has {transfers} "
             f"of them and {dependencies} dependencies, together more than {MOST_LISTED}. Use fewer GPUs, "
-            "another algorithm, or `--engine fluid`, which needs no list."
+            "another algorithm, or an engine that needs no list."
         )
 
 

@@ -9,8 +9,7 @@ from functools import cache
 from typing import Any
 
 from railweave.framework.errors import PLUGIN_FAILURES, describe, raised_at
-from railweave.framework.hookspecs import Report
-from railweave.framework.registry import Registers
+from railweave.framework.hookspecs import Callers, Report
 from railweave.framework.results.directory import OwnFiles
 
 SLOW_S = 0.005
@@ -21,8 +20,8 @@ class Observers:
     """Calls each plugin's `on_*` hooks. `note` receives, as text, an exception (the first from each line of
     code), a call slower than `slow_s` (the first of each hook), and every line that an observer prints."""
 
-    def __init__(self, registers: Registers, note: Callable[[str], None], slow_s: float = SLOW_S) -> None:
-        self._callers, self._note, self._slow_s = cache(registers.callers), note, slow_s
+    def __init__(self, observers: Callers, note: Callable[[str], None], slow_s: float = SLOW_S) -> None:
+        self._callers, self._note, self._slow_s = cache(observers.callers), note, slow_s
         self._noted: set[tuple[str, str]] = set()
         self.seconds: dict[str, float] = defaultdict(float)
         """Time spent in each plugin's observers so far."""

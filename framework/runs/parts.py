@@ -6,17 +6,14 @@ the model a clock of its own, what it knows of the links, a route table, and flo
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from railweave.framework.experiment.faults import ResolvedFault
-from railweave.framework.experiment.plan import Plan
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.model import Endpoint, Fabric, IterationResult, Measurement, Schedule
 from railweave.framework.model.arrays import Float
-from railweave.framework.model.events import RunEvent
-from railweave.framework.model.findings import EngineFacts, Findings, LinkTotals
+from railweave.framework.model.findings import EngineFacts, LinkTotals
 from railweave.framework.model.traffic import RankOutcome
-from railweave.framework.registry import Registers
 from railweave.framework.routing.reroute import Reroute, RouteControl
 
 
@@ -144,45 +141,3 @@ class RunEngine(Protocol):
 
     def down(self) -> None:
         """Take down whatever is up, also after `bring_up` failed halfway."""
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """What a run will take of a machine: at most so many `events` computed, and about `memory_bytes`."""
-
-    events: int
-    memory_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Foreseen:
-    """What a run on this machine should take: `seconds` of wall clock, bring-up included, at `rate_scale`."""
-
-    seconds: float
-    memory_bytes: int
-    rate_scale: float
-
-
-@runtime_checkable
-class Foresees(Protocol):
-    """An engine (hookspecs.Engine) that knows beforehand how long a run takes on the wall clock."""
-
-    def foresee(self, plan: Plan) -> Foreseen:
-        """Of a checked plan; nothing is started."""
-
-
-@runtime_checkable
-class InProcess(Protocol):
-    """An engine (hookspecs.Engine) that carries out a run in the process that asks for it, so that it can
-    take the plan itself."""
-
-    def carry_out(
-        self, plan: Plan, registers: Registers, emit: Callable[[RunEvent], None], directory: str | None
-    ) -> Findings:
-        """As `run` of the plan's document."""
-
-    def estimate(self, plan: Plan) -> Estimate:
-        """What the run of a plan will take."""
-
-    def check_room(self, plan: Plan) -> None:
-        """Raises MachineError where that is more memory than this machine has."""

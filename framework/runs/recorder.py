@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from railweave.framework.hookspecs import Callers
 from railweave.framework.judging.links import is_large
 from railweave.framework.model import Fabric, HealthSnapshot, Measurement
 from railweave.framework.model.events import (
@@ -26,7 +27,6 @@ from railweave.framework.model.findings import (
 )
 from railweave.framework.model.names import element_name, score_changes
 from railweave.framework.model.routes import PathBatch
-from railweave.framework.registry import Registers
 from railweave.framework.routing.reroute import Reroute
 from railweave.framework.runs.observers import Observers
 
@@ -45,14 +45,14 @@ class Recorder:
     def __init__(
         self,
         fabric: Fabric,
-        registers: Registers,
+        observers: Callers,
         emit: Callable[[RunEvent], None],
         now_s: Callable[[], float],
         job: int = 0,
     ) -> None:
         self._fabric, self._now_s, self.job = fabric, now_s, job
         self.emit = emit
-        self.observers = Observers(registers, self.note)
+        self.observers = Observers(observers, self.note)
         self.iterations: list[IterationRecord] = []
         self.reroutes: list[RoutesChanged] = []
         self.faults: list[FaultInjected] = []

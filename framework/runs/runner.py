@@ -6,7 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from railweave.framework.errors import InputError, RailweaveError, RunFailedError, UnwrittenError
+from railweave.framework.errors import (
+    InputError,
+    MachineError,
+    RailweaveError,
+    RunFailedError,
+    UnwrittenError,
+)
+from railweave.framework.experiment.engines import instead, predicting
 from railweave.framework.experiment.plan import Plan, from_document
 from railweave.framework.fabric_files import text_of
 from railweave.framework.judging.agreement import with_prediction
@@ -18,15 +25,12 @@ from railweave.framework.judging.links import (
 from railweave.framework.judging.run_result import run_result
 from railweave.framework.model.events import Note, PhaseStarted, Printed, Progress, RunEvent, Sampled
 from railweave.framework.model.findings import Findings
+from railweave.framework.processes.memory import machine_bytes
 from railweave.framework.registry import Registers
 from railweave.framework.results.directory import RunDirectory
 from railweave.framework.results.result import RunResult
 from railweave.framework.results.rules import by_switch, rules_json
 from railweave.framework.runs.observers import Observers, write_reports
-from railweave.framework.runs.parts import InProcess
-
-PREDICTING = "fluid"
-"""The engine that predicts."""
 
 
 def run(
@@ -120,10 +124,10 @@ def _check_directory(plan: Plan, directory: str | None) -> None:
 def _predictor(plan: Plan, registers: Registers) -> Plan:
     """The same plan for the model. Raises ExperimentError where the model cannot carry it out, InputError
     where the plan itself is one of a model."""
-    if isinstance(plan.engine, InProcess):
+    if plan.engine.predicts:
         name = plan.experiment.engine.name
         raise InputError(f"predict: the engine {name} computes the run itself. Leave one of them out.")
-    document = {**plan.document(), "engine": {"name": PREDICTING}, "pcap": []}
+    document = {**plan.document(), "engine": {"name": predicting(registers)}, "pcap": []}
     return from_document(document, registers)
 
 
@@ -142,7 +146,9 @@ def _predicted(plan: Plan, measured: Findings, note: Callable[[str], None]) -> R
 def _carried_out(
     plan: Plan, registers: Registers, directory: str | None, emit: Callable[[RunEvent], None]
 ) -> tuple[Findings, float]:
-    """What the engine found, and the seconds that its tear-down took."""
+    """What the engine found, and the seconds that its tear-down took. Raises MachineError where this machine
+    has too little memory."""
+    check_memory(plan, registers)
     began = time.monotonic()
     tear_down_began: list[float] = []
 
@@ -155,9 +161,17 @@ def _carried_out(
         pcap = None
         if plan.pcap_links and directory is not None:
             pcap = stack.enter_context(Path(directory, "capture.pcapng").open("wb")).fileno()
-        if isinstance(plan.engine, InProcess):
-            findings = plan.engine.carry_out(plan, registers, timed, directory)
-        else:
-            findings = plan.engine.run(plan.document(), timed, directory, pcap)
+        findings = plan.engine.run(plan, registers, timed, directory, pcap)
     tear_down_began.append(began + findings.bring_up_s + findings.run_s)  # for an engine that does not say so
     return findings, max(0.0, time.monotonic() - tear_down_began[0])
+
+
+def check_memory(plan: Plan, registers: Registers) -> None:
+    """Raises MachineError for a run that needs more memory than this machine has."""
+    needed, there = plan.estimate.memory_bytes, machine_bytes()
+    if needed is not None and there is not None and needed > there:
+        other = "" if plan.engine.predicts else instead(registers)
+        raise MachineError(
+            f"the run needs about {needed / 1e9:.3g} GB of memory, and this machine has "
+            f"{there / 1e9:.3g} GB. Lower the size or the number of GPUs{other}."
+        )

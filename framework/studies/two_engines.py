@@ -4,6 +4,7 @@ packets that the first measured, if it is a model that takes one."""
 from collections.abc import Callable, Sequence
 
 from railweave.framework.errors import InputError, RunFailedError
+from railweave.framework.experiment.engines import DEFAULT, predicting
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.judging.agreement import Agreement, agreement
 from railweave.framework.model.events import RunEvent
@@ -12,14 +13,16 @@ from railweave.framework.results.directory import RunDirectory
 from railweave.framework.results.result import RunResult
 from railweave.framework.runs import runner
 
-ENGINES = ("emulation", "fluid")
 
-
-def engines_of(names: Sequence[str]) -> tuple[str, str]:
-    """Two different engines. Raises InputError for fewer or more of them."""
+def engines_of(names: Sequence[str], registers: Registers) -> tuple[str, str]:
+    """Two different engines; the default one and the one that predicts where none are named. Raises
+    InputError for fewer or more of them."""
+    usual = DEFAULT, predicting(registers)
+    if not names:
+        return usual
     if len(names) != 2 or len(set(names)) != 2:
         listed = ", ".join(names) or "none"
-        raise InputError(f"engines: expects two different ones, such as {','.join(ENGINES)} (got {listed}).")
+        raise InputError(f"engines: expects two different ones, such as {','.join(usual)} (got {listed}).")
     return names[0], names[1]
 
 

@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 from railweave.framework.errors import InputError, RailweaveError, RunFailedError
+from railweave.framework.experiment.engines import DEFAULT, predicting
 from railweave.framework.experiment.plan import Plan, plan_from_keys
 from railweave.framework.judging.agreement import parts_of
 from railweave.framework.registry import Registers
@@ -14,7 +15,6 @@ from railweave.framework.results.result import RunResult
 from railweave.framework.runs import runner
 
 FACTORS = (1, 10, 100, 1000)
-MODEL = "fluid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,9 @@ def what_if(
     """
     if not factors or min(factors) < 1:
         raise InputError(f"factors: expects whole numbers of 1 or more (got {', '.join(map(str, factors))}).")
-    own = ("engine", "pcap", "trace", "reports")
+    model, own = predicting(registers), ("engine", "pcap", "trace", "reports")
     base = {key: value for key, value in run.experiment.items() if key not in own}
-    base = {**base, "engine": MODEL, "rate_scale": "auto"}
+    base = {**base, "engine": model, "rate_scale": "auto"}
     plan = plan_from_keys(changed, registers, base=base)
     if len(plan.jobs) > 1:
         raise InputError(
@@ -76,12 +76,12 @@ def what_if(
         try:
             yield _computed(plan_from_keys(keys, registers, base=base), keys, base, registers)
         except RailweaveError as error:  # too large for this machine, or for the collective
-            yield WhatIf(MODEL, refused=str(error))
+            yield WhatIf(model, refused=str(error))
 
 
 def _name(run: RunResult) -> str:
     engine = run.experiment.get("engine")
-    return str(engine["name"]) if isinstance(engine, Mapping) else "emulation"
+    return str(engine["name"]) if isinstance(engine, Mapping) else DEFAULT
 
 
 def _larger(plan: Plan, factor: int) -> Mapping[str, Any]:
@@ -106,7 +106,9 @@ def _computed(
             alone = runner.run(without.at_scale(result.fabric.rate_scale), registers)
         except RunFailedError as error:
             why = str(error)
-    return replace(_figures(MODEL, result, alone, time.monotonic() - began), alone_failed=why)
+    return replace(
+        _figures(plan.experiment.engine.name, result, alone, time.monotonic() - began), alone_failed=why
+    )
 
 
 def _figures(engine: str, result: RunResult, alone: RunResult | None, took_s: float | None) -> WhatIf:

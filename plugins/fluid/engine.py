@@ -3,15 +3,11 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from railweave.framework.errors import MachineError
-from railweave.framework.experiment.plan import Plan, from_document
-from railweave.framework.hookspecs import Engine
+from railweave.framework.experiment.plan import Plan
+from railweave.framework.hookspecs import Callers, Engine, Estimate
 from railweave.framework.model.events import RunEvent
 from railweave.framework.model.findings import Findings
 from railweave.framework.parameters import Parameter
-from railweave.framework.processes.memory import machine_bytes
-from railweave.framework.registry import Registers, load_plugins
-from railweave.framework.runs.parts import Estimate
 from railweave.framework.runs.recorder import Recorder
 from railweave.framework.runs.session import Session
 from railweave.plugins.fluid.fluid_run import FluidRun
@@ -44,7 +40,7 @@ class FluidEngine(Engine):
             minimum=0,
         ),
     )
-    packets = False
+    packets, predicts = False, True
     lacks: Mapping[str, str] = {
         "reorder": NO_PACKETS,
         "duplicate": NO_PACKETS,
@@ -58,21 +54,14 @@ class FluidEngine(Engine):
 
     def run(
         self,
-        document: Mapping[str, object],
+        plan: Plan,
+        observers: Callers,
         emit: Callable[[RunEvent], None],
         directory: str | None = None,
         pcap: int | None = None,
     ) -> Findings:
-        registers = load_plugins()
-        return self.carry_out(from_document(document, registers), registers, emit, directory)
-
-    def carry_out(
-        self, plan: Plan, registers: Registers, emit: Callable[[RunEvent], None], directory: str | None
-    ) -> Findings:
-        """Shape: runs/parts.py, InProcess."""
-        self.check_room(plan)
         run = FluidRun(plan, emit)
-        recorder = Recorder(plan.fabric, registers, emit, run.clock.now_s)
+        recorder = Recorder(plan.fabric, observers, emit, run.clock.now_s)
         recorder.observers.fire("on_run_start", experiment=plan.document(), directory=directory)
         with Session(plan, run, recorder) as session:
             session.iterate()
@@ -94,12 +83,4 @@ class FluidEngine(Engine):
         if plan.faults:  # fewer things are alike then, and the states before and after are there
             memory *= 2
         memory += PROGRAM_BYTES
-        return Estimate(transfers * states, memory)
-
-    def check_room(self, plan: Plan) -> None:
-        needed, there = self.estimate(plan).memory_bytes, machine_bytes()
-        if there is not None and needed > there:
-            raise MachineError(
-                f"the run takes about {needed / 1e9:.3g} GB of memory, and this machine has "
-                f"{there / 1e9:.3g} GB. Use fewer GPUs, or a collective of fewer transfers."
-            )
+        return Estimate(memory, events=transfers * states)

@@ -15,9 +15,9 @@ from railweave.plugins.fluid.engine import FluidEngine
 class Slower(FluidEngine):
     """Links have 4/5 of their rates."""
 
-    def carry_out(self, plan: Plan, *rest: Any) -> Findings:
+    def run(self, plan: Plan, *rest: Any) -> Findings:
         slow = replace(plan.fabric, capacity_bps=plan.fabric.capacity_bps * 0.8)
-        return super().carry_out(replace(plan, fabric=slow), *rest)
+        return super().run(replace(plan, fabric=slow), *rest)
 
 
 class Lab(Engine):
@@ -26,11 +26,9 @@ class Lab(Engine):
     summary = "stands for a lab"
     packets = False
 
-    def run(self, document: Any, emit: Any, directory: Any = None, pcap: Any = None) -> Findings:
-        registers = load_plugins()
-        plan = from_document({**document, "engine": {"name": "fluid"}}, registers)
-        scaled = replace(plan.fabric, capacity_bps=plan.fabric.capacity_bps * 0.8)
-        return FluidEngine().carry_out(replace(plan, fabric=scaled), registers, emit, directory)
+    def run(self, plan: Plan, *rest: Any) -> Findings:
+        slow = replace(plan.fabric, capacity_bps=plan.fabric.capacity_bps * 0.8)
+        return FluidEngine().run(replace(modelled(plan), fabric=slow), *rest)
 
 
 class Late(Engine):
@@ -39,10 +37,13 @@ class Late(Engine):
     summary = "stands for a lab with a latency"
     packets = False
 
-    def run(self, document: Any, emit: Any, directory: Any = None, pcap: Any = None) -> Findings:
-        registers = load_plugins()
-        plan = from_document({**document, "engine": {"name": "fluid"}}, registers).at_scale(1e-5, 2e-3)
-        return FluidEngine().carry_out(plan, registers, emit, directory)
+    def run(self, plan: Plan, *rest: Any) -> Findings:
+        return FluidEngine().run(modelled(plan).at_scale(1e-5, 2e-3), *rest)
+
+
+def modelled(plan: Plan) -> Plan:
+    """The same for the engine `fluid`."""
+    return from_document({**plan.document(), "engine": {"name": "fluid"}}, load_plugins())
 
 
 def with_stand_ins() -> Registers:

@@ -107,7 +107,7 @@ def run(document: Mapping[str, Any]) -> Outcome:
     """The outcome of a drawn experiment."""
     plan, watch = plan_of(document), RouteWatch()
     try:
-        findings = plan.engine.carry_out(plan, Registers((("laws", watch),)), lambda event: None, None)
+        findings = plan.engine.run(plan, Registers((("laws", watch),)), lambda event: None)
     except TransportError as error:
         return Outcome(plan, None, tuple(watch.tables), str(error))
     return Outcome(plan, findings, tuple(watch.tables))

@@ -21,7 +21,7 @@ from railweave.framework.errors import (
 from railweave.framework.experiment.faults import parse, resolve
 from railweave.framework.experiment.plan import Plan, plan_from_keys
 from railweave.framework.experiment.programs import why_not_run, words_of
-from railweave.framework.hookspecs import Engine
+from railweave.framework.hookspecs import Callers, Engine
 from railweave.framework.lab.handle.execution import Command
 from railweave.framework.lab.names import host_name, program_host_name
 from railweave.framework.lab.plugin import outcome
@@ -285,9 +285,10 @@ class _OpenEngine(Engine):
 
     def run(
         self,
-        document: Mapping[str, object],
+        plan: Plan,
+        observers: Callers,
         emit: Callable[[RunEvent], None],
         directory: str | None = None,
         pcap: int | None = None,
     ) -> Findings:
-        return self._lab.findings(document, directory, emit)
+        return self._lab.findings(plan.document(), directory, emit)

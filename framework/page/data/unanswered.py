@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from railweave.framework.errors import RailweaveError
+from railweave.framework.experiment.engines import predicting
 from railweave.framework.experiment.plan import from_document
 from railweave.framework.registry import Registers
 from railweave.framework.results.result import RunResult
-from railweave.framework.runs.parts import InProcess
 
-MODEL = "fluid"
 MOST_TRANSFERS = 2000
 """In an iteration; more would take longer than a report may."""
 MOST_S = 60_000.0
@@ -26,10 +25,11 @@ def unanswered(document: Mapping[str, Any], result: RunResult, registers: Regist
     topology, engine, health = (_section(document, name) for name in ("topology", "engine", "health"))
     if fault is None or topology.get("name") == "file":  # which may not be what it was
         return None
+    model = predicting(registers)
     words = [word for word in fault.text.split() if not word.startswith("at=")]
     changed: dict[str, Any] = {
         "faults": [" ".join(("at=iter:1", *words))], "iterations": 2, "feedback": False, "oracle": False,
-        "engine": engine if engine.get("name") == MODEL else {"name": MODEL},
+        "engine": engine if engine.get("name") == model else {"name": model},
         "health": {**health, "interval": 60.0}, "timeout": MOST_S,  # nobody looks at samples
         "pcap": [], "trace": "none", "reports": {},
     }  # fmt: skip
@@ -37,10 +37,9 @@ def unanswered(document: Mapping[str, Any], result: RunResult, registers: Regist
     try:
         plan = from_document({**document, **changed}, registers)
         plan = plan.at_scale(result.fabric.rate_scale, None if latency_us is None else latency_us * 1e-6)
-        model = plan.engine
-        if not isinstance(model, InProcess) or plan.schedule.n_transfers > MOST_TRANSFERS:
+        if plan.schedule.n_transfers > MOST_TRANSFERS:
             return None
-        findings = model.carry_out(plan, Registers(()), lambda event: None, None)
+        findings = plan.engine.run(plan, Registers(()), lambda event: None)
     except RailweaveError:
         return None
     before, after = (record.result.seconds for record in findings.iterations)

@@ -16,7 +16,7 @@ Call = Callable[..., Result]
 @pytest.fixture
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("railweave.framework.cli._dry_run.machine_bytes", lambda: 16_000_000_000)
+    monkeypatch.setattr("railweave.framework.runs.runner.machine_bytes", lambda: 16_000_000_000)
     return lambda *words: CliRunner().invoke(main, ["run", *words])
 
 
@@ -24,7 +24,10 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--size", "10G"), "of memory, most of it data of the ranks, and this machine has"),
+        (
+            ("--size", "10G"),
+            "has 16 GB. Lower the size or the number of GPUs, or use `--engine fluid`.",
+        ),
         (("--size", "256M"), "the run would take about"),
         (("--longest", "1s"), "and --longest is 1 s."),
     ],

@@ -65,7 +65,7 @@ def plans(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, result: RunResult) ->
         return findings(plan.fabric), 0.5
 
     monkeypatch.setattr(runner, "_carried_out", carried_out)
-    monkeypatch.setattr(runner, "result", lambda plan, *_: replace(result, experiment=plan.document()))
+    monkeypatch.setattr(runner, "run_result", lambda plan, *_: replace(result, experiment=plan.document()))
     monkeypatch.chdir(tmp_path)
     yield seen
 
@@ -378,12 +378,12 @@ def test_wrong_elements_and_an_invalid_emulation_fail_the_run(
     call: Call, monkeypatch: pytest.MonkeyPatch, result: RunResult
 ) -> None:
     invalid = replace(result, fidelity=Fidelity("invalid", ("faster than physics",)))
-    monkeypatch.setattr(runner, "result", lambda *_: invalid)
+    monkeypatch.setattr(runner, "run_result", lambda *_: invalid)
     shown = call("-q", "--out", "a")
     assert (shown.exit_code, shown.stderr) == (1, "railweave: the run is invalid: faster than physics\n")
     assert Path("a/result.json").exists()
     wrong = replace(result, rows=(*result.rows[:-1], replace(result.summary, wrong=3)))
-    monkeypatch.setattr(runner, "result", lambda *_: wrong)
+    monkeypatch.setattr(runner, "run_result", lambda *_: wrong)
     assert call().stderr.endswith("railweave: 3 elements came out wrong; see the rows of the result.\n")
 
 
@@ -400,7 +400,7 @@ def test_quiet_does_not_hide_a_degraded_verdict(
     call: Call, monkeypatch: pytest.MonkeyPatch, result: RunResult
 ) -> None:
     degraded = replace(result, fidelity=Fidelity("degraded", ("the machine was busy",)))
-    monkeypatch.setattr(runner, "result", lambda *_: degraded)
+    monkeypatch.setattr(runner, "run_result", lambda *_: degraded)
     shown = call("-q", "--out", "a")
     assert (shown.exit_code, shown.stderr) == (0, "fidelity degraded: the machine was busy\n")
 

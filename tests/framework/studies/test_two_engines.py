@@ -18,7 +18,7 @@ from railweave.framework.experiment.plan import Plan
 from railweave.framework.hookspecs import hookimpl
 from railweave.framework.model import IterationResult
 from railweave.framework.registry import Registers
-from railweave.plugins.fluid.engine import FluidEngine
+from railweave.framework.runs import runner
 from tests.fakes.stand_in_engines import with_stand_ins
 
 
@@ -139,21 +139,20 @@ class Observer:
 
 
 def test_observers_see_nothing_of_the_prediction() -> None:
-    """The stand-in for a lab runs with observers of its own."""
     registers, observer = with_stand_ins(), Observer()
     registers.manager.register(observer, "observer")
     result = rw.run(engine="lab", iterations=1, predict=True, registers=registers)
-    assert result.rows[0].predicted_us is not None and observer.seen == ["end"]
+    assert result.rows[0].predicted_us is not None and observer.seen == ["start", "iteration", "end"]
 
 
 def test_without_a_prediction_the_run_keeps_its_result(
     registers: Registers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(self: object, plan: Plan) -> None:
+    def full(plan: Plan, registers: Registers) -> None:
         if plan.experiment.engine.name == "fluid" and plan.experiment.rate_scale != "auto":
             raise MachineError("too little memory")
 
-    monkeypatch.setattr(FluidEngine, "check_room", full)
+    monkeypatch.setattr(runner, "check_memory", full)
     result = rw.run(engine="lab", iterations=1, predict=True, registers=registers)
     assert result.rows[0].predicted_us is None and result.fidelity.verdict == "degraded"
     assert result.notes == ("there is no prediction: too little memory",)

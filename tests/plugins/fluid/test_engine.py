@@ -28,7 +28,7 @@ from railweave.framework.results.result import RunResult
 from railweave.framework.runs import runner
 from railweave.framework.solver.quotient import Quotient
 from railweave.framework.solver.reduction import quotients
-from railweave.plugins.fluid import engine, work
+from railweave.plugins.fluid import work
 from railweave.plugins.fluid.measurements import ModelSource
 from railweave.plugins.fluid.model import Model
 
@@ -530,7 +530,7 @@ def test_there_is_no_lab_with_it(registers: Registers) -> None:
 
 def test_the_engine_takes_a_document_as_any_engine(registers: Registers) -> None:
     plan = rw.load(registers=registers, engine="fluid", domains=2, rails=2, iterations=1)
-    findings = plan.engine.run(plan.document(), lambda event: None)
+    findings = plan.engine.run(plan, load_plugins(), lambda event: None)
     assert len(findings.iterations) == 1 and findings.facts.computed_in_s is not None
 
 
@@ -551,7 +551,7 @@ def test_the_verdict_grants_a_hundredth_of_the_closed_form_and_nothing_below_the
     """An all-gather along a lone rail takes what its links need, headers of small packets included."""
     keys = {"domains": 4, "rails": 1, "collective": "all-gather", "size": "4M"}
     plan = rw.load(registers=registers, engine="fluid", iterations=2, **keys)
-    findings = plan.engine.run(plan.document(), lambda event: None)
+    findings = plan.engine.run(plan, load_plugins(), lambda event: None)
     slower = tuple(
         replace(record, result=replace(record.result, seconds=factor * record.result.seconds))
         for record in findings.iterations
@@ -571,7 +571,7 @@ def test_a_dry_run_says_what_the_run_would_take_and_starts_nothing(tmp_path: Pat
 
 
 def test_more_than_the_memory_there_is_is_refused_with_the_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "machine_bytes", lambda: 1 << 20)
+    monkeypatch.setattr(runner, "machine_bytes", lambda: 1 << 20)
     shown = CliRunner().invoke(main, ["run", "--engine", "fluid", "--dry-run"])
     assert shown.exit_code == 2 and "0.0601 GB of memory, and this machine has 0.00105 GB" in shown.output
 
