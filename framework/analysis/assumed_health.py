@@ -84,13 +84,14 @@ def assumed_health(
             case "kill" | "start":
                 dead[fault.node] = fault.verb == "kill"
     down |= dead[fabric.link_src] | dead[fabric.link_dst]
-    kept = speed_at_loss(1 - arriving["loss"] * arriving["corrupt"])
-    link_score = np.where(down, 0.0, np.minimum(own_score, ceiling) * kept)
+    loss = 1 - arriving["loss"] * arriving["corrupt"]
+    link_score = np.where(down, 0.0, np.minimum(own_score, ceiling) * speed_at_loss(loss))
     down |= link_score == 0
     changed_switches = np.unique(fabric.link_element[touched & has & (link_score != of_switch)])
     element[changed_switches] = aggregate(fabric, link_score, how)[changed_switches]
     version = int((link_score < 1).any() or (element < 1).any())
-    return HealthSnapshot(version, 0.0, link_score, element, down, rails_by_score(fabric, element))
+    order, lost = rails_by_score(fabric, element), loss if loss.any() else np.empty(0)
+    return HealthSnapshot(version, 0.0, link_score, element, down, order, loss=lost)
 
 
 def read_scores(path: Path, fabric: Fabric) -> AssumedScores:

@@ -8,6 +8,9 @@ IMPROBABLE = 1e-4
 """Probability of a run of packets without a loss, at the stated loss, below which the loss is over."""
 WAIT_PACKETS = 6.0
 """Packet times that a step waits for a lost packet, besides those in which it is sent again."""
+MESSAGE_WAITS_PACKETS = 72.0
+"""Packet times that a message waits for what a link loses, over loss / (1 - loss). Measured with the
+transport in virtual time, rings of messages of 4, 16 and 64 packets, losses of 1 to 10 %: 49 to 86."""
 
 
 def speed_at_loss(loss: Float) -> Float:
@@ -19,6 +22,19 @@ def speed_at_loss(loss: Float) -> Float:
     1.07, 1.22, 1.8 and 2.8. Longer steps wait less (64 packets: 1.07 at 3 %), shorter ones longer.
     """
     return np.asarray((1.0 - loss) / (1.0 + WAIT_PACKETS * loss))
+
+
+def passes_at_loss(capacity_bps: Float, loss: Float, packet_bits: float) -> tuple[Float, Float]:
+    """What links (L,) pass at these shares of lost packets: the rate that what is sent again leaves, and the
+    seconds that a message waits for it, whatever its length. Other messages pass meanwhile.
+
+    So a score, which is that of a step of 16 packets on a link that waits for nothing else, says too much of
+    a single cable: a ring of four takes 1.34 times as long if one of its links loses 20 %, and 2.9 if all do.
+    """
+    rate_bps = capacity_bps * (1.0 - loss)
+    waits_bits = MESSAGE_WAITS_PACKETS * loss * packet_bits
+    wait_s = np.divide(waits_bits, rate_bps, out=np.zeros_like(rate_bps), where=rate_bps > 0)
+    return np.asarray(rate_bps), np.asarray(wait_s)
 
 
 def packets_to_end(loss: Float) -> Float:

@@ -49,7 +49,7 @@ class HealthMonitor:
         raw = scores_of(self.estimator, self.fabric, self.links, self.packet, self._name)
         news = publish(
             self.fabric, self.snapshot, raw, self.links.up, self.links.unknown,
-            t_s=measurement.t_s, options=self.options,
+            loss=self.links.loss, t_s=measurement.t_s, options=self.options,
         )  # fmt: skip
         self.snapshot = news or self.snapshot
         return news

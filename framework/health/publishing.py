@@ -22,6 +22,7 @@ def publish(
     up: Bool,
     unknown: Bool | None = None,
     *,
+    loss: Float | None = None,
     t_s: float,
     options: HealthOptions,
 ) -> HealthSnapshot | None:
@@ -29,7 +30,8 @@ def publish(
 
     raw: (n_links,) scores of an estimator; values outside 0..1 are clipped to it. up: (n_links,). A link that
     is not up, and one that scores 0 since nothing passes it, is down at once; all other scores follow the
-    rule of `settle`. unknown: (n_links,), the links that do not count for the score of their switch.
+    rule of `settle`. unknown: (n_links,), the links that do not count for the score of their switch. loss:
+    (n_links,), of which the scores contain what it costs.
 
     Raises HealthError for arrays of other lengths and for scores that are not numbers.
     """
@@ -60,7 +62,8 @@ def publish(
     ):
         return None
     order = rails_by_score(fabric, elements)
-    return HealthSnapshot(previous.version + 1, t_s, links, elements, down, order, options.margin)
+    lost = np.empty(0) if loss is None or not loss.any() else loss
+    return HealthSnapshot(previous.version + 1, t_s, links, elements, down, order, options.margin, lost)
 
 
 def settle(published: Float, raw: Float, step: float) -> Float:
@@ -87,7 +90,7 @@ def slow_links(health: HealthSnapshot, step: float) -> Bool:
 
 def rescored(fabric: Fabric, health: HealthSnapshot, link_score: Float, how: Aggregate) -> HealthSnapshot:
     """The snapshot with other scores of links (n_links,), and those of their switches; a link of score 0 is
-    down."""
+    down, and one of another score than before loses nothing."""
     changed = (link_score != health.link_score) & (fabric.link_element >= 0)
     touched, element = np.unique(fabric.link_element[changed]), health.element_score.copy()
     element[touched] = aggregate(fabric, link_score, how)[touched]
@@ -97,6 +100,7 @@ def rescored(fabric: Fabric, health: HealthSnapshot, link_score: Float, how: Agg
         element_score=element,
         down=health.down | (link_score == 0),
         rail_order=rails_by_score(fabric, element),
+        loss=np.where(link_score == health.link_score, health.loss, 0.0) if len(health.loss) else health.loss,
     )
 
 

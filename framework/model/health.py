@@ -49,7 +49,8 @@ class HealthSnapshot(ArrayNoun):
     `link_score` (n_links,); `element_score` (n_nodes,): the score of each switch that has one, 1 for GPUs and
     other nodes; `down` (n_links,). `rail_order` (K,): rails by (score, id) ascending, empty on fabrics
     without rails. `margin`: how many times better a path must score to be worth a move, because measured
-    scores are not exact; 1 where the scores are assumed, as in the source.
+    scores are not exact; 1 where the scores are assumed, as in the source. `loss` (n_links,): the share of
+    its packets that each link loses, which its score contains; empty where none is known to lose any.
     """
 
     version: int
@@ -59,6 +60,7 @@ class HealthSnapshot(ArrayNoun):
     down: Bool
     rail_order: Int64
     margin: float = 1.0
+    loss: Float = field(default_factory=lambda: np.empty(0))
 
     def __post_init__(self) -> None:
         ArrayNoun.__post_init__(self)

@@ -6,6 +6,7 @@ from hashlib import blake2b
 
 import numpy as np
 
+from railweave.framework.health.loss import passes_at_loss, speed_at_loss
 from railweave.framework.model import Fabric, HealthSnapshot, PacketFormat, PathBatch, Schedule
 from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.routing.batches import distinct, join, take
@@ -94,12 +95,23 @@ class Forecast:
     def _mean(self, seconds: Seconds, paths: PathBatch, prospects: Prospects) -> Float:
         demand, per_second = self._demand, np.zeros(len(self._demand.schedules))
         for share, health in prospects:
-            capacity_bps = np.where(health.down, 0.0, self._fabric.capacity_bps * health.link_score)
-            state = State(paths, capacity_bps)
+            state = State(paths, *self._passing(health))
             with np.errstate(divide="ignore"):
                 per_second += share / seconds(demand.schedules, self._fabric, state, demand.packet)
         with np.errstate(divide="ignore"):
             return np.asarray(1 / per_second)
+
+    def _passing(self, health: HealthSnapshot) -> tuple[Float, float, Float]:
+        """As the fields of State: what links pass, and what a message waits for what they lose."""
+        capacity_bps = np.where(health.down, 0.0, self._fabric.capacity_bps * health.link_score)
+        if not health.loss.any():
+            return capacity_bps, 0.0, np.empty(0)
+        kept = np.where(health.loss < 1, speed_at_loss(health.loss), 1.0)
+        at_rate_bps = np.minimum(capacity_bps / kept, self._fabric.capacity_bps)
+        passes_bps, wait_s = passes_at_loss(
+            at_rate_bps, health.loss, 8.0 * self._demand.packet.full_packet_bytes
+        )
+        return passes_bps, 0.0, wait_s
 
 
 def gain(before_s: Float, after_s: Float) -> float:

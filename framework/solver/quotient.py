@@ -1,6 +1,6 @@
 """What flows meet on a fabric at a time, and what a schedule becomes over it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,11 +13,13 @@ from railweave.framework.solver.tasks import Tasks
 @dataclass(frozen=True, eq=False, slots=True)
 class State(ArrayNoun):
     """`paths`: those of the pairs in use; `capacity_bps` (L,): of every link at declared rates, 0 where it is
-    down; `switch_s`: what every switch of a path adds to a message, in declared seconds."""
+    down. In declared seconds, what is added to a message: `switch_s` by every switch of a path, `wait_s` (L,)
+    by every link besides its latency; empty for nothing."""
 
     paths: PathBatch
     capacity_bps: Float
     switch_s: float = 0.0
+    wait_s: Float = field(default_factory=lambda: np.empty(0))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -39,7 +41,8 @@ def network_of(fabric: Fabric, state: State) -> Network:
     paths, capacity_bps = state.paths, state.capacity_bps
     path_pair, hop_path = paths.path_pair, paths.hop_path
     switches = np.diff(paths.hop_start) + 1
-    wires_s = np.bincount(hop_path, fabric.latency_s[paths.links], len(paths.weight))
+    each_s = fabric.latency_s + state.wait_s if len(state.wait_s) else fabric.latency_s
+    wires_s = np.bincount(hop_path, each_s[paths.links], len(paths.weight))
     travel_s = wires_s + state.switch_s * switches
     delay_s = np.zeros(len(paths.src))
     np.maximum.at(delay_s, path_pair, travel_s)

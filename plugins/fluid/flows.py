@@ -178,7 +178,7 @@ class OneJob:
     def _key(self) -> tuple[int, bytes]:
         """What an iteration in one state depends on; `_known` keeps what has these ids alive."""
         state = self._states[-1]
-        rates = np.append(state.capacity_bps, state.switch_s).tobytes()
+        rates = np.concatenate((state.capacity_bps, [state.switch_s], state.wait_s)).tobytes()
         return id(self._schedule), rates + id(state.paths).to_bytes(8, "little")
 
     def _recall(self) -> "_Known | None":

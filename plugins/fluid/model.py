@@ -8,7 +8,7 @@ import numpy as np
 from railweave.framework.errors import LabError, TransportError
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
-from railweave.framework.health.loss import speed_at_loss
+from railweave.framework.health.loss import passes_at_loss
 from railweave.framework.model import PathBatch, Schedule
 from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.routing.batches import replaced, take
@@ -97,15 +97,16 @@ class Model:
         return self.plan.fabric.capacity_bps * self._share * self.rate_scale
 
     def _state(self) -> State:
-        """What is lost leaves flows a part of the speed (health/loss.py); a wrong ICRC costs as much, and
-        only the destination notices."""
-        speed = self._share
+        """What is lost leaves flows a part of the rate, and messages wait for it (health/loss.py); a wrong
+        ICRC costs as much, and only the destination notices."""
+        capacity_bps, wait_s = self.plan.fabric.capacity_bps * self._share, np.empty(0)
         if self._lossy:
-            speed = speed * speed_at_loss(1 - self._through())
-        capacity_bps = np.where(self._passing & ~self._dark, self.plan.fabric.capacity_bps * speed, 0.0)
+            packet_bits = 8.0 * self.plan.packet.full_packet_bytes
+            capacity_bps, wait_s = passes_at_loss(capacity_bps, 1 - self._through(), packet_bits)
+        capacity_bps = np.where(self._passing & ~self._dark, capacity_bps, 0.0)
         if self._switch_s:
             capacity_bps /= 1 + self._acks()
-        return State(self.paths, capacity_bps, self._switch_s)
+        return State(self.paths, capacity_bps, self._switch_s, wait_s)
 
     def _acks(self) -> Float:
         """(L,): bytes of acknowledgements next to each byte of data over a link, if as much is sent the other

@@ -18,7 +18,7 @@ from railweave.framework.errors import InputError, LabError, MachineError, RunFa
 from railweave.framework.experiment.plan import Plan, load_plan
 from railweave.framework.experiment.schema import Choice
 from railweave.framework.fabric_files import load
-from railweave.framework.hookspecs import Configurable, hookimpl
+from railweave.framework.hookspecs import Callers, Configurable, Engine, hookimpl
 from railweave.framework.judging.run_result import run_result
 from railweave.framework.model import HealthSnapshot
 from railweave.framework.model.events import (
@@ -39,15 +39,18 @@ from tests.fakes.findings import findings, iteration
 EVENTS = (PhaseStarted("bring-up"), Progress(0, 1, 2), PhaseStarted("tear-down"))
 
 
-class Engine(Configurable):
+class FoundEngine(Engine):
     """Knows nothing but findings, as an engine without machine, switches or controller would."""
+
+    summary = "what was found"
 
     def __init__(self, found: Findings | Exception) -> None:
         self.found, self.told = found, ()
 
     def run(
         self,
-        document: Any,
+        plan: Plan,
+        observers: Callers,
         emit: Callable[[RunEvent], None],
         directory: str | None = None,
         pcap: int | None = None,
@@ -110,7 +113,7 @@ def plan(registers: Registers) -> Plan:
     real = made.collective
     methods = {"busbw_factor": lambda n: 2 * (n - 1) / n, "closed_form_s": lambda *_: 0.95}
     found = findings(made.fabric, [iteration(made.fabric, i, float(i)) for i in range(2)])
-    return replace(made, collective=Collective(real, **methods), engine=Engine(found))
+    return replace(made, collective=Collective(real, **methods), engine=FoundEngine(found))
 
 
 @pytest.fixture
@@ -275,7 +278,7 @@ def test_a_refused_run_leaves_nothing_and_a_failed_one_its_events(
     ):
         directory = RunDirectory.create(tmp_path / type(error).__name__, "x")
         with pytest.raises(type(error)):
-            runner.run(replace(plan, engine=Engine(error)), registers, directory)
+            runner.run(replace(plan, engine=FoundEngine(error)), registers, directory)
         assert (sorted(p.name for p in directory.path.iterdir()) if directory.path.exists() else None) == left
 
 
@@ -310,7 +313,7 @@ def test_faults_are_timed_by_what_was_found(registers: Registers, plan: Plan) ->
         record, samples=samples, truth=(known.snapshot,), faults=(FaultInjected(1.0, fault.text, job=3),),
         reroutes=(RoutesChanged(1.75, 1, 4, "rail:1 1.00 -> 0.20", job=3),),
     )  # fmt: skip
-    result = runner.run(replace(made, collective=plan.collective, engine=Engine(found)), registers)
+    result = runner.run(replace(made, collective=plan.collective, engine=FoundEngine(found)), registers)
     assert (result.faults[0].detected_s, result.faults[0].recovered_s) == (0.25, 0.75)
     assert result.faults[0].published_s == 0.25
     assert result.faults[0].allowance_s == 0.5 + 0.25  # 12 packets in each interval that ends after 1.25 s

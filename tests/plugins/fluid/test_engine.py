@@ -20,7 +20,7 @@ from railweave.framework.cli import main
 from railweave.framework.cli._summary import report
 from railweave.framework.errors import ExperimentError, TransportError
 from railweave.framework.judging.run_result import run_result
-from railweave.framework.model import Measurement
+from railweave.framework.model import Measurement, PacketFormat
 from railweave.framework.model.events import Progress
 from railweave.framework.registry import Registers, load_plugins
 from railweave.framework.results.nccl_table import nccl_table
@@ -249,15 +249,18 @@ def test_a_repaired_rail_is_used_again(registers: Registers) -> None:
     assert times_s(result)[-1] == pytest.approx(times_s(result)[0], rel=1e-9)
 
 
-def test_lost_packets_cost_the_speed_that_the_transport_keeps(registers: Registers) -> None:
-    """(1 - loss) / (1 + 6 loss) on the rails (health/loss.py), and every loss is counted."""
+def test_lost_packets_cost_what_they_cost_the_transport(registers: Registers) -> None:
+    """Every message of 32 packets over a rail passes two links, waits 72 packet times x loss / (1 - loss) at
+    each, and has 1 - loss of the rate (health/loss.py); every loss is counted."""
     faults = ["at=iter:1 loss rail:1 rate=4%", "at=iter:2 corrupt rail:1 rate=5%"]
     keys: dict[str, Any] = {"domains": 4, "rails": 2, "feedback": False, "iterations": 5}
     result = run(registers, **keys, faults=faults)
     rails = np.array([row.phase_us for row in result.rows if row.iteration is not None])[:, 1]
     lost = 1 - 0.96 * 0.95
-    assert rails[1] / rails[0] == pytest.approx((1 + 6 * 0.04) / 0.96, rel=1e-6)
-    assert rails[2] / rails[0] == pytest.approx((1 + 6 * lost) / (1 - lost), rel=1e-6)
+    packet, messages = PacketFormat(4096), (1 << 20) // 2 // 4
+    waits = 2 * 72 * packet.full_packet_bytes / int(packet.wire_bytes_of(np.array([messages]))[0])
+    assert rails[1] / rails[0] == pytest.approx((1 + waits * 0.04) / 0.96, rel=1e-6)
+    assert rails[2] / rails[0] == pytest.approx((1 + waits * lost) / (1 - lost), rel=1e-6)
     link = next(one for one in result.links if one.name == "g0.1->r1")
     sent = [1, 1 / 0.96, *[1 / (1 - lost)] * 3]
     assert link.loss == pytest.approx(1 - 5 / sum(sent), rel=1e-3)

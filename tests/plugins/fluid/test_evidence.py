@@ -170,7 +170,7 @@ def test_what_waits_is_what_waited_in_the_lab() -> None:
     registers = load_plugins()
     settings.pop("measure", None)
     plan = rw.load(registers=registers, **settings)
-    findings = plan.engine.run(plan.document(), lambda event: None)
+    findings = plan.engine.run(plan, registers, lambda event: None)
     recorded = np.cumsum(data["queue_bytes"], axis=0, dtype=float)
     for name in ("g0.0->r0", "g0.1->r1", "g1.2->r2", "g0.0->d0", "r0->g0.0"):
         link = next(i for i in range(plan.fabric.n_links) if plan.fabric.link_name(i) == name)
