@@ -8,7 +8,7 @@ import numpy as np
 
 from railweave.framework.errors import NoPathError
 from railweave.framework.health.options import HealthOptions
-from railweave.framework.health.publishing import slow_links
+from railweave.framework.health.publishing import rescored, slow_links
 from railweave.framework.hookspecs import Router
 from railweave.framework.model import (
     EntropyTable,
@@ -230,12 +230,16 @@ class RoutesInUse:
         self, health: HealthSnapshot, forecast: Forecast, blocks: Sequence[PathBatch]
     ) -> Iterator[tuple[HealthSnapshot, float]]:
         """What else the router is asked, and the factor of its answer: as if what comes and goes were well;
-        and as if slow links were cut, where a demand crosses some on these paths."""
+        as if nothing were slow, for pairs that had better return; and as if slow links were cut, where a
+        demand crosses some on these paths."""
         self._weighed_up = True
         if len(self._prospects) > 1:
             yield self._prospects[-1][1], TIME_MARGIN
-        if forecast.crosses(blocks, slow_links(health, self.options.step)):
-            for view in views(self.fabric, health, self.options.step, self.options.aggregate):
+        step, how = self.options.step, self.options.aggregate
+        if (slow := slow_links(health, step)).any():
+            yield rescored(self.fabric, health, np.where(slow, 1.0, health.link_score), how), TIME_MARGIN
+        if forecast.crosses(blocks, slow):
+            for view in views(self.fabric, health, step, how):
                 yield view, CUT_MARGIN
 
     def _next_rested_s(self, now_s: float) -> float:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from railweave.framework.health.loss import speed_at_loss
 from railweave.framework.health.options import HealthOptions
 from railweave.framework.health.publishing import aggregate
 from railweave.framework.hookspecs import Router
@@ -125,6 +126,28 @@ def test_a_change_never_makes_the_demand_slower(
         now, was = (seconds(fabric, p, demand, health) for p in (routes.paths, before))
         assert now <= was * 1.003
         assert seconds(fabric, parts.paths, demand, health) == pytest.approx(now)
+
+
+@pytest.mark.parametrize("name", sorted(ROUTERS))
+@pytest.mark.parametrize("worse, better", [(0.5, 0.1), (0.35, 0.15)])
+def test_what_was_left_at_a_bad_moment_is_taken_again_though_it_is_still_slow(
+    name: str, worse: float, better: float
+) -> None:
+    """A cable loses more packets for a moment. What is chosen then does not outlast it: afterwards the demand
+    ends within the margin of what the same router makes of the better moment alone."""
+    fabric = rail_only(4, 4)
+    demand = JobDemand([all_reduce(fabric, 1 << 20)], PACKET)
+    routes, fresh = (RoutesInUse(fabric, ROUTERS[name], OPTIONS, name, demand=demand) for _ in range(2))
+    first = routes.paths
+    for version, share in enumerate((worse, better), 1):
+        loss = np.zeros(fabric.n_links)
+        loss[link_between(fabric, fabric.node_ids["g0.1"], fabric.node_ids["rail1"])] = share
+        health = slow_link(fabric, "g0.1", "rail1", float(speed_at_loss(loss).min()))
+        health = replace(health, version=version, loss=loss)
+        routes.react(health, float(version))
+    fresh.react(health, 1.0)
+    now, anew, stay = (seconds(fabric, paths, demand, health) for paths in (routes.paths, fresh.paths, first))
+    assert now <= 1.05 * min(anew, stay)
 
 
 def test_what_the_demand_refused_is_asked_again_for_another_demand() -> None:
