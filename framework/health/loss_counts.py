@@ -12,6 +12,9 @@ from railweave.framework.model.arrays import ArrayNoun, Float
 BLOCK_PACKETS, EVIDENT_LOST = 512, 8
 PRIOR_PACKETS = 100
 """Packets of which a link is assumed to lose one before any was counted."""
+ONE_OF_MANY = 1e-6
+"""Probability below which a block begins anew: every interval with packets asks, 40 times a second, and at
+1e-4 a link whose loss is steady began anew every few minutes."""
 HALF = 0.5
 """A loss that begins may be as large; a larger one is as good as a total one."""
 
@@ -74,14 +77,14 @@ class LossCounts(ArrayNoun):
 
     def _since_more(self, now: Float) -> tuple[Float, Float]:
         """`block` and `recent` with the packets and lost ones of `now`. The block begins anew where chance
-        explains that many lost ones with less than IMPROBABLE (Chernoff's bound)."""
+        explains that many lost ones with less than ONE_OF_MANY (Chernoff's bound)."""
         before, recent = _assumed(self.block - self.recent), self.recent + now
         recent = np.where(recent[1] > before * recent[0], recent, 0.0)
         share = recent[1] / np.maximum(recent[0], 1.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             divergence = np.where(share > 0, share * np.log(share / before), 0.0)
             divergence += np.where(share < 1, (1 - share) * np.log((1 - share) / (1 - before)), 0.0)
-        anew = recent[0] * divergence > -np.log(IMPROBABLE)
+        anew = recent[0] * divergence > -np.log(ONE_OF_MANY)
         return np.where(anew, recent, self.block + now), np.where(anew, 0.0, recent)
 
 
