@@ -181,7 +181,7 @@ class Run:
 
 
 def read_result(path: Path) -> RunResult:
-    """The result in a run directory, or in a file of its own; those of version 1 as well.
+    """The result in a run directory, or in a file of its own.
 
     Raises InputError for a directory without a result (the run failed or was killed), saying what it holds,
     and for what is no result.

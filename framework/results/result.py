@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 SCHEMA = {"name": "railweave.run", "version": 2}
-READABLE = (1, 2)
-"""Versions of the schema that `from_document` reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,22 +152,19 @@ def _adapter() -> "TypeAdapter[RunResult]":
 
 
 def from_document(document: Mapping[str, Any]) -> RunResult:
-    """The result that `document()` gave, now or at an earlier version of the schema.
+    """The result that `document()` gave.
 
-    Raises RunFailedError for another schema, a version that is not known, and a document with holes.
+    Raises RunFailedError for another schema or version, and a document with holes.
     """
     from pydantic import ValidationError
 
     schema = document.get("schema") if isinstance(document, Mapping) else None
-    if not isinstance(schema, Mapping) or schema not in [{**SCHEMA, "version": v} for v in READABLE]:
+    if schema != SCHEMA:
         raise RunFailedError(
-            f"this is not a {SCHEMA['name']} result of version {' or '.join(map(str, READABLE))} "
-            f"but {schema!r}. "
+            f"this is not a {SCHEMA['name']} result of version {SCHEMA['version']} but {schema!r}. "
             "Use the railweave that wrote it."
         )
     fields = {key: value for key, value in document.items() if key != "schema"}
-    if schema["version"] == 1 and isinstance(fields.get("experiment"), Mapping):
-        fields["experiment"] = {key: value for key, value in fields["experiment"].items() if key != "name"}
     try:
         result = _adapter().validate_python(fields)
         wrong = _missing(result)
