@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from railweave.framework.cli._context import registers, sentence
-from railweave.framework.experiment.engines import predicting
+from railweave.framework.experiment.engines import computing
 from railweave.framework.experiment.plan import Plan, Routed, build_routed, load_plan
 from railweave.framework.experiment.reference import default_text
 from railweave.framework.experiment.schema import KEYS, Key
@@ -51,7 +51,7 @@ class ExperimentCommand(click.Command):
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """With the name of the engine that computes runs in the place of `{engine}`."""
-        engine = predicting(registers(ctx))
+        engine = next(iter(computing(registers(ctx))), "NAME")
         for described in (self, *self.params):
             for field in ("help", "epilog"):
                 if isinstance(text := getattr(described, field, None), str):

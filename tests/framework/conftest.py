@@ -15,6 +15,7 @@ from railweave.framework.hookspecs import (
     Configurable,
     Controller,
     Engine,
+    Estimate,
     Router,
     Topology,
     Transport,
@@ -104,7 +105,10 @@ class Training(AllReduce):
 class Anything(Configurable):
     summary = "stands for a process"
     parameters = (Parameter("window", 1 << 16, "bytes", "bytes in flight", minimum=1),)
-    packets, lacks = True, {}
+    packets, predicts, lacks = True, False, {}
+
+    def estimate(self, plan: object) -> Estimate:
+        return Estimate()
 
     def __getattr__(self, name: str) -> Any:
         if name in (*vars(Controller), *vars(Transport), *vars(Engine)):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from railweave.framework.errors import RailweaveError
-from railweave.framework.experiment.engines import predicting
+from railweave.framework.experiment.engines import computing
 from railweave.framework.experiment.plan import from_document
 from railweave.framework.registry import Registers
 from railweave.framework.results.result import RunResult
@@ -23,9 +23,9 @@ def unanswered(document: Mapping[str, Any], result: RunResult, registers: Regist
     """
     fault = next((one for one in result.faults if one.t_s is not None), None)
     topology, engine, health = (_section(document, name) for name in ("topology", "engine", "health"))
-    if fault is None or topology.get("name") == "file":  # which may not be what it was
+    model = next(iter(computing(registers)), None)
+    if fault is None or model is None or topology.get("name") == "file":  # which may not be what it was
         return None
-    model = predicting(registers)
     words = [word for word in fault.text.split() if not word.startswith("at=")]
     changed: dict[str, Any] = {
         "faults": [" ".join(("at=iter:1", *words))], "iterations": 2, "feedback": False, "oracle": False,
