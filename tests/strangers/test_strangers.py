@@ -179,4 +179,4 @@ def test_paths_that_merge_are_judged_by_what_they_can(tmp_path: Path) -> None:
     words = ["--topology", "fat-tree", "--router", "every-path", "--fault", "none", "--iterations", "3"]
     run_on_the_lab([*words, "--out", str(out)], installed(every_path, "strange", tmp_path / "site"))
     result = json.loads((out / "result.json").read_text())
-    assert result["wrong"] == 0 and result["fidelity"]["verdict"] == "pass", result["fidelity"]
+    assert result["rows"][-1]["wrong"] == 0 and result["fidelity"]["verdict"] == "pass", result["fidelity"]
