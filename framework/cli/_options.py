@@ -49,14 +49,9 @@ class ExperimentCommand(click.Command):
             ctx.meta[_CACHE] = options
         return [*params, *ctx.meta[_CACHE]]
 
-    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def get_help(self, ctx: click.Context) -> str:
         """With the name of the engine that computes runs in the place of `{engine}`."""
-        engine = next(iter(computing(registers(ctx))), "NAME")
-        for described in (self, *self.params):
-            for field in ("help", "epilog"):
-                if isinstance(text := getattr(described, field, None), str):
-                    setattr(described, field, text.replace("{engine}", engine))
-        super().format_help(ctx, formatter)
+        return super().get_help(ctx).replace("{engine}", next(iter(computing(registers(ctx))), "NAME"))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {"": [], **{kind: [] for kind in _OFFERED}}

@@ -31,7 +31,7 @@ def publish(
     raw: (n_links,) scores of an estimator; values outside 0..1 are clipped to it. up: (n_links,). A link that
     is not up, and one that scores 0 since nothing passes it, is down at once; all other scores follow the
     rule of `settle`. unknown: (n_links,), the links that do not count for the score of their switch. loss:
-    (n_links,), of which the scores contain what it costs.
+    (n_links,); the scores contain what it costs.
 
     Raises HealthError for arrays of other lengths and for scores that are not numbers.
     """

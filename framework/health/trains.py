@@ -56,7 +56,7 @@ class TrainTimes:
         fill = fabric.capacity_bps * fill_s / (8 * self.packet_bytes)
         self._packets = np.maximum(SHORTEST, np.ceil(fill) + extra)
         self._traffic_s, self._data_s, self._stated_s, self._held_s = np.zeros((4, n))
-        """The last: for how long one train through the switch of a link may have held up its data since some
+        """The last: for how long one train through the switch of a link may have delayed its data since some
         came. Trains one after the other do not add up: between them data comes, if there is any."""
         self.sent_s = np.full(n, -np.inf)
         self.out, self._unknown, self._doubtful = np.zeros((3, n), bool)

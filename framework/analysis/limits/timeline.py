@@ -42,6 +42,7 @@ class Timeline:
         self._bits = 8.0 * packet.wire_bytes_of(schedule.size)
         last = padded - (packets - 1) * packet.path_mtu + packet.HEADERS
         self._last_bits = 8.0 * (last + np.where(packets == 1, packet.RETH, 0))
+        self._before = self._sent_before()
         self._after_start, self._after = self._waits()
         self._landed_s = dict[float, float]()
 
@@ -145,7 +146,7 @@ class Timeline:
         load = link_loads(self._fabric, self._table, self._src, self._dst, bits).load
         return float((load / self._fabric.capacity_bps).max())
 
-    def _before(self) -> Int64:
+    def _sent_before(self) -> Int64:
         """(n_transfers,): the message of the same pair that is sent before each, -1 for the first. A message
         starts later than it."""
         order = np.argsort(self._pair, kind="stable")
@@ -159,7 +160,7 @@ class Timeline:
         the steps of a ring all wait for everything that the phase before did."""
         schedule, n = self._schedule, self._schedule.n_transfers
         row = np.repeat(np.arange(n), np.diff(schedule.after_start))
-        before = self._before()[row]
+        before = self._before[row]
         edges, theirs = (some * n + schedule.after for some in (row, before))
         order = np.argsort(edges)
         place = np.minimum(np.searchsorted(edges, theirs, sorter=order), len(edges) - 1)
@@ -169,10 +170,9 @@ class Timeline:
     def _behind(self, waits: Int64) -> list[int]:
         """(n_transfers,): the next message of the same pair, -1 for the last. It waits for this one to start,
         which is added to `waits`."""
-        before = self._before()
-        later = np.flatnonzero(before >= 0)
-        behind = np.full(len(before), -1)
-        behind[before[later]] = later
+        later = np.flatnonzero(self._before >= 0)
+        behind = np.full(len(self._before), -1)
+        behind[self._before[later]] = later
         waits[later] += 1
         return list(map(int, behind))
 
