@@ -3,7 +3,7 @@
 
 BIN := .venv/bin
 
-.PHONY: run test check lint types imports setup dev test-vm test-vagrant clean help
+.PHONY: run test check lint types imports setup dev test-quiet test-vm test-vagrant clean help
 
 run: setup
 	$(BIN)/railweave run
@@ -11,7 +11,10 @@ run: setup
 test: dev check
 	$(BIN)/pytest -n logical -m "not lab"
 	$(BIN)/pytest -n logical -m "lab and untimed"
-	$(BIN)/pytest -m "lab and not untimed"
+	$(BIN)/pytest -m "lab and not untimed and not quiet"
+
+test-quiet: dev
+	$(BIN)/pytest -m quiet
 
 check: lint types imports
 
@@ -47,6 +50,7 @@ clean:
 help:
 	@echo "make run           set the machine up, then run the main job"
 	@echo "make test          set the machine up, then lint, types, import rules, unit and lab tests"
+	@echo "make test-quiet    times of the lab against closed forms, on a machine with nothing else to do"
 	@echo "make test-vm       test the lab in a virtual machine: kernel datapath, netem (root, qemu; docs/vm.md)"
 	@echo "make test-vagrant  test the Vagrantfile, from vagrant up to vagrant destroy (root, vagrant; docs/vm.md)"
 	@echo "make clean         remove the environment and all caches"

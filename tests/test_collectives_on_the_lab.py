@@ -122,6 +122,7 @@ def test_a_sweep_has_a_row_for_each_size(tmp_path: Path) -> None:
     assert len(found["rows"]) == 3 * 2 + 3
 
 
+@pytest.mark.quiet
 @pytest.mark.parametrize(("domains", "rails", "size"), [(4, 4, "1M"), (2, 8, "1M"), (8, 2, "512K")])
 def test_a_hierarchical_all_gather_takes_what_equation_1_says(
     domains: int, rails: int, size: str, tmp_path: Path
@@ -136,6 +137,7 @@ def test_a_hierarchical_all_gather_takes_what_equation_1_says(
     assert 0.9 <= max(ratios) <= 1.1
 
 
+@pytest.mark.quiet
 def test_one_percent_loss_everywhere_keeps_70_percent_of_the_rate(tmp_path: Path) -> None:
     """Which packets are lost is chance, and makes iterations differ by a third: the test fails where the 95 %
     interval of the ratio of the medians lies wholly beyond."""
@@ -166,6 +168,7 @@ def test_messages_with_a_short_end_are_not_sent_again(tmp_path: Path) -> None:
     assert sum(row["retransmitted"] for row in rows) <= 0.03 * sum(row["packets"] for row in rows)
 
 
+@pytest.mark.quiet
 def test_declared_times_do_not_depend_on_the_rate_scale(tmp_path: Path) -> None:
     """At auto, auto / 2 and auto / 4 they agree within 10 %, or a verdict is not `pass`."""
     words = ["--collective", "send-recv", "--size", "64K", "--iterations", "3"]

@@ -9,7 +9,7 @@ import pytest
 from railweave.framework.bench import engine_cases
 from railweave.framework.registry import load_plugins
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.lab, pytest.mark.quiet, pytest.mark.timeout(400)]
 
 SOME = (
     ("rail-only", "hscore", engine_cases.DEGRADED), ("rail-only", "hscore", engine_cases.JOBS),

@@ -171,6 +171,7 @@ def test_it_runs_on_the_lab(traffic: tuple[str, str], tmp_path: Path) -> None:
     assert "the ladder stands" in (out / "events.jsonl").read_text()
 
 
+@pytest.mark.quiet
 @pytest.mark.lab
 def test_paths_that_merge_are_judged_by_what_they_can(tmp_path: Path) -> None:
     """All shortest paths in equal shares, on a healthy fat tree: packets of one pair meet others in an order

@@ -321,6 +321,7 @@ def test_every_run_has_an_iteration_that_begins_after_the_answer(case: Case) -> 
         assert isinstance(many, int) and many - first >= (1 if mode == "no-feedback" else 2)
 
 
+@pytest.mark.quiet
 @pytest.mark.lab
 def test_a_row_on_the_lab(monkeypatch: pytest.MonkeyPatch) -> None:
     small = {"topology": "rail-only", "topology.domains": 2, "topology.rails": 2}

@@ -117,6 +117,7 @@ def test_the_bucket_is_the_labs() -> None:
     assert "burst 125 cburst 125" in shaping.class_words("a", 20e6, "add")  # 50 us at 20 Mb/s
 
 
+@pytest.mark.quiet
 @pytest.mark.lab
 @pytest.mark.parametrize(("rate_bps", "size"), [(20e6, L), (20e6, 1082), (100e6, L)])
 def test_the_kernel_lets_one_packet_and_its_bucket_go_early(rate_bps: float, size: int) -> None:

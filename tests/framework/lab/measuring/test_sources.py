@@ -22,6 +22,7 @@ def seen(measure: str, *, feedback: bool = True) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.quiet
 @pytest.mark.parametrize("measure", SOURCES)
 def test_the_service_rate_of_slow_links_is_right_to_a_tenth(measure: str) -> None:
     """While traffic stays there: what leaves a link early leaves bounds of its rate."""

@@ -19,6 +19,7 @@ def test_a_rate_that_cannot_be_shaped_to_is_refused_with_the_limits(rate_bps: fl
     shaping.check_rate("a->b", 4e6)
 
 
+@pytest.mark.quiet
 @pytest.mark.lab
 @pytest.mark.parametrize("packets", [8, 32])
 def test_a_train_takes_its_packet_times_less_one(packets: int) -> None:
