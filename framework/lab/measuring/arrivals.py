@@ -97,15 +97,16 @@ class LossMeter:
     """Packets lost between the two ends of every link. `total` (n_links,): all so far, of the packets sent
     that are `counted` (n_links,).
 
-    The shapers' counters are read first, so packets that arrive in between are counted too early and those in
-    flight are not taken for lost: the difference is too small by as much, and what is lost is how far it rose
-    above its maximum. `every_s`: no more often than this.
+    The shapers' counters are read first, so packets that arrive in between are counted too early: the
+    difference is too small by as much, and what is lost is how far it rose above its maximum. Now
+    and then a packet has not come to the counter of arrivals yet: what two readings miss in a row is lost, of
+    the packets sent by the first. `every_s`: no more often than this.
     """
 
     def __init__(self, arrivals: Arrivals, sent_packets: Float, every_s: float) -> None:
         self._arrivals, self._every_s, self._read_at = arrivals, every_s, time.monotonic()
-        self._sent, self._missing = sent_packets, np.zeros(len(sent_packets))
-        self.total, self.counted = np.zeros((2, len(sent_packets)))
+        self._sent = sent_packets
+        self._missing, self._so_far, self.total, self.counted = np.zeros((4, len(sent_packets)))
         arrivals.read()
 
     @property
@@ -116,7 +117,7 @@ class LossMeter:
         """Bring `total` and `counted` up to date. `sent_packets`: the shapers' counters, read just now."""
         arrived, known = self._arrivals.read()
         sent = np.where(known, sent_packets - self._sent, 0.0)
-        self._missing += sent - np.where(known, arrived, 0.0)
-        self.counted = self.counted + sent
-        self._sent, self._read_at = sent_packets, time.monotonic()
-        self.total = np.maximum(self.total, self._missing)
+        missing = self._missing + sent - np.where(known, arrived, 0.0)
+        self.total = np.maximum(self.total, np.minimum(self._missing, missing))
+        self.counted, self._so_far = self._so_far, self._so_far + sent
+        self._sent, self._missing, self._read_at = sent_packets, missing, time.monotonic()

@@ -43,8 +43,30 @@ def test_packets_that_arrive_between_the_two_readings_are_never_taken_for_lost(
         known = meter.total[0]
         meter.count(sent)
         assert known <= meter.total[0] <= link.lost
-    meter.count(np.array([float(link.sent)]))
+    for _ in range(2):
+        meter.count(np.array([float(link.sent)]))
     assert meter.total[0] == link.lost
+
+
+@given(st.lists(st.tuples(PACKETS, st.integers(0, 50)), max_size=20))
+def test_packets_that_arrive_after_a_reading_now_and_then_are_never_taken_for_lost(
+    steps: list[tuple[tuple[int, int], int]],
+) -> None:
+    """`late`: of those that arrive, which the counter of arrivals has after its reading only; every other
+    reading has none."""
+    link = Link()
+    meter = LossMeter(link, np.zeros(1), 0.0)
+    for (sent, lost), late in steps:
+        link.carry(sent, lost)
+        late = min(late, sent - lost)
+        link.arrived -= late
+        meter.count(np.array([float(link.sent)]))
+        link.arrived += late
+        meter.count(np.array([float(link.sent)]))
+        assert meter.total[0] <= link.lost and meter.counted[0] <= link.sent
+    for _ in range(2):
+        meter.count(np.array([float(link.sent)]))
+    assert (meter.total[0], meter.counted[0]) == (link.lost, link.sent)
 
 
 def test_what_happens_while_a_switch_is_down_is_unknown() -> None:
@@ -57,5 +79,6 @@ def test_what_happens_while_a_switch_is_down_is_unknown() -> None:
     meter.count(np.array([200.0]))
     link.blind = False
     link.carry(100, 20)
-    meter.count(np.array([300.0]))
+    for _ in range(2):
+        meter.count(np.array([300.0]))
     assert meter.total[0] == 30
