@@ -9,8 +9,8 @@ from railweave.framework.model.arrays import ArrayNoun, Float
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Senders(ArrayNoun):
-    """Of each of P pairs, (P,): `window_bits`, the most it has in flight; `acks`, bytes of acknowledgements for
-    each byte that it sends.
+    """Of each of P pairs, (P,): `window_bits`, the most it has in flight; `acks`, bytes of acknowledgements
+    for each byte that it sends.
 
     A pair without an answer sends a packet again after `first_s`, then after `timeout_s`, and each time waits
     twice as long, `most_s` at most. The run fails once a pair has had no answer for `dead_after_s`.

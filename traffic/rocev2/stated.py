@@ -19,21 +19,21 @@ def senders(tuning: Tuning, fabric: Fabric, paths: PathBatch, packet: PacketForm
     capacity = fabric.capacity_bps[paths.links]
     slowest = np.full(n_paths, np.inf)
     np.minimum.at(slowest, hop_path, capacity)
-    depth = slowest * np.bincount(hop_path, 1 / capacity, n_paths)
-    latency_s = np.bincount(hop_path, fabric.latency_s[paths.links], n_paths)
+    depth: Float = slowest * np.bincount(hop_path, 1 / capacity, n_paths)
+    latency_s: Float = np.bincount(hop_path, fabric.latency_s[paths.links], n_paths).astype(np.float64)
     window = tuning.windows(slowest, depth, latency_s, path_pair, n_pairs, packet.full_packet_bytes)
     rate, travel_s = np.full(n_pairs, np.inf), np.zeros(n_pairs)
     np.minimum.at(rate, path_pair, slowest)
     np.maximum.at(travel_s, path_pair, 2 * latency_s)
-    window_bits = 8.0 * packet.full_packet_bytes * window
+    window_bits = np.asarray(8 * packet.full_packet_bytes * window, np.float64)
     stride = np.array([acknowledge_every(packets) for packets in range(SPAN + 1)])[window]
     acks = packet.acknowledgement_bytes / (stride * packet.full_packet_bytes)
     return Senders(window_bits, acks, *_waits(window_bits / rate, travel_s), tuning.dead_after)
 
 
 def _waits(drain_s: Float, travel_s: Float) -> tuple[Float, Float, Float]:
-    """(P,) each: the first wait, the second, and the longest, of pairs whose round trips took as long as a full
-    window does."""
+    """(P,) each: the first wait, the second, and the longest, of pairs whose round trips took as long as a
+    full window does."""
     both, kind = np.unique(drain_s + 1j * travel_s, return_inverse=True)
     waits = np.empty((3, len(both)))
     for i, (drain, travel) in enumerate(zip(both.real.tolist(), both.imag.tolist(), strict=True)):
