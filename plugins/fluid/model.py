@@ -9,7 +9,7 @@ from railweave.framework.errors import LabError, TransportError, blaming
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.health.loss import passes_at_loss
-from railweave.framework.model import PathBatch, Schedule
+from railweave.framework.model import PathBatch, RouteTable, Schedule
 from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.model.senders import Senders
 from railweave.framework.routing.batches import replaced, take
@@ -207,16 +207,16 @@ class Model:
             tries_s = self.now_s - silent_s + self.senders.next_try_s(silent_s)
             self._dark, self._dark_until_s = self._dark | repaired, float(tries_s[waiting].max())
 
-    def use(self, paths: PathBatch) -> None:
+    def follow(self, table: RouteTable) -> None:
         """Other routes of the same pairs. Senders on dead paths follow once they were silent for so long that
         they try again."""
         self._look_who_stands()
         stands = np.isfinite(self._stands_since)
         self._resumes_s = np.where(stands, self._stands_since + self.senders.first_s, -np.inf)
-        self._wanted = paths
-        self._follow()
+        self._wanted = table.paths(self.paths.src, self.paths.dst)
+        self._go_on()
 
-    def _follow(self) -> None:
+    def _go_on(self) -> None:
         """The routes that are wanted, but for senders that still wait."""
         waiting = np.flatnonzero(self._resumes_s > self.now_s)
         self.paths = replaced(self._wanted, waiting, take(self.paths, waiting))
@@ -227,7 +227,7 @@ class Model:
         if self._dark_until_s <= self.now_s:
             self._dark, self._dark_until_s = np.zeros(len(self._dark), bool), np.inf
             self._all_pass = bool(self._passing.all())
-        self._follow()
+        self._go_on()
         self._look_who_stands()
 
     def _next_try_s(self) -> float:
