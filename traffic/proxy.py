@@ -4,13 +4,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from railweave.framework.errors import TransportError
-from railweave.framework.model import Endpoint, EntropyTable, PacketFormat, Schedule
+from railweave.framework.model import Endpoint, EntropyTable, Fabric, PacketFormat, PathBatch, Schedule
 from railweave.framework.model.events import TransportEvent
+from railweave.framework.model.senders import Senders
 from railweave.framework.parameters import Parameter, Value
 from railweave.framework.processes.child import ChildProcess
 from railweave.traffic.capture import Capture, Link
 from railweave.traffic.child import ENVIRONMENT
-from railweave.traffic.rocev2.tuning import PARAMETERS
+from railweave.traffic.rocev2 import stated
+from railweave.traffic.rocev2.tuning import PARAMETERS, Tuning
 
 
 class RoceV2:
@@ -25,6 +27,11 @@ class RoceV2:
 
     def configured(self, options: Mapping[str, Value]) -> Self:
         return type(self)(options)
+
+    def senders(self, fabric: Fabric, paths: PathBatch, packet: PacketFormat) -> Senders:
+        """The windows and waits of the pairs of `paths`, as its senders compute them."""
+        tuning: Any = self._options
+        return stated.senders(Tuning(**tuning), fabric, paths, packet)
 
     def start(
         self, endpoints: Sequence[Endpoint], packet: PacketFormat, log_path: str, job: int = 0, jobs: int = 1

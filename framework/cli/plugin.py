@@ -56,7 +56,12 @@ def new(ctx: click.Context, name: str, kind: str, directory: Path | None) -> Non
 @click.option(
     "--kind", metavar="KIND", help="What NAME is, where several kinds have it; see `railweave plugins`."
 )
-@click.option("--lab", is_flag=True, help="Routers: then run it on the lab, on a small fabric of each kind.")
+@click.option(
+    "--lab",
+    is_flag=True,
+    help="Routers: then run it on the lab, on a small fabric of each kind. Engines: run one that brings up "
+    "labs.",
+)
 @click.option(
     "--topology",
     "fabrics",
@@ -93,7 +98,7 @@ def check(
     A router: every pair reached, no loop, live links only, each single failure, deadlock, determinism,
     purity, equal split, time and memory. A topology: its examples. A collective or workload: schedules,
     inputs, and every element after the transfers ran in memory. An estimator: scores of 0..1. A report: what
-    it writes. An observer: its hooks.
+    it writes. An observer: its hooks. An engine: refusals, one transfer at line rate, bytes, faults, Ctrl-C.
     """
     from railweave.framework.kit.run import check_plugin, kind_of
 

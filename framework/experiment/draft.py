@@ -192,9 +192,9 @@ class Draft:
                     self.settings.report((name,), "means nothing without a program. Leave it out.")
 
     def engine(self, fabric: Fabric | None) -> Engine | None:
-        """The chosen engine. To be asked for before controller and transport, which some do not need."""
+        """The chosen engine. To be asked for before the controller, which some do not need."""
         engine: Engine | None = self.plugin("engine", fabric)
-        self._idle = ("controller", "transport") if engine is not None and not engine.packets else ()
+        self._idle = ("controller",) if engine is not None and not engine.packets else ()
         return engine
 
     def check_engine(

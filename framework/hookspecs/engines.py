@@ -5,9 +5,19 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from railweave.framework.hookspecs.configurable import Configurable
-from railweave.framework.model import Endpoint, EntropyTable, PacketFormat, Rule, RuleUpdate, Schedule
+from railweave.framework.model import (
+    Endpoint,
+    EntropyTable,
+    Fabric,
+    PacketFormat,
+    PathBatch,
+    Rule,
+    RuleUpdate,
+    Schedule,
+)
 from railweave.framework.model.events import ControllerEvent, RunEvent, TransportEvent
 from railweave.framework.model.findings import Findings
+from railweave.framework.model.senders import Senders
 from railweave.framework.parameters import Value
 
 
@@ -55,6 +65,11 @@ class Capture(Protocol):
 class Transport(Configurable, Protocol):
     """Drives a sender process from outside it. Never blocks: results come as events
     (framework/model/events.py)."""
+
+    def senders(self, fabric: Fabric, paths: PathBatch, packet: PacketFormat) -> Senders:
+        """How the senders of these pairs behave (framework/model/senders.py), for engines that compute.
+
+        `fabric` has the rates in use. Pure: nothing is started."""
 
     def start(
         self, endpoints: Sequence[Endpoint], packet: PacketFormat, log_path: str, job: int = 0, jobs: int = 1

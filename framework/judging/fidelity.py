@@ -57,9 +57,8 @@ class SizeTiming:
             seconds = median(self.healthy_s)
             if self.computed:
                 ratio = seconds / self.high_s
-                return [f"healthy iterations took {ratio:.3f} times the closed form"] * (
-                    abs(ratio - 1) > CLOSED_FORM
-                )
+                differs = abs(ratio - 1) > CLOSED_FORM
+                return [f"healthy iterations took {ratio:.3f} times the closed form"] if differs else []
             # 0: the latency of a packet is not known
             quarter_s = self.low_s + (self.high_s - self.low_s) / 4 if self.low_s else self.high_s
             if seconds > SLOWER * quarter_s:

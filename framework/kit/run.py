@@ -1,10 +1,11 @@
 """All checks of one plugin, in order."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 from railweave.framework.errors import PluginError, did_you_mean
-from railweave.framework.kit import checks, other_kinds
+from railweave.framework.kit import checks, engines, other_kinds
 from railweave.framework.kit.report import CheckReport, Outcome, Violation
 from railweave.framework.kit.subject import Sample, Subject, examples, on
 from railweave.framework.kit.trials import at_1024_gpus, on_the_lab
@@ -29,7 +30,8 @@ def check_plugin(
     `name`.
 
     `registers`: everything installed by default. `options`: as a user writes them. Routers: `scale` asks for
-    1,024 GPUs too, and `lab` then runs it on the real lab, half a minute per kind of fabric. `run`: the
+    1,024 GPUs too, and `lab` then runs it on the real lab, half a minute per kind of fabric; engines that
+    bring up labs are run only with `lab`. `run`: the
     directory of a finished run, from which a report writes into another directory. `fabrics`: those to check
     on, as `NAME` or `file:FILE`, in place of the examples. `told` is called after every check, `progress`
     with what is being checked.
@@ -55,21 +57,24 @@ def check_plugin(
     samples, unbuilt = examples(registers)
     if fabrics:
         samples, unbuilt = [on(registers, fabric) for fabric in fabrics], []
-    outcomes = [Outcome("configured", "passed", "every member of its Protocol is there")]
+    configured = [Outcome("configured", "passed", "every member of its Protocol is there")]
+    more: Iterable[Outcome] = ()
     match kind:
         case "router":
             served = [s for s in samples if not why_unserved(subject.registered, s.fabric)]
             unbuilt += [] if fabrics else _never_built(subject, samples)
             return report(served, _router(subject, samples, served, unbuilt, progress, scale=scale, lab=lab))
         case "topology":
-            outcomes += other_kinds.topology(subject, registers, samples, unbuilt)
+            more = other_kinds.topology(subject, registers, samples, unbuilt)
         case "collective" | "workload":
-            outcomes += other_kinds.collective(subject, samples)
+            more = other_kinds.collective(subject, samples)
         case "estimator":
-            outcomes += other_kinds.estimator(subject, samples)
+            more = other_kinds.estimator(subject, samples)
         case "report":
-            outcomes += other_kinds.report(subject, run)
-    return report(samples, outcomes)
+            more = other_kinds.report(subject, run)
+        case "engine":
+            more = engines.engine(subject, registers, samples, lab=lab)
+    return report(samples, chain(configured, more))
 
 
 def kind_of(name: str, registers: Registers) -> str:
@@ -79,7 +84,7 @@ def kind_of(name: str, registers: Registers) -> str:
     """
     kinds = [register.kind for register in registers if name in register]
     if len(kinds) > 1:
-        raise PluginError(f"{name!r} is a {' and a '.join(kinds)}. Choose with --kind.")
+        raise PluginError(f"{name!r} names several: {', '.join(kinds)}. Choose with --kind.")
     if kinds or other_kinds.observing(name, registers):
         return kinds[0] if kinds else "observer"
     known = {n for register in registers for n in register}

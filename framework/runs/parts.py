@@ -10,7 +10,7 @@ from typing import Protocol
 
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.hookspecs import LinkState
-from railweave.framework.model import Endpoint, Fabric, IterationResult, Measurement, Schedule
+from railweave.framework.model import Endpoint, Fabric, IterationResult, Measurement, RouteTable, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.findings import EngineFacts, LinkTotals
 from railweave.framework.model.traffic import RankOutcome
@@ -65,6 +65,24 @@ class RulePlace(Protocol):
     def advance(self, now_s: float) -> list[Reroute]:
         """The changes that came into use since the last call. What they replaced goes once no packet needs
         it."""
+
+
+class RoutesInPlace:
+    """A RulePlace of an engine without switches: changed routes are in use at once, by `use`."""
+
+    ready = at_rest = True
+
+    def __init__(self, use: Callable[[RouteTable], None]) -> None:
+        self._use = use
+        self._changed: list[Reroute] = []
+
+    def reroute(self, reroute: Reroute) -> None:
+        self._use(reroute.table)
+        self._changed.append(reroute)
+
+    def advance(self, now_s: float) -> list[Reroute]:
+        changed, self._changed = self._changed, []
+        return changed
 
 
 class FaultPlace(Protocol):

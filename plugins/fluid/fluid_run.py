@@ -12,11 +12,11 @@ from railweave.framework.model.findings import EngineFacts, LinkTrace
 from railweave.framework.model.traffic import RankOutcome
 from railweave.framework.processes.memory import peak_bytes
 from railweave.framework.routing.reroute import RouteControl
-from railweave.framework.runs.parts import EngineParts
+from railweave.framework.runs.parts import EngineParts, RoutesInPlace
 from railweave.framework.units import time as time_text
 from railweave.plugins.fluid.measurements import ModelSource
 from railweave.plugins.fluid.model import Model
-from railweave.plugins.fluid.parts import ModelClock, ModelTraffic, RoutesInPlace
+from railweave.plugins.fluid.parts import ModelClock, ModelTraffic
 from railweave.plugins.fluid.trace import Trace
 from railweave.plugins.fluid.work import Work
 
@@ -55,7 +55,7 @@ class FluidRun:
         source = ModelSource(model)
         return EngineParts(
             plan.fabric.scaled(scale), scale, f"{len(src)} pairs; {rates}", time.monotonic() - began, (),
-            source, RoutesInPlace(model), model, traffic, lambda: model.watched, source.repeated,
+            source, RoutesInPlace(model.follow), model, traffic, lambda: model.watched, source.repeated,
         )  # fmt: skip
 
     def _rate_scale(self, model: Model) -> float:

@@ -5,12 +5,13 @@ from functools import partial
 
 import numpy as np
 
-from railweave.framework.errors import LabError, TransportError
+from railweave.framework.errors import LabError, TransportError, blaming
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.health.loss import passes_at_loss
-from railweave.framework.model import PathBatch, Schedule
+from railweave.framework.model import PathBatch, RouteTable, Schedule
 from railweave.framework.model.arrays import Bool, Float, Int64
+from railweave.framework.model.senders import Senders
 from railweave.framework.routing.batches import replaced, take
 from railweave.framework.routing.checks import pair_name
 from railweave.framework.solver.quotient import Quotient, State
@@ -18,7 +19,6 @@ from railweave.framework.solver.reduction import quotient, quotients
 from railweave.plugins.fluid.counters import Counters
 from railweave.plugins.fluid.flows import Flows, OneJob, SeveralJobs
 from railweave.plugins.fluid.queues import WaitingPlaces
-from railweave.plugins.fluid.transport import DEAD_AFTER_S, Senders
 from railweave.plugins.fluid.work import Work
 
 SETTLED_ITERATIONS = 3
@@ -57,8 +57,6 @@ class Model:
         self._stands_since, self._tried = np.full(len(paths.src), np.inf), np.zeros(len(paths.src))
         self._wanted, self._resumes_s = paths, np.full(len(paths.src), -np.inf)
         self._dark, self._dark_until_s = np.zeros(plan.fabric.n_links, bool), np.inf
-        options = plan.experiment.transport.options
-        self._dead_after_s = float(str(options.get("dead_after", DEAD_AFTER_S)))
         self._placed: dict[int, tuple[Schedule, Schedule]] = {}
         self._alone = OneJob(plan.fabric, self._state(), self._reduced, work.simulation)
         self.flows: Flows = self._alone
@@ -135,8 +133,9 @@ class Model:
 
     def _on_paths(self) -> tuple[Senders, WaitingPlaces]:
         if self._senders is None or self._senders[0] is not self.paths:
-            fabric, options = self.plan.fabric.scaled(self.rate_scale), self.plan.experiment.transport.options
-            senders = Senders.of(fabric, self.paths, self.plan.packet, options)
+            plan, fabric = self.plan, self.plan.fabric.scaled(self.rate_scale)
+            with blaming(f"transport {plan.experiment.transport.name}: senders()"):
+                senders = plan.transport.senders(fabric, self.paths, plan.packet)
             self._senders = self.paths, senders, WaitingPlaces.of(self.paths, senders.window_bits)
         return self._senders[1:]
 
@@ -208,16 +207,16 @@ class Model:
             tries_s = self.now_s - silent_s + self.senders.next_try_s(silent_s)
             self._dark, self._dark_until_s = self._dark | repaired, float(tries_s[waiting].max())
 
-    def use(self, paths: PathBatch) -> None:
+    def follow(self, table: RouteTable) -> None:
         """Other routes of the same pairs. Senders on dead paths follow once they were silent for so long that
         they try again."""
         self._look_who_stands()
         stands = np.isfinite(self._stands_since)
         self._resumes_s = np.where(stands, self._stands_since + self.senders.first_s, -np.inf)
-        self._wanted = paths
-        self._follow()
+        self._wanted = table.paths(self.paths.src, self.paths.dst)
+        self._go_on()
 
-    def _follow(self) -> None:
+    def _go_on(self) -> None:
         """The routes that are wanted, but for senders that still wait."""
         waiting = np.flatnonzero(self._resumes_s > self.now_s)
         self.paths = replaced(self._wanted, waiting, take(self.paths, waiting))
@@ -228,7 +227,7 @@ class Model:
         if self._dark_until_s <= self.now_s:
             self._dark, self._dark_until_s = np.zeros(len(self._dark), bool), np.inf
             self._all_pass = bool(self._passing.all())
-        self._follow()
+        self._go_on()
         self._look_who_stands()
 
     def _next_try_s(self) -> float:
@@ -287,10 +286,11 @@ class Model:
 
     def given_up(self, job: Plan) -> Int64:
         """The pairs of a job that stand still, by their places, once one of them did for too long."""
-        if self.now_s - self._stands_since.min(initial=np.inf) < self._dead_after_s:
+        stands = np.isfinite(self._stands_since)
+        if not stands.any() or self.now_s - self._stands_since.min() < self.senders.dead_after_s:
             return np.empty(0, np.int64)
         since_s = np.where(self._used_by(job), self._stands_since, np.inf)
-        if self.now_s - since_s.min(initial=np.inf) < self._dead_after_s:
+        if self.now_s - since_s.min(initial=np.inf) < self.senders.dead_after_s:
             return np.empty(0, np.int64)
         return np.flatnonzero(np.isfinite(since_s))
 
@@ -306,11 +306,11 @@ class Model:
         fabric, ends = self.plan.fabric, np.stack((self.paths.src, self.paths.dst))[:, pairs]
         gpus, times = np.unique(ends, return_counts=True)
         blamed = gpus[times == len(pairs)] if len(pairs) > 1 and (times == len(pairs)).any() else gpus
-        names = ", ".join(fabric.node_name(int(gpu)) for gpu in blamed[:8])
+        names, still_s = ", ".join(map(fabric.node_name, blamed[:8].tolist())), self.senders.dead_after_s
         more = f" and {len(blamed) - 8} more" if len(blamed) > 8 else ""
         return TransportError(
             f"the collective failed at {names}{more}: {len(pairs)} pairs, such as "
-            f"{pair_name(fabric, *ends[:, 0])}, stood still for {self._dead_after_s:g} s: their paths lead "
+            f"{pair_name(fabric, *ends[:, 0])}, stood still for {still_s:g} s: their paths lead "
             f"over links that are down or lose every packet ({int((~self._passing).sum())} of them). Leave a "
             "path, or repair one earlier."
         )

@@ -1,4 +1,4 @@
-"""What the model gives to a run (runs/parts.py): the clock, the traffic, and a place for routes."""
+"""What the model gives to a run (runs/parts.py): the clock and the traffic."""
 
 from dataclasses import replace
 
@@ -96,22 +96,3 @@ class ModelTraffic:
 
     def use_routes(self, reroute: Reroute) -> None:
         """They go by the routes that are in use."""
-
-
-class RoutesInPlace:
-    """Where changed routes go: they are in use at once."""
-
-    ready = at_rest = True
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        self._changed: list[Reroute] = []
-
-    def reroute(self, reroute: Reroute) -> None:
-        paths = self._model.paths
-        self._model.use(reroute.table.paths(paths.src, paths.dst))
-        self._changed.append(reroute)
-
-    def advance(self, now_s: float) -> list[Reroute]:
-        changed, self._changed = self._changed, []
-        return changed

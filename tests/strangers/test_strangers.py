@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from railweave.framework.cli import main
 from railweave.framework.kit.run import check_plugin, kind_of
 from railweave.framework.registry import Registers, load_plugins
-from tests.strangers import every_path, ladder
+from tests.strangers import every_path, ladder, steady
 
 PAGE = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text()
 KINDS = {
@@ -28,6 +28,7 @@ KINDS = {
     "workload": "relay",
     "estimator": "coin",
     "report": "tally",
+    "engine": "steady",
     "benchmark": "blinks",
     "observer": "strange",
 }
@@ -35,7 +36,8 @@ KINDS = {
 
 @pytest.fixture(scope="module")
 def registers() -> Registers:
-    return Registers([*load_plugins().manager.list_name_plugin(), ("strange (strange)", ladder.diary)])
+    ours = load_plugins().manager.list_name_plugin()
+    return Registers([*ours, ("strange (strange)", ladder.diary), ("steady (steady)", steady)])
 
 
 @pytest.fixture
@@ -44,7 +46,7 @@ def call(registers: Registers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     return lambda *words: CliRunner().invoke(main, list(words), obj=registers, prog_name="railweave")
 
 
-@pytest.mark.parametrize("module", [ladder, every_path])
+@pytest.mark.parametrize("module", [ladder, every_path, steady])
 def test_it_is_written_from_the_page_alone(module: ModuleType) -> None:
     """Whatever it imports of railweave stands in docs/plugins.md; no class inherits anything of ours."""
     tree = ast.parse(Path(str(module.__file__)).read_text())
@@ -90,6 +92,9 @@ ON_THE_LADDER = ("--topology", "ladder", "--router", "climber")
         (("loads", *ON_THE_LADDER), "g0.0->"),
         (("plugin", "check", "climber"), "router climber passes"),
         (("bench", "blinks", "--times", "5"), "5"),
+        (("plugin", "check", "steady"), "engine steady passes"),
+        (("run", *ON_THE_LADDER, "--engine", "steady", "--fault", "none"), "healthy "),
+        (("run", "--engine", "steady", "--fault", "at=iter:1 down rail:1"), "reroute"),
         (("verify", "--help"), "--topology"),
     ],
 )
@@ -108,6 +113,10 @@ def test_commands_know_it(words: tuple[str, ...], shown: str, call: Callable[...
         (("--set", "reports.tally.colour=red"), "report tally has no option 'colour'"),
         (("--set", "reports.tallly.file=x"), "Did you mean tally?"),
         (("--fault", "at=iter:1 down link:g0.0->g1.3"), "link"),
+        (
+            ("--engine", "steady", "--fault", "at=iter:1 loss link:g0.0->g1.0 rate=1%"),
+            "engine steady cannot, because it knows when transfers end, and no packets. Engines that do it:",
+        ),
     ],
 )
 def test_mistakes_of_users_are_refused_by_name(

@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
+from functools import cache
 
+import numpy as np
+
+from railweave.framework.model.arrays import Float, Int64
 from railweave.framework.parameters import Parameter
 
 SPAN = 256
@@ -14,6 +17,8 @@ PATH_PACKETS = 2
 LINK_PACKETS = 4
 """What a pair may have at each link beyond the second of a path, there and on the way back, besides its
 window: queues are first in, first out, so that its share of a link is its share of the queue there."""
+
+Floats = tuple[float, ...]
 
 PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
@@ -66,21 +71,41 @@ class Tuning:
         latencies_s: Sequence[float],
         packet_bytes: int,
     ) -> int:
-        """Packets in flight that keep `target_delay` of queue at the rate of all paths together.
+        """The window of one pair over these paths (`windows`)."""
+        return _window(self, tuple(rates_bps), tuple(depths), tuple(latencies_s), packet_bytes)
+
+    def windows(
+        self,
+        rates_bps: Float,
+        depths: Float,
+        latencies_s: Float,
+        pair: Int64,
+        n_pairs: int,
+        packet_bytes: int,
+    ) -> Int64:
+        """(n_pairs,): packets in flight that keep `target_delay` of queue at the rate of all paths of a pair
+        together. Of each path, (Q,): its rate, depth, latency and pair.
 
         A path of a depth of more than two packets holds more: LINK_PACKETS for each further link of it, and
         as many for the way back, where acknowledgements wait behind data. A path with a latency also holds
         the packets of one round trip. Both may exceed `max_window`, up to SPAN.
         """
         packet_bits = 8 * packet_bytes
-        wanted = ceil(sum(rates_bps) * self.target_delay / packet_bits)
-        wanted = max(wanted, self.min_window, PATH_PACKETS * len(depths))
-        held = sum(ceil(2 * LINK_PACKETS * (depth - 2) - 1e-9) for depth in depths if depth > 2)
-        in_flight = sum(
-            ceil(2 * rate * latency / packet_bits)
-            for rate, latency in zip(rates_bps, latencies_s, strict=True)
-        )
-        return min(max(min(wanted, self.max_window), 1) + held + in_flight, SPAN)
+        wanted = np.ceil(np.bincount(pair, rates_bps, n_pairs) * self.target_delay / packet_bits)
+        wanted = np.maximum(wanted, self.min_window)
+        wanted = np.maximum(wanted, PATH_PACKETS * np.bincount(pair, minlength=n_pairs))
+        beyond = np.ceil(np.maximum(2 * LINK_PACKETS * (depths - 2), 0) - 1e-9)
+        beyond += np.ceil(2 * rates_bps * latencies_s / packet_bits)
+        window = np.clip(wanted, 1, self.max_window) + np.bincount(pair, beyond, n_pairs)
+        return np.minimum(window, SPAN).astype(np.int64)
+
+
+@cache
+def _window(tuning: Tuning, rates_bps: Floats, depths: Floats, latencies_s: Floats, packet_bytes: int) -> int:
+    """Kept, as many pairs have paths that are alike."""
+    rates, held, latencies = (np.array(values, np.float64) for values in (rates_bps, depths, latencies_s))
+    pair = np.zeros(len(depths), np.int64)
+    return int(tuning.windows(rates, held, latencies, pair, 1, packet_bytes)[0])
 
 
 def acknowledge_every(window: int) -> int:

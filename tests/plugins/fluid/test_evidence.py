@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,9 +20,6 @@ from railweave.plugins.fluid.counters import Counters
 from railweave.plugins.fluid.queues import WaitingPlaces
 from railweave.plugins.fluid.rate_evidence import RateEvidence
 from railweave.plugins.fluid.trains import Trains
-from railweave.plugins.fluid.transport import Senders
-from railweave.traffic.rocev2.timing import Timing
-from railweave.traffic.rocev2.tuning import Tuning, acknowledge_every
 from tests.recordings.replay import HERE
 
 PACKET = 4154
@@ -47,37 +43,6 @@ def test_packets_wait_where_their_path_is_full_first() -> None:
     assert places.waiting_bits(left, np.zeros(3, bool)).tolist() == [0, 0, 0]
 
 
-@pytest.mark.parametrize("options", [{}, {"target_delay": 0.2, "min_window": 3, "max_window": 40}])
-def test_senders_are_those_of_the_transport(options: dict[str, Any]) -> None:
-    registers = load_plugins()
-    plan = rw.load(registers=registers, domains=4, rails=4, router="spray", rate_scale=1e-5,
-                   **{"topology.rail_latency": "2us"})  # fmt: skip
-    fabric, tuning = plan.fabric.scaled(1e-5), Tuning(**options)
-    src, dst = np.array([0, 0, 5]), np.array([1, 9, 3])
-    batch = plan.router.routes(plan.fabric, HealthSnapshot.healthy(plan.fabric)).paths(src, dst)
-    senders = Senders.of(fabric, batch, plan.packet, options)
-    for i in range(3):
-        paths = batch.paths(i)
-        rates = [float(fabric.capacity_bps[list(path.links)].min()) for path in paths]
-        depths = [rate * float((1 / fabric.capacity_bps[list(path.links)]).sum()) for rate, path in
-                  zip(rates, paths, strict=True)]  # fmt: skip
-        latencies = [float(fabric.latency_s[list(path.links)].sum()) for path in paths]
-        window = tuning.window(rates, depths, latencies, plan.packet.full_packet_bytes)
-        assert senders.window_bits[i] == 8 * window * plan.packet.full_packet_bytes
-        per_packet = senders.acks[i] * plan.packet.full_packet_bytes / plan.packet.acknowledgement_bytes
-        assert per_packet == pytest.approx(1 / acknowledge_every(window))
-        timing = Timing()
-        timing.sample(1e-6)  # before its first answer a pair waits a timeout
-        timing.drain, timing.travel = senders.window_bits[i] / min(rates), 2 * max(latencies)
-        tries = []
-        for timing.probes in range(6):
-            tries.append((tries[-1] if tries else 0.0) + timing.wait)
-        for silent_s in (0.0, 0.1, 0.5, 0.9, tries[2], tries[2] + 1e-6, 3.0):
-            expected = next((one for one in tries if one >= silent_s), None)
-            if expected is not None:
-                assert senders.next_try_s(np.full(3, silent_s))[i] == pytest.approx(expected)
-
-
 @pytest.mark.parametrize(
     ("fabric", "rate_scale", "percent"), [("rail-only", 1e-5, 0.453), ("ring", 8e-4, 0.199)]
 )
@@ -90,7 +55,7 @@ def test_acknowledgements_are_those_that_labs_sent(fabric: str, rate_scale: floa
         src, dst, size = job.on_gpus(job.schedule).pairs()
         paths = plan.router.routes(plan.fabric, HealthSnapshot.healthy(plan.fabric)).paths(src, dst)
         hops = np.bincount(paths.path_pair, paths.weight * np.diff(paths.hop_start))
-        senders = Senders.of(plan.fabric.scaled(rate_scale), paths, plan.packet, {})
+        senders = plan.transport.senders(plan.fabric.scaled(rate_scale), paths, plan.packet)
         data, acks = data + size @ hops, acks + (size * senders.acks) @ hops
     assert 100 * acks / data == pytest.approx(percent, abs=0.002)
 

@@ -1,0 +1,40 @@
+"""How a transport's senders behave, as far as an engine that computes can use it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from railweave.framework.model.arrays import ArrayNoun, Float
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Senders(ArrayNoun):
+    """Of each of P pairs, (P,): `window_bits`, the most it has in flight; `acks`, bytes of acknowledgements
+    for each byte that it sends.
+
+    A pair without an answer sends a packet again after `first_s`, then after `timeout_s`, and each time waits
+    twice as long, `most_s` at most. The run fails once a pair has had no answer for `dead_after_s`.
+    """
+
+    window_bits: Float
+    acks: Float
+    first_s: Float
+    timeout_s: Float
+    most_s: Float
+    dead_after_s: float
+
+    def next_try_s(self, silent_s: Float) -> Float:
+        """(P,): after how much silence each of them tries its path, at `silent_s` or next after that."""
+        return self._tries(silent_s)[0]
+
+    def tries(self, silent_s: Float) -> Float:
+        """(P,): how often each of them has tried its path in so much silence."""
+        return self._tries(silent_s)[1]
+
+    def _tries(self, silent_s: Float) -> tuple[Float, Float]:
+        after_s, step_s, count = self.first_s.copy(), self.timeout_s.copy(), np.zeros(len(silent_s))
+        while np.any(late := after_s < silent_s):
+            after_s[late] += step_s[late]
+            count += late
+            step_s = np.minimum(2 * step_s, self.most_s)
+        return after_s, count
