@@ -17,7 +17,7 @@ TASKS = {
     "run": "railweave.framework.lab.tasks.run",
     "open": "railweave.framework.lab.tasks.open_lab",
     "shell": "railweave.framework.cli.shell",
-    "bring-up": "railweave.framework.bench.bring_up",
+    "bring-up": "railweave.framework.lab.tasks.up_and_down",
     "verify": "railweave.framework.lab.tasks.verify",
     "watch": "railweave.framework.lab.tasks.watch",
     "hold": "railweave.framework.bench.health_holds",
