@@ -45,7 +45,7 @@ def kept(plan: Plan, hold: str, seconds: float) -> list[Findings]:
 
     def one() -> Findings:
         message = {"document": plan.document(), "hold": hold, "seconds": seconds}
-        findings: Findings = in_lab("hold", message, lambda _: None)
+        findings: Findings = in_lab(__name__, message, lambda _: None)
         return findings
 
     if hold == TWO_LABS:

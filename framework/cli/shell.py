@@ -39,7 +39,7 @@ def shell(ctx: click.Context, /, **_: object) -> None:
     from railweave.framework.lab.tasks.shell import shell as open_shell
 
     with raised_signals():
-        status = open_shell(plan)
+        status = open_shell(plan, __name__)
     ctx.exit(status)
 
 

@@ -104,7 +104,7 @@ def test_every_lab_gets_the_plan_and_bursts_end_with_it(
     fails, plan = False, load_plan(None, SMALL, registers)
     monkeypatch.setattr(holds, "in_lab", in_lab)
     monkeypatch.setattr(holds, "cpu_bursts", Bursts)
-    expected = [("hold", hold, 60.0)] * (2 if hold == "two labs" else 1)
+    expected = [(holds.__name__, hold, 60.0)] * (2 if hold == "two labs" else 1)
     assert len(kept(plan, hold, 60.0)) == len(expected)
     assert told == expected + ["stopped"] * (hold == "cpu bursts")
     fails = True
