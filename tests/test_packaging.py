@@ -21,6 +21,7 @@ FOLDERS = ("framework", "plugins", "topologies", "controllers", "traffic")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 LINKS = {
     **{name: f"../../{name}" for name in FOLDERS},
+    "bench": "../../tests/bench",
     "__init__.py": "../../framework/__init__.py",
     "py.typed": "../../framework/py.typed",
 }
@@ -73,7 +74,7 @@ def test_a_checkout_without_symbolic_links_is_repaired(tmp_path: Path) -> None:
         if "." in name:
             (package / target).resolve().write_text("")
         else:
-            (package / target).resolve().mkdir(exist_ok=True)
+            (package / target).resolve().mkdir(parents=True, exist_ok=True)
         (package / name).write_text(target)
     (package / "plugins").unlink()
     (package / "plugins").mkdir()

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from railweave.framework.bench import simgrid
+from railweave.bench import simgrid
 from railweave.framework.bench.fluid_rows import COLD, GROWTH, QUICK, ROWS, Row
 from railweave.framework.errors import InputError, MachineError, RunFailedError, did_you_mean
 from railweave.framework.experiment.plan import plan_from_keys

@@ -55,25 +55,25 @@ def _fluid(rows: str, growth: bool, quick: bool, progress: Progress) -> Mapping[
 
 
 def _health(quick: bool, resume: str, progress: Progress) -> Mapping[str, Any]:
-    from railweave.framework.bench.health import health
+    from railweave.bench.health import health
 
     return health(load_plugins(), quick, resume, progress)
 
 
 def _live(iterations: int, progress: Progress) -> Mapping[str, Any]:
-    from railweave.framework.bench.live import live
+    from railweave.bench.live import live
 
     return live(load_plugins(), iterations, progress)
 
 
 def _report(quick: bool, progress: Progress) -> Mapping[str, Any]:
-    from railweave.framework.bench.report import report_times
+    from railweave.bench.report import report_times
 
     return report_times(load_plugins(), quick, progress)
 
 
 def _files(quick: bool, progress: Progress) -> Mapping[str, Any]:
-    from railweave.framework.bench.files import file_times
+    from railweave.bench.files import file_times
 
     return file_times(quick, progress)
 

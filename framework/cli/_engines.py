@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
+from railweave.bench.engine_cases import JOBS, SCENARIOS, Row, compared
 from railweave.framework import units
-from railweave.framework.bench.engine_cases import JOBS, SCENARIOS, Row, compared
 from railweave.framework.cli import VERBOSE
 from railweave.framework.cli._context import print_json, registers, table
 from railweave.framework.cli._live import Live

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from railweave.framework.bench import health as benchmark
-from railweave.framework.bench import health_holds as holds
-from railweave.framework.bench.cpu_bursts import BURST_S, PERIOD_S, cpu_bursts
-from railweave.framework.bench.health_holds import both, fullness, keep, kept, neighbours
-from railweave.framework.bench.health_rows import Row, judged
-from railweave.framework.bench.tcp_flows import TcpFlows
+from railweave.bench import health as benchmark
+from railweave.bench import health_holds as holds
+from railweave.bench.cpu_bursts import BURST_S, PERIOD_S, cpu_bursts
+from railweave.bench.health_holds import both, fullness, keep, kept, neighbours
+from railweave.bench.health_rows import Row, judged
+from railweave.bench.tcp_flows import TcpFlows
 from railweave.framework.errors import LabError
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.lab.switching.emulation import cpu_seconds

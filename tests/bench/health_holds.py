@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from railweave.framework.bench.cpu_bursts import cpu_bursts
-from railweave.framework.bench.health_rows import Case
-from railweave.framework.bench.tcp_flows import TcpFlows
+from railweave.bench.cpu_bursts import cpu_bursts
+from railweave.bench.health_rows import Case
+from railweave.bench.tcp_flows import TcpFlows
 from railweave.framework.errors import RailweaveError
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.lab.plugin import in_lab

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railweave.framework.bench import health as benchmark
-from railweave.framework.bench.health import RAIL, SIZES, cases, compared, health
-from railweave.framework.bench.health_rows import Case, Row, judged, ratio
-from railweave.framework.bench.row_file import RowFile
+from railweave.bench import health as benchmark
+from railweave.bench.health import RAIL, SIZES, cases, compared, health
+from railweave.bench.health_rows import Case, Row, judged, ratio
+from railweave.bench.row_file import RowFile
 from railweave.framework.errors import InputError, RunFailedError
 from railweave.framework.experiment.faults import VERBS
 from railweave.framework.experiment.plan import Plan, load_plan
