@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from railweave.framework.bench import checkout
 from railweave.framework.cli._context import example, json_command, print_json, registers, sentence, table
 from railweave.framework.cli._signals import raised_signals
 from railweave.framework.lab.tasks.benchmark import run_benchmark
@@ -18,7 +19,7 @@ class Benchmarks(click.Group):
         return list(registers(ctx)["benchmark"])
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command:
-        benchmark = registers(ctx)["benchmark"][name]
+        benchmark = checkout.benchmark(name, registers(ctx))
 
         quick = " --quick" * any(parameter.name == "quick" for parameter in benchmark.parameters)
         summary = sentence(benchmark.summary)
@@ -43,7 +44,11 @@ class Benchmarks(click.Group):
 
 @click.group(cls=Benchmarks, epilog=example("railweave bench bring-up --gpus 64"))
 def bench() -> None:
-    """Measure this machine. Figures are compared with a known baseline in the same run where there is one."""
+    """Measure this machine. Figures are compared with a known baseline in the same run where there is one.
+
+    In a checkout also benchmarks of railweave itself, in tests/bench/: files, health, live, report, and all
+    rows of fluid.
+    """
 
 
 def _option(parameter: Parameter) -> click.Option:
