@@ -5,12 +5,12 @@ from typing import Any
 
 import click
 
-from railweave.framework import units
 from railweave.framework.cli._context import json_text, print_json, table
 from railweave.framework.errors import InputError
 from railweave.framework.experiment.engines import instead
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.hookspecs import Estimate
+from railweave.framework.parameters import units
 from railweave.framework.processes.memory import machine_bytes
 from railweave.framework.registry import Registers
 from railweave.framework.results.directory import write_whole

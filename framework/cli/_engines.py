@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from railweave.framework import units
 from railweave.framework.bench.checkout import compare_cases
 from railweave.framework.cli import VERBOSE
 from railweave.framework.cli._context import print_json, registers, table
@@ -18,6 +17,7 @@ from railweave.framework.cli._signals import raised_signals
 from railweave.framework.errors import InputError
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.judging.agreement import Agreement
+from railweave.framework.parameters import units
 from railweave.framework.results.directory import RunDirectory
 from railweave.framework.studies.two_engines import engines_of, run_both
 

@@ -7,7 +7,6 @@ from dataclasses import asdict
 import click
 import numpy as np
 
-from railweave.framework import units
 from railweave.framework.analysis import topology_metrics
 from railweave.framework.cli._context import (
     example,
@@ -21,6 +20,7 @@ from railweave.framework.cli._context import (
 from railweave.framework.cli._options import FabricCommand, overrides_of
 from railweave.framework.experiment.plan import build_fabric
 from railweave.framework.model import Fabric
+from railweave.framework.parameters import units
 
 
 @click.group(
