@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from railweave.framework.bench.checkout import compare_cases
+from railweave.framework.api import Agreement, engines_of, run_both
+from railweave.framework.api.labs import compare_cases
 from railweave.framework.cli import VERBOSE
 from railweave.framework.cli._context import print_json, registers, table
 from railweave.framework.cli._live import Live
@@ -16,10 +17,8 @@ from railweave.framework.cli._options import overrides_of
 from railweave.framework.cli._signals import raised_signals
 from railweave.framework.errors import InputError
 from railweave.framework.experiment.plan import load_plan
-from railweave.framework.judging.agreement import Agreement
 from railweave.framework.parameters import units
 from railweave.framework.results.directory import RunDirectory
-from railweave.framework.studies.two_engines import engines_of, run_both
 
 MEANINGLESS = ("repeat", "modes", "two_jobs", "engine")
 """Options that say what `--engines` says, or nothing next to it."""

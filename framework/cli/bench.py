@@ -5,10 +5,9 @@ from typing import Any
 
 import click
 
-from railweave.framework.bench import checkout
+from railweave.framework.api import labs
 from railweave.framework.cli._context import example, json_command, print_json, registers, sentence, table
 from railweave.framework.cli._signals import raised_signals
-from railweave.framework.lab.tasks.benchmark import run_benchmark
 from railweave.framework.parameters import Parameter, resolve
 
 
@@ -19,7 +18,7 @@ class Benchmarks(click.Group):
         return list(registers(ctx)["benchmark"])
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command:
-        benchmark = checkout.benchmark(name, registers(ctx))
+        benchmark = labs.benchmark(name, registers(ctx))
 
         quick = " --quick" * any(parameter.name == "quick" for parameter in benchmark.parameters)
         summary = sentence(benchmark.summary)
@@ -32,7 +31,7 @@ class Benchmarks(click.Group):
             chosen = {key: value for key, value in options.items() if value is not None}
             values = resolve(f"benchmark {name}", benchmark.parameters, chosen)
             with raised_signals():
-                figures = run_benchmark(name, benchmark, values, lambda text: click.echo(text, err=True))
+                figures = labs.benchmarked(name, benchmark, values, lambda text: click.echo(text, err=True))
             if as_json:
                 print_json(f"bench.{name}", **figures)
             else:
