@@ -4,7 +4,7 @@
 # the sources themselves, which stay.
 set -eu
 cd "$(dirname "$0")/.."
-for source in framework plugins topologies controllers traffic framework/__init__.py framework/py.typed; do
+for source in framework plugins topologies controllers traffic tests/bench framework/__init__.py framework/py.typed; do
     link=.links/railweave/${source##*/}
     if [ -e "$source" ] && [ ! -L "$link" ]; then
         mkdir -p .links/railweave

@@ -80,7 +80,7 @@ class ControllerError(RunFailedError):
 
 
 class NotInstalledError(MachineError):
-    """The package of an optional controller is missing; the message names the extra that installs it."""
+    """A part that not every installation has is missing; the message names how to get it."""
 
 
 class TransportError(RunFailedError):

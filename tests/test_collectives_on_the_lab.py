@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import railweave as rw
-from railweave.framework.bench.health_rows import ratio
+from railweave.bench.health_rows import ratio
 from railweave.framework.kit.subject import built
 from railweave.framework.model.capabilities import why_unserved
 from railweave.framework.registry import load_plugins

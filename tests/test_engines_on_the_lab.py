@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from railweave.framework.bench import engine_cases
+from railweave.bench import engine_cases
 from railweave.framework.registry import load_plugins
 
 pytestmark = [pytest.mark.lab, pytest.mark.quiet, pytest.mark.timeout(400)]

@@ -21,6 +21,7 @@ FOLDERS = ("framework", "plugins", "topologies", "controllers", "traffic")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 LINKS = {
     **{name: f"../../{name}" for name in FOLDERS},
+    "bench": "../../tests/bench",
     "__init__.py": "../../framework/__init__.py",
     "py.typed": "../../framework/py.typed",
 }
@@ -73,7 +74,7 @@ def test_a_checkout_without_symbolic_links_is_repaired(tmp_path: Path) -> None:
         if "." in name:
             (package / target).resolve().write_text("")
         else:
-            (package / target).resolve().mkdir(exist_ok=True)
+            (package / target).resolve().mkdir(parents=True, exist_ok=True)
         (package / name).write_text(target)
     (package / "plugins").unlink()
     (package / "plugins").mkdir()
@@ -150,3 +151,27 @@ def test_the_wheel_of_the_source_distribution_runs_by_itself(tmp_path: Path) -> 
     done = run(sys.executable, "-c", code, site, cwd=tmp_path, PYTHONPATH="")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0].startswith(str(site)) and "rail-only" in done.stdout
+    for words in ("bench health --quick --json", "bench fluid", "compare --engines emulation,fluid --all"):
+        refused = command(site, tmp_path, *words.split())
+        assert refused.returncode == 2 and "in tests/bench/ of a checkout" in refused.stderr, refused.stderr
+    listing = command(site, tmp_path, "bench", "--help")
+    assert "  bring-up  " in listing.stdout and "  health  " not in listing.stdout, listing.stderr
+
+
+def command(site: Path, cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command of the wheel unpacked in `site`; its plugins are those of its own metadata."""
+    code = (
+        "import sys; site = sys.argv.pop(1); "
+        "sys.path[:] = [site, *(entry for entry in sys.path if '.links' not in entry)]; "
+        "from railweave.framework.cli import main; main(prog_name='railweave')"
+    )
+    return run(sys.executable, "-c", code, site, *words, cwd=cwd, PYTHONPATH="")
+
+
+def test_the_benchmarks_of_a_checkout_are_found_from_any_folder(tmp_path: Path) -> None:
+    railweave = Path(sys.executable).with_name("railweave")
+    done = run(railweave, "bench", "health", "--help", cwd=tmp_path)
+    assert done.returncode == 0 and "--resume" in done.stdout, done.stderr
+    code = "from railweave.bench import fluid; print(fluid.__file__)"
+    done = run(sys.executable, "-c", code, cwd=tmp_path)
+    assert Path(done.stdout.strip()).resolve() == ROOT / "tests" / "bench" / "fluid.py"

@@ -5,7 +5,7 @@ from statistics import median
 from typing import Any
 
 from railweave.framework.bench.fabric import square_rail_only
-from railweave.framework.bench.throughput import planned
+from railweave.framework.bench.throughput import TASK, planned
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.lab.plugin import in_lab
 from railweave.framework.lab.switching.datapath import KERNEL, USERSPACE
@@ -44,7 +44,7 @@ def datapaths(
 def _one(registers: Registers, gpus: int, seconds: float, datapath: str) -> dict[str, float]:
     document = planned(gpus, 1, registers, datapath).document()
     busy = in_lab(
-        "throughput",
+        TASK,
         {"document": document, "seconds": seconds, "turns": 1, "bare": False, "iperf": False},
         lambda _: None,
     )

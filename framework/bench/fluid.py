@@ -1,7 +1,6 @@
-"""What the engine `fluid` takes for experiments of up to 65,536 GPUs, each in a process of its own."""
+"""What the engine `fluid` takes for experiments, each in a process of its own; here two small ones."""
 
 import json
-import math
 import os
 import subprocess
 import sys
@@ -13,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from railweave.framework.bench import simgrid
-from railweave.framework.bench.fluid_rows import COLD, GROWTH, QUICK, ROWS, Row
-from railweave.framework.errors import InputError, MachineError, RunFailedError, did_you_mean
+from railweave.framework.bench.checkout import not_here
+from railweave.framework.bench.fluid_rows import QUICK, Row
+from railweave.framework.errors import RunFailedError
 from railweave.framework.experiment.plan import plan_from_keys
 from railweave.framework.registry import load_plugins
 from railweave.framework.solver.quotient import State
@@ -24,47 +23,37 @@ from railweave.framework.solver.simulation import BATCH, Simulation
 
 STAGES = ("start_up", "fabric", "schedule", "routes", "solve", "write")
 MODULE = "railweave.framework.bench.fluid_row"
-PEER_WITHIN_S = 120.0
 
 
 def fluid(rows: str, growth: bool, quick: bool, report: Callable[[str], None]) -> dict[str, Any]:
-    """`rows`: those whose names contain one of these words, all if empty; `growth`: families of doubling GPUs
-    as well. `quick`: two small rows.
-
-    Rows run with full caches of compiled code, Python's and numba's; `cold_s`: the row `COLD` with empty
-    ones. `total_s` on the wall clock, from starting the process to its end; all other seconds of the
-    processor. `passes`: how often the routes could be copied in the time that was solved in. `batch_error`:
-    see there. Rows that fail say why. Where SimGrid is installed: what it takes for the same flows, and by
-    how much it differs.
-    """
-    chosen = QUICK if quick else _chosen(rows)
-    cold, table, grown = dict[str, Any](), [], {}
+    """`quick`: two small rows, with the caches of compiled code as they are. All others are in a checkout
+    (tests/bench/fluid.py). Raises NotInstalledError without `quick`."""
+    if not quick:
+        raise not_here("bench fluid without --quick")
     with tempfile.TemporaryDirectory(prefix="railweave-bench-") as scratch:
-        place = Path(scratch)
-        if not quick:
-            report(f"{COLD.name}, with empty caches of compiled code")
-            cold = measured(COLD, place)
-            measured(COLD, place)  # numba writes its cache in two runs
-        program = simgrid.driver(place)
-        for row in chosen:
+        table = []
+        for row in QUICK:
             report(row.name)
-            line = shown(row, measured(row, place, own_caches=not quick))
-            if program is not None and row.peer:
-                try:
-                    line |= simgrid.compared(program, row.keys, PEER_WITHIN_S)
-                except MachineError as error:
-                    report(str(error))
-            table.append(line)
-        for family, members in GROWTH.items() if growth and not quick else ():
-            report(f"growth: {family}")
-            grown[family] = exponents([measured(row, place) for row in members])
+            table.append(shown(row, measured(row, Path(scratch), own_caches=False)))
+    return figures(table, report)
+
+
+def figures(
+    table: Sequence[Mapping[str, Any]],
+    report: Callable[[str], None],
+    *,
+    cold: Mapping[str, Any] = {},
+    growth: Mapping[str, Any] = {},
+) -> dict[str, Any]:
+    """Lines of `shown`, without columns that none of them has, and `batch_error`. `cold`: of a row that ran
+    with empty caches of compiled code; `growth`: exponents by family."""
     report("error of batches")
     return {
         "rows": _without_empty_columns(table),
         "cold_s": cold.get("total_s"),
         "cold_cpu_s": cold.get("cpu_s"),
         "batch_error": batch_error(),
-        "growth": grown,
+        "growth": growth,
     }
 
 
@@ -82,19 +71,6 @@ def batch_error() -> float:
         simulation.advance()
         ends.append(simulation.end_s(job))
     return float(np.abs(ends[0] / ends[1] - 1).max())
-
-
-def _chosen(words: str) -> tuple[Row, ...]:
-    """Raises InputError for a word that no row has."""
-    wanted = [word.strip() for word in words.split(",") if word.strip()]
-    for word in wanted:
-        if not any(word in row.name for row in ROWS):
-            names = [row.name for row in ROWS]
-            raise InputError(
-                f"rows: no row has {word!r} in its name; there are: {'; '.join(names)}."
-                f"{did_you_mean(word, names)}"
-            )
-    return tuple(row for row in ROWS if not wanted or any(word in row.name for word in wanted))
 
 
 def measured(row: Row, scratch: Path, *, own_caches: bool = True) -> dict[str, Any]:
@@ -165,20 +141,3 @@ def shown(row: Row, figures: Mapping[str, Any]) -> dict[str, Any]:
 def _without_empty_columns(table: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     used = [key for key in table[0] if any(line[key] is not None for line in table)]
     return [{key: line[key] for key in used} for line in table]
-
-
-def exponents(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """GPUs, processor seconds, memory; and the exponents of both by the GPUs, first against last."""
-    if failed := [run["error"] for run in runs if "error" in run]:
-        return {"error": failed[0]}
-    gpus = [run["gpus"] for run in runs]
-    columns = {name: [run[name] for run in runs] for name in ("cpu_s", "memory_mb")}
-    doublings = math.log(gpus[-1] / gpus[0])
-    return {
-        "gpus": tuple(gpus),
-        **{name: tuple(column) for name, column in columns.items()},
-        **{
-            f"{name}_exponent": math.log(column[-1] / column[0]) / doublings
-            for name, column in columns.items()
-        },
-    }

@@ -26,6 +26,8 @@ from railweave.framework.model.events import Note, PhaseStarted, RunEvent
 from railweave.framework.processes.programs import search_path
 from railweave.framework.registry import Registers
 
+TASK = __name__
+"""This module, whose `task` runs in the lab."""
 GOAL = 0.85
 """The share of the best bare sender's payload that the transport should reach."""
 
@@ -269,5 +271,5 @@ def throughput(
         if isinstance(event, Note | PhaseStarted) and event.text:
             progress(event.text)
 
-    figures: dict[str, Any] = in_lab("throughput", message, show)
+    figures: dict[str, Any] = in_lab(TASK, message, show)
     return figures

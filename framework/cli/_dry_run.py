@@ -1,24 +1,22 @@
 """What a run would take, of a plan that was checked and not started."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
-from railweave.framework import units
+from railweave.framework.api.forecast import check_memory, forecast
 from railweave.framework.cli._context import json_text, print_json, table
 from railweave.framework.errors import InputError
 from railweave.framework.experiment.engines import instead
 from railweave.framework.experiment.plan import Plan
-from railweave.framework.hookspecs import Estimate
-from railweave.framework.processes.memory import machine_bytes
+from railweave.framework.parameters import units
 from railweave.framework.registry import Registers
 from railweave.framework.results.directory import write_whole
-from railweave.framework.runs.runner import check_memory
 
 
-def estimate_text(ahead: Estimate) -> str:
+def estimate_text(plan: Plan) -> str:
     """`about 43 s and 0.39 GB of memory`, as far as it is known; "" where nothing is."""
+    ahead = plan.estimate
     parts = [f"about {_duration(ahead.seconds)}"] if ahead.seconds is not None else []
     if ahead.memory_bytes is not None:
         parts.append(f"{'' if parts else 'about '}{ahead.memory_bytes / 1e9:.2g} GB of memory")
@@ -49,28 +47,8 @@ def show(
 ) -> None:
     """Print it, as JSON with `as_json` or into `json_path`. Raises MachineError where the machine has too
     little."""
-    fabric, ahead, there = plan.fabric, plan.estimate, machine_bytes()
-    jobs: list[dict[str, Any]] = [
-        {
-            "job": job.job.name,
-            "ranks": len(job.ranks),
-            "size_bytes": schedule.size_bytes,
-            "pairs": len(schedule.pairs()[0]),
-            "transfers": schedule.n_transfers,
-            "sent_bytes": int(schedule.pairs()[2].sum()),
-        }
-        for job in plan.each
-        for schedule in (() if job.experiment.program else job.schedules)
-    ]
-    figures = {
-        "engine": plan.experiment.engine.name,
-        "fabric": {"kind": fabric.kind, "gpus": fabric.n_gpus, "links": fabric.n_links},
-        "iterations": jobs,
-        "events": ahead.events,
-        "memory_bytes": ahead.memory_bytes,
-        "seconds": ahead.seconds,
-        "machine_bytes": there,
-    }
+    fabric, figures = plan.fabric, forecast(plan)
+    ahead, there = plan.estimate, figures["machine_bytes"]
     if json_path is not None:
         write_whole(json_path, json_text("dry-run", **figures).encode())
     if as_json:
@@ -81,9 +59,9 @@ def show(
         click.echo(table(head, [
             (job["job"], job["ranks"], units.size(job["size_bytes"]), job["pairs"], job["transfers"],
              f"{job['sent_bytes'] / 1e9:.3g} GB")
-            for job in jobs
+            for job in figures["iterations"]
         ]))  # fmt: skip
-        takes = estimate_text(ahead)
+        takes = estimate_text(plan)
         at = "" if ahead.rate_scale is None else f", at a rate scale of about {ahead.rate_scale:.2g}"
         events = "" if ahead.events is None else f"; at most {ahead.events} events"
         of = "" if there is None else f" of {there / 1e9:.3g} GB"

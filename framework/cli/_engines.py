@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from railweave.framework import units
-from railweave.framework.bench.engine_cases import JOBS, SCENARIOS, Row, compared
+from railweave.framework.api import Agreement, engines_of, run_both
+from railweave.framework.api.labs import compare_cases
 from railweave.framework.cli import VERBOSE
 from railweave.framework.cli._context import print_json, registers, table
 from railweave.framework.cli._live import Live
@@ -17,9 +17,8 @@ from railweave.framework.cli._options import overrides_of
 from railweave.framework.cli._signals import raised_signals
 from railweave.framework.errors import InputError
 from railweave.framework.experiment.plan import load_plan
-from railweave.framework.judging.agreement import Agreement
+from railweave.framework.parameters import units
 from railweave.framework.results.directory import RunDirectory
-from railweave.framework.studies.two_engines import engines_of, run_both
 
 MEANINGLESS = ("repeat", "modes", "two_jobs", "engine")
 """Options that say what `--engines` says, or nothing next to it."""
@@ -86,62 +85,8 @@ def _compare_many(
         raise InputError(
             f"--engines: there is no engine {unknown[0]!r}; known are: {', '.join(sorted(known))}."
         )
-    rows: list[Row] = []
-    try:
-        with raised_signals():
-            for row in compared(
-                names, registers(ctx), values, quick=many == "quick", resume=resume,
-                progress=lambda text: click.echo(text, err=True),
-            ):  # fmt: skip
-                rows.append(row)
-                click.echo(f"    {row.failed or ', '.join(_of_row(row))}", err=True)
-    finally:  # an interrupted comparison shows what it has
-        if rows and as_json:
-            print_json("compare-engines-many", rows=[asdict(row) for row in rows])
-        elif rows:
-            click.echo("\n".join(_shown_rows(rows)))
-
-
-def _of_row(row: Row) -> list[str]:
-    """The differences of the stages; `!` behind those that are larger than they may be."""
-    stages = row.agreement.stages if row.agreement else ()
-    if row.scenario == JOBS:  # of both, the one that differs most
-        names = dict.fromkeys(stage.name.rpartition(" ")[2] for stage in stages)
-        each = [[s for s in stages if s.name.endswith(f" {name}")] for name in names]
-        stages = tuple(max(some, key=lambda stage: abs(stage.difference or 0.0)) for some in each)
-    return [_percent(s.difference) + "!" * (s.within is False) for s in stages]
-
-
-def _shown_rows(rows: Sequence[Row]) -> list[str]:
-    """A line for each fabric and router, and one for each drawn scenario."""
-    lines = []
-    cells: dict[tuple[str, str], dict[str, str]] = {}
-    for row in rows:
-        if not row.drawn:
-            of_pair = cells.setdefault((row.fabric, row.router), {})
-            doubtful = row.agreement and {*row.agreement.verdicts} != {"pass"}
-            cell = "  ".join(_of_row(row)) + "  *" * bool(doubtful)
-            of_pair[row.scenario] = "failed" if row.failed else cell
-    if cells:
-        body = [(*pair, *(of_pair.get(name, "") for name in SCENARIOS)) for pair, of_pair in cells.items()]
-        lines += [table(("fabric", "router", *SCENARIOS), body)]
-        lines.append(
-            "before, iteration of the fault, after; of two jobs alone and together; ! more than allowed; "
-            "* the verdict of a run is not pass"
-        )
-    choices = [(row, row.agreement) for row in rows if row.drawn and row.agreement]
-    if choices:
-        head = ("faults", *(f"on {name}" for name in choices[0][1].engines), "reroute s", "scores apart")
-        body = [
-            (row.scenario.replace("at=iter:", "").replace("degrade ", "").replace("to=", ""),
-             *(name or "none" for name in one.chosen),
-             " and ".join("-" if s is None else f"{s:.2f}" for s in one.reroute_s),
-             f"{one.score_difference:.2f}")
-            for row, one in choices
-        ]  # fmt: skip
-        same = sum(one.chosen[0] == one.chosen[1] for _, one in choices)
-        lines += ["", table(head, body), f"the same choice in {same} of {len(choices)}"]
-    return [*lines, *(f"{row.name}: {row.failed}" for row in rows if row.failed)]
+    with raised_signals():
+        compare_cases(names, registers(ctx), values, quick=many == "quick", resume=resume, as_json=as_json)
 
 
 def shown(agreement: Agreement) -> str:
@@ -149,7 +94,7 @@ def shown(agreement: Agreement) -> str:
     one, other = agreement.engines
     cells = [
         (stage.name, *map(str, stage.iterations), *map(_declared, stage.declared_us),
-         _percent(stage.difference), {None: "-", True: "yes", False: "NO"}[stage.within])
+         percent(stage.difference), {None: "-", True: "yes", False: "NO"}[stage.within])
         for stage in agreement.stages
     ]  # fmt: skip
     lines = [
@@ -173,5 +118,5 @@ def _declared(us: float | None) -> str:
     return "-" if us is None else units.time(us * 1e-6)
 
 
-def _percent(part: float | None) -> str:
+def percent(part: float | None) -> str:
     return "-" if part is None else f"{100 * part:+.1f} %"

@@ -5,10 +5,10 @@ from typing import Any
 
 import click
 
+from railweave.framework.api import labs
 from railweave.framework.cli._options import ExperimentCommand, plan_of
 from railweave.framework.cli._signals import raised_signals
 from railweave.framework.experiment.plan import Plan
-from railweave.framework.lab.plugin import in_lab
 from railweave.framework.model.events import Note, PhaseStarted, RoutesChanged, RunEvent
 
 
@@ -38,4 +38,4 @@ def done_in_lab(ctx: click.Context, task: str, *, quiet: bool, **message: object
                 click.echo(f"{event.kind:<10} {text or ''}", err=True)
 
     with raised_signals():
-        return plan, in_lab(task, {"document": plan.document(), **message}, show)
+        return plan, labs.done(task, plan, show, **message)

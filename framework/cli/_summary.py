@@ -3,8 +3,8 @@
 from pathlib import Path
 from statistics import median
 
-from railweave.framework import units
 from railweave.framework.cli._context import table
+from railweave.framework.parameters import units
 from railweave.framework.results.figures import FaultFigures, Group
 from railweave.framework.results.result import RunResult
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
+from railweave.framework.api import labs
 from railweave.framework.cli._context import example, json_command, print_json, registers, sentence, table
 from railweave.framework.cli._signals import raised_signals
-from railweave.framework.lab.tasks.benchmark import run_benchmark
 from railweave.framework.parameters import Parameter, resolve
 
 
@@ -18,7 +18,7 @@ class Benchmarks(click.Group):
         return list(registers(ctx)["benchmark"])
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command:
-        benchmark = registers(ctx)["benchmark"][name]
+        benchmark = labs.benchmark(name, registers(ctx))
 
         quick = " --quick" * any(parameter.name == "quick" for parameter in benchmark.parameters)
         summary = sentence(benchmark.summary)
@@ -31,7 +31,7 @@ class Benchmarks(click.Group):
             chosen = {key: value for key, value in options.items() if value is not None}
             values = resolve(f"benchmark {name}", benchmark.parameters, chosen)
             with raised_signals():
-                figures = run_benchmark(name, benchmark, values, lambda text: click.echo(text, err=True))
+                figures = labs.benchmarked(name, benchmark, values, lambda text: click.echo(text, err=True))
             if as_json:
                 print_json(f"bench.{name}", **figures)
             else:
@@ -43,7 +43,11 @@ class Benchmarks(click.Group):
 
 @click.group(cls=Benchmarks, epilog=example("railweave bench bring-up --gpus 64"))
 def bench() -> None:
-    """Measure this machine. Figures are compared with a known baseline in the same run where there is one."""
+    """Measure this machine. Figures are compared with a known baseline in the same run where there is one.
+
+    In a checkout also benchmarks of railweave itself, in tests/bench/: files, health, live, report, and all
+    rows of fluid.
+    """
 
 
 def _option(parameter: Parameter) -> click.Option:

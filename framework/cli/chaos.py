@@ -1,7 +1,5 @@
 """`railweave chaos`: random faults from a seed, run after run, and whether each run ended as expected."""
 
-import os
-import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
@@ -10,17 +8,13 @@ from typing import Any
 
 import click
 
-from railweave.framework import api
+from railweave.framework.api import ended, judge, scenarios
 from railweave.framework.cli._context import example, json_command, print_json, registers, table
 from railweave.framework.cli._options import ExperimentCommand, overrides_of
 from railweave.framework.cli._signals import raised_signals
-from railweave.framework.errors import RailweaveError, RunFailedError
+from railweave.framework.errors import RunFailedError
 from railweave.framework.experiment.faults import VERBS
-from railweave.framework.experiment.plan import Plan, load_plan
-from railweave.framework.registry import Registers
-from railweave.framework.results.directory import RunDirectory
-from railweave.framework.studies.chaos import Ending, judge, scenarios
-from railweave.framework.studies.leftovers import MARK, footprint
+from railweave.framework.experiment.plan import load_plan
 
 DEFAULTS: dict[str, object] = {
     "topology.domains": 2,
@@ -86,7 +80,7 @@ def chaos(ctx: click.Context, /, runs: int, as_json: bool, **_: object) -> None:
     with raised_signals():
         for scenario in drawn:
             own = {"faults": list(scenario.faults), "seed": seed + scenario.number}
-            ending, figures = _run(load({**keys, **own}), registers(ctx))
+            ending, figures = ended(load({**keys, **own}), registers(ctx))
             why = judge(scenario, ending)
             rows.append({**asdict(scenario), **asdict(ending), **figures, "why": why})
             how = "completed" if ending.error is None else "failed as expected" if why is None else "failed"
@@ -101,23 +95,6 @@ def chaos(ctx: click.Context, /, runs: int, as_json: bool, **_: object) -> None:
         raise RunFailedError(
             f"{len(bad)} of {runs} runs did not end as expected, first {bad[0]['number']}: {bad[0]['why']}"
         )
-
-
-def _run(plan: Plan, registers: Registers) -> tuple[Ending, dict[str, object]]:
-    """How a run of the plan ended, and what it measured of its faults."""
-    directory = RunDirectory.create(None, f"chaos-{plan.experiment.router.name}")
-    mark = os.environ[MARK] = directory.path.name
-    before, began = footprint(mark), time.monotonic()
-    figures: dict[str, object] = {"timed_faults": [], "accuracy": None}
-    error, wrong, verdict = None, 0, ""
-    try:
-        result = api.run(plan, out=directory, page=False, registers=registers)
-        wrong, verdict = result.wrong, result.fidelity.verdict
-        figures = {"timed_faults": [asdict(x) for x in result.faults], "accuracy": asdict(result.accuracy)}
-    except RailweaveError as failed:
-        error = f"{type(failed).__name__}: {failed}"
-    seconds = time.monotonic() - began
-    return Ending(error, wrong, verdict, seconds, tuple(sorted(footprint(mark) - before))), figures
 
 
 def _summary(rows: list[dict[str, Any]], compared: bool) -> list[tuple[str, object]]:

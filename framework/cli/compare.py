@@ -11,6 +11,16 @@ import click
 from click.core import ParameterSource
 
 from railweave.framework import api
+from railweave.framework.api import (
+    SHARES,
+    Comparison,
+    SharedRails,
+    Variant,
+    compare_results,
+    compare_shares,
+    jobs_sharing,
+    variants_of,
+)
 from railweave.framework.cli import VERBOSE, _context
 from railweave.framework.cli._context import example, json_command, print_json, registers, table
 from railweave.framework.cli._options import ExperimentCommand, overrides_of
@@ -19,9 +29,6 @@ from railweave.framework.experiment.plan import load_plan
 from railweave.framework.model.events import IterationEnded, RunEvent
 from railweave.framework.results.directory import RunDirectory
 from railweave.framework.results.result import RunResult
-from railweave.framework.studies.comparison import Comparison, Variant, variants_of
-from railweave.framework.studies.comparison import compare as compare_results
-from railweave.framework.studies.shared_rails import SHARES, SharedRails, compare_shares, jobs_sharing
 
 
 @click.command(

@@ -18,9 +18,9 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
 
     `limited` means that a run works without it. Exits with 2 when something is missing that a run needs.
     """
-    from railweave.framework.lab.tasks.doctor import findings
+    from railweave.framework.api.labs import machine
 
-    checks = findings()
+    checks = machine()
     able = all(finding.ok is not False for finding in checks)
     if as_json:
         print_json("doctor", able=able, findings=[asdict(finding) for finding in checks])

@@ -8,11 +8,9 @@ from pathlib import Path
 import click
 
 from railweave.framework import api
-from railweave.framework.analysis.assumed_health import AssumedScores, read_scores
-from railweave.framework.analysis.explain import ExplainedPair
+from railweave.framework.api import AssumedScores, ExplainedPair, Fact, read_scores
 from railweave.framework.cli._context import example, json_command, print_json, table
 from railweave.framework.cli._options import RouteCommand, routed_of
-from railweave.framework.hookspecs import Fact
 
 
 @click.command(

@@ -106,7 +106,7 @@ def run(
     ctx.meta[DIRECTORY] = directory.path
     names = [job.job.name for job in plan.jobs]
     if not quiet:
-        takes = estimate_text(plan.estimate)
+        takes = estimate_text(plan)
         head = headline(plan.fabric, plan.document(), plan.chosen)
         click.echo(f"{head} · takes {takes}" if takes else head, err=True)
     with (

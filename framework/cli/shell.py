@@ -36,18 +36,18 @@ def shell(ctx: click.Context, /, **_: object) -> None:
     for note in plan.notes:
         click.echo(f"note: {note}", err=True)
 
-    from railweave.framework.lab.tasks.shell import shell as open_shell
+    from railweave.framework.api import labs
 
     with raised_signals():
-        status = open_shell(plan)
+        status = labs.shell(plan, __name__)
     ctx.exit(status)
 
 
 def task(message: Mapping[str, Any], _emit: Callable[[RunEvent], None]) -> int:
     """The lab's task: what the prompt shows is what `railweave run` would."""
+    from railweave.framework.api.labs import hold_prompt
     from railweave.framework.cli._live import describe
     from railweave.framework.cli._summary import report
-    from railweave.framework.lab.tasks.shell import hold_prompt
     from railweave.framework.results.nccl_table import nccl_table
 
     def reported(result: RunResult) -> str:

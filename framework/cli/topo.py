@@ -1,14 +1,12 @@
 """`railweave topo`: fabrics, without bringing one up."""
 
-import json
 from collections import Counter
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
 
-from railweave.framework import units
-from railweave.framework.analysis import topology_metrics
 from railweave.framework.cli._context import (
     example,
     json_command,
@@ -21,6 +19,10 @@ from railweave.framework.cli._context import (
 from railweave.framework.cli._options import FabricCommand, overrides_of
 from railweave.framework.experiment.plan import build_fabric
 from railweave.framework.model import Fabric
+from railweave.framework.parameters import units
+
+if TYPE_CHECKING:
+    from railweave.framework.api.fabrics import TopologyMetrics
 
 
 @click.group(
@@ -56,7 +58,9 @@ def show(ctx: click.Context, /, name: str, every_link: bool, form: str, as_json:
         )
     fabric = _fabric(ctx, name)
     if form != "table":
-        click.echo(_graph(fabric, form), nl=False)
+        from railweave.framework.api import fabrics
+
+        click.echo(fabrics.graph(fabric, form), nl=False)
     elif as_json:
         print_json("fabric", **summary(fabric, every_link=every_link))
     else:
@@ -82,9 +86,9 @@ def show(ctx: click.Context, /, name: str, every_link: bool, form: str, as_json:
 @plain_command
 def export(ctx: click.Context, /, name: str, form: str, **_: object) -> None:
     """Write the fabric NAME (rail-only) as a file that `--topology file:FILE` reads (docs/fabrics.md)."""
-    from railweave.framework.fabric_files import text_of
+    from railweave.framework.api import fabrics
 
-    text, lost = text_of(_fabric(ctx, name), form)
+    text, lost = fabrics.exported(_fabric(ctx, name), form)
     click.echo(text, nl=False)
     for what in lost:
         _note(f"left out of {form}: {what}")
@@ -96,8 +100,10 @@ def export(ctx: click.Context, /, name: str, form: str, **_: object) -> None:
 @json_command
 def metrics(ctx: click.Context, /, name: str, as_json: bool, **_: object) -> None:
     """Diameter, distances, bisection, links by kind and by OCS of the fabric NAME (rail-only)."""
+    from railweave.framework.api import fabrics
+
     fabric = _fabric(ctx, name)
-    measured = topology_metrics.metrics(fabric)
+    measured = fabrics.metrics(fabric)
     if as_json:
         print_json("topology-metrics", kind=fabric.kind, options=dict(fabric.params), **asdict(measured))
     else:
@@ -122,15 +128,7 @@ def _note(text: str) -> None:
     click.echo(f"note: {text}", err=True)
 
 
-def _graph(fabric: Fabric, form: str) -> str:
-    from railweave.framework import drawing
-
-    if form == "json":
-        return json.dumps(drawing.node_link(fabric), indent=1, allow_nan=False) + "\n"
-    return drawing.svg(fabric) if form == "svg" else drawing.graphml(fabric)
-
-
-def describe_metrics(kind: str, metrics: topology_metrics.TopologyMetrics) -> str:
+def describe_metrics(kind: str, metrics: "TopologyMetrics") -> str:
     far, cut = metrics.distances, metrics.bisection
     sums = str(far.least_sum) if far.least_sum == far.most_sum else f"{far.least_sum} to {far.most_sum}"
     where = f"({cut.halves[0]} | {cut.halves[1]} GPUs, {cut.cut})"

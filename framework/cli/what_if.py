@@ -5,11 +5,12 @@ from pathlib import Path
 
 import click
 
-from railweave.framework import api, units
+from railweave.framework import api
+from railweave.framework.api import FACTORS, WhatIf
 from railweave.framework.cli._context import example, json_command, print_json, registers, table
 from railweave.framework.cli._options import ExperimentCommand, overrides_of
 from railweave.framework.cli._signals import raised_signals
-from railweave.framework.studies.what_if import FACTORS, WhatIf
+from railweave.framework.parameters import units
 
 
 class WhatIfCommand(ExperimentCommand):

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from math import hypot
 from xml.etree import ElementTree
 
-from railweave.framework import units
 from railweave.framework.errors import FabricError
 from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Float
+from railweave.framework.parameters import units
 
 MARGIN = 24.0
 INK, PALE, PAPER = "#1f2933", "#7b8794", "#ffffff"

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Mapping
 
-from railweave.framework import units
 from railweave.framework.model import Fabric
+from railweave.framework.parameters import units
 
 LONGEST = 60
 """Characters of a word of the experiment, which may be any text."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from railweave.framework import units
 from railweave.framework.model import Fabric, Schedule
+from railweave.framework.parameters import units
 
 HOP_S = 1e-6
 """What switches, cables and NICs of real fabrics add to a message, in order of magnitude: one that is sent in

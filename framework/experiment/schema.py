@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_serializer
 from railweave.framework.errors import ExperimentError
 from railweave.framework.health.options import HealthOptions
 from railweave.framework.parameters import Parameter, Unit
-from railweave.framework.units import parse_bytes, size
+from railweave.framework.parameters.units import parse_bytes, size
 
 DEFAULT_FAULT = "at=iter:4 degrade rail:1 to=20%"
 SIZE = Parameter(

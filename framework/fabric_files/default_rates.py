@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from railweave.framework.errors import ExperimentError, did_you_mean
-from railweave.framework.units import parse_rate, rate
+from railweave.framework.parameters.units import parse_rate, rate
 
 EXPECTS = "a rate such as 400Gb/s, or one for each kind of link: nvlink=450GB/s,pcie=64GB/s"
 

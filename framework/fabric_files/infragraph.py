@@ -22,7 +22,7 @@ from railweave.framework.fabric_files.infragraph_schema import (
 )
 from railweave.framework.fabric_files.joints import Component, Joint
 from railweave.framework.model import Fabric
-from railweave.framework.units import rate
+from railweave.framework.parameters.units import rate
 
 TOP_KEYS = tuple(Infrastructure.model_fields)
 BEFORE_EDGES = {"devices", "links", "instances"}

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from railweave.framework.fabric_files.joints import Component, Edge, Joint
-from railweave.framework.units import rate
+from railweave.framework.parameters.units import rate
 
 DOMAIN = (("domain", 0),)
 """The place of a domain switch that stands for links between GPUs."""

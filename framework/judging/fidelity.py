@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from railweave.framework.parameters.units import size as size_text
 from railweave.framework.results.figures import Fidelity, Verdict
-from railweave.framework.units import size as size_text
 
 BUSY_SWITCHES = 0.9
 BUSY_MACHINE = 0.97

@@ -16,17 +16,14 @@ from railweave.framework.processes.namespaces import die_with_parent, mount
 TASKS = {
     "run": "railweave.framework.lab.tasks.run",
     "open": "railweave.framework.lab.tasks.open_lab",
-    "shell": "railweave.framework.cli.shell",
-    "bring-up": "railweave.framework.bench.bring_up",
+    "bring-up": "railweave.framework.lab.tasks.up_and_down",
     "verify": "railweave.framework.lab.tasks.verify",
     "watch": "railweave.framework.lab.tasks.watch",
-    "hold": "railweave.framework.bench.health_holds",
-    "throughput": "railweave.framework.bench.throughput",
     "benchmark": "railweave.framework.lab.tasks.benchmark",
     "doctor": "railweave.framework.lab.tasks.doctor",
 }
-"""Modules with a `task(message, emit)`, which carries out what `message` asks for, emits events and returns a
-result."""
+"""The lab's own modules with a `task(message, emit)`, which carries out what `message` asks for, emits events
+and returns a result. Callers above the lab name theirs by `__name__`."""
 
 
 def main() -> int:
@@ -35,7 +32,7 @@ def main() -> int:
     message = channel.receive()
     mount("tmpfs", "/run", "tmpfs", data="mode=755")
     threading.Thread(target=_end_with, args=[channel], daemon=True).start()
-    task = import_module(TASKS[task_name]).task
+    task = import_module(TASKS.get(task_name, task_name)).task
     try:
         channel.send(TaskEnded(task(message, channel.send)))
         return 0

@@ -61,6 +61,7 @@ def lab_process(
 ) -> Iterator[ChildProcess]:
     """A lab of its own that carries out a task and reports on its channel; gone after the block.
 
+    `task`: the name of one of the lab's, or a module with a `task(message, emit)` (lab/__main__.py).
     `files`: descriptors that the lab inherits under the same numbers. `terminal`: the lab owns the terminal.
     A closed channel in the block is raised as why the lab ended.
     """
@@ -93,7 +94,7 @@ def in_lab(
 ) -> Any:
     """Carry out a task in a lab of its own and return its result; `on_event` receives its events meanwhile.
 
-    `files` and `terminal` as of `lab_process`. Raises what the task raised; the lab is gone by then.
+    `task`, `files` and `terminal` as of `lab_process`. Raises what the task raised; the lab is gone by then.
     """
     with lab_process(task, message, files=files, terminal=terminal) as lab:
         while not isinstance(event := lab.channel.receive(), TaskEnded | TaskFailed):

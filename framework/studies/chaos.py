@@ -4,19 +4,26 @@ How a scenario should end follows from the ground truth alone: the links that it
 that the router chooses over them.
 """
 
+import os
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import groupby
 
 import numpy as np
 
 from railweave.framework.analysis.assumed_health import assumed_health
-from railweave.framework.errors import FaultError
+from railweave.framework.errors import FaultError, RailweaveError
 from railweave.framework.experiment.faults import VERBS, Fault, ResolvedFault, parse, resolve, steps
+from railweave.framework.experiment.plan import Plan
 from railweave.framework.experiment.wants import lacked
 from railweave.framework.hookspecs import Engine, Router
 from railweave.framework.model import Fabric, Schedule
+from railweave.framework.registry import Registers
+from railweave.framework.results.directory import RunDirectory
 from railweave.framework.routing.batches import all_paths, unreachable
+from railweave.framework.runs import runner
+from railweave.framework.studies.leftovers import MARK, footprint
 
 COMPLETES, FAILS = "completes", "fails"
 MOST_FAULTS = 3
@@ -176,3 +183,20 @@ _KINDS: tuple[Callable[[Fabric, Draw], str], ...] = (
     ),
 )
 """Random faults, each as likely as the others."""
+
+
+def ended(plan: Plan, registers: Registers) -> tuple[Ending, dict[str, object]]:
+    """How a run of the plan ended, and what it measured of its faults."""
+    directory = RunDirectory.create(None, f"chaos-{plan.experiment.router.name}")
+    mark = os.environ[MARK] = directory.path.name
+    before, began = footprint(mark), time.monotonic()
+    figures: dict[str, object] = {"timed_faults": [], "accuracy": None}
+    error, wrong, verdict = None, 0, ""
+    try:
+        result = runner.run(plan, registers, directory)
+        wrong, verdict = result.wrong, result.fidelity.verdict
+        figures = {"timed_faults": [asdict(x) for x in result.faults], "accuracy": asdict(result.accuracy)}
+    except RailweaveError as failed:
+        error = f"{type(failed).__name__}: {failed}"
+    seconds = time.monotonic() - began
+    return Ending(error, wrong, verdict, seconds, tuple(sorted(footprint(mark) - before))), figures

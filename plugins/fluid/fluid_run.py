@@ -10,10 +10,10 @@ from railweave.framework.model import HealthSnapshot
 from railweave.framework.model.events import Progress, RunEvent
 from railweave.framework.model.findings import EngineFacts, LinkTrace
 from railweave.framework.model.traffic import RankOutcome
+from railweave.framework.parameters.units import time as time_text
 from railweave.framework.processes.memory import peak_bytes
 from railweave.framework.routing.reroute import RouteControl
 from railweave.framework.runs.parts import EngineParts, RoutesInPlace
-from railweave.framework.units import time as time_text
 from railweave.plugins.fluid.measurements import ModelSource
 from railweave.plugins.fluid.model import Model
 from railweave.plugins.fluid.parts import ModelClock, ModelTraffic

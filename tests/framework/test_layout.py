@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import tomllib
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 from railweave.framework.registry import load_plugins
 
 FRAMEWORK = Path(__file__).parents[2] / "framework"
+MOST_ROOMS, MOST_OF_CLI = 27, 10
+PICTURE = ("model", "drawing")
+"""A notebook asks a fabric for its picture, and then only is drawing imported: the one arrow upward."""
 ELSEWHERE = ("bench/", "lab/plugin.py")
 """Benchmarks of one engine, and where the lab registers itself."""
 
@@ -23,3 +30,66 @@ def test_no_engine_is_named_outside_its_folder_but_the_default() -> None:
         for match in (*quoted.finditer(path.read_text()), *option.finditer(path.read_text()))
     ]
     assert found == [("experiment/schema.py", '"emulation"')]
+
+
+def rooms() -> list[str]:
+    """The folders and modules directly below framework/."""
+    modules = {path.stem for path in FRAMEWORK.glob("*.py")} - {"__init__"}
+    return sorted(modules | {path.parent.name for path in FRAMEWORK.glob("*/__init__.py")})
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The dotted names that a module imports, wherever in it, or names in a string, as `-m` and import_module
+    take them."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module=str(module), names=names):
+                yield from (f"{module}.{alias.name}" for alias in names)
+            case ast.Constant(value=str(text)) if re.fullmatch(r"railweave\.framework(\.\w+)+\.?", text):
+                yield text
+
+
+def arrows() -> set[tuple[str, str]]:
+    """(from, to): rooms of which one imports the other."""
+    found = set()
+    for path in FRAMEWORK.rglob("*.py"):
+        room = path.relative_to(FRAMEWORK).parts[0].removesuffix(".py")
+        for name in imported(path):
+            if name.startswith("railweave.framework.") and room != "__init__":
+                found.add((room, name.split(".")[2]))
+    return {(one, other) for one, other in found if one != other and other in rooms()}
+
+
+def test_the_command_reaches_ten_rooms() -> None:
+    """It calls api, page, kit and papers, and the nouns that these take and return; the rest is theirs."""
+    reached = {other for one, other in arrows() if one == "cli"}
+    assert len(reached) <= MOST_OF_CLI, sorted(reached)
+    assert len(rooms()) <= MOST_ROOMS
+
+
+def test_no_arrow_points_upward_and_none_closes_a_cycle() -> None:
+    """Strings that start modules count, which import-linter does not see; the order is its contract's."""
+    project = tomllib.loads((FRAMEWORK.parent / "pyproject.toml").read_text())
+    (contract,) = (
+        contract
+        for contract in project["tool"]["importlinter"]["contracts"]
+        if contract.get("containers") == ["railweave.framework"]
+    )
+    floor = {
+        room: number for number, line in enumerate(contract["layers"]) for room in re.findall(r"\w+", line)
+    }
+    assert [arrow for arrow in arrows() if floor[arrow[0]] >= floor[arrow[1]]] == [PICTURE]
+    below: dict[str, set[str]] = {room: set() for room in rooms()}
+    for one, other in arrows() - {PICTURE}:
+        below[one].add(other)
+    TopologicalSorter(below).prepare()  # raises CycleError
+
+
+def test_modules_named_in_strings_are_seen(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text(
+        '"""Of railweave.framework.page."""\nM = ["-m", "railweave.framework.lab.names"]\nimport a.b\n'
+    )
+    assert [*imported(module)] == ["a.b", "railweave.framework.lab.names"]

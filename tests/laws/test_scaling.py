@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from railweave.framework.units import parse_rate, parse_time
+from railweave.framework.parameters.units import parse_rate, parse_time
 from tests.laws.blocks import Block, Case, Drawing
 from tests.laws.experiments import (
     QUIET,

@@ -4,7 +4,6 @@ from dataclasses import asdict
 
 import click
 
-from railweave.framework import units
 from railweave.framework.cli._context import example, json_command, print_json, table
 from railweave.framework.cli.model._options import RATE, SIZE, TIME, value_option
 from railweave.framework.cli.model.rail_only import allgather, cost
@@ -12,6 +11,7 @@ from railweave.framework.cli.model.training import iteration, traffic
 from railweave.framework.papers.optical.closed_forms import optimal_depth
 from railweave.framework.papers.optical.comparison import compare
 from railweave.framework.papers.optical.optree import best_depth
+from railweave.framework.parameters import units
 
 
 @click.group(

@@ -5,7 +5,6 @@ from dataclasses import asdict
 
 import click
 
-from railweave.framework import units
 from railweave.framework.cli._context import example, json_command, print_json, table
 from railweave.framework.cli.model._options import SIZE, gpu_options, value_option
 from railweave.framework.papers.training.all_gather import (
@@ -20,6 +19,7 @@ from railweave.framework.papers.training.all_gather import (
 )
 from railweave.framework.papers.training.clusters import gpu_named
 from railweave.framework.papers.training.cost import compare
+from railweave.framework.parameters import units
 
 
 @click.command(

@@ -18,7 +18,7 @@ from railweave.framework.papers.training.search import search
 from railweave.framework.papers.training.strategies import FixedDegrees
 from railweave.framework.papers.training.traffic_matrix import job_of_batch
 from railweave.framework.papers.training.traffic_matrix import traffic as traffic_of
-from railweave.framework.units import time
+from railweave.framework.parameters.units import time
 
 model_option = value_option(
     "--model name", "gpt-1t", str, "gpt-22b, gpt-175b, gpt-530b, gpt-1t, or megatron-18.4b to megatron-1008b."

@@ -5,9 +5,9 @@ from math import nan
 
 from railweave.framework.errors import ExperimentError, LabError
 from railweave.framework.model.addressing import ROCE_PORT, TRAIN_SINK, ipv4_text
+from railweave.framework.parameters.units import rate as rate_text
 from railweave.framework.processes.namespaces import NetNamespace
 from railweave.framework.processes.programs import run, tool
-from railweave.framework.units import rate as rate_text
 
 BANDS = "pfifo_fast"
 """The queue under a shaper: three bands, each first in, first out. The shaper serves the same bytes with or

@@ -27,14 +27,14 @@ INTERRUPTED = 130
 WELCOME = "hosts h<gpu>, switches as in `railweave topo show`; try: h0.0 ping -c2 h1.0, help, exit"
 
 
-def shell(plan: Plan) -> int:
+def shell(plan: Plan, task: str) -> int:
     """Open the prompt for this plan's fabric, and return its exit status once it was left and the lab is
-    gone."""
+    gone. `task`: the module whose task calls `hold_prompt`."""
     check_openable(plan)
     # Ctrl-C belongs to the prompt. The lab would inherit SIG_IGN; it does not inherit a handler.
     before = signal.signal(signal.SIGINT, lambda _number, _frame: None)
     try:
-        status: int = in_lab("shell", {"document": plan.document()}, lambda _: None, terminal=True)
+        status: int = in_lab(task, {"document": plan.document()}, lambda _: None, terminal=True)
         return status
     finally:
         signal.signal(signal.SIGINT, before)

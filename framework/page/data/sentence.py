@@ -2,7 +2,7 @@
 
 import re
 
-from railweave.framework import units
+from railweave.framework.parameters import units
 from railweave.framework.results.figures import (
     FaultFigures,
     Groups,

@@ -79,8 +79,9 @@ def test_a_machine_that_cannot_exits_with_2_and_names_the_fix(call: Call, lab: C
 def test_the_shell_opens_the_lab_of_the_options(call: Call, lab: Callable[..., None]) -> None:
     plans: list[Plan] = []
 
-    def opened(plan: Plan) -> int:
+    def opened(plan: Plan, task: str) -> int:
         plans.append(plan)
+        assert task == "railweave.framework.cli.shell"
         return 1
 
     lab("lab.tasks.shell", shell=opened)
@@ -89,7 +90,7 @@ def test_the_shell_opens_the_lab_of_the_options(call: Call, lab: Callable[..., N
 
 
 def test_a_machine_that_lacks_something_is_an_error_in_words(call: Call, lab: Callable[..., None]) -> None:
-    def lacking(plan: Plan) -> int:
+    def lacking(plan: Plan, task: str) -> int:
         raise MachineError("no Open vSwitch. apt-get install openvswitch-switch.")
 
     lab("lab.tasks.shell", shell=lacking)

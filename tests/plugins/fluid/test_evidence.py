@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import railweave as rw
-from railweave.framework.bench.engine_cases import JOBS, Case, keys_of
+from railweave.bench.engine_cases import JOBS, Case, keys_of
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.lab.measuring.queue_counters import QueueCounters

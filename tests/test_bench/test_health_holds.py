@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from railweave.framework.bench import health as benchmark
-from railweave.framework.bench import health_holds as holds
-from railweave.framework.bench.cpu_bursts import BURST_S, PERIOD_S, cpu_bursts
-from railweave.framework.bench.health_holds import both, fullness, keep, kept, neighbours
-from railweave.framework.bench.health_rows import Row, judged
-from railweave.framework.bench.tcp_flows import TcpFlows
+from railweave.bench import health as benchmark
+from railweave.bench import health_holds as holds
+from railweave.bench.cpu_bursts import BURST_S, PERIOD_S, cpu_bursts
+from railweave.bench.health_holds import both, fullness, keep, kept, neighbours
+from railweave.bench.health_rows import Row, judged
+from railweave.bench.tcp_flows import TcpFlows
 from railweave.framework.errors import LabError
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.lab.switching.emulation import cpu_seconds
@@ -104,7 +104,7 @@ def test_every_lab_gets_the_plan_and_bursts_end_with_it(
     fails, plan = False, load_plan(None, SMALL, registers)
     monkeypatch.setattr(holds, "in_lab", in_lab)
     monkeypatch.setattr(holds, "cpu_bursts", Bursts)
-    expected = [("hold", hold, 60.0)] * (2 if hold == "two labs" else 1)
+    expected = [(holds.__name__, hold, 60.0)] * (2 if hold == "two labs" else 1)
     assert len(kept(plan, hold, 60.0)) == len(expected)
     assert told == expected + ["stopped"] * (hold == "cpu bursts")
     fails = True

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from railweave.framework.bench.cpu_bursts import cpu_bursts
-from railweave.framework.bench.health_rows import Case
-from railweave.framework.bench.tcp_flows import TcpFlows
+from railweave.bench.cpu_bursts import cpu_bursts
+from railweave.bench.health_rows import Case
+from railweave.bench.tcp_flows import TcpFlows
 from railweave.framework.errors import RailweaveError
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.lab.plugin import in_lab
@@ -45,7 +45,7 @@ def kept(plan: Plan, hold: str, seconds: float) -> list[Findings]:
 
     def one() -> Findings:
         message = {"document": plan.document(), "hold": hold, "seconds": seconds}
-        findings: Findings = in_lab("hold", message, lambda _: None)
+        findings: Findings = in_lab(__name__, message, lambda _: None)
         return findings
 
     if hold == TWO_LABS:

@@ -21,6 +21,7 @@ from railweave.framework.analysis.link_loads import LoadReport, report, tables_a
 from railweave.framework.analysis.link_loads import pattern as demand_pattern
 from railweave.framework.errors import InputError, RailweaveError
 from railweave.framework.experiment.plan import Plan, Routed, build_fabric, plan_from_keys, routed_from_keys
+from railweave.framework.hookspecs import Fact
 from railweave.framework.judging.agreement import Agreement
 from railweave.framework.model import Fabric
 from railweave.framework.model.events import Note, RunEvent
@@ -28,6 +29,7 @@ from railweave.framework.registry import Registers, load_plugins
 from railweave.framework.results.directory import Run, RunDirectory, read_result
 from railweave.framework.results.result import RunResult
 from railweave.framework.runs import runner
+from railweave.framework.studies.chaos import ended, judge, scenarios
 from railweave.framework.studies.comparison import Comparison, Variant, variants_of
 from railweave.framework.studies.comparison import compare as compare_results
 from railweave.framework.studies.shared_rails import SHARES, SharedRails, compare_shares, jobs_sharing
@@ -37,6 +39,14 @@ from railweave.framework.studies.what_if import what_if as larger_runs
 
 if TYPE_CHECKING:
     from railweave.framework.lab.handle.client import LabClient
+
+__all__ = [
+    "FACTORS", "PAGE", "SHARES", "Agreement", "AssumedScores", "Comparison", "ExplainedPair", "Fact",
+    "LoadReport", "SharedRails", "Variant", "WhatIf", "compare", "compare_engines", "compare_jobs",
+    "compare_results", "compare_shares", "compared_runs", "ended", "engines_of", "explain",
+    "installed", "jobs_sharing", "judge", "lab", "load", "loads", "read", "read_scores", "run",
+    "run_both", "scenarios", "topology", "variants_of", "what_if",
+]  # fmt: skip
 
 Source = Plan | Mapping[str, object] | str | PathLike[str] | None
 """An experiment: a plan made by `load`, the content of a file, a file, or None for the defaults."""

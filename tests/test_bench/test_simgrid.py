@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from railweave.framework.bench import simgrid
+from railweave.bench import simgrid
 
 TREE = {"topology": "fat-tree", "router": "ecmp"}
 RAILS = {"topology": "rail-only", "domains": 4, "rails": 4}

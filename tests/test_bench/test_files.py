@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from railweave.framework.bench.files import file_times
+from railweave.bench.files import file_times
 
 
 def test_each_format_has_a_file_that_loads_and_one_that_is_refused() -> None:

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import railweave as rw
-from railweave.framework.bench import engine_cases
-from railweave.framework.bench.engine_cases import (
+from railweave.bench import engine_cases
+from railweave.bench.engine_cases import (
     DEGRADED,
     DOWN,
     QUICK,

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from railweave.framework.bench.health_holds import IDLE, TCP, fullness, hold_cases, kept
-from railweave.framework.bench.health_rows import Case, Row, judged, ratio
-from railweave.framework.bench.row_file import RowFile
+from railweave.bench.health_holds import IDLE, TCP, fullness, hold_cases, kept
+from railweave.bench.health_rows import Case, Row, judged, ratio
+from railweave.bench.row_file import RowFile
 from railweave.framework.errors import HealthError, RouteError, RunFailedError
 from railweave.framework.experiment.plan import Plan, load_plan
 from railweave.framework.judging.detection import ALLOWED_S, Judged, own_links

@@ -7,7 +7,15 @@ from math import isfinite
 from typing import Literal, get_args
 
 from railweave.framework.errors import ExperimentError, PluginError, did_you_mean
-from railweave.framework.units import parse_bytes, parse_rate, parse_ratio, parse_time, rate, size, time
+from railweave.framework.parameters.units import (
+    parse_bytes,
+    parse_rate,
+    parse_ratio,
+    parse_time,
+    rate,
+    size,
+    time,
+)
 
 Value = int | float | bool | str
 Unit = Literal["count", "bytes", "rate", "time", "ratio", "factor", "bool", "text"]

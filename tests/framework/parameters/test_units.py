@@ -3,8 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railweave.framework import units
-from railweave.framework.parameters import Parameter
+from railweave.framework.parameters import Parameter, units
 
 
 def test_people_s_units() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railweave.framework.bench import health as benchmark
-from railweave.framework.bench.health import RAIL, SIZES, cases, compared, health
-from railweave.framework.bench.health_rows import Case, Row, judged, ratio
-from railweave.framework.bench.row_file import RowFile
+import railweave
+from railweave.bench import health as benchmark
+from railweave.bench import row_file as row_file_module
+from railweave.bench.health import RAIL, SIZES, cases, compared, health
+from railweave.bench.health_rows import Case, Row, judged, ratio
+from railweave.bench.row_file import RowFile
 from railweave.framework.errors import InputError, RunFailedError
 from railweave.framework.experiment.faults import VERBS
 from railweave.framework.experiment.plan import Plan, load_plan
@@ -221,6 +224,28 @@ def test_rows_of_another_version_of_the_code_are_refused(tmp_path: Path) -> None
         path.write_text(json.dumps({**others, "code": code} if code else others) + "\n")
         with pytest.raises(InputError, match=rf"line 1 was measured by version {named} of the code"):
             row_file(path)
+
+
+def test_the_version_is_of_every_module_those_of_benchmarks_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a copy of the package, which links to its folders as a checkout does."""
+    (here,) = railweave.__path__
+    assert (Path(here) / "bench" / "health.py").is_file()
+    package, versions = tmp_path / "railweave", []
+    package.mkdir()
+    monkeypatch.setattr(
+        row_file_module, "find_spec", lambda _: SimpleNamespace(submodule_search_locations=[package])
+    )
+    for folder in ("framework", "bench"):
+        (tmp_path / folder).mkdir()
+        (package / folder).symlink_to(tmp_path / folder)
+        for text in ("one = 1", "one = 2"):
+            (tmp_path / folder / "module.py").write_text(text)
+            versions.append(row_file_module.code_version.__wrapped__())
+    (tmp_path / "bench" / "README.md").write_text("words")
+    assert row_file_module.code_version.__wrapped__() == versions[-1]
+    assert len({*versions}) == 4
 
 
 def test_one_cable_is_judged_by_its_links(registers: Registers) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from railweave.framework.bench.report import report_times
+from railweave.bench.report import report_times
 from railweave.framework.registry import load_plugins
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from railweave.framework.bench.row_file import RowFile
+from railweave.bench.row_file import RowFile
 from railweave.framework.errors import InputError, RunFailedError
 from railweave.framework.experiment.plan import Plan, build_fabric, load_plan
 from railweave.framework.judging.agreement import Agreement

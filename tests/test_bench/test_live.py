@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from railweave.framework.bench.live import live
+from railweave.bench.live import live
 from railweave.framework.registry import load_plugins
 
 

@@ -1,0 +1,63 @@
+"""Benchmarks about railweave itself: a checkout has them in tests/bench/, which is imported as
+`railweave.bench`; a wheel does not have them."""
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from railweave.framework.errors import NotInstalledError
+from railweave.framework.hookspecs import Benchmark
+from railweave.framework.registry import Registers
+
+NAMES = ("files", "health", "live", "report")
+"""What `railweave bench` has in a checkout alone; there, `fluid` has all of its rows, too."""
+
+
+def is_checkout() -> bool:
+    """Whether this is an editable install of a checkout: .links/railweave/bench leads to tests/bench/."""
+    return find_spec("railweave.bench") is not None
+
+
+def not_here(what: str) -> NotInstalledError:
+    """The error for what a wheel does not have; `what`: the words of the command."""
+    return NotInstalledError(
+        f"`railweave {what}` measures railweave itself and is not installed here: it is in tests/bench/ of a "
+        "checkout. Clone the repository, run `make dev` in it, and call its .venv/bin/railweave."
+    )
+
+
+def benchmarks() -> Mapping[str, Benchmark]:
+    """Those of a checkout; none elsewhere."""
+    if not is_checkout():
+        return {}
+    from railweave.bench.benchmarks import BENCHMARKS
+
+    return BENCHMARKS
+
+
+def benchmark(name: str, registers: Registers) -> Benchmark:
+    """The benchmark of that name. Raises PluginError where there is none, NotInstalledError where a checkout
+    has it alone."""
+    register = registers["benchmark"]
+    if name in NAMES and name not in register and not is_checkout():
+        raise not_here(f"bench {name}")
+    found: Benchmark = register[name]
+    return found
+
+
+def compare_cases(
+    engines: tuple[str, str],
+    registers: Registers,
+    changed: Mapping[str, object],
+    *,
+    quick: bool,
+    resume: Path | None,
+    as_json: bool,
+) -> None:
+    """Compare two engines on many experiments and print how far apart they are (tests/bench/engine_table.py).
+    Raises NotInstalledError in a wheel."""
+    if not is_checkout():
+        raise not_here(f"compare --engines {','.join(engines)} --{'quick' if quick else 'all'}")
+    from railweave.bench.engine_table import compare_cases
+
+    compare_cases(engines, registers, changed, quick=quick, resume=resume, as_json=as_json)
