@@ -75,7 +75,7 @@ class LabMeasurements:
         now = self._telemetry.snapshot()
         job_bytes = np.empty((0, 0)) if self._jobs is None else self._jobs.read()
         self._losses.count(now.sent_packets)
-        self._losses.count(self._telemetry.snapshot().sent_packets)  # what one reading misses may be under way
+        self._losses.count(self._telemetry.snapshot().sent_packets)  # what one misses may be under way
         return LinkTotals(now.sent_bytes, now.sent_packets, now.drops, self._losses.total, job_bytes)
 
     def drain_s(self) -> float:
