@@ -66,7 +66,7 @@ def test_no_lab_is_started_without_being_asked(check_plugin: CheckPlugin) -> Non
 
 
 @pytest.mark.lab
-@pytest.mark.untimed
+@pytest.mark.quiet
 def test_emulation_passes(check_plugin: CheckPlugin) -> None:
     report = check_plugin("engine", "emulation", load_plugins(), lab=True)
     assert not any(outcome.status == "skipped" for outcome in report.outcomes)
