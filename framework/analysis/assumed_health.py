@@ -17,6 +17,7 @@ from railweave.framework.health.loss import speed_at_loss
 from railweave.framework.health.options import Aggregate
 from railweave.framework.health.publishing import aggregate
 from railweave.framework.model import Fabric, HealthSnapshot, NodeGroup
+from railweave.framework.model.arrays import Bool, Float
 from railweave.framework.model.coordinates import Counting
 from railweave.framework.model.health import rails_by_score
 
@@ -32,6 +33,49 @@ class AssumedScores:
     counting: Counting = COUNTED_FROM_0
     nodes: Mapping[int, float] = field(default_factory=dict)
     links: Mapping[int, float] = field(default_factory=dict)
+
+
+class FaultEffects:
+    """What past faults leave of each link, (n_links,): `ceiling`, the largest score; `loss`, the part of
+    packets that is lost; and `touched`, whether a fault named it or its other direction."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self._fabric = fabric
+        self.ceiling, self.touched = np.ones(fabric.n_links), np.zeros(fabric.n_links, bool)
+        self._down, self._dead = np.zeros(fabric.n_links, bool), np.zeros(fabric.n_nodes, bool)
+        self._arriving = {verb: np.ones(fabric.n_links) for verb in ("loss", "corrupt")}
+
+    def add(self, fault: ResolvedFault) -> None:
+        """Raises FaultError for a fault of a process: it changes no route."""
+        if fault.process:
+            raise FaultError(
+                f"{fault.text!r}: {fault.verb} affects a process and changes no route. Leave it out."
+            )
+        links = fault.links
+        cables = np.concatenate((links, links ^ 1))  # with the other direction of each
+        self.touched[cables] = True
+        match fault.verb:
+            case "degrade":
+                self.ceiling[links] = float(fault.options["to"])
+            case "loss" | "corrupt" as verb if not fault.options.get("icrc"):
+                self._arriving[verb][links] = 1 - float(fault.options["rate"])
+            case "down" | "up":
+                self._down[cables] = fault.verb == "down"
+            case "restore":
+                self.ceiling[links] = 1.0
+                for arriving in self._arriving.values():
+                    arriving[links] = 1.0
+                self._down[cables] = False
+            case "kill" | "start":
+                self._dead[fault.node] = fault.verb == "kill"
+
+    def links_down(self) -> Bool:
+        """Those taken down, and those of switches that are killed."""
+        return self._down | self._dead[self._fabric.link_src] | self._dead[self._fabric.link_dst]
+
+    @property
+    def loss(self) -> Float:
+        return 1 - self._arriving["loss"] * self._arriving["corrupt"]
 
 
 def assumed_health(
@@ -53,41 +97,20 @@ def assumed_health(
     scores = scores or AssumedScores()
     element = np.ones(fabric.n_nodes)
     element[list(scores.nodes)] = list(scores.nodes.values())
-    has = fabric.link_element >= 0
-    of_switch = np.where(has, element[fabric.link_element], 1.0)
-    own_score = of_switch.copy()
-    own_score[list(scores.links)] = list(scores.links.values())
-    ceiling, down = np.ones(fabric.n_links), np.zeros(fabric.n_links, bool)
-    dead = np.zeros(fabric.n_nodes, bool)
-    arriving = {verb: np.ones(fabric.n_links) for verb in ("loss", "corrupt")}
-    touched = np.zeros(fabric.n_links, bool)
-    touched[list(scores.links)] = True
+    in_switch = fabric.link_element >= 0
+    switch_score = np.where(in_switch, element[fabric.link_element], 1.0)
+    link_score = switch_score.copy()
+    link_score[list(scores.links)] = list(scores.links.values())
+    effects = FaultEffects(fabric)
+    effects.touched[list(scores.links)] = True
     for fault in faults:
-        links = fault.links
-        if fault.process:
-            raise FaultError(
-                f"{fault.text!r}: {fault.verb} affects a process and changes no route. Leave it out."
-            )
-        touched[links] = touched[links ^ 1] = True
-        match fault.verb:
-            case "degrade":
-                ceiling[links] = float(fault.options["to"])
-            case "loss" | "corrupt" as verb if not fault.options.get("icrc"):
-                arriving[verb][links] = 1 - float(fault.options["rate"])
-            case "down":
-                down[links] = down[links ^ 1] = True  # the other direction of the cable
-            case "up":
-                down[links] = down[links ^ 1] = False
-            case "restore":
-                ceiling[links] = arriving["loss"][links] = arriving["corrupt"][links] = 1.0
-                down[links] = down[links ^ 1] = False
-            case "kill" | "start":
-                dead[fault.node] = fault.verb == "kill"
-    down |= dead[fabric.link_src] | dead[fabric.link_dst]
-    loss = 1 - arriving["loss"] * arriving["corrupt"]
-    link_score = np.where(down, 0.0, np.minimum(own_score, ceiling) * speed_at_loss(loss))
+        effects.add(fault)
+    down, loss = effects.links_down(), effects.loss
+    link_score = np.where(down, 0.0, np.minimum(link_score, effects.ceiling) * speed_at_loss(loss))
     down |= link_score == 0
-    changed_switches = np.unique(fabric.link_element[touched & has & (link_score != of_switch)])
+    changed_switches = np.unique(
+        fabric.link_element[effects.touched & in_switch & (link_score != switch_score)]
+    )
     element[changed_switches] = aggregate(fabric, link_score, how)[changed_switches]
     version = int((link_score < 1).any() or (element < 1).any())
     order, lost = rails_by_score(fabric, element), loss if loss.any() else np.empty(0)

@@ -58,7 +58,11 @@ VariantT = TypeVar("VariantT")
 
 @cache
 def installed() -> Registers:
-    """The installed plugins, loaded once per process. Raises PluginError naming one that cannot be loaded."""
+    """The installed plugins, loaded once per process. Raises PluginError naming one that cannot be loaded.
+
+    >>> "hscore" in installed()["router"]
+    True
+    """
     return load_plugins()
 
 
@@ -66,6 +70,10 @@ def load(source: Source = None, /, *, registers: Registers | None = None, **keys
     """The checked plan of an experiment; nothing runs. Keys win over the source's.
 
     Raises ExperimentError that lists everything wrong at once, InputError for a plan with keys.
+
+    >>> plan = rw.load(domains=2, rails=2, size="64K")
+    >>> plan.fabric.n_gpus, plan.experiment.router.name
+    (4, 'hscore')
     """
     if isinstance(source, Plan):
         if keys:
@@ -97,6 +105,10 @@ def run(
     Raises ExperimentError before anything starts, and LabError, TransportError, ControllerError or
     MachineError when the run fails. Wrong elements and an invalid verdict are in the result and raise
     nothing.
+
+    >>> result = rw.run(engine="fluid", domains=2, rails=2, size="64K", iterations=2)
+    >>> f"{result.summary.declared_time_us:.3f} us, {result.fidelity.verdict}"
+    '0.813 us, pass'
     """
     registers = registers or installed()
     plan = load(source, registers=registers, **keys)
@@ -121,6 +133,13 @@ def compare(
     `router`: one or several names, None for the fabric's default. `modes`: feedback, no-feedback, oracle (the
     router is told the ground truth). `out`: a directory in which every run leaves its own. All are checked
     before the first starts, and the rate scale of the first run holds for all.
+
+    >>> rows = rw.compare(
+    ...     engine="fluid", domains=2, rails=4, size="1M", iterations=4, repeat=1,
+    ...     faults=["at=iter:2 degrade rail:1 to=20%"], modes=["no-feedback", "feedback"],
+    ... )
+    >>> [(row.variant.name, f"{row.ratio:.2f}") for row in rows]
+    [('hscore (no feedback)', '1.00'), ('hscore', '2.13')]
     """
     registers = registers or installed()
     if router is None:
@@ -152,6 +171,13 @@ def compare_jobs(
     common: interference and fairness, a row for each. GPUs of common rails carry both jobs.
 
     The rest as `compare`; the fabric needs a multiple of 8 rails.
+
+    >>> rows = rw.compare_jobs(
+    ...     engine="fluid", domains=2, rails=8, size="64K", iterations=2, collective="all-to-all",
+    ...     shares=[0, 50],
+    ... )
+    >>> [(row.percent, f"{row.interference[0]:.2f}") for row in rows]
+    [(0, '1.00'), (50, '2.00')]
     """
     registers = registers or installed()
     fabric = load(source, registers=registers, **keys).fabric
@@ -175,7 +201,11 @@ def compare_engines(
 ) -> Agreement:
     """Run one experiment on two engines, the second at the rate scale of the first, and say how far apart
     they are. `engines`: two names; by default the lab's and the one that predicts it. `out`: a directory
-    in which both runs leave their own; `on_event`: of the first run."""
+    in which both runs leave their own; `on_event`: of the first run.
+
+    >>> rw.compare_engines(domains=2, rails=2, size="64K").verdicts  # doctest: +SKIP
+    ('pass', 'pass')
+    """
     registers = registers or installed()
     one, other = engines_of(engines, registers)
     plans = [load(source, registers=registers, **{**keys, "engine": name}) for name in (one, other)]
@@ -196,7 +226,12 @@ def what_if(
 ) -> Iterator[WhatIf]:
     """The experiment of a finished run, by its directory or result, on fabrics with `factors` times its GPUs,
     by the engine that predicts runs: a row for the run itself, then one for each, as it is computed. `keys`
-    win over the experiment's."""
+    win over the experiment's.
+
+    >>> result = rw.run(engine="fluid", domains=2, rails=2, size="64K", iterations=2)
+    >>> [row.gpus for row in rw.what_if(result, factors=[4])]
+    [4, 16]
+    """
     result = run if isinstance(run, RunResult) else read(run).result
     return larger_runs(result, registers or installed(), factors, **keys)
 
@@ -208,7 +243,13 @@ def compared_runs(
     directory: Callable[[int, VariantT], RunDirectory | None],
     on_event: Callable[[RunEvent], None] = lambda event: None,
 ) -> Iterator[tuple[VariantT, RunResult]]:
-    """The results of all plans, `repeat` times in turn, at the rate scale of the first run."""
+    """The results of all plans, `repeat` times in turn, at the rate scale of the first run.
+
+    >>> plans = {n: rw.load(engine="fluid", domains=n, rails=2, size="64K", iterations=2) for n in (2, 4)}
+    >>> runs = compared_runs(plans, 1, installed(), lambda turn, n: None)
+    >>> [(n, result.fabric.gpus) for n, result in runs]
+    [(2, 4), (4, 8)]
+    """
     scale: float | None = None
     for turn in range(repeat):
         for variant, plan in plans.items():
@@ -258,6 +299,10 @@ def lab(
     `lab.exec("h0.0", ["ping", "-c2", "h1.0"])`, `lab.fault(...)`, `lab.health()`, `lab.routes(SRC, DST)`,
     `lab.run(collective=..., size=...)`. `on_event` receives every event in a thread of its own, and must ask
     nothing of the lab. The thread that opens a lab must live as long as it does.
+
+    >>> with rw.lab(domains=2, rails=2) as lab:  # doctest: +SKIP
+    ...     lab.fault("degrade rail:1 to=20%")
+    ...     print(lab.exec("h0.0", ["ping", "-c2", "h1.0"]).stdout)
     """
     from railweave.framework.lab.handle.opening import open_lab
 
@@ -280,6 +325,10 @@ def explain(
     GPUs by name (`g0.1`) or coordinates (`0,1`). `keys`: topology, router (names or objects), their
     parameters, and `faults` that have already happened, such as `degrade rail:1 to=20%`. `scores`: a YAML
     file of assumed h-scores. `routed` stands in for the keys.
+
+    >>> pair = rw.explain("g0.0", "g1.1", domains=2, rails=2, faults=["degrade rail:1 to=20%"])
+    >>> [hop.link for hop in pair.paths[0].hops]
+    ['g0.0->r0', 'r0->g1.0', 'g1.0->d1', 'd1->g1.1']
     """
     fabric, name, router, faults = routed or routed_from_keys(keys, registers or installed())
     scores = AssumedScores() if scores is None else scores
@@ -302,6 +351,9 @@ def loads(
 
     `pattern`: all-to-all, permutation (drawn with `seed`), or a file of bytes, GPUs x GPUs. `keys` as for
     `explain`. `on_progress(done, total)` is called as pairs are routed.
+
+    >>> rw.loads(domains=2, rails=2, faults=["degrade rail:1 to=20%"]).ratio
+    0.5
     """
     fabric, name, router, faults = routed or routed_from_keys(keys, registers or installed())
     demand = demand_pattern(pattern, fabric, seed)
@@ -323,6 +375,9 @@ def topology(
     """A fabric with its declared rates: `rw.topology("torus", shape="4x4x4")`.
 
     Raises ExperimentError that lists every parameter that is wrong.
+
+    >>> rw.topology("rail-only", domains=2, rails=2)
+    <Fabric rail-only: 4 GPUs, 4 switches, 16 links>
     """
     labels = {"topology": "topology", **{f"topology.{key}": key for key in parameters}}
     return build_fabric(name, parameters, labels, registers or installed())
@@ -333,5 +388,9 @@ def read(run: Place, /) -> Run:
 
     Raises InputError for a directory that is none of a run, or of a run that never finished, with what is
     there.
+
+    >>> result = rw.run(engine="fluid", domains=2, rails=2, size="64K", iterations=2, out="a-run")
+    >>> rw.read("a-run").result == result
+    True
     """
     return Run(Path(run), read_result(Path(run)))

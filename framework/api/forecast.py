@@ -11,7 +11,12 @@ __all__ = ["check_memory", "forecast"]
 
 def forecast(plan: Plan) -> dict[str, Any]:
     """The figures of `--dry-run`: what each job sends; events, memory and seconds by the engine's estimate,
-    None where it does not say."""
+    None where it does not say.
+
+    >>> figures = forecast(rw.load(engine="fluid", domains=2, rails=2, size="64K"))
+    >>> figures["fabric"]
+    {'kind': 'rail-only', 'gpus': 4, 'links': 16}
+    """
     fabric, ahead = plan.fabric, plan.estimate
     jobs = [
         {

@@ -106,6 +106,10 @@ def compare(
     if two_jobs:
         _compare_jobs(ctx, repeat, as_json=as_json)
         return
+    _compare_routers(ctx, repeat, modes, as_json=as_json)
+
+
+def _compare_routers(ctx: click.Context, repeat: int, modes: str, *, as_json: bool) -> None:
     from railweave.framework.cli._live import Live
 
     values, labels = overrides_of(ctx)

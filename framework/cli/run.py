@@ -3,6 +3,7 @@
 import shutil
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,7 +14,12 @@ from railweave.framework.cli._page import check_packages, live_page
 from railweave.framework.cli._signals import raised_signals
 from railweave.framework.cli.model._options import TIME
 from railweave.framework.errors import InputError, RunFailedError, UnwrittenError
+from railweave.framework.experiment.plan import Plan
 from railweave.framework.model.events import RunEvent
+
+if TYPE_CHECKING:
+    from railweave.framework.results.directory import RunDirectory
+    from railweave.framework.results.result import RunResult
 
 
 @click.command(
@@ -73,45 +79,77 @@ def run(
 
     Every option is also a key of EXPERIMENT.yaml; options win.
     """
-    verbose = ctx.meta[VERBOSE]
-    if quiet and verbose:
-        raise click.UsageError("-q and -v contradict each other; give one.", ctx)
-    if port is not None and not live:
-        raise click.UsageError("--port is that of --live; give both.", ctx)
-    if live:
-        check_packages("--live")
+    _check_options(ctx, quiet=quiet, live=live, port=port)
     plan = plan_of(ctx)
     to_stdout = json_to == "-"
-    json_path = None if json_to is None or to_stdout else Path(json_to)
-    if json_path and (json_path.is_dir() or not json_path.absolute().parent.is_dir()):
-        raise InputError(
-            f"--json {json_to}: not a file in a directory that exists. Give another, or - for stdout."
-        )
-
+    json_path = None if json_to is None or to_stdout else _json_path(json_to)
     if dry_run:
         from railweave.framework.cli._dry_run import show
 
         show(plan, registers(ctx), json_path, as_json=to_stdout, longest_s=longest)
         return
-    from railweave.framework import api
-    from railweave.framework.cli._dry_run import check_estimate, estimate_text
-    from railweave.framework.cli._live import Live
-    from railweave.framework.cli._summary import report
-    from railweave.framework.experiment.headline import headline
+    from railweave.framework.cli._dry_run import check_estimate
     from railweave.framework.results.directory import RunDirectory, result_json, write_whole
-    from railweave.framework.results.nccl_table import nccl_table
 
     check_estimate(plan, registers(ctx), longest)
     directory = RunDirectory.create(out, f"{plan.experiment.router.name}-{plan.experiment.topology.name}")
     ctx.meta[DIRECTORY] = directory.path
-    names = [job.job.name for job in plan.jobs]
     if not quiet:
-        takes = estimate_text(plan)
-        head = headline(plan.fabric, plan.document(), plan.chosen)
-        click.echo(f"{head} · takes {takes}" if takes else head, err=True)
+        _announce(plan)
+    result, unwritten = _shown_run(ctx, plan, directory, (port or 0) if live else None)
+    if json_path and unwritten is None:
+        write_whole(json_path, result_json(result).encode())
+    _show_result(result, directory.path, quiet=quiet, as_json=to_stdout)
+    if unwritten is not None:
+        raise unwritten
+    _check_success(result)
+
+
+def _check_options(ctx: click.Context, *, quiet: bool, live: bool, port: int | None) -> None:
+    """Raises UsageError for options that contradict each other, InputError where --live lacks packages."""
+    if quiet and ctx.meta[VERBOSE]:
+        raise click.UsageError("-q and -v contradict each other; give one.", ctx)
+    if port is not None and not live:
+        raise click.UsageError("--port is that of --live; give both.", ctx)
+    if live:
+        check_packages("--live")
+
+
+def _json_path(name: str) -> Path:
+    """The file of --json. Raises InputError where none can be written."""
+    path = Path(name)
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise InputError(
+            f"--json {name}: not a file in a directory that exists. Give another, or - for stdout."
+        )
+    return path
+
+
+def _announce(plan: Plan) -> None:
+    """Print what is about to run, and how long that should take where it is known."""
+    from railweave.framework.cli._dry_run import estimate_text
+    from railweave.framework.experiment.headline import headline
+
+    takes = estimate_text(plan)
+    head = headline(plan.fabric, plan.document(), plan.chosen)
+    click.echo(f"{head} · takes {takes}" if takes else head, err=True)
+
+
+def _shown_run(
+    ctx: click.Context, plan: Plan, directory: "RunDirectory", port: int | None
+) -> tuple["RunResult", UnwrittenError | None]:
+    """Carry out the plan and show its events as they happen, on a page too where there is a `port`.
+
+    (the result, why its directory lacks it): what was measured is shown before it is lost.
+    """
+    from railweave.framework import api
+    from railweave.framework.cli._live import Live
+
+    quiet, verbose = ctx.params["quiet"], ctx.meta[VERBOSE]
+    names = [job.job.name for job in plan.jobs]
     with (
         raised_signals(),
-        live_page(plan, directory, registers(ctx), (port or 0) if live else None) as (follow, end),
+        live_page(plan, directory, registers(ctx), port) as (follow, end),
         Live(plan.iterations, quiet=quiet, verbose=verbose, jobs=names, fabric=plan.fabric) as shown,
     ):
 
@@ -121,26 +159,41 @@ def run(
 
         unwritten: UnwrittenError | None = None
         try:
-            result = api.run(plan, out=directory, predict=predict, on_event=emit, registers=registers(ctx))
-        except UnwrittenError as error:  # what was measured is shown before it is lost
+            result = api.run(
+                plan,
+                out=directory,
+                predict=ctx.params["predict"],
+                on_event=emit,
+                registers=registers(ctx),
+            )
+        except UnwrittenError as error:
             result, unwritten = error.result, error
         end(result)
-    if json_path and unwritten is None:
-        write_whole(json_path, result_json(result).encode())
-    if to_stdout:
+    return result, unwritten
+
+
+def _show_result(result: "RunResult", directory: Path, *, quiet: bool, as_json: bool) -> None:
+    """Print the table of the result and a summary; with JSON on stdout, on stderr."""
+    from railweave.framework.cli._summary import report
+    from railweave.framework.results.directory import result_json
+    from railweave.framework.results.nccl_table import nccl_table
+
+    if as_json:
         click.echo(result_json(result), nl=False)
-    terminal = (sys.stderr if to_stdout else sys.stdout).isatty()
+    terminal = (sys.stderr if as_json else sys.stdout).isatty()
     columns = shutil.get_terminal_size().columns if terminal else None
-    click.echo(nccl_table(result, columns), nl=False, err=to_stdout)
+    click.echo(nccl_table(result, columns), nl=False, err=as_json)
     if not quiet:
-        click.echo("\n" + report(result, directory.path), nl=False, err=to_stdout)
-    elif result.fidelity.verdict == "degraded":  # `invalid` is an error, below
+        click.echo("\n" + report(result, directory), nl=False, err=as_json)
+    elif result.fidelity.verdict == "degraded":  # `invalid` is an error, see _check_success
         click.echo(f"fidelity degraded: {'; '.join(result.fidelity.reasons)}", err=True)
-    if unwritten is not None:
-        raise unwritten
+
+
+def _check_success(result: "RunResult") -> None:
+    """Raises RunFailedError for a failed job, wrong data or an invalid emulation: such a run has failed,
+    though it has a result."""
     if failed := [f"job {job.name} failed: {job.error}" for job in result.jobs if job.error]:
         raise RunFailedError("\n".join(failed))
-    # wrong data or an invalid emulation is a failed run, though it has a result
     if result.wrong:
         raise RunFailedError(f"{result.wrong} elements came out wrong; see the rows of the result.")
     if result.fidelity.verdict == "invalid":

@@ -25,6 +25,7 @@ from railweave.framework.experiment.plugin_calls import (
 from railweave.framework.experiment.programs import NoCollective, problems
 from railweave.framework.experiment.ranks import gpus_of
 from railweave.framework.experiment.reading import experiment, options_of
+from railweave.framework.experiment.route_memory import why_too_large
 from railweave.framework.experiment.run_plan import Plan
 from railweave.framework.experiment.schema import KEYS, KINDS, OF_COLLECTIVES, OF_PROGRAMS, Choice
 from railweave.framework.experiment.settings import Key, Settings
@@ -36,15 +37,13 @@ from railweave.framework.hookspecs import Collective, Engine, Estimator, MadeFor
 from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.framework.model.capabilities import why_unserved
 from railweave.framework.parameters import Value
-from railweave.framework.processes.memory import machine_bytes, refused_beyond_memory
+from railweave.framework.processes.memory import refused_beyond_memory
 from railweave.framework.registry import Registers
 from railweave.framework.routing.idle import idle_kinds
 from railweave.framework.routing.reroute import first_routes
 
 NEVER = sys.maxsize
 """Iterations of a program: as many as it marks."""
-PAIR_BYTES = 200
-"""Memory of a pair's first routes while they are made and checked; measured with 2,048 GPUs."""
 
 _T = TypeVar("_T")
 
@@ -72,13 +71,20 @@ class Draft:
         if first and fabric.kind not in self.registers["topology"]:
             how = ": `--router ecmp` spreads pairs over them" if request.router.name == "shortest" else ""
             plan = replace(plan, notes=(*plan.notes, *(f"{idle}{how}" for idle in idle_kinds(fabric, first))))
-        for one in plan.each:
-            chosen = one.experiment
+        for job_plan in plan.each:
+            chosen = job_plan.experiment
             if not chosen.program:
                 kind = "workload" if chosen.workload else "collective"
-                traffic: Key = ("jobs", one.job.number, kind) if plan.jobs else (kind,)
+                traffic: Key = ("jobs", job_plan.job.number, kind) if plan.jobs else (kind,)
                 seed = request.seed if plan.engine.packets else None
-                tried = (chosen.traffic.name, one.collective, fabric, one.schedules[0], packet, seed)
+                tried = (
+                    chosen.traffic.name,
+                    job_plan.collective,
+                    fabric,
+                    job_plan.schedules[0],
+                    packet,
+                    seed,
+                )
                 self._guarded(traffic, check_collective, *tried)
         links = LinkTracker.start(fabric).links
         self._guarded(
@@ -94,55 +100,27 @@ class Draft:
         request, settings = self._request, self.settings
         traffic, other = ("workload", "collective") if request.workload else ("collective", "workload")
         unused = ("collective", "workload") if request.program else (other,)
-        if request.oracle and not request.feedback:
-            settings.report(
-                ("oracle",), "gives the router scores that it ignores without feedback. Give one."
-            )
-        if request.workload and "collective" in settings.value:
-            settings.report(
-                ("workload",), "takes the place of a collective, and there is one too. Keep one of them."
-            )
+        self._check_choices()
         topology, fabric = self.topology()
         self._check_program(fabric)
-        gpus = None
-        if fabric is not None and "ranks" not in self._broken:
-            gpus = self._guarded(("ranks",), gpus_of, fabric, request.ranks)
+        gpus = self._gpus(fabric)
         engine = self.engine(fabric)
         plugins = {kind: self.plugin(kind, fabric) for kind in KINDS if kind not in ("topology", *unused)}
-        width = np.dtype(request.dtype).itemsize
-        odd = next((size for size in request.sizes if size % width), None)
-        if odd is not None and not self._broken & {"size", "dtype"}:
-            settings.report(
-                ("size",), f"{odd} bytes are not whole elements of {request.dtype} ({width} bytes each)."
-            )
+        self._check_sizes()
         iterations = NEVER if request.program else request.iterations * len(request.sizes)
         faults = self.faults(fabric, iterations, engine)
         pcap, reports = self.captured(fabric), self.reports()
         if engine is not None:
             self.check_engine(engine, faults, plugins["estimator"])
-            if fabric is not None and engine.packets:
-                self._check_room(fabric)
+            if fabric is not None and engine.packets and (why := why_too_large(fabric)):
+                settings.report(("topology",), why)
         settings.check()
         assert fabric is not None and gpus is not None
         ranks = range(fabric.n_gpus) if gpus == tuple(range(fabric.n_gpus)) else gpus
-        if request.program:
-            collective: Collective = NoCollective()
-            schedules = [collective.schedule(fabric, ranks, 0, request.dtype, request.redop)]
-        else:
-            collective, name = plugins[traffic], self.chosen(traffic)
-            kind = request.dtype, request.redop
-            with self._stage("schedule"):
-                planned = [
-                    self._guarded((traffic,), schedule_of, name, collective, fabric, ranks, size, *kind)
-                    for size in request.sizes
-                ]
-            settings.check()
-            schedules = [schedule for schedule in planned if schedule is not None]
-            settings.notes += self._guarded((traffic,), notes_of, name, collective, fabric, ranks) or ()
-            settings.notes += notes_of_traffic(fabric, schedules)
-        compact = tuple(schedules)
-        if not request.program and engine is not None and engine.packets:
-            schedules = self._listed(traffic, schedules)
+        collective: Collective = NoCollective() if request.program else plugins[traffic]
+        compact = self._schedules(traffic, collective, fabric, ranks)
+        listed = not request.program and engine is not None and engine.packets
+        schedules = self._listed(traffic, compact) if listed else compact
         return Plan(
             experiment=request.model_copy(update={**self._choices, "faults": tuple(f.text for f in faults)}),
             topology=topology,
@@ -155,7 +133,7 @@ class Draft:
             engine=plugins["engine"],
             ranks=gpus,
             schedules=tuple(schedules),
-            compact=compact,
+            compact=tuple(compact),
             packet=PacketFormat(request.path_mtu),
             faults=faults,
             pcap_links=pcap,
@@ -164,6 +142,54 @@ class Draft:
             took_s=self._took_s,
             chosen=tuple(kind for kind in ("router", traffic) if kind not in settings.value),
         )
+
+    def _check_choices(self) -> None:
+        """Report choices that contradict each other."""
+        request, settings = self._request, self.settings
+        if request.oracle and not request.feedback:
+            settings.report(
+                ("oracle",), "gives the router scores that it ignores without feedback. Give one."
+            )
+        if request.workload and "collective" in settings.value:
+            settings.report(
+                ("workload",), "takes the place of a collective, and there is one too. Keep one of them."
+            )
+
+    def _check_sizes(self) -> None:
+        """Report a size that is not one of whole elements."""
+        request = self._request
+        width = np.dtype(request.dtype).itemsize
+        odd = next((size for size in request.sizes if size % width), None)
+        if odd is not None and not self._broken & {"size", "dtype"}:
+            self.settings.report(
+                ("size",), f"{odd} bytes are not whole elements of {request.dtype} ({width} bytes each)."
+            )
+
+    def _gpus(self, fabric: Fabric | None) -> tuple[int, ...] | None:
+        """The GPUs that take part, in the order of ranks."""
+        if fabric is None or "ranks" in self._broken:
+            return None
+        return self._guarded(("ranks",), gpus_of, fabric, self._request.ranks)
+
+    def _schedules(
+        self, traffic: str, collective: Collective, fabric: Fabric, ranks: Sequence[int]
+    ) -> list[Schedule]:
+        """The schedule of every size, compact. Raises ExperimentError where the collective refuses one."""
+        request, settings = self._request, self.settings
+        kind = request.dtype, request.redop
+        if request.program:
+            return [collective.schedule(fabric, ranks, 0, *kind)]
+        name = self.chosen(traffic)
+        with self._stage("schedule"):
+            planned = [
+                self._guarded((traffic,), schedule_of, name, collective, fabric, ranks, size, *kind)
+                for size in request.sizes
+            ]
+        settings.check()
+        schedules = [schedule for schedule in planned if schedule is not None]
+        settings.notes += self._guarded((traffic,), notes_of, name, collective, fabric, ranks) or ()
+        settings.notes += notes_of_traffic(fabric, schedules)
+        return schedules
 
     def _listed(self, traffic: str, schedules: Sequence[Schedule]) -> list[Schedule]:
         """The schedules as an engine with packets takes them. Reports computations, and what is too long."""
@@ -206,17 +232,6 @@ class Draft:
             needs = self._guarded(("estimator",), needs_of, self.chosen("estimator"), estimator) or ()
         for key, message in refusals(self._request, engine, self.registers["engine"], faults, needs):
             self.settings.report(key, message)
-
-    def _check_room(self, fabric: Fabric) -> None:
-        """Refuse a fabric whose routes of all pairs would not fit into this machine's memory."""
-        pairs = fabric.n_gpus * (fabric.n_gpus - 1)
-        needed, there = pairs * PAIR_BYTES, machine_bytes()
-        if there is not None and needed > there:
-            self.settings.report(
-                ("topology",),
-                f"{fabric.n_gpus} GPUs are {pairs:.3g} pairs, whose routes take about {needed / 1e9:.3g} GB; "
-                f"this machine has {there / 1e9:.3g} GB. Choose a smaller fabric.",
-            )
 
     def topology(self) -> tuple[Any, Fabric | None]:
         """The topology plugin and the fabric it builds."""

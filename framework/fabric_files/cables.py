@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from railweave.framework.errors import FabricError
 from railweave.framework.model import Fabric, NodeGroup
+from railweave.framework.model.arrays import Int32, Int64
 
 AUTO, NONE, FROM, TO = "auto", "none", "from", "to"
 """Whose health a link counts for; or the name of a switch. `auto`: the switch at its second end, else at its
@@ -63,45 +64,20 @@ class Cables:
         if not self.a:
             raise FabricError("no cable joins anything. List them below `cables: |`, as `g0.0 r0`.")
         ends = np.stack((self.a, self.b), axis=1)
-        which, variants = np.asarray(self.which), self.variants
-        n_gpus, all_ocs = groups[0].size, list(ocs_names)
-        kinds: dict[str, int] = {}
-        for number in dict.fromkeys(self.which):
-            for name in self.variants[number].kind:
-                kinds.setdefault(name, len(kinds))
-            all_ocs += [ocs for ocs in self.variants[number].ocs if ocs and ocs not in all_ocs]
+        _check_joined(groups[0], ends)
+        kinds, all_ocs = self._kinds(), self._ocs(ocs_names)
         places = {name: i for i, name in enumerate(all_ocs)} | {"": -1}
-        joined = np.zeros(n_gpus, bool)
-        joined[ends[ends < n_gpus]] = True
-        if not joined.all():
-            lonely = groups[0].name(int(np.argmin(joined)))
-            raise FabricError(
-                f"{lonely} has no cable. Join it with a switch or another GPU, or leave it out."
-            )
-
-        def column(values: list[Any], kind: type[Any]) -> NDArray[Any]:
-            """(n_links,): the value of every link, there and back in turn."""
-            by_link: NDArray[Any] = np.array(values, kind)[which].ravel()
-            return by_link
-
-        there, back = ends.ravel(), ends[:, ::-1].ravel()
-        # TO names the second end of the cable for both of its directions.
-        first, second = np.repeat(ends[:, 0], 2), np.repeat(ends[:, 1], 2)
-        auto = np.where(second >= n_gpus, second, np.where(first >= n_gpus, first, -1))
-        codes = {AUTO: -5, NONE: -1, FROM: -3, TO: -4} | switches
-        element = column([(codes[v.element[0]], codes[v.element[1]]) for v in variants], np.int64)
-        for code, chosen in ((codes[AUTO], auto), (codes[FROM], first), (codes[TO], second)):
-            element = np.where(element == code, chosen, element)
+        variants, column = self.variants, self._column
         return Fabric(
             kind=kind,
             groups=tuple(groups),
             kinds=tuple(kinds),
-            link_src=there,
-            link_dst=back,
+            link_src=ends.ravel(),
+            link_dst=ends[:, ::-1].ravel(),
             link_kind=column([tuple(kinds.get(kind, 0) for kind in v.kind) for v in variants], np.int32),
             capacity_bps=column([v.rate_bps for v in variants], np.float64),
             latency_s=column([v.latency_s for v in variants], np.float64),
-            link_element=element,
+            link_element=self._elements(ends, groups[0].size, switches),
             wavelength=column([v.wavelength for v in variants], np.int32),
             ocs=column([(places.get(v.ocs[0], -1), places.get(v.ocs[1], -1)) for v in variants], np.int32),
             ocs_names=tuple(all_ocs),
@@ -111,3 +87,41 @@ class Cables:
             axis_names=tuple(axis_names),
             lossless=column([v.lossless or ("lossless" in traits,) * 2 for v in variants], np.bool_),
         )
+
+    def _kinds(self) -> dict[str, int]:
+        """The number of each kind of link, in the order of the cables."""
+        kinds: dict[str, int] = {}
+        for number in dict.fromkeys(self.which):
+            for name in self.variants[number].kind:
+                kinds.setdefault(name, len(kinds))
+        return kinds
+
+    def _ocs(self, names: Sequence[str]) -> list[str]:
+        """These optical circuit switches, then the others that cables pass."""
+        passed = (ocs for number in dict.fromkeys(self.which) for ocs in self.variants[number].ocs if ocs)
+        return [*names, *(ocs for ocs in dict.fromkeys(passed) if ocs not in names)]
+
+    def _column(self, values: list[Any], kind: type[Any]) -> NDArray[Any]:
+        """(n_links,): the value of every link, there and back in turn, from that of every variant."""
+        by_link: NDArray[Any] = np.array(values, kind)[np.asarray(self.which)].ravel()
+        return by_link
+
+    def _elements(self, ends: Int64, n_gpus: int, switches: dict[str, int]) -> Int32:
+        """(n_links,): the switch whose health each link counts for, -1 for none."""
+        # TO names the second end of the cable for both of its directions.
+        first, second = np.repeat(ends[:, 0], 2), np.repeat(ends[:, 1], 2)
+        auto = np.where(second >= n_gpus, second, np.where(first >= n_gpus, first, -1))
+        codes = {AUTO: -5, NONE: -1, FROM: -3, TO: -4} | switches
+        element = self._column([(codes[v.element[0]], codes[v.element[1]]) for v in self.variants], np.int64)
+        for code, chosen in ((codes[AUTO], auto), (codes[FROM], first), (codes[TO], second)):
+            element = np.where(element == code, chosen, element)
+        return element.astype(np.int32)
+
+
+def _check_joined(gpus: NodeGroup, ends: Int64) -> None:
+    """Raises FabricError for a GPU without a cable."""
+    joined = np.zeros(gpus.size, bool)
+    joined[ends[ends < gpus.size]] = True
+    if not joined.all():
+        lonely = gpus.name(int(np.argmin(joined)))
+        raise FabricError(f"{lonely} has no cable. Join it with a switch or another GPU, or leave it out.")

@@ -10,7 +10,7 @@ from railweave.framework.errors import HealthError
 from railweave.framework.health.loss_counts import LossCounts
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.model import Fabric, Measurement
-from railweave.framework.model.arrays import ArrayNoun, Float
+from railweave.framework.model.arrays import ArrayNoun, Bool, Float
 
 SLOW = 0.8
 """Below this share of its rate a link makes what is known of the others of its switch doubtful."""
@@ -88,10 +88,8 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
     unrated = np.isnan(service)
     waiting_s = np.where(unrated & (measurement.queue_bytes > 0), tracker.waiting_s + dt_s, 0.0)
     too_soon = unrated & (waiting_s < tracker.patience_s)
-    slow, slow_since_s = service < SLOW * fabric.capacity_bps, np.full(fabric.n_nodes + 1, np.inf)
-    slow_since_s[fabric.link_element[slow]] = measurement.t_s
-    slow_since_s[-1] = np.inf  # links of no switch
-    slow_since_s = np.where(np.isfinite(slow_since_s), np.minimum(slow_since_s, tracker.slow_since_s), np.inf)
+    slow = service < SLOW * fabric.capacity_bps
+    slow_since_s = _slow_since_s(tracker, slow, measurement.t_s)
     tainted_s = slow_since_s[fabric.link_element]
     # a burst of before may outweigh what has changed, and no other follows where slow links feed this one
     outdated = (since_s < tainted_s) & ~slow & (measurement.queue_bytes == 0)
@@ -139,6 +137,14 @@ def _served(tracker: LinkTracker, measurement: Measurement) -> tuple[Float, Floa
         faster, np.clip(at_least, known_bps, tracker.fabric.capacity_bps), measurement.service_bps
     )
     return served, np.where(stated, 0.0, excess)
+
+
+def _slow_since_s(tracker: LinkTracker, slow: Bool, t_s: float) -> Float:
+    """(n_nodes + 1,): since when a link of each switch is slow, inf where none is now."""
+    since_s = np.full(tracker.fabric.n_nodes + 1, np.inf)
+    since_s[tracker.fabric.link_element[slow]] = t_s
+    since_s[-1] = np.inf  # links of no switch
+    return np.where(np.isfinite(since_s), np.minimum(since_s, tracker.slow_since_s), np.inf)
 
 
 def _follow(old: Float, new: Float, gain: float) -> Float:

@@ -76,12 +76,12 @@ def together(verdicts: Sequence[tuple[str, Fidelity]]) -> Fidelity:
     once."""
     if len(verdicts) == 1:
         return verdicts[0][1]
-    worst = max((one.verdict for _, one in verdicts), key=("pass", "degraded", "invalid").index)
-    of_all = set.intersection(*({*one.reasons} for _, one in verdicts))
+    worst = max((fidelity.verdict for _, fidelity in verdicts), key=("pass", "degraded", "invalid").index)
+    of_all = set.intersection(*({*fidelity.reasons} for _, fidelity in verdicts))
     reasons = [
         reason if reason in of_all else f"{name}: {reason}"
-        for name, one in verdicts
-        for reason in one.reasons
+        for name, fidelity in verdicts
+        for reason in fidelity.reasons
     ]
     return Fidelity(worst, tuple(dict.fromkeys(reasons)))
 
@@ -105,15 +105,7 @@ def judge(
 
     Shares in 0..1; `ratios_to_bound` per iteration (bound / time); `timings`: of every size.
     """
-    invalid, degraded = [], []
-    unchecked: dict[str, list[str]] = {}
-    if wrong:
-        invalid.append(f"{wrong} elements are wrong")
-    if (best := max(ratios_to_bound, default=0.0)) > EARLY:
-        invalid.append(
-            f"an iteration took {1 / best:.3f} of the physical limit's time: "
-            "links ran faster than their rates"
-        )
+    invalid, degraded = _impossible(wrong, ratios_to_bound), []
     if switch_share > BUSY_SWITCHES:
         degraded.append(
             f"the switches used {switch_share:.0%} of their cores: lower rate_scale or use fewer GPUs"
@@ -131,11 +123,7 @@ def judge(
         degraded.append(f"{drops} packets were dropped because a link's queue was full")
     if retransmitted > RETRANSMITTED:
         degraded.append(f"{retransmitted:.1%} of the packets were sent again")
-    for timing in timings:
-        of_size = size_text(timing.size_bytes)
-        degraded += [f"{of_size}: {reason}" if len(timings) > 1 else reason for reason in timing.wrong()]
-        if why := timing.unchecked():
-            unchecked.setdefault(why, []).append(of_size)
+    degraded += _wrong_times(timings)
     if 0 < FULL_BUFFER * send_buffer_bytes < send_buffer_used_bytes:
         used, size = send_buffer_used_bytes >> 10, send_buffer_bytes >> 10
         degraded.append(
@@ -143,8 +131,38 @@ def judge(
             "dropped: raise net.core.wmem_max or run as root"
         )
     verdict: Verdict = "invalid" if invalid else "degraded" if degraded else "pass"
-    notes = [
-        "timing not checked" + (f" ({', '.join(which)})" if len(timings) > 1 else "") + f": {why}"
-        for why, which in unchecked.items()
+    return Fidelity(verdict, (*invalid, *degraded, *_unchecked_times(timings)))
+
+
+def _impossible(wrong: int, ratios_to_bound: Sequence[float]) -> list[str]:
+    """What no emulation of this fabric can have given."""
+    reasons = []
+    if wrong:
+        reasons.append(f"{wrong} elements are wrong")
+    if (best := max(ratios_to_bound, default=0.0)) > EARLY:
+        reasons.append(
+            f"an iteration took {1 / best:.3f} of the physical limit's time: "
+            "links ran faster than their rates"
+        )
+    return reasons
+
+
+def _wrong_times(timings: Sequence[SizeTiming]) -> list[str]:
+    """What is wrong with the times of every size, of several with the size that it is about."""
+    return [
+        f"{size_text(timing.size_bytes)}: {reason}" if len(timings) > 1 else reason
+        for timing in timings
+        for reason in timing.wrong()
     ]
-    return Fidelity(verdict, (*invalid, *degraded, *notes))
+
+
+def _unchecked_times(timings: Sequence[SizeTiming]) -> list[str]:
+    """Why times were not checked, and of several sizes, of which."""
+    unchecked: dict[str, list[str]] = {}
+    for timing in timings:
+        if why := timing.unchecked():
+            unchecked.setdefault(why, []).append(size_text(timing.size_bytes))
+    return [
+        "timing not checked" + (f" ({', '.join(sizes)})" if len(timings) > 1 else "") + f": {why}"
+        for why, sizes in unchecked.items()
+    ]

@@ -17,7 +17,12 @@ ENTROPY_BASE = 0xC000
 
 
 def axis_bytes(fabric: Fabric) -> tuple[tuple[int, int], ...]:
-    """For each GPU axis: (shift, mask) of its bits in the IPv4 address."""
+    """For each GPU axis: (shift, mask) of its bits in the IPv4 address.
+
+    >>> fabric = rw.topology("rail-only", domains=2, rails=2)
+    >>> axis_bytes(fabric)
+    ((16, 255), (8, 255))
+    """
     shape = fabric.groups[0].shape
     if len(shape) == 1:
         if shape[0] > 1 << 16:
@@ -29,25 +34,47 @@ def axis_bytes(fabric: Fabric) -> tuple[tuple[int, int], ...]:
 
 
 def ipv4(fabric: Fabric, gpu: int) -> int:
-    """The GPU's address as a 32-bit integer."""
+    """The GPU's address as a 32-bit integer.
+
+    >>> fabric = rw.topology("rail-only", domains=2, rails=2)
+    >>> ipv4_text(ipv4(fabric, 3))
+    '10.1.1.1'
+    """
     places = zip(fabric.coordinates(gpu), axis_bytes(fabric), strict=True)
     return NETWORK + sum(coordinate << shift for coordinate, (shift, _) in places) + host_byte(fabric)
 
 
 def host_byte(fabric: Fabric) -> int:
-    """The last byte of an address where no axis takes it."""
+    """The last byte of an address where no axis takes it.
+
+    >>> host_byte(rw.topology("rail-only")), host_byte(rw.topology("torus", shape="2x2x2"))
+    (1, 0)
+    """
     return 1 if len(fabric.groups[0].shape) < 3 else 0
 
 
 def ipv4_text(address: int) -> str:
+    """The address with dots.
+
+    >>> ipv4_text(0x0A010001)
+    '10.1.0.1'
+    """
     return ".".join(str(address >> shift & 0xFF) for shift in (24, 16, 8, 0))
 
 
 def mac_text(gpu: int) -> str:
-    """A locally administered MAC that carries the GPU's id."""
+    """A locally administered MAC that carries the GPU's id.
+
+    >>> mac_text(258)
+    '02:00:00:00:01:02'
+    """
     return "02:00:" + ":".join(f"{gpu >> shift & 0xFF:02x}" for shift in (24, 16, 8, 0))
 
 
 def dpid(node: int) -> int:
-    """OpenFlow datapath id of a node's switch; 0 is not allowed, so ids are shifted by one."""
+    """OpenFlow datapath id of a node's switch; 0 is not allowed, so ids are shifted by one.
+
+    >>> dpid(0)
+    1
+    """
     return node + 1

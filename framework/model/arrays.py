@@ -22,7 +22,11 @@ DTYPES: dict[Any, type[np.generic]] = {
 
 
 def readonly(values: ArrayLike, dtype: type[np.generic]) -> NDArray[Any]:
-    """A read-only array of `dtype`; copies only if the input is writable or of another type."""
+    """A read-only array of `dtype`; copies only if the input is writable or of another type.
+
+    >>> readonly([1, 2], np.int64).flags.writeable
+    False
+    """
     array = np.asarray(values, dtype=dtype)
     if array.flags.writeable:
         array = array.copy()
@@ -31,7 +35,11 @@ def readonly(values: ArrayLike, dtype: type[np.generic]) -> NDArray[Any]:
 
 
 def spread(start: Int64, count: Int64) -> Int64:
-    """The whole numbers of the ranges `start[i] : start[i] + count[i]`, one range after the other."""
+    """The whole numbers of the ranges `start[i] : start[i] + count[i]`, one range after the other.
+
+    >>> spread(np.array([5, 0]), np.array([2, 1]))
+    array([5, 6, 0])
+    """
     ends = np.cumsum(count)
     flat: Int64 = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(start - (ends - count), count)
     return flat
@@ -39,14 +47,22 @@ def spread(start: Int64, count: Int64) -> Int64:
 
 def distinct(numbers: Int64) -> Int64:
     """Each number once, ascending. np.unique hashes since numpy 2.3, and the numbers of rules and pairs are
-    multiples that collide: at 256 GPUs a reaction took up to 2.8 times as long."""
+    multiples that collide: at 256 GPUs a reaction took up to 2.8 times as long.
+
+    >>> distinct(np.array([3, 1, 3]))
+    array([1, 3])
+    """
     ascending = np.sort(numbers)
     return ascending[np.append(True, np.diff(ascending) != 0)] if len(ascending) else ascending
 
 
 def mixed(*columns: NDArray[np.int64 | np.uint64]) -> Marks:
     """A random-looking number for each place. Source: the finaliser of SplitMix64 (Steele, Lea and Flood,
-    "Fast splittable pseudorandom number generators", 2014)."""
+    "Fast splittable pseudorandom number generators", 2014).
+
+    >>> mixed(np.array([1, 2]))
+    array([10451216379200822465, 10905525725756348110], dtype=uint64)
+    """
     mark = np.zeros(columns[0].shape, np.uint64)
     for column in columns:
         mark = (mark ^ column.astype(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)

@@ -29,7 +29,11 @@ which a topology adds as `Fabric.traits`; a plugin's topology may declare words 
 
 
 def capabilities(fabric: "Fabric") -> frozenset[str]:
-    """The capabilities of a fabric: those that its nodes and links show, and its traits."""
+    """The capabilities of a fabric: those that its nodes and links show, and its traits.
+
+    >>> sorted(capabilities(rw.topology("rail-only", domains=2, rails=2)))
+    ['domains', 'interfaces', 'isolated-rails', 'lattice', 'rails', 'two-way']
+    """
     switches = {group.kind for group in fabric.groups[1:]}
     domains, rails = _numbered(fabric, "domain", 0), _numbered(fabric, "rail", 1)
     shows = {
@@ -62,6 +66,10 @@ def why_unserved(plugin: Serving, fabric: "Fabric") -> str:
     """Why a router or collective cannot run on a fabric, as words; empty if it can.
 
     Its `serves` names kinds of fabric, where empty or "*" is all of them; its `requires`, capabilities.
+
+    >>> fabric = rw.topology("rail-only", domains=2, rails=2)
+    >>> why_unserved(rw.framework.api.installed()["router"]["dor"], fabric)
+    'it requires lattice, wrap, and this fabric lacks wrap'
     """
     if plugin.serves and not {"*", fabric.kind} & set(plugin.serves):
         return f"it serves {', '.join(plugin.serves)}"
@@ -69,7 +77,14 @@ def why_unserved(plugin: Serving, fabric: "Fabric") -> str:
 
 
 def require(fabric: "Fabric", router: str, requires: Collection[str]) -> None:
-    """Raises UnsupportedFabricError unless the fabric has these capabilities."""
+    """Raises UnsupportedFabricError unless the fabric has these capabilities.
+
+    >>> fabric = rw.topology("rail-only", domains=2, rails=2)
+    >>> require(fabric, "mine", ["rails"])
+    >>> require(fabric, "mine", ["wrap"])
+    Traceback (most recent call last):
+    railweave.framework.errors.UnsupportedFabricError: router mine does not serve this rail-only: ...
+    """
     if why := _why_lacking(fabric, requires):
         raise UnsupportedFabricError(
             f"router {router} does not serve this {fabric.kind}: {why}. "

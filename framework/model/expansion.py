@@ -16,7 +16,12 @@ Lists = tuple[Int64, Int64]
 
 def expanded(schedule: Schedule, kept: Bool) -> Schedule:
     """The list of the entries `kept` (n,) of `schedule` (see Schedule). Raises FabricError where it is longer
-    than MOST_LISTED."""
+    than MOST_LISTED.
+
+    >>> ring = rw.load(domains=2, rails=2, size="64K", collective="ring-all-reduce").compact[0]
+    >>> ring.n_entries, expanded(ring, np.ones(ring.n_entries, bool)).n_entries
+    (8, 24)
+    """
     repeat = np.where(kept, schedule.repeat, 0).astype(np.int64)
     waits = _without_others(schedule, kept)
     each = np.add.reduceat(np.append(repeat[waits[1]], 0), waits[0][:-1]) * (np.diff(waits[0]) > 0)

@@ -11,18 +11,33 @@ Scores = NDArray[np.floating]
 
 
 def element_name(fabric: Fabric, node: int) -> str:
-    """`rail:1`, `domain:0`: how users name a switch's score."""
+    """`rail:1`, `domain:0`: how users name a switch's score.
+
+    >>> fabric = rw.topology("rail-only", domains=2, rails=2)
+    >>> element_name(fabric, fabric.group("rail").first + 1)
+    'rail:1'
+    """
     return f"{fabric.node_kind(node)}:{'.'.join(map(str, fabric.coordinates(node)))}"
 
 
 def link_title(fabric: Fabric, link: int) -> str:
-    """`g0.1->r1 (nic:0.1)`: a link, and the NIC whose cable it is, if it is one."""
+    """`g0.1->r1 (nic:0.1)`: a link, and the NIC whose cable it is, if it is one.
+
+    >>> fabric = rw.topology("rail-only", domains=2, rails=2)
+    >>> link_title(fabric, 0), link_title(fabric, 8)
+    ('g0.0->d0', 'g0.0->r0 (nic:0.0)')
+    """
     nic = nic_of(fabric, link)
     return f"{fabric.link_name(link)} ({nic})" if nic else fabric.link_name(link)
 
 
 def nic_of(fabric: Fabric, link: int) -> str | None:
-    """`nic:0.1`, if the link is of the cable between a GPU and a rail."""
+    """`nic:0.1`, if the link is of the cable between a GPU and a rail.
+
+    >>> fabric = rw.topology("rail-only", domains=2, rails=2)
+    >>> nic_of(fabric, 8)
+    'nic:0.0'
+    """
     ends = int(fabric.link_src[link]), int(fabric.link_dst[link])
     rails, gpu = fabric.group("rail"), min(ends)
     if rails is None or gpu >= fabric.n_gpus or not 0 <= max(ends) - rails.first < rails.size:
@@ -31,7 +46,14 @@ def nic_of(fabric: Fabric, link: int) -> str | None:
 
 
 def weak_links(fabric: Fabric, link_score: Scores, element_score: Scores, margin: float) -> Bool:
-    """(n_links,): links that score below their switch by more than the margin."""
+    """(n_links,): links that score below their switch by more than the margin.
+
+    >>> fabric = rw.topology("rail-only", domains=2, rails=2)
+    >>> healthy = HealthSnapshot.healthy(fabric)
+    >>> scores = np.append(0.5, healthy.link_score[1:])
+    >>> np.flatnonzero(weak_links(fabric, scores, healthy.element_score, margin=1.1))
+    array([0])
+    """
     weak: Bool = (fabric.link_element >= 0) & (
         link_score * margin < element_score[fabric.link_element] - EQUAL_WITHIN
     )
@@ -42,7 +64,14 @@ def score_changes(
     fabric: Fabric, before: HealthSnapshot, now: HealthSnapshot
 ) -> dict[str, tuple[float, float]]:
     """(old, new) of every rail, domain or spine whose score moved, of links that belong to none, and of links
-    that are or were weak."""
+    that are or were weak.
+
+    >>> fabric = rw.topology("rail-only", domains=2, rails=2)
+    >>> healthy = HealthSnapshot.healthy(fabric)
+    >>> element_score = np.append(healthy.element_score[:-1], 0.5)
+    >>> score_changes(fabric, healthy, dataclasses.replace(healthy, element_score=element_score))
+    {'rail:1': (1.0, 0.5)}
+    """
     nodes = np.flatnonzero(before.element_score != now.element_score)
     elements = {
         element_name(fabric, int(n)): (float(before.element_score[n]), float(now.element_score[n]))
@@ -57,7 +86,14 @@ def score_changes(
 def link_changes(
     fabric: Fabric, before: HealthSnapshot, now: HealthSnapshot, which: Bool | None = None
 ) -> dict[str, tuple[float, float]]:
-    """(old, new) of every link whose score moved; of those `which` (n_links,) says."""
+    """(old, new) of every link whose score moved; of those `which` (n_links,) says.
+
+    >>> fabric = rw.topology("rail-only", domains=2, rails=2)
+    >>> healthy = HealthSnapshot.healthy(fabric)
+    >>> link_score = np.append(0.5, healthy.link_score[1:])
+    >>> link_changes(fabric, healthy, dataclasses.replace(healthy, link_score=link_score))
+    {'g0.0->d0': (1.0, 0.5)}
+    """
     moved = before.link_score != now.link_score
     return {
         link_title(fabric, int(link)): (float(before.link_score[link]), float(now.link_score[link]))

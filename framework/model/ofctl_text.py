@@ -5,7 +5,13 @@ from railweave.framework.model.addressing import ipv4_text
 
 
 def flow_text(rule: Rule, *, cookie: bool = True) -> str:
-    """One line, without a line end; `cookie`: whether it says the rule's."""
+    """One line, without a line end; `cookie`: whether it says the rule's.
+
+    >>> from railweave.framework.model import Match, Output
+    >>> to_rail = Rule(4, 1000, Match(ipv4_dst=(0x0A010001, 0xFFFF00FF)), (Output(2),))
+    >>> flow_text(to_rail, cookie=False)
+    'priority=1000,ip,nw_dst=10.1.0.1/255.255.0.255,actions=output:2'
+    """
     match = rule.match
     fields = {
         "in_port": match.in_port,

@@ -12,7 +12,11 @@ from railweave.framework.model.arrays import ArrayNoun, Float, Int32, Int64
 
 
 def starts(count: NDArray[Any]) -> Int64:
-    """(N+1,): where each of N ranges of these lengths begins, and the end."""
+    """(N+1,): where each of N ranges of these lengths begins, and the end.
+
+    >>> starts(np.array([2, 0, 3]))
+    array([0, 2, 2, 5])
+    """
     start = np.zeros(len(count) + 1, np.int64)
     np.cumsum(count, out=start[1:])
     return start
@@ -183,7 +187,11 @@ class RouteTable:
 
 
 def all_pairs(n: int) -> tuple[Int64, Int64]:
-    """Every ordered pair (src, dst), src != dst, in lexicographic order: two arrays of n(n-1)."""
+    """Every ordered pair (src, dst), src != dst, in lexicographic order: two arrays of n(n-1).
+
+    >>> all_pairs(2)
+    (array([0, 1]), array([1, 0]))
+    """
     src, dst = np.divmod(np.arange(n * n), n)
     keep = src != dst
     return src[keep], dst[keep]

@@ -163,22 +163,18 @@ def migrate(
     transit_pair = positions[flows.pair[transit.key_flow]]
 
     # All pairs of a NIC where one moves have keys; those that stay are free: they need no new rule.
-    touched = np.zeros(fabric.n_gpus, bool)
-    touched[batch.src[moved]] = True
+    touched = _marked(fabric.n_gpus, batch.src[moved])
     positions, part, flows, lasting = move.flows(touched[batch.src])
     pair, tight = positions[flows.pair], old.top > priority_limit
-    at_base = np.zeros(len(moved), bool)
-    at_base[old.use_pair[old.use_rule < fabric.n_gpus]] = True
+    at_base = _marked(len(moved), old.use_pair[old.use_rule < fabric.n_gpus])
     free = np.where(moved[pair], (flows.path == ANY) & at_base[pair], ~tight[batch.src[pair]] | at_base[pair])
     ingress = ingress_rules(fabric, part, flows, tags[positions], free, old.top)
     rules, detour = _lowered(old, ingress.rules, tight)
 
     # A pair keeps its ingress rules, unless new ones serve every packet it sends.
-    rebound = np.zeros(len(moved), bool)
-    rebound[pair] = True
+    rebound = _marked(len(moved), pair)
     rebound[pair[ingress.key_rule == ANY]] = False
-    is_ingress = np.array([rule.priority >= INGRESS_PRIORITY for rule in old.rules], bool)
-    keep = ~np.where(is_ingress[old.use_rule], rebound[old.use_pair], moved[old.use_pair])
+    keep = _uses_that_stay(old, moved, rebound)
     served = lasting & (ingress.key_rule != ANY)
     n_old, n_transit = len(old.rules), len(transit.rules)
     new_transit = n_old + transit.key_rule[transit_lasting]
@@ -186,22 +182,41 @@ def migrate(
     use_rule = np.concatenate((old.use_rule[keep], new_transit, new_ingress))
     use_pair = np.concatenate((old.use_pair[keep], transit_pair[transit_lasting], pair[served]))
     everything = (*old.rules, *transit.rules, *rules)
-    stays = np.zeros(len(everything), bool)
+    stays = _marked(len(everything), use_rule)
     stays[: fabric.n_gpus] = True
-    stays[use_rule] = True
     number = np.cumsum(stays) - 1
     use_rule, use_pair = np.divmod(distinct(use_rule * len(moved) + use_pair), len(moved))
 
-    top = old.top.copy()
-    top[[rule.switch for rule in detour]] = 0
-    for rule in rules:
-        top[rule.switch] = max(top[rule.switch], rule.priority)
+    top = _highest(old.top, rules, detour)
     kept = tuple(compress(everything, stays))
     state = Installed(
         version, tags, batch, move.classes, kept, number[use_rule], use_pair, top, tag, old.fresh
     )
     gone = compress(everything, ~stays)
     return state, RuleUpdate(version, transit.rules, (*detour, *rules), (*gone, *reversed(detour)))
+
+
+def _marked(n: int, numbers: Int64) -> Bool:
+    """(n,): whether each number from 0 is among these."""
+    marks = np.zeros(n, bool)
+    marks[numbers] = True
+    return marks
+
+
+def _uses_that_stay(old: Installed, moved: Bool, rebound: Bool) -> Bool:
+    """(U,): whether a pair goes on using a rule: an ingress rule unless the pair is `rebound` (P,) to new
+    ones, another one unless it is `moved` (P,)."""
+    is_ingress = np.array([rule.priority >= INGRESS_PRIORITY for rule in old.rules], bool)
+    return ~np.where(is_ingress[old.use_rule], rebound[old.use_pair], moved[old.use_pair])
+
+
+def _highest(before: Int64, rules: tuple[Rule, ...], detour: tuple[Rule, ...]) -> Int64:
+    """(n_gpus,): the highest priority of an ingress rule at each NIC, anew where there is a detour."""
+    top = before.copy()
+    top[[rule.switch for rule in detour]] = 0
+    for rule in rules:
+        top[rule.switch] = max(top[rule.switch], rule.priority)
+    return top
 
 
 class _Move:

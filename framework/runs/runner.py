@@ -33,6 +33,23 @@ from railweave.framework.results.rules import by_switch, rules_json
 from railweave.framework.runs.observers import Observers, write_reports
 
 
+class Journal:
+    """Passes on the events of a run, keeps those that last in its directory, and collects its `notes`."""
+
+    def __init__(self, directory: RunDirectory | None, on_event: Callable[[RunEvent], None]) -> None:
+        self._directory, self._on_event = directory, on_event
+        self.notes: list[str] = []
+
+    def emit(self, event: RunEvent) -> None:
+        if self._directory is not None and not isinstance(event, Progress | Printed | Sampled):
+            self._directory.append_event(event)
+        self._on_event(event)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+        self.emit(Note(text))
+
+
 def run(
     plan: Plan,
     registers: Registers,
@@ -51,49 +68,44 @@ def run(
     again); LabError, ControllerError, TransportError or MachineError when it failed; UnwrittenError, which
     holds the result, where there is no room for it. What the engine started is gone then.
     """
-    notes: list[str] = []
     path = None if directory is None else str(directory.path.absolute())
-
-    def emit(event: RunEvent) -> None:
-        if directory is not None and not isinstance(event, Progress | Printed | Sampled):
-            directory.append_event(event)
-        on_event(event)
-
-    def note(text: str) -> None:
-        notes.append(text)
-        emit(Note(text))
-
+    journal = Journal(directory, on_event)
     try:
         if directory is not None:
-            directory.write_experiment(plan.yaml())
-            if plan.experiment.topology.name == "file":  # which may change later
-                directory.write_text("fabric.yaml", text_of(plan.fabric)[0])
+            _write_inputs(plan, directory)
         _check_directory(plan, path)
         predictor = _predictor(plan, registers) if predict else None
         for text in plan.notes:
-            note(text)
-        findings, tear_down_s = _carried_out(plan, registers, path, emit)
+            journal.note(text)
+        findings, tear_down_s = _carried_out(plan, registers, path, journal.emit)
     except InputError:
         if directory is not None:
             directory.discard()
         raise
-    notes += [item.text for item in findings.notes]
-    finished = run_result(plan, findings, tear_down_s, note)
+    journal.notes += [item.text for item in findings.notes]
+    result = run_result(plan, findings, tear_down_s, journal.note)
     if predictor is not None:
-        finished = with_prediction(finished, _predicted(predictor, findings, note))
-    finished = replace(finished, notes=tuple(notes))
+        result = with_prediction(result, _predicted(predictor, findings, journal.note))
+    result = replace(result, notes=tuple(journal.notes))
     try:
         if directory is not None and path is not None:
-            _write(plan, findings, finished, directory)
-            write_reports(plan.reports, finished.document(), path, note)
-        Observers(registers, note).fire("on_run_end", result=finished.document(), directory=path)
-        if tuple(notes) != finished.notes:
-            finished = replace(finished, notes=tuple(notes))
+            _write(plan, findings, result, directory)
+            write_reports(plan.reports, result.document(), path, journal.note)
+        Observers(registers, journal.note).fire("on_run_end", result=result.document(), directory=path)
+        if tuple(journal.notes) != result.notes:
+            result = replace(result, notes=tuple(journal.notes))
             if directory is not None:
-                directory.write_result(finished)
+                directory.write_result(result)
     except RunFailedError as error:
-        raise UnwrittenError(str(error), finished) from error
-    return finished
+        raise UnwrittenError(str(error), result) from error
+    return result
+
+
+def _write_inputs(plan: Plan, directory: RunDirectory) -> None:
+    """The experiment, and the fabric where it comes from a file, which may change later."""
+    directory.write_experiment(plan.yaml())
+    if plan.experiment.topology.name == "file":
+        directory.write_text("fabric.yaml", text_of(plan.fabric)[0])
 
 
 def _write(plan: Plan, findings: Findings, finished: RunResult, directory: RunDirectory) -> None:

@@ -46,8 +46,8 @@ def columns(*blocks: Int64) -> Lists:
     """Lists of the same length for every entry: those of a row of all blocks, (n,) or (n, w) each, without
     the -1 in them."""
     table = np.column_stack(blocks)
-    held = table >= 0
-    return starts(held.sum(axis=1)), table[held]
+    filled = table >= 0
+    return starts(filled.sum(axis=1)), table[filled]
 
 
 class Entries:
@@ -142,30 +142,8 @@ class Entries:
     ) -> Schedule:
         """The schedule, over buffers of `buffer_count` elements (default `count`, the size of the
         collective)."""
-        column = {
-            name: np.concatenate([np.empty(0, np.int64), *(block[name] for block in self._columns)])
-            for name in (self._columns[0] if self._columns else _EMPTY)
-        }
-        after, chained = (joined(self._waits[name]) for name in ("after", "chained"))
-        slot = column["slot"].astype(np.int64)
-        if np.any(slot[1:] < slot[:-1]):
-            order = np.argsort(slot, kind="stable")
-            column = {name: values[order] for name, values in column.items()}
-            after, chained = moved(after, order), moved(chained, order)
-        size, spans = self.itemsize, None
-        if self._spans:
-            first, length = (np.concatenate(arrays) for arrays in zip(*self._spans, strict=True))
-            turn = column["turn"]
-            spans = Spans(
-                first * size,
-                length * size,
-                column["src_list"],
-                column["dst_list"],
-                column["chunks"],
-                turn,
-                turn,
-                column["stride"],
-            )
+        column, after, chained = self._in_order_of_slots()
+        size = self.itemsize
         return Schedule(
             collective,
             self.n_ranks,
@@ -189,7 +167,39 @@ class Entries:
             seconds=column["seconds"],
             slot=column["slot"],
             symmetries=np.empty((0, self.n_ranks), np.int32) if symmetries is None else symmetries,
-            spans=spans,
+            spans=self._listed_spans(column),
+        )
+
+    def _in_order_of_slots(self) -> tuple[dict[str, NDArray[Any]], Lists, Lists]:
+        """(the columns of all blocks by name, the waits of each entry, those that its repetitions are chained
+        to)."""
+        column = {
+            name: np.concatenate([np.empty(0, np.int64), *(block[name] for block in self._columns)])
+            for name in (self._columns[0] if self._columns else _EMPTY)
+        }
+        after, chained = (joined(self._waits[name]) for name in ("after", "chained"))
+        slot = column["slot"].astype(np.int64)
+        if np.any(slot[1:] < slot[:-1]):
+            order = np.argsort(slot, kind="stable")
+            column = {name: values[order] for name, values in column.items()}
+            after, chained = moved(after, order), moved(chained, order)
+        return column, after, chained
+
+    def _listed_spans(self, column: dict[str, NDArray[Any]]) -> Spans | None:
+        """The spans of all lists in bytes, and how the entries go through them; None without lists."""
+        if not self._spans:
+            return None
+        first, length = (np.concatenate(arrays) for arrays in zip(*self._spans, strict=True))
+        turn = column["turn"]
+        return Spans(
+            first * self.itemsize,
+            length * self.itemsize,
+            column["src_list"],
+            column["dst_list"],
+            column["chunks"],
+            turn,
+            turn,
+            column["stride"],
         )
 
 
@@ -201,17 +211,18 @@ _EMPTY = (
 
 def joined(blocks: list[Lists]) -> Lists:
     """The lists of several blocks, one block behind the other."""
-    lengths = [np.empty(0, np.int64), *(np.diff(start) for start, _ in blocks)]
-    return starts(np.concatenate(lengths)), np.concatenate([np.empty(0, np.int64), *(of for _, of in blocks)])
+    nothing = np.empty(0, np.int64)
+    lengths = np.concatenate([nothing, *(np.diff(start) for start, _ in blocks)])
+    return starts(lengths), np.concatenate([nothing, *(entries for _, entries in blocks)])
 
 
 def moved(lists: Lists, order: Int64) -> Lists:
     """The lists of entries that are put into another order: place i takes entry `order[i]`."""
-    start, of = lists
+    start, entries = lists
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    row, moved_of = np.repeat(place, np.diff(start)), place[of]
-    return starts(np.bincount(row, minlength=len(order))), moved_of[np.lexsort((moved_of, row))]
+    row, moved_entries = np.repeat(place, np.diff(start)), place[entries]
+    return starts(np.bincount(row, minlength=len(order))), moved_entries[np.lexsort((moved_entries, row))]
 
 
 def rotations(fabric: Fabric, ranks: ArrayLike) -> Int32:

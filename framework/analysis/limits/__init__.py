@@ -81,6 +81,13 @@ def tightest_cut(
         n = len(order)
         best = family[0].or_larger(paths_bound(wires, (bits / n) * (1.0 - np.eye(n))))
         return exchange_bound(wires, bits, best)
+    return _over_all_cuts(wires, collective, bits, family, root)
+
+
+def _over_all_cuts(
+    wires: Wires, collective: str, bits: float, family: Sequence[CutBound], root: int | None
+) -> CutBound:
+    """The largest bound of all cuts or partitions; of a broadcast without a root, that of its best one."""
     apart = first_of_alike(wires, of_ranks(wires))
     match collective:
         case "all-gather":

@@ -55,19 +55,13 @@ class Timeline:
 
     def _landed(self, latency_s: float) -> float:
         schedule, rates = self._schedule, self._fabric.capacity_bps.tolist()
-        latencies, pair = self._fabric.latency_s, self._pair.tolist()
-        ways = [
-            [(path.links, float(latencies[list(path.links)].sum())) for path in paths]
-            for paths in self._paths
-        ]
+        routes, pair, slices = self._routes(), self._pair.tolist(), self._slices()
         packets, bits, last_bits = self._packets.tolist(), self._bits.tolist(), self._last_bits.tolist()
-        hops = np.array([sum(len(links) for links, _ in several) for several in ways], np.int64)
-        slices = min(SLICES, max(1, SLICED // max(1, int(hops[self._pair].sum()))))
         free = [0.0] * self._fabric.n_links
         waits = np.diff(self._after_start)
         behind = self._behind(waits)
         followers, first = self._followers()
-        waiting, under_way, turn = waits.tolist(), [0] * schedule.n_transfers, [0] * len(ways)
+        waiting, under_way, turn = waits.tolist(), [0] * schedule.n_transfers, [0] * len(routes)
         ready, landed = [0.0] * schedule.n_transfers, [0.0] * schedule.n_transfers
         # (when its first packet comes to the link, message, packets before, path or -1: all, link, bits, when
         # its last comes)
@@ -82,28 +76,28 @@ class Timeline:
                 heappush(heap, (now, transfer, 0, -1, 0, 0.0, now))
 
         while heap:
-            now, transfer, before, way, hop, part, last = heappop(heap)
-            if way < 0:
-                n, among = packets[transfer], len(ways[pair[transfer]])
-                each = among * -(-n // (among * slices)) if among > 1 else n
-                for before in range(0, n, each):
-                    some = min(each, n - before)
-                    for ahead in range(min(some, among)):  # one packet to every path in turn, and again
-                        part = bits[transfer] * ((some - ahead + among - 1) // among) / n
-                        way = (turn[pair[transfer]] + before + ahead) % among
-                        heappush(heap, (now, transfer, before + ahead, way, 0, part, now))
+            now, transfer, before, route, hop, part, last = heappop(heap)
+            if route < 0:
+                n, among = packets[transfer], len(routes[pair[transfer]])
+                slice_packets = among * -(-n // (among * slices)) if among > 1 else n
+                for before in range(0, n, slice_packets):
+                    remaining = min(slice_packets, n - before)
+                    for ahead in range(min(remaining, among)):  # one packet to every path in turn, and again
+                        part = bits[transfer] * ((remaining - ahead + among - 1) // among) / n
+                        route = (turn[pair[transfer]] + before + ahead) % among
+                        heappush(heap, (now, transfer, before + ahead, route, 0, part, now))
                         under_way[transfer] += 1
                 turn[pair[transfer]] += n
                 if (following := behind[transfer]) >= 0:
                     start(following, now)
                 continue
-            links, travel = ways[pair[transfer]][way]
+            links, travel = routes[pair[transfer]][route]
             link = links[hop]
             begin = max(now, free[link])
             free[link] = begin + part / rates[link]
             last = max(last, begin + (part - min(part, last_bits[transfer])) / rates[link])
             if hop + 1 < len(links):
-                heappush(heap, (begin, transfer, before, way, hop + 1, part, last))
+                heappush(heap, (begin, transfer, before, route, hop + 1, part, last))
                 continue
             landed[transfer] = max(landed[transfer], last + travel + latency_s)
             under_way[transfer] -= 1
@@ -111,6 +105,19 @@ class Timeline:
                 for following in followers[first[transfer] : first[transfer + 1]]:
                     start(following, landed[transfer])
         return max(landed, default=0.0)
+
+    def _routes(self) -> list[list[tuple[tuple[int, ...], float]]]:
+        """(links, their latency) of every path of every pair."""
+        latencies = self._fabric.latency_s
+        return [
+            [(path.links, float(latencies[list(path.links)].sum())) for path in paths]
+            for paths in self._paths
+        ]
+
+    def _slices(self) -> int:
+        """Parts in which each message takes several paths, so that no more than SLICED hops are followed."""
+        hops = np.array([sum(len(path.links) for path in paths) for paths in self._paths], np.int64)
+        return min(SLICES, max(1, SLICED // max(1, int(hops[self._pair].sum()))))
 
     def latency_share(self, latency_s: float) -> float:
         """Part of `seconds(latency_s)` that the latency adds, 0..1."""

@@ -1,5 +1,6 @@
 """`railweave model`: results of published formulas, without a lab."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import click
@@ -9,7 +10,7 @@ from railweave.framework.cli.model._options import RATE, SIZE, TIME, value_optio
 from railweave.framework.cli.model.rail_only import allgather, cost
 from railweave.framework.cli.model.training import iteration, traffic
 from railweave.framework.papers.optical.closed_forms import optimal_depth
-from railweave.framework.papers.optical.comparison import compare
+from railweave.framework.papers.optical.comparison import Costs, compare
 from railweave.framework.papers.optical.optree import best_depth
 from railweave.framework.parameters import units
 
@@ -63,16 +64,16 @@ def optree(
         f"{nodes} nodes, {wavelengths} wavelengths per direction; items of {units.size(item)} at "
         f"{units.rate(rate)}, {units.time(step_time)} a step\n"
     )
+    click.echo(_algorithm_table(rows))
+    if nodes % 2:
+        click.echo("\nneighbor-exchange: needs an even number of nodes")
+    click.echo(f"\nbest depth by Theorem 2: {best}; depth of the schedule with the fewest steps: {scheduled}")
+
+
+def _algorithm_table(rows: Sequence[Costs]) -> str:
     head = (
-        "algorithm",
-        "depth",
-        "arity",
-        "steps",
-        "time",
-        "schedule",
-        "item-times",
-        "used",
-        "time of schedule",
+        *("algorithm", "depth", "arity", "steps", "time"),
+        *("schedule", "item-times", "used", "time of schedule"),
     )
     cells = [
         (
@@ -88,7 +89,4 @@ def optree(
         )
         for row in rows
     ]
-    click.echo(table(head, cells))
-    if nodes % 2:
-        click.echo("\nneighbor-exchange: needs an even number of nodes")
-    click.echo(f"\nbest depth by Theorem 2: {best}; depth of the schedule with the fewest steps: {scheduled}")
+    return table(head, cells)

@@ -2,6 +2,7 @@
 what."""
 
 from collections.abc import Callable, Collection
+from functools import wraps
 from typing import Any
 
 import click
@@ -50,6 +51,20 @@ def gpu_options(default: str) -> Callable[..., Any]:
         return value_option("--gpu", default, str, "Preset of a GPU: a100 or h100.")(rates)
 
     return add
+
+
+def bundled(name: str, make: Callable[..., object], *arguments: str) -> Callable[..., Any]:
+    """The command receives, in place of these arguments, `name`: what `make` gives for them."""
+
+    def bundle(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def with_bundle(**values: Any) -> Any:
+            choice = make(*(values.pop(argument) for argument in arguments))
+            return command(**values, **{name: choice})
+
+        return with_bundle
+
+    return bundle
 
 
 def refuse_others(ctx: click.Context, flag: str, allowed: Collection[str]) -> None:

@@ -5,11 +5,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-import numpy as np
 
 from railweave.framework.cli._context import example, json_command, print_json, registers, table
-from railweave.framework.cli.model._options import SIZE, gpu_options, refuse_others, value_option
-from railweave.framework.errors import ExperimentError
+from railweave.framework.cli.model._options import SIZE, bundled, gpu_options, refuse_others, value_option
+from railweave.framework.cli.model._strategy_report import GpuChoice, StrategyReport
+from railweave.framework.cli.model._traffic_report import TrafficFiles, TrafficReport
 from railweave.framework.papers.training.clusters import Cluster, gpu_named
 from railweave.framework.papers.training.iteration import TABLE_4, Calibration
 from railweave.framework.papers.training.models import MODELS, hardware_utilisation, model_named
@@ -18,7 +18,6 @@ from railweave.framework.papers.training.search import search
 from railweave.framework.papers.training.strategies import FixedDegrees
 from railweave.framework.papers.training.traffic_matrix import job_of_batch
 from railweave.framework.papers.training.traffic_matrix import traffic as traffic_of
-from railweave.framework.parameters.units import time
 
 model_option = value_option(
     "--model name", "gpt-1t", str, "gpt-22b, gpt-175b, gpt-530b, gpt-1t, or megatron-18.4b to megatron-1008b."
@@ -54,6 +53,9 @@ FILE = click.Path(dir_okay=False, path_type=Path)
     is_flag=True,
     help="Table 4 of the paper instead of a search; with --gemm-factor, --attention and --domain-rate.",
 )
+@bundled("choice", GpuChoice, "gpu", "tflops", "domain_rate", "rail_rate", "memory")
+@bundled("fixed", FixedDegrees, "tp", "pp", "dp", "microbatch", "interleave")
+@bundled("calibration", Calibration, "gemm_factor", "attention")
 @json_command
 def iteration(
     ctx: click.Context,
@@ -61,19 +63,10 @@ def iteration(
     gpus: int,
     domain: int,
     batch: int,
-    gpu: str,
-    tflops: float | None,
-    domain_rate: float | None,
-    rail_rate: float | None,
-    memory: int | None,
+    choice: GpuChoice,
     state_bytes: float,
-    tp: int | None,
-    pp: int | None,
-    dp: int | None,
-    microbatch: int | None,
-    interleave: int | None,
-    gemm_factor: float,
-    attention: float,
+    fixed: FixedDegrees,
+    calibration: Calibration,
     top: int,
     published: bool,
     as_json: bool,
@@ -84,72 +77,27 @@ def iteration(
     shares of each degree inside the HB domain (th, ph, dh) that constraints 11 to 19 allow. Equal times:
     smallest t, p, b.
     """
-    calibration = Calibration(gemm_factor, attention)
     if published:
         used = ("published", "gemm_factor", "attention", "domain_rate", "as_json", "verbose")
         refuse_others(ctx, "--published", used)
-        _published(calibration, domain_rate, as_json)
+        _published(calibration, choice.domain_bps, as_json)
         return
-    preset = gpu_named(
-        gpu,
-        flops_per_s=None if tflops is None else tflops * 1e12,
-        domain_bps=domain_rate,
-        rail_bps=rail_rate,
-        memory_bytes=memory,
-    )
-    language_model, cluster = model_named(name), Cluster(gpus, domain, preset)
+    gpu = choice.gpu()
+    language_model, cluster = model_named(name), Cluster(gpus, domain, gpu)
     ranking = search(
         language_model,
         cluster,
         batch,
-        fixed=FixedDegrees(tp, pp, dp, microbatch, interleave),
+        fixed=fixed,
         calibration=calibration,
         state_bytes=state_bytes,
         most=top,
     )
-    rows = [
-        {
-            **asdict(one.strategy),
-            "microbatches": batch // (one.strategy.d * one.strategy.b),
-            **asdict(one.time),
-            "total_s": one.time.total_s,
-            "memory_bytes": one.memory_bytes,
-            "hardware_utilisation": hardware_utilisation(
-                language_model, batch, gpus, preset.flops_per_s, one.time.total_s
-            ),
-        }
-        for one in ranking.best
-    ]
+    strategies = StrategyReport(language_model, cluster, batch, calibration, ranking)
     if as_json:
-        print_json(
-            "model.iteration",
-            model=asdict(language_model) | {"parameters": language_model.parameters},
-            cluster=asdict(cluster),
-            batch=batch,
-            calibration=asdict(calibration),
-            tried=ranking.tried,
-            fitting=ranking.fitting,
-            strategies=rows,
-        )
-        return
-    click.echo(
-        f"{name}: {language_model.parameters / 1e9:.4g} billion parameters on {gpus} {gpu} in HB domains of "
-        f"{domain}, batch {batch}\n{ranking.tried} strategies, {ranking.fitting} fit into memory; the "
-        "fastest:\n"
-    )
-    degrees = ("t", "p", "d", "b", "v", "th", "ph", "dh")
-    cells = [
-        (
-            *(row[degree] for degree in degrees),
-            time(row["total_s"]),
-            time(row["bubble_compute_s"] + row["bubble_network_s"]),
-            *(time(row[f"{term}_s"]) for term in ("steady_compute", "steady_network", "sync")),
-            f"{row['memory_bytes'] / 1e9:.1f} GB",
-            f"{100 * row['hardware_utilisation']:.1f} %",
-        )
-        for row in rows
-    ]
-    click.echo(table((*degrees, "time", "bubble", "compute", "network", "sync", "memory", "HFU"), cells))
+        print_json("model.iteration", **strategies.document())
+    else:
+        click.echo(strategies.text())
 
 
 def _published(calibration: Calibration, domain_bps: float | None, as_json: bool) -> None:
@@ -200,6 +148,7 @@ def _published(calibration: Calibration, domain_bps: float | None, as_json: bool
 @click.option("--svg", type=FILE, help="Write the heatmap to this file.")
 @click.option("--png", type=FILE, help="Write the heatmap to this file, without text.")
 @click.option("--matrix", type=FILE, help="Write the matrix of bytes to this file, as CSV.")
+@bundled("files", TrafficFiles, "svg", "png", "matrix")
 @json_command
 def traffic(
     ctx: click.Context,
@@ -212,9 +161,7 @@ def traffic(
     batch: int,
     domains: int,
     rails: int,
-    svg: Path | None,
-    png: Path | None,
-    matrix: Path | None,
+    files: TrafficFiles,
     as_json: bool,
 ) -> None:
     """Compute which GPU sends how much to which in one iteration of PTD-P training on a rail fabric.
@@ -224,51 +171,13 @@ def traffic(
     in the whole job.
     """
     from railweave.framework.experiment.plan import build_fabric
-    from railweave.framework.papers.training.heatmap import heatmap_png, heatmap_svg
 
     job = job_of_batch(model_named(name), tp, pp, dp, microbatch, interleave, batch)
     fabric = build_fabric("rail-only", {"domains": domains, "rails": rails}, {}, registers(ctx))
     placed = place(fabric, *scaled_degrees(fabric, tp, pp, dp), interleave)
-    sent = traffic_of(job, placed)
-    matrix_bytes = sent.matrix() if svg or png or matrix else np.zeros((1, 1))
-    caption = f"tensor {placed.t}, pipeline {placed.p}, data {placed.d}, {job.m} microbatches: " + ", ".join(
-        f"{kind} {100 * share:.3g} %" for kind, share in sent.shares.items()
-    )
-    try:
-        if svg:
-            svg.write_text(heatmap_svg(matrix_bytes, rails, f"PTD-P traffic of {name}", caption))
-        if png:
-            png.write_bytes(heatmap_png(matrix_bytes, rails))
-        if matrix:
-            np.savetxt(matrix, matrix_bytes, "%.0f", ",")
-    except OSError as error:
-        raise ExperimentError(f"{error.filename} cannot be written: {error.strerror}.") from error
-    busiest = float(sent.sent.max())
+    report = TrafficReport(job, placed, traffic_of(job, placed), domains, rails)
+    files.write(report)
     if as_json:
-        print_json(
-            "model.traffic",
-            model=name,
-            asked={"tp": tp, "pp": pp, "dp": dp},
-            placed={"tp": placed.t, "pp": placed.p, "dp": placed.d},
-            microbatches=job.m,
-            domains=domains,
-            rails=rails,
-            shares=dict(sent.shares),
-            total_bytes=sent.total_bytes,
-            busiest_gpu_bytes=busiest,
-            silent_pairs=sent.silent_pairs,
-        )
-        return
-    if (placed.t, placed.p, placed.d) != (tp, pp, dp):
-        click.echo(f"{tp * pp * dp} ranks on {fabric.n_gpus} GPUs: groups are made smaller")
-    click.echo(f"{name} on {domains} HB domains of {rails}: {caption}\n")
-    between = {"tp": "in a domain", "pp": "on a rail, or in a domain", "dp": "on a rail, or in a domain"}
-    rows = [
-        (kind, f"{share * sent.total_bytes:.4g}", f"{100 * share:.3f} %", between[kind])
-        for kind, share in sent.shares.items()
-    ]
-    click.echo(table(("kind", "bytes", "share", "between GPUs"), rows))
-    click.echo(
-        f"\nthe busiest GPU sends {busiest:.4g} bytes; {100 * sent.silent_pairs:.2f} % of all pairs exchange "
-        "nothing"
-    )
+        print_json("model.traffic", **report.document())
+    else:
+        click.echo(report.text())

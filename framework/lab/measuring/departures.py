@@ -71,92 +71,184 @@ class Departures:
     def gaps(self, samples: QueueCounters, rate_bps: Float, late_s: Float) -> Gaps:
         """Of samples (m, n) after those before. `rate_bps` (n,): what is known of the links. `late_s`
         (m, n): how late each sample came for each."""
-        t, sent, packets, _drops, queue, queued = (
-            np.concatenate((last[None], new)) for last, new in zip(self._last, samples, strict=True)
-        )
+        passed = _Intervals(self._last, samples)
         self._last = QueueCounters(*(counter[-1] for counter in samples))
-        queue = np.where(queue < SHORT_BYTES, 0.0, queue)
-        took_s, left, count = np.diff(t, axis=0), np.diff(sent, axis=0), np.diff(packets, axis=0)
-        waited, queued, waits = queue[:-1], queued[:-1], queue[1:] > 0
-        departed = left > SHORT_BYTES
-        alone = np.where(departed & (count == 1), left, 0.0)
-        mean = np.divide(queue[1:], samples.queue_packets, out=np.zeros_like(left), where=waits)
-        before_bytes = self.largest_bytes
-        largest = self.largest_bytes = np.maximum(before_bytes, np.maximum(alone, mean).max(axis=0))
-        grew = largest > before_bytes + SHORT_BYTES
-        ended = departed & (waited > 0) & (left >= waited)
-        inside = departed & (waited > 0) & ~ended
-
-        def last_of(size: Float, of: Float) -> Float:
-            """Short packets overtake, so the last of several is a long one."""
-            return np.where(of == 1, size, np.minimum(size, largest))
-
-        size, of = np.where(ended, waited, left), np.where(ended, queued, count)
-        single = (of == 1) | ((of == 2) & (np.abs(size - largest) <= SHORT_BYTES))
-        apart = single & (last_of(left, count) * 8 >= took_s * self._line_bps)
-
-        within_s = np.where(waits | inside, np.minimum(took_s, largest * 8 / rate_bps), took_s)
-        counts = departed & (waits | inside | apart)
-        over = (left != 0) & ~counts & ~((waited > 0) & waits)
-        rows, before = np.arange(len(t))[:, None], self._departure
-        latest = _latest(rows, np.concatenate((before.counts[None] > 0, counts)))
-        goes_on = latest > _latest(rows, np.concatenate((before.counts[None] == 0, over)))
-        first = counts & ~(goes_on[:-1] & inside)
-        all_late_s, late_share = np.cumsum(late_s, axis=0), late_s / took_s
-        each = _Departure(
-            1.0 * counts,
-            t[1:] - within_s / 2,
-            within_s**2 / 12,
-            sent[1:] - last_of(left, count),
-            1.0 * first,
-            sent[:-1] + waited * ended,
-            t[:-1],
-            all_late_s - late_share * within_s / 2,
+        grew = self._grew(passed, samples.queue_packets)
+        size, count = passed.before_departure()
+        last_bytes = self._last_of(passed.left, passed.count)
+        single = (count == 1) | ((count == 2) & (np.abs(size - self.largest_bytes) <= SHORT_BYTES))
+        apart = single & (last_bytes * 8 >= passed.took_s * self._line_bps)
+        within_s = np.where(
+            passed.waits | passed.inside,
+            np.minimum(passed.took_s, self.largest_bytes * 8 / rate_bps),
+            passed.took_s,
         )
-        # (m + 1, n): as it was before the samples and after each
-        since = _Departure(*_taken(np.stack(before), np.stack(each), latest))
-        burst = _latest(rows, np.concatenate((before.counts[None] > 0, first)))
+        delays = _Delays(np.cumsum(late_s, axis=0), late_s / passed.took_s)
+        departures, latest, goes_on = self._departures(passed, apart, within_s, last_bytes, delays)
+        since = self._since(departures, latest, goes_on, delays)
+        gap = self._between(passed, departures, since, within_s)
+
+        evident = (passed.inside | passed.ended) & goes_on[:-1] & ~grew  # earlier gaps count shorter packets
+        evident &= apart | self._outlasts_samples(passed, gap, since)
+        evident &= (self._emptied_s(passed) - since.t_s[:-1]) * rate_bps <= IDLE * gap.paid * 8
+        # no link is faster than its rate: what seems so is something else
+        longest_s = gap.busy_s + np.sqrt(3 * since.error_s2[:-1]) + gap.within_s / 2
+        evident &= gap.paid * 8 <= IMPOSSIBLE * longest_s * self._line_bps
+        late = delays.until(gap.within_s) - since.late_s[:-1]
+        sums = (
+            np.where(evident, part, 0.0).sum(axis=0)
+            for part in (gap.paid, count, gap.busy_s, gap.error_s2, late)
+        )
+        paid, packets, busy_s, error_s2, late = sums
+        last_error_s2 = np.where(goes_on[-1] & (since.first[-1] == 0), since.error_s2[-1], 0.0)
+        waited_bytes = np.clip(passed.left, 0.0, passed.waited).sum(axis=0)
+        known = np.logical_or.reduce(evident)
+        return Gaps(known, paid, packets, busy_s, error_s2, last_error_s2, late, waited_bytes)
+
+    def _grew(self, passed: "_Intervals", queue_packets: Float) -> Bool:
+        """(n,): whether the longest packet seen became longer."""
+        alone = np.where(passed.departed & (passed.count == 1), passed.left, 0.0)
+        mean = np.divide(passed.queue[1:], queue_packets, out=np.zeros_like(passed.left), where=passed.waits)
+        before_bytes = self.largest_bytes
+        self.largest_bytes = np.maximum(before_bytes, np.maximum(alone, mean).max(axis=0))
+        return self.largest_bytes > before_bytes + SHORT_BYTES
+
+    def _last_of(self, size: Float, count: Float) -> Float:
+        """The last of `count` packets of `size` together. Short packets overtake, so of several it is a long
+        one."""
+        return np.where(count == 1, size, np.minimum(size, self.largest_bytes))
+
+    def _departures(
+        self, passed: "_Intervals", apart: Bool, within_s: Float, last_bytes: Float, delays: "_Delays"
+    ) -> tuple[_Departure, NDArray[np.int64], Bool]:
+        """(the last departure in each interval; (m + 1, n): the row of the latest one before the samples and
+        after each; whether a gap may begin with it, as nothing has left since that cannot be told from it).
+        """
+        counts = passed.departed & (passed.waits | passed.inside | apart)
+        over = (passed.left != 0) & ~counts & ~((passed.waited > 0) & passed.waits)
+        before = self._departure.counts[None]
+        latest = _latest(np.concatenate((before > 0, counts)))
+        goes_on = latest > _latest(np.concatenate((before == 0, over)))
+        first = counts & ~(goes_on[:-1] & passed.inside)
+        departures = _Departure(
+            counts.astype(np.float64),
+            passed.t_s[1:] - within_s / 2,
+            within_s**2 / 12,
+            passed.sent[1:] - last_bytes,
+            first.astype(np.float64),
+            passed.sent[:-1] + passed.waited * passed.ended,
+            passed.t_s[:-1],
+            delays.until(within_s),
+        )
+        return departures, latest, goes_on
+
+    def _since(
+        self, departures: _Departure, latest: NDArray[np.int64], goes_on: Bool, delays: "_Delays"
+    ) -> _Departure:
+        """(m + 1, n) each: the `latest` departure before the samples and after each, the last of which is
+        kept for the next samples."""
+        before = self._departure
+        burst = _latest(np.concatenate((before.counts[None] > 0, departures.first > 0)))
+        since = _Departure(*_taken(np.stack(before), np.stack(departures), latest))
         burst_began, burst_began_s = _taken(
             np.stack((before.burst_began, before.burst_began_s)),
-            np.stack((each.burst_began, each.burst_began_s)),
+            np.stack((departures.burst_began, departures.burst_began_s)),
             burst,
         )
-        empty = _latest(rows, np.concatenate((np.ones((1, t.shape[1]), bool), ~waits)))
-        empty_s = _taken(self._empty_s, t[1:], empty)
-        self._departure = _Departure(*(kept[-1] for kept in since))._replace(
-            counts=1.0 * goes_on[-1],
-            burst_began=burst_began[-1],
-            burst_began_s=burst_began_s[-1],
-            late_s=since.late_s[-1] - all_late_s[-1],
+        since = since._replace(burst_began=burst_began, burst_began_s=burst_began_s)
+        self._departure = _Departure(*(values[-1] for values in since))._replace(
+            counts=1.0 * goes_on[-1], late_s=since.late_s[-1] - delays.all_s[-1]
         )
+        return since
+
+    def _between(
+        self, passed: "_Intervals", departures: _Departure, since: _Departure, within_s: Float
+    ) -> "_Gap":
+        """The gap from the latest departure before each interval to the one in it."""
+        ended, took_s = passed.ended, passed.took_s
+        to_s = np.where(ended, passed.t_s[1:] - took_s / 2, departures.t_s)
+        last_waited = self._last_of(passed.waited, passed.queued)
+        to_bytes = np.where(ended, passed.sent[:-1] + passed.waited - last_waited, departures.sent_before)
+        return _Gap(
+            to_s - since.t_s[:-1],
+            to_bytes - since.sent_before[:-1],
+            to_bytes,
+            np.where(ended, took_s, within_s),
+            since.error_s2[:-1] * since.first[:-1] + np.where(ended, took_s**2 / 12, 0.0),
+        )
+
+    def _outlasts_samples(self, passed: "_Intervals", gap: "_Gap", since: _Departure) -> Bool:
+        """(m, n): whether the burst is RESOLVED intervals long at line rate, or so far behind it."""
+        began, began_s, resolved_s = (
+            since.burst_began[:-1],
+            since.burst_began_s[:-1],
+            RESOLVED * passed.took_s,
+        )
+        lasts = np.where(passed.ended, gap.to_bytes, passed.sent[1:] + passed.queue[1:]) - began
+        behind_s = passed.t_s[:-1] - began_s - (passed.sent[:-1] - began) * 8 / self._line_bps
+        return (lasts * 8 >= resolved_s * self._line_bps) | (behind_s >= resolved_s)
+
+    def _emptied_s(self, passed: "_Intervals") -> Float:
+        """(m, n): when the queue was last seen empty before each interval."""
+        empty = _latest(np.concatenate((np.ones((1, passed.waits.shape[1]), bool), ~passed.waits)))
+        empty_s = _taken(self._empty_s, passed.t_s[1:], empty)
         self._empty_s = empty_s[-1]
+        return empty_s[:-1]
 
-        to_s = np.where(ended, t[1:] - took_s / 2, each.t_s)
-        to_bytes = np.where(ended, sent[:-1] + waited - last_of(waited, queued), each.sent_before)
-        busy_s, paid = to_s - since.t_s[:-1], to_bytes - since.sent_before[:-1]
-        lasts = np.where(ended, to_bytes, sent[1:] + queue[1:]) - burst_began[:-1]
-        behind_s = t[:-1] - burst_began_s[:-1] - (sent[:-1] - burst_began[:-1]) * 8 / self._line_bps
-        known = (inside | ended) & goes_on[:-1] & ~grew  # what began earlier was taken for shorter packets
-        known &= apart | (lasts * 8 >= RESOLVED * took_s * self._line_bps) | (behind_s >= RESOLVED * took_s)
-        known &= (empty_s[:-1] - since.t_s[:-1]) * rate_bps <= IDLE * paid * 8
-        # no link is faster than its rate: what seems so is something else
-        longest_s = busy_s + np.sqrt(3 * since.error_s2[:-1]) + np.where(ended, took_s, within_s) / 2
-        known &= paid * 8 <= IMPOSSIBLE * longest_s * self._line_bps
-        error_s2 = since.error_s2[:-1] * since.first[:-1] + np.where(ended, took_s**2 / 12, 0.0)
-        late = all_late_s - late_share * np.where(ended, took_s, within_s) / 2 - since.late_s[:-1]
-        paid, packets, busy_s, error_s2, late = (
-            np.where(known, part, 0.0).sum(axis=0) for part in (paid, of, busy_s, error_s2, late)
+
+class _Intervals:
+    """What samples (m, n) show of the m intervals that they end; (m, n) each, but for `t_s`, `sent` and
+    `queue` (m + 1, n), which are those of the samples and the one before.
+
+    `took_s`: the length; `left` bytes left, in `count` packets; `waited` bytes, in `queued` packets, waited
+    when it began; `waits`: whether any did when it ended. `departed`: more left than a short packet; `ended`:
+    so did all that had waited; `inside`: a part of it did.
+    """
+
+    def __init__(self, last: QueueCounters, samples: QueueCounters) -> None:
+        self.t_s, self.sent, packets, _drops, queue, queued = (
+            np.concatenate((before[None], new)) for before, new in zip(last, samples, strict=True)
         )
-        last_error_s2 = np.where(goes_on[-1] & (since.first[-1] == 0), since.error_s2[-1], 0.0)
-        waited_bytes = np.clip(left, 0.0, waited).sum(axis=0)
-        return Gaps(
-            np.logical_or.reduce(known), paid, packets, busy_s, error_s2, last_error_s2, late, waited_bytes
+        self.queue = np.where(queue < SHORT_BYTES, 0.0, queue)
+        self.took_s, self.left, self.count = (
+            np.diff(counter, axis=0) for counter in (self.t_s, self.sent, packets)
         )
+        self.waited, self.queued, self.waits = self.queue[:-1], queued[:-1], self.queue[1:] > 0
+        self.departed = self.left > SHORT_BYTES
+        left_of_waited = self.departed & (self.waited > 0)
+        self.ended = left_of_waited & (self.left >= self.waited)
+        self.inside = left_of_waited & ~self.ended
+
+    def before_departure(self) -> tuple[Float, Float]:
+        """(bytes, packets) that left up to the departure that ends a gap: what had waited, or all."""
+        return np.where(self.ended, self.waited, self.left), np.where(self.ended, self.queued, self.count)
 
 
-def _latest(rows: NDArray[np.int64], where: Bool) -> NDArray[np.int64]:
+class _Delays(NamedTuple):
+    """How late samples came, (m, n): `all_s`, together up to each; `share`, of the interval that it ends."""
+
+    all_s: Float
+    share: Float
+
+    def until(self, within_s: Float) -> Float:
+        """Together, up to the middle of the last `within_s` of each interval."""
+        return np.asarray(self.all_s - self.share * within_s / 2)
+
+
+class _Gap(NamedTuple):
+    """A gap that ends in each interval, (m, n): its time, the bytes paid for in it, the bytes sent before its
+    end, how much of the interval its end may lie in, and the variance of its time."""
+
+    busy_s: Float
+    paid: Float
+    to_bytes: Float
+    within_s: Float
+    error_s2: Float
+
+
+def _latest(where: Bool) -> NDArray[np.int64]:
     """(m + 1, n): the last row so far in which it is so; -1 where there is none."""
-    return np.maximum.accumulate(np.where(where, rows, -1))
+    return np.maximum.accumulate(np.where(where, np.arange(len(where))[:, None], -1))
 
 
 def _taken(old: Float, new: Float, rows: NDArray[np.int64]) -> Float:

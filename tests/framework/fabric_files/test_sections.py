@@ -249,3 +249,9 @@ def test_the_examples() -> None:
     unequal = load(EXAMPLES / "unequal-domains.yaml").fabric
     assert unequal.capabilities == {"domains", "rails", "isolated-rails", "interfaces", "two-way"}
     assert [len(unequal.element_links(unequal.node_ids[f"d{d}"])) // 2 for d in range(3)] == [4, 2, 2]
+
+
+def test_an_ocs_of_both_directions_is_one(read: Load) -> None:
+    links = "links:\n  - rate: 400Gb/s\n    ocs: mirrors\n    cables: g0 g1\n"
+    fabric = read("fabric: 1\nnodes:\n  gpu: {shape: 2}\n" + links)
+    assert (fabric.ocs_names, fabric.ocs.tolist()) == (("mirrors",), [0, 0])
