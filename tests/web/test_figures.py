@@ -3,7 +3,6 @@ point of another run. Expected values: of the results, or by hand."""
 
 from __future__ import annotations
 
-import base64
 import csv
 import json
 from bisect import bisect_left
@@ -24,21 +23,6 @@ def test_the_instant_shown_is_the_first_that_ends_at_the_time_or_later(opened: O
         times = [0.0, ends[0], ends[3], (ends[3] + ends[4]) / 2, ends[-1]]
         shown = seen.page.evaluate("(times) => times.map((t) => railweave.instantAt(t))", times)
     assert shown == [bisect_left(ends, t) for t in times]
-
-
-def test_more_instants_than_are_kept_are_halved(opened: Open, address: str) -> None:
-    """Of each two the later stays, with the fuller queue of both."""
-    steps = """(bytes) => {
-      railweave.run.series.t_s = []; railweave.rows.queue = [];
-      bytes.forEach((queue, i) => railweave.apply({ kind: "sample", t_s: i + 1, queue }));
-      return [railweave.run.series.t_s, railweave.rows.queue.map((row) => row[0])];
-    }"""
-    with opened(address) as seen:
-        items = seen.page.evaluate("railweave.run.items.name.length")
-        bytes_ = [base64.b64encode(bytes([9 - i % 2] * items)).decode() for i in range(401)]
-        times, queue = seen.page.evaluate(steps, bytes_)
-    assert times[:200] == list(range(2, 401, 2)) and len(times) <= 201
-    assert queue[:200] == [9] * 200
 
 
 def test_the_totals_of_a_link_are_those_of_the_result(opened: Open, run: Path, address: str) -> None:

@@ -19,11 +19,12 @@ from railweave.framework.experiment.plan import Plan
 from railweave.framework.model.events import (
     FaultInjected,
     IterationEnded,
+    Note,
     PhaseStarted,
     RoutesChanged,
     Sampled,
 )
-from railweave.framework.page.serving.live_page import LivePage, followed
+from railweave.framework.page.serving.live_page import SNAPSHOT_S, LivePage, followed
 from tests.web.browser import until
 from tests.web.conftest import Open
 from tests.web.cut import Way
@@ -102,23 +103,35 @@ def test_it_comes_back_after_a_cut_and_misses_nothing(opened: Open, live: tuple[
     assert all("net::ERR_" in message for message in seen.messages)  # the browser's own, of the cuts
 
 
-def test_halving_the_instants_keeps_the_latest_scores(opened: Open, live: tuple[str, LivePage]) -> None:
-    """After 401 samples: of two the later, 2, 4 .. 400 s, with its own scores and the longer queue."""
-    url, _ = live
+STATE = """() => {
+  const { events, rows, series, ...run } = railweave.run;
+  const bytes = Object.entries(rows).map(([mask, row]) => [mask, row?.map((one) => [...one])]);
+  return [run, series.t_s, bytes];
+}"""
+"""What a page knows of its run, but for the number of the last message."""
+
+
+@pytest.mark.parametrize("samples", [20, 401], ids=["few", "halved"])
+def test_who_followed_the_run_knows_what_one_that_comes_now_is_given(
+    opened: Open, live: tuple[str, LivePage], plan: Plan, samples: int
+) -> None:
+    url, run = live
     with opened(url, offline=False) as seen:
-        times, scores, queues = seen.page.evaluate("""() => {
-          const n = railweave.run.items.name.length;
-          const row = (byte) => btoa(String.fromCharCode(...new Uint8Array(n).fill(byte)));
-          for (let t_s = 1; t_s <= 401; t_s++) {
-            const [score, queue] = [row(t_s % 2 ? 10 : 190), row(t_s % 2 ? 90 : 20)];
-            railweave.apply({ kind: "sample", t_s, score, queue });
-          }
-          const first = (mask) => railweave.rows[mask].map((bytes) => bytes[0]);
-          return [railweave.run.series.t_s, first("score"), first("queue")];
-        }""")
-    assert times == [*range(2, 401, 2), 401]
-    assert scores == [190] * 200 + [10] and queues == [90] * 201
-    assert seen.messages == []
+        for number in range(samples):
+            run.emit(sample(plan, 0.25 * (number + 1), 1.0 if number % 2 else 0.5))
+        run.emit(IterationEnded(0, 1.0, 0, end_s=1.0))
+        run.emit(FaultInjected(1.5, SLOW))
+        run.emit(RoutesChanged(2.0, 1, 4, "rail:1 1.00 -> 0.20"))
+        run.emit(IterationEnded(1, 1.5, 0, end_s=2.5))
+        run.emit(Note("nothing else happened"))
+        until(seen.page, "railweave.run.notes.length == 1")
+        followed_it = seen.page.evaluate(STATE)
+        time.sleep(SNAPSHOT_S)  # no snapshot is older than that
+        with opened(url, offline=False) as newcomer:
+            assert newcomer.page.evaluate(STATE) == followed_it
+    assert followed_it[0]["iterations"]["part"] == ["before", "during"]
+    assert followed_it[0]["end_s"] == max(2.5, 0.25 * samples)
+    assert len(followed_it[1]) == min(samples, 200)
 
 
 def test_jobs_have_their_lanes_from_the_first_iteration_on(opened: Open, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """The pages of comparisons and chaos campaigns: a sentence, bars and a table."""
 
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from typing import cast
@@ -27,7 +26,6 @@ def campaign_page(path: Path) -> PageData:
         kind="chaos" if kind is ChaosRun else "comparison",
         title=title,
         sentence=sentence,
-        made_by=f"railweave {version('railweave')}",
         charts=charts,
         tables=tables,
     )

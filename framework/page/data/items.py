@@ -56,17 +56,17 @@ def items(fabric: Fabric, chosen: Shown, result: RunResult | None) -> Items:
         shape=(*(f"node{n}" for n in nodes), *(f"link{link & ~1}" for link in links)),
         element=(*(-1 for _ in nodes), *(index.get(int(fabric.link_element[link]), -1) for link in links)),
         rate_bps=(*rates, *fabric.capacity_bps[chosen.links].tolist()),
-        bytes=_each(elements, lambda e: e.bytes) + _each(figures, lambda f: f.bytes),
-        utilisation=_each(elements, lambda e: round(e.utilisation, 4))
-        + _each(figures, lambda f: round(f.utilisation, 4)),
-        loss=none + _each(figures, lambda f: round(f.loss, 6)),
-        drops=none + _each(figures, lambda f: f.drops),
-        h_score=_each(elements, lambda e: round(e.h_score, 4))
-        + _each(figures, lambda f: round(f.h_score, 4)),
-        age_s=none + _each(figures, lambda f: None if f.age_s is None else round(f.age_s, 3)),
+        bytes=column(elements, lambda e: e.bytes) + column(figures, lambda f: f.bytes),
+        utilisation=column(elements, lambda e: round(e.utilisation, 4))
+        + column(figures, lambda f: round(f.utilisation, 4)),
+        loss=none + column(figures, lambda f: round(f.loss, 6)),
+        drops=none + column(figures, lambda f: f.drops),
+        h_score=column(elements, lambda e: round(e.h_score, 4))
+        + column(figures, lambda f: round(f.h_score, 4)),
+        age_s=none + column(figures, lambda f: None if f.age_s is None else round(f.age_s, 3)),
     )
 
 
-def _each(of: Sequence[T | None], figure: Callable[[T], V]) -> tuple[V | None, ...]:
+def column(of: Sequence[T | None], figure: Callable[[T], V | None]) -> tuple[V | None, ...]:
     """A figure of each; None where there is nothing known."""
     return tuple(None if one is None else figure(one) for one in of)

@@ -1,7 +1,7 @@
 """What a page shows, as one typed document: the contract between Python and the page's modules.
 
 A report has it in `<script type="application/json" id="railweave-data">`; a live page gets it from
-`data.json` and goes on with events (store.js applies them to this same shape).
+`data.json`, and messages that say what to add to it and what to set in it (serving/live_page.py).
 
 Times `t_s`, `_s` are seconds on the run's clock (emulated), which starts with the first iteration; `declared`
 ones are those of the machine whose rates the experiment gives. None is `null`, and means not known.
@@ -14,6 +14,7 @@ import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
 
 import numpy as np
 from numpy.typing import NDArray
@@ -245,10 +246,10 @@ class PageData:
     kind: str
     title: str
     sentence: str
-    made_by: str
     runs: tuple[RunPage, ...] = ()
     tables: tuple[Table, ...] = ()
     charts: tuple[BarChart, ...] = ()
+    made_by: str = field(default_factory=lambda: f"railweave {version('railweave')}")
     schema: Mapping[str, object] = field(default_factory=lambda: dict(SCHEMA))
 
     def json(self) -> str:

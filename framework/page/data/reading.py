@@ -1,8 +1,7 @@
 """Run directories as pages. What is missing or damaged is said, not guessed."""
 
 import json
-from collections.abc import Mapping, Sequence
-from importlib.metadata import version
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,8 @@ from railweave.framework.experiment import yaml_reader
 from railweave.framework.experiment.plan import build_fabric
 from railweave.framework.model import Fabric
 from railweave.framework.page.data.page_data import PageData
-from railweave.framework.page.data.run_page import Known, run_page
+from railweave.framework.page.data.reduction import Course, events_of
+from railweave.framework.page.data.run_page import Known, page_of
 from railweave.framework.page.data.samples import read_paths, read_samples
 from railweave.framework.page.data.sentence import gain_unknown
 from railweave.framework.page.data.traffic import planned_traffic
@@ -38,10 +38,7 @@ def page_of_run(
 
     Raises InputError for what is no run directory, and for a result of another version.
     """
-
-    known = read_known(path, registers, result=result, fabric=fabric)
-    one = run_page(known)
-    return PageData("run", known.title, one.sentence, f"railweave {version('railweave')}", (one,))
+    return page_of(read_known(path, registers, result=result, fabric=fabric))
 
 
 def read_known(
@@ -59,6 +56,8 @@ def read_known(
     if fabric is None:
         fabric = _fabric(path, document, registers)
     events, lines, no_events = _events(path / "events.jsonl")
+    if result is not None and (no_events or not lines):
+        events = events_of(result)
     samples, no_samples = read_samples(path / "health.npz", fabric)
     paths, no_paths = read_paths(path / "routes.npz", fabric)
     rules, no_rules = read_rules(path / "rules.json", fabric)
@@ -72,12 +71,11 @@ def read_known(
         repeat=f"railweave run {path / 'experiment.yaml'}",
         planned=_planned(document),
         result=result,
-        rate_scale=_rate_scale(events),
         samples=samples,
         paths=paths,
         rules=rules,
         traffic=None if result is None else planned_traffic(_kept(path, result), fabric.n_gpus, registers),
-        events=events,
+        course=Course.of(events),
         lines=lines,
         unanswered=unanswered(document, result, registers) if by_model and result is not None else None,
         left_out=tuple(
@@ -172,12 +170,6 @@ def _whole(event: Mapping[str, Any]) -> bool:
     return all(isinstance(n, int | float) and abs(n) < MOST_NUMBER for n in numbers) and (
         kind != "reroute" or "why" in event
     )
-
-
-def _rate_scale(events: Sequence[Mapping[str, Any]]) -> float | None:
-    """As the event of the fabric that came up tells it."""
-    scales = (event.get("rate_scale") for event in events if event["kind"] == "phase")
-    return next((s for s in scales if isinstance(s, int | float) and 0 < s <= 1), None)
 
 
 def _planned(document: Mapping[str, Any]) -> int | None:

@@ -3,49 +3,49 @@
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
 
 from railweave.framework.drawing import svg
 from railweave.framework.errors import ExperimentError, FabricError
 from railweave.framework.experiment import yaml_reader
 from railweave.framework.experiment.headline import headline
-from railweave.framework.judging.rows import REPAIRS, part_of
 from railweave.framework.model import Fabric
 from railweave.framework.page.data.figures import figures
-from railweave.framework.page.data.items import Arrays, Shown, items, shown
+from railweave.framework.page.data.items import Arrays, Shown, column, items, shown
 from railweave.framework.page.data.page_data import (
     INSTANTS,
-    ITERATIONS,
     MARKS,
     Items,
     Iterations,
     Job,
     Mark,
     Packed,
+    PageData,
     Routes,
     RunPage,
     Series,
     Traffic,
 )
-from railweave.framework.page.data.sentence import both_clocks, sentence, spaced_time
+from railweave.framework.page.data.reduction import Course, placed
+from railweave.framework.page.data.sentence import both_clocks, sentence, so_far, spaced_time
 from railweave.framework.page.data.series import closed, series
-from railweave.framework.results.figures import Group, Row
 from railweave.framework.results.result import RunResult
 from railweave.framework.results.rules import SwitchRules
 from railweave.framework.runs.recorder import ROUTED_GPUS
 
 UNSAMPLED = 0.02
 """Part of a run without samples at its end that its page mentions."""
+EVENT_COLUMNS = ("number", "job", "begin_s", "seconds", "wrong", "part")
+"""Of iterations, those that events fill."""
 MOST_RULES = 400_000
 """Bytes of rules, packed, that a page takes."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a run. `fabric` has declared rates; `events` are lines of events.jsonl as documents,
-    and `lines` how many there are in the file. `experiment`: the text of experiment.yaml; `engine` and
-    `planned` iterations as it says."""
+    """What is known of a run. `fabric` has declared rates; `course` is what its events reduce to, `lines` how
+    many of them there are. `experiment`: the text of experiment.yaml; `engine` and `planned` iterations as it
+    says."""
 
     title: str
     fabric: Fabric
@@ -58,13 +58,11 @@ class Known:
     paths: Arrays | None = None
     rules: Sequence[SwitchRules] | None = None
     traffic: Traffic | None = None
-    events: Sequence[Mapping[str, Any]] = ()
+    course: Course = field(default_factory=Course)
     lines: int = 0
     running: bool = False
     left_out: tuple[str, ...] = ()
     """What could not be read, and why."""
-    rate_scale: float | None = None
-    """As the fabric came up, where there is no result."""
     chosen: Shown | None = None
     """What to show, in place of `shown`."""
     jobs: tuple[Job, ...] = ()
@@ -73,44 +71,45 @@ class Known:
     """As `sentence` takes it."""
 
 
+def page_of(known: Known) -> PageData:
+    """The page of a run alone; pure."""
+    run = run_page(known)
+    return PageData("run", run.title, run.sentence, (run,))
+
+
 def run_page(known: Known) -> RunPage:
     """The page of a run; pure."""
-    result, scale = known.result, known.rate_scale
-    if result is not None:
-        scale = result.fabric.rate_scale
+    result, course = known.result, known.course
+    scale = course.rate_scale if result is None else result.fabric.rate_scale
     fabric = known.fabric if scale is None else known.fabric.scaled(scale)
     samples = known.samples if result is None else closed(fabric, known.samples, result)
     chosen = known.chosen or shown(fabric, samples)
     columns = items(fabric, chosen, result)
     values = Series() if samples is None else series(fabric, chosen, samples)
-    done = _iterations(result) if result is not None else _iterations_so_far(known.events)
-    marks = _marks(result, columns) if result is not None else _marks_so_far(known.events)
+    marks = _marks(course, result, columns)
     picture, no_picture = _picture(known.fabric)
     rules, no_rules = _rules(known)
-    ends = [
-        *values.t_s[-1:],
-        *(mark.t_s for mark in marks),
-        *map(sum, zip(done.begin_s[-1:], done.seconds[-1:], strict=True)),
-    ]
     return RunPage(
         title=known.title,
         state="running" if known.running else "incomplete" if result is None else "complete",
         engine=known.engine,
         verdict="none" if result is None else result.fidelity.verdict,
         reasons=() if result is None else tuple(result.fidelity.reasons),
-        sentence=_so_far(known, done) if result is None else sentence(result, known.unanswered),
+        sentence=so_far(course.ended, known.planned, running=known.running)
+        if result is None
+        else sentence(result, known.unanswered),
         resolution=_resolution(fabric, chosen, values, known.running) + _unsampled(known.samples, samples),
-        end_s=max(ends, default=0.0),
+        end_s=max([course.end_s, *values.t_s[-1:], *(mark.t_s for mark in marks[-1:])]),
         rate_scale=scale,
         gpus=fabric.n_gpus,
         picture=picture,
         no_picture=no_picture,
         items=columns,
         series=values,
-        iterations=done,
+        iterations=_iterations(course, result),
         marks=marks,
         figures=() if result is None else figures(result),
-        notes=(*known.left_out, *_notes(known)),
+        notes=(*known.left_out, *course.notes),
         experiment=known.experiment,
         versions={} if result is None else result.versions,
         repeat=known.repeat,
@@ -123,12 +122,6 @@ def run_page(known: Known) -> RunPage:
         rules=rules,
         no_rules=no_rules,
     )
-
-
-def _notes(known: Known) -> tuple[str, ...]:
-    if known.result is not None:
-        return known.result.notes
-    return tuple(event["text"] for event in known.events if event["kind"] == "note")[:MARKS]
 
 
 def _routes(fabric: Fabric, paths: Arrays) -> Routes:
@@ -202,49 +195,39 @@ def _unsampled(sampled: Arrays | None, shown_as: Arrays | None) -> str:
     )
 
 
-# -- a run with a result -----------------------------------------------------------------------------------
-def _iterations(result: RunResult) -> Iterations:
-    rows = [row for row in result.rows if row.iteration is not None][:ITERATIONS]
-    held = {(one.job, one.iteration): one for one in result.bottlenecks}
-    groups = {one.job: one.iterations for one in result.jobs} or {result.iterations.job: result.iterations}
-
-    def part(row: Row) -> str:
-        of = groups[row.job]
-        parts: dict[str, Group] = {"before": of.before, "during": of.during, "after": of.after}
-        return next((name for name, group in parts.items() if row.iteration in group.iterations), "during")
-
-    bottlenecks = [held.get((row.job, row.iteration)) for row in rows]
+# -- events, and what a result adds to them ----------------------------------------------------------------
+def _iterations(course: Course, result: RunResult | None) -> Iterations:
+    done = {name: tuple(row[name] for row in course.iterations) for name in EVENT_COLUMNS}
+    keys = list(zip(done["job"], done["number"], strict=True))
+    measured = {} if result is None else {(row.job, row.iteration): row for row in result.rows}
+    holders = {} if result is None else {(one.job, one.iteration): one for one in result.bottlenecks}
+    rows, held = [measured.get(key) for key in keys], [holders.get(key) for key in keys]
     return Iterations(
-        number=tuple(row.iteration or 0 for row in rows),
-        job=tuple(row.job for row in rows),
-        begin_s=tuple(round(row.t_s, 6) for row in rows),
-        seconds=tuple(row.time_us * 1e-6 for row in rows),
-        declared_us=tuple(row.declared_time_us for row in rows),
-        size_bytes=tuple(row.size_bytes for row in rows),
-        busbw_gbs=tuple(row.busbw_gbs for row in rows),
-        wrong=tuple(row.wrong for row in rows),
-        limit=tuple(row.ratio_to_bound for row in rows),
-        part=tuple(map(part, rows)),
-        held_by=tuple(None if b is None or b.balanced else b.name for b in bottlenecks),
-        share=tuple(None if b is None else round(b.share, 4) for b in bottlenecks),
+        **done,
+        declared_us=column(rows, lambda row: row.declared_time_us),
+        size_bytes=column(rows, lambda row: row.size_bytes),
+        busbw_gbs=column(rows, lambda row: row.busbw_gbs),
+        limit=column(rows, lambda row: row.ratio_to_bound),
+        held_by=column(held, lambda holder: None if holder.balanced else holder.name),
+        share=column(held, lambda holder: round(holder.share, 4)),
     )
 
 
-def _marks(result: RunResult, columns: Items) -> tuple[Mark, ...]:
-    index = {name: i for i, name in enumerate(columns.name)}
+def _marks(course: Course, result: RunResult | None, columns: Items) -> tuple[Mark, ...]:
+    """In order of time; a result knows of a fault which links it was done to, and when it was seen."""
+    faults = {} if result is None else {(fault.t_s, fault.text): fault for fault in result.faults}
     marks: list[Mark] = []
-    for fault in result.faults:
-        if fault.t_s is None:
+    for _, mark in course.heaviest():
+        fault = faults.get((mark.t_s, mark.text)) if mark.kind == "fault" else None
+        links = () if fault is None else (fault.target, *fault.link_scores)
+        marks.append(placed(mark, columns.name, *links))
+        if fault is None or fault.detected_s is None or result is None:
             continue
-        touched = [index[name] for name in (fault.target, *fault.link_scores) if name in index]
-        marks.append(Mark(fault.t_s, "fault", fault.text, tuple(dict.fromkeys(touched))))
-        if fault.detected_s is not None:
-            who = "the router is told" if result.experiment.get("oracle") else "the scores show it"
-            after = f"{who} {both_clocks(fault.detected_s, result.fabric.rate_scale)} after: {fault.text}"
-            marks.append(Mark(fault.t_s + fault.detected_s, "seen", after, marks[-1].items))
-    largest = sorted(result.reroutes, key=lambda reroute: -reroute.pairs_changed)[: MARKS - len(marks)]
-    marks += [Mark(r.t_s, "reroute", f"{r.pairs_changed} pairs, because {r.why}") for r in largest]
-    return tuple(sorted(marks, key=lambda mark: mark.t_s)[:MARKS])
+        who = "the router is told" if result.experiment.get("oracle") else "the scores show it"
+        after = f"{who} {both_clocks(fault.detected_s, result.fabric.rate_scale)} after: {mark.text}"
+        marks.append(replace(marks[-1], t_s=mark.t_s + fault.detected_s, kind="seen", text=after))
+    first = sorted(marks, key=lambda mark: mark.kind == "reroute")[:MARKS]
+    return tuple(sorted(first, key=lambda mark: mark.t_s))
 
 
 def _jobs(result: RunResult, columns: Items) -> tuple[Job, ...]:
@@ -263,49 +246,3 @@ def _jobs(result: RunResult, columns: Items) -> tuple[Job, ...]:
         )
         for one in result.jobs
     )  # fmt: skip
-
-
-# -- a run without one ---------------------------------------------------------------------------------------
-def _iterations_so_far(events: Sequence[Mapping[str, Any]]) -> Iterations:
-    ended = [event for event in events if event["kind"] == "iteration"][:ITERATIONS]
-    n, seconds = len(ended), [float(event["seconds"]) for event in ended]
-    ends = [event.get("end_s", sum(seconds[: i + 1])) for i, event in enumerate(ended)]
-    begins = [end_s - took_s for end_s, took_s in zip(ends, seconds, strict=True)]
-    nothing = (None,) * n
-    faults = [(event["t_s"], not set(REPAIRS).isdisjoint(event["text"].split())) for event in events
-              if event["kind"] == "fault"]  # fmt: skip
-    answers = [event["t_s"] for event in events if event["kind"] == "reroute"]
-    part = part_of(faults, answers)
-    return Iterations(
-        number=tuple(event["iteration"] for event in ended),
-        job=tuple(event.get("job", 0) for event in ended),
-        begin_s=tuple(begins),
-        seconds=tuple(seconds),
-        declared_us=nothing,
-        size_bytes=nothing,
-        busbw_gbs=nothing,
-        wrong=tuple(event.get("wrong") for event in ended),
-        limit=nothing,
-        part=tuple(map(part, begins, ends)),
-        held_by=nothing,
-        share=nothing,
-    )
-
-
-def _marks_so_far(events: Sequence[Mapping[str, Any]]) -> tuple[Mark, ...]:
-    marks = []
-    for event in events:
-        if event["kind"] == "fault":
-            marks.append(Mark(event["t_s"], "fault", event["text"]))
-        elif event["kind"] == "reroute":
-            marks.append(
-                Mark(event["t_s"], "reroute", f"{event['pairs_changed']} pairs, because {event['why']}")
-            )
-    return tuple(marks[:MARKS])
-
-
-def _so_far(known: Known, done: Iterations) -> str:
-    n, of = len(done.number), "" if known.planned is None else f" of {known.planned}"
-    if known.running:
-        return f"The run is under way: {n}{of} iterations have ended."
-    return f"This run has no result: it failed, was killed or still runs. {n}{of} iterations had ended."

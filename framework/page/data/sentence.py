@@ -44,6 +44,14 @@ def sentence(result: RunResult, unanswered: float | None = None) -> str:
     return f"{words}; {_cost(result.iterations)}{_answer(first, result, unanswered)}."
 
 
+def so_far(ended: int, planned: int | None, *, running: bool) -> str:
+    """Of a run without a result: how many iterations have `ended`."""
+    of = "" if planned is None else f" of {planned}"
+    if running:
+        return f"The run is under way: {ended}{of} iterations have ended."
+    return f"This run has no result: it failed, was killed or still runs. {ended}{of} iterations had ended."
+
+
 def gain_unknown(result: RunResult) -> bool:
     """Whether the only fault slowed links down and was answered so soon that no iteration shows what it would
     have cost."""

@@ -1,7 +1,6 @@
 """Two runs on one page, and in a sentence how far apart they are."""
 
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 
@@ -18,7 +17,7 @@ def page_of_two_runs(first: Path, second: Path, registers: Registers) -> PageDat
     """The page of both; the sentence says how much longer the second's iterations took. Raises InputError."""
     one, two = (run_page(read_known(path, registers)) for path in (first, second))
     title = f"{one.title} and {two.title}"
-    return PageData("run", title, apart(one, two), f"railweave {version('railweave')}", (one, two))
+    return PageData("run", title, apart(one, two), (one, two))
 
 
 def apart(one: RunPage, two: RunPage) -> str:

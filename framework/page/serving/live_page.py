@@ -6,30 +6,31 @@ import secrets
 import threading
 import time
 import zlib
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields, replace
-from importlib.metadata import version
+from dataclasses import asdict, fields, replace
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from starlette.applications import Starlette
 
 from railweave.framework.experiment.plan import Plan
-from railweave.framework.model.events import PhaseStarted, Printed, Progress, RunEvent, Sampled
-from railweave.framework.page.data.items import Arrays, shown
+from railweave.framework.model.events import Printed, Progress, RunEvent, Sampled
+from railweave.framework.page.data.items import Arrays, items, shown
 from railweave.framework.page.data.page_data import INSTANTS, Job, Packed, PageData
-from railweave.framework.page.data.run_page import Known, run_page
+from railweave.framework.page.data.reduction import Course, placed
+from railweave.framework.page.data.run_page import Known, page_of
+from railweave.framework.page.data.sentence import so_far
 from railweave.framework.page.data.series import series
 from railweave.framework.page.serving.app import application, events_route, page_routes
 from railweave.framework.page.serving.feed import Feed
 from railweave.framework.page.serving.server import PageServer
 from railweave.framework.results.directory import event_line
 
-MOST_EVENTS, MOST_VALUES, SNAPSHOT_S = 10_000, 1_000_000, 0.5
-"""Events, and figures of each kind, that a snapshot is made of; seconds until it is made anew."""
+MOST_VALUES, SNAPSHOT_S = 1_000_000, 0.5
+"""Figures of each kind that a snapshot is made of; seconds until it is made anew."""
 NEWLY_WORST = 0.05
 """Of a large fabric other links are shown once one of them scores so much below one that is."""
 
@@ -50,8 +51,7 @@ class LivePage:
             running=True,
             jobs=tuple(map(_job, plan.jobs)),
         )
-        self._events: deque[dict[str, object]] = deque(maxlen=MOST_EVENTS)
-        self._samples: list[Sampled] = []
+        self._course, self._samples = Course(), list[Sampled]()
         self._chosen = shown(plan.fabric, None)
         self._most = 2 * max(1, min(INSTANTS, MOST_VALUES // (2 * plan.fabric.n_links)))  # they go in pairs
         self._lock, self._making = threading.Lock(), threading.Lock()
@@ -62,13 +62,8 @@ class LivePage:
         if isinstance(event, Progress | Printed):
             return
         with self._lock:
-            if isinstance(event, Sampled):
-                self._feed.publish(self._sampled(event))
-                return
-            if isinstance(event, PhaseStarted) and event.rate_scale is not None:
-                self._known = replace(self._known, rate_scale=event.rate_scale)
-            self._events.append(event.to_document())
-            self._feed.publish(event_line(event))
+            message = self._sampled(event) if isinstance(event, Sampled) else self._happened(event)
+            self._feed.publish(json.dumps(message, default=asdict))
 
     def application(self, token: str) -> Starlette:
         """The page, its data and its messages below /TOKEN/."""
@@ -99,30 +94,43 @@ class LivePage:
         with self._lock:
             known = replace(
                 self._known,
-                events=tuple(self._events),
+                course=self._course.copy(),
                 lines=self._feed.last,
                 chosen=self._chosen,
                 samples=_arrays(self._samples) if self._samples else None,
             )
-        run = run_page(known)
-        return PageData("run", known.title, run.sentence, f"railweave {version('railweave')}", (run,))
+        return page_of(known)
 
-    def _sampled(self, sample: Sampled) -> str:
-        """The message for a sample, after it was kept for snapshots."""
-        if len(self._samples) >= self._most:
+    def _happened(self, event: RunEvent) -> dict[str, Any]:
+        """The message for an event: its line of events.jsonl, and what that changes on the page."""
+        line = json.loads(event_line(event))
+        add = self._course.take(line)
+        if "marks" in add:
+            add["marks"] = placed(add["marks"], items(self._known.fabric, self._chosen, None).name)
+        return {**line, **self._changes(add)}
+
+    def _sampled(self, sample: Sampled) -> dict[str, Any]:
+        """The message for a sample, after it was kept; pages start anew once there are too many of them."""
+        full = len(self._samples) >= self._most
+        if full:
             earlier, later = self._samples[::2], self._samples[1::2]
             self._samples = [_together(a, b) for a, b in zip(earlier, later, strict=True)]
         self._samples.append(sample)
-        known = self._known
-        if self._others_are_worse(sample):
-            self._chosen = shown(known.fabric, _arrays(self._samples))
-            return '{"kind":"reset"}'
-        scale = 1.0 if known.rate_scale is None else known.rate_scale
+        if full or self._others_are_worse(sample):
+            self._chosen, self._made_s = shown(self._known.fabric, _arrays(self._samples)), -inf
+            return {"kind": "reset"}
         alone = {**_arrays([sample]), "t_s": np.array([sample.dt_s])}  # an interval that begins at 0
-        now = series(known.fabric.scaled(scale), self._chosen, alone)
-        masks = {"score": now.score, "queue": now.queue, "load": now.load, "loss": now.loss}
+        fabric = self._known.fabric.scaled(self._course.rate_scale or 1.0)
+        figures = series(fabric, self._chosen, alone)
+        masks = {"score": figures.score, "load": figures.load, "queue": figures.queue, "loss": figures.loss}
         rows = {mask: _row(packed) for mask, packed in masks.items() if packed is not None}
-        return json.dumps({"kind": "sample", "t_s": round(sample.t_s, 6), **rows})
+        return {"kind": "sample", **self._changes({"series": {"t_s": round(sample.t_s, 6), **rows}})}
+
+    def _changes(self, add: dict[str, Any]) -> dict[str, Any]:
+        """What a message adds to the page's lists and columns, and which of its fields it sets."""
+        end_s = max([self._course.end_s, *(sample.t_s for sample in self._samples[-1:])])
+        words = so_far(self._course.ended, self._known.planned, running=True)
+        return {"add": add, "set": {"end_s": end_s, "sentence": words}}
 
     def _others_are_worse(self, sample: Sampled) -> bool:
         if self._chosen.all_links:

@@ -139,11 +139,11 @@ function chosenItem(store) {
 function rulesOf(store, item) {
   const { name, shape } = store.run.items;
   const heading = make("h4", {}, "OpenFlow rules at the end");
-  const { no_rules: why } = store.run;
-  if (!store.rules.length) return why ? [heading, make("p", { class: "quiet" }, why)] : [];
+  const { rules, no_rules: why } = store.run;
+  if (!rules) return why ? [heading, make("p", { class: "quiet" }, why)] : [];
   const isElement = shape[item].startsWith("node");
   const sender = name[item].split("->")[0];
-  const of = isElement ? store.rules[shape[item].slice(4)] : store.rules.find((one) => one.name === sender);
+  const of = isElement ? rules[shape[item].slice(4)] : rules.find((one) => one.name === sender);
   const flows = of.flows.filter((flow) => isElement || leadsTo(of, flow) === name[item]);
   const total = of.ingress + of.transit + of.drop;
   const kinds = [

@@ -1,5 +1,5 @@
 // What is shown, compared with another instant, or with another run at the same point of its iterations.
-import { decoded, make, seconds, written } from "./codes.js";
+import { make, seconds, written } from "./codes.js";
 import { MASK_WORDS, badness } from "./colours.js";
 import { MASKS } from "./store.js";
 
@@ -38,11 +38,7 @@ function sameProgress(shown, run, t) {
 export function changeOf(store, mask, item, before = other(store)) {
   const now = store.value(mask, item);
   const there = before.run.items.name.indexOf(store.run.items.name[item]);
-  const rows = store.held.get(before.run).rows[mask];
-  const times = before.run.series.t_s;
-  const at = times.findIndex((end) => end >= before.t - 1e-9);
-  const row = rows?.[at < 0 ? times.length - 1 : at];
-  const then = row && there >= 0 ? decoded(mask, row[there]) : null;
+  const then = there < 0 ? null : store.value(mask, there, store.instantAt(before.t, before.run), before.run);
   const change = now === null || then === null ? null : badness(mask, now) - badness(mask, then);
   return { now, then, change };
 }

@@ -1,8 +1,8 @@
 // Follows a run while it goes on: the server's messages, and again after the connection was cut.
 const AGAIN_MS = 1000;
 
-/** Applies the events of the run to the store until it has ended, and then puts its report there. `say` shows
- *  the state of the connection in words. */
+/** Applies the messages of the run to the store until it has ended, and then puts its report there. `say`
+ *  shows the state of the connection in words. */
 export function follow(store, say) {
   let last = store.run.events;
 

@@ -8,11 +8,11 @@ import { saveButtons } from "./save.js";
 /** Shows the picture in `host`; returns a function that colours it anew. */
 export function mountPicture(store, host) {
   host.replaceChildren();
-  if (!store.picture) {
+  if (!store.run.picture) {
     host.append(make("p", { class: "quiet" }, store.run.no_picture));
     return () => {};
   }
-  const parsed = new DOMParser().parseFromString(store.picture, "image/svg+xml").documentElement;
+  const parsed = new DOMParser().parseFromString(store.run.picture, "image/svg+xml").documentElement;
   const svg = document.importNode(parsed, true);
   svg.setAttribute("role", "group");
   host.append(svg);

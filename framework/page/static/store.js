@@ -1,28 +1,36 @@
-// The data of a page and what is chosen in it. A live page applies events to the same
-// shape that a report has.
-import { UNKNOWN, bytesOf, decoded, unpacked } from "./codes.js";
+// The data of a page and what is chosen in it. The messages of a run that goes on change the data.
+import { bytesOf, decoded, unpacked } from "./codes.js";
 
 export const MASKS = ["score", "load", "queue", "loss"];
 const DEFAULTS = { run: 0, mask: "score", t: null, item: null, from: null, to: null, against: null };
-const MOST_INSTANTS = 400;
-const REPAIRS = /\b(restore|up|start)\b/;
 const TOTALS = { score: "h_score", load: "utilisation", loss: "loss" };
 
 /** The store, from the data in the page or from the server that sent it (`served`). */
 export async function load() {
   const inline = document.getElementById("railweave-data");
   const data = inline ? JSON.parse(inline.textContent) : await (await fetch("data.json")).json();
-  const store = new Store(data, !inline);
-  await store.unpack();
-  return store;
+  return new Store(await unpackedRuns(data), !inline);
 }
 
-/** `run`: the RunPage shown. `rows[mask]`: a Uint8Array over the items for each instant of `t_s`. Fires
- *  `state` when something else is chosen, `data` when an event came, `run` when all is to be drawn anew. */
+/** The data with matrices, pictures, routes and rules unpacked; of each run `rows[mask]`: a Uint8Array over
+ *  the items for each instant of `series.t_s`, null where there is nothing. */
+async function unpackedRuns(data) {
+  for (const run of data.runs) {
+    run.rows = {};
+    for (const mask of MASKS) run.rows[mask] = run.series[mask] && (await unpacked(run.series[mask]));
+    run.picture &&= await unpacked(run.picture);
+    run.rules &&= JSON.parse(await unpacked(run.rules));
+    if (run.routes) run.routes.entries = JSON.parse(await unpacked(run.routes.entries));
+  }
+  return data;
+}
+
+/** `run`: the RunPage shown. Fires `state` when something else is chosen, `data` when there is more of it,
+ *  `run` when all is to be drawn anew. */
 export class Store extends EventTarget {
   constructor(data, served = false) {
     super();
-    Object.assign(this, { data, served, state: { ...DEFAULTS, ...fromHash() }, held: new Map() });
+    Object.assign(this, { data, served, state: { ...DEFAULTS, ...fromHash() } });
     addEventListener("hashchange", () => this.choose({ ...DEFAULTS, ...fromHash() }, false));
   }
 
@@ -31,36 +39,15 @@ export class Store extends EventTarget {
   }
 
   get rows() {
-    return this.held.get(this.run).rows;
-  }
-
-  get picture() {
-    return this.held.get(this.run).picture;
-  }
-
-  /** Of each node, in order, the rules of its switch; empty where they are not known. */
-  get rules() {
-    return this.held.get(this.run).rules;
+    return this.run.rows;
   }
 
   /** The data of a run that has ended, or a new snapshot, takes the place of what there is. */
   async replace(data) {
-    this.data = data;
-    await this.unpack();
-    this.dispatchEvent(new Event("run"));
-  }
-
-  /** Unpacks matrices and pictures of all runs. */
-  async unpack() {
-    this.held.clear();
-    for (const run of this.data.runs) {
-      const rows = {};
-      for (const mask of MASKS) rows[mask] = run.series[mask] ? await unpacked(run.series[mask]) : null;
-      const picture = run.picture ? await unpacked(run.picture) : null;
-      const routes = run.routes ? JSON.parse(await unpacked(run.routes.entries)) : [];
-      const rules = run.rules ? JSON.parse(await unpacked(run.rules)) : [];
-      this.held.set(run, { rows, picture, routes, rules });
-    }
+    const shown = () => [this.run.state, ...this.run.items.name].join();
+    const before = shown();
+    this.data = await unpackedRuns(data);
+    this.dispatchEvent(new CustomEvent(shown() === before ? "data" : "run", { detail: {} }));
   }
 
   /** Something else is chosen; the address of the page follows. */
@@ -76,8 +63,8 @@ export class Store extends EventTarget {
     return this.instantAt(this.state.t);
   }
 
-  instantAt(t) {
-    const times = this.run.series.t_s;
+  instantAt(t, run = this.run) {
+    const times = run.series.t_s;
     const i = t === null ? -1 : times.findIndex((end) => end >= t - 1e-9);
     return i < 0 ? times.length - 1 : i;
   }
@@ -87,10 +74,10 @@ export class Store extends EventTarget {
   }
 
   /** The figure of an item at an instant, of the whole run if none is known over time; null: unknown. */
-  value(mask, item, instant = this.instant) {
-    const rows = this.rows[mask];
+  value(mask, item, instant = this.instant, run = this.run) {
+    const rows = run.rows[mask];
     if (rows) return rows[instant] ? decoded(mask, rows[instant][item]) : null;
-    return this.run.items[TOTALS[mask]]?.[item] ?? null;
+    return run.items[TOTALS[mask]]?.[item] ?? null;
   }
 
   /** Whether any item has a figure of this mask, or will have. */
@@ -106,8 +93,7 @@ export class Store extends EventTarget {
   /** The paths of the chosen pair at the chosen time: [{weight, cables}]; of another where it has none ever.
    *  `senders`, `receivers`: the GPUs that have routes, and those to which `from` has. */
   get paths() {
-    const { gpus } = this.run.routes;
-    const { routes } = this.held.get(this.run);
+    const { gpus, entries: routes } = this.run.routes;
     const chosen = (name, offered) => {
       const at = gpus.indexOf(this.state[name]);
       return offered.includes(at) ? at : offered[0];
@@ -124,83 +110,22 @@ export class Store extends EventTarget {
     return { from, to, senders, receivers, since, paths };
   }
 
-  /** Applies an event of the run: a line of events.jsonl, or a sample (bytes of every item in base64). */
-  apply(event) {
-    const run = this.run;
-    run.end_s = Math.max(run.end_s, event.t_s ?? event.end_s ?? 0);
-    const mark = (kind, text) => run.marks.push({ t_s: event.t_s, kind, text, items: this.#named(text) });
-    if (event.kind === "sample") this.#sample(event);
-    else if (event.kind === "iteration") this.#iteration(event);
-    else if (event.kind === "fault") mark("fault", event.text);
-    else if (event.kind === "reroute") mark("reroute", `${event.pairs_changed} pairs, because ${event.why}`);
-    else if (event.kind === "note") run.notes.push(event.text);
-    if (event.kind !== "sample") run.events += 1;
-    this.dispatchEvent(new CustomEvent("data", { detail: event }));
-  }
-
-  /** Items that a text names. */
-  #named(text) {
-    const words = new Set(text.split(/\s+/));
-    return this.run.items.name.flatMap((name, item) => (words.has(name) ? [item] : []));
-  }
-
-  #sample(event) {
-    if (this.run.series.t_s.length >= MOST_INSTANTS) this.#halve();
-    const times = this.run.series.t_s;
-    times.push(event.t_s);
-    for (const mask of MASKS) {
-      if (!event[mask]) continue;
-      const none = () => new Uint8Array(this.run.items.name.length).fill(UNKNOWN);
-      this.rows[mask] ??= times.slice(1).map(none);
-      this.rows[mask].push(bytesOf(event[mask]));
-    }
-  }
-
-  /** Of two instants the later stays, with its scores and the worse of both in all else. */
-  #halve() {
-    const { series } = this.run;
-    series.t_s = series.t_s.filter((_, i) => i % 2);
-    for (const mask of MASKS) {
-      const rows = this.rows[mask];
-      if (!rows) continue;
-      const worse =
-        mask === "score"
-          ? (later) => later
-          : (a, b) => (a === UNKNOWN ? b : b === UNKNOWN ? a : Math.max(a, b));
-      this.rows[mask] = rows
-        .filter((_, i) => i % 2)
-        .map((row, i) => row.map((b, j) => worse(b, rows[2 * i][j])));
-    }
-  }
-
-  /** Whether an iteration was before, during or after the faults, as judging/rows.py has it. */
-  #part(begin, end) {
-    const { marks } = this.run;
-    const repairs = (mark) => mark.kind === "reroute" || (mark.kind === "fault" && REPAIRS.test(mark.text));
-    const first = (marks) => Math.min(...marks.map((mark) => mark.t_s));
-    const broken = first(marks.filter((mark) => mark.kind === "fault" && !repairs(mark)));
-    const answered = first(marks.filter((mark) => repairs(mark) && mark.t_s >= broken));
-    if (end <= broken + 1e-9 * Math.max(1, begin)) return "before";
-    return begin >= answered ? "after" : "during";
-  }
-
-  #iteration(event) {
+  /** Applies a message of the run: fields that it sets, entries that it adds to lists and columns. */
+  apply(message) {
     const { run } = this;
-    const done = run.iterations;
-    const last = done.number.length - 1;
-    const end = event.end_s ?? (last < 0 ? 0 : done.begin_s[last] + done.seconds[last]) + event.seconds;
-    const entry = {
-      number: event.iteration,
-      job: event.job ?? 0,
-      begin_s: end - event.seconds,
-      seconds: event.seconds,
-      wrong: event.wrong ?? null,
-      part: this.#part(end - event.seconds, end),
-    };
-    for (const name of Object.keys(done)) done[name].push(entry[name] ?? null);
-    run.end_s = Math.max(run.end_s, end);
-    const of = run.planned === null ? "" : ` of ${run.planned}`;
-    run.sentence = `The run is under way: ${done.number.length}${of} iterations have ended.`;
+    Object.assign(run, message.set);
+    for (const [name, entry] of Object.entries(message.add)) {
+      if (name === "series") this.#extend(entry);
+      else if (Array.isArray(run[name])) run[name].push(entry);
+      else for (const column of Object.keys(run[name])) run[name][column].push(entry[column] ?? null);
+    }
+    this.dispatchEvent(new CustomEvent("data", { detail: message }));
+  }
+
+  /** One more instant: its time and, of each mask, a byte for every item, in base64. */
+  #extend({ t_s, ...rows }) {
+    this.run.series.t_s.push(t_s);
+    for (const [mask, row] of Object.entries(rows)) (this.rows[mask] ??= []).push(bytesOf(row));
   }
 }
 

@@ -38,13 +38,13 @@ export function mountTimeline(store, host, legend, save, signal) {
     );
   };
   onResize(host, draw, signal);
-  const { iterations: done } = store.run;
   saveButtons(save, `iterations-${store.run.title}`, {
     svg: () => drawn,
-    csv: () => [
-      Object.keys(done),
-      ...done.number.map((_, i) => Object.values(done).map((column) => column[i])),
-    ],
+    csv: () => {
+      const { iterations: done } = store.run;
+      const columns = Object.values(done);
+      return [Object.keys(done), ...done.number.map((_, i) => columns.map((column) => column[i]))];
+    },
   });
   return draw;
 }

@@ -58,7 +58,7 @@ def test_every_run_leaves_its_page(run: Path) -> None:
     assert page["sentence"].startswith("Rail 1 fell to 20 % of its rate ")
     done = one["iterations"]
     rows = [row for row in result.rows if row.iteration is not None]
-    assert done["seconds"] == [row.time_us * 1e-6 for row in rows]
+    assert done["seconds"] == pytest.approx([row.time_us * 1e-6 for row in rows])
     assert done["part"] == ["before"] * 2 + ["during"] * len(result.iterations.during.iterations) + [
         "after"
     ] * len(result.iterations.after.iterations)

@@ -9,6 +9,7 @@ import pytest
 
 from railweave.framework import api
 from railweave.framework.page.data.reading import page_of_run
+from railweave.framework.page.data.reduction import Course, events_of
 from railweave.framework.page.data.run_page import Known, run_page
 from railweave.framework.page.data.sentence import spaced_time
 from railweave.framework.registry import load_plugins
@@ -21,10 +22,10 @@ def test_marks_items_and_key_figures_are_those_of_the_result(result: RunResult) 
     links = (replace(link, bytes=3000, loss=0.25), replace(link, name="d0->g0.0", bytes=1000))
     run = replace(result, links=links, faults=(replace(fault, detected_s=0.5),))
     fabric = RailOnly().build({"domains": 4, "rails": 4, "domain_rate": 72e6, "rail_rate": 8e6})
-    page = run_page(Known("a run", fabric, "fluid", "", "", result=run))
+    page = run_page(Known("a run", fabric, "fluid", "", "", result=run, course=Course.of(events_of(run))))
     rail = page.items.name.index("rail:1")
     assert [(mark.t_s, mark.kind, mark.items) for mark in page.marks] == [
-        (2.0, "fault", (rail,)), (2.5, "seen", (rail,)), (4.5, "reroute", ()),
+        (2.0, "fault", (rail,)), (2.5, "seen", (rail,)), (4.5, "reroute", (rail,)),
     ]  # fmt: skip
     there = page.items.name.index("g0.0->d0")
     back = page.items.name.index("d0->g0.0")

@@ -109,7 +109,7 @@ def test_comparisons_and_campaigns_are_listed(runs: Path) -> None:
 
     def page_of(path: Path) -> PageData:
         read.append(path)
-        return PageData("comparison", "a", "b", "c")
+        return PageData("comparison", "a", "b", made_by="c")
 
     with PageServer(browsing.browsing(runs, "t", page_of)) as server:
         text = get(f"{server.url}/t/")[2].decode()

@@ -72,10 +72,16 @@ def test_a_snapshot_then_what_follows_then_the_end(run: tuple[str, LivePage], pl
         page.end(None)
         (one, fault), (two, seen), (three, end) = stream.messages()
     assert (one, two, three) == (3, 4, 5)
-    assert fault == {"kind": "fault", "job": 0, "t_s": 1.6, "text": "at=iter:1 degrade rail:1 to=20%"}
+    text, rail = "at=iter:1 degrade rail:1 to=20%", before["items"]["name"].index("rail:1")
+    assert fault == {
+        "kind": "fault", "job": 0, "t_s": 1.6, "text": text,
+        "add": {"marks": {"t_s": 1.6, "kind": "fault", "text": text, "items": [rail]}},
+        "set": {"end_s": 1.6, "sentence": "The run is under way: 1 of 12 iterations have ended."},
+    }  # fmt: skip
     n_elements = len(before["items"]["name"]) - plan.fabric.n_links
-    rows = {name: base64.b64decode(seen[name]) for name in ("score", "load", "queue", "loss")}
-    assert seen["t_s"] == 2.0
+    instant = seen["add"]["series"]
+    rows = {name: base64.b64decode(instant[name]) for name in ("score", "load", "queue", "loss")}
+    assert (instant["t_s"], seen["set"]["end_s"]) == (2.0, 2.0)
     # codes.py: 200 steps for 1; loss by its root; 16 ln(1 + 1000/64) = 45
     assert [rows[name][n_elements] for name in ("score", "load", "loss", "queue")] == [40, 100, 100, 45]
     assert rows["score"][n_elements + 1] == 200
@@ -103,8 +109,8 @@ def test_the_run_never_waits_for_a_page_that_does_not_read(
     monkeypatch.setattr(app, "SEND_S", 0.5)
     url, page = run
     with Stream(url) as stuck:
-        for i in range(1000):  # 10 MB: more than the sockets hold
-            page.emit(RoutesChanged(float(i), i, 1, "x" * 10_000))
+        for i in range(1000):  # 10 MB, the text twice: more than the sockets hold
+            page.emit(RoutesChanged(float(i), i, 1, "x" * 5_000))
         with Stream(url, 995) as reader:  # while the other one is stuck
             assert reader.numbers(5) == [996, 997, 998, 999, 1000]
         time.sleep(1.0)
@@ -212,6 +218,25 @@ def test_memory_stays_bounded_in_a_long_run(plan: Plan, tmp_path: Path) -> None:
         assert score.tolist() == [2 * (round(t_s / 0.25) % 100) for t_s in times]
 
 
+def test_pages_start_anew_at_half_as_many_instants(run: tuple[str, LivePage], plan: Plan) -> None:
+    """The snapshot, asked at once, is not the one from before."""
+    url, page = run
+    with Stream(url, 0) as stream:
+        for i in range(1, 401):
+            page.emit(sample(plan, 0.25 * i, scale=1.0))
+        page.snapshot()
+        page.emit(sample(plan, 100.25, scale=1.0))
+        (now,) = json.loads(page.snapshot())["runs"]
+        page.end(None)
+        *rows, last, _ = (message for _, message in stream.messages())
+    assert [row["add"]["series"]["t_s"] for row in rows] == [0.25 * i for i in range(1, 401)]
+    assert last == {"kind": "reset"} and now["events"] == 401
+    times = now["series"]["t_s"]
+    assert len(times) <= 200 and (times[0], times[-1]) == (0.5, 100.25)
+    load, queue = (_rows(now["series"][name])[:, -plan.fabric.n_links] for name in ("load", "queue"))
+    assert set(load.tolist()) == {100} and set(queue.tolist()) == {45}
+
+
 def test_of_a_large_fabric_links_that_turn_bad_come_into_the_picture(tmp_path: Path) -> None:
     large = api.load(engine="fluid", domains=32, rails=16, size="64K")
     n, fabric = large.fabric.n_links, large.fabric
@@ -227,7 +252,7 @@ def test_of_a_large_fabric_links_that_turn_bad_come_into_the_picture(tmp_path: P
         (now,) = json.loads(get(url, "data.json")[2])["runs"]
     assert now["events"] == number
     item = now["items"]["name"].index(fabric.link_name(n - 1))
-    assert base64.b64decode(last["score"])[item] == 60  # 200 steps for 1
+    assert base64.b64decode(last["add"]["series"]["score"])[item] == 60  # 200 steps for 1
     assert len(now["items"]["name"]) == 32 + 16 + 200
 
 

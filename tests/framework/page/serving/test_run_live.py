@@ -48,7 +48,8 @@ def test_a_page_follows_the_run_to_its_report(tmp_path: Path, monkeypatch: pytes
     assert done.exit_code == 0, done.output
     assert f"live        {urls[0]}" in done.stderr.splitlines()
     lines = [json.loads(line) for line in (out / "events.jsonl").read_text().splitlines()]
-    assert [m for m in messages if m["kind"] not in ("sample", "end")] == lines
+    events = [m for m in messages if m["kind"] not in ("sample", "end")]
+    assert [{key: m[key] for key in m if key not in ("add", "set")} for m in events] == lines
     (run,) = messages[-1]["data"]["runs"]
     assert (messages[-1]["kind"], run["state"]) == ("end", "complete")
     assert run["verdict"] == json.loads((out / "result.json").read_text())["fidelity"]["verdict"]
