@@ -25,8 +25,6 @@ from railweave.framework.model import Fabric
 from railweave.framework.units import rate
 
 TOP_KEYS = tuple(Infrastructure.model_fields)
-BEFORE_EDGES = {"devices", "links", "instances"}
-"""What edges refer to."""
 MOST_COMPONENTS = 1 << 21
 DEEPEST = 8
 """Devices inside devices."""
@@ -47,9 +45,10 @@ def read(
     ExperimentError that lists what is wrong with its line."""
     model = validated(settings, TypeAdapter(Infrastructure), hint)
     reader = _Reader(settings, model, default_rates)
-    graph = _graph(reader)
-    default_rates.check_known(reader.without_rate)
     try:
+        graph = reader.graph()
+        settings.check()
+        default_rates.check_known(reader.without_rate)
         fabric, lost = graph.fabric()
     except FabricError as error:
         raise ExperimentError(f"{settings.source}: {error}") from error
@@ -57,21 +56,6 @@ def read(
     if given := [f"{name} {rate(used[name])}" for name in sorted(graph.links) if used.get(name)]:
         lost.append(f"links without a bandwidth have the default rate: {', '.join(given)}")
     return fabric, (*reader.lost, *lost)
-
-
-def check_before_edges(settings: Settings) -> None:
-    """Raises ExperimentError for what is wrong with a file that ends where its edges would begin."""
-    settings.value["edges"] = []
-    _graph(_Reader(settings, validated(settings, TypeAdapter(Infrastructure), NEWER)))
-
-
-def _graph(reader: "_Reader") -> ComponentGraph:
-    try:
-        graph = reader.graph()
-    except FabricError as error:
-        raise ExperimentError(f"{reader.settings.source}: {error}") from error
-    reader.settings.check()
-    return graph
 
 
 class _Reader:
