@@ -163,16 +163,19 @@ class _Parser:
 
     def _end(self, tag: str) -> None:
         self._open.pop()
-        if tag.endswith("data"):
+        if ":" in tag:
+            tag = tag.rpartition(":")[2]
+        if tag == "data":
             owner, name = self._open[-1], self._names.get(self._key, self._key)
             owner.pop(name, None)  # a default
-            if text := "".join(self._text).strip():
+            if name and (text := "".join(self._text).strip()):
                 owner[name] = text
             self._expat.CharacterDataHandler = None
-        elif tag.endswith("default"):
+        elif tag == "default":
             name, owners = self._declared
-            for owner in self._defaults if owners == "all" else self._defaults.keys() & {owners}:
-                self._defaults[owner][name] = "".join(self._text).strip()
+            for element, defaults in self._defaults.items():
+                if owners in ("all", element):
+                    defaults[name] = "".join(self._text).strip()
             self._expat.CharacterDataHandler = None
 
 
@@ -275,11 +278,6 @@ def _node(name: str, ids: Mapping[str, int]) -> int:
     return ids[name]
 
 
-def _in_bits(data: Mapping[str, str]) -> str | None:
-    """The rate of an edge with its unit; None where it has none."""
-    return _in(data["capacity_bps"], "b/s") if "capacity_bps" in data else data.get("rate")
-
-
 def _in(text: str, unit: str) -> str:
     """A number in this unit, with it."""
     try:
@@ -290,7 +288,7 @@ def _in(text: str, unit: str) -> str:
 
 def _side(data: Mapping[str, str], switches: Mapping[str, str], all_lossless: bool) -> tuple[object, ...]:
     """One direction: the fields of `Variant`, in their order."""
-    rate = _in_bits(data)
+    rate = _in(data["capacity_bps"], "b/s") if "capacity_bps" in data else data.get("rate")
     if rate is None:
         raise FabricError("an edge has no capacity_bps (bit/s) and no rate (400Gb/s). Give it one of them.")
     element = data.get("element", NONE if "link" in data else AUTO)
