@@ -23,8 +23,9 @@ def validated(settings: Settings, model: TypeAdapter[T], hint: str = "") -> T:
             message = wrong["msg"].removeprefix("Value error, ")
             match wrong["type"]:
                 case "extra_forbidden":
-                    known = _siblings(model, key)
-                    message = f"there is no such key.{did_you_mean(key[-1], known)}" + (hint and f" {hint}")
+                    message = f"there is no such key.{did_you_mean(key[-1], _names(model))}" + (
+                        hint and f" {hint}"
+                    )
                 case "tuple_type" | "list_type":
                     message = f"expects a list (got {_short(wrong['input'])})."
                 case "dict_type" | "mapping_type" | "model_type":
@@ -48,7 +49,10 @@ def validated(settings: Settings, model: TypeAdapter[T], hint: str = "") -> T:
 def _in_file(value: object, location: Key) -> Key:
     """The place of an error as far as the file itself has it: one value may stand for both directions."""
     for depth, part in enumerate(location):
-        within = isinstance(value, dict) if isinstance(part, str) else isinstance(value, list)
+        if isinstance(part, str):
+            within = isinstance(value, dict)
+        else:
+            within = isinstance(value, list) and part < len(value)
         if not within:
             return location[:depth]
         value = value.get(part) if isinstance(value, dict) else value[part]  # type: ignore[index]
@@ -60,7 +64,7 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _siblings(model: TypeAdapter[T], key: Key) -> list[str]:
+def _names(model: TypeAdapter[T]) -> list[str]:
     """Every name that any part of the model knows."""
     schema = model.json_schema()
     parts = [schema, *schema.get("$defs", {}).values()]

@@ -99,94 +99,84 @@ class _Parser:
     def __init__(self, path: str) -> None:
         self._path = path
         self._names: dict[str, str] = {}
-        self._open: list[_Element | None] = []
-        self._key = ""
+        self._open: list[dict[str, str]] = []
+        self._key, self._text = "", list[str]()
         self._directed = True
         self.nodes: list[_Element] = []
         self.edges: list[_Element] = []
         self.data: dict[str, str] = {}
-        self._declared: tuple[str, tuple[str, ...]] = "", ()
+        self._declared: tuple[str, str] = "", ""
         self._defaults: dict[str, dict[str, str]] = {tag: {} for tag in ("graph", "node", "edge")}
 
     def parsed(self, data: bytes) -> "_Parser":
         self._expat = parser = expat.ParserCreate()
         parser.buffer_text = True
         parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
-        self._hear = self._text  # of data alone
         parser.StartDoctypeDeclHandler = self._doctype
         try:
             parser.Parse(data, True)
         except expat.ExpatError as error:
-            raise self._refuse(
-                error.lineno, f"not readable as XML: {expat.ErrorString(error.code)}."
-            ) from None
+            why = f"not readable as XML: {expat.ErrorString(error.code)}."
+            raise self._refuse(why, error.lineno) from None
         return self
 
-    def _refuse(self, line: int, why: str) -> ExperimentError:
-        return ExperimentError(f"{self._path}:{line}: {why}")
+    def _refuse(self, why: str, line: int = 0) -> ExperimentError:
+        return ExperimentError(f"{self._path}:{line or self._expat.CurrentLineNumber}: {why}")
 
     def _doctype(self, *_: object) -> None:
-        raise self._refuse(self._expat.CurrentLineNumber, "a DOCTYPE is not read here. Remove it.")
+        raise self._refuse("a DOCTYPE is not read here. Remove it.")
 
     def _start(self, tag: str, xml: dict[str, str]) -> None:
+        """Every element opens what its data belong to: its own, or nothing that is read."""
         if ":" in tag:
             tag = tag.rpartition(":")[2]
-        if tag == "data" and self._open:  # most elements
-            self._key = self._names.get(xml.get("key", ""), xml.get("key", ""))
-            owner = self._open[-1]
-            if owner is not None:  # in place of the default
-                owner.data.pop(self._key, None)
-            self._open.append(None)
-            self._expat.CharacterDataHandler = self._hear
-            return
-        line = self._expat.CurrentLineNumber
         if not self._open and tag != "graphml":
-            raise self._refuse(line, f"<{tag}> is not GraphML, which begins with <graphml>.")
-        element = None
+            raise self._refuse(f"<{tag}> is not GraphML, which begins with <graphml>.")
+        owner = {}
         match tag:
+            case "data" | "default":
+                self._key, self._text = xml.get("key", ""), []
+                self._expat.CharacterDataHandler = self._text.append
+            case "graphml":
+                owner = self.data
             case "key":
                 name = self._names[xml.get("id", "")] = xml.get("attr.name") or xml.get("id", "")
-                owners = tuple(self._defaults) if xml.get("for", "all") == "all" else (xml["for"],)
-                self._declared = name, owners
-            case "default":
-                self._expat.CharacterDataHandler = self._default
+                self._declared = name, xml.get("for", "all")
             case "graph":
-                self.data |= self._defaults["graph"]
-                if any(e is not None for e in self._open):
-                    raise self._refuse(line, "a graph inside a node is not read here. Write one graph.")
+                if self._open[-1] is not self.data:
+                    raise self._refuse("a graph inside a node is not read here. Write one graph.")
+                owner = self.data
+                owner |= self._defaults["graph"]
                 self._directed = xml.get("edgedefault") != "undirected"
             case "hyperedge":
-                raise self._refuse(line, "a hyperedge is no cable. Write a switch, and an edge to each node.")
+                raise self._refuse("a hyperedge is no cable. Write a switch, and an edge to each node.")
             case "node" | "edge":
                 needed = ("id",) if tag == "node" else ("source", "target")
                 if missing := [name for name in needed if name not in xml]:
-                    raise self._refuse(line, f"<{tag}> lacks {missing[0]}.")
+                    raise self._refuse(f"<{tag}> lacks {missing[0]}.")
                 said = xml.get("directed")
                 directed = self._directed if said is None else said.lower() != "false"
-                element = _Element(line, xml, directed, self._defaults[tag].copy())
+                owner = self._defaults[tag].copy()
+                element = _Element(self._expat.CurrentLineNumber, xml, directed, owner)
                 (self.nodes if tag == "node" else self.edges).append(element)
-        self._open.append(element)
+        self._open.append(owner)
 
     def _end(self, tag: str) -> None:
-        if (element := self._open.pop()) is None:
-            self._key, self._expat.CharacterDataHandler = "", None
-        elif "source" in element.xml and (rate := _in_bits(element.data)):
-            try:
-                _rate(rate)
-            except ExperimentError as error:
-                raise self._refuse(element.line, str(error)) from error
-
-    def _default(self, text: str) -> None:
-        name, owners = self._declared
-        for owner in owners:
-            if owner in self._defaults:
-                self._defaults[owner][name] = self._defaults[owner].get(name, "") + text.strip()
-
-    def _text(self, text: str) -> None:
-        if self._key:
-            owner = self._open[-2] if len(self._open) > 1 else None
-            data = self.data if owner is None else owner.data
-            data[self._key] = data.get(self._key, "") + text.strip()
+        self._open.pop()
+        if ":" in tag:
+            tag = tag.rpartition(":")[2]
+        if tag == "data":
+            owner, name = self._open[-1], self._names.get(self._key, self._key)
+            owner.pop(name, None)  # a default
+            if name and (text := "".join(self._text).strip()):
+                owner[name] = text
+            self._expat.CharacterDataHandler = None
+        elif tag == "default":
+            name, owners = self._declared
+            for element, defaults in self._defaults.items():
+                if owners in ("all", element):
+                    defaults[name] = "".join(self._text).strip()
+            self._expat.CharacterDataHandler = None
 
 
 def _nodes(path: str, nodes: list[_Element]) -> tuple[list[NodeGroup], dict[str, int]]:
@@ -288,11 +278,6 @@ def _node(name: str, ids: Mapping[str, int]) -> int:
     return ids[name]
 
 
-def _in_bits(data: Mapping[str, str]) -> str | None:
-    """The rate of an edge with its unit; None where it has none."""
-    return _in(data["capacity_bps"], "b/s") if "capacity_bps" in data else data.get("rate")
-
-
 def _in(text: str, unit: str) -> str:
     """A number in this unit, with it."""
     try:
@@ -303,7 +288,7 @@ def _in(text: str, unit: str) -> str:
 
 def _side(data: Mapping[str, str], switches: Mapping[str, str], all_lossless: bool) -> tuple[object, ...]:
     """One direction: the fields of `Variant`, in their order."""
-    rate = _in_bits(data)
+    rate = _in(data["capacity_bps"], "b/s") if "capacity_bps" in data else data.get("rate")
     if rate is None:
         raise FabricError("an edge has no capacity_bps (bit/s) and no rate (400Gb/s). Give it one of them.")
     element = data.get("element", NONE if "link" in data else AUTO)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -15,9 +15,9 @@ from railweave.framework.fabric_files.default_rates import NO_RATES, DefaultRate
 from railweave.framework.fabric_files.infragraph_schema import (
     NEWER,
     Device,
-    DeviceEdge,
+    Edge,
     Infrastructure,
-    InstanceEdge,
+    InstanceEndpoint,
     Link,
 )
 from railweave.framework.fabric_files.joints import Component, Joint
@@ -25,18 +25,16 @@ from railweave.framework.model import Fabric
 from railweave.framework.parameters.units import rate
 
 TOP_KEYS = tuple(Infrastructure.model_fields)
-BEFORE_EDGES = {"devices", "links", "instances"}
-"""What edges refer to."""
 MOST_COMPONENTS = 1 << 21
 DEEPEST = 8
 """Devices inside devices."""
 _PART = re.compile(r"([^\[\].]+)(?:\[([-\d:]*)\])?")
-_BITS = {"gigabits_per_second": 1e9, "gigabytes_per_second": 8e9, "gigatransfers_per_second": 1e9}
-_SECONDS = {"ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 T = TypeVar("T")
 Place = tuple[tuple[str, int], ...]
 """A component inside a device: ((cx5, 0), (port, 1))."""
+_Inside = tuple[dict[Place, str], list[tuple[Joint, Place, Place]]]
+"""The type of every component inside a device, and what joins two of them."""
 
 
 def read(
@@ -47,9 +45,10 @@ def read(
     ExperimentError that lists what is wrong with its line."""
     model = validated(settings, TypeAdapter(Infrastructure), hint)
     reader = _Reader(settings, model, default_rates)
-    graph = _graph(reader)
-    default_rates.check_known(reader.without_rate)
     try:
+        graph = reader.graph()
+        settings.check()
+        default_rates.check_known(reader.without_rate)
         fabric, lost = graph.fabric()
     except FabricError as error:
         raise ExperimentError(f"{settings.source}: {error}") from error
@@ -57,21 +56,6 @@ def read(
     if given := [f"{name} {rate(used[name])}" for name in sorted(graph.links) if used.get(name)]:
         lost.append(f"links without a bandwidth have the default rate: {', '.join(given)}")
     return fabric, (*reader.lost, *lost)
-
-
-def check_before_edges(settings: Settings) -> None:
-    """Raises ExperimentError for what is wrong with a file that ends where its edges would begin."""
-    settings.value["edges"] = []
-    _graph(_Reader(settings, validated(settings, TypeAdapter(Infrastructure), NEWER)))
-
-
-def _graph(reader: "_Reader") -> ComponentGraph:
-    try:
-        graph = reader.graph()
-    except FabricError as error:
-        raise ExperimentError(f"{reader.settings.source}: {error}") from error
-    reader.settings.check()
-    return graph
 
 
 class _Reader:
@@ -88,7 +72,7 @@ class _Reader:
                 if name in names[:i]:
                     settings.report((key, i, "name"), f"{name!r} is there twice. Rename one of them.")
         self._devices = {device.name: device for device in model.devices}
-        self._types: dict[str, dict[Place, str]] = {}
+        self._inside: dict[str, _Inside] = {}
         self.lost: list[str] = []
 
     def graph(self) -> ComponentGraph:
@@ -99,81 +83,64 @@ class _Reader:
                 self._no_such(("instances", i, "device"), "device", instance.device, self._devices)
                 continue
             base[instance.name] = device, instance.count
-            types = self._components(device.name)
+            types, joints = self._expanded(device)
             if self.settings.problems:
                 continue  # what is wrong may be without end
             if (len(types) * instance.count) + graph.size > MOST_COMPONENTS:
                 raise FabricError(f"more than {MOST_COMPONENTS} components. Lower the counts.")
+            name = instance.name
             for index in range(instance.count):
                 for place, kind in types.items():
-                    graph.add(Component(instance.name, index, place), kind)
-            number = self._model.devices.index(device)
-            joints = list(self._device_edges(number, device))
-            for index in range(instance.count):
+                    graph.add(Component(name, index, place), kind)
                 for joint, one, other in joints:
-                    graph.join(
-                        Component(instance.name, index, one), Component(instance.name, index, other), joint
-                    )
+                    graph.join(Component(name, index, one), Component(name, index, other), joint)
         links = {link.name: link for link in self._model.links}
         for i, edge in enumerate(self._model.edges):
-            key = ("edges", i)
-            joint = self._joint(key, edge, links)
-            outer = [self._outer(key, name, getattr(edge, name), base) for name in ("ep1", "ep2")]
-            for near, far in self._pairs(key, edge, *outer):
+            ends = [self._outer(("edges", i, end), getattr(edge, end), base) for end in ("ep1", "ep2")]
+            for joint, near, far in self._joined(("edges", i), edge, links, *ends):
                 graph.join(near, far, joint)
         return graph
 
-    def _components(self, name: str, depth: int = 0) -> dict[Place, str]:
-        """The type of every component of a device, those of devices inside it included."""
-        if name not in self._types:
-            types: dict[Place, str] = {}
-            number = next(i for i, device in enumerate(self._model.devices) if device.name == name)
-            for i, component in enumerate(self._model.devices[number].components):
-                key = ("devices", number, "components", i)
-                inner: Mapping[Place, str] = {(): component.choice}
-                if component.choice == "device" and component.name not in self._devices:
-                    self._no_such((*key, "name"), "device", component.name, self._devices)
+    def _expanded(self, device: Device, depth: int = 0) -> _Inside:
+        """What is inside a device, and inside the devices that it holds."""
+        if device.name in self._inside:
+            return self._inside[device.name]
+        key = ("devices", self._model.devices.index(device))
+        types: dict[Place, str] = {}
+        held: list[tuple[Joint, Place, Place]] = []
+        for i, component in enumerate(device.components):
+            inner: _Inside = {(): component.choice}, []
+            if component.choice == "device":
+                if component.name not in self._devices:
+                    where = (*key, "components", i, "name")
+                    self._no_such(where, "device", component.name, self._devices)
                     continue
-                if component.choice == "device" and depth == DEEPEST:
+                if depth == DEEPEST:
                     why = f"devices are inside one another more than {DEEPEST} times. Flatten them."
-                    self.settings.report((*key, "name"), why)
+                    self.settings.report((*key, "components", i, "name"), why)
                     continue
-                if component.choice == "device":
-                    inner = self._components(component.name, depth + 1)
-                if len(types) + len(inner) * component.count > MOST_COMPONENTS:
-                    raise FabricError(f"more than {MOST_COMPONENTS} components. Lower the counts.")
-                for index in range(component.count):
-                    types |= {((component.name, index), *place): kind for place, kind in inner.items()}
-            self._types[name] = types
-        return self._types[name]
-
-    def _device_edges(
-        self, number: int, device: Device, depth: int = 0
-    ) -> Iterator[tuple[Joint, Place, Place]]:
-        """The links inside a device, and inside the devices that it holds."""
+                inner = self._expanded(self._devices[component.name], depth + 1)
+            if len(types) + len(inner[0]) * component.count > MOST_COMPONENTS:
+                raise FabricError(f"more than {MOST_COMPONENTS} components. Lower the counts.")
+            parts = [(component.name, index) for index in range(component.count)]
+            types |= {(part, *place): kind for part in parts for place, kind in inner[0].items()}
+            held += [(joint, (part, *a), (part, *b)) for joint, a, b in inner[1] for part in parts]
         links = {link.name: link for link in device.links}
-        for i, edge in enumerate(device.edges):
-            key = ("devices", number, "edges", i)
-            joint = self._joint(key, edge, links)
-            ends = []
-            for name in ("ep1", "ep2"):
-                end = getattr(edge, name)
+        joints: list[tuple[Joint, Place, Place]] = []
+        for i, edge in enumerate(device.edges if not self.settings.problems else ()):
+            at, ends = (*key, "edges", i), []
+            for name, end in (("ep1", edge.ep1), ("ep2", edge.ep2)):
                 path = f"{end.device}.{end.component}" if end.device else end.component
-                ends.append(self._inner((*key, name, "component"), path, device))
-            yield from ((joint, one, other) for one, other in self._pairs(key, edge, *ends))
-        for component in device.components:
-            if component.choice == "device" and component.name in self._devices and depth < DEEPEST:
-                held = self._devices[component.name]
-                place = self._model.devices.index(held)
-                for joint, one, other in self._device_edges(place, held, depth + 1):
-                    for index in range(component.count):
-                        where = (component.name, index)
-                        yield joint, (where, *one), (where, *other)
+                ends.append(self._inner((*at, name, "component"), path, device))
+            joints += self._joined(at, edge, links, *ends)
+        self._inside[device.name] = types, joints + held
+        return self._inside[device.name]
 
-    def _pairs(
-        self, key: Key, edge: DeviceEdge | InstanceEdge, ones: Sequence[T], others: Sequence[T]
-    ) -> Iterator[tuple[T, T]]:
-        pairs: Iterable[tuple[T, T]]
+    def _joined(
+        self, key: Key, edge: Edge[Any], links: Mapping[str, Link], ones: Sequence[T], others: Sequence[T]
+    ) -> Iterator[tuple[Joint, T, T]]:
+        joint = self._joint(key, edge, links)
+        pairs: Iterable[tuple[T, T]] = ()
         match edge.scheme:
             case "one2one":
                 pairs = zip(ones, others, strict=False)
@@ -182,26 +149,22 @@ class _Reader:
                     raise FabricError(f"edge {key[-1]} makes more than {MOST_COMPONENTS} links.")
                 pairs = product(ones, others)
             case _:
-                self.settings.report(
-                    (*key, "scheme"),
-                    "ring is not expanded here, as in infragraph itself. Write the edges out.",
-                )
-                return iter(())
-        return (pair for pair in pairs if pair[0] != pair[1])
+                why = "ring is not expanded here, as in infragraph itself. Write the edges out."
+                self.settings.report((*key, "scheme"), why)
+        return ((joint, one, other) for one, other in pairs if one != other)
 
     def _outer(
-        self, key: Key, end: str, endpoint: object, base: Mapping[str, tuple[Device, int]]
+        self, key: Key, end: InstanceEndpoint, base: Mapping[str, tuple[Device, int]]
     ) -> list[Component]:
         """The components that an edge between instances means."""
-        instance, component = endpoint.instance, endpoint.component  # type: ignore[attr-defined]
-        match = _PART.fullmatch(instance)
-        name = match[1] if match else instance
+        match = _PART.fullmatch(end.instance)
+        name = match[1] if match else end.instance
         if match is None or name not in base:
-            self._no_such((*key, end, "instance"), "instance", name, base)
+            self._no_such((*key, "instance"), "instance", name, base)
             return []
         device, count = base[name]
-        indices = self._indices((*key, end, "instance"), instance, match[2], count)
-        places = self._inner((*key, end, "component"), component, device)
+        indices = self._indices((*key, "instance"), end.instance, match[2], count)
+        places = self._inner((*key, "component"), end.component, device)
         return [Component(name, index, place) for index in indices for place in places]
 
     def _inner(self, key: Key, path: str, device: Device) -> list[Place]:
@@ -232,7 +195,7 @@ class _Reader:
             self.settings.report(key, f"{word!r} is none of the {count} there are, 0 to {count - 1}.")
             return []
 
-    def _joint(self, key: Key, edge: DeviceEdge | InstanceEdge, links: Mapping[str, Link]) -> Joint:
+    def _joint(self, key: Key, edge: Edge[Any], links: Mapping[str, Link]) -> Joint:
         link = links.get(edge.link)
         if link is None:
             self._no_such((*key, "link"), "link", edge.link, links)
@@ -242,15 +205,11 @@ class _Reader:
             text = f"gigatransfers per second of link {link.name} are taken for gigabits"
             self.lost += [text] if text not in self.lost else []
         if bandwidth:
-            bps = _BITS[bandwidth.choice] * (bandwidth.value or 0)
+            bps = bandwidth.value
         else:
             self.without_rate[link.name] = link.description
             bps = self._default_rates.of(link.name, link.description)
-        return Joint(
-            link.name,
-            bps,
-            _SECONDS[latency.choice] * (latency.value or 0) if latency else 0.0,
-        )
+        return Joint(link.name, bps, latency.value if latency else 0.0)
 
     def _no_such(self, key: Key, what: str, name: str, known: Mapping[str, object]) -> None:
         words = f"it has: {', '.join(list(known)[:12])}" if known else "there is none"

@@ -5,7 +5,7 @@ its version, so a newer schema shows in keys and words that are not here.
 """
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -29,6 +29,7 @@ def age_hint(text: str) -> str:
     return OLDER if _OLD_WORDS.search(text) or "choice" not in text else NEWER
 
 
+E = TypeVar("E")
 MOST = 1 << 20
 MOST_MEASURED = 1e15
 
@@ -43,23 +44,26 @@ class _Named(_Object):
 
 
 class _Measured(_Object):
-    """A number in the unit that `choice` names."""
+    """A number in the unit that `choice` names; `value`: in bit/s or s."""
+
+    units: ClassVar[dict[str, float]]
+    choice: str
 
     @model_validator(mode="after")
     def _complete(self) -> "_Measured":
-        if self.value is None:
-            raise ValueError(f"choice is {getattr(self, 'choice', None)}, and there is no such value.")
-        if not 0 < self.value < MOST_MEASURED:
-            raise ValueError(f"{self.value:g} is not positive and below {MOST_MEASURED:g}.")
+        if (number := getattr(self, self.choice)) is None:
+            raise ValueError(f"choice is {self.choice}, and there is no such value.")
+        if not 0 < number < MOST_MEASURED:
+            raise ValueError(f"{number:g} is not positive and below {MOST_MEASURED:g}.")
         return self
 
     @property
-    def value(self) -> float | None:
-        number: float | None = getattr(self, getattr(self, "choice", ""), None)
-        return number
+    def value(self) -> float:
+        return self.units[self.choice] * float(getattr(self, self.choice))
 
 
 class Bandwidth(_Measured):
+    units = {"gigabits_per_second": 1e9, "gigabytes_per_second": 8e9, "gigatransfers_per_second": 1e9}
     choice: Literal["gigabits_per_second", "gigabytes_per_second", "gigatransfers_per_second"]
     gigabits_per_second: float | None = None
     gigabytes_per_second: float | None = None
@@ -67,6 +71,7 @@ class Bandwidth(_Measured):
 
 
 class Latency(_Measured):
+    units = {"ms": 1e-3, "us": 1e-6, "ns": 1e-9}
     choice: Literal["ms", "us", "ns"]
     ms: float | None = None
     us: float | None = None
@@ -103,19 +108,9 @@ class Component(_Named):
     switch: Empty | None = None
 
 
-Scheme = Literal["one2one", "many2many", "ring"]
-
-
 class DeviceEndpoint(_Object):
     component: str
     device: str = ""
-
-
-class DeviceEdge(_Object):
-    ep1: DeviceEndpoint
-    ep2: DeviceEndpoint
-    link: str
-    scheme: Scheme = "one2one"
 
 
 class InstanceEndpoint(_Object):
@@ -123,17 +118,17 @@ class InstanceEndpoint(_Object):
     component: str
 
 
-class InstanceEdge(_Object):
-    ep1: InstanceEndpoint
-    ep2: InstanceEndpoint
+class Edge(_Object, Generic[E]):
+    ep1: E
+    ep2: E
     link: str
-    scheme: Scheme = "one2one"
+    scheme: Literal["one2one", "many2many", "ring"] = "one2one"
 
 
 class Device(_Named):
     components: tuple[Component, ...]
     links: tuple[Link, ...] = ()
-    edges: tuple[DeviceEdge, ...] = ()
+    edges: tuple[Edge[DeviceEndpoint], ...] = ()
 
 
 class Instance(_Named):
@@ -147,4 +142,4 @@ class Infrastructure(_Object):
     devices: tuple[Device, ...] = ()
     links: tuple[Link, ...] = ()
     instances: tuple[Instance, ...] = ()
-    edges: tuple[InstanceEdge, ...] = ()
+    edges: tuple[Edge[InstanceEndpoint], ...] = ()

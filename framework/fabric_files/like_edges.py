@@ -6,7 +6,9 @@ of its own. Where the pattern matches the text to its end, the words are all tha
 
 import json
 import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -17,13 +19,26 @@ from railweave.framework.experiment.settings import Key, Mark, Settings
 KEY = "edges"
 MOST_UNLIKE = 3 << 20
 """Characters of a file that is read as YAML in less than 2 s."""
-MOST_BETWEEN = 100
-"""Characters between two edges in JSON."""
 _FIRST = re.compile(r"( *)- .*\n(?:\1 .*\n)*")
 _WORD = r"[A-Za-z][\w\[\]:.()<>-]*(?<!:)"
 """What stands in a file as a plain scalar or in quotes, and means itself; not so _NO_TEXT."""
-_LINE = re.compile(rf"^([ -]*\w+: *)([\"']?)({_WORD})\2$")
+_LINE = re.compile(rf"([ -]*\w+: *)([\"']?){_WORD}\2")
 _NO_TEXT = {"true", "True", "TRUE", "false", "False", "FALSE", "null", "Null", "NULL"}
+Places = Callable[[Collection[int]], dict[Key, Mark]]
+"""Numbers of edges -> places of these and of what is inside them."""
+
+
+@dataclass
+class _Large(Settings):
+    """Settings whose edges are located only where one of them is wrong."""
+
+    places: Places = lambda edges: {}
+
+    def check(self) -> None:
+        wrong = {p.key[1] for p in self.problems if p.key[:1] == (KEY,) and len(p.key) > 1}
+        if wrong:
+            self.marks |= self.places([edge for edge in wrong if isinstance(edge, int)])
+        super().check()
 
 
 def settings_of(text: str, source: str) -> Settings | None:
@@ -34,31 +49,27 @@ def settings_of(text: str, source: str) -> Settings | None:
 
 
 def _of_json(text: str, source: str) -> Settings | None:
-    settings = Settings(source)
     try:
-        settings.value = json.loads(text, object_pairs_hook=_plain)
-        settings.marks = _places_of_json(text, settings.value.get(KEY))
+        value = json.loads(text, object_pairs_hook=_plain)
     except (ValueError, RecursionError):
         return None
-    return settings
+    if not isinstance(edges := value.get(KEY), list):
+        return None
+    return _Large(source, value, {(KEY,): Mark(1, 1)}, places=lambda _: _places_of_json(text, edges))
 
 
-def _places_of_json(text: str, edges: object) -> dict[Key, Mark]:
-    """The places of the edges. Raises ValueError where there is no list of them."""
-    decode, number = json.JSONDecoder().raw_decode, len(edges) if isinstance(edges, list) else -1
+def _places_of_json(text: str, edges: list[object]) -> dict[Key, Mark]:
+    """The places of the edges, the first list of that name that equals them."""
+    decode, gap = json.JSONDecoder().raw_decode, re.compile(r"[\s,]*")
     arrays = (found.end() for found in re.finditer(rf'"{KEY}"\s*:\s*(?=\[)', text))
-    at = next((begin for begin in arrays if len(listed := decode(text, begin)[0]) == number), -1) + 1
-    if not at or listed != edges:
-        raise ValueError
-    line, newline = text.count("\n", 0, at) + 1, text.rfind("\n", 0, at)
-    places: dict[Key, Mark] = {(KEY,): Mark(line, at - newline)}
-    for i in range(number):
-        between = text[at : at + MOST_BETWEEN]
-        begin = at + len(between) - len(between.lstrip(", \t\r\n"))
-        line, newline = line + text.count("\n", at, begin), max(newline, text.rfind("\n", at, begin))
-        places[KEY, i] = Mark(line, begin - newline)
-        _, at = decode(text, begin)
-        line, newline = line + text.count("\n", begin, at), max(newline, text.rfind("\n", begin, at))
+    at = next((begin + 1 for begin in arrays if decode(text, begin)[0] == edges), None)
+    newlines = [-1, *(found.start() for found in re.finditer("\n", text))]
+    places: dict[Key, Mark] = {}
+    for i in range(0 if at is None else len(edges)):
+        begin = gap.match(text, at).end()  # type: ignore[union-attr, arg-type]
+        line = bisect_left(newlines, begin)
+        places[KEY, i] = Mark(line, begin - newlines[line - 1])
+        at = decode(text, begin)[1]
     return places
 
 
@@ -73,6 +84,7 @@ def _plain(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _of_yaml(text: str, source: str) -> Settings | None:
     """What `yaml_reader.parse` gives of this text; None if its last key is not `edges`, or they are not
     written alike. Raises ExperimentError at the first that is not, where the text is too long for YAML."""
+    text = text.removesuffix("\n") + "\n"
     begin = text.find(f"\n{KEY}:\n") + len(KEY) + 3
     first = _FIRST.match(text, begin)
     if begin < len(KEY) + 3 or first is None:
@@ -81,83 +93,43 @@ def _of_yaml(text: str, source: str) -> Settings | None:
         settings = yaml_reader.parse(text[: first.end()], source)
     except ExperimentError:
         return None
-    listed = settings.value.get(KEY)
-    if settings.problems or not isinstance(listed, list) or list(settings.value)[-1] != KEY:
+    if any(problem.key[:1] == (KEY,) for problem in settings.problems):
+        return None  # the first edge may go on behind a blank line
+    settings.check()
+    lines = first[0].splitlines()
+    parts = [_LINE.fullmatch(line) for line in lines]
+    edge, leaves = re.subn(r'(?<=: )"[^"]*"', '"%s"', json.dumps(settings.value[KEY][0]))  # type: ignore[index]
+    if leaves < 2 or leaves != len(parts) - parts.count(None):
         return None
-    lines = first[0].split("\n")[:-1]
-    places = {
-        settings.marks[key].line - settings.marks[KEY, 0].line: key[2:]
-        for key in settings.marks
-        if key[:2] == (KEY, 0) and isinstance(_at(listed[0], key[2:]), str)
-    }
-    parts = [_LINE.match(line) if i in places else None for i, line in enumerate(lines)]
-    if len(places) < 2 or any(parts[i] is None for i in places):
-        return None
-    pattern = "".join(
-        f"{re.escape(part[1] + part[2])}({_WORD}){part[2]}\n" if part else f"{re.escape(line)}\n"
-        for line, part in zip(lines, parts, strict=True)
+    pattern = re.compile(
+        "".join(
+            f"{re.escape(part[1] + part[2])}({_WORD}){part[2]}\n" if part else f"{re.escape(line)}\n"
+            for line, part in zip(lines, parts, strict=True)
+        )
     )
-    fixed = len(first[0]) - sum(len(part[3]) for part in parts if part)
-    rest = text[begin:] if text.endswith("\n") else f"{text[begin:]}\n"
-    words = re.findall(pattern, rest)
-    if fixed * len(words) + sum(map(len, chain.from_iterable(words))) != len(rest):
-        if len(text) > MOST_UNLIKE:
-            first_other = next(i for i, follows in enumerate(_following(pattern, rest)) if not follows)
-            line = settings.marks[KEY, 0].line + first_other * len(lines)
-            raise ExperimentError(
-                f"{source}:{line}:1: from here on it is not written as the first edge is, line by line with "
-                f"other plain words. Beyond {MOST_UNLIKE >> 20} MiB all edges are."
-            )
-        return None
+    words, at = list[tuple[str, ...]](), begin
+    while alike := pattern.match(text, at):
+        words.append(alike.groups())
+        at = alike.end()
+    start = settings.marks[KEY, 0].line
+    if at < len(text):
+        if len(text) <= MOST_UNLIKE:
+            return None
+        raise ExperimentError(
+            f"{source}:{start + len(words) * len(lines)}:1: from here on it is not written as the first edge "
+            f"is, line by line with other plain words. Beyond {MOST_UNLIKE >> 20} MiB all edges are."
+        )
     if _NO_TEXT.intersection(chain.from_iterable(words)):
         return None
-    paths = [places[i] for i in sorted(places)]
-    settings.value[KEY] = [_edge(paths, one) for one in words]
-    settings.marks = _Marks(settings.marks, len(lines), len(words))
-    return settings
-
-
-def _following(pattern: str, text: str) -> Iterator[bool]:
-    """Of each edge whether it begins where the one before ends; at last False."""
-    at = 0
-    for edge in re.finditer(pattern, text):
-        yield edge.start() == at
-        at = edge.end()
-    yield False
-
-
-def _at(value: Any, path: Key) -> object:
-    for name in path:
-        value = value[name]
-    return value
-
-
-def _edge(paths: list[Key], words: tuple[str, ...]) -> dict[str, object]:
-    edge: dict[Any, Any] = {}
-    for path, word in zip(paths, words, strict=True):
-        inner = edge
-        for name in path[:-1]:
-            inner = inner.setdefault(name, {})
-        inner[path[-1]] = word
-    return edge
-
-
-class _Marks(dict[Key, Mark]):
-    """The places of `edges` edges, each some `lines` below the one before, from those of the first."""
-
-    def __init__(self, marks: dict[Key, Mark], lines: int, edges: int) -> None:
-        super().__init__(marks)
-        self._lines, self._edges = lines, edges
-
-    def _number(self, key: Key) -> int:
-        return key[1] if key[:1] == (KEY,) and len(key) > 1 and isinstance(key[1], int) else 0
-
-    def __contains__(self, key: object) -> bool:
-        assert isinstance(key, tuple)
-        number = self._number(key)
-        return super().__contains__((KEY, 0, *key[2:]) if number else key) and number < self._edges
-
-    def __getitem__(self, key: Key) -> Mark:
-        number = self._number(key)
-        mark = super().__getitem__((KEY, 0, *key[2:]) if number else key)
-        return Mark(mark.line + number * self._lines, mark.column)
+    settings.value[KEY] = json.loads(f"[{','.join(map(edge.__mod__, words))}]")
+    of_first = [(key[2:], mark) for key, mark in settings.marks.items() if key[:2] == (KEY, 0)]
+    return _Large(
+        source,
+        settings.value,
+        settings.marks,
+        places=lambda edges: {
+            (KEY, i, *inner): Mark(mark.line + i * len(lines), mark.column)
+            for inner, mark in of_first
+            for i in edges
+        },
+    )

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from itertools import product
-from math import isfinite
+from math import isfinite, prod
 
 import numpy as np
 
@@ -28,20 +28,14 @@ def places_of(text: str) -> Int32:
     places: list[Int32] = []
     total = 0
     for word in text.split():
-        axes = []
-        for part in word.split("."):
-            low, dash, high = part.partition("-")
-            if not is_number(low) or (dash and not (is_number(high) and int(low) <= int(high))):
-                raise FabricError(f"{word!r} is not a place; write 0.1, or 0.0-3 for four of them.")
-            axes.append((int(low), int(high or low)))
-        count = 1
-        for low_, high_ in axes:
-            count *= high_ - low_ + 1
-        total += count
+        axes = [_range(part) for part in word.split(".")]
+        if not all(axes):
+            raise FabricError(f"{word!r} is not a place; write 0.1, or 0.0-3 for four of them.")
+        total += prod(map(len, axes))
         if total > MOST_NODES:
             raise FabricError(f"more than {MOST_NODES} nodes. Lower the ranges.")
-        grid = np.indices([high_ - low_ + 1 for low_, high_ in axes]).reshape(len(axes), -1)
-        places.append((grid.T + [low_ for low_, _ in axes]).astype(np.int32))
+        grid = np.meshgrid(*(np.array(axis, np.int32) for axis in axes), indexing="ij")
+        places.append(np.stack(grid, axis=-1).reshape(-1, len(axes)))
     if len({p.shape[1] for p in places}) != 1:
         raise FabricError("its places must all have as many coordinates, and there must be one.")
     return np.concatenate(places)
@@ -94,10 +88,9 @@ class Names:
         if word in self.ids:
             return np.array([self.ids[word]])
         for group in self._groups:
-            if word.startswith(group.prefix):
-                chosen = _chosen(word.removeprefix(group.prefix), group.all_coordinates)
-                if chosen is not None and chosen.any():
-                    return np.flatnonzero(chosen) + group.first
+            chosen = _chosen(word.removeprefix(group.prefix), group.all_coordinates)
+            if word.startswith(group.prefix) and chosen.any():
+                return np.flatnonzero(chosen) + group.first
         like = did_you_mean(word, self.ids) if len(self.ids) <= FEW else ""
         shown = ", ".join(g.name(g.first) for g in self._groups)
         raise FabricError(f"there is no node {word!r}.{like or f' Names look like {shown}.'}")
@@ -112,17 +105,20 @@ def _names(group: NodeGroup) -> Iterator[str]:
     return (group.prefix + ".".join(map(str, row)) for row in group.places.tolist())
 
 
-def _chosen(text: str, coordinates: Int32) -> Bool | None:
-    """(n,): which nodes the pattern means; None where it is none."""
+def _chosen(text: str, coordinates: Int32) -> Bool:
+    """(n,): which nodes the pattern means."""
     parts = text.split(".")
-    if len(parts) != coordinates.shape[1]:
-        return None
-    chosen = np.ones(len(coordinates), bool)
-    for part, column in zip(parts, coordinates.T, strict=True):
-        low, dash, high = part.partition("-")
-        if part == "*":
-            continue
-        if not is_number(low) or (dash and not is_number(high)):
-            return None
-        chosen &= (column >= int(low)) & (column <= int(high if dash else low))
+    chosen = np.full(len(coordinates), len(parts) == coordinates.shape[1])
+    for part, column in zip(parts, coordinates.T, strict=False):
+        if part != "*":
+            numbers = _range(part)
+            chosen &= (column >= numbers.start) & (column < numbers.stop)
     return chosen
+
+
+def _range(text: str) -> range:
+    """What a number, or a range with its last such as `0-3`, means; nothing where it is neither."""
+    low, dash, high = text.partition("-")
+    if not is_number(low) or (dash and not is_number(high)):
+        return range(0)
+    return range(int(low), int(high or low) + 1)

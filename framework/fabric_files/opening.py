@@ -4,8 +4,6 @@ import codecs
 import gc
 import re
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +21,7 @@ LARGEST = 36 << 20
 LARGEST_INFRAGRAPH = 8 << 20
 """Characters: 57,000 edges one by one, which are 114,000 links."""
 LARGE = 1 << 20
-"""Characters of a file whose beginning is read by itself."""
+"""Characters of an InfraGraph file that is first tried as JSON, or as edges that are written alike."""
 MOST_EVENTS = 200_000
 """YAML events of a fabric file, whose cables are a few long texts."""
 
@@ -42,17 +40,10 @@ def load(path: str | Path, default_rates: DefaultRates = NO_RATES) -> FabricFile
     Raises ExperimentError with file, line and the fix; what is wrong in the first lines of a large file is
     refused without reading the rest.
     """
-    with _no_collection():
-        return _loaded(_bytes(Path(path)), path, default_rates)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Without the cyclic garbage collector, which takes two thirds of the time where so many objects stay."""
     was_on = gc.isenabled()
-    gc.disable()
+    gc.disable()  # it would take two thirds of the time, as so many objects stay
     try:
-        yield
+        return _loaded(_bytes(Path(path)), path, default_rates)
     finally:
         if was_on:
             gc.enable()
@@ -111,13 +102,12 @@ def _bytes(path: Path) -> bytes:
 
 
 class _FirstLines:
-    """Watches the YAML events of a file: its first key says what it is, and its other keys must fit that.
-    What a large InfraGraph file has before its edges is checked before these are read."""
+    """Watches the YAML events of a file: its first key says what it is, and its other keys must fit that."""
 
     def __init__(self, path: str, text: str) -> None:
         self._path, self._text = path, text
         self._keys: list[str] = []
-        self._in_mapping, self._is_key, self._in_flow = False, True, False
+        self._is_key = True
         self._events = 0
         self.own_format = False
 
@@ -135,61 +125,51 @@ class _FirstLines:
                 f"an InfraGraph file of more than {like_edges.MOST_UNLIKE >> 20} MiB ends with its edges, as "
                 "JSON or in lines that are alike but for plain words. Write it so, or use slices.",
             )
-        if isinstance(event, yaml.MappingStartEvent) and depth == 1:
-            self._in_mapping, self._in_flow = True, bool(event.flow_style)
-        if not self._in_mapping or depth != 1:
+        if depth != 1 or not isinstance(event, yaml.ScalarEvent | yaml.CollectionEndEvent):
             return
-        if isinstance(event, yaml.ScalarEvent):
-            if self._is_key:
-                self._key(event)
-            elif self._keys[-1] == "fabric" and event.value != sections.VERSION:
-                raise self._refuse(
-                    event,
-                    f"fabric: {event.value} is not a version that this release reads, which is "
-                    f"{sections.VERSION}. Write `fabric: {sections.VERSION}`, or install a newer release.",
-                )
-        if isinstance(event, yaml.ScalarEvent | yaml.CollectionEndEvent):
-            self._is_key = not self._is_key
+        if isinstance(event, yaml.ScalarEvent) and (why := self._wrong(str(event.value))):
+            raise self._refuse(event, why)
+        self._is_key = not self._is_key
 
-    def _check_known(self, event: yaml.ScalarEvent, name: str) -> None:
-        """Raises ExperimentError for a file that is neither format, which a key `name` that neither has
-        shows: the first one, or a later one where no other is of one of them alone."""
-        if name in OLD_TOP_KEYS and "fabric" not in self._keys:
-            raise self._refuse(event, f"{name!r} at the top. {OLDER}")
+    def _wrong(self, word: str) -> str:
+        """What is wrong with a key or value at the top; empty where nothing is."""
+        if not self._is_key:
+            return (
+                ""
+                if self._keys[-1:] != ["fabric"] or word == sections.VERSION
+                else (
+                    f"fabric: {word} is not a version that this release reads, which is {sections.VERSION}. "
+                    f"Write `fabric: {sections.VERSION}`, or install a newer release."
+                )
+            )
+        is_first = not self._keys
+        self.own_format = word == "fabric" if is_first else self.own_format
+        if word not in (sections.TOP_KEYS if self.own_format else infragraph.TOP_KEYS):
+            return self._unknown(word)
+        self._keys.append(word)
+        if is_first and not self.own_format and len(self._text) > LARGEST_INFRAGRAPH:
+            return (
+                f"an InfraGraph file of {len(self._text) / (1 << 20):.0f} MiB, and "
+                f"{LARGEST_INFRAGRAPH >> 20} MiB are the most. Write edges with slices, as `gpu[0:8]`."
+            )
+        return ""
+
+    def _unknown(self, key: str) -> str:
+        """What a key shows that the format does not have, or neither format."""
+        known = sections.TOP_KEYS if self.own_format else infragraph.TOP_KEYS
+        no_key = f"there is no key {key!r}; the keys are: {', '.join(known)}."
+        if self.own_format:
+            return no_key
+        if key in OLD_TOP_KEYS:
+            return f"{key!r} at the top. {OLDER}"
+        if self._keys and key in sections.TOP_KEYS:
+            return f"{no_key} If this is a fabric file of railweave, begin it with `fabric: 1`."
         if self._keys and any(word in self._text for word in ("devices:", '"devices"', "instances:")):
-            return
-        if self._keys and name in sections.TOP_KEYS:
-            return
+            return f"{no_key} {age_hint(self._text)}"
         shown = next((key for key in FOREIGN if re.search(rf"^{key}:", self._text, re.MULTILINE)), "")
         looks = f" and has {shown!r} at the top, as {FOREIGN[shown]} has" if shown else ""
-        first = self._keys[0] if self._keys else name
-        raise self._refuse(event, f"begins with {first!r}{looks}: such a file cannot be read. {_KINDS}")
-
-    def _key(self, event: yaml.ScalarEvent) -> None:
-        name = str(event.value)
-        if not self._keys:
-            self.own_format = name == "fabric"
-            if not self.own_format and name not in infragraph.TOP_KEYS:
-                self._check_known(event, name)
-            if not self.own_format and len(self._text) > LARGEST_INFRAGRAPH:
-                raise self._refuse(
-                    event,
-                    f"an InfraGraph file of {len(self._text) / (1 << 20):.0f} MiB, and "
-                    f"{LARGEST_INFRAGRAPH >> 20} MiB are the most. Write edges with slices, as `gpu[0:8]`.",
-                )
-        known = sections.TOP_KEYS if self.own_format else infragraph.TOP_KEYS
-        if name not in known:
-            if not self.own_format:
-                self._check_known(event, name)
-            hint = "" if self.own_format else f" {age_hint(self._text)}"
-            if name in sections.TOP_KEYS:
-                hint = " If this is a fabric file of railweave, begin it with `fabric: 1`."
-            raise self._refuse(event, f"there is no key {name!r}; the keys are: {', '.join(known)}.{hint}")
-        before = event.start_mark.index if event.start_mark else 0
-        last = name == "edges" and {*self._keys} >= infragraph.BEFORE_EDGES and not self._in_flow
-        if last and before < LARGE < len(self._text):
-            infragraph.check_before_edges(yaml_reader.parse(self._text[:before], self._path))
-        self._keys.append(name)
+        first = self._keys[0] if self._keys else key
+        return f"begins with {first!r}{looks}: such a file cannot be read. {_KINDS}"
 
     def _refuse(self, event: yaml.Event, why: str) -> ExperimentError:
         mark = event.start_mark

@@ -157,8 +157,8 @@ def _groups(settings: Settings, document: Document) -> tuple[list[NodeGroup], Na
         return groups, Names(groups)
     except FabricError as error:
         settings.report(("nodes",), str(error))
-    settings.check()
-    raise AssertionError("reported above")
+        settings.check()
+        raise
 
 
 def _group(kind: str, first: int, prefix: str, nodes: Nodes) -> NodeGroup:
@@ -257,14 +257,11 @@ def _variant_of(
             raise FabricError(f"{word!r} is not read here. Behind the ends stand x2 (two cables) or {known}.")
     if not changes:
         return own, count
-    own_values = section.model_dump(include=set(Attributes.model_fields))
-    for parameter in (RATE, LATENCY):
-        own_values[parameter.name] = [parameter.written(value) for value in own_values[parameter.name]]
-    line = Settings("", own_values | changes)
     try:
-        attributes = validated(line, _ATTRIBUTES)
+        line = validated(Settings("", {"rate": "1b/s"} | changes), _ATTRIBUTES)
     except ExperimentError as error:
         raise FabricError(" ".join(str(error).split("\n"))) from None
+    attributes = section.model_copy(update={name: getattr(line, name) for name in changes})
     return cables.variant(_checked(attributes.variant(), names)), count
 
 

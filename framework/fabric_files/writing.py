@@ -12,7 +12,7 @@ from railweave.framework.errors import FabricError
 from railweave.framework.experiment import yaml_reader
 from railweave.framework.fabric_files import infragraph_writing, sections
 from railweave.framework.fabric_files.cables import AUTO, FROM, NONE, TO
-from railweave.framework.fabric_files.names import Names
+from railweave.framework.fabric_files.names import Names, is_option
 from railweave.framework.model import Fabric, NodeGroup
 from railweave.framework.model.arrays import Int32, Int64
 
@@ -132,11 +132,8 @@ def _list(words: Sequence[object]) -> str:
 
 def _scalar(value: object) -> str:
     """A value that the reader gives back as it was; text in quotes unless it is a plain word."""
-    if isinstance(value, str):
-        plain = _PLAIN.fullmatch(value) and value.lower() not in _NOT_PLAIN
-        return value if plain else json.dumps(value, ensure_ascii=False)
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float):
-        return repr(value)
-    raise FabricError(f"the option {value!r} of the topology is no text or number, which files hold.")
+    if not is_option(value):
+        raise FabricError(f"the option {value!r} of the topology is no text or number, which files hold.")
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _NOT_PLAIN:
+        return value
+    return json.dumps(value, ensure_ascii=False)

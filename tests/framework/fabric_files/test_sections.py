@@ -185,6 +185,7 @@ def test_what_is_wrong_first_in_a_large_file_is_refused_without_the_rest(
         (HEAD + "      g*.* l0 element=g0.0\n", "8:5: .*element 'g0.0' is no switch"),
         (HEAD.replace("400Gb/s", "0") + "      g*.* l0\n", "6:5: links.0.rate: 0 is too small"),
         (HEAD.replace("400Gb/s", "[1Gb/s, x]") + "      g*.* l0\n", "6:19: links.0.rate.1: 'x' is not"),
+        (HEAD.replace("400Gb/s", "[1Gb/s]") + "      g*.* l0\n", "6:5: links.0.rate: is missing"),
         (HEAD.replace("rate: 400Gb/s", "latency: 1s") + "      g*.* l0\n", "6:5: links.0.rate: is missing"),
     ],
 )  # fmt: skip
