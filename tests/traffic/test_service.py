@@ -20,9 +20,9 @@ from railweave.framework.model.events import IterationFailed, IterationFinished,
 from railweave.framework.processes.channel import Channel
 from railweave.framework.registry import Registers
 from railweave.topologies.rail_only import RailOnly
+from railweave.traffic.collectives.entries import Entries, listed
 from railweave.traffic.collectives.hierarchical import HierarchicalReduceScatter
 from railweave.traffic.collectives.rings import RingAllReduce
-from railweave.traffic.collectives.schedule_builder import ScheduleBuilder
 from railweave.traffic.rocev2.buffers import Buffers
 from railweave.traffic.service import Service
 from tests.traffic.memory_fabric import MemoryFabric
@@ -144,12 +144,11 @@ def test_compared_elements_are_counted_over_all_ranks() -> None:
 
 def test_a_rank_that_only_passes_data_on_needs_no_result() -> None:
     """A reduce along the chain 3 -> 2 -> 1 -> 0: rank 0 alone is left with a result."""
-    builder = ScheduleBuilder(4, 4)
-    builder.phase("reduce")
-    after: list[int] = []
-    for rank in (3, 2, 1):
-        after = [builder.transfer(rank, rank - 1, (0, COUNT), reduce=True, after=after)]
-    schedule = builder.build("reduce", COUNT, "float32", "sum")
+    entries = Entries(4, 4)
+    entries.phase("reduce")
+    ranks = np.array([3, 2, 1])
+    entries.add(ranks, ranks - 1, length=COUNT, reduce=True, after=listed([[], [0], [1]]), slot=range(3))
+    schedule = entries.build("reduce", COUNT, "float32", "sum")
     collective = Mine(expected=lambda vector, rank: vector if rank == 0 else vector[:0], kind="reduce")
     collective.same_result_everywhere = False
     data, buffers = CheckedData("mine", collective, schedule), Buffers(schedule)

@@ -1,12 +1,14 @@
 """Builds compact schedules from arrays: blocks of transfers, computations and joins, and lists of spans."""
 
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from railweave.framework.model import Fabric, Schedule, Spans
-from railweave.framework.model.arrays import Int32, Int64, distinct
+from railweave.framework.model.arrays import Int32, Int64, distinct, spread
 from railweave.framework.model.routes import starts
 
 Lists = tuple[Int64, Int64]
@@ -48,6 +50,27 @@ def columns(*blocks: Int64) -> Lists:
     table = np.column_stack(blocks)
     filled = table >= 0
     return starts(filled.sum(axis=1)), table[filled]
+
+
+def listed(lists: Sequence[Sequence[int]]) -> Lists:
+    """Lists of any length."""
+    count = np.array(list(map(len, lists)), np.int64)
+    return starts(count), np.fromiter(chain.from_iterable(lists), np.int64, int(count.sum()))
+
+
+def levels(after: Lists) -> Int64:
+    """(n,): how many entries the longest chain of those that wait for each other has before each; -1 on and
+    behind cycles."""
+    left, parent = np.diff(after[0]), after[1]
+    n, count = len(left), np.bincount(parent, minlength=len(left))
+    start, children = starts(count), np.repeat(np.arange(n), left)[np.argsort(parent)]
+    level, depth, ready = np.full(n, -1), 0, np.flatnonzero(left == 0)
+    while ready.size:
+        level[ready] = depth
+        reached = children[spread(start[ready], count[ready])]
+        np.subtract.at(left, reached, 1)
+        ready, depth = np.unique(reached[left[reached] == 0]), depth + 1
+    return level
 
 
 class Entries:

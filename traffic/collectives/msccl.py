@@ -11,9 +11,12 @@ from numpy.typing import NDArray
 
 from railweave.framework.errors import ExperimentError
 from railweave.framework.model import Fabric, Schedule
+from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Parameter
-from railweave.traffic.collectives.msccl_file import CUSTOM, SHARDED, Algorithm, Memory, read
-from railweave.traffic.collectives.msccl_flow import Flow, Move, flow_of
+from railweave.traffic.collectives.arithmetic import count_of, dtype_of
+from railweave.traffic.collectives.entries import Entries, Lists, listed
+from railweave.traffic.collectives.msccl_file import CUSTOM, SHARDED, Algorithm, read
+from railweave.traffic.collectives.msccl_flow import Move, flow_of
 from railweave.traffic.collectives.operations import (
     SHARD_STEP,
     AllGather,
@@ -24,12 +27,14 @@ from railweave.traffic.collectives.operations import (
     check_ranks,
     checked_itemsize,
 )
-from railweave.traffic.collectives.schedule_builder import ScheduleBuilder
 from railweave.traffic.collectives.trees import Broadcast
-from railweave.traffic.workloads.replay import Workload
+from railweave.traffic.workloads.replay import Workload, replay
 
 DATA, SCRATCH = 0, 2
 """Numbers of buffers (model/schedule.py)."""
+PROBE = 4
+"""Elements of a chunk when an algorithm is tried: shards are then multiples of SHARD_STEP bytes, and the
+contents of a chunk 128 random bits."""
 OPERATIONS: dict[str, type[Operation]] = {
     operation.kind: operation for operation in (AllReduce, AllGather, ReduceScatter, AllToAll)
 }
@@ -42,11 +47,17 @@ class Custom(Workload):
 
 
 @dataclass(frozen=True, slots=True)
-class _Checked:
-    """A flow, the memory that it is for, and the operation that it was found to carry out."""
+class _Plan:
+    """The transfers of an algorithm, for chunks of one element, and the operation that they carry out.
+    `columns` (6, n): source, destination, first element at both, how many, whether they are reduced;
+    `scratch` and `size`: where scratch chunks begin, and a rank's memory ends; `skipped`: chunks in front of
+    what the operation calls its input."""
 
-    flow: Flow
-    memory: Memory
+    columns: Int64
+    waits: Lists
+    scratch: int
+    size: int
+    skipped: int
     operation: Operation
 
 
@@ -84,42 +95,51 @@ class Msccl(Operation):
                 f"{algorithm.path} is an algorithm for {algorithm.n_ranks} GPUs and there are {len(ranks)} "
                 "ranks. Use a fabric of as many, or make the file for this one."
             )
-        flow, memory = self._checked.flow, self._checked.memory
         if algorithm.kind in SHARDED:
             step = lcm(SHARD_STEP, algorithm.shard * itemsize)
             chunk = size_bytes // algorithm.n_ranks // step * step // algorithm.shard // itemsize
         else:
             chunk = size_bytes // algorithm.chunks // itemsize
-        builder = ScheduleBuilder(algorithm.n_ranks, itemsize)
-        if chunk and flow.moves:
-            builder.phase(algorithm.name)
-            _add(builder, flow.moves, chunk, memory.scratch)
-        count, buffer_count = chunk * algorithm.chunks, chunk * flow.memory
-        schedule = builder.build(f"msccl:{algorithm.kind}", count, dtype, redop, buffer_count=buffer_count)
+        schedule = self._in_data(self._plan, chunk, dtype, redop)
         return (
             schedule
             if algorithm.kind == CUSTOM
-            else _with_scratch(schedule, chunk * memory.scratch * itemsize)
+            else _with_scratch(schedule, chunk * self._plan.scratch * itemsize)
         )
+
+    def _in_data(self, plan: _Plan, chunk: int, dtype: str, redop: str) -> Schedule:
+        """The schedule for chunks of so many elements, scratch behind the data."""
+        algorithm, (src, dst, first, to, length, reduce) = self._file, plan.columns
+        entries = Entries(algorithm.n_ranks, dtype_of(dtype).itemsize)
+        if chunk and len(src):
+            entries.phase(algorithm.name)
+            entries.add(
+                src,
+                dst,
+                first=first * chunk,
+                to=to * chunk,
+                length=length * chunk,
+                reduce=reduce,
+                after=plan.waits,
+                slot=np.arange(len(src)),
+            )
+        count, name = chunk * algorithm.chunks, f"msccl:{algorithm.kind}"
+        return entries.build(name, count, dtype, redop, buffer_count=chunk * plan.size)
 
     def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
         """As all collectives of the file's kind; behind the output, where the input has a place of its
         own."""
-        arrays, skipped = self._checked.operation.inputs(schedule, seed), self._skipped(schedule)
+        arrays, skipped = self._plan.operation.inputs(schedule, seed), self._skipped(schedule)
         return [np.concatenate((np.zeros(skipped, a.dtype), a)) for a in arrays] if skipped else arrays
 
     def expected(self, schedule: Schedule, inputs: Sequence[NDArray[Any]], rank: int) -> NDArray[Any]:
         """As all collectives of the file's kind."""
-        if skipped := self._skipped(schedule):
-            inputs = [array[skipped:] for array in inputs]
-        return self._checked.operation.expected(schedule, inputs, rank)
+        inputs = [array[self._skipped(schedule) :] for array in inputs]
+        return self._plan.operation.expected(schedule, inputs, rank)
 
     def _skipped(self, schedule: Schedule) -> int:
         """The elements in front of what the operation calls its input."""
-        if self.kind == CUSTOM:
-            return 0
-        count = schedule.size_bytes // np.dtype(schedule.dtype).itemsize
-        return count // self._file.chunks * self._checked.memory.input
+        return count_of(schedule) // self._file.chunks * self._plan.skipped
 
     def busbw_factor(self, n_ranks: int) -> float:
         """That of the file's kind."""
@@ -132,29 +152,37 @@ class Msccl(Operation):
         return self._algorithm
 
     @cached_property
-    def _checked(self) -> _Checked:
+    def _plan(self) -> _Plan:
         """The first of the ways to carry the file out that leaves what its kind should: with input and output
         in place and as few local steps as can be; with messages staged as in a FIFO; with input and output
         apart. Raises ExperimentError for one that is wrong in every way."""
-        algorithm = self._file
+        algorithm, why = self._file, ""
         ways = [(False, False), (False, True)] if algorithm.kind != CUSTOM else []
         if not algorithm.in_place or algorithm.kind == CUSTOM:
             ways.append((True, True))
-        why = ""
+        roots = range(algorithm.n_ranks if algorithm.kind == Broadcast.kind else 1)
         for apart, staged in ways:
             memory = algorithm.memory(apart=apart)
             flow = flow_of(algorithm, memory, staged=staged)
             if flow is None:
                 continue
+            sends = *_transfers(flow.moves, memory.scratch), memory.scratch, flow.memory
             if algorithm.kind == CUSTOM:
-                return _Checked(flow, memory, Custom())
-            held = _carried_out(algorithm, memory, flow)
-            if algorithm.kind == "broadcast":
-                for root in range(algorithm.n_ranks):
-                    if not (wrong := _wrong(algorithm, held, root)):
-                        return _Checked(flow, memory, Broadcast(root=root))
-            elif not (wrong := _wrong(algorithm, held)):
-                return _Checked(flow, memory, OPERATIONS[algorithm.kind]())
+                return _Plan(*sends, 0, Custom())
+            # a broadcast may start anywhere, so that all ranks have something to send
+            plan = _Plan(*sends, memory.input, OPERATIONS.get(algorithm.kind, AllReduce)())
+            schedule = self._in_data(plan, PROBE, "int32", "sum")
+            # inputs repeat after some thousand elements; factors by place make all chunks differ
+            odd = 1 + 2 * np.random.default_rng(0).integers(1 << 30, size=count_of(schedule), dtype=np.int32)
+            inputs = [array * np.resize(odd, len(array)) for array in plan.operation.inputs(schedule, 0)]
+            before = np.zeros((algorithm.n_ranks, PROBE * plan.size), np.int32)
+            before[:, PROBE * plan.skipped :][:, : len(inputs[0])] = inputs
+            after = replay(schedule, list(before))
+            for root in roots:
+                if algorithm.kind == Broadcast.kind:
+                    plan = replace(plan, operation=Broadcast(root=root))
+                if not (wrong := _wrong(plan.operation, schedule, inputs, after)):
+                    return plan
             why = why or wrong
         raise ExperimentError(
             f"{algorithm.path}: after all steps, {why} is not what {_A[algorithm.kind]} gives: something is "
@@ -188,76 +216,29 @@ def _with_scratch(schedule: Schedule, data_bytes: int) -> Schedule:
     )
 
 
-def _add(builder: ScheduleBuilder, moves: Sequence[Move], chunk: int, scratch: int) -> None:
-    """Add a transfer for every run of chunks that is contiguous at both ends and does not reach across
-    `scratch`."""
-    transfers: list[list[int]] = []
+def _transfers(moves: Sequence[Move], scratch: int) -> tuple[Int64, Lists]:
+    """A transfer for every run of chunks that is contiguous at both ends and does not reach across `scratch`,
+    as columns, and the transfers that each waits for."""
+    rows, after, of_move = list[list[int]](), list[list[int]](), list[range]()
     for move in moves:
-        after = [transfer for before in move.after for transfer in transfers[before]]
-        transfers.append(
-            [
-                builder.transfer(
-                    move.src,
-                    move.dst,
-                    (first * chunk, (first + count) * chunk),
-                    to=to * chunk,
-                    reduce=move.reduce,
-                    after=after,
-                )
-                for first, to, count in _runs(move, scratch)
-            ]
-        )
+        begin, waits = len(rows), sorted(i for before in move.after for i in of_move[before])
+        for first, to in zip(move.chunks, move.to, strict=True):
+            *_, last_first, last_to, length, _ = rows[-1] if len(rows) > begin else [-1] * 6
+            if (first, to) == (last_first + length, last_to + length) and scratch not in (first, to):
+                rows[-1][4] += 1
+            else:
+                rows.append([move.src, move.dst, first, to, 1, move.reduce])
+                after.append(waits)
+        of_move.append(range(begin, len(rows)))
+    return np.array(rows, np.int64).reshape(-1, 6).T, listed(after)
 
 
-def _runs(move: Move, scratch: int) -> list[tuple[int, int, int]]:
-    """(first chunk, first at the receiver, how many) of every run."""
-    runs: list[tuple[int, int, int]] = []
-    for sent, landed in zip(move.chunks, move.to, strict=True):
-        if runs:
-            first, to, count = runs[-1]
-            if (sent, landed) == (first + count, to + count) and scratch not in (sent, landed):
-                runs[-1] = first, to, count + 1
-                continue
-        runs.append((sent, landed, 1))
-    return runs
-
-
-def _carried_out(algorithm: Algorithm, memory: Memory, flow: Flow) -> NDArray[np.uint64]:
-    """(n_ranks, 2, chunks): random numbers for each chunk's content, and what the moves leave of them in the
-    memory of each rank; a sum of them identifies what was reduced."""
-    n = algorithm.n_ranks
-    contents = np.random.default_rng(0).integers(1, 1 << 63, (n, algorithm.chunks), np.uint64)
-    held = np.zeros((n, flow.memory), np.uint64)
-    for rank, content in enumerate(contents):
-        inputs = memory.places[rank, "i"]
-        held[rank, inputs] = content[: len(inputs)]
-        if algorithm.kind == "all-to-all":  # a rank's slice for itself stands in its place from the start
-            own = slice(rank * algorithm.shard, (rank + 1) * algorithm.shard)
-            held[rank, own] = content[own]
-    for move in flow.moves:
-        chunks, to = list(move.chunks), list(move.to)
-        sent = held[move.src, chunks]
-        held[move.dst, to] = held[move.dst, to] + sent if move.reduce else sent
-    return np.stack((contents, held[:, : algorithm.chunks]), axis=1)
-
-
-def _wrong(algorithm: Algorithm, held: NDArray[np.uint64], root: int = 0) -> str:
+def _wrong(
+    operation: Operation, schedule: Schedule, inputs: Sequence[NDArray[Any]], after: Sequence[NDArray[Any]]
+) -> str:
     """The first chunk that is not what the operation leaves; empty if there is none."""
-    contents, shard = held[:, 0], algorithm.shard
-    for rank in range(algorithm.n_ranks):
-        own = contents[:, rank * shard : (rank + 1) * shard]
-        match algorithm.kind:
-            case "all-reduce":
-                expected = contents.sum(axis=0)
-            case "reduce-scatter":
-                expected = own.sum(axis=0)
-            case "all-gather":
-                expected = contents[:, :shard].ravel()
-            case "broadcast":
-                expected = contents[root]
-            case _:
-                expected = own.ravel()
-        wrong = np.flatnonzero(held[rank, 1, : len(expected)] != expected)
-        if wrong.size:
-            return f"chunk {wrong[0]} of the result of GPU {rank}"
+    for rank, held in enumerate(after):
+        expected = operation.expected(schedule, inputs, rank)
+        if (wrong := np.flatnonzero(held[: len(expected)] != expected)).size:
+            return f"chunk {wrong[0] // PROBE} of the result of GPU {rank}"
     return ""

@@ -8,8 +8,10 @@ in. Beyond that the order of steps in a thread block reflects how many blocks a 
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from graphlib import CycleError, TopologicalSorter
 
+import numpy as np
+
+from railweave.traffic.collectives.entries import levels, listed
 from railweave.traffic.collectives.msccl_file import (
     RECEIVES,
     REDUCES,
@@ -221,16 +223,10 @@ class _Execution:
     def _sorted(self) -> list[Move] | None:
         """All moves, each after those it waits for; otherwise in the order of their sends. None where there
         is no such order."""
-        sorter = TopologicalSorter({i: move.after for i, move in enumerate(self._moves)})
-        try:
-            sorter.prepare()
-        except CycleError:
+        level = levels(listed([list(move.after) for move in self._moves]))
+        if level.min(initial=0) < 0:
             return None
-        order: list[int] = []
-        while sorter.is_active():
-            ready = sorted(sorter.get_ready())
-            order += ready
-            sorter.done(*ready)
+        order = np.argsort(level, kind="stable").tolist()
         place = {i: at for at, i in enumerate(order)}
         for move in self._moves:
             move.after = {place[j] for j in move.after}

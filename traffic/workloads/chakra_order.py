@@ -1,7 +1,7 @@
 """The order of a trace: which operations every operation waits for, and how many come before it."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from graphlib import CycleError, TopologicalSorter
@@ -60,25 +60,20 @@ def ordered(trace: Trace, *, compute: bool = False, flops: float = 0.0) -> list[
 def issue_order(nodes: Sequence[Node]) -> list[Node]:
     """A rank's nodes by ascending id, but each after those it depends on."""
     by_id = {node.id: node for node in nodes}
-    placed: dict[int, bool] = {}
-    order = []
-    for start in sorted(by_id):
-        stack = [] if start in placed else [(start, iter(sorted(by_id[start].deps)))]
-        while stack:
-            current, remaining = stack[-1]
-            placed.setdefault(current, False)
-            for dep in remaining:
-                if dep not in placed:
-                    stack.append((dep, iter(sorted(by_id[dep].deps))))
-                    break
-                if not placed[dep]:
-                    path = [number for number, _ in stack]
-                    raise _cycle([by_id[number] for number in path[path.index(dep) :]])
-            else:
-                placed[current] = True
-                order.append(by_id[current])
-                stack.pop()
-    return order
+    order, path, waiting = dict[int, Node](), dict[int, None](), sorted(by_id, reverse=True)
+    while waiting:
+        number = waiting[-1]
+        missing = [dep for dep in sorted(by_id[number].deps, reverse=True) if dep not in order]
+        if number in path and missing:
+            cycle = list(path)
+            raise _cycle([by_id[on] for on in cycle[cycle.index(number) :]])
+        if missing:
+            path[number] = None
+            waiting += missing
+        else:
+            path.pop(number, None)
+            order.setdefault(number, by_id[waiting.pop()])
+    return list(order.values())
 
 
 class _Graph:
@@ -130,46 +125,30 @@ class _Graph:
             raise _cycle([self.cells[vertex][0][1] for vertex in error.args[1][:0:-1]]) from None
 
 
-class _Frontier:
-    """The operations of one rank, and which of them imply which others."""
-
-    def __init__(self) -> None:
-        self._bit: dict[int, int] = {}
-        self._implies: dict[int, int] = {}
-
-    def merged(self, parts: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
-        """The operations that must be complete for all of `parts` to be, without those that others imply."""
-        distinct = {part for part in parts if part}
-        if len(distinct) < 2:
-            return next(iter(distinct), ())
-        every = sorted(set().union(*distinct))
-        implied = reduce(or_, map(self._implies.__getitem__, every))
-        return tuple(operation for operation in every if not implied >> self._bit[operation] & 1)
-
-    def passed(self, operation: int, entry: tuple[int, ...], *, blocks: bool) -> tuple[int, ...]:
-        """The operations that must be complete for the rank to be past `operation`, which it reached after
-        `entry`."""
-        self._bit[operation] = len(self._bit)
-        implied = (self._implies[other] | 1 << self._bit[other] for other in entry if blocks)
-        self._implies[operation] = reduce(or_, implied, 0)
-        return (operation,) if blocks else (*entry, operation)
-
-
 def _entries(graph: _Graph, walk: Sequence[int]) -> dict[int, list[tuple[int, ...]]]:
-    """For every operation and member, the operations that must be complete before it sends."""
-    frontiers = [_Frontier() for _ in graph.vertex]
+    """For every operation and member, the operations that must be complete before it sends, without those
+    that others imply."""
+    implied: list[dict[int, tuple[int, int]]] = [{} for _ in graph.vertex]
+    """For every rank, by operation: its own bit, and those of the operations that are complete with it."""
     done: list[dict[int, tuple[int, ...]]] = [{} for _ in graph.vertex]
+    """For every rank, by node: the operations that must be complete for the rank to be past it."""
     entries: dict[int, list[tuple[int, ...]]] = defaultdict(list)
     for vertex in walk:
-        operation = graph.received.get(vertex, vertex)
+        operation, receives = graph.received.get(vertex, vertex), vertex in graph.received
         for member, (rank, node) in enumerate(graph.cells[vertex]):
-            entry = frontiers[rank].merged(done[rank][dep] for dep in node.deps)
+            known, parts = implied[rank], {part for dep in node.deps if (part := done[rank][dep])}
+            entry = next(iter(parts), ())
+            if len(parts) > 1:
+                union = sorted(set().union(*parts))
+                needless = reduce(or_, (known[other][1] for other in union))
+                entry = tuple(other for other in union if not needless & known[other][0])
             done[rank][node.id] = entry
             if graph.acts(operation):
-                receives = vertex in graph.received
                 entries[operation].append(() if receives else entry)
                 blocks = not receives and graph.operations[operation].blocks(member)
-                done[rank][node.id] = frontiers[rank].passed(operation, entry, blocks=blocks)
+                behind = (known[other][0] | known[other][1] for other in entry if blocks)
+                known[operation] = 1 << len(known), reduce(or_, behind, 0)
+                done[rank][node.id] = (operation,) if blocks else (*entry, operation)
     return entries
 
 

@@ -2,14 +2,19 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from railweave.framework.errors import ExperimentError, UnsupportedFabricError
 from railweave.framework.model import Fabric, Schedule
+from railweave.framework.model.arrays import Float
 from railweave.traffic.collectives.all_to_all import DirectAllToAll, HierarchicalAllToAll
 from railweave.traffic.collectives.arithmetic import dtype_of
+from railweave.traffic.collectives.entries import Entries, levels, listed
 from railweave.traffic.collectives.hierarchical import (
     HierarchicalAllGather,
     HierarchicalAllReduce,
@@ -17,7 +22,6 @@ from railweave.traffic.collectives.hierarchical import (
 )
 from railweave.traffic.collectives.operations import SHARD_STEP, Operation
 from railweave.traffic.collectives.rings import RingAllGather, RingAllReduce, RingReduceScatter
-from railweave.traffic.collectives.schedule_builder import ScheduleBuilder
 from railweave.traffic.collectives.trees import Broadcast
 from railweave.traffic.workloads.chakra_match import (
     BARRIER,
@@ -50,19 +54,40 @@ Key = tuple[str, tuple[int, ...], int, int]
 
 
 class Pattern:
-    """The schedule of one operation among its members. `step`: for each transfer, the length of the longest
-    chain before it; `part`: for each member, the transfers whose completion completes its part."""
+    """The schedule of one operation among its members."""
 
-    def __init__(self, schedule: Schedule) -> None:
-        self.schedule = schedule
-        self.step: list[int] = []
-        self.part: list[set[int]] = [set() for _ in range(schedule.n_ranks)]
-        for i in range(schedule.n_transfers):
-            transfer = schedule.transfer(i)
-            self.step.append(max((self.step[before] + 1 for before in transfer.after), default=0))
-            for member in {transfer.src, transfer.dst}:
-                self.part[member].difference_update(transfer.after)
-                self.part[member].add(i)
+    def __init__(self, schedule: Schedule, itemsize: int) -> None:
+        self.schedule, self._itemsize = schedule, itemsize
+        self.messages = np.bincount(schedule.src, minlength=schedule.n_ranks).tolist()
+        self.sent = np.bincount(schedule.src, schedule.size, schedule.n_ranks)
+
+    @cached_property
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Of every transfer: source, destination, first element at both, how many, reduced, the length of the
+        longest chain before it, and those that it waits for."""
+        schedule, itemsize = self.schedule, self._itemsize
+        columns: list[NDArray[Any]] = [
+            schedule.src,
+            schedule.dst,
+            schedule.src_offset // itemsize,
+            schedule.dst_offset // itemsize,
+            schedule.size // itemsize,
+            schedule.reduce,
+            levels((schedule.after_start, schedule.after)),
+        ]
+        ranges = pairwise(schedule.after_start.tolist())
+        waits = [schedule.after[begin:end].tolist() for begin, end in ranges]
+        return list(zip(*(column.tolist() for column in columns), waits, strict=True))
+
+    @cached_property
+    def part(self) -> list[set[int]]:
+        """For each member, the transfers whose completion completes its part."""
+        parts: list[set[int]] = [set() for _ in self.messages]
+        for i, (src, dst, *_, waits) in enumerate(self.rows):
+            for member in {src, dst}:
+                parts[member].difference_update(waits)
+                parts[member].add(i)
+        return parts
 
 
 class Traffic:
@@ -77,83 +102,64 @@ class Traffic:
         self._two_levels = two_levels
         self._known: dict[Key, Pattern] = {}
 
-    def sent(self, operations: Sequence[TraceOperation]) -> NDArray[np.float64]:
+    def sent(self, operations: Sequence[TraceOperation]) -> Float:
         """(n_ranks,): bytes that each rank sends when sizes are those of the trace, without barriers."""
         total = np.zeros(len(self._ranks))
-        known: dict[Key, NDArray[np.int64 | np.float64]] = {}
         for operation in operations:
             if operation.kind not in (BARRIER, COMPUTATION):
-                key = self._key(operation, 1.0)
-                if key not in known:
-                    schedule = self._planned(*key)
-                    known[key] = np.bincount(schedule.src, schedule.size, schedule.n_ranks)
-                total[np.asarray(operation.members)] += known[key]
+                total[np.asarray(operation.members)] += self._pattern(operation, 1.0).sent
         return total
 
     def schedule(self, ordered: Sequence[Ordered], size_bytes: int, scale: float) -> Schedule:
         """All operations, sizes times `scale`, so that the busiest rank sends about `size_bytes`, each in its
         time slot, with space of its own in the buffers of its members."""
-        builder = ScheduleBuilder(len(self._ranks), self._itemsize)
-        used = [0] * len(self._ranks)
+        entries, used = Entries(len(self._ranks), self._itemsize), [0] * len(self._ranks)
         if size_bytes:
-            builder.phase("trace")  # operations overlap, so they are one phase
+            entries.phase("trace")  # operations overlap, so they are one phase
             self._check_waits(ordered, scale)
+        rows, after, seconds = list[tuple[int, ...]](), list[list[int]](), list[float]()
         parts: list[dict[int, list[int]]] = []
         for one in ordered if size_bytes else ():
-            members = one.operation.members
-            if one.operation.kind == COMPUTATION:
-                builder.slot(one.level)
-                (rank,) = members
-                after = [transfer for before in one.after[0] for transfer in parts[before][rank]]
-                parts.append({rank: [builder.compute(rank, one.operation.seconds * scale, after=after)]})
-                continue
-            pattern = self._pattern(one.operation, scale)
-            schedule = pattern.schedule
+            members, pattern, begin = one.operation.members, self._pattern(one.operation, scale), len(rows)
             entry = [
-                [transfer for before in befores for transfer in parts[before][rank]]
+                [i for before in befores for i in parts[before][rank]]
                 for rank, befores in zip(members, one.after, strict=True)
             ]
-            base = [used[rank] for rank in members]
-            builder.slot(one.level)
-            numbers: list[int] = []
-            for i in range(schedule.n_transfers):
-                t = schedule.transfer(i)
-                first = base[t.src] + t.src_offset // self._itemsize
-                numbers.append(
-                    builder.transfer(
-                        members[t.src],
-                        members[t.dst],
-                        (first, first + t.size // self._itemsize),
-                        to=base[t.dst] + t.dst_offset // self._itemsize,
-                        reduce=t.reduce,
-                        after=[*entry[t.src], *(numbers[before] for before in t.after)],
-                        step=pattern.step[i],
-                    )
-                )
+            base = [0 if one.operation.kind == COMPUTATION else used[rank] for rank in members]
+            for src, dst, first, to, length, reduce, step, waits in pattern.rows:
+                span = (base[src] + first, base[dst] + to, length)
+                rows.append((members[src], members[dst], *span, reduce, one.level, step))
+                after.append(sorted({*entry[src], *(begin + i for i in waits)}))
+                seconds.append(one.operation.seconds * scale)
             for rank in members:
-                used[rank] += schedule.buffer_bytes // self._itemsize
+                used[rank] += pattern.schedule.buffer_bytes // self._itemsize
             parts.append(
-                {rank: [numbers[i] for i in part] for rank, part in zip(members, pattern.part, strict=True)}
+                {rank: [begin + i for i in part] for rank, part in zip(members, pattern.part, strict=True)}
             )
-        return builder.build(
+        src, dst, first, to, length, reduce, level, step = np.array(rows, np.int64).reshape(-1, 8).T
+        entries.add(
+            src,
+            dst,
+            first=first,
+            to=to,
+            length=length,
+            reduce=reduce,
+            after=listed(after),
+            seconds=seconds,
+            slot=np.argsort(np.lexsort((step, level))),
+        )
+        return entries.build(
             "chakra", size_bytes // self._itemsize, self._dtype, self._redop, buffer_count=max(used)
         )
 
     def _check_waits(self, ordered: Sequence[Ordered], scale: float) -> None:
-        total = 0
-        parts: list[dict[int, int]] = []
+        total, parts = 0, list[dict[int, int]]()
         for one in ordered:
-            if one.operation.kind == COMPUTATION:
-                (rank,) = one.operation.members
-                total += 1 + sum(parts[before][rank] for before in one.after[0])
-                parts.append({rank: 1})
-                continue
             pattern, members = self._pattern(one.operation, scale), one.operation.members
-            messages = np.bincount(pattern.schedule.src, minlength=len(members)).tolist()
-            for rank, befores, count in zip(members, one.after, messages, strict=True):
-                total += count * (1 + sum(parts[before][rank] for before in befores))
             total += len(pattern.schedule.after)
-            parts.append({rank: len(part) for rank, part in zip(members, pattern.part, strict=True)})
+            for rank, befores, count in zip(members, one.after, pattern.messages, strict=True):
+                total += count * (1 + sum(parts[before][rank] for before in befores))
+            parts.append(dict(zip(members, map(len, pattern.part), strict=True)))
         if total > MOST_WAITS:
             raise ExperimentError(
                 f"the trace makes {total} transfers and dependencies, more than {MOST_WAITS}. Trace fewer "
@@ -164,7 +170,7 @@ class Traffic:
     def _pattern(self, operation: TraceOperation, scale: float) -> Pattern:
         key = self._key(operation, scale)
         if key not in self._known:
-            self._known[key] = Pattern(self._planned(*key))
+            self._known[key] = Pattern(self._planned(*key), self._itemsize)
         return self._known[key]
 
     def _key(self, operation: TraceOperation, scale: float) -> Key:
@@ -184,11 +190,11 @@ class Traffic:
         return operation.kind, operation.members, operation.root, shares * unit
 
     def _planned(self, kind: str, members: Sequence[int], root: int, size_bytes: int) -> Schedule:
-        if kind == SEND_RECV:
-            builder, count = ScheduleBuilder(2, self._itemsize), size_bytes // self._itemsize
-            builder.phase(SEND_RECV)
-            builder.transfer(0, 1, (0, count), reduce=False, after=[])
-            return builder.build(SEND_RECV, count, self._dtype, self._redop)
+        if kind in (SEND_RECV, COMPUTATION):
+            entries, count = Entries(len(members), self._itemsize), size_bytes // self._itemsize
+            entries.phase(kind)
+            entries.add(0, len(members) - 1, length=count)
+            return entries.build(kind, count, self._dtype, self._redop)
         gpus = [self._ranks[rank] for rank in members]
         algorithm = Broadcast(root=root) if kind == BROADCAST else FLAT[kind]
         if self._two_levels and kind in TWO_LEVELS:

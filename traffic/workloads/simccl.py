@@ -7,8 +7,8 @@ import numpy as np
 
 from railweave.framework.errors import ExperimentError
 from railweave.framework.model import Fabric, Schedule
-from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Parameter
+from railweave.traffic.collectives.entries import Entries, Lists
 from railweave.traffic.collectives.operations import check_ranks, checked_itemsize
 from railweave.traffic.workloads.replay import Workload
 from railweave.traffic.workloads.simccl_file import Flows, read
@@ -43,49 +43,40 @@ class SimCcl(Workload):
         """Raises ExperimentError with file and line for flows that cannot be carried out."""
         check_ranks(fabric, ranks)
         itemsize = checked_itemsize(size_bytes, dtype, redop)
-        flows, order, after_start, after = self._ordered
+        flows, waits = self._ordered
         if flows.n_ranks > len(ranks):
-            least = int(np.argmax(np.maximum(flows.src, flows.dst)))
+            beyond = np.maximum(flows.src, flows.dst) == flows.n_ranks - 1
             raise flows.refuse(
-                least,
+                int(np.where(beyond, flows.line, flows.line.max() + 1).argmin()),
                 f"rank {flows.n_ranks - 1} is beyond the {len(ranks)} GPUs there are. Use {flows.n_ranks} "
                 "GPUs or more.",
             )
-        size = flows.size[order]
         busiest = int(np.bincount(flows.src, flows.size).max())
-        if self._scaled:
-            size_bytes = size_bytes // itemsize * itemsize
-        factor = (size_bytes if self._scaled else busiest) / max(busiest, 1)
-        if factor == 0:  # nothing is to be sent
-            order, size, after_start, after = order[:0], size[:0], after_start[:1], after[:0]
-        length = np.where(size > 0, np.maximum(np.rint(size * factor / itemsize), 1), 0).astype(np.int64)
-        src, dst = flows.src[order], flows.dst[order]
-        first, to, count = places(src, dst, length, brought(flows, order, length))
-        return Schedule(
-            collective="simccl",
-            n_ranks=len(ranks),
-            size_bytes=size_bytes if self._scaled else busiest // itemsize * itemsize,
-            dtype=dtype,
-            redop=redop,
-            buffer_bytes=count * itemsize,
-            src=src.astype(np.int32),
-            dst=dst.astype(np.int32),
-            src_offset=first * itemsize,
-            dst_offset=to * itemsize,
-            size=length * itemsize,
-            reduce=np.zeros(len(src), np.int32),
-            phase=flows.collective[order].astype(np.int32),
-            after_start=after_start,
-            after=after,
-            phase_names=flows.names if len(src) else (),
-        )
+        count = (size_bytes if self._scaled else busiest) // itemsize
+        factor = (count * itemsize if self._scaled else busiest) / max(busiest, 1)
+        entries, buffer_count = Entries(len(ranks), itemsize), 0
+        if factor > 0:
+            length = np.maximum(np.rint(flows.size * factor / itemsize), flows.size > 0).astype(np.int64)
+            first, to, buffer_count = places(flows.src, flows.dst, length, brought(flows, length))
+            for name in flows.names:
+                entries.phase(name)
+            entries.add(
+                flows.src,
+                flows.dst,
+                first=first,
+                to=to,
+                length=length,
+                after=waits,
+                slot=np.arange(len(length)),
+                phase=flows.collective,
+            )
+        return entries.build("simccl", count, dtype, redop, buffer_count=buffer_count)
 
     @cached_property
-    def _ordered(self) -> tuple[Flows, Int64, Int64, Int64]:
-        """The flows, read at the first use; their order, each after those it waits for; and, numbered in this
-        order, the flows that each waits for."""
+    def _ordered(self) -> tuple[Flows, Lists]:
+        """The flows in the order in which they are sent, and those that each waits for; read at the first
+        use."""
         if not self._file:
             raise ExperimentError("simccl needs a file: --workload simccl:FILE, or the option `file`.")
-        flows = read(self._file)
-        order = in_order(flows)
-        return flows, order, *dependencies(flows, order)
+        flows = in_order(read(self._file))
+        return flows, dependencies(flows)

@@ -7,7 +7,7 @@ mock/v2.20 and mock/v2.30 (without and with the columns algorithm and protocol).
 """
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +42,11 @@ class Flows:
     def n_ranks(self) -> int:
         """As many ranks as the flows need."""
         return 1 + int(max(self.src.max(), self.dst.max()))
+
+    @property
+    def waiting(self) -> Int64:
+        """The flow that waits for each entry of `parent`."""
+        return np.repeat(np.arange(len(self.src)), np.diff(self.parent_start))
 
     def refuse(self, flow: int, why: str) -> ExperimentError:
         return ExperimentError(f"{self.path}:{self.line[flow]}: {why}")
@@ -98,8 +103,17 @@ def _flows(path: str, rows: Iterator[list[str]]) -> Flows:
     if not table:
         raise ExperimentError(f"{path} has no flows, only a header. Make it of a collective that sends.")
     line_of, collective, src_of, dst_of, bytes_of = np.array(table, np.int64).T
-    waits_for = _numbered(path, line_of, parents, number)
-    return Flows(path, tuple(names), line_of, collective, src_of, dst_of, bytes_of, *waits_for)
+    start = np.cumsum([0, *map(len, parents)])
+    try:
+        parent = np.array([number[flow] for waits in parents for flow in waits], np.int64)
+    except KeyError:
+        line, flow = next(
+            (table[i][0], flow) for i, waits in enumerate(parents) for flow in waits if flow not in number
+        )
+        raise ExperimentError(
+            f"{path}:{line}: it waits for flow {flow}, which is not in the file. Fix the line."
+        ) from None
+    return Flows(path, tuple(names), line_of, collective, src_of, dst_of, bytes_of, start, parent)
 
 
 def _whole(path: str, line: int, name: str, word: str) -> int:
@@ -108,20 +122,3 @@ def _whole(path: str, line: int, name: str, word: str) -> int:
             f"{path}:{line}: {name} {word!r} is not a whole number from 0 to {LARGEST}. Fix the line."
         )
     return int(word)
-
-
-def _numbered(
-    path: str, line: Int64, parents: Sequence[tuple[int, ...]], number: dict[int, int]
-) -> tuple[Int64, Int64]:
-    """The parents as indices."""
-    start = np.cumsum([0, *map(len, parents)])
-    try:
-        return start, np.array([number[flow] for waits in parents for flow in waits], np.int64)
-    except KeyError:
-        for at, waits in zip(line.tolist(), parents, strict=True):
-            for flow in waits:
-                if flow not in number:
-                    raise ExperimentError(
-                        f"{path}:{at}: it waits for flow {flow}, which is not in the file. Fix the line."
-                    ) from None
-        raise

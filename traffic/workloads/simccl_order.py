@@ -1,10 +1,13 @@
-"""What SimCCL's flows wait for, the order in which they are sent, and where their data stands."""
+"""The order in which SimCCL's flows are sent, what they wait for, and where their data stands."""
+
+from dataclasses import replace
 
 import numpy as np
 
 from railweave.framework.errors import ExperimentError
 from railweave.framework.model.arrays import Bool, Int64
 from railweave.framework.routing.batches import spread, starts
+from railweave.traffic.collectives.entries import levels
 from railweave.traffic.workloads.simccl_file import Flows
 
 MOST_WAITS = 1 << 23
@@ -12,60 +15,30 @@ MOST_WAITS = 1 << 23
 MOST_SHOWN = 6
 
 
-def in_order(flows: Flows) -> Int64:
-    """(n,): the flows by collective, then by the length of the longest chain before them, else in the order
-    of the file. Raises ExperimentError for a cycle of parents, and for parents of another collective."""
-    n = len(flows.src)
-    flow, parent = np.repeat(np.arange(n), np.diff(flows.parent_start)), flows.parent
+def in_order(flows: Flows) -> Flows:
+    """The flows by collective, then by the length of the longest chain before them, else in the order of the
+    file. Raises ExperimentError for a cycle of parents, and for parents of another collective."""
+    parent, flow, n_parents = flows.parent, flows.waiting, np.diff(flows.parent_start)
     for one in np.flatnonzero(flows.collective[flow] != flows.collective[parent])[:1]:
         raise flows.refuse(
             flow[one],
             f"its parent in line {flows.line[parent[one]]} is of another collective. Fix the parents.",
         )
-    children, start = flow[np.argsort(parent)], starts(np.bincount(parent, minlength=n))
-    left, level, depth = np.diff(flows.parent_start), np.full(n, -1), 0
-    ready = np.flatnonzero(left == 0)
-    while ready.size:
-        level[ready] = depth
-        reached = children[spread(start[ready], np.diff(start)[ready])]
-        np.subtract.at(left, reached, 1)
-        ready, depth = np.unique(reached[left[reached] == 0]), depth + 1
+    level = levels((flows.parent_start, parent))
     if (level < 0).any():
-        raise _cycle(flows, flow, parent, level < 0)
-    return np.lexsort((level, flows.collective))
+        raise _cycle(flows, flow, level < 0)
+    order = np.lexsort((level, flows.collective))
+    columns = {name: getattr(flows, name)[order] for name in ("line", "collective", "src", "dst", "size")}
+    waits = spread(flows.parent_start[order], n_parents[order])
+    return replace(
+        flows, **columns, parent_start=starts(n_parents[order]), parent=np.argsort(order)[parent[waits]]
+    )
 
 
-def dependencies(flows: Flows, order: Int64) -> tuple[Int64, Int64]:
-    """In numbers of `order`, the flows that each waits for, one range after the other: its parents, and what
-    completes its sender's part in the collective before, which is the last flow between it and each other
-    rank. Raises ExperimentError where they are too many."""
-    n, n_names = len(order), len(flows.names)
-    place = np.argsort(order)
-    src, dst, collective = flows.src[order], flows.dst[order], flows.collective[order]
-    between = (collective * flows.n_ranks + src) * flows.n_ranks + dst
-    last = n - 1 - np.unique(between[::-1], return_index=True)[1]
-    # parts: of every rank in every collective it takes part in, by rank, then by collective
-    ends = np.concatenate([src[last], dst[last]]) * n_names + np.tile(collective[last], 2)
-    parts, of = np.unique(ends, return_inverse=True)
-    completes = np.tile(last, 2)[np.argsort(of)]
-    begin = starts(np.bincount(of))
-    before = np.searchsorted(parts, src * n_names + collective) - 1
-    later = np.flatnonzero((before >= 0) & (parts[before] // n_names == src))
-    count = np.diff(begin)[before[later]]
-    if (total := len(flows.parent) + int(count.sum())) > MOST_WAITS:
-        raise ExperimentError(
-            f"{flows.path}: {n_names} collectives one after the other make {total} dependencies, more than "
-            f"{MOST_WAITS}. Make a file of fewer collectives."
-        )
-    waiting = np.concatenate([np.repeat(place, np.diff(flows.parent_start)), np.repeat(later, count)])
-    waits_for = np.concatenate([place[flows.parent], completes[spread(begin[before[later]], count)]])
-    return starts(np.bincount(waiting, minlength=n)), waits_for[np.argsort(waiting)]
-
-
-def _cycle(flows: Flows, waiting: Int64, waits_for: Int64, stuck: Bool) -> ExperimentError:
-    on = stuck[waiting] & stuck[waits_for]
-    one_before = dict(zip(waiting[on].tolist(), waits_for[on].tolist(), strict=True))
-    flow, seen = int(np.flatnonzero(stuck)[0]), list[int]()
+def _cycle(flows: Flows, waiting: Int64, stuck: Bool) -> ExperimentError:
+    on = stuck[waiting] & stuck[flows.parent]
+    one_before = dict(zip(waiting[on].tolist(), flows.parent[on].tolist(), strict=True))
+    flow, seen = int(np.argmax(stuck)), list[int]()
     while flow not in seen:
         seen.append(flow)
         flow = one_before[flow]
@@ -77,16 +50,38 @@ def _cycle(flows: Flows, waiting: Int64, waits_for: Int64, stuck: Bool) -> Exper
     )
 
 
-def brought(flows: Flows, order: Int64, length: Int64) -> Int64:
-    """(n,): in the order given, the first parent of equal length that ends where the flow begins; -1 if there
-    is none."""
-    place = np.full(len(flows.src), -1)
-    place[order] = np.arange(len(order))
-    flow = np.repeat(place, np.diff(flows.parent_start))
-    flow, parent = flow[flow >= 0], place[flows.parent][flow >= 0]
-    fits = (flows.dst[order[parent]] == flows.src[order[flow]]) & (length[parent] == length[flow])
+def dependencies(flows: Flows) -> tuple[Int64, Int64]:
+    """The flows that each of these ordered ones waits for, one range after the other: its parents, and what
+    completes its sender's part in the collective before, which is the last flow between it and each other
+    rank. Raises ExperimentError where they are too many."""
+    n, n_names, src, collective = len(flows.src), len(flows.names), flows.src, flows.collective
+    between = (collective * flows.n_ranks + src) * flows.n_ranks + flows.dst
+    last = n - 1 - np.unique(between[::-1], return_index=True)[1]
+    # parts: of every rank in every collective it takes part in, by rank, then by collective
+    ends = np.concatenate([src[last], flows.dst[last]]) * n_names + np.tile(collective[last], 2)
+    parts, of = np.unique(ends, return_inverse=True)
+    completes = np.tile(last, 2)[np.argsort(of)]
+    begin = starts(np.bincount(of))
+    before = np.searchsorted(parts, src * n_names + collective) - 1
+    later = np.flatnonzero((before >= 0) & (parts[before] // n_names == src))
+    count = np.diff(begin)[before[later]]
+    if (total := len(flows.parent) + int(count.sum())) > MOST_WAITS:
+        raise ExperimentError(
+            f"{flows.path}: {n_names} collectives one after the other make {total} dependencies, more than "
+            f"{MOST_WAITS}. Make a file of fewer collectives."
+        )
+    waiting = np.concatenate([flows.waiting, np.repeat(later, count)])
+    waits_for = np.concatenate([flows.parent, completes[spread(begin[before[later]], count)]])
+    return starts(np.bincount(waiting, minlength=n)), waits_for[np.argsort(waiting, kind="stable")]
+
+
+def brought(flows: Flows, length: Int64) -> Int64:
+    """(n,): for each of these ordered flows, the first parent of equal length that ends where the flow
+    begins; -1 if there is none."""
+    flow, parent = flows.waiting, flows.parent
+    fits = (flows.dst[parent] == flows.src[flow]) & (length[parent] == length[flow])
     passes, first = np.unique(flow[fits], return_index=True)
-    by = np.full(len(order), -1)
+    by = np.full(len(length), -1)
     by[passes] = parent[fits][first]
     return by
 
@@ -106,8 +101,7 @@ def _before(group: Int64, amount: Int64) -> Int64:
     """(n,): the sum of the amounts of the same group that come earlier."""
     order = np.argsort(group, kind="stable")
     total = np.cumsum(amount[order]) - amount[order]
-    _, begin = np.unique(group[order], return_index=True)
-    sizes = np.diff(np.append(begin, len(group)))
+    _, begin, sizes = np.unique(group[order], return_index=True, return_counts=True)
     before = np.empty(len(group), np.int64)
     before[order] = total - np.repeat(total[begin], sizes)
     return before

@@ -473,6 +473,19 @@ def test_a_step_that_is_left_out_of_the_ring_is_noticed(written: Callable[[str],
         Msccl(written(text)).schedule(ring(8), range(8), 640, "int8", "sum").expand()
 
 
+def test_chunks_far_apart_that_are_swapped_are_noticed(written: Callable[[str], str]) -> None:
+    """The inputs of a collective repeat after 4,099 elements, and with them whole chunks."""
+    swap = [step(2, "cpy", "i0", "s0"), step(3, "cpy", "i4099", "i0"), step(4, "cpy", "s0", "i4099")]
+    exchange = [step(0, "s", cnt=4100), step(1, "rrc", cnt=4100)]
+    right, wrong = (
+        Msccl(written(two("allreduce", 4100, lambda _, steps=steps: steps, scratch=1)))
+        for steps in (exchange, exchange + swap)
+    )
+    assert right.schedule(ring(2), range(2), 1 << 14, "int8", "sum").n_transfers == 2
+    with pytest.raises(ExperimentError, match="chunk 0 of the result of GPU 0 is not what an all-reduce"):
+        wrong.schedule(ring(2), range(2), 1 << 14, "int8", "sum")
+
+
 def test_other_refusals(tmp_path: Path) -> None:
     with pytest.raises(ExperimentError, match=r"msccl needs a file: --collective msccl:FILE"):
         Msccl().schedule(ring(2), range(2), 64, "int8", "sum").expand()

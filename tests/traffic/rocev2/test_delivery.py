@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from railweave.framework.model import EntropyTable, Schedule
 from railweave.framework.model.addressing import ENTROPY_BASE
 from railweave.topologies.rail_only import RailOnly
+from railweave.traffic.collectives.entries import Entries
 from railweave.traffic.collectives.hierarchical import HierarchicalAllReduce
 from railweave.traffic.collectives.rings import RingAllReduce
-from railweave.traffic.collectives.schedule_builder import ScheduleBuilder
 from railweave.traffic.rocev2.buffers import Buffers
 from railweave.traffic.rocev2.tuning import Tuning
 from railweave.traffic.service import describe_stuck
@@ -44,10 +44,10 @@ def wrong_after(fabric: MemoryFabric, schedule: Schedule, iterations: int = 1) -
 
 def one_message(size: int) -> Schedule:
     """Rank 0 sends everything to rank 1."""
-    builder = ScheduleBuilder(2, 4)
-    builder.phase("send")
-    builder.transfer(0, 1, (0, size // 4), reduce=False, after=())
-    return builder.build("send", size // 4, "int32", "sum")
+    entries = Entries(2, 4)
+    entries.phase("send")
+    entries.add(0, 1, length=size // 4)
+    return entries.build("send", size // 4, "int32", "sum")
 
 
 def table(
