@@ -7,7 +7,7 @@ sent again after their program has ended included. RoCEv2, which the transport s
 addresses, is not counted.
 
 Netlink is read directly: starting `nft` takes some milliseconds for every shard, and this happens at every
-iteration. Source of the formats: linux/netfilter/nf_tables.h, nfnetlink.h and netlink.h.
+iteration. Source of the formats: linux/netfilter/nf_tables.h and nfnetlink.h.
 """
 
 import os
@@ -25,6 +25,14 @@ from railweave.framework.model.addressing import ROCE_PORT, ipv4, ipv4_text
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.traffic import ETHERNET_HEADER
 from railweave.framework.processes.namespaces import NetNamespace
+from railweave.framework.processes.netlink import (
+    DONE,
+    ERROR,
+    attributes,
+    dump_request,
+    messages,
+    text_attribute,
+)
 from railweave.framework.processes.programs import run, tool
 
 TABLE = "jobs"
@@ -36,9 +44,8 @@ update @carried {{ iif . ip saddr . ip daddr counter }}
 BEFORE_FAULTS = -10
 """Priority of the counting chains: a packet that a fault drops where the link ends was carried by it."""
 _NETFILTER, _FAMILY = 12, 5
-_GET_ELEMENTS, _ERROR, _DONE = 10 << 8 | 13, 2, 3
-_DUMP_REQUEST = 0x301
-_HEADER, _ATTRIBUTE, _KEY_FIELDS = struct.Struct("=IHHII"), struct.Struct("=HH"), struct.Struct("=I4s4s")
+_GET_ELEMENTS, _SUBSYSTEM_HEADER = 10 << 8 | 13, 4
+_KEY_FIELDS = struct.Struct("=I4s4s")
 _ELEMENTS, _KEY, _EXPRESSION, _EXPRESSION_DATA = 3, 1, 7, 2
 
 
@@ -98,34 +105,24 @@ class _Shard:
 
 def _elements(sock: socket.socket) -> Iterator[tuple[bytes, int, int]]:
     """Key, bytes and packets of every element of the set."""
-    body = struct.pack(">BBH", _FAMILY, 0, 0) + _text(1, TABLE) + _text(2, "carried")
-    sock.send(_HEADER.pack(_HEADER.size + len(body), _GET_ELEMENTS, _DUMP_REQUEST, 1, 0) + body)
+    table = struct.pack(">BBH", _FAMILY, 0, 0) + text_attribute(1, TABLE) + text_attribute(2, "carried")
+    sock.send(dump_request(_GET_ELEMENTS, table, sequence=1))
     while True:
-        data, at = sock.recv(1 << 16), 0
-        while at < len(data):
-            length, kind, *_ = _HEADER.unpack_from(data, at)
-            message, at = data[at + _HEADER.size : at + length], at + (length + 3) // 4 * 4
-            if kind == _DONE:
+        data = sock.recv(1 << 16)
+
+        def inside(value: slice, data: bytes = data) -> dict[int, slice]:
+            return dict(attributes(data, value))
+
+        for kind, body in messages(data):
+            if kind == DONE:
                 return
-            if kind == _ERROR:
-                code = -int.from_bytes(message[:4], sys.byteorder, signed=True)
+            if kind == ERROR:
+                code = -int.from_bytes(data[body][:4], sys.byteorder, signed=True)
                 raise MachineError(f"what programs sent cannot be read: {os.strerror(code)}.")
-            for _, element in _attributes(dict(_attributes(message[4:])).get(_ELEMENTS, b"")):
-                parts = dict(_attributes(element))
-                counter = dict(_attributes(dict(_attributes(parts[_EXPRESSION]))[_EXPRESSION_DATA]))
-                (_, key), *_ = _attributes(parts[_KEY])
-                yield key, int.from_bytes(counter[1], "big"), int.from_bytes(counter[2], "big")
-
-
-def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Type and content of netlink attributes, without the flags of the type."""
-    at = 0
-    while at < len(data):
-        length, kind = _ATTRIBUTE.unpack_from(data, at)
-        yield kind & 0x3FFF, data[at + _ATTRIBUTE.size : at + length]
-        at += (length + 3) & ~3
-
-
-def _text(kind: int, text: str) -> bytes:
-    data = text.encode() + b"\0"
-    return _ATTRIBUTE.pack(_ATTRIBUTE.size + len(data), kind) + data + bytes(-len(data) % 4)
+            elements = inside(slice(body.start + _SUBSYSTEM_HEADER, body.stop)).get(_ELEMENTS, slice(0, 0))
+            for _, element in attributes(data, elements):
+                parts = inside(element)
+                counter = inside(inside(parts[_EXPRESSION])[_EXPRESSION_DATA])
+                (_, key), *_ = attributes(data, parts[_KEY])
+                bytes_, packets = (int.from_bytes(data[counter[i]], "big") for i in (1, 2))
+                yield data[key], bytes_, packets

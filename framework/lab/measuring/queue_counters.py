@@ -8,7 +8,7 @@ are alike until interfaces come or go, so where each counter is, is found once.
 import socket
 import struct
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,21 +18,17 @@ from railweave.framework.errors import LabError
 from railweave.framework.lab.switching.shaping import SHAPER_HANDLE
 from railweave.framework.model.arrays import Float
 from railweave.framework.processes.namespaces import NetNamespace
+from railweave.framework.processes.netlink import DONE, ERROR, HEADER, attributes, dump_request, messages
 
 NETLINK_ROUTE = 0
 RTM_NEWQDISC, RTM_GETQDISC = 36, 38
-NLM_F_REQUEST_DUMP = 0x301
-NLMSG_ERROR, NLMSG_DONE = 2, 3
 TCA_STATS2, TCA_STATS_BASIC, TCA_STATS_QUEUE = 7, 1, 3
-NLA_TYPE = 0x3FFF
 
 TRIES, TOGETHER_S = 3, 0.001
 """A dump that took longer was interrupted, so it is not known when its parts were made; it is made anew."""
 
-_HEADER = struct.Struct("=IHHII")
 _TCMSG = struct.Struct("=BxxxiIII")
-_ATTRIBUTE = struct.Struct("=HH")
-DUMP_REQUEST = _HEADER.pack(36, RTM_GETQDISC, NLM_F_REQUEST_DUMP, 0, 0) + _TCMSG.pack(0, 0, 0, 0, 0)
+DUMP_REQUEST = dump_request(RTM_GETQDISC, _TCMSG.pack(0, 0, 0, 0, 0))
 
 
 class QueueCounters(NamedTuple):
@@ -64,7 +60,7 @@ class ShardQueues:
             self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE)
             self._socket.bind((0, 0))
             self._link_of = {socket.if_nametoindex(name): link for link, name in interfaces.items()}
-        self._words, self._end_bytes = 0, _HEADER.size
+        self._words, self._end_bytes = 0, HEADER.size
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -81,16 +77,17 @@ class ShardQueues:
         self._socket.send(DUMP_REQUEST)
         # the kernel makes the first part while it is asked, each other one while it hands over the one before
         parts, ends, times_s, end, kind = list[bytes](), list[int](), [time.monotonic()], 0, 0
-        while kind not in (NLMSG_DONE, NLMSG_ERROR):
+        while kind not in (DONE, ERROR):
             parts.append(self._socket.recv(1 << 18))
             times_s.append(time.monotonic())
             end += len(parts[-1])
             ends.append(end)
             if self._words:
-                kind = _HEADER.unpack_from(parts[-1], len(parts[-1]) - self._end_bytes)[1]
+                kind = HEADER.unpack_from(parts[-1], len(parts[-1]) - self._end_bytes)[1]
             else:
-                *_, (_offset, self._end_bytes, kind) = _messages(parts[-1])
-        if kind == NLMSG_ERROR:
+                *_, (kind, body) = messages(parts[-1])
+                self._end_bytes = HEADER.size + body.stop - body.start
+        if kind == ERROR:
             raise LabError("the kernel refused to list the shapers of a shard.")
         return Dump(b"".join(parts), ends, times_s)
 
@@ -121,17 +118,17 @@ class ShardQueues:
         """Where the counters of each link are in a dump, which is the same until interfaces come or go:
         `_links` (k,), `_places` (6, k) in words; the words at `_marks` show that it still is."""
         links, places, marks = list[int](), list[list[int]](), list[int]()
-        for offset, length, kind in _messages(data):
-            marks += [offset, offset + 4]
+        for kind, body in messages(data):
+            marks += [body.start - HEADER.size, body.start - HEADER.size + 4]
             if kind != RTM_NEWQDISC:
                 continue
-            marks += [offset + 20, offset + 24]
-            _family, index, handle, _parent, _info = _TCMSG.unpack_from(data, offset + 16)
+            marks += [body.start + 4, body.start + 8]
+            _family, index, handle, _parent, _info = _TCMSG.unpack_from(data, body.start)
             if handle != SHAPER_HANDLE or index not in self._link_of:
                 continue
-            outer = _attributes(data, offset + 36, offset + length)
-            inner = _attributes(data, *outer[TCA_STATS2])
-            basic, queue = inner[TCA_STATS_BASIC][0], inner[TCA_STATS_QUEUE][0]
+            outer = dict(attributes(data, slice(body.start + _TCMSG.size, body.stop)))
+            inner = dict(attributes(data, outer[TCA_STATS2]))
+            basic, queue = inner[TCA_STATS_BASIC].start, inner[TCA_STATS_QUEUE].start
             marks += [basic - 4, queue - 4]
             links.append(self._link_of[index])
             places.append([basic, basic + 4, basic + 8, queue, queue + 4, queue + 8])
@@ -140,25 +137,6 @@ class ShardQueues:
         self._links, self._places = np.array(links), np.array(places).T // 4
         self._words, self._marks = len(words), np.array(marks) // 4
         self._marked = words[self._marks]
-
-
-def _messages(data: bytes) -> Iterator[tuple[int, int, int]]:
-    """(offset, length, type) of each."""
-    offset = 0
-    while offset < len(data):
-        length, kind = _HEADER.unpack_from(data, offset)[:2]
-        yield offset, length, kind
-        offset += (length + 3) & ~3
-
-
-def _attributes(data: bytes, offset: int, end: int) -> dict[int, tuple[int, int]]:
-    """Type -> where its value begins and ends."""
-    found = {}
-    while offset + 4 <= end:
-        length, kind = _ATTRIBUTE.unpack_from(data, offset)
-        found[kind & NLA_TYPE] = offset + 4, offset + length
-        offset += (length + 3) & ~3
-    return found
 
 
 def read_all(shards: Sequence[ShardQueues], n_links: int) -> QueueCounters:
