@@ -23,7 +23,7 @@ _ERROR_CODES = (
 """The prefix of an error's codes, by its type. Source: OpenFlow 1.3.5, 7.4.4."""
 
 
-class Command(event.EventBase):  # type: ignore[misc]
+class LabMessage(event.EventBase):  # type: ignore[misc]
     """A message of the lab. It takes the same queue as messages of switches, so one thread handles both."""
 
     def __init__(self, words: list[Any]) -> None:
@@ -53,7 +53,7 @@ class RuleApp(App):  # type: ignore[misc]
         """Queue the lab's messages; the process ends when the lab closes its end of the channel."""
         try:
             while True:
-                self.send_event(self.name, Command(self._channel.receive()))
+                self.send_event(self.name, LabMessage(self._channel.receive()))
         except ChannelClosedError:
             os._exit(0)
 
@@ -63,8 +63,8 @@ class RuleApp(App):  # type: ignore[misc]
         except ChannelClosedError:
             os._exit(0)
 
-    @handles(Command)
-    def on_command(self, command: Command) -> None:
+    @handles(LabMessage)
+    def on_command(self, command: LabMessage) -> None:
         match command.words:
             case ["set_rules", rows]:
                 self._reconciler.set_rules(wire.rules(rows))

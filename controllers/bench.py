@@ -50,7 +50,7 @@ def bench_rules(count: int, bridges: int) -> list[Rule]:
     return rules
 
 
-class Session:
+class ConnectedController:
     """A controller that all bridges are connected to."""
 
     def __init__(self, library: str, listener: socket.socket, directory: Path) -> None:
@@ -100,7 +100,7 @@ def measure(
             for library in libraries:
                 progress(f"{rules} rules on {bridges} bridges: {library}")
                 with socket.create_server(("127.0.0.1", PORT), backlog=256) as listener:
-                    session = Session(library, listener, DIRECTORY)
+                    session = ConnectedController(library, listener, DIRECTORY)
                     try:
                         times[library] = _times(session, switches, intent, bridges, repeat)
                     finally:
@@ -115,7 +115,7 @@ def measure(
 
 
 def _times(
-    session: Session, switches: PrivateSwitches, intent: Sequence[Rule], bridges: int, repeat: int
+    session: ConnectedController, switches: PrivateSwitches, intent: Sequence[Rule], bridges: int, repeat: int
 ) -> list[float]:
     switches.connect(range(bridges))
     for _ in range(bridges):

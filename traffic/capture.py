@@ -46,7 +46,7 @@ Link = tuple[str, str, str]
 """(namespace path, interface, label in the file)."""
 
 
-class Capture:
+class CaptureProcess:
     """Drives a capture process, which sees every link once this is made; TransportError with the reason if
     that fails. `file` is a descriptor open for writing; the caller may close it at once."""
 

@@ -14,12 +14,12 @@ from railweave.traffic.collectives.hierarchical import (
 )
 from railweave.traffic.collectives.msccl import Msccl
 from railweave.traffic.collectives.multi_ring import MultiRingAllReduce
-from railweave.traffic.collectives.optical import NeighborExchange, OneStage, OpTree, Wrht
+from railweave.traffic.collectives.optical import NeighborExchange, OneStage, OpTreeAllGather, Wrht
 from railweave.traffic.collectives.patterns import MoeAllToAll, Permutation
 from railweave.traffic.collectives.rings import RingAllGather, RingAllReduce, RingReduceScatter, SendRecv
 from railweave.traffic.collectives.trees import Broadcast, TreeAllReduce
 from railweave.traffic.proxy import RoceV2
-from railweave.traffic.workloads.arrivals import Arrivals
+from railweave.traffic.workloads.arrivals import PoissonArrivals
 from railweave.traffic.workloads.chakra import Chakra
 from railweave.traffic.workloads.ptdp import Ptdp
 from railweave.traffic.workloads.simccl import SimCcl
@@ -63,7 +63,7 @@ def register_collectives(register: Callable[[str, Collective], None]) -> None:
         NeighborExchange(),
         OneStage(),
         Wrht(),
-        OpTree(),
+        OpTreeAllGather(),
     ):
         register(algorithm.name, algorithm)
 
@@ -73,7 +73,7 @@ def register_workloads(register: Callable[[str, Workload], None]) -> None:
     register("ptdp", Ptdp())
     register("chakra", Chakra())
     register("simccl", SimCcl())
-    register("arrivals", Arrivals())
+    register("arrivals", PoissonArrivals())
 
 
 @hookimpl

@@ -9,7 +9,7 @@ from railweave.framework.model.events import TransportEvent
 from railweave.framework.model.senders import Senders
 from railweave.framework.parameters import Parameter, Value
 from railweave.framework.processes.child import ChildProcess
-from railweave.traffic.capture import Capture, Link
+from railweave.traffic.capture import CaptureProcess, Link
 from railweave.traffic.child import ENVIRONMENT
 from railweave.traffic.rocev2 import stated
 from railweave.traffic.rocev2.tuning import PARAMETERS, Tuning
@@ -62,11 +62,11 @@ class RoceV2:
             seed=seed,
         )
 
-    def capture(self, links: Sequence[Link], file: int, log_path: str) -> Capture:
+    def capture(self, links: Sequence[Link], file: int, log_path: str) -> CaptureProcess:
         """Capture links (namespace path, interface, label) into the open descriptor `file` as pcapng. Returns
         once every link is captured, so that no packet sent after this is missed; TransportError if that
         fails."""
-        return Capture(links, file, log_path)
+        return CaptureProcess(links, file, log_path)
 
     def events(self) -> list[TransportEvent]:
         return self._running.events()

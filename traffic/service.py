@@ -50,7 +50,7 @@ INTERFACES_WITHIN_S = 60.0
 
 
 @dataclass(frozen=True)
-class Job:
+class ServedJob:
     """What iterations of one collective over one schedule share."""
 
     collective: str
@@ -65,7 +65,7 @@ class Running:
     """The iteration in progress, and the measurements before and during it. `cpu_s`: once all has landed."""
 
     iteration: int
-    job: Job
+    job: ServedJob
     inputs: list[NDArray[Any]]
     counts_before: dict[str, int]
     cpu_at_start: float
@@ -90,7 +90,7 @@ class Service:
             self._poll.register(fd, select.EPOLLIN)
         self._registers = load_plugins()
         self._running: Running | None = None
-        self._job: Job | None = None
+        self._job: ServedJob | None = None
 
     def serve(self) -> None:
         """Never returns: raises ChannelClosedError at the end, another RailweaveError when it cannot
@@ -148,14 +148,14 @@ class Service:
         self._channel.send(IterationStarted(message["iteration"]))
         self._executor.begin(time.monotonic())
 
-    def _job_of(self, name: str, options: Mapping[str, Value], schedule: Schedule) -> Job:
+    def _job_of(self, name: str, options: Mapping[str, Value], schedule: Schedule) -> ServedJob:
         """The job of the last iteration if nothing has changed, else a new one."""
         job = self._job
         if job is None or (job.collective, job.options) != (name, options) or job.schedule != schedule:
             kind = "workload" if name in self._registers["workload"] else "collective"
             collective = configured(kind, name, self._registers[kind][name], options)
             data = CheckedData(name, collective, schedule)
-            job = self._job = Job(name, options, schedule, Buffers(schedule), data)
+            job = self._job = ServedJob(name, options, schedule, Buffers(schedule), data)
         return job
 
     def _fail(self, error: RailweaveError) -> None:

@@ -58,7 +58,7 @@ Wait = Callable[[Callable[[], bool], str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class SendTrial:
     """Packets that arrived in a test of `seconds`, and the CPU seconds of both ends."""
 
     arrived: int
@@ -120,7 +120,7 @@ def _only_udp_to(port: int) -> tuple[Instruction, ...]:
     return (0x28, 0, 0, 36), (0x15, 0, 1, port), (0x06, 0, 0, 0xFFFF), (0x06, 0, 0, 0)
 
 
-def offer(ends: Sequence[End], pps: float, seconds: float) -> Trial:
+def offer(ends: Sequence[End], pps: float, seconds: float) -> SendTrial:
     """Send `pps` packets per second, spread evenly over all ends, for `seconds`, and count those that
     arrive."""
     each, due, arrived = pps / len(ends), 0, 0
@@ -134,7 +134,7 @@ def offer(ends: Sequence[End], pps: float, seconds: float) -> Trial:
                 end.send(due - before)
         arrived += sum(end.arrived() for end in ends)
         select.select((), (), (), PASS_S)
-    return Trial(arrived, time.perf_counter() - began, time.process_time() - cpu)
+    return SendTrial(arrived, time.perf_counter() - began, time.process_time() - cpu)
 
 
 def frame(src: Endpoint, dst: Endpoint, size: int, mode: str) -> bytes:
@@ -161,9 +161,9 @@ class BareSender:
         ]
         self._ask({"do": "open", "flows": flows})
 
-    def run(self, mode: str, pps: float, seconds: float) -> Trial:
+    def run(self, mode: str, pps: float, seconds: float) -> SendTrial:
         """Offer `pps` packets per second, from all hosts together, for `seconds`."""
-        return Trial(**self._ask({"do": "run", "mode": mode, "pps": pps, "seconds": seconds}))
+        return SendTrial(**self._ask({"do": "run", "mode": mode, "pps": pps, "seconds": seconds}))
 
     def hear(self) -> None:
         """Read the answers of the process; to be called when `channel` is readable."""

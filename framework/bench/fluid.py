@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from railweave.framework.bench.checkout import not_here
-from railweave.framework.bench.fluid_rows import QUICK, Row
+from railweave.framework.bench.fluid_rows import QUICK, FluidCase
 from railweave.framework.errors import RunFailedError
 from railweave.framework.experiment.plan import plan_from_keys
 from railweave.framework.registry import load_plugins
-from railweave.framework.solver.quotient import State
+from railweave.framework.solver.quotient import NetworkState
 from railweave.framework.solver.reduction import quotient
 from railweave.framework.solver.simulation import BATCH, Simulation
 
@@ -62,7 +62,7 @@ def batch_error() -> float:
     ends close to each other were not taken together."""
     keys = {"topology": "rail-only", "domains": 8, "rails": 8, "collective": "moe-all-to-all", "size": "4M"}
     plan = plan_from_keys({"engine": "fluid", **keys}, load_plugins())
-    states = (State(plan.first_paths[0], plan.fabric.capacity_bps),)
+    states = (NetworkState(plan.first_paths[0], plan.fabric.capacity_bps),)
     flows = quotient(plan.schedule, plan.fabric, states, plan.packet, symmetry=False)
     ends = []
     for batch in (BATCH, 0.0):
@@ -73,7 +73,7 @@ def batch_error() -> float:
     return float(np.abs(ends[0] / ends[1] - 1).max())
 
 
-def measured(row: Row, scratch: Path, *, own_caches: bool = True) -> dict[str, Any]:
+def measured(row: FluidCase, scratch: Path, *, own_caches: bool = True) -> dict[str, Any]:
     """The figures of a row's process and of itself; `error` alone where it failed. `own_caches`: compiled
     code is kept in `scratch`, and not where it would be."""
     try:
@@ -82,7 +82,7 @@ def measured(row: Row, scratch: Path, *, own_caches: bool = True) -> dict[str, A
         return {"error": str(error)}
 
 
-def _run(row: Row, scratch: Path, own_caches: bool) -> dict[str, Any]:
+def _run(row: FluidCase, scratch: Path, own_caches: bool) -> dict[str, Any]:
     environment = dict(os.environ)
     if own_caches:
         caches = {"PYTHONPYCACHEPREFIX": str(scratch / "python"), "NUMBA_CACHE_DIR": str(scratch / "numba")}
@@ -116,7 +116,7 @@ def _run(row: Row, scratch: Path, own_caches: bool) -> dict[str, Any]:
         }
 
 
-def shown(row: Row, figures: Mapping[str, Any]) -> dict[str, Any]:
+def shown(row: FluidCase, figures: Mapping[str, Any]) -> dict[str, Any]:
     """A line of the table: figures next to what was aimed at; None for those that there are not."""
     stages, counts = figures.get("stages", {}), figures.get("counts", {})
     solve_s = stages.get("solve") or stages.get("run")

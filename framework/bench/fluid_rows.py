@@ -7,7 +7,7 @@ TREE_1024 = {"topology": "fat-tree", "k": 16, "router": "ecmp"}
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FluidCase:
     """One experiment: its name; keys of it, as `rw.run` takes them; seconds and megabytes it should take;
     whether SimGrid can be asked for it, too."""
 
@@ -29,6 +29,6 @@ def all_reduce(domains: int, rails: int) -> dict[str, object]:
 
 
 QUICK = (
-    Row("permutation 128 fat-tree", TREE_1024 | permutation() | {"k": 8}, 1, peer=True),
-    Row("all-reduce 16x16", all_reduce(16, 16) | {"iterations": 2}, 1),
+    FluidCase("permutation 128 fat-tree", TREE_1024 | permutation() | {"k": 8}, 1, peer=True),
+    FluidCase("all-reduce 16x16", all_reduce(16, 16) | {"iterations": 2}, 1),
 )

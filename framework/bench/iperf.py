@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from railweave.framework.bench.bare_sender import Trial, Wait
+from railweave.framework.bench.bare_sender import SendTrial, Wait
 from railweave.framework.model import Endpoint
 from railweave.framework.processes.namespaces import inside
 from railweave.framework.processes.programs import tool
@@ -35,7 +35,7 @@ class Iperf:
         ]
         self._wait(lambda: all(_listens(each.pid) for each in self._servers), "iperf3's servers")
 
-    def run(self, pps: float, seconds: float) -> Trial:
+    def run(self, pps: float, seconds: float) -> SendTrial:
         """Offer `pps` packets per second, spread evenly over the hosts, for `seconds`. If any client fails,
         nothing counts as arrived: under overload iperf3's control connection starves too."""
         bits = round(pps / len(self._pairs) * self._payload * 8)
@@ -43,13 +43,13 @@ class Iperf:
         if any("error" in report for report in reports):
             self.stop()  # some servers wait for clients that are gone
             self._serve()
-            return Trial(0, seconds, 0.0)
+            return SendTrial(0, seconds, 0.0)
         ends = [report["end"]["sum_received"] for report in reports]  # as its servers counted
         arrived = sum(each["bytes"] for each in ends) // self._payload
         spent = sum(each["seconds"] for each in ends) / len(ends)
         cpu = [report["end"]["cpu_utilization_percent"] for report in reports]
         used = sum(each["host_total"] + each["remote_total"] for each in cpu) / 100 * spent
-        return Trial(arrived, spent, used)
+        return SendTrial(arrived, spent, used)
 
     def stop(self) -> None:
         for server in self._servers:

@@ -14,7 +14,7 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-from railweave.framework.bench.bare_sender import PORTS, RECEIVED, BareSender, Trial
+from railweave.framework.bench.bare_sender import PORTS, RECEIVED, BareSender, SendTrial
 from railweave.framework.bench.fabric import square_rail_only
 from railweave.framework.bench.iperf import Iperf
 from railweave.framework.errors import LabError
@@ -157,7 +157,7 @@ class Contest:
         used = self._switch_cpu_s() - before
         return Turn(float(self._schedule.size.sum()), result.seconds, result.cpu_s, used)
 
-    def _of(self, send: Callable[[float, float], Trial], seconds: float) -> Callable[[float], Turn]:
+    def _of(self, send: Callable[[float, float], SendTrial], seconds: float) -> Callable[[float], Turn]:
         def run(pps: float) -> Turn:
             self._drain()
             before = self._switch_cpu_s()

@@ -42,7 +42,7 @@ COMMANDS = {
 }
 
 
-class Commands(click.Group):
+class LazyGroup(click.Group):
     """Loads subcommands by name and turns what they raise into messages and exit codes."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -94,7 +94,7 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 
 @click.group(
-    cls=Commands,
+    cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="\b\nExample:\n  railweave run --fault 'at=iter:4 degrade rail:1 to=20%'\n\n"
     "\b\nExit codes: 0 done, 1 the run failed, 2 bad usage, input or machine;\n"

@@ -20,7 +20,7 @@ WIDTH = 16
 MOST_ROWS = 16
 
 
-class Row(NamedTuple):
+class BarRow(NamedTuple):
     """A switch, or the links of a kind that belong to no switch's score: score, and load of its busiest
     link."""
 
@@ -32,7 +32,7 @@ class Row(NamedTuple):
 class FabricBars(ProgressBar):
     """A progress bar and, once something was measured, rows below it; of many, the worst."""
 
-    rows: Sequence[Row] = ()
+    rows: Sequence[BarRow] = ()
 
     def get_renderables(self) -> Iterable[RenderableType]:
         yield from super().get_renderables()
@@ -40,7 +40,7 @@ class FabricBars(ProgressBar):
             yield _table(self.rows, min(MOST_ROWS, max(1, self.console.height // 2)))
 
 
-def rows_of(fabric: Fabric, sample: Sampled) -> list[Row]:
+def rows_of(fabric: Fabric, sample: Sampled) -> list[BarRow]:
     """Rails first, then the other switches that have a score, then the kinds of links that belong to none.
     `fabric` has the rates in use."""
     element, load = fabric.link_element, np.zeros(fabric.n_nodes)
@@ -50,18 +50,18 @@ def rows_of(fabric: Fabric, sample: Sampled) -> list[Row]:
     np.maximum.at(load, element[own], used[own])
     nodes = sorted(np.unique(element[own]).tolist(), key=lambda node: fabric.node_kind(node) != "rail")
     rows = [
-        Row(element_name(fabric, node), float(sample.element_score[node]), float(load[node]))
+        BarRow(element_name(fabric, node), float(sample.element_score[node]), float(load[node]))
         for node in nodes
     ]
     of_kind = [(kind, ~own & (fabric.link_kind == i)) for i, kind in enumerate(fabric.kinds)]
     return rows + [
-        Row(f"links {kind}", float(sample.link_score[links].min()), float(used[links].max()))
+        BarRow(f"links {kind}", float(sample.link_score[links].min()), float(used[links].max()))
         for kind, links in of_kind
         if links.any()
     ]
 
 
-def _table(rows: Sequence[Row], most: int) -> Table:
+def _table(rows: Sequence[BarRow], most: int) -> Table:
     """Of more rows than `most` those of the lowest scores, in their order."""
     worst = sorted(range(len(rows)), key=lambda i: rows[i].score)[:most]
     grid = Table.grid(padding=(0, 1))

@@ -14,19 +14,19 @@ SHOWN = 3
 """Problems of one message that are listed; more of them are counted."""
 
 
-class Mark(NamedTuple):
+class FilePlace(NamedTuple):
     """A place in a file; both count from 1."""
 
     line: int
     column: int
 
 
-class Problem(NamedTuple):
+class Mistake(NamedTuple):
     """An error at `key`; `mark` where the file itself is wrong there."""
 
     key: Key
     message: str
-    mark: Mark | None = None
+    mark: FilePlace | None = None
 
 
 @dataclass(slots=True)
@@ -40,18 +40,18 @@ class Settings:
 
     source: str
     value: dict[str, object] = field(default_factory=dict)
-    marks: dict[Key, Mark] = field(default_factory=dict)
+    marks: dict[Key, FilePlace] = field(default_factory=dict)
     labels: dict[Key, str] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Mistake] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     cause: BaseException | None = None
     written: bool = False
     """Whether a file holds it: its numbers are as a person wrote them, not in base units."""
 
     def report(
-        self, key: Key, message: str, cause: BaseException | None = None, mark: Mark | None = None
+        self, key: Key, message: str, cause: BaseException | None = None, mark: FilePlace | None = None
     ) -> None:
-        self.problems.append(Problem(key, message, mark))
+        self.problems.append(Mistake(key, message, mark))
         self.cause = self.cause or cause
 
     def is_set(self, *key: str | int) -> bool:
@@ -99,7 +99,7 @@ class Settings:
         text = "\n".join(lines if len(lines) == 1 else [f"{len(lines)} errors:", *lines])
         raise ExperimentError(text) from self.cause
 
-    def _placed(self, problem: Problem) -> tuple[tuple[int, int], str]:
+    def _placed(self, problem: Mistake) -> tuple[tuple[int, int], str]:
         """Where in the file a problem lies, and the line that describes it."""
         label, mark = _nearest(self.labels, problem.key), problem.mark or _nearest(self.marks, problem.key)
         if label is not None and problem.mark is None:

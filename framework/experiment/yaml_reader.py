@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from railweave.framework.errors import ExperimentError
-from railweave.framework.experiment.settings import Key, Mark, Settings
+from railweave.framework.experiment.settings import FilePlace, Key, Settings
 
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)([eE][-+]?[0-9]+)?")
@@ -93,7 +93,7 @@ def parse(
         events = _events(text, source, watch)
         root = next((event for event in events if isinstance(event, yaml.NodeEvent)), None)
         if isinstance(root, yaml.MappingStartEvent):
-            settings.value = _Reader(settings, events).mapping(())
+            settings.value = _DocumentReader(settings, events).mapping(())
         elif root is not None:
             raise ExperimentError(f"{source}:1:1: {what} is a list of `key: value` lines, this is not.")
         for _ in events:  # up to the end of the text
@@ -126,7 +126,7 @@ def _events(text: str, source: str, watch: Callable[[yaml.Event, int], None]) ->
         yield event
 
 
-class _Reader:
+class _DocumentReader:
     """Turns the events of a document into values, and reports what has none."""
 
     def __init__(self, settings: Settings, events: Iterator[Any]) -> None:
@@ -161,7 +161,9 @@ class _Reader:
             self._read(values, i, (*at, i), event, _mark(event))
         return list(values.values())
 
-    def _read(self, values: dict[Any, object], name: str | int, key: Key, event: Any, mark: Mark) -> None:
+    def _read(
+        self, values: dict[Any, object], name: str | int, key: Key, event: Any, mark: FilePlace
+    ) -> None:
         """Read the value that begins with `event` into `values`."""
         self._settings.marks[key] = mark
         try:
@@ -207,5 +209,5 @@ def _scalar(text: str) -> object:
     return float(text) if len(text) <= 40 and _FLOAT.fullmatch(text) else text
 
 
-def _mark(event: Any) -> Mark:
-    return Mark(event.start_mark.line + 1, event.start_mark.column + 1)
+def _mark(event: Any) -> FilePlace:
+    return FilePlace(event.start_mark.line + 1, event.start_mark.column + 1)

@@ -20,7 +20,7 @@ Pair = tuple[T, T]
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class CableKind:
     """What cables have in common, for each direction."""
 
     kind: Pair[str]
@@ -41,9 +41,9 @@ class Cables:
     a: list[int] = field(default_factory=list)
     b: list[int] = field(default_factory=list)
     which: list[int] = field(default_factory=list)
-    variants: list[Variant] = field(default_factory=list)
+    variants: list[CableKind] = field(default_factory=list)
 
-    def variant(self, variant: Variant) -> int:
+    def variant(self, variant: CableKind) -> int:
         """The number of a variant, to be given with each cable."""
         self.variants.append(variant)
         return len(self.variants) - 1

@@ -5,7 +5,7 @@ from typing import TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from railweave.framework.errors import did_you_mean
-from railweave.framework.experiment.settings import Key, Mark, Settings
+from railweave.framework.experiment.settings import FilePlace, Key, Settings
 
 T = TypeVar("T")
 MOST = 20
@@ -41,7 +41,7 @@ def validated(settings: Settings, model: TypeAdapter[T], hint: str = "") -> T:
                 case _:
                     message = f"{message[0].lower()}{message[1:]} (got {_short(wrong['input'])})."
             missing = len(key) == 1 and not settings.is_set(*key) and settings.marks
-            settings.report(key, message, mark=Mark(1, 1) if missing else None)
+            settings.report(key, message, mark=FilePlace(1, 1) if missing else None)
         settings.check()
         raise
 

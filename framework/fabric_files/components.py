@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable
 from itertools import chain, count
 
 from railweave.framework.errors import FabricError
-from railweave.framework.fabric_files.cables import Cables, Variant
+from railweave.framework.fabric_files.cables import CableKind, Cables
 from railweave.framework.fabric_files.joints import Component, Edge, Joint
 from railweave.framework.fabric_files.names import Names
 from railweave.framework.fabric_files.servers import recognised
@@ -85,7 +85,7 @@ class ComponentGraph:
             if joint not in numbers:
                 kind = "-".join(joint.link.split())
                 rate, latency = joint.rate_bps, joint.latency_s
-                numbers[joint] = cables.variant(Variant((kind, kind), (rate, rate), (latency, latency)))
+                numbers[joint] = cables.variant(CableKind((kind, kind), (rate, rate), (latency, latency)))
             cables.a.append(nodes[one])
             cables.b.append(nodes[other])
             cables.which.append(numbers[joint])

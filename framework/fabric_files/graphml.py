@@ -11,7 +11,7 @@ from xml.parsers import expat
 import numpy as np
 
 from railweave.framework.errors import ExperimentError, FabricError, did_you_mean
-from railweave.framework.fabric_files.cables import AUTO, NONE, Cables, Variant
+from railweave.framework.fabric_files.cables import AUTO, NONE, CableKind, Cables
 from railweave.framework.fabric_files.names import Names, check_kind, is_number, is_option
 from railweave.framework.fabric_files.sections import LATENCY, RATE
 from railweave.framework.model import Fabric, NodeGroup
@@ -265,7 +265,7 @@ def _cables(
         there, back = both[0], both[1] if len(both) > 1 else (*both[0][:6], False, both[0][7])
         key = (there, back)
         if key not in variants:
-            variants[key] = cables.variant(Variant(*zip(there, back, strict=True)))  # type: ignore[arg-type]
+            variants[key] = cables.variant(CableKind(*zip(there, back, strict=True)))  # type: ignore[arg-type]
         cables.a.append(a)
         cables.b.append(b)
         cables.which.append(variants[key])
@@ -287,7 +287,7 @@ def _in(text: str, unit: str) -> str:
 
 
 def _side(data: Mapping[str, str], switches: Mapping[str, str], all_lossless: bool) -> tuple[object, ...]:
-    """One direction: the fields of `Variant`, in their order."""
+    """One direction: the fields of `CableKind`, in their order."""
     rate = _in(data["capacity_bps"], "b/s") if "capacity_bps" in data else data.get("rate")
     if rate is None:
         raise FabricError("an edge has no capacity_bps (bit/s) and no rate (400Gb/s). Give it one of them.")

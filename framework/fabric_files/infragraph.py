@@ -18,7 +18,7 @@ from railweave.framework.fabric_files.infragraph_schema import (
     Edge,
     Infrastructure,
     InstanceEndpoint,
-    Link,
+    LinkSpec,
 )
 from railweave.framework.fabric_files.joints import Component, Joint
 from railweave.framework.model import Fabric
@@ -44,7 +44,7 @@ def read(
     are refused without; `hint`: about keys and words that the schema does not have. Raises
     ExperimentError that lists what is wrong with its line."""
     model = validated(settings, TypeAdapter(Infrastructure), hint)
-    reader = _Reader(settings, model, default_rates)
+    reader = _InfrastructureReader(settings, model, default_rates)
     try:
         graph = reader.graph()
         settings.check()
@@ -58,7 +58,7 @@ def read(
     return fabric, (*reader.lost, *lost)
 
 
-class _Reader:
+class _InfrastructureReader:
     """The components of an infrastructure; what is wrong is reported in its line."""
 
     def __init__(
@@ -137,7 +137,7 @@ class _Reader:
         return self._inside[device.name]
 
     def _joined(
-        self, key: Key, edge: Edge[Any], links: Mapping[str, Link], ones: Sequence[T], others: Sequence[T]
+        self, key: Key, edge: Edge[Any], links: Mapping[str, LinkSpec], ones: Sequence[T], others: Sequence[T]
     ) -> Iterator[tuple[Joint, T, T]]:
         joint = self._joint(key, edge, links)
         pairs: Iterable[tuple[T, T]] = ()
@@ -195,7 +195,7 @@ class _Reader:
             self.settings.report(key, f"{word!r} is none of the {count} there are, 0 to {count - 1}.")
             return []
 
-    def _joint(self, key: Key, edge: Edge[Any], links: Mapping[str, Link]) -> Joint:
+    def _joint(self, key: Key, edge: Edge[Any], links: Mapping[str, LinkSpec]) -> Joint:
         link = links.get(edge.link)
         if link is None:
             self._no_such((*key, "link"), "link", edge.link, links)

@@ -83,7 +83,7 @@ class Physical(_Object):
     latency: Latency | None = None
 
 
-class Link(_Named):
+class LinkSpec(_Named):
     physical: Physical = Physical()
 
 
@@ -95,7 +95,7 @@ class Empty(_Object):
     pass
 
 
-class Component(_Named):
+class ComponentSpec(_Named):
     count: Annotated[int, Field(ge=1, le=MOST)]
     choice: Literal["custom", "device", "cpu", "xpu", "nic", "memory", "port", "switch"]
     custom: Custom | None = None
@@ -126,8 +126,8 @@ class Edge(_Object, Generic[E]):
 
 
 class Device(_Named):
-    components: tuple[Component, ...]
-    links: tuple[Link, ...] = ()
+    components: tuple[ComponentSpec, ...]
+    links: tuple[LinkSpec, ...] = ()
     edges: tuple[Edge[DeviceEndpoint], ...] = ()
 
 
@@ -140,6 +140,6 @@ class Infrastructure(_Object):
     name: str = ""
     description: str = ""
     devices: tuple[Device, ...] = ()
-    links: tuple[Link, ...] = ()
+    links: tuple[LinkSpec, ...] = ()
     instances: tuple[Instance, ...] = ()
     edges: tuple[Edge[InstanceEndpoint], ...] = ()

@@ -14,7 +14,7 @@ from typing import Any
 
 from railweave.framework.errors import ExperimentError
 from railweave.framework.experiment import yaml_reader
-from railweave.framework.experiment.settings import Key, Mark, Settings
+from railweave.framework.experiment.settings import FilePlace, Key, Settings
 
 KEY = "edges"
 MOST_UNLIKE = 3 << 20
@@ -24,7 +24,7 @@ _WORD = r"[A-Za-z][\w\[\]:.()<>-]*(?<!:)"
 """What stands in a file as a plain scalar or in quotes, and means itself; not so _NO_TEXT."""
 _LINE = re.compile(rf"([ -]*\w+: *)([\"']?){_WORD}\2")
 _NO_TEXT = {"true", "True", "TRUE", "false", "False", "FALSE", "null", "Null", "NULL"}
-Places = Callable[[Collection[int]], dict[Key, Mark]]
+Places = Callable[[Collection[int]], dict[Key, FilePlace]]
 """Numbers of edges -> places of these and of what is inside them."""
 
 
@@ -55,20 +55,20 @@ def _of_json(text: str, source: str) -> Settings | None:
         return None
     if not isinstance(edges := value.get(KEY), list):
         return None
-    return _Large(source, value, {(KEY,): Mark(1, 1)}, places=lambda _: _places_of_json(text, edges))
+    return _Large(source, value, {(KEY,): FilePlace(1, 1)}, places=lambda _: _places_of_json(text, edges))
 
 
-def _places_of_json(text: str, edges: list[object]) -> dict[Key, Mark]:
+def _places_of_json(text: str, edges: list[object]) -> dict[Key, FilePlace]:
     """The places of the edges, the first list of that name that equals them."""
     decode, gap = json.JSONDecoder().raw_decode, re.compile(r"[\s,]*")
     arrays = (found.end() for found in re.finditer(rf'"{KEY}"\s*:\s*(?=\[)', text))
     at = next((begin + 1 for begin in arrays if decode(text, begin)[0] == edges), None)
     newlines = [-1, *(found.start() for found in re.finditer("\n", text))]
-    places: dict[Key, Mark] = {}
+    places: dict[Key, FilePlace] = {}
     for i in range(0 if at is None else len(edges)):
         begin = gap.match(text, at).end()  # type: ignore[union-attr, arg-type]
         line = bisect_left(newlines, begin)
-        places[KEY, i] = Mark(line, begin - newlines[line - 1])
+        places[KEY, i] = FilePlace(line, begin - newlines[line - 1])
         at = decode(text, begin)[1]
     return places
 
@@ -128,7 +128,7 @@ def _of_yaml(text: str, source: str) -> Settings | None:
         settings.value,
         settings.marks,
         places=lambda edges: {
-            (KEY, i, *inner): Mark(mark.line + i * len(lines), mark.column)
+            (KEY, i, *inner): FilePlace(mark.line + i * len(lines), mark.column)
             for inner, mark in of_first
             for i in edges
         },

@@ -10,8 +10,8 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 
 from railweave.framework.errors import ExperimentError, FabricError
-from railweave.framework.experiment.settings import Key, Mark, Settings
-from railweave.framework.fabric_files.cables import AUTO, FROM, NONE, TO, Cables, Pair, Variant
+from railweave.framework.experiment.settings import FilePlace, Key, Settings
+from railweave.framework.fabric_files.cables import AUTO, FROM, NONE, TO, CableKind, Cables, Pair
 from railweave.framework.fabric_files.checking import validated
 from railweave.framework.fabric_files.names import (
     MOST_NODES,
@@ -79,8 +79,8 @@ class Attributes(_Model):
     usable: Annotated[Pair[bool], Both] = (True, True)
     lossless: Annotated[Pair[bool], Both] | None = None
 
-    def variant(self) -> Variant:
-        return Variant(*(getattr(self, name) for name in Attributes.model_fields))
+    def variant(self) -> CableKind:
+        return CableKind(*(getattr(self, name) for name in Attributes.model_fields))
 
 
 class Section(Attributes):
@@ -178,7 +178,7 @@ def _group(kind: str, first: int, prefix: str, nodes: Nodes) -> NodeGroup:
 def _add(settings: Settings, cables: Cables, names: Names, number: int, section: Section) -> None:
     """Add the cables of one section; errors are reported at their lines."""
     key = ("links", number, "cables")
-    start = settings.marks.get(key, Mark(0, 1))
+    start = settings.marks.get(key, FilePlace(0, 1))
     first = start.line + ("\n" in section.cables)
     reported = 0
     try:
@@ -209,7 +209,7 @@ def _add(settings: Settings, cables: Cables, names: Names, number: int, section:
                     b.extend([other] * count)
                     which.extend([variant] * count)
             except FabricError as error:
-                settings.report(key, str(error), mark=Mark(line, start.column))
+                settings.report(key, str(error), mark=FilePlace(line, start.column))
                 reported += 1
                 if reported == SHOWN:
                     return
@@ -265,7 +265,7 @@ def _variant_of(
     return cables.variant(_checked(attributes.variant(), names)), count
 
 
-def _checked(variant: Variant, names: Names) -> Variant:
+def _checked(variant: CableKind, names: Names) -> CableKind:
     for word in variant.element:
         if word not in (AUTO, NONE, FROM, TO) and names.ids.get(word, -1) < names.switches:
             raise FabricError(

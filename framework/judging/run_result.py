@@ -21,7 +21,7 @@ from railweave.framework.results.figures import (
     FaultFigures,
     KeyFigures,
     RerouteFigures,
-    Timing,
+    WallTimes,
 )
 from railweave.framework.results.result import RunResult
 
@@ -67,7 +67,7 @@ def run_result(plan: Plan, findings: Findings, tear_down_s: float, note: Callabl
         faults=faults,
         reroutes=reroutes,
         fidelity=together([(f"job {one.job.name}", part.fidelity) for one, part in of_each]),
-        timing=Timing(findings.bring_up_s, _wall_s(findings), tear_down_s),
+        timing=WallTimes(findings.bring_up_s, _wall_s(findings), tear_down_s),
         accuracy=score_accuracy,
         memory_peak_mb=None if facts.memory_peak_bytes is None else facts.memory_peak_bytes / 1e6,
         cpu_s=facts.cpu_s,

@@ -225,7 +225,7 @@ def _failures_told(tally: Counter[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Rule:
+class RouterCheck:
     """A check of a router on the fabrics where its first answers were sound; under a `promise` only where the
     router makes it, and `otherwise` says why nothing was checked.
 
@@ -262,15 +262,15 @@ class Rule:
 
 
 RULES = (
-    Rule(
+    RouterCheck(
         "equal in, equal out", deterministic, lambda tally: "asked again, a second instance, other order"
     ),
-    Rule(
+    RouterCheck(
         "equal split", equal_split, lambda tally: f"{tally['split']} pairs with several paths",
         promise=EQUAL_SPLIT, otherwise="not promised",
     ),
-    Rule("single failures", single_failure, _failures_told, cases=failures),
-    Rule(
+    RouterCheck("single failures", single_failure, _failures_told, cases=failures),
+    RouterCheck(
         "no deadlock", deadlock_free,
         lambda tally: f"{tally[DEADLOCK_FREE]} fabrics, {tally['channels']} virtual channels",
         cases=healthy, promise=DEADLOCK_FREE, otherwise="no lossless fabric, or not promised",

@@ -276,7 +276,7 @@ class JobFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class WallTimes:
     """Wall-clock seconds; `tear_down_s` None while the lab still stands."""
 
     bring_up_s: float

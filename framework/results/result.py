@@ -29,7 +29,7 @@ from railweave.framework.results.figures import (
     LinkFigures,
     RerouteFigures,
     Row,
-    Timing,
+    WallTimes,
 )
 from railweave.framework.results.notebook import result_html
 
@@ -67,7 +67,7 @@ class RunResult:
     faults: tuple[FaultFigures, ...]
     reroutes: tuple[RerouteFigures, ...]
     fidelity: Fidelity
-    timing: Timing
+    timing: WallTimes
     accuracy: Accuracy = field(default_factory=lambda: Accuracy(None, None))
     memory_peak_mb: float | None = None
     cpu_s: Mapping[str, float] = field(default_factory=dict)

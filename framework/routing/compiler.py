@@ -29,7 +29,7 @@ INGRESS_PRIORITY = 20000
 
 
 @dataclass(frozen=True, eq=False)
-class Flows:
+class FlowClasses:
     """What a batch's packets do: those of `pair` (F,) with the class `entropy` (F,) take `path` (F,), or are
     dropped where it is ANY. A path may have more than one class, while senders still use those of an earlier
     table."""
@@ -67,7 +67,7 @@ def compile_rules(fabric: Fabric, table: RouteTable, tag: int = 0) -> list[Rule]
 
 def compile_batch(fabric: Fabric, batch: PathBatch, tag: int = 0) -> list[Rule]:
     """As compile_rules, for the paths of every pair."""
-    flows = Flows.of(batch, path_classes(fabric, batch))
+    flows = FlowClasses.of(batch, path_classes(fabric, batch))
     transit = transit_rules(fabric, batch, flows, tag)
     tags, above = np.full(len(batch.src), tag), np.full(fabric.n_gpus, INGRESS_PRIORITY)
     ingress = ingress_rules(fabric, batch, flows, tags, flows.path == ANY, above)
@@ -80,7 +80,7 @@ def base_rules(fabric: Fabric) -> list[Rule]:
     return [Rule(gpu, INGRESS_PRIORITY, Match(in_port=HOST_PORT), ()) for gpu in range(fabric.n_gpus)]
 
 
-def transit_rules(fabric: Fabric, batch: PathBatch, flows: Flows, tag: int) -> Compiled:
+def transit_rules(fabric: Fabric, batch: PathBatch, flows: FlowClasses, tag: int) -> Compiled:
     """The rules behind the first switch for packets that carry `tag`; valid for these flows only."""
     routed = np.flatnonzero(flows.path != ANY)
     path = flows.path[routed]
@@ -102,7 +102,7 @@ def transit_rules(fabric: Fabric, batch: PathBatch, flows: Flows, tag: int) -> C
 
 
 def ingress_rules(
-    fabric: Fabric, batch: PathBatch, flows: Flows, tag: Int64, free: Bool, above: Int64
+    fabric: Fabric, batch: PathBatch, flows: FlowClasses, tag: Int64, free: Bool, above: Int64
 ) -> Compiled:
     """The rules at the sources' NIC switches, which write the version tags `tag` (P,) of the pairs.
 

@@ -11,13 +11,13 @@ from railweave.framework.model import Fabric, HealthSnapshot, PacketFormat, Path
 from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.routing.batches import distinct, join, take
 from railweave.framework.solver.prediction import iteration_seconds, least_seconds
-from railweave.framework.solver.quotient import State
+from railweave.framework.solver.quotient import NetworkState
 
 SAME_TIME = 2e-3
 """Predicted times that differ by less, relative to them, are equal: ends of flows are batched."""
 Prospects = Sequence[tuple[float, HealthSnapshot]]
 """Snapshots to expect, each with its share of the time (health/relapses.py)."""
-Seconds = Callable[[Sequence[Schedule], Fabric, State, PacketFormat], Float]
+Seconds = Callable[[Sequence[Schedule], Fabric, NetworkState, PacketFormat], Float]
 
 
 class JobDemand:
@@ -95,7 +95,7 @@ class Forecast:
     def _mean(self, seconds: Seconds, paths: PathBatch, prospects: Prospects) -> Float:
         demand, per_second = self._demand, np.zeros(len(self._demand.schedules))
         for share, health in prospects:
-            state = State(paths, *self._passing(health))
+            state = NetworkState(paths, *self._passing(health))
             with np.errstate(divide="ignore"):
                 per_second += share / seconds(demand.schedules, self._fabric, state, demand.packet)
         with np.errstate(divide="ignore"):

@@ -18,7 +18,7 @@ from railweave.framework.routing.batches import distinct, take, unreachable
 from railweave.framework.routing.compiler import (
     HOST_PORT,
     INGRESS_PRIORITY,
-    Flows,
+    FlowClasses,
     base_rules,
     compile_batch,
     ingress_rules,
@@ -238,18 +238,18 @@ class _Move:
         some = (np.diff(batch.pair_start)[pair] > 0) | (entropy > 0)
         self._stale_pair, self._stale_entropy = pair[some], entropy[some]
 
-    def flows(self, chosen: Bool) -> tuple[Int64, PathBatch, Flows, Bool]:
+    def flows(self, chosen: Bool) -> tuple[Int64, PathBatch, FlowClasses, Bool]:
         """What the packets of the pairs `chosen` (P,) do, moved ones among them: positions and paths of the
         pairs, flows, and (F,) which flows last beyond the update. Stale ones go by the pair's first path."""
         positions = np.flatnonzero(chosen)
         part = take(self._batch, positions)
-        fresh = Flows.of(part, self.classes[chosen[self._batch.path_pair]])
+        fresh = FlowClasses.of(part, self.classes[chosen[self._batch.path_pair]])
         local, first = np.full(len(chosen), ANY), np.full(len(positions), ANY)
         local[positions] = np.arange(len(positions))
         zero = np.flatnonzero(fresh.entropy == 0)
         first[fresh.pair[zero]] = fresh.path[zero]
         pair = local[self._stale_pair]
-        flows = Flows(
+        flows = FlowClasses(
             np.concatenate((fresh.pair, pair)),
             np.concatenate((fresh.path, first[pair])),
             np.concatenate((fresh.entropy, self._stale_entropy)),

@@ -28,7 +28,7 @@ from railweave.framework.solver.tasks import Tasks
 
 
 @dataclass(slots=True)
-class Job:
+class RunningJob:
     """A job under way, and what of it is done; its entries are those from `first` on of the state."""
 
     tasks: Tasks
@@ -40,7 +40,7 @@ class Job:
     history: Float
 
     @classmethod
-    def new(cls, tasks: Tasks, at_s: float) -> "Job":
+    def new(cls, tasks: Tasks, at_s: float) -> "RunningJob":
         n = tasks.n_tasks
         waits = np.diff(tasks.after_start) + np.where(tasks.lag == 0, np.diff(tasks.chained_start), 0)
         return cls(
@@ -85,7 +85,7 @@ def pause(s: State) -> None:
     s.since[flows] = s.clock[0]
 
 
-def state_of(network: Network, jobs: list[Job], paused: State, by_link: bool) -> State:
+def state_of(network: Network, jobs: list[RunningJob], paused: State, by_link: bool) -> State:
     """The jobs over the network, from the moment of `paused` on; all rates are to be shared out.
 
     `by_link`: with the lists of each link's flows, which compiled code uses.

@@ -7,7 +7,7 @@ import numpy as np
 
 from railweave.framework.model import Fabric, PacketFormat, PathBatch, Schedule
 from railweave.framework.model.arrays import Float
-from railweave.framework.solver.quotient import State
+from railweave.framework.solver.quotient import NetworkState
 from railweave.framework.solver.reduction import quotient, quotients
 from railweave.framework.solver.simulation import Simulation
 
@@ -21,7 +21,7 @@ MOST_TURNS = 8
 
 
 def iteration_seconds(
-    schedules: Sequence[Schedule], fabric: Fabric, state: State, packet: PacketFormat
+    schedules: Sequence[Schedule], fabric: Fabric, state: NetworkState, packet: PacketFormat
 ) -> Float:
     """(jobs,): declared seconds of an iteration of each job, while all run at once; inf where a transfer has
     no path that is up.
@@ -55,7 +55,9 @@ def iteration_seconds(
     return end_s / turns
 
 
-def least_seconds(schedules: Sequence[Schedule], fabric: Fabric, state: State, packet: PacketFormat) -> Float:
+def least_seconds(
+    schedules: Sequence[Schedule], fabric: Fabric, state: NetworkState, packet: PacketFormat
+) -> Float:
     """(jobs,): what the busiest link of each job needs for all that an iteration sends over it, which no
     iteration is faster than. inf where a transfer has no path, or one over a link without capacity."""
     paths = state.paths

@@ -11,7 +11,7 @@ from railweave.framework.solver.tasks import Tasks
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class State(ArrayNoun):
+class NetworkState(ArrayNoun):
     """`paths`: those of the pairs in use; `capacity_bps` (L,): of every link at declared rates, 0 where it is
     down. In declared seconds, what is added to a message: `switch_s` by every switch of a path, `wait_s` (L,)
     by every link besides its latency; empty for nothing."""
@@ -35,7 +35,7 @@ class Quotient(ArrayNoun):
     link_class: Int64
 
 
-def network_of(fabric: Fabric, state: State) -> Network:
+def network_of(fabric: Fabric, state: NetworkState) -> Network:
     """Every pair and link by itself. A flow that is spread over several paths starts after the latency of the
     longest."""
     paths, capacity_bps = state.paths, state.capacity_bps

@@ -10,7 +10,7 @@ from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.framework.model.arrays import Bool, Float, Int64, distinct, spread
 from railweave.framework.model.routes import starts
 from railweave.framework.solver.network import Network
-from railweave.framework.solver.quotient import Quotient, State, network_of
+from railweave.framework.solver.quotient import NetworkState, Quotient, network_of
 from railweave.framework.solver.symmetry import Places, beside, classes, size_marks
 from railweave.framework.solver.tasks import Tasks
 
@@ -22,7 +22,7 @@ Lists = tuple[Int64, Int64]
 def quotient(
     schedule: Schedule,
     fabric: Fabric,
-    states: tuple[State, ...],
+    states: tuple[NetworkState, ...],
     packet: PacketFormat,
     *,
     symmetry: bool = True,
@@ -50,7 +50,12 @@ def quotient(
 
 
 def quotients(
-    schedules: Sequence[Schedule], fabric: Fabric, state: State, packet: PacketFormat, *, symmetry: bool
+    schedules: Sequence[Schedule],
+    fabric: Fabric,
+    state: NetworkState,
+    packet: PacketFormat,
+    *,
+    symmetry: bool,
 ) -> tuple[Quotient, ...]:
     """What the solver takes for jobs at once: all over one network, in which each has the pairs that it uses
     to itself; `pair_class` is -1 for the others."""

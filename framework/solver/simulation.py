@@ -11,7 +11,7 @@ from railweave.framework.errors import FabricError, MachineError
 from railweave.framework.model.arrays import Float, Int64
 from railweave.framework.solver.code import PLAIN, loaded, machine_code
 from railweave.framework.solver.events import EACH, PAUSED, STANDS
-from railweave.framework.solver.jobs import Job, idle, pause, state_of
+from railweave.framework.solver.jobs import RunningJob, idle, pause, state_of
 from railweave.framework.solver.network import Network
 from railweave.framework.solver.state import DONE, ENDED, EVENTS, JOINED, SOLVED
 from railweave.framework.solver.tasks import Tasks
@@ -30,7 +30,7 @@ BLOCK = 1 << 16
 """Pairs whose hops are added up together: what is made of them takes little memory."""
 
 
-class Progress(NamedTuple):
+class SolverProgress(NamedTuple):
     """How far a simulation is: repetitions of tasks that are done, of all so far; `now_s` on its clock."""
 
     done: int
@@ -57,7 +57,7 @@ class Simulation:
         accelerated: bool | None = None,
         *,
         batch: float = BATCH,
-        progress: Callable[[Progress], None] | None = None,
+        progress: Callable[[SolverProgress], None] | None = None,
     ) -> None:
         if accelerated and find_spec("numba") is None:
             raise MachineError(
@@ -65,7 +65,7 @@ class Simulation:
                 "Install it: pip install 'railweave[fluid]', or leave accelerated out."
             )
         self._network, self._accelerated, self._progress = network, accelerated, progress
-        self._jobs: dict[int, Job] = {}
+        self._jobs: dict[int, RunningJob] = {}
         self._ended: dict[int, Float] = {}
         self._added = self._total = self._size = self._work = 0
         self._carried = np.zeros(network.n_links)
@@ -103,7 +103,7 @@ class Simulation:
         self._total += repetitions
         if self._progress is not None:
             Simulation.watched_work += EACH * repetitions
-        self._jobs[number] = Job.new(tasks, at_s)
+        self._jobs[number] = RunningJob.new(tasks, at_s)
         self._resume()
         return number
 
@@ -125,7 +125,7 @@ class Simulation:
             work = COMPILED_WORK if self._code is not PLAIN else WORK
             why = self._code.run(self._state, float(until_s), work)
             if self._progress is not None:
-                self._progress(Progress(int(self._state.tally[DONE]), self._total, self.now_s))
+                self._progress(SolverProgress(int(self._state.tally[DONE]), self._total, self.now_s))
             self._work += work if why == PAUSED else 0
             if self._code is PLAIN and self._wants_machine_code():
                 self._pause()

@@ -70,7 +70,7 @@ def classes(
     """(K,): the first of the class of every key, pairs (P,) from `src` to `dst`, ascending, being the first
     keys; (L,): the class of every link, -1 where nothing passes. `networks`: of every state, each pair and
     link by itself. `sizes` (n,): see `size_marks`."""
-    views, n_pairs = [_View(network) for network in networks], len(src)
+    views, n_pairs = [_BlockView(network) for network in networks], len(src)
     entries = _Entries(schedule, sizes, places, src, dst)
 
     def alike(moves: Sequence[Int64]) -> tuple[Int64, Int64] | None:
@@ -175,7 +175,7 @@ class _Entries:
         return keys
 
 
-class _View:
+class _BlockView:
     """A network with sums over hops, taken a block of pairs at a time."""
 
     def __init__(self, network: Network) -> None:
@@ -252,7 +252,7 @@ class _View:
         return np.bincount(self._network.link, minlength=self._network.n_links) > 0
 
 
-def _link_classes(pair_class: Int64, views: Sequence[_View]) -> Int64 | None:
+def _link_classes(pair_class: Int64, views: Sequence[_BlockView]) -> Int64 | None:
     """(L,): the class of every link, -1 where nothing passes; None where pairs of a class (P,) differ."""
     marks = mixed(*(view.of_links(mixed(pair_class)) for view in views))
     used = np.logical_or.reduce([view.used() for view in views])

@@ -10,7 +10,7 @@ import numpy as np
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.model.arrays import ArrayNoun, Bool, Float, Int64
 from railweave.framework.solver.network import Network
-from railweave.framework.solver.quotient import Quotient, State, network_of
+from railweave.framework.solver.quotient import NetworkState, Quotient, network_of
 from railweave.framework.solver.simulation import Simulation
 from railweave.plugins.fluid.queues import WaitingPlaces
 
@@ -19,7 +19,7 @@ FULL = 1 - 1e-6
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Outcome(ArrayNoun):
+class IterationOutcome(ArrayNoun):
     """One iteration, from its beginning: `end_s` (n,), of each entry of its schedule."""
 
     seconds: float
@@ -52,10 +52,10 @@ class Flows(Protocol):
     def advance(self, until_s: float) -> None:
         """Go on until then, or to the first end of an iteration if that is earlier."""
 
-    def change(self, state: State) -> None:
+    def change(self, state: NetworkState) -> None:
         """Capacities or routes differ from now on; the pairs are the same."""
 
-    def outcome(self, job: int) -> Outcome | None:
+    def outcome(self, job: int) -> IterationOutcome | None:
         """Of the iteration that a job began last, once it has ended."""
 
     def carried_bits(self) -> Float:
@@ -83,8 +83,8 @@ class OneJob:
     def __init__(
         self,
         fabric: Fabric,
-        state: State,
-        reduced: Callable[[Schedule, tuple[State, ...]], Quotient],
+        state: NetworkState,
+        reduced: Callable[[Schedule, tuple[NetworkState, ...]], Quotient],
         simulated: Callable[[Network], Simulation],
     ) -> None:
         self.now_s, self._reduced, self._simulation = 0.0, reduced, simulated
@@ -103,7 +103,7 @@ class OneJob:
         self._schedule, self._under_way, self._solving = schedule, True, None
         self._outcome = self._recall()
 
-    def trial(self, schedule: Schedule) -> Outcome:
+    def trial(self, schedule: Schedule) -> IterationOutcome:
         """The outcome of an iteration, as if it had not taken place."""
         before = self.now_s, self._before_bits
         self.begin(0, schedule)
@@ -132,7 +132,7 @@ class OneJob:
             self._under_way = False
             self._before_bits = self._before_bits + self._outcome.carried_bits
 
-    def change(self, state: State) -> None:
+    def change(self, state: NetworkState) -> None:
         begun_now = self.now_s == self._changed_s[0]
         if not self._under_way or begun_now:
             self._states[-1] = state
@@ -145,7 +145,7 @@ class OneJob:
             self._outcome = None
         self._solving = None
 
-    def outcome(self, job: int) -> Outcome | None:
+    def outcome(self, job: int) -> IterationOutcome | None:
         return None if self._under_way or self._outcome is None else self._outcome.outcome
 
     def carried_bits(self) -> Float:
@@ -213,7 +213,7 @@ class OneJob:
         end_s = simulation.end_s(0)
         seconds = float(end_s.max(initial=0.0))
         if np.isfinite(seconds):
-            outcome = Outcome(seconds, end_s[reduced.entry_class])
+            outcome = IterationOutcome(seconds, end_s[reduced.entry_class])
             carried = _of_links(simulation.carried_bits(), reduced)
             self._outcome = _Known(self._schedule, self._states[-1], outcome, carried)
             if len(self._states) == 1:
@@ -225,8 +225,8 @@ class _Known:
     """An iteration that was computed to its end; `carried_bits` (L,)."""
 
     schedule: Schedule
-    state: State
-    outcome: Outcome
+    state: NetworkState
+    outcome: IterationOutcome
     carried_bits: Float
 
 
@@ -248,15 +248,15 @@ class SeveralJobs:
     def __init__(
         self,
         fabric: Fabric,
-        state: State,
-        reduced: Callable[[State, bool], tuple[Quotient, ...]],
+        state: NetworkState,
+        reduced: Callable[[NetworkState, bool], tuple[Quotient, ...]],
         simulated: Callable[[Network], Simulation],
     ) -> None:
         self._fabric, self._reduced, self._simulated = fabric, reduced, simulated
         self._began: list[tuple[float, int, bool]] = []
         self._start(state, symmetry=True)
 
-    def _start(self, state: State, *, symmetry: bool) -> None:
+    def _start(self, state: NetworkState, *, symmetry: bool) -> None:
         self._state, self._of = state, self._reduced(state, symmetry)
         self._network = self._of[0].networks[0]
         self._alike = self._network.n_pairs < len(self._pairs())
@@ -279,7 +279,7 @@ class SeveralJobs:
     def advance(self, until_s: float) -> None:
         self._simulation.advance(until_s)
 
-    def change(self, state: State) -> None:
+    def change(self, state: NetworkState) -> None:
         if not self._began:
             self._start(state, symmetry=True)
             return
@@ -308,11 +308,11 @@ class SeveralJobs:
         while self.now_s < at_s:
             self._simulation.advance(at_s)
 
-    def outcome(self, job: int) -> Outcome | None:
+    def outcome(self, job: int) -> IterationOutcome | None:
         begun = self._begun[job]
         end_s = self._simulation.end_s(begun.number) - begun.at_s
         seconds = float(end_s.max(initial=0.0))
-        return Outcome(seconds, end_s[self._of[job].entry_class]) if np.isfinite(seconds) else None
+        return IterationOutcome(seconds, end_s[self._of[job].entry_class]) if np.isfinite(seconds) else None
 
     def carried_bits(self) -> Float:
         return _of_links(self._simulation.carried_bits(), self._of[0])

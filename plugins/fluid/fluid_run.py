@@ -17,7 +17,7 @@ from railweave.framework.runs.parts import EngineParts, RoutesInPlace
 from railweave.plugins.fluid.measurements import ModelSource
 from railweave.plugins.fluid.model import Model
 from railweave.plugins.fluid.parts import ModelClock, ModelTraffic
-from railweave.plugins.fluid.trace import Trace
+from railweave.plugins.fluid.trace import TraceRecorder
 from railweave.plugins.fluid.work import Work
 
 FIRST_S = 1.0
@@ -31,7 +31,7 @@ class FluidRun:
 
     def __init__(self, plan: Plan, emit: Callable[[RunEvent], None]) -> None:
         self._plan, self._emit, interval_s = plan, emit, plan.experiment.trace
-        self._trace = None if interval_s == "none" else Trace(interval_s, plan.fabric.n_links)
+        self._trace = None if interval_s == "none" else TraceRecorder(interval_s, plan.fabric.n_links)
         self.clock = ModelClock(self._trace)
         self._work = Work(str(plan.experiment.engine.options["numba"]), self._show)
         self._traffic: tuple[ModelTraffic, ...] = ()

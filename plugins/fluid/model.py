@@ -14,7 +14,7 @@ from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.model.senders import Senders
 from railweave.framework.routing.batches import replaced, take
 from railweave.framework.routing.checks import pair_name
-from railweave.framework.solver.quotient import Quotient, State
+from railweave.framework.solver.quotient import NetworkState, Quotient
 from railweave.framework.solver.reduction import quotient, quotients
 from railweave.plugins.fluid.counters import Counters
 from railweave.plugins.fluid.flows import Flows, OneJob, SeveralJobs
@@ -70,11 +70,11 @@ class Model:
     def _symmetry(self) -> bool:
         return bool(self.plan.experiment.engine.options["symmetry"])
 
-    def _reduced(self, schedule: Schedule, states: tuple[State, ...]) -> Quotient:
+    def _reduced(self, schedule: Schedule, states: tuple[NetworkState, ...]) -> Quotient:
         return quotient(schedule, self.plan.fabric, states, self.plan.packet, symmetry=self._symmetry)
 
     def _reduced_together(
-        self, schedules: Sequence[Schedule], state: State, symmetry: bool
+        self, schedules: Sequence[Schedule], state: NetworkState, symmetry: bool
     ) -> tuple[Quotient, ...]:
         symmetry &= self._symmetry
         return quotients(schedules, self.plan.fabric, state, self.plan.packet, symmetry=symmetry)
@@ -94,7 +94,7 @@ class Model:
         """(L,): by the run's clock; those of links that are down, too."""
         return self.plan.fabric.capacity_bps * self._share * self.rate_scale
 
-    def _state(self) -> State:
+    def _state(self) -> NetworkState:
         """What is lost leaves flows a part of the rate, and messages wait for it (health/loss.py); a wrong
         ICRC costs as much, and only the destination notices."""
         capacity_bps, wait_s = self.plan.fabric.capacity_bps * self._share, np.empty(0)
@@ -104,7 +104,7 @@ class Model:
         capacity_bps = np.where(self._passing & ~self._dark, capacity_bps, 0.0)
         if self._switch_s:
             capacity_bps /= 1 + self._acks()
-        return State(self.paths, capacity_bps, self._switch_s, wait_s)
+        return NetworkState(self.paths, capacity_bps, self._switch_s, wait_s)
 
     def _acks(self) -> Float:
         """(L,): bytes of acknowledgements next to each byte of data over a link, if as much is sent the other

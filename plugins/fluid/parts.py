@@ -7,9 +7,9 @@ import numpy as np
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.model import IterationResult, Schedule
 from railweave.framework.routing.reroute import Reroute
-from railweave.plugins.fluid.flows import Outcome
+from railweave.plugins.fluid.flows import IterationOutcome
 from railweave.plugins.fluid.model import Model
-from railweave.plugins.fluid.trace import Trace
+from railweave.plugins.fluid.trace import TraceRecorder
 
 MOST_KEPT = 32
 """Different iterations of a job that are kept."""
@@ -18,7 +18,7 @@ MOST_KEPT = 32
 class ModelClock:
     """The run's clock; it moves as far as it is waited for, and shows a `trace` what links have sent."""
 
-    def __init__(self, trace: Trace | None) -> None:
+    def __init__(self, trace: TraceRecorder | None) -> None:
         self.model: Model | None = None
         self._trace = trace
 
@@ -44,7 +44,7 @@ class ModelTraffic:
         self._plan, self._model, self._number = plan, model, plan.job.number
         self.iteration = 0
         self._schedule: Schedule | None = None
-        self._results: dict[int, tuple[Outcome, IterationResult]] = {}
+        self._results: dict[int, tuple[IterationOutcome, IterationResult]] = {}
 
     def begin(self, iteration: int, schedule: Schedule) -> None:
         if self._schedule is not None and schedule is not self._schedule:
@@ -69,7 +69,7 @@ class ModelTraffic:
             known = self._results[id(outcome)] = outcome, self._result(self._schedule, outcome)
         return replace(known[1], iteration=self.iteration)
 
-    def _result(self, schedule: Schedule, outcome: Outcome) -> IterationResult:
+    def _result(self, schedule: Schedule, outcome: IterationOutcome) -> IterationResult:
         packet, scale = self._plan.packet, self._model.rate_scale
         sent = schedule.is_transfer
         end_s = outcome.end_s / scale

@@ -11,7 +11,7 @@ SHORT = 1e-6
 """Share of an interval below which what is left at the end counts to the interval before."""
 
 
-class Trace:
+class TraceRecorder:
     """What every link sends in each interval. When there are as many as are kept, every two become one, and
     intervals are twice as long from then on."""
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from railweave.framework.model.arrays import Int64
 from railweave.framework.solver.network import Network
-from railweave.framework.solver.simulation import COUNTED, Progress, Simulation
+from railweave.framework.solver.simulation import COUNTED, Simulation, SolverProgress
 
 SHOWN_AFTER_S, SHOWN_EVERY_S = 2.0, 0.25
 """How long an iteration is computed before its progress is shown, and how often then."""
@@ -40,7 +40,7 @@ class Work:
         yield
         self.solve_s += time.process_time() - began_s
 
-    def _watch(self, progress: Progress) -> None:
+    def _watch(self, progress: SolverProgress) -> None:
         if (now := time.monotonic()) >= self._next_s:
             self._next_s = now + SHOWN_EVERY_S
             self._show(progress.done, progress.total)

@@ -9,7 +9,7 @@ from typing import Any
 from railweave.bench import simgrid
 from railweave.bench.fluid_rows import COLD, GROWTH, ROWS
 from railweave.framework.bench.fluid import figures, measured, shown
-from railweave.framework.bench.fluid_rows import QUICK, Row
+from railweave.framework.bench.fluid_rows import QUICK, FluidCase
 from railweave.framework.errors import InputError, MachineError, did_you_mean
 
 PEER_WITHIN_S = 120.0
@@ -49,7 +49,7 @@ def fluid(rows: str, growth: bool, quick: bool, report: Callable[[str], None]) -
     return figures(table, report, cold=cold, growth=grown)
 
 
-def _chosen(words: str) -> tuple[Row, ...]:
+def _chosen(words: str) -> tuple[FluidCase, ...]:
     """Raises InputError for a word that no row has."""
     wanted = [word.strip() for word in words.split(",") if word.strip()]
     for word in wanted:

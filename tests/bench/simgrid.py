@@ -21,7 +21,7 @@ from railweave.framework.model import PathBatch
 from railweave.framework.model.arrays import Float, Int32, Int64
 from railweave.framework.registry import load_plugins
 from railweave.framework.solver.network import Network
-from railweave.framework.solver.quotient import State
+from railweave.framework.solver.quotient import NetworkState
 from railweave.framework.solver.reduction import quotient
 from railweave.framework.solver.simulation import Simulation
 from railweave.framework.solver.tasks import Tasks
@@ -57,7 +57,7 @@ def compared(program: Path, keys: Mapping[str, object], within_s: float) -> dict
     """Of the flows of an experiment's iteration: `simgrid_s`, what SimGrid takes, and `simgrid_differs`, the
     largest relative difference of a task's end from ours without batches. Nothing beyond `within_s`."""
     plan = plan_from_keys({"engine": "fluid", **keys}, load_plugins())
-    state = State(plan.first_paths[0], plan.fabric.capacity_bps)
+    state = NetworkState(plan.first_paths[0], plan.fabric.capacity_bps)
     schedule = plan.schedule if plan.schedule.seconds.any() else plan.schedule.expand()
     flows = quotient(schedule, plan.fabric, (state,), plan.packet, symmetry=False)
     began = time.perf_counter()

@@ -33,7 +33,7 @@ from railweave.framework.results.figures import (
     Fidelity,
     LinkFigures,
     RerouteFigures,
-    Timing,
+    WallTimes,
 )
 from railweave.framework.results.result import HealthPoint, RunResult
 from railweave.plugins.estimators import plugin as estimators
@@ -203,7 +203,7 @@ def result() -> RunResult:
             Bottleneck(2, "rail:1", "g0.1->r1", 1, 0.61, False),
             Bottleneck(None, "rail:1", "g0.1->r1", 1, 0.4, False),
         ),
-        timing=Timing(5.0, 6.0, 0.5),
+        timing=WallTimes(5.0, 6.0, 0.5),
         memory_peak_mb=400.0,
         cpu_s={"switches": 3.0},
     )

@@ -10,7 +10,7 @@ from railweave.framework.errors import FabricError
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.model import Schedule
 from railweave.framework.model.arrays import Float
-from railweave.framework.solver.quotient import State
+from railweave.framework.solver.quotient import NetworkState
 from railweave.framework.solver.reduction import quotient
 from railweave.framework.solver.simulation import Simulation
 from tests.laws.blocks import Block, Case, Drawing
@@ -36,7 +36,7 @@ def drawn(drawing: Drawing) -> Case | None:
 
 def simulated(plan: Plan, schedule: Schedule) -> tuple[float, Float]:
     """Seconds, and the bits of every link (n_links,)."""
-    states = (State(plan.first_paths[0], plan.fabric.capacity_bps),)
+    states = (NetworkState(plan.first_paths[0], plan.fabric.capacity_bps),)
     reduced = quotient(schedule, plan.fabric, states, plan.packet)
     simulation = Simulation(reduced.networks[0], batch=0.0)
     job = simulation.add(reduced.tasks)

@@ -28,7 +28,7 @@ from railweave.traffic.collectives.operations import (
     checked_itemsize,
 )
 from railweave.traffic.collectives.trees import Broadcast
-from railweave.traffic.workloads.replay import Workload, replay
+from railweave.traffic.workloads.replay import ReplayedWorkload, replay
 
 DATA, SCRATCH = 0, 2
 """Numbers of buffers (model/schedule.py)."""
@@ -40,7 +40,7 @@ OPERATIONS: dict[str, type[Operation]] = {
 }
 
 
-class Custom(Workload):
+class CustomCollective(ReplayedWorkload):
     """Whatever the steps leave, carried out one after the other in memory."""
 
     kind = CUSTOM
@@ -168,7 +168,7 @@ class Msccl(Operation):
                 continue
             sends = *_transfers(flow.moves, memory.scratch), memory.scratch, flow.memory
             if algorithm.kind == CUSTOM:
-                return _Plan(*sends, 0, Custom())
+                return _Plan(*sends, 0, CustomCollective())
             # a broadcast may start anywhere, so that all ranks have something to send
             plan = _Plan(*sends, memory.input, OPERATIONS.get(algorithm.kind, AllReduce)())
             schedule = self._in_data(plan, PROBE, "int32", "sum")

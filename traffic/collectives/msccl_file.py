@@ -159,7 +159,7 @@ def parse(data: bytes, path: str) -> Algorithm:
             f"{path}: {len(data)} bytes are more than {LARGEST_FILE}; use a smaller algorithm."
         )
     parser = expat.ParserCreate()
-    reader = _Reader(parser, path)
+    reader = _AlgorithmReader(parser, path)
     try:
         parser.Parse(data, True)
     except expat.ExpatError as error:
@@ -174,7 +174,7 @@ def parse(data: bytes, path: str) -> Algorithm:
     return algorithm
 
 
-class _Reader:
+class _AlgorithmReader:
     algorithm: Algorithm  # from <algo> on, which is the first element
 
     def __init__(self, parser: expat.XMLParserType, path: str) -> None:

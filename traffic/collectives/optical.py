@@ -135,7 +135,7 @@ class Wrht(OpticalAllGather):
     name = "wrht"
 
 
-class OpTree(OpticalAllGather):
+class OpTreeAllGather(OpticalAllGather):
     """An m-ary tree of stages: subsets exchange over the whole ring, then inside ever smaller segments.
 
     Source: Dai et al., arXiv 2211.15119.

@@ -20,7 +20,7 @@ from railweave.traffic.rocev2.buffers import Buffers
 from railweave.traffic.rocev2.headers import Heads
 from railweave.traffic.rocev2.messages import Message
 from railweave.traffic.rocev2.port import Port
-from railweave.traffic.rocev2.progress import Progress
+from railweave.traffic.rocev2.progress import TransferProgress
 from railweave.traffic.rocev2.receiver import Receiver
 from railweave.traffic.rocev2.sender import Budget, Sender
 from railweave.traffic.rocev2.sockets import RING_SLOTS
@@ -56,7 +56,7 @@ class Executor:
     `progress`: of the iteration prepared last; there is none before the first.
     """
 
-    progress: Progress
+    progress: TransferProgress
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class Executor:
     # -- iterations ------------------------------------------------------------------------------------
     def prepare(self, schedule: Schedule, buffers: Buffers) -> None:
         """Offer every pair its messages of the next iteration. All pairs must be drained or abandoned."""
-        self.progress = Progress(schedule)
+        self.progress = TransferProgress(schedule)
         self._combine = redop_of(schedule.redop)
         self._messages: dict[int, tuple[Sender, Message]] = {}
         self._local: dict[int, tuple[NDArray[Any], NDArray[Any], bool]] = {}

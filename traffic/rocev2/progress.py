@@ -7,7 +7,7 @@ from railweave.framework.model import Schedule
 from railweave.framework.model.arrays import Float
 
 
-class Progress:
+class TransferProgress:
     """Counts what every transfer still waits for, and what has landed. Times are those of the caller's
     clock."""
 

@@ -18,7 +18,7 @@ _WORD, _LITTLE = struct.Struct("!I").pack, struct.Struct("<I").pack
 _NEVER = float("inf")
 
 
-class Path:
+class PathState:
     """One path to the other end. `newest`: the latest transmission known to have arrived over it;
     `round_trip`: its time; `timeout`: once the path is left, that of what is still under way there. Packets
     of one path stay in order unless its route changes while they are in flight."""
@@ -68,7 +68,7 @@ class Sender:
         self._pending = pending
         self._heads = cache(partial(Heads, to))
         self._entropies: list[int] = []
-        self._paths: list[Path] = []
+        self._paths: list[PathState] = []
         self._turns = [0, 0]
         self.congestion = Congestion(tuning.min_window)
         self.timing = Timing()
@@ -79,14 +79,14 @@ class Sender:
         """Forget everything in flight; the next message starts at `number`."""
         self.una = self.next = number
         self._sacked = 0
-        self.outstanding: dict[int, tuple[float, int, Path, bool]] = {}
+        self.outstanding: dict[int, tuple[float, int, PathState, bool]] = {}
         self.timing.probes = 0
         self.lost: dict[int, None] = {}
         self.messages: list[Message] = []
         self._current = 0
         self._newest, self._newest_sent_at = self.transmissions, 0.0
         self._repetition = self._echoed = 0
-        self._repeated: dict[int, tuple[float, int, Path, bool]] = {}
+        self._repeated: dict[int, tuple[float, int, PathState, bool]] = {}
         self._suspect_at = _NEVER
         self.progress_at = self._active_at = 0.0
 
@@ -112,7 +112,7 @@ class Sender:
         for left in self._paths:
             left.timeout = self.timing.timeout
         waited, full = self.timing.wait, self._packet.full_packet_bytes
-        path_of = {entropy: Path(self._heads(entropy)) for entropy in udp_src}
+        path_of = {entropy: PathState(self._heads(entropy)) for entropy in udp_src}
         self._paths = [path_of[entropy] for entropy in udp_src]
         each = {entropy: slot for slot, entropy in enumerate(udp_src)}.values()
         rates, held, latencies = ([of[slot] for slot in each] for of in (rates_bps, depths, latencies_s))
@@ -297,7 +297,7 @@ class Sender:
         """Remove packets that arrived, and learn from those that were sent once. Which copy of a repeated
         packet arrived is unknown until its repetition number is echoed."""
         take, before = self.outstanding.pop, len(self.outstanding)
-        latest: tuple[float, int, Path, bool] | None = None
+        latest: tuple[float, int, PathState, bool] | None = None
         for number in numbers:
             record = take(number, None)
             if record is None:
@@ -312,7 +312,7 @@ class Sender:
         if latest is not None:
             self._learn(latest, now)
 
-    def _learn(self, record: tuple[float, int, Path, bool], now: float) -> None:
+    def _learn(self, record: tuple[float, int, PathState, bool], now: float) -> None:
         sent_at, transmission, path, _ = record
         if transmission > path.newest:
             path.newest, path.round_trip = transmission, now - sent_at

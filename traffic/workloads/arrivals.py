@@ -9,11 +9,11 @@ from railweave.framework.model import Fabric, Schedule
 from railweave.framework.model.arrays import Float, Int64
 from railweave.framework.parameters import Parameter
 from railweave.traffic.collectives.operations import check_ranks, checked_itemsize
-from railweave.traffic.workloads.replay import Workload
+from railweave.traffic.workloads.replay import ReplayedWorkload
 from railweave.traffic.workloads.simccl_order import places
 
 
-class Arrivals(Workload):
+class PoissonArrivals(ReplayedWorkload):
     """`messages` between ranks drawn uniformly, which arrive as a Poisson process and have Pareto sizes.
 
     `size` is the mean size. They arrive so fast that all ranks together send `load` times what the slowest

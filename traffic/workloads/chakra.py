@@ -10,11 +10,11 @@ from railweave.traffic.collectives.operations import check_ranks, checked_itemsi
 from railweave.traffic.workloads.chakra_file import Trace, read
 from railweave.traffic.workloads.chakra_match import COMPUTATION
 from railweave.traffic.workloads.chakra_order import Ordered, ordered
-from railweave.traffic.workloads.chakra_traffic import Traffic
-from railweave.traffic.workloads.replay import Workload
+from railweave.traffic.workloads.chakra_traffic import TracedTraffic
+from railweave.traffic.workloads.replay import ReplayedWorkload
 
 
-class Chakra(Workload):
+class Chakra(ReplayedWorkload):
     """The communication of a trace, one rank per GPU in order; each node begins when those it depends on are
     complete.
 
@@ -77,7 +77,7 @@ class Chakra(Workload):
                 f"{trace.path} is a trace of {len(trace.ranks)} ranks and there are {len(ranks)} GPUs. Use a "
                 "fabric of as many GPUs, or a trace of as many ranks."
             )
-        traffic = Traffic(fabric, ranks, dtype, redop, two_levels=self._two_levels)
+        traffic = TracedTraffic(fabric, ranks, dtype, redop, two_levels=self._two_levels)
         own = round(float(traffic.sent([one.operation for one in operations]).max()))
         size = (size_bytes if self._scaled else own) // itemsize * itemsize
         how = "scaled to the size of the run" if self._scaled else "which is the size of the run"

@@ -90,7 +90,7 @@ class Pattern:
         return parts
 
 
-class Traffic:
+class TracedTraffic:
     """Plans operations over the GPUs `ranks`. With `two_levels`, groups that fill domains and rails
     communicate inside the domains and along the rails; all others use rings, or send pair by pair."""
 

@@ -7,17 +7,17 @@ from railweave.framework.papers.training.clusters import GPUS
 from railweave.framework.papers.training.iteration import Calibration, compute_s
 from railweave.framework.papers.training.models import MODELS, model_named
 from railweave.framework.papers.training.placement import REQUIRES, place, scaled_degrees
-from railweave.framework.papers.training.traffic_matrix import Job, job_of_batch
+from railweave.framework.papers.training.traffic_matrix import TrainingJob, job_of_batch
 from railweave.framework.parameters import Parameter, Value, resolve
 from railweave.traffic.collectives.entries import Entries
 from railweave.traffic.collectives.operations import check_ranks, checked_itemsize
-from railweave.traffic.workloads.replay import Workload
+from railweave.traffic.workloads.replay import ReplayedWorkload
 from railweave.traffic.workloads.training import Iteration, emulated_microbatches, layout, share, symmetries
 
 NO_GPU = "none"
 
 
-class Ptdp(Workload):
+class Ptdp(ReplayedWorkload):
     """One iteration of a GPT's training: 1F1B (interleaved), sequence parallelism, gradients synchronised at
     the end.
 
@@ -50,7 +50,7 @@ class Ptdp(Workload):
         self._options = resolve("ptdp", self.parameters, options)
 
     @property
-    def job(self) -> Job:
+    def job(self) -> TrainingJob:
         """The whole job. Raises ExperimentError where degrees do not divide model or batch."""
         names = ("tp", "pp", "dp", "microbatch", "interleave", "batch")
         return job_of_batch(
@@ -92,7 +92,7 @@ class Ptdp(Workload):
         fewer = f"there are {len(ranks)} GPUs: the job is reduced to {t} x {p} x {d}"
         return [f"ptdp: {whole}, and {fewer}; a GPU sends its bytes of the whole job, scaled to `size`"]
 
-    def _pass_s(self, job: Job) -> float:
+    def _pass_s(self, job: TrainingJob) -> float:
         """What a GPU computes for one microbatch in one of its model chunks, forward and backward."""
         if (name := str(self._options["compute"])) == NO_GPU:
             return 0.0

@@ -40,7 +40,7 @@ def replay(schedule: Schedule, inputs: Sequence[NDArray[Any]]) -> list[NDArray[A
     return held
 
 
-class Workload(Operation):
+class ReplayedWorkload(Operation):
     """Base of the workloads, whose schedules stay within data buffers. No place may be reduced into by one
     rank more than once. The size is what the busiest GPU sends, so that size over time is its rate, and busbw
     is algbw. There is no closed form: messages of different ranks and steps overlap."""

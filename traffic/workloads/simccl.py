@@ -10,12 +10,12 @@ from railweave.framework.model import Fabric, Schedule
 from railweave.framework.parameters import Parameter
 from railweave.traffic.collectives.entries import Entries, Lists
 from railweave.traffic.collectives.operations import check_ranks, checked_itemsize
-from railweave.traffic.workloads.replay import Workload
-from railweave.traffic.workloads.simccl_file import Flows, read
+from railweave.traffic.workloads.replay import ReplayedWorkload
+from railweave.traffic.workloads.simccl_file import FlowColumns, read
 from railweave.traffic.workloads.simccl_order import brought, dependencies, in_order, places
 
 
-class SimCcl(Workload):
+class SimCcl(ReplayedWorkload):
     """The point-to-point flows into which SimCCL takes NCCL's collectives apart, rank i on the ith GPU.
 
     A flow begins when its parents have arrived, and, as NCCL does a communicator's operations one after the
@@ -73,7 +73,7 @@ class SimCcl(Workload):
         return entries.build("simccl", count, dtype, redop, buffer_count=buffer_count)
 
     @cached_property
-    def _ordered(self) -> tuple[Flows, Lists]:
+    def _ordered(self) -> tuple[FlowColumns, Lists]:
         """The flows in the order in which they are sent, and those that each waits for; read at the first
         use."""
         if not self._file:

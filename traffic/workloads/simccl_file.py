@@ -23,7 +23,7 @@ LARGEST = 1 << 50
 
 
 @dataclass(frozen=True)
-class Flows:
+class FlowColumns:
     """The flows in the order of the file, as arrays of one entry a flow. `line`: where it stands;
     `collective`: index into `names`; `size` in bytes; `parent_start` (n + 1,) into `parent`, the flows that
     it waits for."""
@@ -52,7 +52,7 @@ class Flows:
         return ExperimentError(f"{self.path}:{self.line[flow]}: {why}")
 
 
-def read(path: str) -> Flows:
+def read(path: str) -> FlowColumns:
     """Raises ExperimentError with file, line and the fix."""
     try:
         with Path(path).open(newline="", encoding="utf-8") as file:
@@ -65,7 +65,7 @@ def read(path: str) -> Flows:
         raise ExperimentError(f"{path} is no CSV text: {error}. Write it again.") from None
 
 
-def _flows(path: str, rows: Iterator[list[str]]) -> Flows:
+def _flows(path: str, rows: Iterator[list[str]]) -> FlowColumns:
     header = next(rows, [])
     if missing := [name for name in COLUMNS if name not in header]:
         raise ExperimentError(
@@ -113,7 +113,7 @@ def _flows(path: str, rows: Iterator[list[str]]) -> Flows:
         raise ExperimentError(
             f"{path}:{line}: it waits for flow {flow}, which is not in the file. Fix the line."
         ) from None
-    return Flows(path, tuple(names), line_of, collective, src_of, dst_of, bytes_of, start, parent)
+    return FlowColumns(path, tuple(names), line_of, collective, src_of, dst_of, bytes_of, start, parent)
 
 
 def _whole(path: str, line: int, name: str, word: str) -> int:

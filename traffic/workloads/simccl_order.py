@@ -8,14 +8,14 @@ from railweave.framework.errors import ExperimentError
 from railweave.framework.model.arrays import Bool, Int64
 from railweave.framework.routing.batches import spread, starts
 from railweave.traffic.collectives.entries import levels
-from railweave.traffic.workloads.simccl_file import Flows
+from railweave.traffic.workloads.simccl_file import FlowColumns
 
 MOST_WAITS = 1 << 23
 """The most dependencies of a schedule."""
 MOST_SHOWN = 6
 
 
-def in_order(flows: Flows) -> Flows:
+def in_order(flows: FlowColumns) -> FlowColumns:
     """The flows by collective, then by the length of the longest chain before them, else in the order of the
     file. Raises ExperimentError for a cycle of parents, and for parents of another collective."""
     parent, flow, n_parents = flows.parent, flows.waiting, np.diff(flows.parent_start)
@@ -35,7 +35,7 @@ def in_order(flows: Flows) -> Flows:
     )
 
 
-def _cycle(flows: Flows, waiting: Int64, stuck: Bool) -> ExperimentError:
+def _cycle(flows: FlowColumns, waiting: Int64, stuck: Bool) -> ExperimentError:
     on = stuck[waiting] & stuck[flows.parent]
     one_before = dict(zip(waiting[on].tolist(), flows.parent[on].tolist(), strict=True))
     flow, seen = int(np.argmax(stuck)), list[int]()
@@ -50,7 +50,7 @@ def _cycle(flows: Flows, waiting: Int64, stuck: Bool) -> ExperimentError:
     )
 
 
-def dependencies(flows: Flows) -> tuple[Int64, Int64]:
+def dependencies(flows: FlowColumns) -> tuple[Int64, Int64]:
     """The flows that each of these ordered ones waits for, one range after the other: its parents, and what
     completes its sender's part in the collective before, which is the last flow between it and each other
     rank. Raises ExperimentError where they are too many."""
@@ -75,7 +75,7 @@ def dependencies(flows: Flows) -> tuple[Int64, Int64]:
     return starts(np.bincount(waiting, minlength=n)), waits_for[np.argsort(waiting, kind="stable")]
 
 
-def brought(flows: Flows, length: Int64) -> Int64:
+def brought(flows: FlowColumns, length: Int64) -> Int64:
     """(n,): for each of these ordered flows, the first parent of equal length that ends where the flow
     begins; -1 if there is none."""
     flow, parent = flows.waiting, flows.parent

@@ -10,7 +10,7 @@ import numpy as np
 from railweave.framework.errors import ExperimentError
 from railweave.framework.model.arrays import Int32, Int64
 from railweave.framework.papers.training.placement import Placement
-from railweave.framework.papers.training.traffic_matrix import Job, reduced_bytes, traffic, volumes
+from railweave.framework.papers.training.traffic_matrix import TrainingJob, reduced_bytes, traffic, volumes
 from railweave.traffic.collectives.entries import Entries, columns, parts_of
 from railweave.traffic.collectives.hierarchical import add_all_reduce
 from railweave.traffic.collectives.ring_blocks import Rings, add_rings, none_ready
@@ -65,7 +65,7 @@ def emulated_microbatches(m: int, p: int, v: int, most: int) -> int:
     return few if v == 1 else max(p, few // p * p)
 
 
-def layout(job: Job, placed: Placement, busiest: int, microbatches: int) -> Layout:
+def layout(job: TrainingJob, placed: Placement, busiest: int, microbatches: int) -> Layout:
     """Sizes with which the busiest GPU sends about `busiest` elements in all.
 
     Every message of the job has at least one element, so that small kinds do not vanish.
@@ -82,7 +82,7 @@ def layout(job: Job, placed: Placement, busiest: int, microbatches: int) -> Layo
     return Layout(microbatches, job.v, placed.t, elements(chunk, 1), edge, elements(gradients, placed.d))
 
 
-def share(job: Job, placed: Placement, busiest: int) -> float:
+def share(job: TrainingJob, placed: Placement, busiest: int) -> float:
     """`busiest` over the bytes that the busiest GPU sends in an iteration; 0 if that is nothing."""
     most = float(traffic(job, placed).sent.max(initial=0.0))
     return busiest / most if most > 0 else 0.0

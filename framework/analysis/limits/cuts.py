@@ -19,7 +19,7 @@ import numpy as np
 
 from railweave.framework.analysis.limits.alike import first_of_alike, of_ranks
 from railweave.framework.analysis.limits.family import gpu_sets
-from railweave.framework.analysis.limits.flow import Network
+from railweave.framework.analysis.limits.flow import FlowNetwork
 from railweave.framework.analysis.limits.wires import BETTER, CutBound, Wires, seconds
 from railweave.framework.model.arrays import Bool, Float
 
@@ -31,7 +31,7 @@ MOST_OF_ALL_SETS = 8
 def gather_bound(wires: Wires, bits: float, at_least: CutBound, apart: Sequence[int]) -> CutBound:
     """The all-gather of an array of `bits`: every rank's share reaches every rank. With reversed wires: the
     reduce-scatter. `apart`: ranks of which none is like another, and one like every rank."""
-    n, network, best = len(wires.ranks), Network(wires), at_least
+    n, network, best = len(wires.ranks), FlowNetwork(wires), at_least
 
     def value(inside: Bool) -> CutBound:
         return wires.cut(float(inside[wires.ranks].sum()) * bits / n, inside)
@@ -47,14 +47,14 @@ def pair_bound(
     bits: float,
     at_least: CutBound,
     value: Value | None = None,
-    network: Network | None = None,
+    network: FlowNetwork | None = None,
 ) -> CutBound:
     """`bits` flow from the first to the second rank of every pair, one pair at a time.
 
     `value`: the bound that a cut which is too narrow gives, by default for its `bits`.
     """
     n, best = len(wires.ranks), at_least
-    network = network or Network(wires)
+    network = network or FlowNetwork(wires)
     for source, sink in pairs:
         best = _raised(
             wires,
@@ -86,7 +86,7 @@ def exchange_bound(wires: Wires, bits: float, at_least: CutBound) -> CutBound:
         return bits / n * int(within.sum()) * int((~within).sum())
 
     for way in (wires, wires.reverse()):
-        network = Network(way)
+        network = FlowNetwork(way)
 
         def value(inside: Bool, way: Wires = way) -> CutBound:
             return way.cut(must(inside[way.ranks]), inside)
@@ -105,7 +105,7 @@ def broadcast_bound(
 
     at_least: (n_ranks,) by root.
     """
-    network = Network(wires)
+    network = FlowNetwork(wires)
     lower, best = list(at_least), CutBound(inf, "around every root")
     for chosen in sorted(roots, key=lambda r: lower[r].seconds):
         if lower[chosen].seconds * BETTER >= best.seconds:
@@ -131,7 +131,7 @@ def _only(rank: int, n: int, bits: float) -> list[float]:
 
 def _raised(
     wires: Wires,
-    network: Network,
+    network: FlowNetwork,
     best: CutBound,
     into: Sequence[float],
     out: Sequence[float],
@@ -163,7 +163,7 @@ def partition_bound(
     a network"). Where prices show that there is none, they are returned too (see
     `_prices`). `apart` as for `gather_bound`.
     """
-    network, best = Network(wires), at_least
+    network, best = FlowNetwork(wires), at_least
     while best.seconds < inf:
         if (price := _prices(network, wires, bits, best.seconds, apart)) is not None:
             return best, price
@@ -176,7 +176,9 @@ def partition_bound(
     return best, None
 
 
-def _prices(network: Network, wires: Wires, bits: float, time_s: float, apart: Sequence[int]) -> Float | None:
+def _prices(
+    network: FlowNetwork, wires: Wires, bits: float, time_s: float, apart: Sequence[int]
+) -> Float | None:
     """(n_ranks,): prices that show that no partition is too narrow for this time, None where there are none
     so simple. They are -2 `bits` in all, and every set of ranks passes 2 `bits` more than its prices add up
     to, so the parts of a partition pass 2(p - 1) `bits`. Tried: one price for all, but for ranks that pass
@@ -199,7 +201,7 @@ def _prices(network: Network, wires: Wires, bits: float, time_s: float, apart: S
     return price
 
 
-def _weakest(network: Network, wires: Wires, bits: float, time_s: float) -> list[Bool]:
+def _weakest(network: FlowNetwork, wires: Wires, bits: float, time_s: float) -> list[Bool]:
     """The parts (n_nodes,) for which the bits that leave them in `time_s`, less 2 `bits` each, have the least
     sum."""
     n = len(wires.ranks)

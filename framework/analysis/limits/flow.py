@@ -15,7 +15,7 @@ from railweave.framework.model.arrays import Bool, Float
 NOISE = 1e-12
 
 
-class Network:
+class FlowNetwork:
     """The nodes of a fabric, a source with an arc to every rank, and a sink with an arc from every rank."""
 
     def __init__(self, wires: Wires) -> None:

@@ -3,10 +3,10 @@
 from dataclasses import asdict, dataclass
 
 from railweave.framework.cli._context import table
-from railweave.framework.papers.training.clusters import Cluster, Gpu, gpu_named
+from railweave.framework.papers.training.clusters import Cluster, GpuKind, gpu_named
 from railweave.framework.papers.training.iteration import Calibration
 from railweave.framework.papers.training.models import LanguageModel, hardware_utilisation
-from railweave.framework.papers.training.search import Search
+from railweave.framework.papers.training.search import StrategySearch
 from railweave.framework.parameters.units import time
 
 DEGREES = ("t", "p", "d", "b", "v", "th", "ph", "dh")
@@ -23,7 +23,7 @@ class GpuChoice:
     rail_bps: float | None
     memory_bytes: int | None
 
-    def gpu(self) -> Gpu:
+    def gpu(self) -> GpuKind:
         """Raises ExperimentError for an unknown preset."""
         return gpu_named(
             self.name,
@@ -42,7 +42,7 @@ class StrategyReport:
     cluster: Cluster
     batch: int
     calibration: Calibration
-    ranking: Search
+    ranking: StrategySearch
 
     def document(self) -> dict[str, object]:
         """The content of the JSON."""

@@ -9,7 +9,7 @@ import numpy as np
 from railweave.framework.cli._context import table
 from railweave.framework.errors import ExperimentError
 from railweave.framework.papers.training.placement import Placement
-from railweave.framework.papers.training.traffic_matrix import Job, Traffic
+from railweave.framework.papers.training.traffic_matrix import Demands, TrainingJob
 
 BETWEEN = {"tp": "in a domain", "pp": "on a rail, or in a domain", "dp": "on a rail, or in a domain"}
 """Which GPUs exchange the bytes of each kind of parallelism."""
@@ -19,9 +19,9 @@ BETWEEN = {"tp": "in a domain", "pp": "on a rail, or in a domain", "dp": "on a r
 class TrafficReport:
     """What a job, `placed` on a fabric of `domains` x `rails` GPUs, sends in an iteration."""
 
-    job: Job
+    job: TrainingJob
     placed: Placement
-    traffic: Traffic
+    traffic: Demands
     domains: int
     rails: int
 

@@ -22,7 +22,7 @@ from railweave.framework.experiment.faults import parse, resolve
 from railweave.framework.experiment.plan import Plan, plan_from_keys
 from railweave.framework.experiment.programs import why_not_run, words_of
 from railweave.framework.hookspecs import Callers, Engine
-from railweave.framework.lab.handle.execution import Command
+from railweave.framework.lab.handle.execution import HostCommand
 from railweave.framework.lab.names import host_name, program_host_name
 from railweave.framework.lab.plugin import outcome
 from railweave.framework.model.addressing import ipv4, ipv4_text
@@ -104,7 +104,7 @@ class LabClient:
         input: str = "",
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
-    ) -> Command:
+    ) -> HostCommand:
         """Start a command, such as a server, and do not wait: `with lab.start("h1.0", "iperf3 -s"): ...` ends
         it with its block, and `wait()` waits for it. Arguments and errors as of `exec`."""
         words = words_of(command if isinstance(command, str) else [os.fspath(word) for word in command])
@@ -116,7 +116,7 @@ class LabClient:
         if why := why_not_run(words[0], directory, environment["PATH"]):
             raise InputError(why)
         name = program_host_name(self.plan.fabric, gpu)
-        return Command(
+        return HostCommand(
             self._door, name, words, directory=str(directory), environment=environment, stdin=input
         )
 

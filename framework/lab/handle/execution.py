@@ -41,7 +41,7 @@ class _Stream:
         return self._data.decode(errors="replace") + cut
 
 
-class Command:
+class HostCommand:
     """A command that runs on a host. As a context manager it ends with its block, and everything with it
     that it has started.
 

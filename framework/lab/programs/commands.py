@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 
-from railweave.framework.lab.programs.rank_space import Command, RunningProgram, User
+from railweave.framework.lab.programs.rank_space import RankCommand, RunningProgram, User
 
 MOST_REQUEST = 1 << 20
 
@@ -67,7 +67,7 @@ class Commands:
             request = json.loads(data)
             theirs = request.get("environment")
             stdin, stdout, stderr = fds
-            command = Command(
+            command = RankCommand(
                 (self._hosts[request["host"]], request["host"]),
                 request["command"],
                 self._environment if theirs is None else self._user.environment(theirs),

@@ -20,8 +20,8 @@ from typing import Any
 from railweave.framework.errors import ChannelClosedError
 from railweave.framework.lab.programs.commands import Commands
 from railweave.framework.lab.programs.mpi import AGENTS, ENDED, HOSTFILE, mpi_command, mpi_environment
-from railweave.framework.lab.programs.output import Fifo, Output, ShowBudget
-from railweave.framework.lab.programs.rank_space import Command, Ended, RunningProgram, User
+from railweave.framework.lab.programs.output import Fifo, RankOutput, ShowBudget
+from railweave.framework.lab.programs.rank_space import Ended, RankCommand, RunningProgram, User
 from railweave.framework.model.events import IterationMarked, Printed, ProcessReady, ProgramEnded
 from railweave.framework.model.traffic import RankOutcome
 from railweave.framework.processes.channel import Channel
@@ -96,16 +96,18 @@ class Launcher:
         out = self._outputs[rank].fifo.opened()
         namespace, name, _ = self._hosts[place]
         program = RunningProgram(
-            Command((namespace, name), command, environment, self._directory, (nothing, out, out), self._user)
+            RankCommand(
+                (namespace, name), command, environment, self._directory, (nothing, out, out), self._user
+            )
         )
         os.close(out)
         self._running[program] = rank
         self._selector.register(program.pidfd, selectors.EVENT_READ, partial(self._hear_end, program))
 
-    def _open_output(self, rank: int | None, budget: ShowBudget) -> Output:
+    def _open_output(self, rank: int | None, budget: ShowBudget) -> RankOutput:
         name = "launcher" if rank is None else f"rank-{rank}"
         file = None if self._kept is None else Path(f"{self._kept}{name}.txt")
-        output = Output(Fifo(self._folder / f"{'launcher' if rank is None else rank}.out"), file, budget)
+        output = RankOutput(Fifo(self._folder / f"{'launcher' if rank is None else rank}.out"), file, budget)
         self._selector.register(output.fifo, selectors.EVENT_READ, partial(self._hear_output, rank))
         return output
 
@@ -167,7 +169,7 @@ class Launcher:
         if (status or error) and not self._failed:
             self._failed = self._words(rank, status, error, output)
 
-    def _words(self, rank: int | None, status: int, error: str, output: Output) -> str:
+    def _words(self, rank: int | None, status: int, error: str, output: RankOutput) -> str:
         who = "mpirun" if rank is None else f"rank {rank} on {self._hosts[rank][1]}"
         if error:
             return f"{who}: {error}."

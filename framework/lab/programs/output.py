@@ -54,7 +54,7 @@ class ShowBudget:
         return self._left >= 0
 
 
-class Output:
+class RankOutput:
     """What one rank prints. `file`: where up to `MOST_BYTES` of it go, None: nowhere. `printed`: bytes so
     far; `tail`: the last `TAIL_BYTES` of them."""
 

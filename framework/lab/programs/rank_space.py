@@ -97,7 +97,7 @@ def _outer(id_map: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class RankCommand:
     """What is run on a host, and for whom. `host`: path of the network namespace, host name. `stdio`:
     descriptors of standard input, output and error, which stay the caller's."""
 
@@ -122,7 +122,7 @@ class Ended:
 class RunningProgram:
     """A program in a rank's namespaces. `pidfd`: readable once it has ended and nothing of it is left."""
 
-    def __init__(self, command: Command) -> None:
+    def __init__(self, command: RankCommand) -> None:
         self._report, report = os.pipe()
         own = os.open("/proc/self/ns/pid", os.O_RDONLY)
         unshare(CLONE_NEWPID)
@@ -156,7 +156,7 @@ class RunningProgram:
         return Ended(status, 0.0, error[1:].decode(errors="replace"))
 
 
-def _first_process(command: Command, report: int) -> NoReturn:
+def _first_process(command: RankCommand, report: int) -> NoReturn:
     """Enter the rank's namespaces, start the program, reap, and end with it."""
     try:
         keep_only({*command.stdio, report})
@@ -203,7 +203,7 @@ def resolve_host_names() -> None:
         mount("/dev/null", "/etc/resolv.conf", "", MS_BIND)
 
 
-def _execute(command: Command, report: int) -> NoReturn:
+def _execute(command: RankCommand, report: int) -> NoReturn:
     """Become the program."""
     name = command.words[0]
     try:

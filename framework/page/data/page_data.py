@@ -127,7 +127,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ShownJob:
     """One of several jobs. `bytes`: of its data on each item, None of a program."""
 
     number: int
@@ -152,7 +152,7 @@ class Routes:
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
+class ShownTraffic:
     """Who sends how much to whom in an iteration: `sent` (n, n), [src, dst], in 200 steps of `most_bytes`, 1
     at least where there is anything. `names` (n,): GPUs."""
 
@@ -192,9 +192,9 @@ class RunPage:
     versions: Mapping[str, str]
     repeat: str
     events: int
-    jobs: tuple[Job, ...] = ()
+    jobs: tuple[ShownJob, ...] = ()
     routes: Routes | None = None
-    traffic: Traffic | None = None
+    traffic: ShownTraffic | None = None
     rules: Packed | None = None
     """Of each node, in their order, what rules.json says of its switch: a text, JSON."""
     no_rules: str = ""

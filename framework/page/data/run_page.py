@@ -17,14 +17,14 @@ from railweave.framework.page.data.page_data import (
     MARKS,
     Items,
     Iterations,
-    Job,
     Mark,
     Packed,
     PageData,
     Routes,
     RunPage,
     Series,
-    Traffic,
+    ShownJob,
+    ShownTraffic,
 )
 from railweave.framework.page.data.reduction import Course, placed
 from railweave.framework.page.data.sentence import both_clocks, sentence, so_far, spaced_time
@@ -57,7 +57,7 @@ class Known:
     samples: Arrays | None = None
     paths: Arrays | None = None
     rules: Sequence[SwitchRules] | None = None
-    traffic: Traffic | None = None
+    traffic: ShownTraffic | None = None
     course: Course = field(default_factory=Course)
     lines: int = 0
     running: bool = False
@@ -65,7 +65,7 @@ class Known:
     """What could not be read, and why."""
     chosen: Shown | None = None
     """What to show, in place of `shown`."""
-    jobs: tuple[Job, ...] = ()
+    jobs: tuple[ShownJob, ...] = ()
     """Of an experiment with several, where there is no result."""
     unanswered: float | None = None
     """As `sentence` takes it."""
@@ -230,7 +230,7 @@ def _marks(course: Course, result: RunResult | None, columns: Items) -> tuple[Ma
     return tuple(sorted(first, key=lambda mark: mark.t_s))
 
 
-def _jobs(result: RunResult, columns: Items) -> tuple[Job, ...]:
+def _jobs(result: RunResult, columns: Items) -> tuple[ShownJob, ...]:
     by_link = {one.name: one.job_bytes for one in result.links}
 
     def carried(job: int, of_elements: Mapping[str, int] | None) -> tuple[int | None, ...] | None:
@@ -240,7 +240,7 @@ def _jobs(result: RunResult, columns: Items) -> tuple[Job, ...]:
         return tuple(of_elements.get(name, links.get(name)) for name in columns.name)
 
     return tuple(
-        Job(
+        ShownJob(
             one.job, one.name, one.ranks, one.fidelity.verdict, one.alone_us, one.together_us,
             one.interference, one.error, carried(one.job, one.element_bytes),
         )

@@ -9,7 +9,7 @@ MOST_MESSAGES, MOST_BYTES = 20_000, 16_000_000
 """What is kept for pages that come back. Of a run of 16 GPUs it lasts for an hour and a half."""
 
 
-class Message(NamedTuple):
+class PageMessage(NamedTuple):
     """`data`: a JSON object in one line."""
 
     number: int
@@ -25,7 +25,7 @@ class Feed:
 
     def __init__(self, most: int = MOST_MESSAGES, most_bytes: int = MOST_BYTES) -> None:
         self._most, self._most_bytes = most, most_bytes
-        self._messages: deque[Message] = deque()
+        self._messages: deque[PageMessage] = deque()
         self._lock, self._bytes = Lock(), 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._news, self._waking = asyncio.Event(), False
@@ -40,7 +40,7 @@ class Feed:
         """Add a message, a JSON object in one line; the oldest go where there is no room."""
         with self._lock:
             self.last += 1
-            self._messages.append(Message(self.last, data))
+            self._messages.append(PageMessage(self.last, data))
             self._bytes += len(data)
             while len(self._messages) > self._most or (
                 self._bytes > self._most_bytes and len(self._messages) > 1
@@ -53,7 +53,7 @@ class Feed:
         self.closed = True
         self._wake()
 
-    def after(self, number: int, most: int = 100) -> list[Message] | None:
+    def after(self, number: int, most: int = 100) -> list[PageMessage] | None:
         """The next messages after `number`, at most so many; None where some of them are gone, or where
         that number was never given out."""
         with self._lock:

@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.model.events import Printed, Progress, RunEvent, Sampled
 from railweave.framework.page.data.items import Arrays, items, shown
-from railweave.framework.page.data.page_data import INSTANTS, Job, Packed, PageData
+from railweave.framework.page.data.page_data import INSTANTS, Packed, PageData, ShownJob
 from railweave.framework.page.data.reduction import Course, placed
 from railweave.framework.page.data.run_page import Known, page_of
 from railweave.framework.page.data.sentence import so_far
@@ -139,10 +139,10 @@ class LivePage:
         return bool(np.delete(sample.link_score, self._chosen.links).min() < here.max() - NEWLY_WORST)
 
 
-def _job(plan: Plan) -> Job:
+def _job(plan: Plan) -> ShownJob:
     """What is known of a job that runs."""
     gpus = tuple(map(plan.fabric.node_name, plan.ranks))
-    return Job(plan.job.number, plan.job.name, gpus, "running", None, None, None, None, None)
+    return ShownJob(plan.job.number, plan.job.name, gpus, "running", None, None, None, None, None)
 
 
 def _arrays(samples: list[Sampled]) -> Arrays:

@@ -9,7 +9,7 @@ from railweave.framework.errors import ExperimentError
 
 
 @dataclass(frozen=True, slots=True)
-class Gpu:
+class GpuKind:
     """One kind of GPU: peak operations per second, bytes per second and direction into the HB domain (C_F)
     and onto the rail (C_S), and memory in bytes."""
 
@@ -20,12 +20,12 @@ class Gpu:
     memory_bytes: float
 
 
-GPUS: Mapping[str, Gpu] = MappingProxyType(
+GPUS: Mapping[str, GpuKind] = MappingProxyType(
     {
         gpu.name: gpu
         for gpu in (
-            Gpu("a100", 312e12, 300e9, 25e9, 80 * 2.0**30),
-            Gpu("h100", 989e12, 450e9, 50e9, 80 * 2.0**30),
+            GpuKind("a100", 312e12, 300e9, 25e9, 80 * 2.0**30),
+            GpuKind("h100", 989e12, 450e9, 50e9, 80 * 2.0**30),
         )
     }
 )
@@ -39,7 +39,7 @@ def gpu_named(
     domain_bps: float | None = None,
     rail_bps: float | None = None,
     memory_bytes: float | None = None,
-) -> Gpu:
+) -> GpuKind:
     """The preset, with the values that are not None in place of its own; rates in bit/s.
 
     Raises ExperimentError that lists the presets.
@@ -47,7 +47,7 @@ def gpu_named(
     if name not in GPUS:
         raise ExperimentError(f"there is no GPU {name!r}; known are: {', '.join(GPUS)}.")
     preset = GPUS[name]
-    return Gpu(
+    return GpuKind(
         name,
         preset.flops_per_s if flops_per_s is None else flops_per_s,
         preset.domain_bytes_per_s if domain_bps is None else domain_bps / 8,
@@ -62,7 +62,7 @@ class Cluster:
 
     gpus: int
     domain: int
-    gpu: Gpu
+    gpu: GpuKind
 
     def __post_init__(self) -> None:
         if self.gpus < 1 or self.domain < 1:

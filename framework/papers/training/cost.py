@@ -22,7 +22,7 @@ class NetworkCost:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class CostComparison:
     """An any-to-any network and rails of `per_rail` GPUs, for the same N GPUs."""
 
     gpus: int
@@ -71,7 +71,7 @@ def compare(
     *,
     port_dollars: float = PORT_DOLLARS,
     transceiver_dollars: float = TRANSCEIVER_DOLLARS,
-) -> Comparison:
+) -> CostComparison:
     """N GPUs in HB domains of K with switches of k ports. Source: table 2; the rule was derived from its
     numbers.
 
@@ -85,7 +85,7 @@ def compare(
     prices = port_dollars, transceiver_dollars
     if sum(prices) <= 0:
         raise ExperimentError("both prices are 0; one of them must be positive.")
-    return Comparison(
+    return CostComparison(
         gpus,
         domain,
         radix,

@@ -13,9 +13,9 @@ import numpy as np
 from railweave.framework.errors import ExperimentError
 from railweave.framework.model.arrays import Float
 from railweave.framework.papers.training.all_gather import gather_s
-from railweave.framework.papers.training.clusters import GPUS, Cluster, Gpu
+from railweave.framework.papers.training.clusters import GPUS, Cluster, GpuKind
 from railweave.framework.papers.training.models import MODELS, LanguageModel
-from railweave.framework.papers.training.strategies import Candidates, Strategy
+from railweave.framework.papers.training.strategies import Strategy, StrategyTable
 
 ATTENTION_SLOWDOWN = 1 / 0.4
 """gamma of equation 10: the attention core reaches 40 % of what matrix products reach."""
@@ -60,7 +60,7 @@ class Terms(Generic[N]):
 IterationTime = Terms[float]
 
 
-def compute_s(model: LanguageModel, gpu: Gpu, calibration: Calibration) -> float:
+def compute_s(model: LanguageModel, gpu: GpuKind, calibration: Calibration) -> float:
     """What one GPU would compute for a sample, forward and backward. Equation 10, for B = b = p = t = 1."""
     work = (
         calibration.gemm_factor * model.gemm_flops(1)
@@ -71,7 +71,7 @@ def compute_s(model: LanguageModel, gpu: Gpu, calibration: Calibration) -> float
 
 
 def times(
-    model: LanguageModel, cluster: Cluster, batch: int, chosen: Candidates, calibration: Calibration
+    model: LanguageModel, cluster: Cluster, batch: int, chosen: StrategyTable, calibration: Calibration
 ) -> Terms[Float]:
     """Equations 3 to 7 and 10 for every candidate: terms of shape (n,)."""
     gpu = cluster.gpu
@@ -98,7 +98,7 @@ def iteration_time(
     model: LanguageModel, cluster: Cluster, batch: int, strategy: Strategy, calibration: Calibration
 ) -> IterationTime:
     """The terms of one strategy, which must divide the job (constraints 11 to 18 are not checked here)."""
-    return at(times(model, cluster, batch, Candidates.of(strategy), calibration), 0)
+    return at(times(model, cluster, batch, StrategyTable.of(strategy), calibration), 0)
 
 
 def at(candidate_times: Terms[Float], i: int) -> IterationTime:
@@ -124,7 +124,7 @@ class Case:
     def strategy(self) -> Strategy:
         return Strategy(self.t, self.p, self.gpus // (self.t * self.p), self.b, self.v, self.t, 1, 1)
 
-    def time(self, calibration: Calibration, gpu: Gpu = GPUS["a100"]) -> IterationTime:
+    def time(self, calibration: Calibration, gpu: GpuKind = GPUS["a100"]) -> IterationTime:
         """The iteration by equations 2 to 7 and 10."""
         cluster = Cluster(self.gpus, 8, gpu)
         return iteration_time(MODELS[self.model], cluster, self.batch, self.strategy, calibration)

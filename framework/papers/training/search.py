@@ -10,7 +10,7 @@ from railweave.framework.model.arrays import Float, Int64
 from railweave.framework.papers.training.clusters import Cluster
 from railweave.framework.papers.training.iteration import Calibration, IterationTime, at, times
 from railweave.framework.papers.training.models import LanguageModel
-from railweave.framework.papers.training.strategies import Candidates, FixedDegrees, Strategy, candidates
+from railweave.framework.papers.training.strategies import FixedDegrees, Strategy, StrategyTable, candidates
 
 DIGITS = 12
 """Times that agree in so many digits are equal; the order of summation may change the rest."""
@@ -19,7 +19,7 @@ STATE_BYTES = 18.0
 
 
 @dataclass(frozen=True)
-class Memory:
+class GpuMemory:
     """Bytes per GPU of the first stage, which needs the most, (n,) each."""
 
     states: Float
@@ -30,7 +30,7 @@ class Memory:
         return self.states + self.activations
 
 
-def memory_bytes(model: LanguageModel, chosen: Candidates, state_bytes: float = STATE_BYTES) -> Memory:
+def memory_bytes(model: LanguageModel, chosen: StrategyTable, state_bytes: float = STATE_BYTES) -> GpuMemory:
     """Memory(p, t, d) of constraint 19, for every candidate; an estimate.
 
     Activations with sequence parallelism and selective recomputation: 34 s b h l / t, times 1 + (p-1)/(p v)
@@ -41,7 +41,7 @@ def memory_bytes(model: LanguageModel, chosen: Candidates, state_bytes: float = 
     states = state_bytes * model.parameters / (chosen.p * chosen.t)
     interleaved = (chosen.v > 1) * (chosen.p - 1) / (chosen.p * chosen.v)
     held = 34.0 * model.sequence * model.hidden * model.layers * chosen.b / chosen.t
-    return Memory(states, held * (1 + interleaved))
+    return GpuMemory(states, held * (1 + interleaved))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class RankedStrategy:
 
 
 @dataclass(frozen=True)
-class Search:
+class StrategySearch:
     """The `best` strategies, fastest first; `tried` of them divide the job, `fitting` also fit into
     memory."""
 
@@ -72,7 +72,7 @@ def search(
     calibration: Calibration | None = None,
     state_bytes: float = STATE_BYTES,
     most: int = 1,
-) -> Search:
+) -> StrategySearch:
     """Evaluate everything that constraints 11 to 19 allow and keep the `most` strategies of least T_iter.
 
     Equal times: smallest t, then p, then b, then v, then the largest share inside the domain (th, ph, dh).
@@ -91,14 +91,14 @@ def search(
             "Use more GPUs, or raise the limit (0 is none)."
         )
     best = _ranked(candidate_times.total_s[fits], fits, chosen)[: max(most, 0)]
-    return Search(
+    return StrategySearch(
         tuple(RankedStrategy(chosen.at(i), at(candidate_times, i), float(memory[i])) for i in best.tolist()),
         len(chosen),
         len(fits),
     )
 
 
-def _ranked(total: Float, fits: Int64, chosen: Candidates) -> Int64:
+def _ranked(total: Float, fits: Int64, chosen: StrategyTable) -> Int64:
     """Candidates by time, then by the tie-break."""
     magnitude = np.floor(np.log10(total))
     rounded = np.round(total / 10.0**magnitude, DIGITS - 1)

@@ -48,7 +48,7 @@ class FixedDegrees:
         return getattr(self, name) in (None, value)
 
 
-class Candidates(Degrees[Int64]):
+class StrategyTable(Degrees[Int64]):
     """Strategies as columns, (n,) each; `at(i)` is one of them."""
 
     def __len__(self) -> int:
@@ -58,8 +58,8 @@ class Candidates(Degrees[Int64]):
         return Strategy(*(int(getattr(self, f.name)[i]) for f in fields(self)))
 
     @staticmethod
-    def of(strategy: Strategy) -> "Candidates":
-        return Candidates(*(np.array([getattr(strategy, f.name)]) for f in fields(strategy)))
+    def of(strategy: Strategy) -> "StrategyTable":
+        return StrategyTable(*(np.array([getattr(strategy, f.name)]) for f in fields(strategy)))
 
 
 def divisors(n: int) -> list[int]:
@@ -68,7 +68,7 @@ def divisors(n: int) -> list[int]:
     return low + [n // i for i in reversed(low) if i * i != n]
 
 
-def candidates(model: LanguageModel, cluster: Cluster, batch: int, fixed: FixedDegrees) -> Candidates:
+def candidates(model: LanguageModel, cluster: Cluster, batch: int, fixed: FixedDegrees) -> StrategyTable:
     """Every strategy that meets constraints 11 to 18, ascending by (t, p, d, b, v, th, ph, dh).
 
     Raises ExperimentError when there is none.
@@ -94,7 +94,7 @@ def candidates(model: LanguageModel, cluster: Cluster, batch: int, fixed: FixedD
             f"({model.layers}), d b of the batch, and {cluster.domain} a product of parts of t, p and d "
             "(constraints 11 to 18). Change the number of GPUs, the batch or the fixed degrees."
         )
-    return Candidates(*(np.array(column, np.int64) for column in zip(*rows, strict=True)))
+    return StrategyTable(*(np.array(column, np.int64) for column in zip(*rows, strict=True)))
 
 
 def _degrees(

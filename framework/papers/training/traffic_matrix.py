@@ -15,7 +15,7 @@ KINDS = ("tp", "pp", "dp")
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class TrainingJob:
     """A model on t x p x d GPUs: b samples in a microbatch, v chunks per stage, m microbatches per
     iteration."""
 
@@ -46,15 +46,15 @@ class Job:
                 )
 
 
-def job_of_batch(model: LanguageModel, t: int, p: int, d: int, b: int, v: int, batch: int) -> Job:
+def job_of_batch(model: LanguageModel, t: int, p: int, d: int, b: int, v: int, batch: int) -> TrainingJob:
     """The job with m = B / (d b) microbatches (constraint 13); ExperimentError when m is not an integer."""
-    samples = Job(model, t, p, d, b, v).d * b
+    samples = TrainingJob(model, t, p, d, b, v).d * b
     if batch < 1 or batch % samples:
         raise ExperimentError(
             f"a batch of {batch} does not divide into microbatches of {b} on {d} data-parallel ranks "
             f"(constraint 13). Choose a batch that is a multiple of {samples}."
         )
-    return Job(model, t, p, d, b, v, batch // samples)
+    return TrainingJob(model, t, p, d, b, v, batch // samples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Volumes:
     gradients: float
 
 
-def volumes(job: Job) -> Volumes:
+def volumes(job: TrainingJob) -> Volumes:
     """The volumes of equations 6 and 7, with sequence parallelism and 16-bit elements.
 
     A layer takes four all-gathers or reduce-scatters of 2 b h s bytes forward and four backward; the edge
@@ -85,7 +85,7 @@ def volumes(job: Job) -> Volumes:
 
 
 @dataclass(frozen=True, eq=False)
-class Traffic(ArrayNoun):
+class Demands(ArrayNoun):
     """Demands as a list: `src`, `dst` GPUs, `kind` (index into KINDS), `bytes`; a pair may occur more than
     once."""
 
@@ -124,7 +124,7 @@ class Traffic(ArrayNoun):
         return 1 - np.unique(self.src * self.n_gpus + self.dst).size / (self.n_gpus * (self.n_gpus - 1))
 
 
-def traffic(job: Job, placed: Placement) -> Traffic:
+def traffic(job: TrainingJob, placed: Placement) -> Demands:
     """What the job's GPUs send, each as much as in the whole job, also where `placed` has smaller groups.
 
     All collectives are rings: all-gathers and reduce-scatters of tensor groups inside a domain; activations
@@ -154,10 +154,10 @@ def traffic(job: Job, placed: Placement) -> Traffic:
     rows = [row for row in rows if row[3] > 0 and row[0].size]
     parts = [np.broadcast_arrays(*row) for row in rows]
     columns = (np.concatenate([np.empty(0), *(part[i].ravel() for part in parts)]) for i in range(4))
-    return Traffic(placed.gpu.size, *columns)
+    return Demands(placed.gpu.size, *columns)
 
 
-def reduced_bytes(job: Job, placed: Placement) -> float:
+def reduced_bytes(job: TrainingJob, placed: Placement) -> float:
     """The array whose all-reduce over the placed group makes a GPU send what it sends in the whole job's
     group."""
     return volumes(job).gradients * ((job.d - 1) / job.d) / ((placed.d - 1) / placed.d)

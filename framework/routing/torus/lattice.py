@@ -17,7 +17,7 @@ AXES = "xyz"
 
 
 @dataclass(frozen=True)
-class Rings:
+class UnrolledRings:
     """Every ring of every direction, unrolled beyond its end and laid one after the other.
 
     A leg of t hops from `node` in a direction is the range `at[direction, node] : ... + t`, t at most the
@@ -48,7 +48,7 @@ class Lattice:
     coordinates: Int64
     steps: Int32
     twist: Int64
-    rings: Rings
+    rings: UnrolledRings
 
     @property
     def n_gpus(self) -> int:
@@ -131,7 +131,7 @@ def _twist(fabric: Fabric, shape: tuple[int, ...], coordinates: Int64, steps: In
     return twist
 
 
-def _rings(fabric: Fabric, shape: tuple[int, ...], coordinates: Int64, steps: Int32) -> Rings:
+def _rings(fabric: Fabric, shape: tuple[int, ...], coordinates: Int64, steps: Int32) -> UnrolledRings:
     at = np.empty((len(steps), fabric.n_gpus), np.int64)
     nodes: list[Int64] = []
     links: list[Int32] = []
@@ -150,7 +150,7 @@ def _rings(fabric: Fabric, shape: tuple[int, ...], coordinates: Int64, steps: In
         links.append(out[nodes[-1]])
         wraps.append(np.tile(np.arange(ring.shape[1]) // length, len(ring)))
         offset += ring.size
-    return Rings(
+    return UnrolledRings(
         at,
         np.concatenate(links),
         np.concatenate(nodes).astype(np.int32),

@@ -11,7 +11,7 @@ import numpy as np
 from railweave.framework.model import PathBatch
 from railweave.framework.model.arrays import Bool, Int32, Int64
 from railweave.framework.routing.batches import counting
-from railweave.framework.routing.torus.lattice import AXES, Lattice, Rings
+from railweave.framework.routing.torus.lattice import AXES, Lattice, UnrolledRings
 
 FAR = 2
 """Multiples of each lattice vector tried; minimal displacements never need more on the shapes there are."""
@@ -131,7 +131,7 @@ class Legs:
         total: Int64 = np.sum(self.hops, axis=0, dtype=np.int64)
         return total
 
-    def end(self, rings: Rings, src: Int64) -> Int64:
+    def end(self, rings: UnrolledRings, src: Int64) -> Int64:
         """(P,): the GPU where the last leg ends; the source where there is no leg."""
         return rings.node[self.first[-1] + self.hops[-1]].astype(np.int64) if self.first else src
 
@@ -165,12 +165,14 @@ def straight_legs(lattice: Lattice, moves: Iterable[tuple[int, Int64]], src: Int
     return Legs(firsts, lengths, [channel] * len(firsts))
 
 
-def marked_before(rings: Rings, marked: Bool) -> Int32:
+def marked_before(rings: UnrolledRings, marked: Bool) -> Int32:
     """(positions + 1,): how many marked links precede each position of the rings. marked: (n_links,)."""
     return np.concatenate((np.zeros(1, np.int32), np.cumsum(marked[rings.link], dtype=np.int32)))
 
 
-def batch_of(rings: Rings, src: Int64, dst: Int64, legs: Legs, reachable: Bool | None = None) -> PathBatch:
+def batch_of(
+    rings: UnrolledRings, src: Int64, dst: Int64, legs: Legs, reachable: Bool | None = None
+) -> PathBatch:
     """One path per pair, with the virtual channel of every hop: a leg's own, one more behind its dateline.
 
     Source: Zu et al., NSDI'24 (two channels); the dateline is Dally and Seitz's, reset on every axis.
@@ -215,7 +217,9 @@ def _side_by_side(legs: list[Int64], shape: tuple[int, ...]) -> Int64:
     return table
 
 
-def _laid_out(rings: Rings, first: Int64, hops: Int64, channel: list[int]) -> tuple[Int64, Int32, Int32]:
+def _laid_out(
+    rings: UnrolledRings, first: Int64, hops: Int64, channel: list[int]
+) -> tuple[Int64, Int32, Int32]:
     """(end of each path (P,), links (H,), vc (H,)) of paths given as ranges (P, legs)."""
     count = hops.ravel()
     ends = np.cumsum(count)

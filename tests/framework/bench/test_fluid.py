@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from railweave.framework.bench.fluid import fluid, measured, shown
-from railweave.framework.bench.fluid_rows import Row
+from railweave.framework.bench.fluid_rows import FluidCase
 from railweave.framework.errors import NotInstalledError
 
 STAGES = {
@@ -26,14 +26,14 @@ FIGURES = {
 
 
 def test_a_line_has_the_stages_and_the_distance_to_one_pass() -> None:
-    line = shown(Row("one", {}, 2, 100), FIGURES)
+    line = shown(FluidCase("one", {}, 2, 100), FIGURES)
     assert (line["row"], line["solve_s"], line["passes"], line["goal_mb"]) == ("one", 0.5, 500, 100)
-    failed = shown(Row("one", {}, 2), {"error": "no room"})
+    failed = shown(FluidCase("one", {}, 2), {"error": "no room"})
     assert failed.keys() == line.keys() and (failed["error"], failed["solve_s"]) == ("no room", None)
 
 
 def test_a_row_that_fails_says_why(tmp_path: Path) -> None:
-    wrong = measured(Row("wrong", {"topology": "fat-tree", "k": 5}, 1), tmp_path, own_caches=False)
+    wrong = measured(FluidCase("wrong", {"topology": "fat-tree", "k": 5}, 1), tmp_path, own_caches=False)
     assert "half of a switch's ports go up" in wrong["error"]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console, ConsoleDimensions
 
-from railweave.framework.cli._bars import Row, rows_of
+from railweave.framework.cli._bars import BarRow, rows_of
 from railweave.framework.cli._live import Live
 from railweave.framework.model import Fabric
 from railweave.framework.model.events import PhaseStarted, Sampled
@@ -62,7 +62,7 @@ def test_links_of_no_switch_have_a_row_for_each_axis() -> None:
     assert {name: row.score for name, row in rows.items()} == {
         "links x+": 1.0, "links x-": 1.0, "links y+": 0.4, "links y-": 1.0,
     }  # fmt: skip
-    assert rows["links x+"] == Row("links x+", 1.0, 0.8)
+    assert rows["links x+"] == BarRow("links x+", 1.0, 0.8)
 
 
 def shown(

@@ -8,15 +8,15 @@ import pytest
 import yaml
 
 from railweave.framework.errors import ExperimentError
-from railweave.framework.experiment.settings import Mark
+from railweave.framework.experiment.settings import FilePlace
 from railweave.framework.experiment.yaml_reader import parse, read, written
 
 
 def test_places_of_keys_and_entries_count_from_one() -> None:
     marked = parse("a: 1\nb:\n  c: x\nd:\n  - y\n  - z\n", "f.yaml")
     assert marked.value == {"a": 1, "b": {"c": "x"}, "d": ["y", "z"]}
-    assert marked.marks[("b", "c")] == Mark(3, 3)
-    assert marked.marks[("d", 1)] == Mark(6, 5)
+    assert marked.marks[("b", "c")] == FilePlace(3, 3)
+    assert marked.marks[("d", 1)] == FilePlace(6, 5)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_what_is_refused_is_left_out_and_placed(text: str, line: int, column: in
     problems = parse(text, "f").problems
     assert len(problems) == 1
     assert words in problems[0].message
-    assert problems[0].mark == Mark(line, column)
+    assert problems[0].mark == FilePlace(line, column)
 
 
 def test_all_problems_of_a_file_are_found() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from railweave.framework.errors import ExperimentError, FabricError
 from railweave.framework.fabric_files import load, text_of
-from railweave.framework.fabric_files.cables import Cables, Variant
+from railweave.framework.fabric_files.cables import CableKind, Cables
 from railweave.framework.kit.subject import Sample, examples
 from railweave.framework.model import Fabric, NodeGroup
 from railweave.framework.registry import Registers
@@ -57,7 +57,7 @@ def fabrics(draw: st.DrawFn) -> Fabric:
     names = {g.name(i): i for g in groups[1:] for i in range(g.first, g.first + g.size)}
     two = lambda values: st.tuples(values, values)
     variant = st.builds(
-        Variant,
+        CableKind,
         two(st.sampled_from(["x+", "no", "1e3", "012", "eth"])),
         two(st.floats(1, 1e13)),
         two(st.floats(0, 1)),
@@ -225,7 +225,7 @@ def test_links_are_lossless_one_by_one_by_section_or_all(read: Load, tmp_path: P
 
 
 def test_two_groups_of_one_kind_have_no_file() -> None:
-    cables = Cables([0, 1], [2, 3], [0, 0], [Variant(("e", "e"), (1e9, 1e9))])
+    cables = Cables([0, 1], [2, 3], [0, 0], [CableKind(("e", "e"), (1e9, 1e9))])
     groups = [NodeGroup("gpu", 0, (2,), "g"), NodeGroup("s", 2, (1,), "s"), NodeGroup("s", 3, (1,), "t")]
     with pytest.raises(FabricError, match="two groups of nodes of one kind"):
         text_of(cables.fabric("mine", groups, {}))

@@ -20,7 +20,7 @@ from railweave.framework.routing.demand import Forecast, JobDemand, gain
 from railweave.framework.routing.dependencies import channel_cycle
 from railweave.framework.routing.reroute import RoutesInUse
 from railweave.framework.solver.prediction import iteration_seconds, least_seconds
-from railweave.framework.solver.quotient import State
+from railweave.framework.solver.quotient import NetworkState
 from railweave.plugins.ecmp.router import Ecmp
 from railweave.plugins.hscore.router import HScore
 from railweave.plugins.shortest.router import Shortest
@@ -289,7 +289,7 @@ def test_forecasts_take_pairs_in_any_order_and_compute_an_answer_once(
     backwards = [take(paths, rows) for rows in np.array_split(np.arange(len(paths.src))[::-1], 2)]
     prospects = [(1.0, health)]
 
-    def counted(schedules: Any, of: Fabric, state: State, packet: PacketFormat) -> Float:
+    def counted(schedules: Any, of: Fabric, state: NetworkState, packet: PacketFormat) -> Float:
         looked_at.append(state.paths)
         return least_seconds(schedules, of, state, packet)
 
@@ -316,7 +316,7 @@ def test_one_simulation_decides_to_leave_a_rail_of_which_every_link_has_a_score_
     score = np.where(mine, np.linspace(0.15, 0.2, fabric.n_links), 1.0)
     health = with_links(fabric, health_of(fabric, {}), score)
 
-    def counted(schedules: Any, of: Fabric, state: State, packet: PacketFormat) -> Float:
+    def counted(schedules: Any, of: Fabric, state: NetworkState, packet: PacketFormat) -> Float:
         simulated.append(state.paths)
         return iteration_seconds(schedules, of, state, packet)
 

@@ -13,7 +13,7 @@ from railweave.framework.model.routes import all_pairs, starts
 from railweave.framework.solver import plain
 from railweave.framework.solver.fairness import fair_rates
 from railweave.framework.solver.network import Network
-from railweave.framework.solver.simulation import Progress, Simulation
+from railweave.framework.solver.simulation import Simulation, SolverProgress
 from railweave.framework.solver.tasks import Tasks
 from tests.framework.solver.exact import exact_ends
 
@@ -326,7 +326,7 @@ def test_pairs_without_links_or_capacity_stand() -> None:
 
 
 def test_progress_is_reported_and_may_end_the_run() -> None:
-    def stop(progress: Progress) -> None:
+    def stop(progress: SolverProgress) -> None:
         assert progress.done <= progress.total == 100_000
         raise KeyboardInterrupt
 

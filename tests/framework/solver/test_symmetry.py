@@ -15,7 +15,7 @@ from railweave.framework.model import Fabric, HealthSnapshot, PacketFormat, Sche
 from railweave.framework.model.arrays import Float
 from railweave.framework.parameters import resolve
 from railweave.framework.registry import Registers, load_plugins
-from railweave.framework.solver.quotient import Quotient, State
+from railweave.framework.solver.quotient import NetworkState, Quotient
 from railweave.framework.solver.reduction import quotient, quotients
 from railweave.framework.solver.simulation import Simulation
 from railweave.framework.solver.symmetry import orbits
@@ -48,14 +48,14 @@ def planned(fabric: Fabric, name: str, size: int, **options: object) -> Schedule
     return schedule
 
 
-def state_of(fabric: Fabric, router: str, schedule: Schedule) -> State:
+def state_of(fabric: Fabric, router: str, schedule: Schedule) -> NetworkState:
     src, dst, _ = schedule.pairs()
     table = made("router", router).routes(fabric, HealthSnapshot.healthy(fabric))
-    return State(table.paths(src, dst), fabric.capacity_bps)
+    return NetworkState(table.paths(src, dst), fabric.capacity_bps)
 
 
 def carried_out(
-    schedule: Schedule, fabric: Fabric, states: tuple[State, ...], change_s: float, *, symmetry: bool
+    schedule: Schedule, fabric: Fabric, states: tuple[NetworkState, ...], change_s: float, *, symmetry: bool
 ) -> tuple[Float, Float, Quotient]:
     """(n,): the end of every entry; (L,): the bits of every link; `change_s`: when the second state comes."""
     reduced = quotient(schedule, fabric, states, PACKET, symmetry=symmetry)
@@ -128,7 +128,7 @@ def test_times_and_bits_do_not_depend_on_symmetries(
     cable[3] *= 0.5
     later[fabric.link_src % 3 == 0] *= 0.4
     for rates in ((whole.capacity_bps,), (element,), (cable,), (element, later)):
-        states = tuple(State(whole.paths, capacity) for capacity in rates)
+        states = tuple(NetworkState(whole.paths, capacity) for capacity in rates)
         ends, bits, _ = carried_out(schedule, fabric, states, 2e-6, symmetry=True)
         each_end, each_bits, _ = carried_out(schedule, fabric, states, 2e-6, symmetry=False)
         assert ends == pytest.approx(each_end, rel=1e-9)
@@ -220,7 +220,7 @@ def test_a_claim_that_does_not_hold_is_dropped(data: st.DataObject) -> None:
     rates = fabric.capacity_bps.copy()
     for link in data.draw(st.sets(st.integers(0, fabric.n_links - 1), max_size=2)):
         rates[link] *= 0.25
-    states = (State(state_of(fabric, "hscore", schedule).paths, rates),)
+    states = (NetworkState(state_of(fabric, "hscore", schedule).paths, rates),)
     ends, bits, _ = carried_out(claimed, fabric, states, 0.0, symmetry=True)
     each_end, each_bits, _ = carried_out(claimed, fabric, states, 0.0, symmetry=False)
     assert ends == pytest.approx(each_end, rel=1e-9) and bits == pytest.approx(each_bits, rel=1e-9)

@@ -18,7 +18,7 @@ from railweave.framework.model.events import Note, RunEvent
 from railweave.framework.registry import Registers, load_plugins
 from railweave.framework.results.result import RunResult
 from railweave.plugins.fluid import trace
-from railweave.plugins.fluid.trace import Trace
+from railweave.plugins.fluid.trace import TraceRecorder
 
 ALONG_A_RAIL: dict[str, Any] = {"domains": 4, "rails": 1, "collective": "all-gather", "size": "4M"}
 SLOW = "at=1.4s degrade rail:0 to=20%"
@@ -89,7 +89,7 @@ def test_more_intervals_than_are_kept_become_longer_ones(sent: list[list[int]], 
     """Whatever each of them held is in the one that covers it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trace, "MOST_INSTANTS", 9)
-        kept, total, now_s = Trace(0.5, 2), np.cumsum(sent, axis=0), 0.5 * len(sent)
+        kept, total, now_s = TraceRecorder(0.5, 2), np.cumsum(sent, axis=0), 0.5 * len(sent)
         for now, so_far in enumerate(total, 1):
             if kept.next_s == 0.5 * now:
                 kept.add(so_far.astype(float))

@@ -16,11 +16,17 @@ from railweave.framework.parameters import resolve
 from railweave.topologies.rail_only import RailOnly
 from railweave.topologies.ring import Ring
 from railweave.traffic.collectives.operations import AllGather, shard_bytes
-from railweave.traffic.collectives.optical import NeighborExchange, OneStage, OpticalAllGather, OpTree, Wrht
+from railweave.traffic.collectives.optical import (
+    NeighborExchange,
+    OneStage,
+    OpticalAllGather,
+    OpTreeAllGather,
+    Wrht,
+)
 from railweave.traffic.collectives.rings import RingAllGather
 from tests.traffic.random_execution import execute
 
-OPTICAL: tuple[OpticalAllGather, ...] = (OpTree(), OneStage(), NeighborExchange(), Wrht())
+OPTICAL: tuple[OpticalAllGather, ...] = (OpTreeAllGather(), OneStage(), NeighborExchange(), Wrht())
 EVERY: tuple[AllGather, ...] = (*OPTICAL, RingAllGather())
 
 
@@ -82,7 +88,7 @@ def test_a_step_waits_for_all_of_the_step_before(algorithm: OpticalAllGather) ->
 
 def test_ranks_may_wait_for_themselves_alone() -> None:
     fabric = ring(12, 2)
-    everyone, own = (planned(OpTree(barrier), fabric, 12 * 16) for barrier in ("step", "rank"))
+    everyone, own = (planned(OpTreeAllGather(barrier), fabric, 12 * 16) for barrier in ("step", "rank"))
     assert len(own.after) < len(everyone.after)
     assert np.array_equal(own.src, everyone.src) and np.array_equal(own.dst, everyone.dst)
     for i in range(own.n_transfers):
@@ -92,14 +98,17 @@ def test_ranks_may_wait_for_themselves_alone() -> None:
 
 def test_options_reach_the_plan() -> None:
     fabric = ring(16, 2)
-    algorithm = OpTree().configured(resolve("optree", OpTree.parameters, {"depth": 3, "barrier": "rank"}))
+    algorithm = OpTreeAllGather().configured(
+        resolve("optree", OpTreeAllGather.parameters, {"depth": 3, "barrier": "rank"})
+    )
     assert algorithm.plan(fabric) == plan_of("optree", 16, 2, 3)
     other = OneStage().configured(resolve("one-stage", OneStage.parameters, {"barrier": "rank"}))
     assert len(planned(other, fabric, 4096).after) == len(planned(OneStage("rank"), fabric, 4096).after)
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "items"), [(OpTree(), 12), (OneStage(), 16), (NeighborExchange(), 15), (Wrht(), 20)]
+    ("algorithm", "items"),
+    [(OpTreeAllGather(), 12), (OneStage(), 16), (NeighborExchange(), 15), (Wrht(), 20)],
 )
 def test_item_times_of_sixteen_ranks_two_wavelengths(algorithm: OpticalAllGather, items: int) -> None:
     """After Dai et al., arXiv 2211.15119: OpTree 12, one-stage 16, neighbor-exchange 15 (8 steps);

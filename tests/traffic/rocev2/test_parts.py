@@ -17,7 +17,7 @@ from railweave.traffic.collectives.rings import RingAllReduce
 from railweave.traffic.rocev2.batch import SLOTS, Batch
 from railweave.traffic.rocev2.buffers import Buffers
 from railweave.traffic.rocev2.messages import Message, holding, packet_count
-from railweave.traffic.rocev2.progress import Progress
+from railweave.traffic.rocev2.progress import TransferProgress
 from railweave.traffic.rocev2.sockets import ReceiveRing, RingShape
 from railweave.traffic.rocev2.timing import Timing
 from railweave.traffic.rocev2.tuning import PARAMETERS, Tuning
@@ -96,7 +96,7 @@ def test_landings_free_every_transfer_once_and_never_too_early(domains: int, rai
         HierarchicalAllReduce().schedule(fabric, range(domains * rails), 4096, "float32", "sum").expand()
     )
     rng = np.random.default_rng(seed)
-    progress = Progress(schedule)
+    progress = TransferProgress(schedule)
     ready, done = progress.begin(0.0), set[int]()
     while ready:
         transfer = ready.pop(int(rng.integers(len(ready))))
@@ -111,7 +111,7 @@ def test_landings_free_every_transfer_once_and_never_too_early(domains: int, rai
 def test_transfers_end_when_they_land_and_the_last_ones_with_their_pass() -> None:
     fabric = RailOnly().build({"domains": 1, "rails": 2})
     schedule = RingAllReduce().schedule(fabric, range(2), 4096, "float32", "sum").expand()
-    progress = Progress(schedule)
+    progress = TransferProgress(schedule)
     progress.begin(10.0)
     for transfer, now in enumerate((11.0, 11.5, 13.0, 13.0)):
         progress.landed(transfer, now)

@@ -16,7 +16,7 @@ from railweave.topologies.ring import Ring
 from railweave.traffic.workloads.chakra import Chakra
 from railweave.traffic.workloads.chakra_file import Node, Trace, parse
 from railweave.traffic.workloads.chakra_order import issue_order, ordered
-from railweave.traffic.workloads.chakra_traffic import Traffic
+from railweave.traffic.workloads.chakra_traffic import TracedTraffic
 from tests.traffic.workloads import chakra_traces as make
 from tests.traffic.workloads.chakra_traces import COLL, COMP, METADATA, RECV, SEND, field, message, node
 
@@ -237,7 +237,7 @@ def test_damaged_traces_are_refused_or_carried_out(data: st.DataObject) -> None:
         assert all(before < i for i, one in enumerate(found) for waits in one.after for before in waits)
         if found:
             fabric = Ring().build({"nodes": len(files)})
-            traffic = Traffic(fabric, range(len(files)), "int8", "sum", two_levels=True)
+            traffic = TracedTraffic(fabric, range(len(files)), "int8", "sum", two_levels=True)
             traffic.schedule(found, 1 << 12, 0.25).expand()
     except ExperimentError as error:
         assert len(str(error)) > 20

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from railweave.framework.analysis.limits import COLLECTIVES, tightest_cut
 from railweave.framework.analysis.limits.family import family_bounds
-from railweave.framework.analysis.limits.flow import Network
+from railweave.framework.analysis.limits.flow import FlowNetwork
 from railweave.framework.analysis.limits.paths import priced
 from railweave.framework.analysis.limits.wires import Wires
 from railweave.framework.model import Fabric, FabricBuilder, NodeGroup, PacketFormat
@@ -298,7 +298,7 @@ def test_minimum_cuts_are_those_of_another_max_flow(drawn: tuple[Fabric, np.ndar
         known = graph.get_edge_data(a, b, {"capacity": 0.0})["capacity"]
         graph.add_edge(a, b, capacity=known + bits)
     wires, n = wires_of(fabric, rate, 0), fabric.n_gpus
-    network, enough = Network(wires), 1e9
+    network, enough = FlowNetwork(wires), 1e9
     for sink in range(1, n):
         into = [enough] + [0.0] * (n - 1)
         out = [enough if i == sink else 0.0 for i in range(n)]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from railweave.framework.lab.programs import output
-from railweave.framework.lab.programs.output import Fifo, Output, ShowBudget
+from railweave.framework.lab.programs.output import Fifo, RankOutput, ShowBudget
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def printed(fifo: Fifo, text: bytes) -> None:
 
 
 def test_lines_are_shown_whole_and_the_rest_at_the_end(fifo: Fifo, tmp_path: Path) -> None:
-    kept = Output(fifo, tmp_path / "file", ShowBudget())
+    kept = RankOutput(fifo, tmp_path / "file", ShowBudget())
     printed(fifo, b"one\ntw")
     assert kept.take() == "one"
     printed(fifo, b"o\nthree")
@@ -37,7 +37,7 @@ def test_the_file_is_cut_where_the_limit_is_and_says_so(
     fifo: Fifo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(output, "MOST_BYTES", 10)
-    kept = Output(fifo, tmp_path / "file", ShowBudget())
+    kept = RankOutput(fifo, tmp_path / "file", ShowBudget())
     for _ in range(4):
         printed(fifo, b"1234\n")
         kept.take()
@@ -48,7 +48,7 @@ def test_the_file_is_cut_where_the_limit_is_and_says_so(
 
 def test_without_a_file_the_end_is_kept(fifo: Fifo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "TAIL_BYTES", 10)
-    kept = Output(fifo, None, ShowBudget())
+    kept = RankOutput(fifo, None, ShowBudget())
     for digit in range(5):
         printed(fifo, b"%d2345" % digit)
         kept.take()
@@ -57,7 +57,7 @@ def test_without_a_file_the_end_is_kept(fifo: Fifo, monkeypatch: pytest.MonkeyPa
 
 def test_a_line_without_end_is_shown_in_parts(fifo: Fifo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "_READ_BYTES", 8)
-    kept = Output(fifo, None, ShowBudget())
+    kept = RankOutput(fifo, None, ShowBudget())
     printed(fifo, b"x" * 9)
     assert kept.take() == "x" * 9
 
@@ -65,7 +65,7 @@ def test_a_line_without_end_is_shown_in_parts(fifo: Fifo, monkeypatch: pytest.Mo
 def test_what_is_shown_is_limited(fifo: Fifo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "SHOWN_BYTES_A_SECOND", 4)
     monkeypatch.setattr(output.time, "monotonic", lambda: 7.0)
-    kept = Output(fifo, None, ShowBudget())
+    kept = RankOutput(fifo, None, ShowBudget())
     printed(fifo, b"123\n")
     assert kept.take() == "123"
     printed(fifo, b"456\n")

@@ -16,9 +16,9 @@ from railweave.framework.papers.training.iteration import TABLE_4, Calibration, 
 from railweave.framework.papers.training.models import MODELS, LanguageModel
 from railweave.framework.papers.training.search import memory_bytes, search
 from railweave.framework.papers.training.strategies import (
-    Candidates,
     FixedDegrees,
     Strategy,
+    StrategyTable,
     candidates,
     divisors,
 )
@@ -141,10 +141,10 @@ def test_memory_excludes() -> None:
 
 def test_memory_by_hand() -> None:
     """34 s b h l / t, times 1 + (p-1)/(p v) when interleaved; 18 P / (p t)."""
-    one = memory_bytes(SMALL, Candidates.of(Strategy(2, 2, 1, 3, 2, 2, 2, 1)))
+    one = memory_bytes(SMALL, StrategyTable.of(Strategy(2, 2, 1, 3, 2, 2, 2, 1)))
     assert one.activations[0] == pytest.approx(34 * 24 * 3 * 16 * 12 / 2 * 1.25)
     assert one.states[0] == pytest.approx(18 * SMALL.parameters / 4)
-    plain = memory_bytes(SMALL, Candidates.of(Strategy(2, 2, 1, 3, 1, 2, 2, 1)))
+    plain = memory_bytes(SMALL, StrategyTable.of(Strategy(2, 2, 1, 3, 1, 2, 2, 1)))
     assert plain.activations[0] == pytest.approx(34 * 24 * 3 * 16 * 12 / 2)
 
 

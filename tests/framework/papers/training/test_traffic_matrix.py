@@ -16,7 +16,13 @@ from railweave.framework.model import Fabric
 from railweave.framework.papers.training.heatmap import binned, colours, heatmap_png, heatmap_svg
 from railweave.framework.papers.training.models import MODELS, LanguageModel
 from railweave.framework.papers.training.placement import place, scaled_degrees
-from railweave.framework.papers.training.traffic_matrix import Job, Traffic, job_of_batch, traffic, volumes
+from railweave.framework.papers.training.traffic_matrix import (
+    Demands,
+    TrainingJob,
+    job_of_batch,
+    traffic,
+    volumes,
+)
 from railweave.topologies.rail_only import RailOnly
 from railweave.topologies.ring import Ring
 
@@ -39,7 +45,7 @@ def test_exact_zeros_where_the_domain_is_the_tensor_group() -> None:
     """Tensor traffic never leaves its domain, pipeline and data traffic never its rail, and no GPU sends to
     itself."""
     fabric = rails(32, 8)
-    job = Job(MODELS["gpt-1t"], 8, 8, 4, 1, 2, 64)
+    job = TrainingJob(MODELS["gpt-1t"], 8, 8, 4, 1, 2, 64)
     found = traffic(job, place(fabric, 8, 8, 4, 2))
     same_domain, same_rail = places(fabric)
     assert np.all(found.matrix("tp")[~same_domain] == 0)
@@ -63,7 +69,7 @@ def test_nothing_is_off_domain_and_off_rail(t: int, p: int, d: int, v: int, more
     except ExperimentError:
         assume(False)
     assert sorted(placed.gpu.ravel()) == list(range(fabric.n_gpus))
-    job = Job(MODEL, t, p, d, 1, v, 6)
+    job = TrainingJob(MODEL, t, p, d, 1, v, 6)
     found = traffic(job, placed)
     same_domain, same_rail = places(fabric)
     assert np.all(found.matrix("tp")[~same_domain] == 0)
@@ -89,7 +95,7 @@ def test_a_wide_domain_takes_data_ranks_then_stages() -> None:
 
 def test_middle_stages_send_what_equation_6_says() -> None:
     """2 m v D_p per GPU of a middle stage."""
-    job = Job(MODEL, 2, 4, 1, 3, 2, 8)
+    job = TrainingJob(MODEL, 2, 4, 1, 3, 2, 8)
     placed = place(rails(4, 2), 2, 4, 1, 2)
     sent = np.bincount(placed.gpu[0, 1], minlength=8)
     pp = traffic(job, placed).matrix("pp").sum(axis=1)
@@ -164,21 +170,21 @@ def test_refusals() -> None:
     with pytest.raises(ExperimentError, match="tp 0"):
         scaled_degrees(rails(4, 4), 0, 2, 2)
     with pytest.raises(ExperimentError, match="constraint 18"):
-        Job(MODEL, 2, 5, 1)
+        TrainingJob(MODEL, 2, 5, 1)
     with pytest.raises(ExperimentError, match="sequence"):
-        Job(MODEL, 3, 1, 1)
+        TrainingJob(MODEL, 3, 1, 1)
     with pytest.raises(ExperimentError, match="constraint 13"):
         job_of_batch(MODEL, 2, 2, 3, 1, 1, 8)
 
 
 def test_no_traffic_at_all() -> None:
-    found = Traffic(2, *(np.empty(0, np.int64) for _ in range(3)), np.empty(0))
+    found = Demands(2, *(np.empty(0, np.int64) for _ in range(3)), np.empty(0))
     assert found.shares == {"tp": 0, "pp": 0, "dp": 0} and found.silent_pairs == 1
 
 
 def test_heatmap_svg_is_a_picture_of_the_matrix() -> None:
     """One filled cell per pair that talks, titled with its bytes; as many lines as edges of domains."""
-    matrix = traffic(Job(MODEL, 4, 2, 2, m=4), place(rails(4, 4), 4, 2, 2)).matrix()
+    matrix = traffic(TrainingJob(MODEL, 4, 2, 2, m=4), place(rails(4, 4), 4, 2, 2)).matrix()
     picture = heatmap_svg(matrix, 4, "traffic", "shares")
     root = ElementTree.fromstring(picture)
     space = "{http://www.w3.org/2000/svg}"
@@ -190,7 +196,7 @@ def test_heatmap_svg_is_a_picture_of_the_matrix() -> None:
 
 def test_heatmap_png_is_the_same_matrix() -> None:
     """Decoded by hand: header, one filter byte a row, white exactly where nothing is sent."""
-    matrix = traffic(Job(MODEL, 4, 2, 2, m=4), place(rails(4, 4), 4, 2, 2)).matrix()
+    matrix = traffic(TrainingJob(MODEL, 4, 2, 2, m=4), place(rails(4, 4), 4, 2, 2)).matrix()
     image = heatmap_png(matrix, 4)
     assert image[:8] == b"\x89PNG\r\n\x1a\n"
     width, height = (int.from_bytes(image[i : i + 4], "big") for i in (16, 20))
