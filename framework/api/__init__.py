@@ -274,7 +274,7 @@ def _run(
     result = runner.run(plan, registers, directory, on_event, predict=predict)
     if directory is None or not page:
         return result
-    from railweave.framework.page.data.reading import page_of_run
+    from railweave.framework.page.data.directories import page_of_run
     from railweave.framework.page.html import write_report
 
     try:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from railweave.framework.bench.fabric import square_rail_only
+from railweave.framework.bench.rail_fabric import square_rail_only
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.lab.plugin import in_lab
 from railweave.framework.registry import load_plugins

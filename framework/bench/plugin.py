@@ -45,7 +45,7 @@ def _datapaths(gpus: int, seconds: float, turns: int, progress: Progress) -> Map
 
 
 def _routes(quick: bool, progress: Progress) -> Mapping[str, Any]:
-    from railweave.framework.bench.routes import QUICK, Sizes, routes
+    from railweave.framework.bench.route_speed import QUICK, Sizes, routes
 
     return routes(load_plugins(), QUICK if quick else Sizes(), progress)
 

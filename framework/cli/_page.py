@@ -37,7 +37,7 @@ def live_page(
     if port is None:
         yield (lambda event: None), (lambda result: None)
         return
-    from railweave.framework.page.data.reading import page_of_run
+    from railweave.framework.page.data.directories import page_of_run
     from railweave.framework.page.serving.live_page import followed
 
     with contextlib.ExitStack() as stack:

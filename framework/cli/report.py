@@ -30,7 +30,7 @@ def report(ctx: click.Context, /, run: Path, run2: Path | None, out: Path | None
     """Write RUN, a directory that `railweave run` left, as one HTML file: it opens from disk and needs no
     network. A run that was killed shows what there is. With RUN2 the page shows both, and how they differ.
     RUN may also be the JSON of `compare` or `chaos`."""
-    from railweave.framework.page.data.reading import page_of_run
+    from railweave.framework.page.data.directories import page_of_run
     from railweave.framework.page.html import write_report
 
     if out is not None and not out.absolute().parent.is_dir():
@@ -41,7 +41,7 @@ def report(ctx: click.Context, /, run: Path, run2: Path | None, out: Path | None
         page = page_of_two_runs(run, run2, registers(ctx))
         path = out or run / f"report-{run2.absolute().name}.html"
     elif run.is_file():
-        from railweave.framework.page.data.campaigns import campaign_page
+        from railweave.framework.page.data.study_pages import campaign_page
 
         page, path = campaign_page(run), out or run.with_suffix(".html")
     else:

@@ -32,9 +32,9 @@ def serve(ctx: click.Context, /, path: Path, port: int) -> None:
     check_packages("serve")
     if not path.is_dir():
         raise InputError(f"{path} is no directory. Give one of a run, or one that holds some.")
-    from railweave.framework.page.data.campaigns import campaign_page
+    from railweave.framework.page.data.directories import page_of_run
     from railweave.framework.page.data.page_data import PageData
-    from railweave.framework.page.data.reading import page_of_run
+    from railweave.framework.page.data.study_pages import campaign_page
     from railweave.framework.page.serving.browsing import browsing
     from railweave.framework.page.serving.server import PageServer
 

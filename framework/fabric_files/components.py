@@ -8,7 +8,7 @@ from itertools import chain, count
 from railweave.framework.errors import FabricError
 from railweave.framework.fabric_files.cables import CableKind, Cables
 from railweave.framework.fabric_files.joints import Component, Edge, Joint
-from railweave.framework.fabric_files.names import Names
+from railweave.framework.fabric_files.node_patterns import Names
 from railweave.framework.fabric_files.servers import recognised
 from railweave.framework.model import Fabric, NodeGroup
 

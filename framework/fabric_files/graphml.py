@@ -12,7 +12,7 @@ import numpy as np
 
 from railweave.framework.errors import ExperimentError, FabricError, did_you_mean
 from railweave.framework.fabric_files.cables import AUTO, NONE, CableKind, Cables
-from railweave.framework.fabric_files.names import Names, check_kind, is_number, is_option
+from railweave.framework.fabric_files.node_patterns import Names, check_kind, is_number, is_option
 from railweave.framework.fabric_files.sections import LATENCY, RATE
 from railweave.framework.model import Fabric, NodeGroup
 

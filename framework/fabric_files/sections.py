@@ -13,7 +13,7 @@ from railweave.framework.errors import ExperimentError, FabricError
 from railweave.framework.experiment.settings import FilePlace, Key, Settings
 from railweave.framework.fabric_files.cables import AUTO, FROM, NONE, TO, CableKind, Cables, Pair
 from railweave.framework.fabric_files.checking import validated
-from railweave.framework.fabric_files.names import (
+from railweave.framework.fabric_files.node_patterns import (
     MOST_NODES,
     Names,
     check_kind,

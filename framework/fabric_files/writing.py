@@ -12,7 +12,7 @@ from railweave.framework.errors import FabricError
 from railweave.framework.experiment import yaml_reader
 from railweave.framework.fabric_files import infragraph_writing, sections
 from railweave.framework.fabric_files.cables import AUTO, FROM, NONE, TO
-from railweave.framework.fabric_files.names import Names, is_option
+from railweave.framework.fabric_files.node_patterns import Names, is_option
 from railweave.framework.model import Fabric, NodeGroup
 from railweave.framework.model.arrays import Int32, Int64
 

@@ -8,9 +8,9 @@ that have a value or a body here.
 
 from railweave.framework.hookspecs.configurable import Configurable
 from railweave.framework.hookspecs.engines import Callers, Capture, Controller, Engine, Estimate, Transport
-from railweave.framework.hookspecs.figures import Benchmark, Report
-from railweave.framework.hookspecs.health import EVIDENCE, Estimator, LinkState, NeedsEvidence
+from railweave.framework.hookspecs.estimators import EVIDENCE, Estimator, LinkState, NeedsEvidence
 from railweave.framework.hookspecs.hooks import Hooks, hookimpl, hookspec
+from railweave.framework.hookspecs.reports import Benchmark, Report
 from railweave.framework.hookspecs.routing import (
     ExplainingRouter,
     Explanation,
@@ -19,7 +19,7 @@ from railweave.framework.hookspecs.routing import (
     Router,
     Topology,
 )
-from railweave.framework.hookspecs.traffic import Collective, MadeForRouter, NotesOfTraffic, Workload
+from railweave.framework.hookspecs.sending import Collective, MadeForRouter, NotesOfTraffic, Workload
 
 __all__ = [
     "EVIDENCE",

@@ -8,10 +8,10 @@ import pluggy
 from numpy.typing import NDArray
 
 from railweave.framework.hookspecs.engines import Controller, Engine, Transport
-from railweave.framework.hookspecs.figures import Benchmark, Report
-from railweave.framework.hookspecs.health import Estimator
+from railweave.framework.hookspecs.estimators import Estimator
+from railweave.framework.hookspecs.reports import Benchmark, Report
 from railweave.framework.hookspecs.routing import Router, Topology
-from railweave.framework.hookspecs.traffic import Collective, Workload
+from railweave.framework.hookspecs.sending import Collective, Workload
 from railweave.framework.model import (
     Endpoint,
     Fabric,

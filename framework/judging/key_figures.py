@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from railweave.framework.judging.sharing import jain
+from railweave.framework.judging.interference import jain
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.findings import HealthSamples

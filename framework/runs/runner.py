@@ -29,7 +29,7 @@ from railweave.framework.processes.memory import machine_bytes
 from railweave.framework.registry import Registers
 from railweave.framework.results.directory import RunDirectory
 from railweave.framework.results.result import RunResult
-from railweave.framework.results.rules import by_switch, rules_json
+from railweave.framework.results.rule_file import by_switch, rules_json
 from railweave.framework.runs.observers import Observers, write_reports
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from types import FunctionType
 from typing import NamedTuple, cast
 
-from railweave.framework.solver import events, horizon, plain, sharing, state
+from railweave.framework.solver import horizon, plain, sharing, state, stepping
 from railweave.framework.solver.state import State
 
 
 class Code(NamedTuple):
-    """`events.run` and the `share_out` that it calls."""
+    """`stepping.run` and the `share_out` that it calls."""
 
     run: Callable[[State, float, int], int]
     share_out: Callable[[State], int]
@@ -23,9 +23,9 @@ _Items = make_dataclass("_Items", [*State._fields, "arrays"], slots=True)
 
 
 def _run_plain(s: State, until: float, work: int) -> int:
-    """`events.run` on views of the arrays whose items are Python's numbers: with those of numpy it takes
+    """`stepping.run` on views of the arrays whose items are Python's numbers: with those of numpy it takes
     longer. `plain` takes the arrays themselves."""
-    return events.run(cast(State, _Items(*(array.data for array in s), s)), until, work)
+    return stepping.run(cast(State, _Items(*(array.data for array in s), s)), until, work)
 
 
 PLAIN = Code(_run_plain, plain.share_out)
@@ -40,10 +40,10 @@ def machine_code() -> Code:
     """
     import numba
 
-    modules = (events, horizon, sharing)
+    modules = (stepping, horizon, sharing)
     files = (__file__, *(str(module.__file__) for module in (*modules, plain, state)))
     version = sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()[:8]
-    names = vars(events) | vars(horizon) | vars(sharing)
+    names = vars(stepping) | vars(horizon) | vars(sharing)
     for module in modules:
         for name, function in vars(module).items():
             if isinstance(function, FunctionType) and function.__module__ == module.__name__:

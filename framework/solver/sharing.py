@@ -3,7 +3,6 @@
 from math import inf
 
 from railweave.framework.model.arrays import Float, Int32, Int64
-from railweave.framework.solver.events import drop, end_of, push
 from railweave.framework.solver.horizon import list_soon
 from railweave.framework.solver.plain import SAME_RATE
 from railweave.framework.solver.state import (
@@ -19,6 +18,7 @@ from railweave.framework.solver.state import (
     WAIT,
     State,
 )
+from railweave.framework.solver.stepping import drop, end_of, push
 
 
 def send_known(s: State, soon: float) -> int:

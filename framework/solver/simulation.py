@@ -10,10 +10,10 @@ import numpy as np
 from railweave.framework.errors import FabricError, MachineError
 from railweave.framework.model.arrays import Float, Int64
 from railweave.framework.solver.code import PLAIN, loaded, machine_code
-from railweave.framework.solver.events import EACH, PAUSED, STANDS
 from railweave.framework.solver.jobs import RunningJob, idle, pause, state_of
 from railweave.framework.solver.network import Network
 from railweave.framework.solver.state import DONE, ENDED, EVENTS, JOINED, SOLVED
+from railweave.framework.solver.stepping import EACH, PAUSED, STANDS
 from railweave.framework.solver.tasks import Tasks
 
 BATCH = 1e-4

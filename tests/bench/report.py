@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from railweave.framework.experiment.plan import load_plan
-from railweave.framework.page.data.reading import page_of_run
+from railweave.framework.page.data.directories import page_of_run
 from railweave.framework.page.html import write_report
 from railweave.framework.registry import Registers
 from railweave.framework.results.directory import RunDirectory, read_result

@@ -23,7 +23,7 @@ PRODUCT = ("framework", "topologies", "plugins", "controllers", "traffic")
 LONGEST = 55
 """Lines of a function, without its decorators; a longer one has a second idea."""
 LONG = {
-    "framework/bench/routes.py against_networkx",
+    "framework/bench/route_speed.py against_networkx",
     "framework/kit/run.py check_plugin",
 }
 """Still to be split."""
@@ -100,9 +100,9 @@ def test_no_arrow_points_upward_and_none_closes_a_cycle() -> None:
 def test_modules_named_in_strings_are_seen(tmp_path: Path) -> None:
     module = tmp_path / "module.py"
     module.write_text(
-        '"""Of railweave.framework.page."""\nM = ["-m", "railweave.framework.lab.names"]\nimport a.b\n'
+        '"""Of railweave.framework.page."""\nM = ["-m", "railweave.framework.lab.placed"]\nimport a.b\n'
     )
-    assert [*imported(module)] == ["a.b", "railweave.framework.lab.names"]
+    assert [*imported(module)] == ["a.b", "railweave.framework.lab.placed"]
 
 
 def test_no_function_is_longer_than_its_idea() -> None:

@@ -23,7 +23,7 @@ from railweave.framework.experiment.plan import Plan, plan_from_keys
 from railweave.framework.experiment.programs import why_not_run, words_of
 from railweave.framework.hookspecs import Callers, Engine
 from railweave.framework.lab.handle.execution import HostCommand
-from railweave.framework.lab.names import host_name, program_host_name
+from railweave.framework.lab.interface_names import host_name, program_host_name
 from railweave.framework.lab.plugin import outcome
 from railweave.framework.model.addressing import ipv4, ipv4_text
 from railweave.framework.model.coordinates import Counting

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from railweave.framework.lab.names import host_name, program_host_name
+from railweave.framework.lab.interface_names import host_name, program_host_name
 from railweave.framework.lab.programs.rank_space import HOSTS
 from railweave.framework.model import Endpoint, Fabric
 

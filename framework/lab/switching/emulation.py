@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from railweave.framework.errors import LabError, MachineError
-from railweave.framework.lab.names import HOST_PORT, host_name, interface_name
+from railweave.framework.lab.interface_names import HOST_PORT, host_name, interface_name
 from railweave.framework.lab.switching import datapath, shaping
 from railweave.framework.lab.switching.mininet_net import CONTROLLER_PORT, LabNet
 from railweave.framework.lab.switching.ovs import OvsShard

@@ -6,7 +6,7 @@ import struct
 from array import array
 from pathlib import Path
 
-from railweave.framework.lab.names import host_name, interface_name
+from railweave.framework.lab.interface_names import host_name, interface_name
 from railweave.framework.lab.programs.rank_space import User
 from railweave.framework.lab.switching.emulation import Emulation
 from railweave.framework.model import Fabric, PacketFormat

@@ -17,7 +17,7 @@ from mininet.net import Mininet
 from mininet.node import Host, Node, OVSSwitch
 from mininet.topo import Topo
 
-from railweave.framework.lab.names import HOST_PORT, host_name
+from railweave.framework.lab.interface_names import HOST_PORT, host_name
 from railweave.framework.lab.switching.ovs import OvsShard
 from railweave.framework.lab.switching.shaping import LINK_MTU
 from railweave.framework.model import Fabric

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from railweave.framework.experiment.faults import VERBS
 from railweave.framework.experiment.schema import KEYS
 from railweave.framework.lab.handle.client import OF_RUNS
-from railweave.framework.lab.names import host_name
+from railweave.framework.lab.interface_names import host_name
 from railweave.framework.model import Fabric
 from railweave.framework.registry import Registers
 

@@ -16,7 +16,7 @@ from mininet.log import StreamHandlerNoNewline, error, lg, output
 from railweave.framework.errors import InputError, RailweaveError, did_you_mean
 from railweave.framework.lab.handle.client import LabClient
 from railweave.framework.lab.handle.iperf import received_bps, shaped_bps
-from railweave.framework.lab.names import host_name
+from railweave.framework.lab.interface_names import host_name
 from railweave.framework.lab.tasks.completion import Completion
 from railweave.framework.model.events import Progress, RunEvent
 from railweave.framework.results.result import RunResult

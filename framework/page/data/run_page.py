@@ -10,7 +10,8 @@ from railweave.framework.errors import ExperimentError, FabricError
 from railweave.framework.experiment import yaml_reader
 from railweave.framework.experiment.headline import headline
 from railweave.framework.model import Fabric
-from railweave.framework.page.data.figures import figures
+from railweave.framework.page.data.course import Course, placed
+from railweave.framework.page.data.figure_texts import figures
 from railweave.framework.page.data.items import Arrays, Shown, column, items, shown
 from railweave.framework.page.data.page_data import (
     INSTANTS,
@@ -26,11 +27,10 @@ from railweave.framework.page.data.page_data import (
     ShownJob,
     ShownTraffic,
 )
-from railweave.framework.page.data.reduction import Course, placed
 from railweave.framework.page.data.sentence import both_clocks, sentence, so_far, spaced_time
 from railweave.framework.page.data.series import closed, series
 from railweave.framework.results.result import RunResult
-from railweave.framework.results.rules import SwitchRules
+from railweave.framework.results.rule_file import SwitchRules
 from railweave.framework.runs.recorder import ROUTED_GPUS
 
 UNSAMPLED = 0.02

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
+from railweave.framework.page.data.directories import read_known
 from railweave.framework.page.data.page_data import Iterations, PageData, RunPage
-from railweave.framework.page.data.reading import read_known
 from railweave.framework.page.data.run_page import run_page
 from railweave.framework.registry import Registers
 

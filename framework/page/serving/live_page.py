@@ -18,9 +18,9 @@ from starlette.applications import Starlette
 
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.model.events import Printed, Progress, RunEvent, Sampled
+from railweave.framework.page.data.course import Course, placed
 from railweave.framework.page.data.items import Arrays, items, shown
 from railweave.framework.page.data.page_data import INSTANTS, Packed, PageData, ShownJob
-from railweave.framework.page.data.reduction import Course, placed
 from railweave.framework.page.data.run_page import Known, page_of
 from railweave.framework.page.data.sentence import so_far
 from railweave.framework.page.data.series import series

@@ -14,7 +14,7 @@ import numpy as np
 
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.lab.emulated_run import EmulatedRun, lab_session
-from railweave.framework.lab.names import host_name, interface_name
+from railweave.framework.lab.interface_names import host_name, interface_name
 from railweave.framework.model import HealthSnapshot, all_pairs
 from railweave.framework.model.addressing import ROCE_PORT, ipv4, ipv4_text
 from railweave.framework.registry import load_plugins as registers

@@ -24,7 +24,7 @@ from railweave.framework.judging.links import link_figures
 from railweave.framework.judging.rows import iteration_groups, iteration_rows
 from railweave.framework.model import Fabric, IterationResult, Schedule
 from railweave.framework.model.findings import LinkTotals
-from railweave.framework.page.data.figures import figures
+from railweave.framework.page.data.figure_texts import figures
 from railweave.framework.results.directory import read_result, result_json
 from railweave.framework.results.figures import (
     FaultFigures,

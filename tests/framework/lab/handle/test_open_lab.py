@@ -16,7 +16,7 @@ import railweave as rw
 from railweave.framework.errors import ExperimentError, FaultError, InputError, ProgramError
 from railweave.framework.lab.handle.client import LabClient
 from railweave.framework.lab.handle.iperf import received_bps
-from railweave.framework.lab.names import host_name
+from railweave.framework.lab.interface_names import host_name
 from railweave.framework.model.events import IterationEnded, RoutesChanged, RunEvent
 from railweave.framework.studies.leftovers import MARK, footprint
 

@@ -19,7 +19,7 @@ import railweave as rw
 from railweave.framework.cli import main
 from railweave.framework.page import html
 from railweave.framework.page.data import codes, unanswered
-from railweave.framework.page.data.reading import page_of_run
+from railweave.framework.page.data.directories import page_of_run
 from railweave.framework.registry import Registers, load_plugins
 
 SLOW = "at=iter:2 degrade rail:1 to=20%"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from railweave.framework import api
-from railweave.framework.page.data.reading import page_of_run
-from railweave.framework.page.data.reduction import Course, events_of
+from railweave.framework.page.data.course import Course, events_of
+from railweave.framework.page.data.directories import page_of_run
 from railweave.framework.page.data.run_page import Known, run_page
 from railweave.framework.page.data.sentence import spaced_time
 from railweave.framework.registry import load_plugins

@@ -15,8 +15,8 @@ from click.testing import CliRunner
 
 from railweave.framework import api
 from railweave.framework.cli import main
+from railweave.framework.page.data.directories import page_of_run
 from railweave.framework.page.data.page_data import PageData
-from railweave.framework.page.data.reading import page_of_run
 from railweave.framework.page.serving import browsing
 from railweave.framework.page.serving.server import PageServer
 from tests.framework.page.serving.following import get

@@ -9,17 +9,17 @@ from railweave.framework.errors import InputError
 from railweave.framework.experiment import yaml_reader
 from railweave.framework.experiment.plan import build_fabric
 from railweave.framework.model import Fabric
+from railweave.framework.page.data.course import Course, events_of
+from railweave.framework.page.data.matrix import planned_traffic
 from railweave.framework.page.data.page_data import PageData
-from railweave.framework.page.data.reduction import Course, events_of
 from railweave.framework.page.data.run_page import Known, page_of
 from railweave.framework.page.data.samples import read_paths, read_samples
 from railweave.framework.page.data.sentence import gain_unknown
-from railweave.framework.page.data.traffic import planned_traffic
 from railweave.framework.page.data.unanswered import unanswered
 from railweave.framework.registry import Registers
 from railweave.framework.results.directory import read_result
 from railweave.framework.results.result import RunResult
-from railweave.framework.results.rules import read_rules
+from railweave.framework.results.rule_file import read_rules
 from railweave.framework.runs.recorder import ROUTED_GPUS
 
 MOST_EXPERIMENT = 20_000_000

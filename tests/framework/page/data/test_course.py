@@ -14,9 +14,9 @@ import pytest
 
 import railweave as rw
 from railweave.framework.errors import RailweaveError
+from railweave.framework.page.data.course import Course, events_of
+from railweave.framework.page.data.directories import page_of_run
 from railweave.framework.page.data.page_data import ITERATIONS, MARKS, Iterations, RunPage
-from railweave.framework.page.data.reading import page_of_run
-from railweave.framework.page.data.reduction import Course, events_of
 from railweave.framework.registry import Registers, load_plugins
 
 SLOW = "at=iter:2 degrade rail:1 to=20%"

@@ -9,7 +9,7 @@ import networkx as nx
 import pytest
 from click.testing import CliRunner
 
-from railweave.framework.bench.routes import against_networkx
+from railweave.framework.bench.route_speed import against_networkx
 from railweave.framework.cli import main
 from railweave.framework.errors import RunFailedError
 from railweave.framework.registry import load_plugins

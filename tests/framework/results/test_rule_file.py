@@ -9,8 +9,8 @@ import pytest
 
 import railweave as rw
 from railweave.framework.model import Fabric, Match, Output, Rule, SetDscp
-from railweave.framework.results import rules as kept
-from railweave.framework.results.rules import by_switch, read_rules, rules_json
+from railweave.framework.results import rule_file as kept
+from railweave.framework.results.rule_file import by_switch, read_rules, rules_json
 
 
 @pytest.fixture(scope="module")
