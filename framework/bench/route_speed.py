@@ -4,7 +4,7 @@ import gc
 import statistics
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -103,41 +103,18 @@ def against_networkx(nx: ModuleType, fabric: Fabric, router: Router, *others: Ro
     after pair. The lengths of all paths from the sampled sources are compared.
     """
     n, health, routers = fabric.n_gpus, HealthSnapshot.healthy(fabric), (router, *others)
-    graph = nx.DiGraph()
-    graph.add_weighted_edges_from(
-        zip(fabric.link_src.tolist(), fabric.link_dst.tolist(), range(fabric.n_links), strict=True),
-        weight="link",
-    )
-    link_of = nx.get_edge_attributes(graph, "link")
     sources = range(0, n, max(1, n // SOURCES))
-    drawn = np.random.default_rng(1).integers(0, n, (PAIRS, 2)).tolist()
+    graph, networkx_works = _networkx(nx, fabric, sources)
     tables = [one.routes(fabric, health) for one in routers]
     for src in sources:
         lengths = {dst: len(path) - 1 for dst, path in nx.single_source_shortest_path(graph, src).items()}
         for table in tables:
             _compare_lengths(fabric, table, src, lengths)
 
-    def nodes() -> None:
-        for src in sources:
-            nx.single_source_shortest_path(graph, src)
-
-    def links() -> None:
-        for src in sources:
-            _as_links(link_of, nx.single_source_shortest_path(graph, src), n)
-
-    def pair_after_pair() -> None:
-        for a, b in drawn:
-            nx.shortest_path(graph, a, b)
-
     def ours(one: Router) -> None:
         _walk(one.routes(fabric, health))
 
-    works: list[Callable[[], None]] = [
-        nodes,
-        links,
-        pair_after_pair,
-        *(partial(ours, one) for one in routers),
-    ]
+    works: list[Callable[[], Any]] = [*networkx_works, *(partial(ours, one) for one in routers)]
     with _own_objects_set_aside():
         rounds = [[_timed(work)[0] for work in works] for _ in range(WALKS)]
     medians = [statistics.median(column) for column in zip(*rounds, strict=True)]
@@ -161,6 +138,31 @@ def against_networkx(nx: ModuleType, fabric: Fabric, router: Router, *others: Ro
     for table, seconds in zip(tables[1:], others_s, strict=True):
         figures |= {f"{table.router}_s": seconds, f"{table.router}_ratio_links": links_s / seconds}
     return figures
+
+
+def _networkx(nx: ModuleType, fabric: Fabric, sources: Sequence[int]) -> tuple[Any, list[Callable[[], None]]]:
+    """networkx's graph of a fabric, and its three works: nodes, links, and pair after pair."""
+    graph = nx.DiGraph()
+    graph.add_weighted_edges_from(
+        zip(fabric.link_src.tolist(), fabric.link_dst.tolist(), range(fabric.n_links), strict=True),
+        weight="link",
+    )
+    link_of = nx.get_edge_attributes(graph, "link")
+    drawn = np.random.default_rng(1).integers(0, fabric.n_gpus, (PAIRS, 2)).tolist()
+
+    def nodes() -> None:
+        for src in sources:
+            nx.single_source_shortest_path(graph, src)
+
+    def links() -> None:
+        for src in sources:
+            _as_links(link_of, nx.single_source_shortest_path(graph, src), fabric.n_gpus)
+
+    def pair_after_pair() -> None:
+        for a, b in drawn:
+            nx.shortest_path(graph, a, b)
+
+    return graph, [nodes, links, pair_after_pair]
 
 
 def decisions(fabric: Fabric, router: Router) -> dict[str, Any]:

@@ -54,27 +54,37 @@ def check_plugin(
         subject.made()
     except PluginError as error:
         return report((), [Outcome.of("configured", [Violation.of("", error)], "")])
-    samples, unbuilt = examples(registers)
-    if fabrics:
-        samples, unbuilt = [on(registers, fabric) for fabric in fabrics], []
+    samples, unbuilt = ([on(registers, fabric) for fabric in fabrics], []) if fabrics else examples(registers)
+    if kind == "router":
+        served = [s for s in samples if not why_unserved(subject.registered, s.fabric)]
+        unbuilt += [] if fabrics else _never_built(subject, samples)
+        return report(served, _router(subject, samples, served, unbuilt, progress, scale=scale, lab=lab))
     configured = [Outcome("configured", "passed", "every member of its Protocol is there")]
-    more: Iterable[Outcome] = ()
-    match kind:
-        case "router":
-            served = [s for s in samples if not why_unserved(subject.registered, s.fabric)]
-            unbuilt += [] if fabrics else _never_built(subject, samples)
-            return report(served, _router(subject, samples, served, unbuilt, progress, scale=scale, lab=lab))
+    return report(samples, chain(configured, _others(subject, registers, samples, unbuilt, lab=lab, run=run)))
+
+
+def _others(
+    subject: Subject,
+    registers: Registers,
+    samples: list[Sample],
+    unbuilt: list[Violation],
+    *,
+    lab: bool,
+    run: Path | None,
+) -> Iterable[Outcome]:
+    """The checks of all kinds but routers and observers."""
+    match subject.kind:
         case "topology":
-            more = other_kinds.topology(subject, registers, samples, unbuilt)
+            return other_kinds.topology(subject, registers, samples, unbuilt)
         case "collective" | "workload":
-            more = other_kinds.collective(subject, samples)
+            return other_kinds.collective(subject, samples)
         case "estimator":
-            more = other_kinds.estimator(subject, samples)
+            return other_kinds.estimator(subject, samples)
         case "report":
-            more = other_kinds.report(subject, run)
+            return other_kinds.report(subject, run)
         case "engine":
-            more = engines.engine(subject, registers, samples, lab=lab)
-    return report(samples, chain(configured, more))
+            return engines.engine(subject, registers, samples, lab=lab)
+    return ()
 
 
 def kind_of(name: str, registers: Registers) -> str:
