@@ -10,13 +10,12 @@ from railweave.framework.lab.switching.shaping import SHORT_BYTES
 from railweave.framework.model.arrays import Bool, Float
 
 RESOLVED = 3
-"""Intervals between samples that a burst must last at line rate to count, or be behind it by, unless packets
-are further apart than samples: of shorter ones, those that samples happen to see lasted longer than they
-seem, or less."""
+"""Intervals between samples that a burst must last at line rate, or be behind it by, to count, unless packets
+are further apart than samples: of shorter ones samples see mostly those that lasted longer than they seem."""
 IDLE = 0.25
-"""Of the time between two departures at the rate known, for which nothing needs to have waited."""
+"""Part of the time between two departures at the known rate below which nothing needs to have waited."""
 IMPOSSIBLE = 1.1
-"""Of the line rate."""
+"""Part of the line rate above which a reading is an error."""
 
 
 class Gaps(NamedTuple):

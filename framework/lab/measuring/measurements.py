@@ -17,11 +17,11 @@ from railweave.framework.model.findings import LinkTotals
 
 DRAIN_S = 0.5
 DRAIN_QUEUES = 4
-"""A packet on a replaced path meets at most this many queues, none longer than the longest."""
+"""Most queues, each as long as the longest, that a packet on a replaced path waits in."""
 
 SOCKET_EVERY_S, INGRESS_EVERY_S = 3e-4, 0.5
-"""Arrivals are counted this often: for each link, whose socket takes 3 us, so 1 % of a core; and with the
-kernel datapath, where it takes a process a shard."""
+"""Seconds between counts of arrivals: for each link, whose socket takes 3 us to read (1 % of a core), and
+with the kernel datapath, where reading takes a process for each shard."""
 
 
 class LabMeasurements:

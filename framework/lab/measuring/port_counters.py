@@ -17,37 +17,38 @@ from railweave.framework.model.arrays import Bool, Float, Int64
 
 DPID, PORT, RX_BYTES, TX_BYTES, TX_PACKETS, AGE_MS = range(6)
 EVIDENT_PACKETS = 16
-"""A rate counts after this many packets, however many intervals they take."""
+"""Packets after which a rate is accepted, however many intervals they take."""
 
 STALE_S = 3.0
-"""Intervals are not accumulated over a longer time, because the rate may have changed."""
+"""Seconds after which intervals are added up no further: the rate may have changed meanwhile."""
 
 TORN_S = 0.002
-"""Ports of a switch that were read this far apart say nothing about its queues. Ages of ports are whole
-milliseconds, so less is not visible; what a link sends in this time is the uncertainty of its queue."""
+"""Seconds between the readings of a switch's ports from which they say nothing about its queues. Ages of
+ports are whole milliseconds, so less is not visible; what a link sends meanwhile is the error of its
+queue."""
 
 LAG_S = 0.01
-"""Bytes may spend this long inside a busy switch without being queued at a port."""
+"""Longest time, in seconds, that bytes are inside a busy switch without being queued at a port."""
 
 READINGS = 15
 REST_S, SILENT_S = 0.2, 0.5
-"""A switch whose counters all stood still for REST_S is empty; a link silent for SILENT_S holds no train of
-ours."""
+"""Seconds without any change after which a switch is empty, and after which a silent link holds no train."""
 
 WINDOW_S = 1.0
-"""The base is the lowest balance of this window and the previous one."""
+"""Seconds of a window; the base is the lowest balance of this one and the one before."""
 
 LEAST_S = 0.04
-"""A rate over less time would err by several per cent, since ages are whole milliseconds."""
+"""Shortest time, in seconds, over which a rate is read: ages are whole milliseconds, so over less it would
+err by several per cent."""
 
 SLOWER, SLOWER_S = 0.9, 0.35
-"""Readings below this share of the last rate (of the line rate, if that was near it) replace it when they
-cover this much busy time, and then by the fastest of them: a machine that is late makes links slow for tens
-of milliseconds, and never fast."""
+"""Part of the last rate (of the line rate, if that was near it) below which readings are slower ones, and the
+seconds of busy time after which the fastest of them replaces it: a busy machine makes links slow for tens of
+milliseconds, and never fast."""
 
 TRAIN_LOST_S = 10.0
 TRAIN_ROUNDS = 3
-"""For how many rounds after the end of a train the balances of its switches are ignored."""
+"""Rounds after the end of a train in which the balances of its switches are ignored."""
 
 
 class Round(NamedTuple):

@@ -23,10 +23,10 @@ from railweave.framework.model.arrays import Float
 from railweave.framework.processes.namespaces import die_with_parent
 
 SHARE = 0.1
-"""Of one core, at most, for sampling."""
+"""Most of one core that sampling takes."""
 SHORTEST_S, LONGEST_S = 0.002, 0.025
 JUDGED_S = 0.02
-"""How often rates are worked out, of all samples since the last time at once."""
+"""Seconds between two computations of rates, from all samples since the one before."""
 USUAL = 8
 """Samples over which their cost is averaged."""
 

@@ -9,24 +9,26 @@ from railweave.framework.lab.switching.shaping import SHORT_BYTES
 from railweave.framework.model.arrays import Bool, Float
 
 EVIDENT_PACKETS = 8
-"""A rate is accepted as it is after this many packets: a busy machine makes one of them late."""
+"""Packets after which a rate is accepted as read: one that a busy machine makes late errs it by an eighth."""
 EVIDENT_S = 0.05
-"""The latest packets say for themselves what has changed once they took so long: several times STALL_S."""
+"""Seconds of busy time from which the latest packets may override the estimate: several times STALL_S, so
+that no stall explains them."""
 SUGGESTIVE_PACKETS, ALIKE = 2, 0.8
-"""After so many packets that take longer than STALL_S, a rate is known of which they say this part at least;
-what is slow shows by then."""
+"""Packets, of STALL_S or longer, that confirm a rate, and the part of it that they must support: what is slow
+shows with the second one."""
 BOUND, EXACT, EXACT_S = 2, 64, 0.2
-"""Standard errors of busy time: those within which it bounds a rate, and of which it consists, besides how
-long it is, once its rate is accepted."""
+"""Standard errors of busy time that a bound leaves as a margin, those that an accepted rate's time must
+cover, and the seconds it must cover besides."""
 PLAIN, PLAIN_S = 0.6, 0.08
-"""So long is enough for this part of the rate that was known, or less: a machine would have to stand still
-for 30 ms, which samples show."""
+"""A drop below this part of the known rate needs only so many seconds of evidence: for a stall to look like
+it, the machine would have to stand still for 30 ms, which samples show."""
 UNCERTAIN_S = 0.45
-"""A rate is bounded to a packet, or to what passes in this time where packets take longer: a machine is late
-by some time, however long they take."""
+"""Seconds that a bound leaves for one late packet, where packets take longer: a stall takes some time,
+however long packets take."""
 SLOWER_OVER_S = 0.05
-"""A busy machine makes links late, never early. So time that a link may have stood still does not bound its
-rate from above, and a slower reading replaces a rate with this time constant, in busy time."""
+"""Time constant, in seconds of busy time, with which a slower reading replaces a rate; a faster one does at
+once. A busy machine makes links late, never early, so time in which a link may have stood still does not
+bound its rate from above."""
 
 
 class ServiceMeter:

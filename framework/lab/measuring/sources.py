@@ -19,11 +19,11 @@ QUEUE_SAMPLES = 5
 
 PERIOD_S = 0.045  # samples come every 25 ms, but not to the microsecond
 PERIOD_PER_SWITCH_S = 0.002
-"""Cost of a poll to the controller and the switches grows with their number: polls are at least this far
-apart for each switch."""
+"""Seconds between polls, for each switch: what a poll costs the controller and the switches grows with
+them."""
 
 TRAIN_ROUNDS = 3
-"""Polls that a train lasts on a healthy link, besides the packets that make evidence: it is queued during the
+"""Polls that a train lasts on a healthy link, besides the packets that are evidence: it is queued during the
 first and ends during the last."""
 
 UNANSWERED_S = 2.0

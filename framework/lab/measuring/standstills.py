@@ -6,21 +6,23 @@ from railweave.framework.lab.measuring.queue_counters import QueueCounters
 from railweave.framework.model.arrays import Bool, Float
 
 STALL_S = 0.01
-"""A busy machine makes links late by so much without a sign of it."""
+"""Longest stall of links, in seconds, that a busy machine causes without a late sample."""
 LATE, USUAL = 3, 8
-"""A sample that comes later than after so many usual intervals, or one and STALL_S, was delayed by all but
-one, and the links may have been. The usual interval is the mean of that many batches."""
+"""Usual intervals after which a sample is late (or after one and STALL_S, if that is sooner), and batches
+over which the usual interval is averaged. What delayed the sample may have delayed links."""
 WITNESSES = 4
-"""So many links at least say whether they were late as well."""
+"""Minimum number of busy links whose median says whether all were delayed."""
 AT_RATE, AT_RATE_PACKETS = 0.75, 4
-"""A link serves at its rate where it sent this part of it at least, over so many packets or more."""
+"""Part of its rate from which a link counts as serving at it, and the packets' worth of time it takes to
+know."""
 REMEMBERED_PACKETS, REMEMBERED_S = 8, 0.04
-"""With the time of so many packets, at least so long, what was sent before fades."""
+"""Time constant with which earlier service fades: of so many packets, and so many seconds at least."""
 STOPPED, STOPPED_PACKETS = 0.65, 1.5
-"""If a link at its rate falls behind by this part of some intervals, and so many packets, it stood still."""
+"""A link at its rate that falls behind by this part of the time since, and by so many packets, stood
+still."""
 STOPPED_S, OF_TIME = 0.02, 0.1
-"""Beyond so long, and this part of the time since, it has become slow instead; so has a link whose packets
-are too long to show a stop."""
+"""Seconds that count as standing still, and how much of them each second gives back: a link that falls behind
+for longer has become slow. So has one whose packets are too long to show a stop."""
 
 
 class Standstills:

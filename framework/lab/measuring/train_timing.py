@@ -10,32 +10,33 @@ from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Bool, Float
 
 TRAIN_S = 0.06
-"""How long a train keeps a healthy link busy; milliseconds of jitter are then a tenth of it."""
+"""Seconds for which a train keeps a healthy link busy: ten times the jitter of a few milliseconds."""
 
 SHARE = 0.01
-"""Share of the time in which trains are under way on a healthy fabric."""
+"""Part of the time in which trains are under way on a healthy fabric: what measuring may cost."""
 
 AT_ONCE = 128
-"""Trains that go together: a synchronous collective waits once for all of them. More would keep the
+"""Most trains that go together: a synchronous collective waits once for all of them, and more would keep the
 controller and the switches busy for longer than a train takes."""
 
 PACKETS, MOST = 6, 16
 """Packets of a train, and the most on a fast link."""
 
 SMALLEST_BYTES, LARGEST_BYTES = 512, 9000
-"""Short packets would overtake data; the largest are those that links of the lab carry."""
+"""Bytes of a train's packets: shorter ones would overtake data, longer ones than the largest do not fit a
+link of the lab."""
 
 KEPT, AGREEING = 6, 2
-"""Number of latest trains, and how many of them must have been as fast as the link's figure says. At the
-beginning a link counts as one whose trains were as fast as its rate."""
+"""Trains that are kept, and the number of them that must have been as fast as the link's figure says. A link
+begins as one whose trains were as fast as its rate."""
 
 DOUBT, DOUBT_S = 1.2, 0.016
-"""A train slower than its link's figure by this factor and time says nothing yet, and a figure that is slower
-than the healthy one by no more is the healthy one: a busy machine delays packets so much."""
+"""Factor and seconds by which a train may be slower than its link's figure without saying anything, and the
+figure than a healthy one: a busy machine delays packets so much."""
 
 FAR, FAR_S = 1.6, 0.005
-"""If a train differs from the figure by this, the next one follows soon, but not so soon that the same stall
-of the machine spoils both."""
+"""Factor and seconds by which a train differs from the figure so that another one follows soon; not at once,
+so that one stall of the machine spoils only one."""
 
 SOON_S = 0.2
 

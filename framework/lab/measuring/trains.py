@@ -12,8 +12,8 @@ from railweave.framework.lab.switching.shaping import SHORT_BYTES
 from railweave.framework.model import Fabric, Measurement, PacketFormat
 
 QUEUE_PACKETS = 1000
-"""Packets that the queue of a link holds (txqueuelen, the kernel's default). Of a longer train the rest is
-dropped."""
+"""Packets that the queue of a link holds (txqueuelen, the kernel's default); the rest of a longer train is
+lost."""
 
 
 class Prober:
