@@ -24,6 +24,9 @@ from tests.laws.test_cutting import SEEDS, hashes
 SHARES = {"relabelling_changes_names_alone": 26}
 WITHIN = 1e-9
 ITERATIONS = 6
+LOSSY_BYTES = 1 << 16
+"""The least size of a run that loses packets: a message waits for what is lost as long as for 72 packets, so
+that iterations of a few bytes take hundreds of times as long, and ten thousand samples."""
 
 
 def drawn(drawing: Drawing) -> Case | None:
@@ -48,6 +51,8 @@ def drawn(drawing: Drawing) -> Case | None:
     faults = [] if chance(draw, 0.2) else [f"at=iter:1 {some_slowness(draw, element)}"]
     if router != "shortest" and chance(draw, 0.3):
         faults = [f"at=iter:1 down {element}"]
+    if any(" loss " in fault for fault in faults):
+        document["size"] *= -(-LOSSY_BYTES // traffic["size"])
     renamed = [relabelling.fault(fault) for fault in faults]
     both = {"ranks": "all", "faults": faults}, {"ranks": relabelling.ranks(), "faults": renamed}
     notes = {"relabelling": relabelling}
