@@ -253,7 +253,7 @@ def compared_runs(
     scale: float | None = None
     for turn in range(repeat):
         for variant, plan in plans.items():
-            if plan.jobs and isinstance(variant, Variant):
+            if len(plan.jobs) > 1 and isinstance(variant, Variant):
                 raise InputError("jobs: routers are compared with one job. Leave out all jobs but one.")
             pinned = plan if scale is None else plan.at_scale(scale)
             result = _run(pinned, registers, directory(turn, variant), on_event)

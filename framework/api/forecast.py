@@ -27,7 +27,7 @@ def forecast(plan: Plan) -> dict[str, Any]:
             "transfers": schedule.n_transfers,
             "sent_bytes": int(schedule.pairs()[2].sum()),
         }
-        for job in plan.each
+        for job in plan.jobs
         for schedule in (() if job.experiment.program else job.schedules)
     ]
     return {

@@ -55,7 +55,7 @@ def compare_engines(
         click.echo(name, err=True)
         return RunDirectory.create(None, f"compare-{name}")
 
-    verbose, jobs = ctx.meta[VERBOSE], [job.job.name for job in plans[0].jobs]
+    verbose, jobs = ctx.meta[VERBOSE], [job.job.name for job in plans[0].named_jobs]
     with (
         raised_signals(),
         Live(plans[0].iterations, quiet=False, verbose=verbose, lines=verbose, jobs=jobs) as live,

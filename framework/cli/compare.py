@@ -181,7 +181,7 @@ def _compare_jobs(ctx: click.Context, repeat: int, *, as_json: bool) -> None:
 
     results: dict[int, list[RunResult]] = {percent: [] for percent in plans}
     plan, verbose = plans[0], ctx.meta[VERBOSE]
-    names = [job.job.name for job in plan.jobs]
+    names = [job.job.name for job in plan.named_jobs]
     try:
         with (
             raised_signals(),

@@ -146,7 +146,7 @@ def _shown_run(
     from railweave.framework.cli._live import Live
 
     quiet, verbose = ctx.params["quiet"], ctx.meta[VERBOSE]
-    names = [job.job.name for job in plan.jobs]
+    names = [job.job.name for job in plan.named_jobs]
     with (
         raised_signals(),
         live_page(plan, directory, registers(ctx), port) as (follow, end),

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from railweave.framework.errors import FaultError, RailweaveError
+from railweave.framework.errors import ExperimentError, FaultError, RailweaveError
 from railweave.framework.experiment.engines import instead
 from railweave.framework.experiment.fault_targets import find_link
 from railweave.framework.experiment.faults import ResolvedFault, parse, resolve, steps
@@ -71,11 +71,11 @@ class Draft:
         if first and fabric.kind not in self.registers["topology"]:
             how = ": `--router ecmp` spreads pairs over them" if request.router.name == "shortest" else ""
             plan = replace(plan, notes=(*plan.notes, *(f"{idle}{how}" for idle in idle_kinds(fabric, first))))
-        for job_plan in plan.each:
+        for job_plan in plan.jobs:
             chosen = job_plan.experiment
             if not chosen.program:
                 kind = "workload" if chosen.workload else "collective"
-                traffic: Key = ("jobs", job_plan.job.number, kind) if plan.jobs else (kind,)
+                traffic: Key = ("jobs", job_plan.job.number, kind) if request.jobs else (kind,)
                 seed = request.seed if plan.engine.packets else None
                 tried = (
                     chosen.traffic.name,
@@ -115,7 +115,8 @@ class Draft:
             if fabric is not None and engine.packets and (why := why_too_large(fabric)):
                 settings.report(("topology",), why)
         settings.check()
-        assert fabric is not None and gpus is not None
+        if fabric is None or gpus is None:
+            raise ExperimentError("there is no fabric.")  # the settings of the whole say why
         ranks = range(fabric.n_gpus) if gpus == tuple(range(fabric.n_gpus)) else gpus
         collective: Collective = NoCollective() if request.program else plugins[traffic]
         compact = self._schedules(traffic, collective, fabric, ranks)

@@ -39,8 +39,8 @@ class Plan:
     `ranks`: the GPU of each of its ranks. `schedules`: one for each size, ascending; `compact`: the same as
     the collective made them, where an engine with packets has them listed.
 
-    `jobs`: of an experiment with several, a plan of each by itself, which `job` describes; all share the
-    fabric, and what concerns one of them is asked of its own plan.
+    `named_jobs`: of an experiment that lists jobs, a plan of each by itself, which `job` describes; all share
+    the fabric, and what concerns one of them is asked of its own plan.
 
     `first_paths`: the first routes of the pairs in use, in blocks, where the engine needs no others.
     `took_s`: processor seconds of the stages of the plan itself. `chosen`: the kinds of plugins of which the
@@ -65,7 +65,7 @@ class Plan:
     notes: tuple[str, ...] = ()
     reports: Mapping[str, Report] = field(default_factory=dict)
     job: Job = field(default_factory=Job)
-    jobs: tuple[Self, ...] = ()
+    named_jobs: tuple[Self, ...] = ()
     first_paths: tuple[PathBatch, ...] = field(default=(), compare=False, repr=False)
     took_s: Mapping[str, float] = field(default_factory=dict, compare=False)
     chosen: tuple[str, ...] = field(default=(), compare=False)
@@ -76,9 +76,9 @@ class Plan:
         return self.engine.estimate(self)
 
     @property
-    def each(self) -> tuple[Self, ...]:
-        """The plan of every job: this one where there is one job alone."""
-        return self.jobs or (self,)
+    def jobs(self) -> tuple[Self, ...]:
+        """The plan of each job, at least one: an experiment that lists none has this one job."""
+        return self.named_jobs or (self,)
 
     def check_lab(self) -> None:
         """Raises ExperimentError where the engine brings up no lab."""
@@ -100,7 +100,7 @@ class Plan:
         if self.engine.packets:
             return None
         n, numbers = self.fabric.n_gpus, [np.empty(0, np.int64)]
-        for job in self.each:
+        for job in self.jobs:
             gpus = np.asarray(job.ranks, np.int64)
             numbers += [gpus[src] * n + gpus[dst] for src, dst, _ in (one.pairs() for one in job.schedules)]
         src, dst = np.divmod(distinct(np.concatenate(numbers)), n)

@@ -55,7 +55,7 @@ def plan_of_jobs(whole: "Draft", request: Experiment) -> Plan:
         first,
         experiment=first.experiment.model_copy(update=shared),
         transport=transport,
-        jobs=tuple(replace(plan, faults=faults) for plan in plans),
+        named_jobs=tuple(replace(plan, faults=faults) for plan in plans),
         job=Job(),
         faults=faults,
         pcap_links=pcap,

@@ -72,10 +72,7 @@ class SizeTiming:
 
 
 def together(verdicts: Sequence[tuple[str, Fidelity]]) -> Fidelity:
-    """The worst verdict of several jobs, with the reasons of each by its name; what holds for all is said
-    once."""
-    if len(verdicts) == 1:
-        return verdicts[0][1]
+    """The worst verdict of jobs, with the reasons of each by its name; what holds for all is said once."""
     worst = max((fidelity.verdict for _, fidelity in verdicts), key=("pass", "degraded", "invalid").index)
     of_all = set.intersection(*({*fidelity.reasons} for _, fidelity in verdicts))
     reasons = [

@@ -9,48 +9,35 @@ from railweave.framework.judging.interference import in_company, jain, median_s
 from railweave.framework.judging.job_part import JobPart
 from railweave.framework.judging.links import job_bytes
 from railweave.framework.model import Fabric
-from railweave.framework.model.findings import Findings, IterationRecord
+from railweave.framework.model.findings import Findings
 from railweave.framework.model.names import element_name
 from railweave.framework.results.figures import JobFigures
 
 
 def job_figures(plan: Plan, findings: Findings, parts: Sequence[JobPart]) -> tuple[JobFigures, ...]:
-    """One for each job of the plan."""
+    """One for each named job of the plan."""
     first_fault_s = min((fault.t_s for fault in findings.faults), default=np.inf)
-    return tuple(
-        _figures(
-            job,
-            findings,
-            part,
-            [one for other in parts if other is not part for one in other.records],
-            first_fault_s,
+    figures = []
+    for job, part in zip(plan.named_jobs, parts, strict=False):
+        number = job.job.number
+        others = [one for other in parts if other is not part for one in other.records]
+        alone_s = median_s(part.alone)
+        together_s = median_s(in_company(part.records, others, first_fault_s))
+        figures.append(
+            JobFigures(
+                number,
+                job.job.name,
+                tuple(job.fabric.node_name(gpu) for gpu in job.ranks),
+                part.iterations,
+                part.fidelity,
+                None if alone_s is None else alone_s * 1e6,
+                None if together_s is None else together_s * 1e6,
+                together_s / alone_s if alone_s and together_s else None,
+                _element_bytes(job.fabric, findings, number),
+                findings.failed.get(number),
+            )
         )
-        for job, part in zip(plan.jobs, parts, strict=False)
-    )
-
-
-def _figures(
-    job: Plan,
-    findings: Findings,
-    part: JobPart,
-    others: Sequence[IterationRecord],
-    first_fault_s: float,
-) -> JobFigures:
-    alone_s = median_s(part.alone)
-    together_s = median_s(in_company(part.records, others, first_fault_s))
-    number = job.job.number
-    return JobFigures(
-        number,
-        job.job.name,
-        tuple(job.fabric.node_name(gpu) for gpu in job.ranks),
-        part.iterations,
-        part.fidelity,
-        None if alone_s is None else alone_s * 1e6,
-        None if together_s is None else together_s * 1e6,
-        together_s / alone_s if alone_s and together_s else None,
-        _element_bytes(job.fabric, findings, number),
-        findings.failed.get(number),
-    )
+    return tuple(figures)
 
 
 def fairness(jobs: Sequence[JobFigures]) -> float | None:

@@ -66,7 +66,7 @@ def job_part(
         else _number(plan, note, "busbw_factor", plan.schedule.n_ranks),
         root=_root(plan),
     )
-    by_itself = _timed_iterations(plan, scaled, findings, alone, note) if alone else None
+    by_itself = _timed_iterations(plan, scaled, findings, alone, note)
     return JobPart(
         rows,
         replace(iteration_groups(rows, faults, reroutes), job=number),
@@ -161,8 +161,8 @@ def _timings(
         timed = [one for one in iterations if one.schedule is schedule]
         healthy = [one.record.result.seconds for one in timed if one.record.end_s <= until_s]
         size, model_s = schedule.size_bytes, timed[0].model_s if timed else None
-        if plan.job.several and not timed:
-            yield SizeTiming(size, [])  # what an iteration takes next to other jobs is not known
+        if not timed:  # what an iteration takes next to other jobs is not known
+            yield SizeTiming(size, [])
             continue
         if computed and latency_s is not None:
             yield SizeTiming(size, healthy)  # no closed form has the latency of an emulator
@@ -179,15 +179,14 @@ def _fidelity(
     plan: Plan,
     findings: Findings,
     iterations: Sequence[TimedIteration],
-    alone: Sequence[TimedIteration] | None,
+    alone: Sequence[TimedIteration],
     faults: Sequence[FaultFigures],
     note: Callable[[str], None],
 ) -> Fidelity:
     """What iterations should take is known of those before the first fault; of several jobs, of those alone,
     without which nothing is."""
     first_fault = min((f.t_s for f in faults if f.t_s is not None), default=math.inf)
-    everything, several = [*iterations, *(alone or ())], plan.job.several
-    healthy = iterations if not several else alone or ()
+    everything, healthy = [*iterations, *alone], alone if plan.job.several else iterations
     results, facts, run_s = [timed.record.result for timed in everything], findings.facts, findings.run_s
     return judge(
         wrong=sum(i.wrong or 0 for i in results),

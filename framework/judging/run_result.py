@@ -40,8 +40,7 @@ def run_result(plan: Plan, findings: Findings, tear_down_s: float, note: Callabl
     reroutes = tuple(
         RerouteFigures(r.t_s, r.version, r.pairs_changed, r.why, r.job) for r in findings.reroutes
     )
-    parts = [job_part(job, findings, scaled, faults, reroutes, note) for job in plan.each]
-    of_each = list(zip(plan.each, parts, strict=True))
+    parts = [job_part(job, findings, scaled, faults, reroutes, note) for job in plan.jobs]
     if not any(part.rows for part in parts):
         raise RunFailedError("no iteration ended, so there is no result. See the lab's log.")
     of_jobs = job_figures(plan, findings, parts)
@@ -55,18 +54,20 @@ def run_result(plan: Plan, findings: Findings, tear_down_s: float, note: Callabl
             scaled.n_nodes - scaled.n_gpus,
             scaled.n_links,
             findings.rate_scale,
-            len({gpu for job in plan.each for gpu in job.ranks}),
+            len({gpu for job in plan.jobs for gpu in job.ranks}),
             None if facts.packet_latency_s is None else facts.packet_latency_s * 1e6,
         ),
         controller=ControllerFigures(plan.experiment.controller.name, facts.rules, facts.install_s),
         rows=tuple(row for part in parts for row in part.rows),
         iterations=parts[0].iterations,
-        links=link_figures(scaled, findings, len(plan.jobs)),
+        links=link_figures(scaled, findings, len(plan.named_jobs)),
         elements=element_figures(scaled, findings),
         health=findings.health,
         faults=faults,
         reroutes=reroutes,
-        fidelity=together([(f"job {one.job.name}", part.fidelity) for one, part in of_each]),
+        fidelity=together(
+            [(f"job {one.job.name}", part.fidelity) for one, part in zip(plan.jobs, parts, strict=True)]
+        ),
         timing=WallTimes(findings.bring_up_s, _wall_s(findings), tear_down_s),
         accuracy=score_accuracy,
         memory_peak_mb=None if facts.memory_peak_bytes is None else facts.memory_peak_bytes / 1e6,

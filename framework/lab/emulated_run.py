@@ -89,7 +89,7 @@ class EmulatedRun:
         *,
         hosts_open: bool = False,
     ) -> None:
-        self._hosts_open = hosts_open or any(job.experiment.program for job in plan.each)
+        self._hosts_open = hosts_open or any(job.experiment.program for job in plan.jobs)
         self._plan, self._registers, self._recorder, self.clock = plan, registers, recorder, clock
         self.watch = watch = clock.watch
         self.lab = Emulation(
@@ -135,7 +135,7 @@ class EmulatedRun:
         )
         self.telemetry = QueueTelemetry.of(self.lab, scaled, plan.packet)
         self.watch.ending(self.telemetry.sampler.start(), self._sampler_ended)
-        jobs = JobCounters(self.lab, self.traffic.told_apart, len(plan.jobs)) if plan.jobs else None
+        jobs = JobCounters(self.lab, self.traffic.told_apart, len(plan.jobs))
         self.measurements = LabMeasurements(
             self.lab, self.telemetry, source, link, lambda: self.clock.start_s or 0.0, jobs
         )

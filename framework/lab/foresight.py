@@ -34,7 +34,7 @@ def foreseen(plan: Plan) -> Estimate:
     table = plan.router.routes(fabric, HealthSnapshot.healthy(fabric))
     each = [
         (job, [Timeline(fabric, job.on_gpus(schedule), table, plan.packet) for schedule in job.schedules])
-        for job in plan.each
+        for job in plan.jobs
         if not job.experiment.program
     ]
     scale = plan.experiment.rate_scale
@@ -55,10 +55,10 @@ def foreseen(plan: Plan) -> Estimate:
 def _longer(plan: Plan, iteration_s: float, scale: float) -> list[float]:
     """How many times its healthy time each iteration of the plan takes, on the routes that its router would
     change to if it knew the truth. `iteration_s`, declared: by it, faults come that have times."""
-    n = max((job.experiment.iterations for job in plan.each), default=0)
-    if not plan.faults or any(job.experiment.program for job in plan.each) or not iteration_s:
+    n = max((job.experiment.iterations for job in plan.jobs), default=0)
+    if not plan.faults or any(job.experiment.program for job in plan.jobs) or not iteration_s:
         return [1.0] * n
-    demand = JobDemand([job.on_gpus(job.compact[-1]) for job in plan.each], plan.packet)
+    demand = JobDemand([job.on_gpus(job.compact[-1]) for job in plan.jobs], plan.packet)
     options = replace(plan.experiment.health, dwell_s=0.0)
     truth, states = GroundTruth(plan.fabric, options), dict[bytes, float]()
     name, pairs = plan.experiment.router.name, plan.pairs
@@ -98,6 +98,6 @@ def _scale(plan: Plan, table: RouteTable, timelines: list[Timeline]) -> float:
         return 1.0
     cores = min(shard_count(plan.fabric), len(os.sched_getaffinity(0)))
     capacity = Capacity(HOPS_PER_CORE_S, HOPS_PER_CORE_S * (1 + 0.5 * (cores - 1)))
-    hops_s = sum(busiest_phase_hops(job, table) for job in plan.each if not job.experiment.program)
+    hops_s = sum(busiest_phase_hops(job, table) for job in plan.jobs if not job.experiment.program)
     latency_s = LATENCY_PER_GPU_S * plan.fabric.n_gpus
     return auto_scale(capacity, hops_s, latency_s, sorted(moving, key=lambda one: one.seconds()))

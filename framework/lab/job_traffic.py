@@ -33,11 +33,11 @@ class JobTraffic:
         self.links: tuple[TransportLink | ProgramLink, ...] = tuple(
             ProgramLink(job, watch, emit, directory)
             if job.experiment.program
-            else TransportLink(job, job.transport, watch, emit, job.job.number, len(plan.each))
-            for job in plan.each
+            else TransportLink(job, job.transport, watch, emit, job.job.number, len(plan.jobs))
+            for job in plan.jobs
         )
         self.trial = next(iter(self._transports), None)
-        if self.trial and (plan.jobs or plan.ranks != tuple(range(plan.fabric.n_gpus))):
+        if self.trial and (len(plan.jobs) > 1 or plan.ranks != tuple(range(plan.fabric.n_gpus))):
             choice, kind = plan.experiment.transport, "transport"
             options: Any = choice.options  # those of a plan are parsed
             transport = configured(kind, choice.name, registers[kind][choice.name], options)
@@ -63,7 +63,7 @@ class JobTraffic:
 
     def start(self, endpoints: Sequence[Endpoint]) -> None:
         """Start all processes; `endpoints`: of every GPU."""
-        for job, link in zip(self._plan.each, self.links, strict=True):
+        for job, link in zip(self._plan.jobs, self.links, strict=True):
             if isinstance(link, TransportLink):
                 link.start([endpoints[gpu] for gpu in job.ranks], f"{LOG}.{job.job.number}")
             else:
@@ -82,9 +82,9 @@ class JobTraffic:
 
     @property
     def told_apart(self) -> dict[int, Sequence[int]]:
-        """By number, the GPUs of those of several jobs that are programs and have no pair of GPUs in common
+        """By number, the GPUs of those of the named jobs that are programs and have no pair of GPUs in common
         with another program."""
-        programs = [job for job in self._plan.jobs if job.experiment.program]
+        programs = [job for job in self._plan.named_jobs if job.experiment.program]
         return {
             job.job.number: job.ranks
             for job in programs

@@ -95,7 +95,7 @@ class RateScale:
         plan = self._plan
         carried = [
             _Traffic(link, schedule, Timeline(plan.fabric, job.on_gpus(schedule), table, plan.packet))
-            for job, link in zip(plan.each, self._traffic.links, strict=True)
+            for job, link in zip(plan.jobs, self._traffic.links, strict=True)
             if isinstance(link, TransportLink)
             for schedule in job.schedules
         ]
@@ -130,7 +130,7 @@ class RateScale:
     def _hops_s(self, table: RouteTable) -> float:
         """Packet-hops per second in the busiest phases of all jobs together, at declared rates."""
         plan, hops_s = self._plan, 0.0
-        for job in plan.each:
+        for job in plan.jobs:
             if job.experiment.program:
                 hops_s += neighbour_hops(plan.fabric, table, plan.packet) * SHARE / PROGRAM_SHARE
                 continue

@@ -21,13 +21,13 @@ from railweave.framework.runs.parts import Clock, EngineParts, Traffic
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What all jobs of a run have in common. `several`: whether there is more than one."""
+    """What all jobs of a run have in common. `by_job`: whether the bytes on links are recorded by job."""
 
     clock: Clock
     parts: EngineParts
     health: HealthLoop
     faults: FaultTimetable
-    several: bool
+    by_job: bool
 
 
 class JobRun:
@@ -116,7 +116,7 @@ class JobRun:
     ) -> Float:
         """As in IterationRecord."""
         plan = self.plan
-        if not self._shared.several or plan.experiment.program:
+        if not self._shared.by_job or plan.experiment.program:
             return np.empty(0)
         return job_loads(plan.fabric, schedule, plan.packet, result.end_s, tables)
 

@@ -87,10 +87,10 @@ class Session(Generic[EngineT]):
 
     def _demand(self, plan: Plan) -> JobDemand | None:
         """What pairs will send, if that is known and routes are to consider it."""
-        unknown = any(job.experiment.program for job in plan.each)
+        unknown = any(job.experiment.program for job in plan.jobs)
         if self._options.damping != "demand" or unknown:
             return None
-        return JobDemand([job.on_gpus(job.compact[-1]) for job in plan.each], plan.packet)
+        return JobDemand([job.on_gpus(job.compact[-1]) for job in plan.jobs], plan.packet)
 
     @contextmanager
     def carrying(self, plan: Plan) -> Iterator[None]:
@@ -120,10 +120,10 @@ class Session(Generic[EngineT]):
     def iterate(self) -> None:
         """Carry out all iterations of the plan, or of a program as many as there are; of several jobs first
         some of each alone, then all together."""
-        many, ranks, jobs = self.plan.iterations, len(self.plan.ranks), self.plan.each
+        many, ranks, jobs = self.plan.iterations, len(self.plan.ranks), self.plan.jobs
         alone = self.plan.experiment.alone if len(jobs) > 1 else 0
         text = f"a program on {ranks} ranks" if many is None else f"{many} iterations"
-        if self.plan.jobs:
+        if self.plan.named_jobs:
             text = f"{len(jobs)} jobs" + (f", each {alone} iterations alone first" if alone else "")
         self.recorder.phase("run", text)
         self.start()
@@ -142,7 +142,7 @@ class Session(Generic[EngineT]):
     def iterate_once(self, iteration: int, schedule: Schedule | None = None) -> IterationRecord:
         """Carry out one iteration, after the faults that are due before it; `schedule`: in place of the
         plan's."""
-        job = self._job_run(self.plan.each[0], None)
+        job = self._job_run(self.plan.jobs[0], None)
         job.begin(iteration, schedule)
         while (record := job.ended()) is None:
             self.step(job.due_s)
@@ -152,8 +152,7 @@ class Session(Generic[EngineT]):
     def _job_run(
         self, plan: Plan, iterations: int | None, start_s: float = 0.0, *, alone: bool = False
     ) -> JobRun:
-        several = bool(self.plan.jobs)
-        shared = Surroundings(self._clock, self.parts, self.health, self.faults, several)
+        shared = Surroundings(self._clock, self.parts, self.health, self.faults, bool(self.plan.named_jobs))
         return JobRun(plan, shared, iterations=iterations, start_s=start_s, alone=alone)
 
     def _carry_out(self, jobs: Sequence[JobRun]) -> None:
@@ -191,11 +190,11 @@ class Session(Generic[EngineT]):
 
     def _failed(self, job: JobRun, error: RailweaveError) -> None:
         """Go on without a job that has failed, where that stops no other."""
-        plan, jobs = job.plan, self.plan.jobs
-        if not jobs:
+        plan = job.plan
+        if not self.plan.named_jobs:
             raise error
         self.failed[plan.job.number] = str(error)
-        if plan.job.on_failure == "stop" or len(self.failed) == len(jobs):
+        if plan.job.on_failure == "stop" or len(self.failed) == len(self.plan.jobs):
             raise type(error)(f"job {plan.job.name}: {error}") from error
         job.traffic.give_up()
         self.recorder.note(f"job {plan.job.name} failed: {error}")

@@ -52,6 +52,8 @@ class Network(ArrayNoun):
 
     def of_pairs(self, pairs: Int64) -> "Network":
         """These pairs, which may be there more than once."""
+        if np.array_equal(pairs, np.arange(self.n_pairs)):
+            return self  # a copy of a large one would take as much memory
         count = np.diff(self.start)[pairs]
         hops = spread(self.start[pairs], count)
         return Network(self.capacity_bps, starts(count), self.link[hops], self.use[hops], self.delay_s[pairs])

@@ -8,7 +8,7 @@ import numpy as np
 from railweave.framework.model import Fabric, PacketFormat, PathBatch, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.solver.quotient import NetworkState
-from railweave.framework.solver.reduction import quotient, quotients
+from railweave.framework.solver.reduction import quotients
 from railweave.framework.solver.simulation import Simulation
 
 BATCH = 1e-3
@@ -32,15 +32,7 @@ def iteration_seconds(
     """
     if np.isinf(least := least_seconds(schedules, fabric, state, packet)).any():
         return least
-    if len(schedules) == 1:
-        reduced = quotient(schedules[0], fabric, (state,), packet)
-        if int(reduced.tasks.repeat.sum()) > MOST_TASKS:
-            return least
-        simulation = Simulation(reduced.networks[0], batch=BATCH)
-        job = simulation.add(reduced.tasks, 0.0)
-        simulation.advance()
-        return np.array([float(simulation.end_s(job).max(initial=0.0))])
-    parts = quotients(schedules, fabric, state, packet, symmetry=True)
+    parts = quotients(schedules, fabric, (state,), packet)
     if sum(int(part.tasks.repeat.sum()) for part in parts) > MOST_TASKS:
         return least
     simulation = Simulation(parts[0].networks[0], batch=BATCH)
@@ -49,7 +41,8 @@ def iteration_seconds(
     while not turns.all():
         for ended in simulation.advance(inf):
             number = under_way.pop(ended)
-            turns[number], end_s[number] = turns[number] + 1, simulation.now_s
+            turns[number] += 1
+            end_s[number] = simulation.end_s(ended).max(initial=0.0)
             if not turns.all() and turns[number] < MOST_TURNS:
                 under_way[simulation.add(parts[number].tasks)] = number
     return end_s / turns

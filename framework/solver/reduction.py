@@ -27,61 +27,39 @@ def quotient(
     *,
     symmetry: bool = True,
 ) -> Quotient:
-    """What the solver takes for a schedule between GPUs, which may be compact; all `states` have the same
-    pairs, by (src, dst). `symmetry` false: every entry, pair and link by itself."""
-    paths = states[0].paths
-    number = schedule.src.astype(np.int64) * fabric.n_gpus + schedule.dst
-    pair = np.searchsorted(paths.src * fabric.n_gpus + paths.dst, number)
-    networks = tuple(network_of(fabric, state) for state in states)
-    if symmetry and len(schedule.symmetries) and schedule.n_entries:
-        places = Places.of(schedule, pair, len(paths.src))
-        sizes = size_marks(schedule)
-        first_key, link_class = classes(schedule, sizes, places, paths.src, paths.dst, networks)
-        kept, pair_class = _numbered(first_key[: len(paths.src)])
-        if len(kept) < len(paths.src):
-            first = places.order[places.start[first_key[places.key]] + places.place]
-            of_pair = np.append(pair_class, 0)[np.where(schedule.is_transfer, pair, -1)]
-            tasks, task = _tasks(schedule, first, of_pair, packet)
-            reduced = tuple(_of_classes(network, kept, pair_class, link_class) for network in networks)
-            return Quotient(reduced, tasks, task, pair_class, link_class)
-        del places, sizes, first_key, link_class, kept, pair_class  # as large as what is made of them next
-    tasks, task = _tasks(schedule, np.arange(schedule.n_entries), pair, packet)
-    return Quotient(networks, tasks, task, np.arange(len(paths.src)), np.arange(fabric.n_links))
+    """`quotients` of one schedule alone."""
+    (only,) = quotients((schedule,), fabric, states, packet, symmetry=symmetry)
+    return only
 
 
 def quotients(
     schedules: Sequence[Schedule],
     fabric: Fabric,
-    state: NetworkState,
+    states: Sequence[NetworkState],
     packet: PacketFormat,
     *,
-    symmetry: bool,
+    symmetry: bool = True,
 ) -> tuple[Quotient, ...]:
-    """What the solver takes for jobs at once: all over one network, in which each has the pairs that it uses
-    to itself; `pair_class` is -1 for the others."""
-    paths, n = state.paths, fabric.n_gpus
+    """What the solver takes for schedules between GPUs, which may be compact, at once: all over the same
+    networks, in which each has the pairs that it uses to itself; `pair_class` is -1 for the others. All
+    `states` have the same pairs, by (src, dst). `symmetry` false: every entry, pair and link by itself."""
+    paths, n = states[0].paths, fabric.n_gpus
     numbers = paths.src * n + paths.dst
     used = [np.searchsorted(numbers, src * n + dst) for src, dst, _ in (one.pairs() for one in schedules)]
     first_pair, all_used = starts(np.array([len(pairs) for pairs in used])), np.concatenate(used)
-    network, link_class = network_of(fabric, state).of_pairs(all_used), np.arange(fabric.n_links)
+    networks = tuple(network_of(fabric, state).of_pairs(all_used) for state in states)
     pairs = [
         first + np.searchsorted(numbers[own], one.src.astype(np.int64) * n + one.dst)
         for first, own, one in zip(first_pair.tolist(), used, schedules, strict=False)
     ]
-    pair_class = np.arange(len(all_used))
     first_entry = np.arange(sum(one.n_entries for one in schedules))
+    pair_class, link_class = np.arange(len(all_used)), np.arange(fabric.n_links)
     if symmetry and any(one.n_entries and len(one.symmetries) for one in schedules):
-        together = beside(schedules)
-        places = Places.of(together, np.concatenate(pairs), len(all_used))
-        job = np.repeat(np.arange(len(used)), np.diff(first_pair))
-        src, dst = paths.src[all_used] + job * n, paths.dst[all_used] + job * n
-        sizes = np.concatenate([size_marks(one) for one in schedules])
-        first_key, of_link = classes(together, sizes, places, src, dst, (network,))
-        kept, of_pair = _numbered(first_key[: len(all_used)])
-        if len(kept) < len(all_used):
-            first_entry = places.order[places.start[first_key[places.key]] + places.place]
-            pair_class, link_class = of_pair, of_link
-            network = _of_classes(network, kept, pair_class, link_class)
+        job = np.repeat(np.arange(len(used)), np.diff(first_pair)) * n
+        ends = paths.src[all_used] + job, paths.dst[all_used] + job
+        if alike := _alike(schedules, np.concatenate(pairs), *ends, networks):
+            first_entry, kept, pair_class, link_class = alike
+            networks = tuple(_of_classes(network, kept, pair_class, link_class) for network in networks)
     parts, begin = [], 0
     for first, own, one, pair in zip(first_pair.tolist(), used, schedules, pairs, strict=False):
         own_first = first_entry[begin : begin + one.n_entries] - begin
@@ -89,9 +67,25 @@ def quotients(
         tasks, task = _tasks(one, own_first, of_pair, packet)
         of_all = np.full(len(numbers), -1)
         of_all[own] = pair_class[first : first + len(own)]
-        parts.append(Quotient((network,), tasks, task, of_all, link_class))
+        parts.append(Quotient(networks, tasks, task, of_all, link_class))
         begin += one.n_entries
     return tuple(parts)
+
+
+def _alike(
+    schedules: Sequence[Schedule], pair: Int64, src: Int64, dst: Int64, networks: Sequence[Network]
+) -> tuple[Int64, Int64, Int64, Int64] | None:
+    """(n,): the first entry of the class of each of all jobs; the first pair of every class, (P,) the class
+    of each pair, and (L,) of each link; None where no pair is like another. `pair` (n,): of transfers."""
+    together, n_pairs = beside(schedules), len(src)
+    places = Places.of(together, pair, n_pairs)
+    sizes = np.concatenate([size_marks(one) for one in schedules])
+    first_key, link_class = classes(together, sizes, places, src, dst, networks)
+    kept, pair_class = _numbered(first_key[:n_pairs])
+    if len(kept) == n_pairs:
+        return None
+    first_entry = places.order[places.start[first_key[places.key]] + places.place]
+    return first_entry, kept, pair_class, link_class
 
 
 def _of_classes(network: Network, kept: Int64, pair_class: Int64, link_class: Int64) -> Network:

@@ -102,6 +102,8 @@ def beside(schedules: Sequence[Schedule]) -> Schedule:
     """What is alike or not in jobs between GPUs, as one schedule in which each has the GPUs to itself. Its
     symmetries are those of each job while the others stay as they are, and those of all at once, the first
     with the first."""
+    if len(schedules) == 1:
+        return schedules[0]
     n, jobs = schedules[0].n_ranks, len(schedules)
 
     def joined(name: str, shift: Sequence[int] | None = None) -> Any:

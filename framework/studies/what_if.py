@@ -63,8 +63,8 @@ def what_if(
         )
     if len(plan.schedules) > 1 or len({row.size_bytes for row in run.summaries}) > 1:
         raise InputError("size: fabrics are compared at one size. Take a run of one, such as --size 1M.")
-    texts = [str(job.get("ranks", "all")) for job in plan.experiment.jobs] or [plan.experiment.ranks]
-    if fixed := [word for text in texts for word in text.split() if word.partition("/")[0] != "all"]:
+    words = [word for job in plan.jobs for word in job.experiment.ranks.split()]
+    if fixed := [word for word in words if word.partition("/")[0] != "all"]:
         raise InputError(
             f"ranks: {fixed[0]} selects the same GPUs on a fabric of any size. Take a run on all of them, or "
             "give --ranks all."

@@ -72,7 +72,7 @@ class FluidEngine(Engine):
     def estimate(self, plan: Plan) -> Estimate:
         """Every iteration that differs from the others is computed once: those of a size, and again after
         each fault and the reroute that answers it."""
-        schedules = [schedule for job in plan.each for schedule in job.schedules]
+        schedules = [schedule for job in plan.jobs for schedule in job.schedules]
         states = 1 + 2 * len(plan.faults)
         entries = sum(schedule.n_entries for schedule in schedules)
         transfers = sum(schedule.n_transfers for schedule in schedules)

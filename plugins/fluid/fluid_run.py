@@ -50,7 +50,7 @@ class FluidRun:
         model.rate_scale = scale = self._rate_scale(model)
         if self._latency_s:
             model.like_a_lab(self._latency_s / self._switches())
-        traffic = self._traffic = tuple(ModelTraffic(job, model) for job in plan.each)
+        traffic = self._traffic = tuple(ModelTraffic(job, model) for job in plan.jobs)
         rates = f"rate scale {scale:.3g}" if scale != 1 else "declared rates and times"
         source = ModelSource(model)
         return EngineParts(
@@ -63,7 +63,7 @@ class FluidRun:
         scale = self._plan.experiment.rate_scale
         if scale != "auto":
             return scale
-        job = self._plan.each[0]
+        job = self._plan.jobs[0]
         seconds = model.trial_s(job, job.schedule_of(0))
         return seconds / FIRST_S if seconds > 0 else 1.0
 

@@ -1,7 +1,6 @@
 """The flows of a run and the fabric they run on, by the run's clock."""
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 
@@ -15,9 +14,9 @@ from railweave.framework.model.senders import Senders
 from railweave.framework.routing.batches import replaced, take
 from railweave.framework.routing.checks import pair_name
 from railweave.framework.solver.quotient import NetworkState, Quotient
-from railweave.framework.solver.reduction import quotient, quotients
+from railweave.framework.solver.reduction import quotients
 from railweave.plugins.fluid.counters import Counters
-from railweave.plugins.fluid.flows import Flows, OneJob, SeveralJobs
+from railweave.plugins.fluid.flows import Flows
 from railweave.plugins.fluid.queues import WaitingPlaces
 from railweave.plugins.fluid.work import Work
 
@@ -58,26 +57,14 @@ class Model:
         self._wanted, self._resumes_s = paths, np.full(len(paths.src), -np.inf)
         self._dark, self._dark_until_s = np.zeros(plan.fabric.n_links, bool), np.inf
         self._placed: dict[int, tuple[Schedule, Schedule]] = {}
-        self._alone = OneJob(plan.fabric, self._state(), self._reduced, work.simulation)
-        self.flows: Flows = self._alone
-        if plan.jobs:
-            schedules = [self.placed(job, job.schedule) for job in plan.each]
-            self.flows = SeveralJobs(
-                plan.fabric, self._state(), partial(self._reduced_together, schedules), work.simulation
-            )
+        schedules = [self.placed(job, job.schedule) for job in plan.jobs]
+        self.flows = Flows(plan.fabric, self._state(), schedules, self._reduced, work.simulation)
 
-    @property
-    def _symmetry(self) -> bool:
-        return bool(self.plan.experiment.engine.options["symmetry"])
-
-    def _reduced(self, schedule: Schedule, states: tuple[NetworkState, ...]) -> Quotient:
-        return quotient(schedule, self.plan.fabric, states, self.plan.packet, symmetry=self._symmetry)
-
-    def _reduced_together(
-        self, schedules: Sequence[Schedule], state: NetworkState, symmetry: bool
+    def _reduced(
+        self, schedules: Sequence[Schedule], states: Sequence[NetworkState], symmetry: bool
     ) -> tuple[Quotient, ...]:
-        symmetry &= self._symmetry
-        return quotients(schedules, self.plan.fabric, state, self.plan.packet, symmetry=symmetry)
+        symmetry &= bool(self.plan.experiment.engine.options["symmetry"])
+        return quotients(schedules, self.plan.fabric, states, self.plan.packet, symmetry=symmetry)
 
     def placed(self, job: Plan, schedule: Schedule) -> Schedule:
         """A schedule of a job between GPUs; always the same object, by which iterations are recognised."""
@@ -86,7 +73,7 @@ class Model:
     def trial_s(self, job: Plan, schedule: Schedule) -> float:
         """Declared seconds of an iteration with nothing else on the fabric."""
         with self._work.solving():
-            return self._alone.trial(self.placed(job, schedule)).seconds
+            return self.flows.trial(job.job.number, self.placed(job, schedule)).seconds
 
     # -- the fabric ------------------------------------------------------------------------------------
     @property
@@ -259,7 +246,7 @@ class Model:
         """Whether health has something to find: since the last change of links or routes there were too few
         iterations for all that they show, or a pair may still wait for the end of its dwell time, or a link
         for a train. Of several jobs nobody knows what meets, nor when enough packets were lost to show."""
-        if self.plan.jobs:
+        if len(self.plan.jobs) > 1:
             return self._changed_s < np.inf
         settling_s = max(2 * self.plan.experiment.health.dwell_s, SETTLED_S)
         settled = (

@@ -40,7 +40,7 @@ class TrafficHeatmap(Report):
 
         plan = from_document(experiment, load_plugins())
         n, domain, to = plan.fabric.n_gpus, plan.fabric.groups[0].shape[-1], Path(directory)
-        pairs = [job.on_gpus(job.schedule).pairs() for job in plan.each]
+        pairs = [job.on_gpus(job.schedule).pairs() for job in plan.jobs]
         src, dst, amount = (np.concatenate(column) for column in zip(*pairs, strict=True))
         if n > MOST_GPUS:
             rows = np.stack((src, dst, amount), axis=1)
@@ -48,7 +48,7 @@ class TrafficHeatmap(Report):
             return
         sent_bytes = np.bincount(src * n + dst, amount, n * n).reshape(n, n).astype(np.float64)
         np.savetxt(to / "traffic.csv", sent_bytes, "%.0f", ",")
-        name = f"{len(plan.jobs)} jobs" if plan.jobs else plan.experiment.traffic.name
+        name = f"{len(plan.jobs)} jobs" if plan.named_jobs else plan.experiment.traffic.name
         title = f"{name}, bytes of one iteration as emulated"
         (to / "traffic.svg").write_text(heatmap_svg(sent_bytes, domain, title))
         (to / "traffic.png").write_bytes(heatmap_png(sent_bytes, domain))

@@ -118,7 +118,7 @@ class FakeEngine:
         self.plan, self._recorder, self.clock = plan, recorder, clock
         self.controller = FakeController(plan.fabric, clock)
         self.faults = FakeFaults(plan, self.controller)
-        self.jobs = tuple(FakeTraffic(clock, seconds) for _ in plan.each)
+        self.jobs = tuple(FakeTraffic(clock, seconds) for _ in plan.jobs)
         self.traffic = self.jobs[0]
         self.calls: list[str] = []
 

@@ -44,7 +44,7 @@ def drawn(drawing: Drawing) -> Case | None:
 def judge(case: Case, outcomes: Sequence[Outcome]) -> str | None:
     (outcome,) = outcomes
     plan = outcome.plan
-    demand = JobDemand([job.on_gpus(job.compact[-1]) for job in plan.each], plan.packet)
+    demand = JobDemand([job.on_gpus(job.compact[-1]) for job in plan.jobs], plan.packet)
     forecast = Forecast(plan.fabric, demand, list(plan.first_paths))
     for took_s, health in zip(outcome.declared_s(), (outcome.healthy, outcome.found.truth[-1]), strict=True):
         (predicted_s,) = forecast.seconds(list(plan.first_paths), [(1.0, health)])

@@ -49,7 +49,7 @@ class Run:
         self.share, self.up, self.sent = np.ones(n), np.ones(n, bool), np.zeros(n)
 
     def bring_up(self, control):
-        self.table, self.traffic = control.table, tuple(Traffic(self, job) for job in self.plan.each)
+        self.table, self.traffic = control.table, tuple(Traffic(self, job) for job in self.plan.jobs)
         fabric = self.plan.fabric.scaled(self.scale)
         return EngineParts(fabric, self.scale, "", 0.0, (), self, RoutesInPlace(self.use), self, self.traffic)
 

@@ -43,8 +43,8 @@ def check_openable(plan: Plan) -> None:
         raise InputError(
             "program: a lab that stays up starts programs one by one. Leave it out, and run it by exec."
         )
-    if plan.jobs or len(plan.ranks) < plan.fabric.n_gpus:
-        key = "jobs" if plan.jobs else "ranks"
+    if plan.named_jobs or len(plan.ranks) < plan.fabric.n_gpus:
+        key = "jobs" if plan.named_jobs else "ranks"
         raise InputError(f"{key}: choose the GPUs of one run. Leave it out, or use `railweave run`.")
     if plan.pcap_links:
         raise InputError("pcap: captures the packets of one run. Leave it out, or use `railweave run`.")

@@ -26,7 +26,7 @@ with the kernel datapath, where reading takes a process for each shard."""
 
 class LabMeasurements:
     """A source of measurements (runs/parts.py). `start_s()`: time.monotonic() when the run's clock started;
-    `jobs`: counters of programs, None where there is one job.
+    `jobs`: counters of programs.
 
     `most_waiting_bytes`: the most bytes queued at once at the links of one shard.
     """
@@ -38,7 +38,7 @@ class LabMeasurements:
         source: Source,
         link: ControllerLink,
         start_s: Callable[[], float],
-        jobs: JobCounters | None = None,
+        jobs: JobCounters,
     ) -> None:
         self._jobs = jobs
         self._lab, self._source, self._link, self._start_s = lab, source, link, start_s
@@ -73,7 +73,7 @@ class LabMeasurements:
 
     def totals(self) -> LinkTotals:
         now = self._telemetry.snapshot()
-        job_bytes = np.empty((0, 0)) if self._jobs is None else self._jobs.read()
+        job_bytes = self._jobs.read()
         self._losses.count(now.sent_packets)
         self._losses.count(self._telemetry.snapshot().sent_packets)  # what one misses may be under way
         return LinkTotals(now.sent_bytes, now.sent_packets, now.drops, self._losses.total, job_bytes)

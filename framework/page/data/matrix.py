@@ -24,7 +24,7 @@ def planned_traffic(
         return None
     if plan.fabric.n_gpus != n_gpus:
         return None
-    pairs = [job.on_gpus(job.schedule).pairs() for job in plan.each]
+    pairs = [job.on_gpus(job.schedule).pairs() for job in plan.jobs]
     src, dst, amount = (np.concatenate(column) for column in zip(*pairs, strict=True))
     if not len(src) or not amount.max():
         return None

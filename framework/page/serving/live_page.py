@@ -47,9 +47,9 @@ class LivePage:
             engine=plan.experiment.engine.name,
             experiment=plan.yaml(),
             repeat=f"railweave run {path / 'experiment.yaml'}",
-            planned=None if plan.jobs else plan.iterations,
+            planned=None if plan.named_jobs else plan.iterations,
             running=True,
-            jobs=tuple(map(_job, plan.jobs)),
+            jobs=tuple(map(_job, plan.named_jobs)),
         )
         self._course, self._samples = Course(), list[Sampled]()
         self._chosen = shown(plan.fabric, None)

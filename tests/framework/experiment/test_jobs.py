@@ -25,12 +25,12 @@ def test_a_job_has_its_own_keys_and_takes_the_rest_from_the_experiment(registers
     plan = plan_from_keys(
         {"jobs": TWO, "size": "256K", "domains": 2, "rails": 2, "dtype": "int32", "alone": 0}, registers
     )
-    left, right = plan.each
+    left, right = plan.jobs
     assert (left.job.name, right.job.name, right.job.pause, right.job.several) == ("left", "1", 2.0, True)
     assert (left.ranks, right.ranks) == ((0, 1), (2, 3))
     assert (left.iterations, right.iterations) == (12, 3)
     assert (left.schedule.size_bytes, right.schedule.size_bytes) == (256 << 10, 64 << 10)
-    assert {job.schedule.dtype for job in plan.each} == {"int32"}
+    assert {job.schedule.dtype for job in plan.jobs} == {"int32"}
     assert left.fabric is right.fabric is plan.fabric
     assert right.transport is not left.transport
     assert right.on_gpus(right.schedule).src.min() == 2
@@ -47,23 +47,29 @@ def test_the_document_and_the_yaml_read_back(registers: Registers, tmp_path: Pat
     document = plan.document()
     assert not document.keys() & {"collective", "workload", "size", "program", "ranks", "timeout"}
     again = from_document(document, registers)
-    assert again.document() == document and [job.ranks for job in again.each] == [
-        job.ranks for job in plan.each
+    assert again.document() == document and [job.ranks for job in again.jobs] == [
+        job.ranks for job in plan.jobs
     ]
-    assert again.each[1].experiment.program == ("true",) and not again.experiment.program
+    assert again.jobs[1].experiment.program == ("true",) and not again.experiment.program
     assert load_plan(written(tmp_path, plan.yaml()), {}, registers).document() == document
 
 
 def test_one_job_in_a_list_is_an_experiment_with_one(registers: Registers) -> None:
-    (job,) = plan_from_keys({"job": "ranks=rail:0"}, registers).each
+    (job,) = plan_from_keys({"job": "ranks=rail:0"}, registers).jobs
     assert job.ranks == (0, 4, 8, 12) and not job.job.several
+
+
+def test_a_fabric_that_cannot_be_is_reported_once(registers: Registers) -> None:
+    with pytest.raises(ExperimentError, match="domains: 0 is too small") as error:
+        load_plan(None, {"jobs": TWO, "topology.domains": 0}, registers)
+    assert len(str(error.value).splitlines()) == 1
 
 
 def test_a_default_fault_is_not_for_several_jobs(registers: Registers) -> None:
     plan = load_plan(None, {"jobs": TWO}, registers)
     assert not plan.faults and "it has several jobs" in "".join(plan.notes)
     faulty = load_plan(None, {"jobs": TWO, "faults": ["at=iter:1 degrade rail:1 to=20%"]}, registers)
-    assert faulty.faults == faulty.each[1].faults and len(faulty.faults) == 1
+    assert faulty.faults == faulty.jobs[1].faults and len(faulty.faults) == 1
     with pytest.raises(ExperimentError, match="iteration 12 never comes"):
         load_plan(None, {"jobs": TWO, "faults": ["at=iter:12 down rail:1"]}, registers)
 
@@ -123,7 +129,7 @@ def test_names_of_jobs_are_names_of_files(name: str, registers: Registers) -> No
 def test_names_of_jobs_may_hold_spaces_dots_and_letters_of_any_script(registers: Registers) -> None:
     names = ["Größe 1.5-b", "x" * 64]
     jobs = [{"ranks": f"rail:{i}", "name": name} for i, name in enumerate(names)]
-    assert [one.job.name for one in plan_from_keys({"jobs": jobs}, registers).each] == names
+    assert [one.job.name for one in plan_from_keys({"jobs": jobs}, registers).jobs] == names
 
 
 def test_all_mistakes_of_a_file_come_at_once_with_their_places(registers: Registers, tmp_path: Path) -> None:

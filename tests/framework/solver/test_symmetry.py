@@ -174,7 +174,7 @@ def test_jobs_may_have_no_transfer(traffic: tuple[str, ...]) -> None:
     }
     state = state_of(fabric, "hscore", schedules["all-reduce"])
     for symmetry in (True, False):
-        parts = quotients([schedules[name] for name in traffic], fabric, state, PACKET, symmetry=symmetry)
+        parts = quotients([schedules[name] for name in traffic], fabric, (state,), PACKET, symmetry=symmetry)
         simulation = Simulation(parts[0].networks[0])
         jobs = [simulation.add(part.tasks) for part in parts]
         while simulation.advance():

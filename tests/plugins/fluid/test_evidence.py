@@ -51,7 +51,7 @@ def test_acknowledgements_are_those_that_labs_sent(fabric: str, rate_scale: floa
     registers = load_plugins()
     plan = load_plan(None, keys_of(Case(fabric, "ecmp", JOBS), registers), registers)
     data, acks = 0.0, 0.0
-    for job in plan.each:
+    for job in plan.jobs:
         src, dst, size = job.on_gpus(job.schedule).pairs()
         paths = plan.router.routes(plan.fabric, HealthSnapshot.healthy(plan.fabric)).paths(src, dst)
         hops = np.bincount(paths.path_pair, paths.weight * np.diff(paths.hop_start))
