@@ -32,12 +32,11 @@ optimum of some healthy rings and tori of up to 12 GPUs, where the relaxation do
 
 STEEP = 2.0
 """What one more unit on a link multiplies its price by."""
-AT_RANDOM = 0.005
-"""Probability that a pair takes any candidate, not the cheapest: the way out where no single move helps. Of
-0.005, 0.01 and 0.02 the one that reached the bound on every problem measured."""
-ROUNDS, MOVES = 1000, 200_000
-"""Of the search, and pairs tried at most: 5 s of CPU. The hardest problem measured, 4x4x4 without a GPU,
-takes a quarter of them."""
+HEAT, COOLING = 0.01, 20_000
+"""Probability that a pair takes any candidate, not the cheapest, where no single move helps; and the pairs
+tried after which it is half of that (simulated annealing)."""
+ROUNDS, MOVES = 1000, 400_000
+"""Of the search, and pairs tried at most: 10 s of CPU."""
 
 
 def solve(problem: Problem, limit_s: float = LIMIT_S) -> Solution:
@@ -142,7 +141,9 @@ def improved(some: Candidates, chosen: Int64, goal: int) -> Int64:
             np.subtract.at(loads, paths[chosen[pair] - first], 1)
             price = (STEEP ** (loads[paths] - float(best_max))).sum(axis=1)
             ties = rng.random(len(price))
-            pick = ties.argmin() if rng.random() < AT_RANDOM else np.lexsort((ties, price))[0]
+            pick = (
+                ties.argmin() if rng.random() < HEAT / (1 + moves / COOLING) else np.lexsort((ties, price))[0]
+            )
             np.add.at(loads, paths[pick], 1)
             chosen[pair] = first + pick
         if loads.max() < best_max:
