@@ -3,11 +3,18 @@
 from types import ModuleType
 from typing import Any
 
+from railweave.framework.errors import MachineError
+
 
 def highs() -> ModuleType:
-    """HiGHS, imported when first needed. Raises ImportError where it is not installed."""
-    import highspy
-
+    """HiGHS, imported when first needed. Raises MachineError naming the extra where it is not installed."""
+    try:
+        import highspy
+    except ImportError as error:
+        raise MachineError(
+            f"HiGHS is not installed ({error}). `pip install 'railweave[ilp]'`, or use a router that needs "
+            "no solver, such as `--router wfr`."
+        ) from None
     core: ModuleType = highspy
     return core
 

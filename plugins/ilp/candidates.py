@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from railweave.framework.model.arrays import Bool, Float, Int64
+from railweave.framework.model.arrays import Float, Int64, mixed
 from railweave.framework.routing.batches import spread, starts
 from railweave.framework.routing.torus.legs import Displacements, marked_before, shortest_vectors
 from railweave.framework.routing.torus.wild_first import WildFirst, choices, vector_legs, wild_legs
@@ -40,6 +40,11 @@ class Candidates:
         hops = spread(self.hop_start[chosen], np.diff(self.hop_start)[chosen])
         return np.bincount(self.link_class[hops], minlength=self.n_classes)
 
+    def paths(self, pair: int) -> Int64:
+        """(candidates, hops): the classes that each candidate of a pair crosses; all have equally many."""
+        first, end = self.start[pair], self.start[pair + 1]
+        return self.link_class[self.hop_start[first] : self.hop_start[end]].reshape(end - first, -1)
+
     def costs(self, price: Float) -> Float:
         """(C,): the sum of the prices of its classes, hop by hop. price: (n_classes,)."""
         return np.add.reduceat(price[self.link_class], self.hop_start[:-1])
@@ -62,7 +67,9 @@ def candidates(problem: Problem) -> Candidates:
     matter. Of paths of one pair that load the same classes the one with the fewest wild hops stays.
     """
     lattice, sequence, down = problem.lattice, problem.sequence, problem.down
-    src, dst, pair = _pairs(problem)
+    rows, n = len(problem.representatives), lattice.n_gpus
+    src, offset = np.repeat(problem.representatives, n - 1), np.tile(np.arange(1, n), rows)
+    dst = lattice.translated(offset, src)
     signs = np.array(choices(sequence) if down.any() else choices(sequence)[:1], np.int64)
     search = WildFirst(lattice, Displacements(lattice), sequence, marked_before(lattice.rings, down))
     start, vectors = shortest_vectors(lattice)
@@ -71,12 +78,10 @@ def candidates(problem: Problem) -> Candidates:
         hops = np.tile(signs[number], (len(src), 1))
         place = lattice.offset(wild_legs(lattice, sequence, hops, src).end(lattice.rings, src), dst)
         ties = start[place + 1] - start[place]
-        for tie in range(int(ties.max())):
-            some = np.flatnonzero(ties > tie)
-            vector = vectors[:, start[place[some]] + tie]
-            path = vector_legs(lattice, sequence, hops[some], vector, src[some])
-            live, whole = search.fits(tuple(int(s) for s in signs[number]), path)
-            live_paths.append(np.stack((some, np.full(len(some), number), *vector))[:, live & whole])
+        some, vector = np.repeat(np.arange(len(src)), ties), vectors[:, spread(start[place], ties)]
+        path = vector_legs(lattice, sequence, hops[some], vector, src[some])
+        live, whole = search.fits(tuple(int(s) for s in signs[number]), path)
+        live_paths.append(np.stack((some, np.full(len(some), number), *vector))[:, live & whole])
     owner, wild, *displacement = np.concatenate(live_paths, axis=1)
     vector = np.stack(displacement)
     legs = vector_legs(lattice, sequence, signs[wild], vector, src[owner])
@@ -92,10 +97,13 @@ def candidates(problem: Problem) -> Candidates:
         position = spread(first[rows].ravel(), hops[rows].ravel())
         return classes[lattice.rings.link[position]].astype(np.int64)
 
-    order = order[_distinct(owner[order], starts(length[order]), hop_class(order))]
+    # Paths of one pair with equal sums of random-looking marks load the same classes. The sum is mixed first:
+    # the mark of a class would cancel that of the owner with its number.
+    mark = np.add.reduceat(mixed(hop_class(order)), starts(length[order])[:-1])
+    order = order[np.sort(np.unique(mixed(mark, owner[order]), return_index=True)[1])]
     has, count = np.unique(owner[order], return_counts=True)
     return Candidates(
-        pair[has],
+        has // (n - 1) * n + offset[has],
         starts(count),
         wild[order],
         vector[:, order],
@@ -103,26 +111,3 @@ def candidates(problem: Problem) -> Candidates:
         hop_class(order),
         int(classes.max()) + 1,
     )
-
-
-def _pairs(problem: Problem) -> tuple[Int64, Int64, Int64]:
-    """(src, dst, pair): every GPU from each representative, in the canonical place, by row and offset."""
-    n, rows = problem.lattice.n_gpus, len(problem.representatives)
-    src, dst = np.repeat(problem.representatives, n), np.tile(np.arange(n), rows)
-    pair = np.repeat(np.arange(rows), n) * n + problem.lattice.offset(src, dst)
-    order = np.argsort(pair, kind="stable")
-    order = order[pair[order] % n != 0]
-    return src[order], dst[order], pair[order]
-
-
-def _distinct(owner: Int64, hop_start: Int64, hop_class: Int64) -> Bool:
-    """(C,): whether it is the first of its pair to load its classes, distinguished by sums of random
-    marks."""
-    marks = np.random.default_rng(0).integers(0, 1 << 62, int(hop_class.max(initial=0)) + 1, np.uint64)
-    total = np.concatenate((np.zeros(1, np.uint64), np.cumsum(marks[hop_class], dtype=np.uint64)))
-    mark = total[hop_start[1:]] - total[hop_start[:-1]]
-    order = np.lexsort((mark, owner))
-    again = (np.diff(owner[order]) == 0) & (mark[order[1:]] == mark[order[:-1]])
-    fresh = np.ones(len(owner), bool)
-    fresh[order[1:][again]] = False
-    return fresh

@@ -11,8 +11,8 @@ from railweave.framework.routing.torus.lattice import Lattice
 from railweave.framework.routing.torus.legs import dimension_order
 from railweave.framework.routing.torus.wild_first import Sequence, default_sequence
 
-VERSION = 1
-"""Raise it when candidates, their numbering or the canonical place of a fault change."""
+VERSION = 2
+"""Raise it when candidates, their numbering, the canonical place of a fault or the format of files change."""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ class OptimisedRouting(Router):
 
     def __init__(self, cache: Cache | None = None, limit_s: float = LIMIT_S) -> None:
         self._cache, self._limit_s = cache, limit_s
-        self._solved: dict[str, Solution] = {}
+        self._solutions: dict[str, Solution] = {}
 
     def configured(self, options: Mapping[str, Value]) -> "OptimisedRouting":
         """Raises ExperimentError for an empty folder name."""
@@ -61,8 +61,7 @@ class OptimisedRouting(Router):
         for, HealthError for a snapshot of another fabric, MachineError where a solver is needed and not
         installed.
         """
-        problem = self.problem(fabric, health)
-        solution = self._solution(problem)
+        problem, solution = self._solved(fabric, health)
         lattice, sequence = problem.lattice, problem.sequence
         row, signs = problem.rows, np.array(choices(sequence), np.int64)
 
@@ -77,7 +76,7 @@ class OptimisedRouting(Router):
 
     def solution(self, fabric: Fabric, health: HealthSnapshot) -> Solution:
         """What `routes` looks up, with value, bound, gap and `report`. Raises as `routes` does."""
-        return self._solution(self.problem(fabric, health))
+        return self._solved(fabric, health)[1]
 
     def explain(
         self, fabric: Fabric, health: HealthSnapshot, src: int, dst: int, name: NodeName
@@ -85,22 +84,19 @@ class OptimisedRouting(Router):
         """The sequence, wild hops and displacement chosen, and how good the choice of all is. Raises
         RouteError for a GPU that is not there, otherwise as `routes` does."""
         fabric.check_gpus(src, dst)
-        problem = self.problem(fabric, health)
-        solution, lattice = self._solution(problem), problem.lattice
-        source = int(problem.rows[src])
-        place = int(lattice.offset(np.array([src]), np.array([dst]))[0])
+        problem, solution = self._solved(fabric, health)
+        sequence = problem.sequence
+        source, place = problem.rows[src], problem.lattice.offset(np.array([src]), np.array([dst]))[0]
         number = int(solution.wild[source, place])
         if src == dst:
             return Explanation("same GPU")
         if number < 0:
-            return Explanation(
-                f"unreachable: no {problem.sequence} path lives", {"sequence": str(problem.sequence)}
-            )
+            return Explanation(f"unreachable: no {sequence} path lives", {"sequence": str(sequence)})
         return Explanation(
             f"chosen together with all other pairs: {solution.report}",
             {
-                "sequence": str(problem.sequence),
-                "wild_hops": wild_text(problem.sequence, choices(problem.sequence)[number]),
+                "sequence": str(sequence),
+                "wild_hops": wild_text(sequence, choices(sequence)[number]),
                 "displacement": signed_text(solution.vector[:, source, place]),
                 "busiest_link": solution.value,
                 "lp_bound": round(solution.bound, 4),
@@ -117,10 +113,11 @@ class OptimisedRouting(Router):
             )
         return Problem.of(lattice, health.down)
 
-    def _solution(self, problem: Problem) -> Solution:
+    def _solved(self, fabric: Fabric, health: HealthSnapshot) -> tuple[Problem, Solution]:
         """From memory, from disk, or solved; solved again if it is not proven and there is more time now."""
+        problem = self.problem(fabric, health)
         key = problem.key
-        solution = self._solved.get(key) or (self._cache.load(key) if self._cache else None)
+        solution = self._solutions.get(key) or (self._cache.load(key) if self._cache else None)
         if solution is None or not (solution.proven or solution.limit_s >= self._limit_s):
             solution = solve(problem, self._limit_s)
             if self._cache:
@@ -134,5 +131,5 @@ class OptimisedRouting(Router):
                         RuntimeWarning,
                         stacklevel=2,
                     )
-        self._solved[key] = solution
-        return solution
+        self._solutions[key] = solution
+        return problem, solution

@@ -3,18 +3,19 @@ cache."""
 
 import hashlib
 import os
-import tempfile
 import zipfile
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import ceil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from railweave.framework.model.arrays import ArrayNoun, Int64
 from railweave.plugins.ilp.problem import VERSION
-from railweave.plugins.ilp.program import BELOW
+
+BELOW = 1e-6
+"""How far a bound may lie above a whole number and still allow that number: rounding errors of the prices."""
 
 UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
 
@@ -80,37 +81,16 @@ class Cache:
         """None if there is none, or a file that is damaged or of another problem: it is then solved again."""
         try:
             with self.path(key).open("rb") as file, np.load(file, allow_pickle=False) as stored:
-                value, bound, seconds, cpu_seconds, limit_s = (float(x) for x in stored["figures"])
-                wild, vector = stored["wild"], stored["vector"]
-                fits = str(stored["key"]) == key and wild.ndim == 2 and vector.shape[1:] == wild.shape
+                values = {field.name: stored[field.name] for field in fields(Solution)}
+                fits = str(stored["key"]) == key and values["vector"].shape[1:] == values["wild"].shape
         except UNREADABLE:
             return None
-        return Solution(int(value), bound, seconds, cpu_seconds, limit_s, wild, vector) if fits else None
+        return Solution(**{name: x if x.ndim else x.item() for name, x in values.items()}) if fits else None
 
     def store(self, key: str, solution: Solution) -> None:
-        """Written to a temporary file and moved into place, so that no reader sees half a file. Raises
-        OSError."""
+        """Written elsewhere and moved into place, so that no reader sees half a file. Raises OSError."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=self.folder, prefix=".writing-", suffix=".npz")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez_compressed(
-                    file,
-                    key=np.array(key),
-                    figures=np.array(
-                        [
-                            solution.value,
-                            solution.bound,
-                            solution.seconds,
-                            solution.cpu_seconds,
-                            solution.limit_s,
-                        ]
-                    ),
-                    wild=solution.wild.astype(np.int32),
-                    vector=solution.vector.astype(np.int32),
-                )
-            Path(name).replace(self.path(key))
-        except BaseException:
-            with suppress(FileNotFoundError):
-                Path(name).unlink()
-            raise
+        with TemporaryDirectory(dir=self.folder, prefix=".writing-") as folder:
+            whole = Path(folder) / "solution.npz"
+            np.savez_compressed(whole, key=np.array(key), **vars(solution))
+            whole.replace(self.path(key))

@@ -11,6 +11,7 @@ from math import inf
 import numpy as np
 
 from railweave.framework.analysis.limits.wires import CutBound, Wires
+from railweave.framework.errors import MachineError
 from railweave.framework.model.arrays import Float, Int64
 from railweave.framework.routing.highs import highs, one_thread
 
@@ -82,7 +83,7 @@ def _best_prices(wires: Wires, demand: Float) -> Float | None:
         return None
     try:
         core = highs()
-    except ImportError:
+    except MachineError:
         return None
     n, m, k = wires.fabric.n_nodes, len(links), len(sources)
     unit, fastest = float(demand.max()), float(wires.rate.max())

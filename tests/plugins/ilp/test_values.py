@@ -14,9 +14,8 @@ from railweave.framework.model import Fabric, HealthSnapshot
 from railweave.framework.routing.dependencies import channel_cycle
 from railweave.framework.routing.loads import all_to_all_loads
 from railweave.plugins.ilp.candidates import candidates
-from railweave.plugins.ilp.program import exact, relaxed
 from railweave.plugins.ilp.router import OptimisedRouting
-from railweave.plugins.ilp.solve import improved, rounded
+from railweave.plugins.ilp.solve import improved, relaxed, rounded
 from railweave.plugins.wfr.router import WildFirstRouting
 from tests.fakes.sound_tables import check_table
 from tests.fakes.tori import ocs_down, torus, twisted, with_down
@@ -66,18 +65,21 @@ def test_with_an_ocs_down_the_optimum_is_proven(fabric: Fabric, ocs: str, optimu
     assert all_to_all_loads(fabric, WildFirstRouting().routes(fabric, health)).load.max() >= optimum
 
 
-@pytest.mark.parametrize("shape", [(4, 4), (2, 4), (6, 2)])
+@pytest.mark.parametrize("shape", [(4, 4), (2, 4), (6, 2), (3, 3), (6,), (4, 3)])
 def test_every_stage_agrees_with_the_enumeration_of_all_choices(shape: tuple[int, ...]) -> None:
     fabric = torus(*shape)
     problem = OptimisedRouting().problem(fabric, HealthSnapshot.healthy(fabric))
     some = candidates(problem)
     spans = [range(a, b) for a, b in zip(some.start[:-1], some.start[1:], strict=True)]
     best = min(int(some.loads(np.array(choice)).max()) for choice in product(*spans))
-    answer = relaxed(some, 10)
-    assert answer.bound <= best
-    assert int(some.loads(rounded(some, exact(some, rounded(some, None), 10).share)).max()) == best
-    assert int(some.loads(improved(some, rounded(some, answer.share), best)).max()) >= best
-    assert OptimisedRouting().solution(fabric, HealthSnapshot.healthy(fabric)).value == best
+    bound, share = relaxed(some, 10)
+    assert bound <= best
+    assert int(some.loads(improved(some, rounded(some, share), best)).max()) == best
+    exact, share = relaxed(some, 10, boolean=True)
+    assert exact == pytest.approx(best)
+    assert int(some.loads(rounded(some, share)).max()) == best
+    found = OptimisedRouting().solution(fabric, HealthSnapshot.healthy(fabric))
+    assert (found.value, found.proven, found.unreachable) == (best, True, 0)
 
 
 @st.composite
