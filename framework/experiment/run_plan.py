@@ -10,9 +10,9 @@ import numpy as np
 from railweave.framework.errors import ExperimentError
 from railweave.framework.experiment import yaml_reader
 from railweave.framework.experiment.faults import ResolvedFault
-from railweave.framework.experiment.jobs import Job
+from railweave.framework.experiment.jobs import OWN, Job
 from railweave.framework.experiment.ranks import between_gpus
-from railweave.framework.experiment.schema import KINDS, Choice, Experiment, spoken
+from railweave.framework.experiment.schema import KINDS, PARAMETERS, Choice, Experiment, spoken
 from railweave.framework.health.options import PARAMETERS as HEALTH_PARAMETERS
 from railweave.framework.hookspecs import (
     Collective,
@@ -135,6 +135,7 @@ class Plan:
             document[kind] = _readable(document[kind], plugin.parameters)
         document["health"] = _readable(document["health"], HEALTH_PARAMETERS)
         for part in (document, *document.get("jobs", ())):
+            part |= {p.name: p.written(part[p.name]) for p in _WITH_UNITS if p.name in part}
             if "size" in part:
                 part["size"] = spoken(part["size"])
         return yaml_reader.written(document)
@@ -147,6 +148,9 @@ class Plan:
         if packet_latency_s is not None and option in engine.options:
             changed["engine"] = Choice(name=engine.name, options={**engine.options, option: packet_latency_s})
         return replace(self, experiment=self.experiment.model_copy(update=changed))
+
+
+_WITH_UNITS = [parameter for parameter in (*PARAMETERS.values(), *OWN) if parameter.unit != "bytes"]
 
 
 def _readable(section: dict[str, Any], parameters: tuple[Parameter, ...]) -> dict[str, object]:

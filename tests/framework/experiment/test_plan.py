@@ -36,6 +36,21 @@ def test_a_document_that_was_tampered_with_is_refused(registers: Registers) -> N
         from_document({**document, "size": "big"}, registers)
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"timeout": "5s", "rate_scale": 2e-5, "path_mtu": 1024, "seed": 7, "alone": 1},
+        {"timeout": "0.3s", "jobs": ["ranks=domain:0 start=150ms pause=1.5s timeout=7s", "ranks=domain:1-2"]},
+    ],
+)
+def test_a_file_with_every_kind_of_number_runs_again(
+    keys: dict[str, object], registers: Registers, tmp_path: Path
+) -> None:
+    plan = load_plan(None, {"faults": [], **keys}, registers)
+    again = load_plan(written(tmp_path, plan.yaml()), None, registers)
+    assert again.document() == plan.document()
+
+
 def test_the_written_file_runs_again(registers: Registers, tmp_path: Path) -> None:
     plan = load_plan(None, {"topology.rail_rate": "123.456Gb/s", "rate_scale": "1.5e-5"}, registers)
     path = tmp_path / "experiment.yaml"
