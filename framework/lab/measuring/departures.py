@@ -11,7 +11,7 @@ from railweave.framework.model.arrays import Bool, Float
 
 RESOLVED = 3
 """Intervals between samples that a burst must last at line rate, or be behind it by, to count, unless packets
-are further apart than samples: of shorter ones samples see mostly those that lasted longer than they seem."""
+are further apart than samples: of shorter bursts samples see mostly the ones longer than they seem."""
 IDLE = 0.25
 """Part of the time between two departures at the known rate below which nothing needs to have waited."""
 IMPOSSIBLE = 1.1

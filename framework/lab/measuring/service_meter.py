@@ -20,7 +20,7 @@ BOUND, EXACT, EXACT_S = 2, 64, 0.2
 """Standard errors of busy time that a bound leaves as a margin, those that an accepted rate's time must
 cover, and the seconds it must cover besides."""
 PLAIN, PLAIN_S = 0.6, 0.08
-"""A drop below this part of the known rate needs only so many seconds of evidence: for a stall to look like
+"""A drop below this part of the known rate needs this many seconds of evidence: for a stall to look like
 it, the machine would have to stand still for 30 ms, which samples show."""
 UNCERTAIN_S = 0.45
 """Seconds that a bound leaves for one late packet, where packets take longer: a stall takes some time,

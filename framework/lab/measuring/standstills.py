@@ -16,9 +16,9 @@ AT_RATE, AT_RATE_PACKETS = 0.75, 4
 """Part of its rate from which a link counts as serving at it, and the packets' worth of time it takes to
 know."""
 REMEMBERED_PACKETS, REMEMBERED_S = 8, 0.04
-"""Time constant with which earlier service fades: of so many packets, and so many seconds at least."""
+"""Time constant with which earlier service fades: in packets, and in seconds at least."""
 STOPPED, STOPPED_PACKETS = 0.65, 1.5
-"""A link at its rate that falls behind by this part of the time since, and by so many packets, stood
+"""A link at its rate that falls behind by this part of the time since, and by this many packets, stood
 still."""
 STOPPED_S, OF_TIME = 0.02, 0.1
 """Seconds that count as standing still, and how much of them each second gives back: a link that falls behind
