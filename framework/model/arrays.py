@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 Float = NDArray[np.float64]
+Float32 = NDArray[np.float32]
 Bool = NDArray[np.bool_]
 Marks = NDArray[np.uint64]
 

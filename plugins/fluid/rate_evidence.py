@@ -10,7 +10,7 @@ SUGGESTIVE_PACKETS = 2
 """After so many a rate that they do not contradict is known."""
 STALL_S, SLOWER_OVER_S = 0.01, 0.05
 """Time for which a link may have stood still, so that it does not bound its rate; with which time constant,
-in busy time, a slower reading replaces a rate. All as in lab/measuring/service_meter.py."""
+in busy time, a slower reading replaces a rate. All so that rates show as soon as on a lab."""
 
 
 class RateEvidence:

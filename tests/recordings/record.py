@@ -66,6 +66,29 @@ REGIMES = {
         },
         rails=(0, 1),
     ),
+    "rail-optimised-35-512K": _slow(
+        "512K", 4, "at=iter:1 degrade rail:2 to=35%", topology="rail-optimised",
+    ),
+    "ring-30": _slow(
+        "1M", 4, "at=iter:1 degrade link:g3->g4 to=30%", topology="ring", **{"topology.nodes": 8},
+    ),
+    "fat-tree-50": _slow("512K", 4, "at=iter:1 degrade link:g0.0.0->e0.0 to=50%", topology="fat-tree"),
+    "nic-50-1M": _slow("1M", 4, "at=iter:1 degrade nic:2.1 to=50%", router="spray", measure="auto"),
+    "cable-10-2M": _slow("2M", 2, "at=iter:1 degrade link:g1.2->r2 to=10%", measure="auto"),
+    "rail-70-2M": _slow("2M", 4, "at=iter:1 degrade rail:3 to=70%"),
+    "nic-20-restored": _slow(
+        "1M", 6, "at=iter:1 degrade nic:0.3 to=20%", "at=iter:4 restore nic:0.3", measure="auto",
+    ),
+    "rail-30-busy-core": Regime(
+        {"size": "512K", "iterations": 5, "faults": ["at=iter:2 degrade rail:0 to=30%"]}, busy=0.9,
+    ),
+    "healthy-torus-busy-core": Regime(
+        {"size": "1M", "iterations": 3, "faults": [], "topology": "torus", "topology.shape": "4x4"}, busy=0.5,
+    ),
+    "64-gpus-healthy-cpu-bursts": Regime(
+        {"size": "4M", "iterations": 1, "faults": [], "topology.domains": 8, "topology.rails": 8},
+        rails=(0, 1), busy=0.3,
+    ),
 }  # fmt: skip
 
 

@@ -74,7 +74,8 @@ def replayed(
     meter = ServiceMeter(scaled.capacity_bps, plan.packet.full_packet_bytes, first)
 
     def read() -> Samples:
-        said = meter.rate_bps, meter.stated_s, meter.since_s, meter.all_waited_bytes.copy()
+        rates = meter.rates
+        said = meter.rate_bps, rates.stated_s.copy(), rates.since_s.copy(), meter.all_waited_bytes.copy()
         return Samples(*raw[:, at], *said)
 
     at = 0

@@ -11,13 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from railweave.framework.health.rate_filter import RateFilter
 from railweave.framework.lab.switching.controller_link import Train
 from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.model.arrays import Bool, Float, Int64
 
 DPID, PORT, RX_BYTES, TX_BYTES, TX_PACKETS, AGE_MS = range(6)
 EVIDENT_PACKETS = 16
-"""Packets after which a rate is accepted, however many intervals they take."""
+"""Packets of one observation of a rate, however many intervals they take."""
 
 STALE_S = 3.0
 """Seconds after which intervals are added up no further: the rate may have changed meanwhile."""
@@ -41,10 +42,8 @@ LEAST_S = 0.04
 """Shortest time, in seconds, over which a rate is read: ages are whole milliseconds, so over less it would
 err by several per cent."""
 
-SLOWER, SLOWER_S = 0.9, 0.35
-"""Part of the last rate (of the line rate, if that was near it) below which readings are slower ones, and the
-seconds of busy time after which the fastest of them replaces it: a busy machine makes links slow for tens of
-milliseconds, and never fast."""
+DELAY_S = 0.03
+"""Mean seconds by which a busy machine delays what these counters show: a switch is polled in its turn."""
 
 TRAIN_LOST_S = 10.0
 TRAIN_ROUNDS = 3
@@ -69,7 +68,7 @@ class PortCounters:
     than it sent: then it was never idle, since queues are first in, first out. "For it" means beyond what the
     other ports sent, and only if none of them sent data in this interval and the previous one. A link was
     also backlogged if a train of ours is in its queue and it has sent less than the train. Bytes over time of
-    such intervals is a reading of the service rate, once they contain enough packets; slower ones must last.
+    such intervals is an observation of the service rate, once they contain enough packets.
     """
 
     def __init__(self, fabric: Fabric, packet: PacketFormat) -> None:
@@ -82,7 +81,7 @@ class PortCounters:
         self._slack = self._full + fabric.capacity_bps * TORN_S / 8
         self._last, self._rx = np.zeros((3, n)), np.zeros(n)  # bytes and packets sent, age; bytes received
         self._sums, self._since = np.zeros((3, n)), np.zeros(n)  # of busy intervals: bytes, packets, seconds
-        self._rate, self._doubt_s, self._fastest = fabric.capacity_bps.copy(), np.zeros(n), np.zeros(n)
+        self._rates = RateFilter(fabric.capacity_bps, DELAY_S)
         self._share, self._only, self._moving = np.zeros(n), np.zeros(n, bool), np.zeros(n, bool)
         self._balance, self._held = np.zeros(nodes), np.zeros(nodes)
         self._low, self._low_before = np.full(nodes, np.inf), np.full(nodes, np.inf)
@@ -207,23 +206,18 @@ class PortCounters:
         return np.where(senders == 0, self._only, data & (senders == 1))
 
     def _add_up(self, busy: Bool, sent: Float, packets: Float, elapsed: Float, now_s: float) -> Float:
+        """(n_links,): rates from intervals in which links were `busy`, NaN where none is stated."""
         begin = busy & ((self._sums[1] == 0) | (now_s - self._since > STALE_S))
         self._since[begin], self._sums[:, begin] = now_s, 0.0
         self._sums += np.where(busy, (sent, packets, elapsed), 0.0)
-        sum_bytes, sum_packets, sum_s = self._sums
-        evident = busy & (sum_packets >= EVIDENT_PACKETS) & (sum_s >= LEAST_S)
-        reading = np.divide(sum_bytes * 8, sum_s, out=np.zeros_like(sent), where=evident)
-        sum_packets[evident] = 0
-        line_bps = self._fabric.capacity_bps
-        usual = np.where(self._rate >= SLOWER * line_bps, line_bps, self._rate)
-        slower = evident & (reading < SLOWER * usual)
-        self._doubt_s = np.where(slower, self._doubt_s + sum_s, np.where(evident, 0.0, self._doubt_s))
-        fastest = np.maximum(self._fastest, reading)
-        stated = evident & (~slower | (self._doubt_s >= SLOWER_S))
-        self._rate = np.where(stated, np.where(slower, fastest, reading), self._rate)
-        self._doubt_s[stated] = 0.0
-        self._fastest = np.where(stated, 0.0, np.where(slower, fastest, self._fastest))
-        return np.where(stated, self._rate, np.nan)
+        at = np.flatnonzero(busy & (self._sums[1] >= EVIDENT_PACKETS) & (self._sums[2] >= LEAST_S))
+        if not len(at):
+            return np.full(len(busy), np.nan)
+        sum_bytes, sum_packets, sum_s = self._sums[:, at]
+        end_s2, now = (sum_s / sum_packets) ** 2 / 12, np.full(len(at), now_s)
+        self._rates.add(at, self._since[at], now, 8 * sum_bytes, sum_s, 0 * end_s2, 2 * end_s2, 0 * end_s2)
+        self._sums[1, at] = 0.0
+        return np.where(self._rates.stated_s == now_s, self._rates.rate_bps, np.nan)
 
     def _attribute(self, held: Float, sent: Float, data: Bool) -> Float:
         """(n_links,): the bytes queued in each switch at the beginning of an interval, attributed to its

@@ -120,13 +120,13 @@ class Sampler:
         return [queues.dump() for queues in self._shards]
 
     def _judge(self, samples: list[list[Dump]]) -> None:
-        counters = counters_of(self._shards, samples, len(self._meter.rate_bps))
+        counters = counters_of(self._shards, samples, len(self._meter.all_waited_bytes))
         self._meter.add(counters, self._stolen.since_last())
         self._publish(QueueCounters(*(counter[-1] for counter in counters)))
 
     def _publish(self, counters: QueueCounters) -> None:
         following = int(self._count[0]) + 1
-        meter = self._meter
-        said = meter.rate_bps, meter.stated_s, meter.since_s, meter.all_waited_bytes
+        meter, rates = self._meter, self._meter.rates
+        said = meter.rate_bps, rates.stated_s, rates.since_s, meter.all_waited_bytes
         self._slots[following % 2] = (*counters, *said)
         self._count[0] = following

@@ -1,10 +1,9 @@
 """Which links get timed trains when, and what the arrival times of trains say about links. Pure of
 clocks."""
 
-from collections import deque
-
 import numpy as np
 
+from railweave.framework.health.rate_filter import RateFilter
 from railweave.framework.lab.switching.controller_link import Train
 from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Bool, Float
@@ -26,21 +25,16 @@ SMALLEST_BYTES, LARGEST_BYTES = 512, 9000
 """Bytes of a train's packets: shorter ones would overtake data, longer ones than the largest do not fit a
 link of the lab."""
 
-KEPT, AGREEING = 6, 2
-"""Trains that are kept, and the number of them that must have been as fast as the link's figure says. A link
-begins as one whose trains were as fast as its rate."""
-
-DOUBT, DOUBT_S = 1.2, 0.016
-"""Factor and seconds by which a train may be slower than its link's figure without saying anything, and the
-figure than a healthy one: a busy machine delays packets so much."""
-
-FAR, FAR_S = 1.6, 0.005
-"""Factor and seconds by which a train differs from the figure so that another one follows soon; not at once,
-so that one stall of the machine spoils only one."""
+JITTER_S, DELAY_S = 0.005, 0.03
+"""Standard deviation, in seconds, of the arrival of a packet at the controller, and mean seconds of a delay
+of a busy one."""
 
 SOON_S = 0.2
+"""Seconds after which another train follows one that leaves the rate in doubt."""
 
 LOST_S = 10.0
+CLOCK_S = 1e-4
+"""Shortest time between two arrivals, in seconds, that a clock tells apart."""
 NUMBERS = 65535
 
 
@@ -60,14 +54,13 @@ class TrainTiming:
         self.packets = np.clip(np.round(fill_bytes / self.size_bytes), PACKETS, MOST).astype(int)
         self._timed_bits = (self.packets - 1) * self.size_bytes * 8
         """From the first packet of a train to the last, which is the time between their arrivals."""
-        self._healthy_s = self._timed_bits / fabric.capacity_bps
         busy_s = self.packets * self.size_bytes * 8 / fabric.capacity_bps
         longest_s, group = float(busy_s.max(initial=TRAIN_S)), np.arange(n) // AT_ONCE
         every_s = longest_s / SHARE
         self.turn_s = every_s * (int(group.max(initial=0)) + 1)
         self._due = group * every_s + (longest_s - busy_s) / 2  # short trains in the middle of long ones
         self._again = np.full(n, np.inf)  # when links in doubt get another one
-        self._last = [deque([float(s)] * KEPT, maxlen=KEPT) for s in self._healthy_s]
+        self._rates = RateFilter(fabric.capacity_bps, DELAY_S)
         self._under_way: dict[int, tuple[int, float]] = {}
         self._number = 0
         self._least_delay_s = np.full(n, np.inf)
@@ -94,25 +87,22 @@ class TrainTiming:
     def arrived(
         self, number: int, sent_s: float, first_s: float, last_s: float
     ) -> tuple[int, float, float] | None:
-        """(link, service rate in bit/s, delay in s above the minimum) after this train. None for a train
-        slower than those before, which others must confirm, and for one that was given up."""
+        """(link, service rate in bit/s, delay in s above the minimum) after this train. None while the
+        rate is in doubt, and for one that was given up."""
         if number not in self._under_way:
             return None
         link, departed_s = self._under_way.pop(number)
-        took_s = max(last_s - first_s, float(self._healthy_s[link]))  # no link is faster than its rate
+        took_s = max(last_s - first_s, CLOCK_S)
         delay_s = first_s - sent_s
         self._least_delay_s[link] = min(self._least_delay_s[link], delay_s)
-        self._last[link].append(took_s)
-        figure_s = sorted(self._last[link])[AGREEING - 1]
-        if took_s > FAR * figure_s + FAR_S or took_s * FAR + FAR_S < figure_s:
+        at, took, none = np.array([link]), np.array([took_s]), np.zeros(1)
+        jitter_s2 = np.array([2 * JITTER_S**2])
+        self._rates.add(at, none + first_s, none + last_s, self._timed_bits[at], took, none, jitter_s2, none)
+        if self._rates.doubtful[link]:
             soon_s = departed_s + (last_s - sent_s) + SOON_S
             self._again[link] = np.ceil(soon_s / SOON_S) * SOON_S  # in step with others in doubt
-        if took_s > DOUBT * figure_s + DOUBT_S:
             return None
-        healthy_s = float(self._healthy_s[link])
-        if figure_s <= DOUBT * healthy_s + DOUBT_S:
-            figure_s = healthy_s  # jitter explains the rest
-        rate = float(self._timed_bits[link]) / figure_s
+        rate = float(self._rates.rate_bps[link])
         waited_s = float(delay_s - self._least_delay_s[link])
         self.queue_bytes[link] = waited_s * rate / 8
         return link, rate, waited_s

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from railweave.framework.lab.measuring.train_timing import (
-    AGREEING,
     AT_ONCE,
-    KEPT,
     LOST_S,
     SHARE,
     SOON_S,
@@ -21,6 +19,8 @@ from tests.framework.lab.scenes import rail_fabric
 DOMAIN_BPS, RAIL_BPS = 36e6, 4e6
 EMULATOR_S = 0.004
 SAMPLE_S = 0.025
+TRAINS = 3
+"""Trains after which what they show is known: one may have been late."""
 
 
 class Link:
@@ -70,13 +70,11 @@ class Link:
 
 @pytest.mark.parametrize("rail", [True, False])
 @pytest.mark.parametrize("share", [0.5, 0.2])
-def test_a_slow_link_is_stated_when_all_trains_but_one_agree_and_is_exact_without_jitter(
-    rail: bool, share: float
-) -> None:
+def test_a_slow_link_is_stated_once_a_second_train_says_so(rail: bool, share: float) -> None:
     link = Link(rail)
     link.share = share
-    assert link.figures(KEPT - AGREEING) == [None] * (KEPT - AGREEING)
-    assert link.rate == pytest.approx(share)
+    assert link.rate is None
+    assert link.figures(TRAINS)[-1] == pytest.approx((share, 0.0), abs=0.1)
 
 
 @pytest.mark.parametrize("rail", [True, False])
@@ -119,30 +117,30 @@ def test_jitter_never_lets_a_healthy_link_seem_slow(rail: bool) -> None:
 def test_one_late_packet_does_not_let_a_slow_link_seem_healthy() -> None:
     link = Link()
     link.share = 0.2
-    link.figures(KEPT)
+    link.figures(TRAINS)
     (train,) = next(going for going in iter(link.depart, None) if going)
     link.times.arrived(train.timed, link.now, link.now + 1.0, link.now + 1.001)
-    assert link.rate == pytest.approx(0.2)
+    assert link.rate == pytest.approx(0.2, rel=0.1)
 
 
 def test_a_link_that_became_slow_gets_the_next_trains_soon() -> None:
     link = Link()
     link.turn()
     link.share, began = 0.2, link.now
-    while link.rate != pytest.approx(0.2):
+    while link.rate != pytest.approx(0.2, rel=0.1):
         pass
     slow_s = TRAIN_S / 0.2 + 2 * SOON_S + SAMPLE_S
-    assert link.now - began < link.times.turn_s + (KEPT - AGREEING + 1) * slow_s
+    assert link.now - began < link.times.turn_s + TRAINS * slow_s
 
 
 def test_a_link_that_recovered_is_believed_with_two_trains() -> None:
     link = Link()
     link.share = 0.2
-    link.figures(KEPT)
+    link.figures(TRAINS)
     link.share = 1.0
     link.turn()
     began = link.now
-    assert link.rate == pytest.approx(1.0)
+    assert link.rate == pytest.approx(1.0, abs=0.2)
     assert link.now - began < 2 * SOON_S + TRAIN_S + SAMPLE_S
 
 
@@ -171,7 +169,9 @@ def test_large_fabrics_are_measured_in_several_groups() -> None:
         for train in times.departures(sample * SAMPLE_S, up):
             second = int(sample * SAMPLE_S)
             begun[second] = begun.get(second, 0) + 1
-            times.arrived(train.timed, 0.0, 0.01, 0.01)  # never slower than the rate
+            link = np.flatnonzero((fabric.link_src == train.switch) & (fabric.link_port == train.port))[0]
+            took_s = (train.packets - 1) * train.size_bytes * 8 / fabric.capacity_bps[link]
+            times.arrived(train.timed, 0.0, EMULATOR_S, EMULATOR_S + took_s)
     assert sum(begun.values()) == fabric.n_links
     assert max(begun.values()) == AT_ONCE
 
