@@ -9,8 +9,8 @@ from railweave.framework.errors import PluginError, RouteError, blaming
 from railweave.framework.hookspecs import ExplainingRouter, Explanation, Fact, Router
 from railweave.framework.model import Fabric, HealthSnapshot, Path
 from railweave.framework.model.coordinates import Counting
-from railweave.framework.routing.checks import check_batch
 from railweave.framework.routing.router_calls import ask_for_live_links
+from railweave.framework.routing.table_checks import check_batch
 
 
 @dataclass(frozen=True, slots=True)

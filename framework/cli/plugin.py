@@ -13,7 +13,7 @@ from railweave.framework.cli import _context
 from railweave.framework.cli._context import example, json_command, plain_command, print_json, registers
 
 if TYPE_CHECKING:
-    from railweave.framework.kit.report import Outcome
+    from railweave.framework.kit.check_report import Outcome
 
 KINDS_TO_WRITE = ("router", "topology", "collective", "workload", "estimator", "report", "observer")
 
@@ -100,7 +100,7 @@ def check(
     inputs, and every element after the transfers ran in memory. An estimator: scores of 0..1. A report: what
     it writes. An observer: its hooks. An engine: refusals, one transfer at line rate, bytes, faults, Ctrl-C.
     """
-    from railweave.framework.kit.run import check_plugin, kind_of
+    from railweave.framework.kit.checking import check_plugin, kind_of
 
     options: dict[str, object] = {}
     for assignment in assignments:

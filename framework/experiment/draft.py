@@ -22,7 +22,7 @@ from railweave.framework.experiment.plugin_calls import (
     notes_of,
     schedule_of,
 )
-from railweave.framework.experiment.programs import NoCollective, problems
+from railweave.framework.experiment.rank_programs import NoCollective, problems
 from railweave.framework.experiment.ranks import gpus_of
 from railweave.framework.experiment.reading import experiment, options_of
 from railweave.framework.experiment.route_memory import why_too_large

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from railweave.framework.errors import ExperimentError, did_you_mean
 from railweave.framework.experiment.jobs import jobs_of
-from railweave.framework.experiment.programs import words_of
+from railweave.framework.experiment.rank_programs import words_of
 from railweave.framework.experiment.ranks import selectors_of
 from railweave.framework.experiment.schema import KEYS, KINDS, PARAMETERS, Choice, Experiment, canonical
 from railweave.framework.experiment.settings import Key, Settings

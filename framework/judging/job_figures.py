@@ -7,7 +7,7 @@ import numpy as np
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.judging.interference import in_company, jain, median_s
 from railweave.framework.judging.job_part import JobPart
-from railweave.framework.judging.links import job_bytes
+from railweave.framework.judging.link_figures import job_bytes
 from railweave.framework.model import Fabric
 from railweave.framework.model.findings import Findings
 from railweave.framework.model.names import element_name

@@ -12,7 +12,7 @@ from railweave.framework.judging.fidelity import together
 from railweave.framework.judging.job_figures import fairness, job_figures
 from railweave.framework.judging.job_part import job_part
 from railweave.framework.judging.key_figures import link_fairness, percentile, queue_figures
-from railweave.framework.judging.links import element_figures, is_large, link_figures
+from railweave.framework.judging.link_figures import element_figures, is_large, link_figures
 from railweave.framework.model import Fabric
 from railweave.framework.model.findings import Findings
 from railweave.framework.results.figures import (

@@ -8,8 +8,8 @@ import numpy as np
 from railweave.framework.errors import ExperimentError, RailweaveError, blaming, type_name
 from railweave.framework.experiment.faults import VERBS
 from railweave.framework.hookspecs import EVIDENCE, Estimate, Estimator, LinkState, hookimpl
+from railweave.framework.kit.check_report import Broken, Outcome, Violation
 from railweave.framework.kit.engine_trials import Trial, held
-from railweave.framework.kit.report import Broken, Outcome, Violation
 from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.model.arrays import Float
 from railweave.framework.registry import Registers

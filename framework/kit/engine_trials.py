@@ -14,7 +14,7 @@ from railweave.framework.experiment.faults import parse
 from railweave.framework.experiment.plan import Plan, plan_from_keys
 from railweave.framework.experiment.wants import lacked
 from railweave.framework.hookspecs import Engine
-from railweave.framework.kit.report import Broken
+from railweave.framework.kit.check_report import Broken
 from railweave.framework.kit.subject import Sample, Subject
 from railweave.framework.model import HealthSnapshot
 from railweave.framework.model.arrays import Float

@@ -11,9 +11,9 @@ import numpy as np
 from railweave.framework.errors import RailweaveError, RunFailedError
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.judging.fidelity import SLOWER
+from railweave.framework.kit.check_report import Broken, Outcome, Violation
 from railweave.framework.kit.engine_refusals import estimates, refusals
 from railweave.framework.kit.engine_trials import Trial, held, loads
-from railweave.framework.kit.report import Broken, Outcome, Violation
 from railweave.framework.kit.subject import Sample, Subject
 from railweave.framework.kit.trials import MOST_GPUS
 from railweave.framework.model.capabilities import why_unserved

@@ -26,7 +26,7 @@ from railweave.framework.experiment.schema import Experiment
 from railweave.framework.health.monitor import scores_of
 from railweave.framework.hookspecs import Collective, Hooks, LinkState
 from railweave.framework.judging.detection import asked_below
-from railweave.framework.kit.report import Outcome, Violation
+from railweave.framework.kit.check_report import Outcome, Violation
 from railweave.framework.kit.soundness import scored
 from railweave.framework.kit.subject import Sample, Subject, built, examples
 from railweave.framework.model import (

@@ -4,8 +4,8 @@ from typing import Any, Protocol
 
 import pytest
 
-from railweave.framework.kit import run
-from railweave.framework.kit.report import CheckReport
+from railweave.framework.kit import checking
+from railweave.framework.kit.check_report import CheckReport
 
 
 class CheckPlugin(Protocol):
@@ -16,10 +16,10 @@ class CheckPlugin(Protocol):
 
 @pytest.fixture(scope="session")
 def check_plugin() -> CheckPlugin:
-    """`check_plugin("router", "my-router")`; for the arguments see railweave.framework.kit.run."""
+    """`check_plugin("router", "my-router")`; for the arguments see railweave.framework.kit.checking."""
 
     def check(kind: str, name: str, *arguments: Any, **options: Any) -> CheckReport:
-        report = run.check_plugin(kind, name, *arguments, **options)
+        report = checking.check_plugin(kind, name, *arguments, **options)
         if not report.passed:
             pytest.fail(report.text(), pytrace=False)
         return report

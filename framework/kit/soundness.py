@@ -12,11 +12,11 @@ from railweave.framework.errors import RailweaveError
 from railweave.framework.experiment.fault_targets import touching
 from railweave.framework.health.options import HealthOptions
 from railweave.framework.health.publishing import publish
-from railweave.framework.kit.report import Broken
+from railweave.framework.kit.check_report import Broken
 from railweave.framework.model import Fabric, HealthSnapshot, Path, RouteTable
 from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.routing.batches import pair_chunks
-from railweave.framework.routing.checks import check_batch, check_table
+from railweave.framework.routing.table_checks import check_batch, check_table
 
 EACH = 400_000
 """Pairs times failures checked on one fabric; on larger ones, some failures of each kind are sampled."""

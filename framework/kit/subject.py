@@ -7,7 +7,7 @@ from typing import Any
 
 from railweave.framework.errors import PluginError, RailweaveError, blaming
 from railweave.framework.experiment.plugin_calls import configured, fabric_of
-from railweave.framework.kit.report import Violation
+from railweave.framework.kit.check_report import Violation
 from railweave.framework.model import Fabric, HealthSnapshot, RouteTable
 from railweave.framework.parameters import resolve
 from railweave.framework.registry import Registers

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from railweave.framework.errors import RailweaveError
-from railweave.framework.kit.report import Broken, Outcome, Violation
+from railweave.framework.kit.check_report import Broken, Outcome, Violation
 from railweave.framework.kit.subject import Sample, Subject
 from railweave.framework.model import Fabric, HealthSnapshot
 from railweave.framework.routing.batches import CHUNK, batches

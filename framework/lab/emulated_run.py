@@ -14,11 +14,10 @@ from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.lab.faults.injector import Injector
 from railweave.framework.lab.job_traffic import JobTraffic
+from railweave.framework.lab.measuring.health_sources import open_source
 from railweave.framework.lab.measuring.job_counters import JobCounters
 from railweave.framework.lab.measuring.measurements import LabMeasurements
 from railweave.framework.lab.measuring.queue_telemetry import QueueTelemetry
-from railweave.framework.lab.measuring.sources import open_source
-from railweave.framework.lab.memory import total_pss_bytes
 from railweave.framework.lab.rate_scale import RateScale
 from railweave.framework.lab.switching.controller_link import ControllerLink
 from railweave.framework.lab.switching.emulation import Emulation, cpu_seconds
@@ -28,6 +27,7 @@ from railweave.framework.model.events import RunEvent
 from railweave.framework.model.findings import EngineFacts
 from railweave.framework.model.traffic import RankOutcome
 from railweave.framework.processes.event_loop import Watch
+from railweave.framework.processes.memory import total_pss_bytes
 from railweave.framework.processes.programs import run, tool
 from railweave.framework.processes.sessions import weigh_session
 from railweave.framework.registry import Registers

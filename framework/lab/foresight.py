@@ -11,7 +11,7 @@ from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.hookspecs import Estimate
 from railweave.framework.lab.switching.calibration import Capacity, auto_scale, busiest_phase_hops
-from railweave.framework.lab.switching.placement import shard_count
+from railweave.framework.lab.switching.shard_placement import shard_count
 from railweave.framework.model import HealthSnapshot, RouteTable
 from railweave.framework.routing.demand import Forecast, JobDemand
 from railweave.framework.routing.reroute import RoutesInUse, first_routes

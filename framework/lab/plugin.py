@@ -9,13 +9,13 @@ from railweave.framework import errors
 from railweave.framework.errors import ChannelClosedError, LabError, RailweaveError
 from railweave.framework.experiment.run_plan import Plan
 from railweave.framework.hookspecs import Callers, Engine, Estimate, hookimpl
-from railweave.framework.lab.memory import pss_bytes
 from railweave.framework.lab.sandbox import check_machine, unshare_command, why_it_ended
 from railweave.framework.lab.switching.datapath import DATAPATHS
 from railweave.framework.model.events import RunEvent, TaskEnded, TaskFailed
 from railweave.framework.model.findings import Findings
 from railweave.framework.parameters import Parameter
 from railweave.framework.processes.child import ChildProcess
+from railweave.framework.processes.memory import pss_bytes
 from railweave.framework.processes.programs import search_path
 
 STOP_S = 10.0

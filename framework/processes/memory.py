@@ -1,4 +1,4 @@
-"""Memory of this machine, and what this process has had of it."""
+"""Memory of this machine, and what processes have of it."""
 
 import os
 import sys
@@ -24,6 +24,21 @@ def peak_bytes() -> int | None:
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+def pss_bytes(process: str = "self") -> int:
+    """Proportional set size of a process by its id, in which shared pages count once; 0 for one that has
+    ended."""
+    try:
+        lines = Path("/proc", process, "smaps_rollup").read_text().splitlines()
+    except (OSError, ProcessLookupError):
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+
+
+def total_pss_bytes() -> int:
+    """Sum over every process that this one can see: inside a lab, the lab's whole process tree."""
+    return sum(pss_bytes(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
 
 
 @contextmanager

@@ -31,11 +31,11 @@ from railweave.framework.routing.batches import (
     take,
     unreachable,
 )
-from railweave.framework.routing.checks import check_batch, pair_name
 from railweave.framework.routing.damping import broken_pairs, damped, lacks, mean_hops
 from railweave.framework.routing.decision import CUT_MARGIN, TIME_MARGIN, Arrangement, Offer, best
 from railweave.framework.routing.demand import Forecast, JobDemand, Prospects
 from railweave.framework.routing.router_calls import ask
+from railweave.framework.routing.table_checks import check_batch, pair_name
 from railweave.framework.routing.updates import counted, initial, plan, unruled
 from railweave.framework.routing.views import views
 

@@ -10,7 +10,7 @@ from railweave.framework.errors import PluginError, RailweaveError, RouteError, 
 from railweave.framework.hookspecs import Router
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
 from railweave.framework.model.arrays import Int64
-from railweave.framework.routing.checks import pair_name
+from railweave.framework.routing.table_checks import pair_name
 
 
 def ask(

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from railweave.framework.hookspecs import Callers
-from railweave.framework.judging.links import is_large
+from railweave.framework.judging.link_figures import is_large
 from railweave.framework.model import Fabric, HealthSnapshot, Measurement
 from railweave.framework.model.events import (
     FaultInjected,

@@ -17,7 +17,7 @@ from railweave.framework.experiment.engines import instead, predicting
 from railweave.framework.experiment.plan import Plan, from_document
 from railweave.framework.fabric_files import text_of
 from railweave.framework.judging.agreement import with_prediction
-from railweave.framework.judging.links import (
+from railweave.framework.judging.link_figures import (
     is_large,
     link_arrays,
     trace_arrays,

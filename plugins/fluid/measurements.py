@@ -7,13 +7,13 @@ import numpy as np
 from railweave.framework.health.monitor import scores_of
 from railweave.framework.health.smoothing import FASTER
 from railweave.framework.hookspecs import LinkState
-from railweave.framework.judging.links import is_large
+from railweave.framework.judging.link_figures import is_large
 from railweave.framework.model import Measurement
 from railweave.framework.model.arrays import Int64
 from railweave.framework.model.findings import LinkTotals
+from railweave.plugins.fluid.fluid_trains import Trains
 from railweave.plugins.fluid.model import Model
 from railweave.plugins.fluid.rate_evidence import RateEvidence
-from railweave.plugins.fluid.trains import Trains
 
 
 class ModelSource:

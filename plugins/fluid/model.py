@@ -12,7 +12,7 @@ from railweave.framework.model import PathBatch, RouteTable, Schedule
 from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.model.senders import Senders
 from railweave.framework.routing.batches import replaced, take
-from railweave.framework.routing.checks import pair_name
+from railweave.framework.routing.table_checks import pair_name
 from railweave.framework.solver.quotient import NetworkState, Quotient
 from railweave.framework.solver.reduction import quotients
 from railweave.plugins.fluid.counters import Counters

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from railweave.framework.hookspecs import Report, hookimpl
-from railweave.plugins.heatmap.report import TrafficHeatmap
+from railweave.plugins.heatmap.traffic_heatmap import TrafficHeatmap
 
 
 @hookimpl

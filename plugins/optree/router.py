@@ -13,7 +13,7 @@ from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTa
 from railweave.framework.model.arrays import Bool, Int32, Int64
 from railweave.framework.model.capabilities import require
 from railweave.framework.papers.optical.algorithms import ALGORITHMS, ONE_WAY, plan_of
-from railweave.framework.papers.optical.plan import LightpathPlan
+from railweave.framework.papers.optical.lightpath_plan import LightpathPlan
 from railweave.framework.parameters import Parameter, Value
 from railweave.framework.routing.batches import spread, starts
 

@@ -9,7 +9,7 @@ import numpy as np
 from railweave.framework.model import Fabric, HealthSnapshot, RouteTable
 from railweave.framework.model.arrays import Int64
 from railweave.framework.routing.batches import batches, unreachable
-from railweave.framework.routing.checks import check_batch
+from railweave.framework.routing.table_checks import check_batch
 
 
 @dataclass(frozen=True)

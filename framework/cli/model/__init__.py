@@ -9,8 +9,8 @@ from railweave.framework.cli._context import example, json_command, print_json, 
 from railweave.framework.cli.model._options import RATE, SIZE, TIME, value_option
 from railweave.framework.cli.model.rail_only import allgather, cost
 from railweave.framework.cli.model.training import iteration, traffic
+from railweave.framework.papers.optical.all_gather_costs import Costs, compare
 from railweave.framework.papers.optical.closed_forms import optimal_depth
-from railweave.framework.papers.optical.comparison import Costs, compare
 from railweave.framework.papers.optical.optree import best_depth
 from railweave.framework.parameters import units
 

@@ -6,7 +6,7 @@ from railweave.framework.cli._context import table
 from railweave.framework.papers.training.clusters import Cluster, GpuKind, gpu_named
 from railweave.framework.papers.training.iteration import Calibration
 from railweave.framework.papers.training.models import LanguageModel, hardware_utilisation
-from railweave.framework.papers.training.search import StrategySearch
+from railweave.framework.papers.training.strategy_search import StrategySearch
 from railweave.framework.parameters.units import time
 
 DEGREES = ("t", "p", "d", "b", "v", "th", "ph", "dh")

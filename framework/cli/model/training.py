@@ -14,8 +14,8 @@ from railweave.framework.papers.training.clusters import Cluster, gpu_named
 from railweave.framework.papers.training.iteration import TABLE_4, Calibration
 from railweave.framework.papers.training.models import MODELS, hardware_utilisation, model_named
 from railweave.framework.papers.training.placement import place, scaled_degrees
-from railweave.framework.papers.training.search import search
 from railweave.framework.papers.training.strategies import FixedDegrees
+from railweave.framework.papers.training.strategy_search import search
 from railweave.framework.papers.training.traffic_matrix import job_of_batch
 from railweave.framework.papers.training.traffic_matrix import traffic as traffic_of
 

@@ -20,7 +20,7 @@ from railweave.framework.errors import (
 )
 from railweave.framework.experiment.faults import parse, resolve
 from railweave.framework.experiment.plan import Plan, plan_from_keys
-from railweave.framework.experiment.programs import why_not_run, words_of
+from railweave.framework.experiment.rank_programs import why_not_run, words_of
 from railweave.framework.hookspecs import Callers, Engine
 from railweave.framework.lab.handle.execution import HostCommand
 from railweave.framework.lab.interface_names import host_name, program_host_name

@@ -7,9 +7,9 @@ import numpy as np
 
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.lab.measuring.arrivals import IngressArrivals, LossMeter, SocketArrivals
+from railweave.framework.lab.measuring.health_sources import Source
 from railweave.framework.lab.measuring.job_counters import JobCounters
 from railweave.framework.lab.measuring.queue_telemetry import QueueTelemetry
-from railweave.framework.lab.measuring.sources import Source
 from railweave.framework.lab.switching.controller_link import ControllerLink
 from railweave.framework.lab.switching.emulation import Emulation
 from railweave.framework.model import Measurement

@@ -13,7 +13,7 @@ from railweave.framework.lab.interface_names import HOST_PORT, host_name, interf
 from railweave.framework.lab.switching import datapath, shaping
 from railweave.framework.lab.switching.mininet_net import CONTROLLER_PORT, LabNet
 from railweave.framework.lab.switching.ovs import OvsShard
-from railweave.framework.lab.switching.placement import place, shard_count
+from railweave.framework.lab.switching.shard_placement import place, shard_count
 from railweave.framework.model import Endpoint, Fabric
 from railweave.framework.model.addressing import ipv4, ipv4_text, mac_text
 from railweave.framework.model.arrays import Float, Int64

@@ -7,8 +7,8 @@ import numpy as np
 
 from railweave.framework.errors import FabricError
 from railweave.framework.papers.optical.closed_forms import arity_for, check_ring, neighbor_exchange_steps
+from railweave.framework.papers.optical.lightpath_plan import LightpathPlan
 from railweave.framework.papers.optical.optree import best_depth, optree_plan
-from railweave.framework.papers.optical.plan import LightpathPlan
 from railweave.framework.papers.optical.wrht import wrht_plan
 
 

@@ -21,7 +21,7 @@ from railweave.framework.papers.optical.arcs import (
     ring_exchange,
 )
 from railweave.framework.papers.optical.closed_forms import arity_for, check_ring, deepest, ring_wavelengths
-from railweave.framework.papers.optical.plan import LightpathPlan
+from railweave.framework.papers.optical.lightpath_plan import LightpathPlan
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ import numpy as np
 from railweave.framework.model.arrays import Int64
 from railweave.framework.papers.optical.arcs import ring_exchange
 from railweave.framework.papers.optical.closed_forms import check_ring, ring_wavelengths
-from railweave.framework.papers.optical.plan import LightpathPlan
+from railweave.framework.papers.optical.lightpath_plan import LightpathPlan
 
 
 class Level(NamedTuple):

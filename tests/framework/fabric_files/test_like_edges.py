@@ -11,7 +11,7 @@ from railweave.framework import api
 from railweave.framework.errors import ExperimentError
 from railweave.framework.experiment import yaml_reader
 from railweave.framework.experiment.settings import Key, Settings
-from railweave.framework.fabric_files import like_edges, load, opening, text_of
+from railweave.framework.fabric_files import like_edges, load, loading, text_of
 
 TEXT = text_of(api.topology("rail-only", domains=4, rails=4), "infragraph")[0]
 HEAD, EDGES = TEXT[: TEXT.rindex("\nedges:\n")], TEXT[TEXT.rindex("\nedges:\n") :]
@@ -76,9 +76,9 @@ def test_mistakes_of_large_files_are_found_in_their_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With limits so low that this file is a large one."""
-    monkeypatch.setattr(opening, "LARGE", 100)
+    monkeypatch.setattr(loading, "LARGE", 100)
     monkeypatch.setattr(like_edges, "MOST_UNLIKE", 100)
-    monkeypatch.setattr(opening, "MOST_EVENTS", 100)
+    monkeypatch.setattr(loading, "MOST_EVENTS", 100)
     file = tmp_path / "f.yaml"
     at = TEXT.rindex("instance: rail[3]")
     line = TEXT.count("\n", 0, at) + 1
@@ -96,7 +96,7 @@ def test_mistakes_of_large_files_are_found_in_their_lines(
         load(file)
     file.write_text(TEXT)
     assert load(file).fabric.n_links == 64
-    monkeypatch.setattr(opening, "LARGEST_INFRAGRAPH", 100)
+    monkeypatch.setattr(loading, "LARGEST_INFRAGRAPH", 100)
     with pytest.raises(ExperimentError, match="an InfraGraph file of 0 MiB, and 0 MiB are the most"):
         load(file)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from railweave.framework.kit.checking import check_plugin as report_of
 from railweave.framework.kit.pytest_fixtures import CheckPlugin
-from railweave.framework.kit.run import check_plugin as report_of
 from railweave.framework.registry import load_plugins
 from tests.framework.kit import broken_engines as broken
 from tests.framework.kit.broken_engines import Changed, Lacks, times, with_engine

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from railweave.framework.errors import InputError, RunFailedError
-from railweave.framework.judging.links import link_figures
+from railweave.framework.judging.link_figures import link_figures
 from railweave.framework.judging.rows import iteration_groups, iteration_rows
 from railweave.framework.model import Fabric, IterationResult, Schedule
 from railweave.framework.model.findings import LinkTotals

@@ -11,15 +11,15 @@ import railweave as rw
 from railweave.bench.engine_cases import JOBS, Case, keys_of
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.hookspecs import LinkState
+from railweave.framework.lab.measuring.prober import Prober
 from railweave.framework.lab.measuring.queue_counters import QueueCounters
 from railweave.framework.lab.measuring.service_meter import ServiceMeter
-from railweave.framework.lab.measuring.trains import Prober
 from railweave.framework.model import HealthSnapshot, Measurement, PathBatch
 from railweave.framework.registry import load_plugins
 from railweave.plugins.fluid.counters import Counters
+from railweave.plugins.fluid.fluid_trains import Trains
 from railweave.plugins.fluid.queues import WaitingPlaces
 from railweave.plugins.fluid.rate_evidence import RateEvidence
-from railweave.plugins.fluid.trains import Trains
 from tests.recordings.replay import HERE
 
 PACKET = 4154

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from railweave.framework.papers.optical.plan import LightpathPlan
+from railweave.framework.papers.optical.lightpath_plan import LightpathPlan
 
 Row = tuple[int, int, int, int, bool, int]
 

@@ -8,7 +8,7 @@ import numpy as np
 from railweave.framework.errors import RouteError
 from railweave.framework.model.arrays import Float
 from railweave.framework.papers.optical.closed_forms import ring_wavelengths
-from railweave.framework.papers.optical.plan import LightpathPlan
+from railweave.framework.papers.optical.lightpath_plan import LightpathPlan
 
 
 def wavelengths_used(plan: LightpathPlan) -> int:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from railweave.framework.errors import FabricError
 from railweave.framework.papers.optical.algorithms import plan_of
-from railweave.framework.papers.optical.plan import LightpathPlan
+from railweave.framework.papers.optical.lightpath_plan import LightpathPlan
 from railweave.framework.papers.optical.wrht import levels, stage_needs
 from tests.framework.papers.optical.oracle import gathered, item_times, shared
 from tests.framework.papers.optical.plan_checks import check_all_gather, check_wavelengths, wavelengths_used

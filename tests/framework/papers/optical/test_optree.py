@@ -18,6 +18,7 @@ from railweave.framework.papers.optical.closed_forms import (
     optimal_depth,
     steps,
 )
+from railweave.framework.papers.optical.lightpath_plan import LightpathPlan
 from railweave.framework.papers.optical.optree import (
     best_depth,
     exchanges,
@@ -25,7 +26,6 @@ from railweave.framework.papers.optical.optree import (
     optree_plan,
     wavelengths_needed,
 )
-from railweave.framework.papers.optical.plan import LightpathPlan
 from tests.framework.papers.optical.oracle import cables, gathered, item_times, rows, shared
 from tests.framework.papers.optical.plan_checks import (
     check_all_gather,

@@ -14,7 +14,6 @@ from railweave.framework.errors import ExperimentError
 from railweave.framework.papers.training.clusters import GPUS, Cluster, gpu_named
 from railweave.framework.papers.training.iteration import TABLE_4, Calibration, iteration_time
 from railweave.framework.papers.training.models import MODELS, LanguageModel
-from railweave.framework.papers.training.search import memory_bytes, search
 from railweave.framework.papers.training.strategies import (
     FixedDegrees,
     Strategy,
@@ -22,6 +21,7 @@ from railweave.framework.papers.training.strategies import (
     candidates,
     divisors,
 )
+from railweave.framework.papers.training.strategy_search import memory_bytes, search
 
 A100 = GPUS["a100"]
 BOTH_DIRECTIONS = gpu_named("a100", domain_bps=8 * 600e9)

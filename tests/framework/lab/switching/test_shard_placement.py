@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from railweave.framework.lab.switching.placement import place, shard_count
+from railweave.framework.lab.switching.shard_placement import place, shard_count
 from railweave.topologies.rail_only import RailOnly
 from tests.fakes.tori import torus
 

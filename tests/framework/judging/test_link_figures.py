@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from railweave.framework import api
-from railweave.framework.judging.links import element_figures, job_bytes, link_figures
+from railweave.framework.judging.link_figures import element_figures, job_bytes, link_figures
 from railweave.framework.model.findings import LinkTotals
 from tests.fakes.findings import findings, iteration
 

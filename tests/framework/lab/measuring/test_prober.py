@@ -10,7 +10,7 @@ import pytest
 
 from railweave.framework.health.trains import BUSY_SHARE, IDLE_PACKETS, IDLE_S, PERIOD_S, SHORTEST, TrainTimes
 from railweave.framework.hookspecs import LinkState
-from railweave.framework.lab.measuring.trains import Prober
+from railweave.framework.lab.measuring.prober import Prober
 from railweave.framework.model import Fabric, Measurement, PacketFormat
 from tests.framework.lab.scenes import rail_fabric
 

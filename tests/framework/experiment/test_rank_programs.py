@@ -8,7 +8,7 @@ import pytest
 
 from railweave.framework.errors import ExperimentError
 from railweave.framework.experiment.plan import from_document, load_plan, plan_from_keys
-from railweave.framework.experiment.programs import words_of
+from railweave.framework.experiment.rank_programs import words_of
 from railweave.framework.registry import Registers
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from railweave.framework.errors import RouteError
 from railweave.framework.model import Fabric, HealthSnapshot, Path, PathBatch, RouteTable, all_pairs
-from railweave.framework.routing import checks
+from railweave.framework.routing import table_checks
 from railweave.framework.routing.batches import all_paths, table_from_batch
 from tests.fakes.random_routes import FABRICS, random_table
 from tests.fakes.small_fabrics import link_between, rail_only, rail_path, ring, table_of
@@ -113,7 +113,7 @@ def test_cut_pairs_are_listed_and_no_error(fabric: Fabric) -> None:
     table = table_of(fabric, lambda src, dst: [] if src == 0 and dst != 2 else [rail_path(fabric, src, dst)])
     wanted = [[0, 1], [0, 3]]
     assert check_table(fabric, table, health, allow_unreachable=True).unreachable.tolist() == wanted
-    assert checks.check_table(fabric, table, health).tolist() == wanted
+    assert table_checks.check_table(fabric, table, health).tolist() == wanted
 
 
 def test_ranges_that_fall_are_refused(fabric: Fabric) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from railweave.framework.errors import FabricError, RouteError
 from railweave.framework.papers.optical.algorithms import ALGORITHMS, plan_of
-from railweave.framework.papers.optical.plan import LightpathPlan
+from railweave.framework.papers.optical.lightpath_plan import LightpathPlan
 from tests.framework.papers.optical.oracle import cables, rows, shared
 from tests.framework.papers.optical.plan_checks import check_all_gather, check_wavelengths, link_items
 

@@ -10,7 +10,7 @@ from railweave.plugins.fluid.counters import Counters
 from railweave.plugins.fluid.rate_evidence import EXACT_PACKETS
 
 FILL_SAMPLES = 5
-"""For how many samples a train keeps a healthy link busy, as in lab/measuring/sources.py."""
+"""For how many samples a train keeps a healthy link busy, as in lab/measuring/health_sources.py."""
 
 
 class Trains:

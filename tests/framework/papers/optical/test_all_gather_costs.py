@@ -6,7 +6,7 @@ import pytest
 
 from railweave.framework.errors import FabricError
 from railweave.framework.papers.optical.algorithms import plan_of
-from railweave.framework.papers.optical.comparison import compare
+from railweave.framework.papers.optical.all_gather_costs import compare
 from tests.framework.papers.optical.plan_checks import wavelengths_used
 
 

@@ -11,7 +11,7 @@ from itertools import chain
 import numpy as np
 
 from railweave.framework.errors import RailweaveError, UnsupportedFabricError
-from railweave.framework.kit.report import Broken, Outcome, Violation
+from railweave.framework.kit.check_report import Broken, Outcome, Violation
 from railweave.framework.kit.soundness import (
     check_paths,
     connected,

@@ -7,8 +7,8 @@ import numpy as np
 
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.lab.measuring.port_counters import EVIDENT_PACKETS, PortCounters, Round
+from railweave.framework.lab.measuring.prober import Prober
 from railweave.framework.lab.measuring.train_timing import TrainTiming
-from railweave.framework.lab.measuring.trains import Prober
 from railweave.framework.lab.switching.controller_link import ControllerLink, Train
 from railweave.framework.model import CONTROLLER_PORT, Fabric, Match, Measurement, Output, PacketFormat, Rule
 from railweave.framework.model.addressing import TRAIN_SEEN

@@ -9,7 +9,7 @@ import pytest
 
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.registry import load_plugins
-from railweave.plugins.heatmap import report
+from railweave.plugins.heatmap import traffic_heatmap
 
 INSTALLED = load_plugins()
 
@@ -39,7 +39,7 @@ def test_it_is_written_for_workloads_and_when_asked_for(
 
 
 def test_beyond_1024_gpus_it_lists_the_pairs_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "MOST_GPUS", 8)
+    monkeypatch.setattr(traffic_heatmap, "MOST_GPUS", 8)
     plan = load_plan(None, {"collective": "send-recv", "reports.traffic.when": "always"}, INSTALLED)
     plan.reports["traffic"].write({"experiment": plan.document()}, str(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["traffic.csv"]

@@ -5,8 +5,8 @@ from itertools import chain
 from pathlib import Path
 
 from railweave.framework.errors import PluginError, did_you_mean
-from railweave.framework.kit import checks, engines, other_kinds
-from railweave.framework.kit.report import CheckReport, Outcome, Violation
+from railweave.framework.kit import engines, other_kinds, router_checks
+from railweave.framework.kit.check_report import CheckReport, Outcome, Violation
 from railweave.framework.kit.subject import Sample, Subject, examples, on
 from railweave.framework.kit.trials import at_1024_gpus, on_the_lab
 from railweave.framework.model.capabilities import why_unserved
@@ -133,12 +133,12 @@ def _router(
         if unbuilt:
             yield Outcome.of("has fabrics", unbuilt, "")
         progress("changes nothing")
-        yield checks.pure(subject, small)
-        yield checks.refuses_others(subject, samples)
+        yield router_checks.pure(subject, small)
+        yield router_checks.refuses_others(subject, samples)
         progress("every pair reached")
-        reached, good = checks.every_pair_reached(subject, small)
+        reached, good = router_checks.every_pair_reached(subject, small)
         yield reached
-        for rule in checks.RULES:
+        for rule in router_checks.RULES:
             yield rule.outcome(subject, good, progress)
         if scale:
             kinds = {s.fabric.kind for s in good}
