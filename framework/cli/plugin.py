@@ -100,7 +100,7 @@ def check(
     inputs, and every element after the transfers ran in memory. An estimator: scores of 0..1. A report: what
     it writes. An observer: its hooks. An engine: refusals, one transfer at line rate, bytes, faults, Ctrl-C.
     """
-    from railweave.framework.kit.checking import check_plugin, kind_of
+    from railweave.framework.kit.plugin_check import check_plugin, kind_of
 
     options: dict[str, object] = {}
     for assignment in assignments:

@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from railweave.framework.kit import checking
+from railweave.framework.kit import plugin_check
 from railweave.framework.kit.check_report import CheckReport
 
 
@@ -16,10 +16,10 @@ class CheckPlugin(Protocol):
 
 @pytest.fixture(scope="session")
 def check_plugin() -> CheckPlugin:
-    """`check_plugin("router", "my-router")`; for the arguments see railweave.framework.kit.checking."""
+    """`check_plugin("router", "my-router")`; for the arguments see railweave.framework.kit.plugin_check."""
 
     def check(kind: str, name: str, *arguments: Any, **options: Any) -> CheckReport:
-        report = checking.check_plugin(kind, name, *arguments, **options)
+        report = plugin_check.check_plugin(kind, name, *arguments, **options)
         if not report.passed:
             pytest.fail(report.text(), pytrace=False)
         return report

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from railweave.framework.cli import main
-from railweave.framework.kit.checking import check_plugin, kind_of
+from railweave.framework.kit.plugin_check import check_plugin, kind_of
 from railweave.framework.registry import Registers, load_plugins
 from tests.strangers import every_path, ladder, steady
 

@@ -10,7 +10,7 @@ import pytest
 import railweave as rw
 from railweave.framework.errors import RailweaveError
 from railweave.framework.fabric_files import text_of
-from railweave.framework.kit.checking import check_plugin
+from railweave.framework.kit.plugin_check import check_plugin
 from railweave.framework.model import HealthSnapshot
 from railweave.framework.registry import load_plugins
 from tests.fakes.sound_tables import check_table

@@ -15,7 +15,7 @@ from railweave.framework.cli import main
 from railweave.framework.errors import ExperimentError, PluginError
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.hookspecs import Collective, Estimator, LinkState, Report, Topology, hookimpl
-from railweave.framework.kit.checking import check_plugin
+from railweave.framework.kit.plugin_check import check_plugin
 from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.framework.parameters import Parameter, Value
 from railweave.framework.registry import Registers

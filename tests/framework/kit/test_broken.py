@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from railweave.framework.kit.checking import check_plugin
+from railweave.framework.kit.plugin_check import check_plugin
 from tests.framework.kit import broken
 from tests.framework.kit.broken import Changed, Sound, answers
 from tests.framework.kit.conftest import WithRouters

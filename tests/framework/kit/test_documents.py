@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from railweave.framework import hookspecs
-from railweave.framework.kit.checking import check_plugin
+from railweave.framework.kit.plugin_check import check_plugin
 from railweave.framework.kit.subject import PROMISES
 from railweave.framework.kit.template import USES, files_of, module_of, rendered
 from railweave.framework.registry import Registers

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from railweave.framework.kit.checking import check_plugin as report_of
+from railweave.framework.kit.plugin_check import check_plugin as report_of
 from railweave.framework.kit.pytest_fixtures import CheckPlugin
 from railweave.framework.registry import load_plugins
 from tests.framework.kit import broken_engines as broken

@@ -10,7 +10,7 @@ import pytest
 
 from railweave.framework.hookspecs import Estimator, LinkState, hookimpl
 from railweave.framework.kit.check_report import CheckReport
-from railweave.framework.kit.checking import check_plugin
+from railweave.framework.kit.plugin_check import check_plugin
 from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.registry import Registers, load_plugins
 

@@ -11,7 +11,7 @@ import pytest
 from railweave.framework.cli._options import plan_of
 from railweave.framework.cli.run import run
 from railweave.framework.hookspecs import Topology, hookimpl
-from railweave.framework.kit.checking import check_plugin
+from railweave.framework.kit.plugin_check import check_plugin
 from railweave.framework.kit.subject import Subject, built, examples
 from railweave.framework.kit.trials import MOST_GPUS, command
 from railweave.framework.model import Fabric, FabricBuilder, NodeGroup

@@ -16,7 +16,7 @@ import pytest
 
 from railweave.framework.errors import InputError, PluginError
 from railweave.framework.experiment.plan import load_plan
-from railweave.framework.kit.checking import check_plugin, kind_of
+from railweave.framework.kit.plugin_check import check_plugin, kind_of
 from railweave.framework.kit.template import USES, class_of, module_of, new_plugin
 from railweave.framework.registry import Registers, load_plugins
 from railweave.framework.runs import runner
