@@ -26,19 +26,19 @@ def compress(keys: Keys, orders: Sequence[tuple[int, ...]], extra: Sequence[int]
     `extra` are added before or behind the orders that came nearest, so that they appear only where they are
     needed. Raises RouteError where that is not enough either.
     """
-    whole = _Search(keys, orders, extra)
-    unsolved = np.flatnonzero(whole.present & (whole.cost >= NEVER))
+    unsplit = _Search(keys, orders, extra)
+    unsolved = np.flatnonzero(unsplit.present & (unsplit.cost >= NEVER))
     if unsolved.size:
         raise RouteError(
             f"switch {unsolved[0]}: two packets with equal addresses, port and entropy must leave by "
             "different ports. A path meets a node twice, or two paths of a pair share an entropy."
         )
-    cost, best = whole.cost.copy(), np.zeros(len(whole.cost), np.int64)
+    cost, best = unsplit.cost.copy(), np.zeros(len(unsplit.cost), np.int64)
     splits: list[tuple[Int64, int, Bool, _Search]] = []
     fields = {f for order in orders for f in order}
     for field in sorted(fields):
-        value = _odd_values(whole.near.keys, field, sorted(fields - {field}))
-        value[cost <= whole.bound] = ANY
+        value = _odd_values(unsplit.near.keys, field, sorted(fields - {field}))
+        value[cost <= unsplit.bound] = ANY
         at = np.flatnonzero(value[keys.switch] != ANY)
         some = keys.at(at)
         odd = some.fields[field] == value[some.switch]
@@ -51,7 +51,7 @@ def compress(keys: Keys, orders: Sequence[tuple[int, ...]], extra: Sequence[int]
         better = (total < cost) & (value != ANY)
         splits.append((at, field, odd, search))
         cost[better], best[better] = total[better], len(splits)
-    parts = [(np.arange(len(keys.switch)), whole.rules(best == 0))]
+    parts = [(np.arange(len(keys.switch)), unsplit.rules(best == 0))]
     for i, (at, field, odd, search) in enumerate(splits, 1):
         if (best == i).any():
             parts.append((at, _rejoined(search, field, odd, np.repeat(best == i, 2))))
@@ -112,10 +112,10 @@ def _merged(n_keys: int, parts: Sequence[tuple[Int64, RuleList]]) -> RuleList:
 
 @dataclass(frozen=True, eq=False)
 class _Reduced:
-    """Distinct keys, with some fields only; `inverse` says which of them each key of `of` is."""
+    """Distinct keys, with some fields only; `inverse` says which of them each key of `key_numbers` is."""
 
     keys: Keys
-    of: Int64
+    key_numbers: Int64
     inverse: Int64
 
 
@@ -170,12 +170,12 @@ class _Search:
         return [order for _, order in sorted(ranking)]
 
     def _reduce(self, chosen: Bool, orders: Sequence[tuple[int, ...]]) -> _Reduced:
-        of = np.flatnonzero(chosen)
-        some = self.keys.at(of)
+        key_numbers = np.flatnonzero(chosen)
+        some = self.keys.at(key_numbers)
         used = [some.fields[f] for f in sorted({f for order in orders for f in order})]
         columns = [some.switch, *used, some.entropy, some.action, some.free]
         _, first, inverse = np.unique(pack(columns), return_index=True, return_inverse=True)
-        return _Reduced(some.at(first), of, inverse)
+        return _Reduced(some.at(first), key_numbers, inverse)
 
     def rules(self, wanted: Bool) -> RuleList:
         """The rules of the switches `wanted` (n_switches or more,), each in the order that is best for it."""
@@ -189,5 +189,5 @@ class _Search:
                 part = Trie(reduced.keys.at(chosen), order, place).rules()
                 local = np.full(len(reduced.keys.switch), ANY)
                 local[chosen] = part.key_rule
-                parts.append((reduced.of, replace(part, key_rule=local[reduced.inverse])))
+                parts.append((reduced.key_numbers, replace(part, key_rule=local[reduced.inverse])))
         return _merged(len(self.keys.switch), parts)

@@ -79,13 +79,13 @@ class Forecast:
     def _mean_once(self, seconds: Seconds, blocks: Sequence[PathBatch], prospects: Prospects) -> Float:
         if self._known[0] is not prospects:
             self._known = prospects, {}
-        known, paths = self._known[1], self._paths(blocks)
+        means, paths = self._known[1], self._paths(blocks)
         content = blake2b(digest_size=16)
         for array in (paths.pair_start, paths.hop_start, paths.links, paths.weight):
             content.update(array.tobytes())
-        if (key := (seconds, content.digest())) not in known:
-            known[key] = self._mean(seconds, paths, prospects)
-        return known[key]
+        if (key := (seconds, content.digest())) not in means:
+            means[key] = self._mean(seconds, paths, prospects)
+        return means[key]
 
     def _paths(self, blocks: Sequence[PathBatch]) -> PathBatch:
         """Those of the pairs that send something, by (src, dst)."""

@@ -209,8 +209,8 @@ class RoutesInUse:
         shorter = [mean_hops(a) < mean_hops(b) - EQUAL_WITHIN for a, b in zip(new, old, strict=True)]
 
         def offer(paths: list[PathBatch], may: Iterable[Bool], factor: float) -> list[Offer]:
-            more = base.with_more(old, paths, list(may))
-            return [] if more is base else [Offer(more, factor)]
+            arrangement = base.with_more(old, paths, list(may))
+            return [] if arrangement is base else [Offer(arrangement, factor)]
 
         back = offer(new, (a & b & ~lacks(p) for a, b, p in zip(free, shorter, new, strict=True)), 1.0)
         base = best(base, back, forecast, self._prospects)
@@ -355,15 +355,15 @@ class RouteControl:
 
 def _weighed(old: Sequence[PathBatch], new: Sequence[PathBatch], moved: Sequence[Bool]) -> Bool:
     """(P,): the pairs of all blocks that keep their paths, with other weights."""
-    found = []
+    reweighted = []
     for before, after, leaves in zip(old, new, moved, strict=True):
         differs = np.zeros(len(leaves), bool)
         if not np.array_equal(before.weight, after.weight):
             stays = np.flatnonzero(~leaves)
             a, b = take(before, stays), take(after, stays)
             differs[stays[a.path_pair[a.weight != b.weight]]] = True
-        found.append(differs)
-    return np.concatenate(found)
+        reweighted.append(differs)
+    return np.concatenate(reweighted)
 
 
 def first_routes(
@@ -384,6 +384,6 @@ def first_routes(
     for paths in blocks:
         check_batch(fabric, name, paths, health)
     if lost := [pair_name(fabric, *pair) for paths in blocks for pair in unreachable(paths)]:
-        more = f" and {len(lost) - 5} more pairs" if len(lost) > 5 else ""
-        raise NoPathError(f"router {name} gives no path for {', '.join(lost[:5])}{more}.")
+        rest = f" and {len(lost) - 5} more pairs" if len(lost) > 5 else ""
+        raise NoPathError(f"router {name} gives no path for {', '.join(lost[:5])}{rest}.")
     return blocks

@@ -149,8 +149,8 @@ class Trie:
         begin = np.searchsorted(owner, np.arange(n))
         most = np.maximum.reduceat(count, begin) if n else count
         above.good = wanted[count == most[owner]]
-        own = np.bincount(below.parent, below.own_cost, n).astype(np.int64)
-        above.own_cost = 1 + own - most
+        own_sum = np.bincount(below.parent, below.own_cost, n).astype(np.int64)
+        above.own_cost = 1 + own_sum - most
         open_sum = np.bincount(below.parent, below.open_cost, n).astype(np.int64)
         above.silent = (open_sum <= above.own_cost) & ~served
         above.open_cost = np.where(above.silent, open_sum, above.own_cost)
@@ -178,12 +178,12 @@ class Trie:
         for depth, level in enumerate(self.levels):
             rule, inherited = rule[level.parent], inherited[level.parent]
             fits = np.isin(np.arange(len(inherited)) * self.n_actions + inherited, level.good)
-            own = np.flatnonzero(np.where(inherited == ANY, ~level.silent, ~fits))
-            begin = np.searchsorted(level.good, own * self.n_actions)
-            inherited[own] = level.good[begin] % self.n_actions
-            rule[own] = n_rules + np.arange(len(own))
-            n_rules += len(own)
-            parts.append(self._emit(depth, level.first[own], inherited[own]))
+            with_default = np.flatnonzero(np.where(inherited == ANY, ~level.silent, ~fits))
+            begin = np.searchsorted(level.good, with_default * self.n_actions)
+            inherited[with_default] = level.good[begin] % self.n_actions
+            rule[with_default] = n_rules + np.arange(len(with_default))
+            n_rules += len(with_default)
+            parts.append(self._emit(depth, level.first[with_default], inherited[with_default]))
         key_rule = np.empty(len(self.leaf), np.int64)
         key_rule[self.sorted] = rule[self.leaf]
         switch, depth_, fields, entropy, action = (np.concatenate(c) for c in zip(*parts, strict=True))

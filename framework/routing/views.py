@@ -21,9 +21,9 @@ def views(fabric: Fabric, health: HealthSnapshot, step: float, how: Aggregate) -
         return []
     worst = health.link_score <= health.link_score[slow].min() + 2 * step
     chosen: list[Bool] = []
-    both = np.arange(fabric.n_links) ^ 1
+    reverse = np.arange(fabric.n_links) ^ 1
     for links in (slow & worst, slow & (health.link_score <= HALF), slow):
-        for down in (links, (links | links[both]) & ~health.down):
+        for down in (links, (links | links[reverse]) & ~health.down):
             if down.any() and not any(np.array_equal(down, other) for other in chosen):
                 chosen.append(down)
     return [rescored(fabric, health, np.where(links, 0.0, health.link_score), how) for links in chosen]

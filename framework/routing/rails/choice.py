@@ -107,8 +107,8 @@ def over_rails(scores: Scores, src: Int64, dst: Int64) -> Float:
     """(P, K): the score of each pair's path over each rail: its drd-path; its rd-, dr- or r-path over a rail
     of its own."""
     rails = np.arange(len(scores.rail))
-    own, other = (gpu[:, None] % len(rails) == rails for gpu in (src, dst))
-    kind = np.select([own & other, own, other], [R, RD, DR], DRD)
+    at_src, at_dst = (gpu[:, None] % len(rails) == rails for gpu in (src, dst))
+    kind = np.select([at_src & at_dst, at_src, at_dst], [R, RD, DR], DRD)
     return score_of(scores, src[:, None], dst[:, None], kind, rails)
 
 
@@ -178,11 +178,11 @@ def _usable_over(links: RailLinks, dead: Bool, src: Int64, dst: Int64, kind: int
     if kind == DRD:
         ends = alive[links.d_up[src]] & alive[links.d_down[dst]] & (d1 != d2)
         usable: Bool = ends[:, None] & to_rail[d1] & to_domain[d2]
-        own = g1, g2
+        own_numbers = g1, g2
     else:
         ends = alive[links.r_up[src]] & alive[links.r_down[dst]] & (g1 != g2)
         usable = ends[:, None] & to_domain.T[g1] & to_rail.T[g2]
-        own = d1, d2
-    for ruled_out in own:
+        own_numbers = d1, d2
+    for ruled_out in own_numbers:
         usable[np.arange(len(src)), ruled_out] = False
     return usable

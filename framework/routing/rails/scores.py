@@ -63,16 +63,18 @@ class Scores:
             shared = np.where(weak[:-1], 1.0, health.link_score)
             others = aggregate(fabric, shared, "mean", ~weak[:-1])
             domain, rail = (
-                _without(weak, fabric, group, others, own)
-                for group, own in ((domains, domain), (rails, rail))
+                _without(weak, fabric, group, others, scores)
+                for group, scores in ((domains, domain), (rails, rail))
             )
             order = np.argsort(rail, kind="stable")
         dead = np.append(dead, not is_full(fabric))
         interface = np.stack((np.repeat(domain, rails.size), np.tile(rail, domains.size)))
         if weak.any():
-            own = np.append(np.where(weak[:-1] & ~dead[:-1], health.link_score, 1.0), 1.0)
+            link_score = np.append(np.where(weak[:-1] & ~dead[:-1], health.link_score, 1.0), 1.0)
             for row, ends in enumerate(((links.d_up, links.d_down), (links.r_up, links.r_down))):
-                interface[row] = np.minimum(interface[row], np.minimum(own[ends[0]], own[ends[1]]))
+                interface[row] = np.minimum(
+                    interface[row], np.minimum(link_score[ends[0]], link_score[ends[1]])
+                )
         gamma = ratio(rail[None, :], domain[:, None]).ravel()
         return cls(domain, rail, order, rail[order], gamma, health.margin, dead, weak, interface)
 

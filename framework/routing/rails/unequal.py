@@ -56,6 +56,6 @@ def longer_score(fabric: Fabric, health: HealthSnapshot, scores: Scores, src: in
 
 def rails_of_both(fabric: Fabric, links: RailLinks, src: int, dst: int) -> Bool:
     """(K,): on which rails both domains of a pair of places have a GPU."""
-    there = links.r_up.reshape(-1, links.rails) < fabric.n_links
-    both: Bool = there[src // links.rails] & there[dst // links.rails]
-    return both
+    has_gpu = links.r_up.reshape(-1, links.rails) < fabric.n_links
+    shared: Bool = has_gpu[src // links.rails] & has_gpu[dst // links.rails]
+    return shared

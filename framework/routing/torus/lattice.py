@@ -107,8 +107,8 @@ def _steps(fabric: Fabric, shape: tuple[int, ...]) -> Int32:
     steps[direction[::-1], fabric.link_src[::-1]] = np.arange(fabric.n_links)[::-1]
     for axis, length in enumerate(shape):
         if length == 2:  # the only cable leads both up and down
-            both = steps[2 * axis : 2 * axis + 2]
-            both[:] = np.where(both < 0, both[::-1], both)
+            up_down = steps[2 * axis : 2 * axis + 2]
+            up_down[:] = np.where(up_down < 0, up_down[::-1], up_down)
     return steps
 
 

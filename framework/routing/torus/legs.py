@@ -66,18 +66,18 @@ class Displacements:
 
     def ties(self, src: int, dst: int) -> tuple[str, ...]:
         """What decided for this pair where two displacements are equally short, as words."""
-        here, there = self._lattice.coordinates[:, src], self._lattice.coordinates[:, dst]
+        source, destination = self._lattice.coordinates[:, src], self._lattice.coordinates[:, dst]
         if self._lattice.is_plain:
             return tuple(
-                f"{AXES[axis]}: half way round {length}, source at {AXES[axis]} = {here[axis]}, so "
-                + ("up (even)" if here[axis] % 2 == 0 else "down (odd)")
+                f"{AXES[axis]}: half way round {length}, source at {AXES[axis]} = {source[axis]}, so "
+                + ("up (even)" if source[axis] % 2 == 0 else "down (odd)")
                 for axis, length in enumerate(self._lattice.shape)
-                if 2 * ((there[axis] - here[axis]) % length) == length
+                if 2 * ((destination[axis] - source[axis]) % length) == length
             )
         place = int(self._lattice.offset(np.array([src]), np.array([dst]))[0])
         if self._start[place + 1] - self._start[place] == 1:
             return ()
-        return (f"equally short displacements: by the sum of the source's coordinates, {int(here.sum())}",)
+        return (f"equally short displacements: by the sum of the source's coordinates, {int(source.sum())}",)
 
 
 def signed_text(displacement: Sequence[Int64] | Int64) -> str:
@@ -99,10 +99,10 @@ def shortest_vectors(lattice: Lattice) -> tuple[Int64, Int64]:
     order."""
     multiples = np.array(list(product(range(-FAR, FAR + 1), repeat=len(lattice.shape))))
     offsets = multiples @ (np.diag(lattice.shape) - lattice.twist)
-    there = lattice.coordinates + offsets[:, :, None]
-    length = np.abs(there).sum(axis=1)
+    displacement = lattice.coordinates + offsets[:, :, None]
+    length = np.abs(displacement).sum(axis=1)
     tried, node = np.nonzero(length == length.min(axis=0))
-    vectors = there[tried, :, node].T
+    vectors = displacement[tried, :, node].T
     order = np.lexsort((*-vectors[::-1], node))
     return np.searchsorted(node[order], np.arange(lattice.n_gpus + 1)), vectors[:, order]
 

@@ -121,7 +121,7 @@ class WildFirst:
         return wild.then(self.dimension_order(wild.end(self.lattice.rings, src), dst))
 
     def fits(self, signs: Signs, legs: Legs) -> tuple[Bool, Bool]:
-        """(live, whole): whether each path crosses no dead link, and whether it meets no node twice."""
+        """(live, simple): whether each path crosses no dead link, and whether it meets no node twice."""
         return ~legs.crosses(self.dead_before), ~self._returns(signs, legs)
 
     def best(self, src: Int64, dst: Int64) -> tuple[Int64, Legs]:
@@ -135,8 +135,8 @@ class WildFirst:
             rank = np.full(len(src[part]), np.iinfo(np.int64).max)
             for number, signs in enumerate(choices(self.sequence)):
                 legs = self.candidate(signs, src[part], dst[part])
-                live, whole = self.fits(signs, legs)
-                worth = np.where(live & whole, legs.length() * (n_legs + 1) + sum(map(abs, signs)), rank)
+                live, simple = self.fits(signs, legs)
+                worth = np.where(live & simple, legs.length() * (n_legs + 1) + sum(map(abs, signs)), rank)
                 rows = np.flatnonzero(worth < rank)
                 rank[rows], choice[low + rows] = worth[rows], number
                 for leg in range(n_legs):
