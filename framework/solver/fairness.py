@@ -32,9 +32,9 @@ def fair_rates(capacity: Float, start: Int64, link: NDArray[np.integer], use: Fl
         hop_share = share[link]
         lowest = np.full(n, np.inf)  # by flow: the smallest share along it
         np.minimum.at(lowest, flow, hop_share)
-        held = np.flatnonzero(lowest[flow] < hop_share * (1 - TIE))
+        limited = np.flatnonzero(lowest[flow] < hop_share * (1 - TIE))
         later = np.zeros(n_links, bool)
-        later[link[held]] = True
+        later[link[limited]] = True
         done = np.zeros(n, bool)
         done[flow[np.flatnonzero(~later[link])]] = True
         of_done = done[flow]

@@ -93,13 +93,13 @@ def state_of(network: Network, jobs: list[RunningJob], paused: State, by_link: b
     first = starts(np.array([job.tasks.n_tasks for job in jobs], np.int64))
     for job, place in zip(jobs, first.tolist(), strict=False):
         job.first = place
-    n, each = int(first[-1]), _joined([np.diff(job.tasks.each_start) for job in jobs], np.int64)
+    n, size_count = int(first[-1]), _joined([np.diff(job.tasks.each_start) for job in jobs], np.int64)
     s = paused._replace(
         capacity=network.capacity_bps, start=network.start, links=network.link, uses=network.use,
         delay=network.delay_s,
         pair=_fixed([job.tasks.pair for job in jobs], np.int32),
         bits=_fixed([job.tasks.bits for job in jobs], np.float64),
-        each_start=_fixed([starts(each)], np.int64),
+        each_start=_fixed([starts(size_count)], np.int64),
         each=_fixed([job.tasks.each for job in jobs], np.float64),
         seconds=_fixed([job.tasks.seconds for job in jobs], np.float64),
         repeat=_fixed([job.tasks.repeat for job in jobs], np.int64),
@@ -203,6 +203,6 @@ def _crowds(s: State, network: Network, flows: Int64) -> State:
         entrant=np.empty(n_hops, np.int32), levels=np.zeros(n_links), order=np.zeros(n_links, np.int32),
         touched=np.zeros(n_links, np.int32), seen=np.zeros(n_links, np.int64),
         fresh=np.full(n_pairs, OUT), stop=np.full(n_pairs, -1, np.int32),
-        held=np.zeros(n_links, np.int64), region=np.zeros(n_pairs, np.int32), place=place,
+        held_flows=np.zeros(n_links, np.int64), region=np.zeros(n_pairs, np.int32), place=place,
         soon=np.zeros(n_pairs, np.int32), is_soon=np.zeros(n_pairs, bool),
     )  # fmt: skip

@@ -45,30 +45,33 @@ def quotients(
     `states` have the same pairs, by (src, dst). `symmetry` false: every entry, pair and link by itself."""
     paths, n = states[0].paths, fabric.n_gpus
     numbers = paths.src * n + paths.dst
-    used = [np.searchsorted(numbers, src * n + dst) for src, dst, _ in (one.pairs() for one in schedules)]
+    used = [
+        np.searchsorted(numbers, src * n + dst)
+        for src, dst, _ in (schedule.pairs() for schedule in schedules)
+    ]
     first_pair, all_used = starts(np.array([len(pairs) for pairs in used])), np.concatenate(used)
     networks = tuple(network_of(fabric, state).of_pairs(all_used) for state in states)
     pairs = [
-        first + np.searchsorted(numbers[own], one.src.astype(np.int64) * n + one.dst)
-        for first, own, one in zip(first_pair.tolist(), used, schedules, strict=False)
+        first + np.searchsorted(numbers[own_pairs], schedule.src.astype(np.int64) * n + schedule.dst)
+        for first, own_pairs, schedule in zip(first_pair.tolist(), used, schedules, strict=False)
     ]
-    first_entry = np.arange(sum(one.n_entries for one in schedules))
+    first_entry = np.arange(sum(schedule.n_entries for schedule in schedules))
     pair_class, link_class = np.arange(len(all_used)), np.arange(fabric.n_links)
-    if symmetry and any(one.n_entries and len(one.symmetries) for one in schedules):
+    if symmetry and any(schedule.n_entries and len(schedule.symmetries) for schedule in schedules):
         job = np.repeat(np.arange(len(used)), np.diff(first_pair)) * n
         ends = paths.src[all_used] + job, paths.dst[all_used] + job
         if alike := _alike(schedules, np.concatenate(pairs), *ends, networks):
             first_entry, kept, pair_class, link_class = alike
             networks = tuple(_of_classes(network, kept, pair_class, link_class) for network in networks)
     parts, begin = [], 0
-    for first, own, one, pair in zip(first_pair.tolist(), used, schedules, pairs, strict=False):
-        own_first = first_entry[begin : begin + one.n_entries] - begin
-        of_pair = np.append(pair_class, 0)[np.where(one.is_transfer, pair, -1)]
-        tasks, task = _tasks(one, own_first, of_pair, packet)
+    for first, own_pairs, schedule, pair in zip(first_pair.tolist(), used, schedules, pairs, strict=False):
+        own_first = first_entry[begin : begin + schedule.n_entries] - begin
+        of_pair = np.append(pair_class, 0)[np.where(schedule.is_transfer, pair, -1)]
+        tasks, task = _tasks(schedule, own_first, of_pair, packet)
         of_all = np.full(len(numbers), -1)
-        of_all[own] = pair_class[first : first + len(own)]
+        of_all[own_pairs] = pair_class[first : first + len(own_pairs)]
         parts.append(Quotient(networks, tasks, task, of_all, link_class))
-        begin += one.n_entries
+        begin += schedule.n_entries
     return tuple(parts)
 
 
@@ -79,7 +82,7 @@ def _alike(
     of each pair, and (L,) of each link; None where no pair is like another. `pair` (n,): of transfers."""
     together, n_pairs = beside(schedules), len(src)
     places = Places.of(together, pair, n_pairs)
-    sizes = np.concatenate([size_marks(one) for one in schedules])
+    sizes = np.concatenate([size_marks(schedule) for schedule in schedules])
     first_key, link_class = classes(together, sizes, places, src, dst, networks)
     kept, pair_class = _numbered(first_key[:n_pairs])
     if len(kept) == n_pairs:
@@ -118,23 +121,23 @@ def _tasks(schedule: Schedule, first: Int64, pair: Int64, packet: PacketFormat) 
 
     The repetitions of entries of one pair that take turns are tasks of their own, and those chained to them.
     """
-    kept, of = _numbered(first)
-    after = _mapped(_rows((schedule.after_start, schedule.after), kept), of)
-    chained = _mapped(_rows((schedule.chained_start, schedule.chained), kept), of)
+    kept, class_of = _numbered(first)
+    after = _mapped(_rows((schedule.after_start, schedule.after), kept), class_of)
+    chained = _mapped(_rows((schedule.chained_start, schedule.chained), kept), class_of)
     is_transfer, slot = schedule.is_transfer[kept], schedule.slot[kept]
     repeat, lag = schedule.repeat[kept].astype(np.int64), schedule.lag[kept].astype(np.int64)
     pair = np.where(is_transfer, pair[kept], -1)
     sizes = schedule.per_repetition(lambda size: 8 * packet.wire_bytes_of(size))
     bits = np.where(is_transfer, sizes[1][sizes[0][kept]], 0.0)
-    each = _only(_rows(sizes, kept), np.diff(sizes[0])[kept] > 1)
+    repeat_bits = _only(_rows(sizes, kept), np.diff(sizes[0])[kept] > 1)
     seconds = schedule.seconds[kept]
     listed = _take_turns(pair, slot, repeat, chained)
     if not listed.any():
         tasks = Tasks(
             pair.astype(np.int32), bits, seconds, repeat, np.empty(0), *after, *chained,
-            lag.astype(np.int32), *each,
+            lag.astype(np.int32), *repeat_bits,
         )  # fmt: skip
-        return tasks, of
+        return tasks, class_of
     times = np.where(listed, repeat, 1)
     begin = starts(times)
     entry = np.repeat(np.arange(len(kept)), times)
@@ -152,8 +155,8 @@ def _tasks(schedule: Schedule, first: Int64, pair: Int64, packet: PacketFormat) 
     waits = _rows(after, entry)
     waits = waits[0], last[waits[1]]
     in_list = listed[entry]
-    bits, differ = bits[entry], in_list & (np.diff(each[0])[entry] > 0)
-    bits[differ] = each[1][each[0][entry[differ]] + repetition[differ]]
+    bits, differ = bits[entry], in_list & (np.diff(repeat_bits[0])[entry] > 0)
+    bits[differ] = repeat_bits[1][repeat_bits[0][entry[differ]] + repetition[differ]]
     tasks = Tasks(
         pair[entry].astype(np.int32),
         bits,
@@ -163,9 +166,9 @@ def _tasks(schedule: Schedule, first: Int64, pair: Int64, packet: PacketFormat) 
         *_joined(waits, _only(chains, in_list)),
         *_only(chains, ~in_list),
         np.where(in_list, 1, lag[entry]).astype(np.int32),
-        *_only(_rows(each, entry), ~in_list),
+        *_only(_rows(repeat_bits, entry), ~in_list),
     )
-    return tasks, last[of]
+    return tasks, last[class_of]
 
 
 def _numbered(first: Int64) -> tuple[Int64, Int64]:
@@ -186,24 +189,24 @@ def _take_turns(pair: Int64, slot: Int64, repeat: Int64, chained: Lists) -> Bool
     listed: Bool = (members[group] > 1) & (most[group] > 1)
     waiting, to = np.repeat(np.arange(len(pair)), np.diff(chained[0])), chained[1]
     while np.any(listed[waiting] != listed[to]):
-        both = listed[waiting] | listed[to]
-        listed[waiting[both]] = listed[to[both]] = True
+        either = listed[waiting] | listed[to]
+        listed[waiting[either]] = listed[to[either]] = True
     return listed
 
 
 def _rows(lists: tuple[Int64, Column], rows: Int64) -> tuple[Int64, Column]:
     """Those of some entries."""
-    start, of = lists
+    start, values = lists
     count = np.diff(start)[rows]
-    return starts(count), of[spread(start[rows], count)]
+    return starts(count), values[spread(start[rows], count)]
 
 
 def _mapped(lists: Lists, to: Int64) -> Lists:
     """What lists hold, each replaced by `to` of it, and once in a list."""
-    start, of = lists
+    start, values = lists
     n, width = len(start) - 1, int(to.max(initial=0)) + 1
-    row, held = np.divmod(distinct(np.repeat(np.arange(n), np.diff(start)) * width + to[of]), width)
-    return starts(np.bincount(row, minlength=n)), held
+    row, mapped = np.divmod(distinct(np.repeat(np.arange(n), np.diff(start)) * width + to[values]), width)
+    return starts(np.bincount(row, minlength=n)), mapped
 
 
 def _only(lists: tuple[Int64, Column], chosen: Bool) -> tuple[Int64, Column]:
@@ -212,8 +215,10 @@ def _only(lists: tuple[Int64, Column], chosen: Bool) -> tuple[Int64, Column]:
     return starts(count), lists[1][spread(lists[0][:-1], count)]
 
 
-def _joined(one: Lists, other: Lists) -> Lists:
+def _joined(first: Lists, second: Lists) -> Lists:
     """What both lists of every entry hold."""
-    row = np.concatenate([np.repeat(np.arange(len(start) - 1), np.diff(start)) for start, _ in (one, other)])
-    held = np.concatenate((one[1], other[1]))
-    return starts(np.bincount(row, minlength=len(one[0]) - 1)), held[np.argsort(row, kind="stable")]
+    row = np.concatenate(
+        [np.repeat(np.arange(len(start) - 1), np.diff(start)) for start, _ in (first, second)]
+    )
+    values = np.concatenate((first[1], second[1]))
+    return starts(np.bincount(row, minlength=len(first[0]) - 1)), values[np.argsort(row, kind="stable")]

@@ -47,7 +47,7 @@ def leave(s: State, pair: int) -> None:
     s.tally[ACTIVE] -= 1
     other = active[s.tally[ACTIVE]]
     active[place[pair]], place[other] = other, place[pair]
-    stop_at(s.stop, s.held, pair, -1)
+    stop_at(s.stop, s.held_flows, pair, -1)
     for hop in range(start[pair], start[pair + 1]):
         link = links[hop]
         crowd[link] -= 1
@@ -59,13 +59,13 @@ def leave(s: State, pair: int) -> None:
         spot[moved] = spot[hop]
 
 
-def stop_at(stop: Int32, held: Int64, pair: int, link: int) -> None:
+def stop_at(stop: Int32, held_flows: Int64, pair: int, link: int) -> None:
     """This link holds the flow back, and the one before does no more; -1 for none."""
     if stop[pair] >= 0:
-        held[stop[pair]] -= 1
+        held_flows[stop[pair]] -= 1
     stop[pair] = link
     if link >= 0:
-        held[link] += 1
+        held_flows[link] += 1
 
 
 def share_out(s: State) -> int:
@@ -119,7 +119,7 @@ def leave_idle(s: State, alone: bool) -> float:
     those that have ended."""
     tally, quit, busy, listed, rates = s.tally, s.quit, s.busy, s.listed, s.rates
     start, links, seen, first, crowd = s.start, s.links, s.seen, s.first, s.crowd
-    guest, stop, region, fresh, held = s.guest, s.stop, s.region, s.fresh, s.held
+    guest, stop, region, fresh, held_flows = s.guest, s.stop, s.region, s.fresh, s.held_flows
     level = inf
     tally[VISIT] += 1
     for i in range(tally[QUIT]):
@@ -134,7 +134,7 @@ def leave_idle(s: State, alone: bool) -> float:
             continue
         for hop in range(start[pair], start[pair + 1]):
             link = links[hop]
-            if held[link] == 0 or seen[link] == tally[VISIT]:
+            if held_flows[link] == 0 or seen[link] == tally[VISIT]:
                 continue
             seen[link] = tally[VISIT]
             for k in range(first[link], first[link] + crowd[link]):
@@ -178,7 +178,7 @@ def fill(s: State, alone: bool) -> int:
     """
     levels, order, open_flows, rest = s.levels, s.order, s.open_flows, s.rest
     open_use, first, entrant, entrants, uses = s.open_use, s.first, s.entrant, s.entrants, s.uses
-    fresh, stop, held, start, links = s.fresh, s.stop, s.held, s.start, s.links
+    fresh, stop, held_flows, start, links = s.fresh, s.stop, s.held_flows, s.start, s.links
     n_links = gather(s, alone)
     share, size = 0.0, n_links
     while size:
@@ -197,7 +197,7 @@ def fill(s: State, alone: bool) -> int:
             pair = entrant[k]
             if fresh[pair] == OPEN:
                 fresh[pair] = share
-                stop_at(stop, held, pair, link)
+                stop_at(stop, held_flows, pair, link)
                 for hop in range(start[pair], start[pair + 1]):
                     other = links[hop]
                     rest[other] -= uses[hop] * share

@@ -122,7 +122,7 @@ class State(NamedTuple):
     fresh: Float
     stop: Int32
     """(P,): the link that holds each flow back, -1 for none."""
-    held: Int64
+    held_flows: Int64
     """(L,): how many flows each link holds back."""
     region: Int32
     place: Int32

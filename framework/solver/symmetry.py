@@ -80,8 +80,8 @@ def classes(
 
     kept: list[Int64] = []
     unclear: list[Int64] = []
-    for one in schedule.symmetries.astype(np.int64):
-        for ranks in (one, one[one]):  # ties between routes may alternate along an axis
+    for symmetry in schedule.symmetries.astype(np.int64):
+        for ranks in (symmetry, symmetry[symmetry]):  # ties between routes may alternate along an axis
             move = entries.moved(ranks)
             if move is not None and all(view.leads_to_links(move[:n_pairs]) for view in views):
                 kept.append(move)
@@ -93,8 +93,8 @@ def classes(
     assert result is not None, "a pair differs from itself"
     for move in unclear:
         promising = all(view.looks_alike(move[:n_pairs]) for view in views)
-        if promising and (more := alike([*kept, move])) is not None:
-            kept, result = [*kept, move], more
+        if promising and (merged := alike([*kept, move])) is not None:
+            kept, result = [*kept, move], merged
     return result
 
 
@@ -108,19 +108,24 @@ def beside(schedules: Sequence[Schedule]) -> Schedule:
 
     def joined(name: str, shift: Sequence[int] | None = None) -> Any:
         parts = zip(schedules, shift or [0] * jobs, strict=False)
-        return np.concatenate([np.where((of := getattr(one, name)) < 0, of, of + by) for one, by in parts])
+        return np.concatenate(
+            [np.where((values := getattr(schedule, name)) < 0, values, values + by) for schedule, by in parts]
+        )
 
     def begins(name: str) -> Int64:
-        return starts(np.concatenate([np.diff(getattr(one, name)) for one in schedules]))
+        return starts(np.concatenate([np.diff(getattr(schedule, name)) for schedule in schedules]))
 
-    entry = starts(np.array([one.n_entries for one in schedules])).tolist()
-    slot = starts(np.array([int(one.slot.max(initial=-1)) + 1 for one in schedules])).tolist()
+    entry = starts(np.array([schedule.n_entries for schedule in schedules])).tolist()
+    slot = starts(np.array([int(schedule.slot.max(initial=-1)) + 1 for schedule in schedules])).tolist()
     ranks, same = [job * n for job in range(jobs)], np.arange(jobs * n)
-    claims = [one.symmetries + first for one, first in zip(schedules, ranks, strict=True)]
+    claims = [schedule.symmetries + first for schedule, first in zip(schedules, ranks, strict=True)]
     symmetries = [np.concatenate(together) for together in zip(*claims, strict=False)]
     for first, of_job in zip(ranks, claims, strict=True):
         symmetries += [np.concatenate((same[:first], claim, same[first + n :])) for claim in of_job]
-    nothing, buffer_bytes = np.zeros(entry[-1], np.int32), max(one.buffer_bytes for one in schedules)
+    nothing, buffer_bytes = (
+        np.zeros(entry[-1], np.int32),
+        max(schedule.buffer_bytes for schedule in schedules),
+    )
     return Schedule(
         "jobs", jobs * n, 0, schedules[0].dtype, schedules[0].redop, buffer_bytes,
         src=joined("src", ranks), dst=joined("dst", ranks), size=joined("size"), src_offset=nothing,
@@ -150,7 +155,9 @@ class _Entries:
         self._columns = [column for column in columns if (column != column[0]).any()]
         self._marks = mixed(np.arange(schedule.n_entries))
         waits = (schedule.after_start, schedule.after), (schedule.chained_start, schedule.chained)
-        self._waits = [(start, of, _sums(start, self._marks[of])) for start, of in waits if len(of)]
+        self._waits = [
+            (start, after, _sums(start, self._marks[after])) for start, after in waits if len(after)
+        ]
 
     def moved(self, ranks: Int64) -> Int64 | None:
         """What becomes of every key if every rank becomes `ranks[rank]`; None where that is no symmetry of
@@ -171,8 +178,8 @@ class _Entries:
         image = self._places.image(keys)
         if image is None or any(np.any(column[image] != column) for column in self._columns):
             return None
-        for start, of, marks in self._waits:
-            if np.any(_sums(start, self._marks[image[of]]) != marks[image]):
+        for start, after, marks in self._waits:
+            if np.any(_sums(start, self._marks[image[after]]) != marks[image]):
                 return None
         return keys
 
