@@ -86,7 +86,7 @@ def distances(fabric: Fabric) -> Distances:
     used = np.flatnonzero(fabric.usable)
     order = used[np.argsort(fabric.link_src[used], kind="stable")]
     leaving, first = np.unique(fabric.link_src[order], return_index=True)
-    there = fabric.link_dst[order]
+    far_ends = fabric.link_dst[order]
     total = np.zeros(n, np.int64)
     pairs = Counter[int]()
     block = 64 * max(1, WORDS // max(1, len(order)))
@@ -101,7 +101,7 @@ def distances(fabric: Fabric) -> Distances:
             hops += 1
             reached = np.zeros_like(seen)
             if len(first):
-                reached[leaving] = np.bitwise_or.reduceat(fresh[there], first, axis=0)
+                reached[leaving] = np.bitwise_or.reduceat(fresh[far_ends], first, axis=0)
             fresh = reached & ~seen
             if not fresh.any():
                 break

@@ -19,10 +19,10 @@ def first_of_alike(wires: Wires, marks: Int64) -> list[int]:
     order = [np.argsort(end, kind="stable") for end in (wires.src, wires.dst)]
     far = wires.dst[order[0]], wires.src[order[1]]
     widths = mixed(wires.rate.view(np.int64), wires.free.view(np.int64))
-    width = [widths[one] | np.uint64(1) for one in order]
+    width = [widths[links] | np.uint64(1) for links in order]
     ends = [
-        np.searchsorted(end[one], np.arange(wires.fabric.n_nodes + 1))
-        for end, one in zip((wires.src, wires.dst), order, strict=True)
+        np.searchsorted(end[links], np.arange(wires.fabric.n_nodes + 1))
+        for end, links in zip((wires.src, wires.dst), order, strict=True)
     ]
     rank = np.zeros(wires.fabric.n_nodes, np.int64)
     rank[wires.ranks] = 1

@@ -37,10 +37,10 @@ def family_bounds(wires: Wires, collective: str, size_bits: float) -> list[CutBo
         if collective == "broadcast":
             _raise_roots(best, np.searchsorted(cuts, home), cuts, out, into, name)
         else:
-            both = np.stack((out, into), axis=1).ravel()
-            cut, inward = divmod(int(np.argmax(both)), 2)
+            bound_s = np.stack((out, into), axis=1).ravel()
+            cut, inward = divmod(int(np.argmax(bound_s)), 2)
             words = f"{'into' if inward else 'out of'} {name(int(cuts[cut]))}"
-            best = [max(*best, CutBound(float(both.max()), words), key=_seconds)]
+            best = [max(*best, CutBound(float(bound_s.max()), words), key=_seconds)]
         if collective == "all-reduce" and len(cuts) > 1:
             words = f"between {name(0)} and all others of the kind"
             for way in (leave, enter):
@@ -68,10 +68,10 @@ def _raise_roots(
     first = int(np.argmax(into))
     others = np.where(np.arange(len(into)) == first, -np.inf, into)
     second = int(np.argmax(others))
-    for rank, own in enumerate(home.tolist()):
-        bounds = [(float(out[own]), "out of", own)]
-        other = second if own == first else first
-        if other != own:
+    for rank, own_cut in enumerate(home.tolist()):
+        bounds = [(float(out[own_cut]), "out of", own_cut)]
+        other = second if own_cut == first else first
+        if other != own_cut:
             bounds.append((float(into[other]), "into", other))
         largest, way, cut = max(bounds, key=lambda bound: (bound[0], -bound[2]))
         if largest > best[rank].seconds:
@@ -104,7 +104,9 @@ def _crossing(wires: Wires, part: Int64, parts: int) -> tuple[Float, Float]:
 
     def sums(end: Int64) -> Float:
         chosen = crosses & (end >= 0)
-        return np.stack([np.bincount(end[chosen], of[chosen], parts) for of in (wires.rate, wires.free)])
+        return np.stack(
+            [np.bincount(end[chosen], values[chosen], parts) for values in (wires.rate, wires.free)]
+        )
 
     return sums(ends[0]), sums(ends[1])
 

@@ -69,7 +69,7 @@ def carriers(
     change, since its ports may be created anew.
     """
     down, resets = np.zeros(n_links, np.bool_), 0
-    for t_s, fault in sorted(fired, key=lambda one: one[0]):
+    for t_s, fault in sorted(fired, key=lambda event: event[0]):
         if t_s > end_s:
             break
         if (

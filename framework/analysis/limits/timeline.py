@@ -171,8 +171,8 @@ class Timeline:
         edges, theirs = (some * n + schedule.after for some in (row, before))
         order = np.argsort(edges)
         place = np.minimum(np.searchsorted(edges, theirs, sorter=order), len(edges) - 1)
-        known = (before >= 0) & (edges[order[place]] == theirs)
-        return starts(np.bincount(row[~known], minlength=n)), schedule.after[~known]
+        repeated = (before >= 0) & (edges[order[place]] == theirs)
+        return starts(np.bincount(row[~repeated], minlength=n)), schedule.after[~repeated]
 
     def _behind(self, waits: Int64) -> list[int]:
         """(n_transfers,): the next message of the same pair, -1 for the last. It waits for this one to start,
