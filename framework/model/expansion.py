@@ -24,8 +24,8 @@ def expanded(schedule: Schedule, kept: Bool) -> Schedule:
     """
     repeat = np.where(kept, schedule.repeat, 0).astype(np.int64)
     waits = _without_others(schedule, kept)
-    each = np.add.reduceat(np.append(repeat[waits[1]], 0), waits[0][:-1]) * (np.diff(waits[0]) > 0)
-    _check_length(schedule, int(repeat @ (each + np.diff(schedule.chained_start))))
+    wait_count = np.add.reduceat(np.append(repeat[waits[1]], 0), waits[0][:-1]) * (np.diff(waits[0]) > 0)
+    _check_length(schedule, int(repeat @ (wait_count + np.diff(schedule.chained_start))))
     first = starts(repeat)
     entry = np.repeat(np.arange(schedule.n_entries), repeat)
     repetition = np.arange(len(entry)) - first[entry]
@@ -40,8 +40,10 @@ def expanded(schedule: Schedule, kept: Bool) -> Schedule:
     )
     if (spans := schedule.spans) is not None:
         in_list = np.flatnonzero(spans.chunks[entry])
-        of = entry[in_list]
-        src_offset[in_list], dst_offset[in_list], size[in_list] = spans.at(of, repetition[in_list], turn[of])
+        listed = entry[in_list]
+        src_offset[in_list], dst_offset[in_list], size[in_list] = spans.at(
+            listed, repetition[in_list], turn[listed]
+        )
     return Schedule(
         schedule.collective,
         schedule.n_ranks,
@@ -110,10 +112,10 @@ def _waits_of_all(schedule: Schedule, waits: Lists, repeat: Int64, first: Int64,
     chains = np.diff(schedule.chained_start)
     repetition = np.arange(n) - first[entry]
     late = np.flatnonzero((repetition >= schedule.lag[entry]) & (chains[entry] > 0))
-    of = entry[late]
-    to = schedule.chained[spread(schedule.chained_start[of], chains[of])]
-    earlier = np.repeat(repetition[late] - schedule.lag[of], chains[of])
-    row.append(np.repeat(position[late], chains[of]))
+    late_entry = entry[late]
+    to = schedule.chained[spread(schedule.chained_start[late_entry], chains[late_entry])]
+    earlier = np.repeat(repetition[late] - schedule.lag[late_entry], chains[late_entry])
+    row.append(np.repeat(position[late], chains[late_entry]))
     column.append(position[first[to] + earlier])
     row_of, before = np.divmod(distinct(np.concatenate(row) * n + np.concatenate(column)), max(1, n))
     return starts(np.bincount(row_of, minlength=n)), before

@@ -367,8 +367,8 @@ class FabricBuilder:
         """
         ends = np.stack(np.broadcast_arrays(np.atleast_1d(a), b), axis=1)
         n = 2 * len(ends)
-        there, back = (kind, kind) if isinstance(kind, str) else kind
-        kinds = [self._kinds.setdefault(name, len(self._kinds)) for name in (there, back)]
+        forward, back = (kind, kind) if isinstance(kind, str) else kind
+        kinds = [self._kinds.setdefault(name, len(self._kinds)) for name in (forward, back)]
         plane = -1 if ocs is None else self._ocs_names.setdefault(ocs, len(self._ocs_names))
         switch = np.full(n, -1) if element is None else np.repeat(element, 2)
         self._columns.append(

@@ -123,8 +123,8 @@ class PathsInUse(ArrayNoun):
             for column, values in zip(columns, new, strict=True):
                 column.append(values)
         t_s, src, dst, weight, hops, links = map(np.concatenate, columns)
-        whole = (values.astype(np.int64) for values in (src, dst, starts(hops), links))
-        first, second, start, over = whole
+        integers = (values.astype(np.int64) for values in (src, dst, starts(hops), links))
+        first, second, start, over = integers
         return cls(t_s, first, second, weight, start, over)
 
 

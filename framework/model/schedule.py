@@ -165,14 +165,14 @@ class Schedule(ArrayNoun):
         ranges = ((self.after_start, self.after), (self.chained_start, self.chained))
         if (
             {len(array) for array in (*arrays, *compact)} != {n}
-            or any(len(start) != n + 1 or start[-1] != len(of) for start, of in ranges)
+            or any(len(start) != n + 1 or start[-1] != len(entries) for start, entries in ranges)
             or self.symmetries.shape[1:] != (self.n_ranks,)
             or (self.spans is not None and len(self.spans.chunks) != n)
         ):
             raise FabricError(f"schedule {self.collective}: its arrays do not fit together.")
 
     def _check_repetitions(self, n: int) -> None:
-        waiting, of = np.repeat(np.arange(n), np.diff(self.chained_start)), self.chained
+        waiting, chained = np.repeat(np.arange(n), np.diff(self.chained_start)), self.chained
         if (
             int(self.repeat.min()) < 1
             or int(self.lag.min()) < 0
@@ -184,12 +184,12 @@ class Schedule(ArrayNoun):
                 f"schedule {self.collective}: an entry is repeated 1 time or more, and a computation or join "
                 "once; a lag or a time is 0 or more; slots ascend."
             )
-        if of.size and (
-            int(of.min()) < 0
-            or int(of.max()) >= n
-            or not self.is_transfer[of].all()
-            or np.any(self.repeat[of] < self.repeat[waiting] - self.lag[waiting])
-            or np.any((self.lag[waiting] == 0) & (of >= waiting))
+        if chained.size and (
+            int(chained.min()) < 0
+            or int(chained.max()) >= n
+            or not self.is_transfer[chained].all()
+            or np.any(self.repeat[chained] < self.repeat[waiting] - self.lag[waiting])
+            or np.any((self.lag[waiting] == 0) & (chained >= waiting))
         ):
             raise FabricError(
                 f"schedule {self.collective}: a repetition is chained to one that does not exist, or to "
