@@ -110,8 +110,8 @@ def aggregate(fabric: Fabric, link_score: Float, how: Aggregate, counted: Bool |
 
     `mean` weighs by capacity, `min` takes the worst link. A link that is down counts with its 0.
     """
-    own = fabric.link_element >= 0
-    links = np.flatnonzero(own if counted is None else own & counted)
+    has_element = fabric.link_element >= 0
+    links = np.flatnonzero(has_element if counted is None else has_element & counted)
     element, scores = fabric.link_element[links], link_score[links]
     result = np.ones(fabric.n_nodes)
     if how == "min":

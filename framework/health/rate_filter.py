@@ -79,9 +79,13 @@ class RateFilter:
         self.rate_bps[links] = part * self._line_bps[links]
         as_said = likelihood[np.arange(len(links)), np.searchsorted(self._parts, part)]
         self.doubtful[links] = as_said < TAIL * likelihood.max(axis=1)
-        stated, said = alone | (part != before), links[alone]
+        stated, settled = alone | (part != before), links[alone]
         self.stated_s[links[stated]] = now_s[stated]
-        self.since_s[said], self._fresh_s[said], self._fresh[said] = self._fresh_s[said], np.inf, 1 / STEPS
+        self.since_s[settled], self._fresh_s[settled], self._fresh[settled] = (
+            self._fresh_s[settled],
+            np.inf,
+            1 / STEPS,
+        )
 
     def _likelihood(
         self, links: Int64, bits: Float, took_s: Float, late_s: Float, begin_s2: Float, end_s2: Float

@@ -48,8 +48,8 @@ class Relapses:
         self._first_s, self._last_s = np.zeros((2, n))
         """When the present state of each link began, as far as is known, and when it was last seen."""
         self._slow_s, self._well_s, self._lowest, self._mean_lowest = np.full((4, n), np.nan)
-        own = fabric.n_nodes + np.arange(n)
-        self._unit = np.where(fabric.link_element >= 0, fabric.link_element, own)
+        own_unit = fabric.n_nodes + np.arange(n)
+        self._unit = np.where(fabric.link_element >= 0, fabric.link_element, own_unit)
         self._recovered_s = np.full(fabric.n_nodes + n, -np.inf)
         """When a link of each switch last recovered; links of no switch stand for themselves, behind the
         nodes."""
@@ -123,18 +123,18 @@ class Relapses:
         is unknown. Times are those of the link of its switch that is slow for the largest share: what feeds
         others is seen at once, what is fed as slowly as it serves is seen late and seldom. A slow link that
         nobody saw before has the past of that link."""
-        known = np.flatnonzero(~np.isnan(self._slow_s) & ~np.isnan(self._well_s))
-        share = self._slow_s[known] / (self._slow_s[known] + self._well_s[known])
+        known_links = np.flatnonzero(~np.isnan(self._slow_s) & ~np.isnan(self._well_s))
+        share = self._slow_s[known_links] / (self._slow_s[known_links] + self._well_s[known_links])
         shown = np.full(len(self._recovered_s), -1)  # of each switch, the link that shows most
-        by_share = known[np.argsort(share, kind="stable")]
+        by_share = known_links[np.argsort(share, kind="stable")]
         shown[self._unit[by_share]] = by_share
-        of = shown[self._unit]
-        has_past = self._slow & (of >= 0)
-        has_past[known] = True
+        most_shown = shown[self._unit]
+        has_past = self._slow & (most_shown >= 0)
+        has_past[known_links] = True
         slow_s, well_s, lowest = (
-            np.where(has_past, x[of], np.nan) for x in (self._slow_s, self._well_s, self._mean_lowest)
+            np.where(has_past, x[most_shown], np.nan) for x in (self._slow_s, self._well_s, self._mean_lowest)
         )
-        lowest[known] = self._mean_lowest[known]
+        lowest[known_links] = self._mean_lowest[known_links]
         return slow_s, well_s, lowest
 
     def _expected(self, health: HealthSnapshot, returning: Bool) -> Outlook:

@@ -100,9 +100,9 @@ class TrainTimes:
         bearable = idle | (now_s - sent_s > self._packets[at] * packet_s / BUSY_SHARE)
         again = self._doubtful[at] & (now_s - since_s > IDLE_S) & rested & bearable
         due = (again | (unknown & (rested | ~self._unknown[at]))) & links.up[at] & ~self.out[at]
-        told = unknown & (self._unknown[at] | due)
+        tried = unknown & (self._unknown[at] | due)
         self._unknown[:] = False
-        self._unknown[at] = told
+        self._unknown[at] = tried
         chosen: Int64 = at[due]
         self.sent_s[chosen], self.out[chosen], self._told_bps[chosen] = now_s, True, known_bps[due]
         return chosen
