@@ -23,7 +23,7 @@ MOST_TABLES = 32
 class HealthLoop:
     """Measures every `interval_s` and changes routes when scores say so.
 
-    `known`: the scores that routes follow, measured ones or the ground truth; None where routes stay as they
+    `scores`: those that routes follow, measured ones or the ground truth; None where routes stay as they
     are. `probing`: whether measuring traffic may be sent. `moved_s`: when changed routes last came into use;
     `tables`: since when which routes were in use, the latest last.
 
@@ -41,11 +41,11 @@ class HealthLoop:
         recorder: Recorder,
         *,
         interval_s: float,
-        known: HealthMonitor | GroundTruth | None,
+        scores: HealthMonitor | GroundTruth | None,
         probing: bool = True,
     ) -> None:
         self._clock, self._parts, self._monitor, self._control = clock, parts, monitor, control
-        self._recorder, self._interval_s, self._known, self._probing = recorder, interval_s, known, probing
+        self._recorder, self._interval_s, self._scores, self._probing = recorder, interval_s, scores, probing
         self._next_s, self.moved_s = interval_s, 0.0  # a measurement needs time to cover
         self._relapses = Relapses(parts.fabric, monitor.options)
         self._idle = not self._watched
@@ -91,7 +91,7 @@ class HealthLoop:
             try:
                 if self._recorder.blind_s is None:
                     self._sample()
-                if self._known is not None and rules.ready:
+                if self._scores is not None and rules.ready:
                     outlook = self._outlook(now)
                     wanted = self._decisions.change(outlook, now)
                     if wanted is not None:
@@ -111,9 +111,9 @@ class HealthLoop:
 
     def _outlook(self, now: float) -> Outlook:
         """What routes are decided by; the truth has no past."""
-        assert self._known is not None
-        if self._known is not self._monitor:
-            return Outlook.steady(self._known.snapshot)
+        assert self._scores is not None
+        if self._scores is not self._monitor:
+            return Outlook.steady(self._scores.snapshot)
         return self._relapses.outlook(self._monitor.snapshot, self._monitor.measured_s, now)
 
     def _take_up(self, now: float) -> None:

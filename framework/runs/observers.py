@@ -32,7 +32,7 @@ class Observers:
             if only not in ("", plugin):
                 continue
             began, subject = time.perf_counter(), f"observer {plugin}: {hook}"
-            own = (
+            own_files = (
                 OwnFiles(arguments["directory"]) if hook == "on_run_end" and arguments["directory"] else None
             )
             try:
@@ -40,8 +40,8 @@ class Observers:
                     call(**arguments)
             except PLUGIN_FAILURES as error:  # whatever an observer raises, the run goes on
                 self._once(subject, raised_at(error), f"{subject} fails with {describe(error)}")
-            if own is not None:
-                _protect(own, subject, self._note)
+            if own_files is not None:
+                _protect(own_files, subject, self._note)
             took = time.perf_counter() - began
             self.seconds[plugin] += took
             if took > self._slow_s and hook not in ("on_run_start", "on_run_end"):
@@ -59,17 +59,17 @@ def write_reports(
     """Let every report write into the run directory; `note` receives what fails and what is printed. The
     run's own files stay as they are."""
     for name, report in reports.items():
-        own = OwnFiles(directory)
+        own_files = OwnFiles(directory)
         try:
             with _printing(name, note):
                 report.write(result, directory)
         except PLUGIN_FAILURES as error:  # whatever a report raises, the run has its result
             note(f"report {name} fails with {describe(error)}")
-        _protect(own, f"report {name}", note)
+        _protect(own_files, f"report {name}", note)
 
 
-def _protect(own: OwnFiles, subject: str, note: Callable[[str], None]) -> None:
-    for name in own.restored():
+def _protect(own_files: OwnFiles, subject: str, note: Callable[[str], None]) -> None:
+    for name in own_files.restored():
         note(
             f"{subject} fails: it wrote {name}, which is the run's own file; that is as before. Write another"
         )

@@ -180,10 +180,10 @@ def _carried_out(
 
 def check_memory(plan: Plan, registers: Registers) -> None:
     """Raises MachineError for a run that needs more memory than this machine has."""
-    needed, there = plan.estimate.memory_bytes, machine_bytes()
-    if needed is not None and there is not None and needed > there:
+    needed, available = plan.estimate.memory_bytes, machine_bytes()
+    if needed is not None and available is not None and needed > available:
         other = "" if plan.engine.predicts else instead(registers)
         raise MachineError(
             f"the run needs about {needed / 1e9:.3g} GB of memory, and this machine has "
-            f"{there / 1e9:.3g} GB. Lower the size or the number of GPUs{other}."
+            f"{available / 1e9:.3g} GB. Lower the size or the number of GPUs{other}."
         )

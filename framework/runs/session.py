@@ -66,10 +66,10 @@ class Session(Generic[EngineT]):
                 self._options,
                 name=plan.experiment.estimator.name,
             )
-            known = truth if experiment.oracle else monitor if experiment.feedback else None
+            scores = truth if experiment.oracle else monitor if experiment.feedback else None
             self.health = HealthLoop(
                 self._clock, parts, monitor, self.control, self.recorder,
-                interval_s=experiment.health.interval_s, known=known, probing=self._probing,
+                interval_s=experiment.health.interval_s, scores=scores, probing=self._probing,
             )  # fmt: skip
             self.faults = FaultTimetable(self._faults, self._clock, parts.faults, truth, self.recorder)
             self.recorder.observers.fire("on_fabric_up", fabric=parts.fabric, endpoints=parts.endpoints)
