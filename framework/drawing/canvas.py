@@ -67,7 +67,8 @@ def refuse_above(most: int, fabric: Fabric) -> None:
 
 
 class Canvas:
-    """Draws in pixels, y downwards; later shapes lie above earlier ones. `more`: further SVG attributes."""
+    """Draws in pixels, y downwards; later shapes lie above earlier ones. `attributes`: further SVG
+    attributes."""
 
     def __init__(self) -> None:
         self._shapes = ElementTree.Element("svg", xmlns="http://www.w3.org/2000/svg")
@@ -80,10 +81,12 @@ class Canvas:
         width: float = 1.5,
         *,
         title: str = "",
-        more: Attributes | None = None,
+        attributes: Attributes | None = None,
     ) -> None:
         """Straight pieces through points."""
-        self.path("M" + " L".join(map(spot, points)), points, stroke, width, title=title, more=more)
+        self.path(
+            "M" + " L".join(map(spot, points)), points, stroke, width, title=title, attributes=attributes
+        )
 
     def path(
         self,
@@ -93,10 +96,10 @@ class Canvas:
         width: float = 1.5,
         *,
         title: str = "",
-        more: Attributes | None = None,
+        attributes: Attributes | None = None,
     ) -> None:
         """Any SVG path; `bounds` are points that enclose it."""
-        pen = {"stroke": stroke, "stroke-linecap": "round", "stroke-linejoin": "round", **(more or {})}
+        pen = {"stroke": stroke, "stroke-linecap": "round", "stroke-linejoin": "round", **(attributes or {})}
         self._add("path", bounds, title, pen, d=path, fill="none", stroke_width=width)
 
     def arrowhead(self, tip: Point, towards: Point, fill: str, size: float = 7.0) -> None:
@@ -124,11 +127,11 @@ class Canvas:
         words: str = "",
         font: float = 11.0,
         bold: bool = False,
-        more: Attributes | None = None,
+        attributes: Attributes | None = None,
     ) -> None:
         """A box around `centre`, with `words` in its middle."""
         (w, h), x, y = size, centre[0] - size[0] / 2, centre[1] - size[1] / 2
-        pen = {"fill": fill, "stroke": stroke, **(more or {})}
+        pen = {"fill": fill, "stroke": stroke, **(attributes or {})}
         corners = [(x, y), (x + w, y + h)]
         self._add("rect", corners, title, pen, x=x, y=y, width=w, height=h, rx=radius, stroke_width=width)
         if words:
@@ -142,11 +145,13 @@ class Canvas:
         stroke: str = INK,
         *,
         title: str = "",
-        more: Attributes | None = None,
+        attributes: Attributes | None = None,
     ) -> None:
         (x, y), r = centre, radius
         bounds = [(x - r, y - r), (x + r, y + r)]
-        self._add("circle", bounds, title, {"fill": fill, "stroke": stroke, **(more or {})}, cx=x, cy=y, r=r)
+        self._add(
+            "circle", bounds, title, {"fill": fill, "stroke": stroke, **(attributes or {})}, cx=x, cy=y, r=r
+        )
 
     def text(
         self,
@@ -157,7 +162,7 @@ class Canvas:
         fill: str = INK,
         anchor: str = "middle",
         bold: bool = False,
-        more: Attributes | None = None,
+        attributes: Attributes | None = None,
     ) -> None:
         """Words with the middle of their height at `at`."""
         x, y = at
@@ -168,7 +173,7 @@ class Canvas:
             "text-anchor": anchor,
             "fill": fill,
             **({"font-weight": "600"} if bold else {}),
-            **(more or {}),
+            **(attributes or {}),
         }
         self._add("text", bounds, "", style, x=x, y=y + 0.35 * size, font_size=size).text = words
 
@@ -209,12 +214,14 @@ class Canvas:
         tag: str,
         bounds: Sequence[Point],
         title: str = "",
-        more: Attributes | None = None,
+        attributes: Attributes | None = None,
         **values: str | float,
     ) -> ElementTree.Element:
         self._points += bounds
-        own = {name.replace("_", "-"): v if isinstance(v, str) else f"{v:.5g}" for name, v in values.items()}
-        element = ElementTree.SubElement(self._shapes, tag, {**own, **(more or {})})
+        texts = {
+            name.replace("_", "-"): v if isinstance(v, str) else f"{v:.5g}" for name, v in values.items()
+        }
+        element = ElementTree.SubElement(self._shapes, tag, {**texts, **(attributes or {})})
         if title:
             ElementTree.SubElement(element, "title").text = title
         return element

@@ -27,7 +27,7 @@ def graphml(fabric: Fabric) -> str:
     graph = networkx.MultiDiGraph(
         kind=fabric.kind,
         options=json.dumps(fabric.params),
-        **{name: " ".join(of) for name, of in words.items() if of},
+        **{name: " ".join(values) for name, values in words.items() if values},
     )
     graph.add_nodes_from((fabric.node_name(node), _node(fabric, node)) for node in range(fabric.n_nodes))
     graph.add_edges_from((*_ends(fabric, link), link, _link(fabric, link)) for link in range(fabric.n_links))

@@ -33,26 +33,26 @@ def svg(fabric: Fabric, *, whole: bool = False) -> str:
         f"{fabric.n_gpus} GPUs, {f'{switches} switches, ' if switches else ''}{fabric.n_links // 2} cables"
     )
     heading = {"class": "heading"}
-    canvas.text((left, top - 48), title, 17, anchor="start", bold=True, more=heading)
-    canvas.text((left, top - 27), counts, 11.5, anchor="start", fill=PALE, more=heading)
+    canvas.text((left, top - 48), title, 17, anchor="start", bold=True, attributes=heading)
+    canvas.text((left, top - 27), counts, 11.5, anchor="start", fill=PALE, attributes=heading)
     for number, (stroke, dash, words) in enumerate(legend):
         y = bottom + 30 + 19 * number
         if stroke:
-            more = {"stroke-dasharray": dash} if dash else {}
-            canvas.line([(left, y), (left + 26, y)], stroke, 2.5, more=more | {"class": "legend"})
+            dashes = {"stroke-dasharray": dash} if dash else {}
+            canvas.line([(left, y), (left + 26, y)], stroke, 2.5, attributes=dashes | {"class": "legend"})
         remark = {"class": "legend" if stroke else "remark"}
-        canvas.text((left + (34 if stroke else 0), y), words, 11, anchor="start", fill=INK, more=remark)
+        canvas.text((left + (34 if stroke else 0), y), words, 11, anchor="start", fill=INK, attributes=remark)
     return canvas.document(f"{title}, {counts}")
 
 
-def _layout(fabric: Fabric, whole: bool) -> Callable[[Canvas, Fabric], Legend]:
+def _layout(fabric: Fabric, all_nodes: bool) -> Callable[[Canvas, Fabric], Legend]:
     if fits_rails(fabric):
         small = fabric.groups[1].size <= MOST_COLUMNS and fabric.groups[2].size <= MOST_ROWS
-        return draw_rails if small or not whole else draw_weave
+        return draw_rails if small or not all_nodes else draw_weave
     if "ring" in fabric.capabilities:
         return draw_ring
     axes = {axis + sign for axis in "xyz"[: len(fabric.groups[0].shape)] for sign in "+-"}
     is_torus = len(fabric.groups) == 1 and len(axes) > 2 and set(fabric.kinds) == axes
     if is_torus:
         return draw_torus
-    return partial(draw_tiers, most=WHOLE_ROW) if whole else draw_tiers
+    return partial(draw_tiers, most=WHOLE_ROW) if all_nodes else draw_tiers

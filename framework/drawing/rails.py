@@ -60,7 +60,7 @@ def draw_rails(canvas: Canvas, fabric: Fabric) -> Legend:
             continue
         node = fabric.groups[2].first + rail
         name, ends = fabric.node_name(node), [(-34, y + 17), (right - COLUMN / 2 + 13, y + 17)]
-        canvas.line(ends, colour(rail), 2.5, title=f"rail {name}", more=part_of(node))
+        canvas.line(ends, colour(rail), 2.5, title=f"rail {name}", attributes=part_of(node))
         _switch(canvas, fabric, node, (-34, y + 17), (38, 24), colour(rail), f"switch of rail {name}")
     spines = _spines(canvas, fabric, bottom)
     for link in range(0, fabric.n_links, 2):
@@ -69,23 +69,27 @@ def draw_rails(canvas: Canvas, fabric: Fabric) -> Legend:
         if a >= fabric.n_gpus:
             if b in spines and (rail := a - fabric.groups[2].first) in y_of:
                 title = f"trunk {fabric.node_name(a)} - {fabric.node_name(b)}"
-                canvas.line([(-150.0, spines[b]), (-53.0, y_of[rail] + 17)], TAP, 1.3, title=title, more=mark)
+                canvas.line(
+                    [(-150.0, spines[b]), (-53.0, y_of[rail] + 17)], TAP, 1.3, title=title, attributes=mark
+                )
             continue
         domain, rail = fabric.coordinates(a)
         if domain in x_of and rail in y_of:
             x, y, name = x_of[domain], y_of[rail], fabric.node_name(a)
             if group.kind == "domain":
-                canvas.line([(x - 27, y), (x - 18, y)], BUS, 2, title=f"d-interface of {name}", more=mark)
+                canvas.line(
+                    [(x - 27, y), (x - 18, y)], BUS, 2, title=f"d-interface of {name}", attributes=mark
+                )
             else:
                 ends = [(x + 13, y + 9), (x + 13, y + 17)]
-                canvas.line(ends, colour(rail), 2, title=f"r-interface of {name}", more=mark)
+                canvas.line(ends, colour(rail), 2, title=f"r-interface of {name}", attributes=mark)
     for gpu in range(fabric.n_gpus):
         domain, rail = fabric.coordinates(gpu)
         if domain in x_of and rail in y_of:
             at, name = (x_of[domain] + 3, y_of[rail]), fabric.node_name(gpu)
             canvas.box(
                 at, (44, 20), "#ffffff", title=f"GPU {name}", words=name, font=9.5 if len(name) < 7 else 8,
-                more=of_node(fabric, gpu),
+                attributes=of_node(fabric, gpu),
             )  # fmt: skip
     legend = [
         (BUS, "", f"HB domain, {_rates_into(fabric, 1)} per GPU and direction"),
@@ -94,7 +98,7 @@ def draw_rails(canvas: Canvas, fabric: Fabric) -> Legend:
     if spines:
         legend.append((TAP, "", f"trunks between rail and spine switches, {_rates_into(fabric, 3)} each"))
     some = ((columns, domains, "domains"), (rows, rails, "rails"))
-    left_out = [f"{len(numbers) - 1} of {count} {what}" for numbers, count, what in some if None in numbers]
+    left_out = [f"{len(numbers) - 1} of {count} {kind}" for numbers, count, kind in some if None in numbers]
     return legend + ([("", "", f"drawn: {' and '.join(left_out)}")] if left_out else [])
 
 
@@ -119,9 +123,11 @@ def _domain(canvas: Canvas, fabric: Fabric, x: float, domain: int | None, lowest
         "#cbd5e0",
         radius=9,
         title=f"HB domain {name}",
-        more={"class": "panel"},
+        attributes={"class": "panel"},
     )
-    canvas.line([(x - 27, -42), (x - 27, lowest)], BUS, 2.5, title=f"HB domain {name}", more=part_of(node))
+    canvas.line(
+        [(x - 27, -42), (x - 27, lowest)], BUS, 2.5, title=f"HB domain {name}", attributes=part_of(node)
+    )
     _switch(canvas, fabric, node, (x, -42), (COLUMN - 26, 24), BUS, f"switch of HB domain {name}")
 
 
@@ -130,7 +136,7 @@ def _switch(
 ) -> None:
     canvas.box(
         at, size, "#ffffff", stroke, title=title, width=2, words=fabric.node_name(node), bold=True,
-        more=of_node(fabric, node),
+        attributes=of_node(fabric, node),
     )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ def draw_ring(canvas: Canvas, fabric: Fabric) -> Legend:
         _cable(canvas, fabric, int(cable), int(number[cable]), drawn, radius)
     for gpu in range(n):
         name, at = fabric.node_name(gpu), _place(gpu, n, radius)
-        canvas.dot(at, 11 if n <= 128 else 6, "#ffffff", title=f"GPU {name}", more=of_node(fabric, gpu))
+        canvas.dot(at, 11 if n <= 128 else 6, "#ffffff", title=f"GPU {name}", attributes=of_node(fabric, gpu))
         if n <= 128:
             canvas.text(_place(gpu, n, radius + 26), name, 10)
     ways = "both ways" if fabric.usable.all() else "one way"
@@ -71,7 +71,7 @@ def _cable(canvas: Canvas, fabric: Fabric, cable: int, number: int, drawn: int, 
         a, b = b, a
     at = radius + APART * ((drawn - 1) / 2 - number)
     arc = [_place(a + step / 16, n, at) for step in range(17)]
-    canvas.line(arc, colour(number), 2, title=fabric.link_name(link), more=of_link(fabric, link))
+    canvas.line(arc, colour(number), 2, title=fabric.link_name(link), attributes=of_link(fabric, link))
     if not fabric.usable.all():
         angle = 2 * pi * (a + 0.5) / n
         canvas.arrowhead(arc[8], (cos(angle), sin(angle)), colour(number))

@@ -44,20 +44,20 @@ def draw_tiers(canvas: Canvas, fabric: Fabric, most: int = MOST) -> Legend:
         (x1, y1), (x2, y2) = places[a], places[b]
         stroke, title = colour(int(fabric.link_kind[link])), fabric.link_name(link)
         if y1 != y2:
-            canvas.line([(x1, y1), (x2, y2)], stroke, 1.4, title=title, more=of_link(fabric, link))
+            canvas.line([(x1, y1), (x2, y2)], stroke, 1.4, title=title, attributes=of_link(fabric, link))
             continue
         low = y1 + 24 + 0.22 * abs(x2 - x1)
         path = f"M{x1:.1f},{y1:.1f} C{x1:.1f},{low:.1f} {x2:.1f},{low:.1f} {x2:.1f},{y2:.1f}"
-        canvas.path(path, [(x1, low), (x2, low)], stroke, 1.4, title=title, more=of_link(fabric, link))
+        canvas.path(path, [(x1, low), (x2, low)], stroke, 1.4, title=title, attributes=of_link(fabric, link))
     for node, at in places.items():
         name, kind = fabric.node_name(node), fabric.node_kind(node).replace("gpu", "GPU")
         if not named:
             radius = 4.5 if node < fabric.n_gpus else 8
-            canvas.dot(at, radius, "#ffffff", title=f"{kind} {name}", more=of_node(fabric, node))
+            canvas.dot(at, radius, "#ffffff", title=f"{kind} {name}", attributes=of_node(fabric, node))
             continue
         canvas.box(
             at, (50, 24), "#ffffff", title=f"{kind} {name}", words=name, font=10 if len(name) < 8 else 8,
-            more=of_node(fabric, node),
+            attributes=of_node(fabric, node),
         )  # fmt: skip
     return [
         (colour(i), "", f"{kind}, {rate_words(fabric.capacity_bps[fabric.link_kind == i])} per direction")

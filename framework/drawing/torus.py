@@ -66,30 +66,34 @@ def draw_torus(canvas: Canvas, fabric: Fabric) -> Legend:
 def _cable(canvas: Canvas, fabric: Fabric, steps: Steps, link: int) -> None:
     kind = fabric.kinds[fabric.link_kind[link]]
     upwards = link if kind.endswith("+") else link ^ 1
-    here, there = (fabric.coordinates(int(end[upwards])) for end in (fabric.link_src, fabric.link_dst))
-    axis, ocs, more = "xyz".index(kind[0]), int(fabric.ocs[link]), of_link(fabric, link)
+    src, dst = (fabric.coordinates(int(end[upwards])) for end in (fabric.link_src, fabric.link_dst))
+    axis, ocs, attributes = "xyz".index(kind[0]), int(fabric.ocs[link]), of_link(fabric, link)
     title = fabric.link_name(link) + (f", OCS {fabric.ocs_names[ocs]}" if ocs >= 0 else "")
-    ends = [_at(steps, here), _at(steps, there)]
-    if len(here) == 3:
-        more["opacity"] = f"{_nearness(fabric, here):g}"
-    if there[axis] == here[axis] + 1:
-        more |= {"stroke-dasharray": "5 4"} if ocs >= 0 else {}
-        canvas.line(ends, colour(axis), 1.7, title=title, more=more)
-    elif len(here) == 2:
+    ends = [_at(steps, src), _at(steps, dst)]
+    if len(src) == 3:
+        attributes["opacity"] = f"{_nearness(fabric, src):g}"
+    if dst[axis] == src[axis] + 1:
+        attributes |= {"stroke-dasharray": "5 4"} if ocs >= 0 else {}
+        canvas.line(ends, colour(axis), 1.7, title=title, attributes=attributes)
+    elif len(src) == 2:
         canvas.line(
-            _loop(steps, axis, here, there), colour(axis), 1.3, title=title, more={**more, "opacity": "0.75"}
+            _loop(steps, axis, src, dst),
+            colour(axis),
+            1.3,
+            title=title,
+            attributes={**attributes, "opacity": "0.75"},
         )
     else:
-        out = _at(steps, tuple(c + (STUB if i == axis else 0) for i, c in enumerate(here)))
-        into = _at(steps, tuple(c - (STUB if i == axis else 0) for i, c in enumerate(there)))
+        out = _at(steps, tuple(c + (STUB if i == axis else 0) for i, c in enumerate(src)))
+        into = _at(steps, tuple(c - (STUB if i == axis else 0) for i, c in enumerate(dst)))
         path = f"M{spot(ends[0])} L{spot(out)} M{spot(ends[1])} L{spot(into)}"
-        more["stroke-dasharray"] = "2 3"
-        canvas.path(path, [*ends, out, into], colour(axis), 1.7, title=title, more=more)
+        attributes["stroke-dasharray"] = "2 3"
+        canvas.path(path, [*ends, out, into], colour(axis), 1.7, title=title, attributes=attributes)
 
 
-def _loop(steps: Steps, axis: int, here: tuple[int, ...], there: tuple[int, ...]) -> list[Point]:
+def _loop(steps: Steps, axis: int, src: tuple[int, ...], dst: tuple[int, ...]) -> list[Point]:
     """A wrap of a flat torus: out of one end, back along its row or column, in at the other end."""
-    start, end = _at(steps, here), _at(steps, there)
+    start, end = _at(steps, src), _at(steps, dst)
     dx, dy, sx, sy = (30.0, 0.0, 0.0, 21.0) if axis == 0 else (0.0, 30.0, 21.0, 0.0)
     out, back = (start[0] + dx, start[1] + dy), (end[0] - dx, end[1] - dy)
     return [start, out, (out[0] + sx, out[1] + sy), (back[0] + sx, back[1] + sy), back, end]
@@ -102,12 +106,16 @@ def _gpu(canvas: Canvas, fabric: Fabric, steps: Steps, gpu: int, flat: bool) -> 
     if flat:
         canvas.box(
             (x, y), (38, 22), "#ffffff", title=f"GPU {name}", words=name, font=9.5 if len(name) < 6 else 8,
-            more=of_node(fabric, gpu),
+            attributes=of_node(fabric, gpu),
         )  # fmt: skip
         return
     fill = _towards_white(_nearness(fabric, place))
     canvas.dot(
-        (x, y), 5.5 if fabric.n_gpus <= 512 else 3.5, fill, title=f"GPU {name}", more=of_node(fabric, gpu)
+        (x, y),
+        5.5 if fabric.n_gpus <= 512 else 3.5,
+        fill,
+        title=f"GPU {name}",
+        attributes=of_node(fabric, gpu),
     )
     if place[2] == 0 and fabric.n_gpus <= 1024:
         canvas.text((x - 6, y + 14), ".".join(map(str, place)), 8, fill=PALE, anchor="end")
