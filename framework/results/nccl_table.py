@@ -35,9 +35,9 @@ def nccl_table(result: RunResult, columns: int | None = None) -> str:
 
 def _of_job(result: RunResult, job: JobFigures, columns: int | None) -> str:
     title = f"# job {job.name}: {len(job.ranks)} ranks, {spans(job.ranks)}\n"
-    one = result.of_job(job.job)
-    if one.rows:
-        return title + nccl_table(one, columns)
+    job_result = result.of_job(job.job)
+    if job_result.rows:
+        return title + nccl_table(job_result, columns)
     return title + "".join(f"# {line}\n" for line in f"failed: {job.error}".splitlines())
 
 
@@ -53,9 +53,9 @@ def _ranks(result: RunResult) -> int:
 def _narrow(result: RunResult) -> list[str]:
     first, scale, mixed = result.summary, result.fabric.rate_scale, _mixed(result)
     redop = "" if first.redop == "none" else f" {first.redop}"
-    what = f"{_name(result.experiment)}, {_ranks(result)} GPUs, {first.type}{redop}"
+    subject = f"{_name(result.experiment)}, {_ranks(result)} GPUs, {first.type}{redop}"
     return [
-        f"# {what}, mean of {_iterations(result)}{mixed or ' iterations'}",
+        f"# {subject}, mean of {_iterations(result)}{mixed or ' iterations'}",
         f"# declared times and rates; rate scale {scale:.6g}: {_slower(scale)}",
         "#" + _cells(("size", "time", "algbw", "busbw", "netbw", "limit", "#wrong"))[1:],
         "#" + _cells(("(B)", "(us)", "(GB/s)", "(GB/s)", "(GB/s)", "", ""))[1:].rstrip(),
@@ -68,7 +68,9 @@ def _narrow(result: RunResult) -> list[str]:
 def _mixed(result: RunResult) -> str:
     """What a row is the mean of, where that is iterations of more than one state of the fabric."""
     groups = result.iterations
-    states = [len(one.iterations) for one in (groups.before, groups.during, groups.after) if one.iterations]
+    states = [
+        len(group.iterations) for group in (groups.before, groups.during, groups.after) if group.iterations
+    ]
     return " iterations, healthy and faulted" if len(states) > 1 else ""
 
 
@@ -147,9 +149,9 @@ def _errors(result: RunResult) -> list[str]:
     errors = sum((row.wrong or 0) > 0 for row in result.rows if row.iteration is not None)
     busbw = fmean(nan if row.busbw_gbs is None else row.busbw_gbs for row in result.summaries)
     checked = any(row.wrong is not None for row in result.rows)
-    found = f"{errors} {'FAILED' if errors else 'OK'}" if checked else "N/A"
+    out_of_bounds = f"{errors} {'FAILED' if errors else 'OK'}" if checked else "N/A"
     return [
-        f"# {'Out of bounds values':<20} : {found}",
+        f"# {'Out of bounds values':<20} : {out_of_bounds}",
         f"# {'Avg bus bandwidth':<20} : {busbw:g} ",
     ]
 
@@ -160,11 +162,11 @@ def fitted(value: float, width: int) -> str:
     return next((t for t in texts if len(t) <= width), f"{value:{width}.{1 if width >= 7 else 0}e}")
 
 
-def _header(names: tuple[str, ...], figures: tuple[str, ...], more: tuple[str, ...]) -> str:
+def _header(names: tuple[str, ...], figures: tuple[str, ...], common: tuple[str, ...]) -> str:
     widths = (10, 12, 8, 6, 6)
     left = "  ".join(f"{name:>{width}}" for name, width in zip(names, widths, strict=True))
     group = "  ".join(f"{name:>{width}}" for name, width in zip(figures, (7, 6, 6, 6), strict=True))
-    return f"# {left}  {group}  {group}  " + "  ".join(f"{name:>6}" for name in more)
+    return f"# {left}  {group}  {group}  " + "  ".join(f"{name:>6}" for name in common)
 
 
 def _iterations(result: RunResult) -> int:

@@ -85,11 +85,11 @@ class RunResult:
 
         Raises InputError for a job that there is not.
         """
-        found = [job for job in self.jobs if which in (job.job, job.name)]
-        if not found:
-            there = ", ".join(job.name for job in self.jobs) or "none: the experiment has one job alone"
-            raise InputError(f"there is no job {which!r}; there are {there}.")
-        job = found[0]
+        matches = [job for job in self.jobs if which in (job.job, job.name)]
+        if not matches:
+            names = ", ".join(job.name for job in self.jobs) or "none: the experiment has one job alone"
+            raise InputError(f"there is no job {which!r}; there are {names}.")
+        job = matches[0]
         documents = self.experiment["jobs"]
         assert isinstance(documents, Sequence)
         rest = {key: value for key, value in self.experiment.items() if key not in ("jobs", "alone")}
@@ -99,8 +99,8 @@ class RunResult:
             fabric=replace(self.fabric, ranks=len(job.ranks)),
             rows=tuple(row for row in self.rows if row.job == job.job),
             iterations=job.iterations,
-            bottlenecks=tuple(one for one in self.bottlenecks if one.job == job.job),
-            ranks=tuple(one for one in self.ranks if one.job == job.job),
+            bottlenecks=tuple(bottleneck for bottleneck in self.bottlenecks if bottleneck.job == job.job),
+            ranks=tuple(rank for rank in self.ranks if rank.job == job.job),
             fidelity=job.fidelity,
             jobs=(),
             fairness=None,
@@ -134,8 +134,8 @@ class RunResult:
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         if self.jobs:
-            each = ((job, self.of_job(job.job)._repr_html_()) for job in self.jobs)
-            return "".join(f"<h4>job {escape(job.name)}</h4>{fragment}" for job, fragment in each)
+            fragments = ((job, self.of_job(job.job)._repr_html_()) for job in self.jobs)
+            return "".join(f"<h4>job {escape(job.name)}</h4>{fragment}" for job, fragment in fragments)
         return result_html(self.fabric, self.fidelity, self.rows, self.faults, len(self.reroutes))
 
     def document(self) -> dict[str, object]:
@@ -177,13 +177,13 @@ def from_document(document: Mapping[str, Any]) -> RunResult:
 
 def _missing(result: RunResult) -> str:
     """What of the rows has no job or no summary, "" if nothing; none at all are right if all jobs failed."""
-    jobs = {one.job for one in result.jobs} or {result.iterations.job}
+    jobs = {job.job for job in result.jobs} or {result.iterations.job}
     last = {row.job: row for row in result.rows}
     if unknown := sorted(last.keys() - jobs):
         return f"rows are of job {unknown[0]}, which it does not list"
     if without := [job for job, row in last.items() if row.iteration is not None]:
         return f"rows have no summary of job {without[0]}"
-    failed = bool(result.jobs) and all(one.error is not None for one in result.jobs)
+    failed = bool(result.jobs) and all(job.error is not None for job in result.jobs)
     return "" if last or failed else "there are no rows"
 
 

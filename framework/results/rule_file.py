@@ -30,15 +30,17 @@ class SwitchRules:
 
 def by_switch(fabric: Fabric, rules: Sequence[Rule]) -> list[SwitchRules]:
     """One for each node of the fabric, in their order."""
-    own: list[list[Rule]] = [[] for _ in range(fabric.n_nodes)]
+    by_node: list[list[Rule]] = [[] for _ in range(fabric.n_nodes)]
     for rule in rules:
-        own[rule.switch].append(rule)
+        by_node[rule.switch].append(rule)
     leads = {
         end: fabric.link_name(link)
         for link, end in enumerate(zip(fabric.link_src.tolist(), fabric.link_port.tolist(), strict=True))
     }
     most = min(MOST_OF_SWITCH, MOST_RULES // fabric.n_nodes)
-    return [_of_switch(fabric.node_name(node), held, leads, most) for node, held in enumerate(own)]
+    return [
+        _of_switch(fabric.node_name(node), node_rules, leads, most) for node, node_rules in enumerate(by_node)
+    ]
 
 
 def _of_switch(
