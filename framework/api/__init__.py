@@ -207,8 +207,8 @@ def compare_engines(
     ('pass', 'pass')
     """
     registers = registers or installed()
-    one, other = engines_of(engines, registers)
-    plans = [load(source, registers=registers, **{**keys, "engine": name}) for name in (one, other)]
+    first, second = engines_of(engines, registers)
+    plans = [load(source, registers=registers, **{**keys, "engine": name}) for name in (first, second)]
 
     def directory(name: str) -> RunDirectory | None:
         return None if out is None else RunDirectory.create(Path(out) / name, "")
