@@ -53,9 +53,9 @@ def script() -> str:
 
 def body() -> str:
     """What stands in the body of the page, served or not."""
-    found = re.search(r"<body>\n(.*?)<script", _static("index.html"), re.DOTALL)
-    assert found is not None
-    return found[1]
+    match = re.search(r"<body>\n(.*?)<script", _static("index.html"), re.DOTALL)
+    assert match is not None
+    return match[1]
 
 
 def _static(name: str) -> str:

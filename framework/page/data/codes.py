@@ -36,5 +36,5 @@ def amount(values: NDArray[np.floating]) -> Bytes:
 
 def _bytes(values: NDArray[np.floating], most: int) -> Bytes:
     """Rounded into 0..most; NaN is UNKNOWN."""
-    whole: Float = np.clip(np.rint(values), 0, most)
-    return np.where(np.isnan(values), UNKNOWN, whole).astype(np.uint8)
+    rounded: Float = np.clip(np.rint(values), 0, most)
+    return np.where(np.isnan(values), UNKNOWN, rounded).astype(np.uint8)

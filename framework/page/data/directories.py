@@ -52,7 +52,7 @@ def read_known(
         )
     if result is None and (path / "result.json").exists():
         result = read_result(path)
-    text, document, no_experiment = _experiment(experiment, result, whole=fabric is None)
+    text, document, no_experiment = _experiment(experiment, result, parse=fabric is None)
     if fabric is None:
         fabric = _fabric(path, document, registers)
     events, lines, no_events = _events(path / "events.jsonl")
@@ -84,8 +84,8 @@ def read_known(
     )
 
 
-def _experiment(path: Path, result: RunResult | None, *, whole: bool) -> tuple[str, Mapping[str, Any], str]:
-    """The text of an experiment, its document, and why that is the result's, "" if it is not. `whole`: the
+def _experiment(path: Path, result: RunResult | None, *, parse: bool) -> tuple[str, Mapping[str, Any], str]:
+    """The text of an experiment, its document, and why that is the result's, "" if it is not. `parse`: the
     text is to be read, where there is a result, too."""
     try:
         if (size := path.stat().st_size) > MOST_EXPERIMENT:
@@ -93,7 +93,7 @@ def _experiment(path: Path, result: RunResult | None, *, whole: bool) -> tuple[s
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from None
-    if result is not None and not whole:
+    if result is not None and not parse:
         return text, result.experiment, ""
     try:
         return text, _document(path, text), ""

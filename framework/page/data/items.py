@@ -45,8 +45,8 @@ def items(fabric: Fabric, chosen: Shown, result: RunResult | None) -> Items:
     nodes, links = chosen.nodes.tolist(), chosen.links.tolist()
     element_names = [element_name(fabric, node) for node in nodes]
     names = [fabric.link_name(link) for link in links]
-    of_links = {} if result is None else {one.name: one for one in result.links}
-    of_elements = {} if result is None else {one.name: one for one in result.elements}
+    of_links = {} if result is None else {link.name: link for link in result.links}
+    of_elements = {} if result is None else {element.name: element for element in result.elements}
     elements, figures = [of_elements.get(n) for n in element_names], [of_links.get(n) for n in names]
     none = (None,) * len(nodes)
     rates = [float(fabric.capacity_bps[fabric.link_element == node].sum()) for node in nodes]
@@ -67,6 +67,6 @@ def items(fabric: Fabric, chosen: Shown, result: RunResult | None) -> Items:
     )
 
 
-def column(of: Sequence[T | None], figure: Callable[[T], V | None]) -> tuple[V | None, ...]:
+def column(values: Sequence[T | None], figure: Callable[[T], V | None]) -> tuple[V | None, ...]:
     """A figure of each; None where there is nothing known."""
-    return tuple(None if one is None else figure(one) for one in of)
+    return tuple(None if value is None else figure(value) for value in values)

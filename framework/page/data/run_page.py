@@ -71,34 +71,34 @@ class Known:
     """As `sentence` takes it."""
 
 
-def page_of(known: Known) -> PageData:
+def page_of(run: Known) -> PageData:
     """The page of a run alone; pure."""
-    run = run_page(known)
-    return PageData("run", run.title, run.sentence, (run,))
+    page = run_page(run)
+    return PageData("run", page.title, page.sentence, (page,))
 
 
-def run_page(known: Known) -> RunPage:
+def run_page(run: Known) -> RunPage:
     """The page of a run; pure."""
-    result, course = known.result, known.course
+    result, course = run.result, run.course
     scale = course.rate_scale if result is None else result.fabric.rate_scale
-    fabric = known.fabric if scale is None else known.fabric.scaled(scale)
-    samples = known.samples if result is None else closed(fabric, known.samples, result)
-    chosen = known.chosen or shown(fabric, samples)
+    fabric = run.fabric if scale is None else run.fabric.scaled(scale)
+    samples = run.samples if result is None else closed(fabric, run.samples, result)
+    chosen = run.chosen or shown(fabric, samples)
     columns = items(fabric, chosen, result)
     values = Series() if samples is None else series(fabric, chosen, samples)
     marks = _marks(course, result, columns)
-    picture, no_picture = _picture(known.fabric)
-    rules, no_rules = _rules(known)
+    picture, no_picture = _picture(run.fabric)
+    rules, no_rules = _rules(run)
     return RunPage(
-        title=known.title,
-        state="running" if known.running else "incomplete" if result is None else "complete",
-        engine=known.engine,
+        title=run.title,
+        state="running" if run.running else "incomplete" if result is None else "complete",
+        engine=run.engine,
         verdict="none" if result is None else result.fidelity.verdict,
         reasons=() if result is None else tuple(result.fidelity.reasons),
-        sentence=so_far(course.ended, known.planned, running=known.running)
+        sentence=so_far(course.ended, run.planned, running=run.running)
         if result is None
-        else sentence(result, known.unanswered),
-        resolution=_resolution(fabric, chosen, values, known.running) + _unsampled(known.samples, samples),
+        else sentence(result, run.unanswered),
+        resolution=_resolution(fabric, chosen, values, run.running) + _unsampled(run.samples, samples),
         end_s=max([course.end_s, *values.t_s[-1:], *(mark.t_s for mark in marks[-1:])]),
         rate_scale=scale,
         gpus=fabric.n_gpus,
@@ -109,16 +109,16 @@ def run_page(known: Known) -> RunPage:
         iterations=_iterations(course, result),
         marks=marks,
         figures=() if result is None else figures(result),
-        notes=(*known.left_out, *course.notes),
-        experiment=known.experiment,
+        notes=(*run.left_out, *course.notes),
+        experiment=run.experiment,
         versions={} if result is None else result.versions,
-        repeat=known.repeat,
-        events=known.lines,
-        jobs=known.jobs if result is None else _jobs(result, columns),
-        planned=known.planned,
-        what=_what(known),
-        traffic=known.traffic,
-        routes=None if known.paths is None else _routes(fabric, known.paths),
+        repeat=run.repeat,
+        events=run.lines,
+        jobs=run.jobs if result is None else _jobs(result, columns),
+        planned=run.planned,
+        what=_what(run),
+        traffic=run.traffic,
+        routes=None if run.paths is None else _routes(fabric, run.paths),
         rules=rules,
         no_rules=no_rules,
     )
@@ -135,29 +135,29 @@ def _routes(fabric: Fabric, paths: Arrays) -> Routes:
     return Routes(names, Packed.text(json.dumps(entries, separators=(",", ":"))))
 
 
-def _rules(known: Known) -> tuple[Packed | None, str]:
+def _rules(run: Known) -> tuple[Packed | None, str]:
     """The rules, or why there are none."""
-    if known.rules is not None:
-        packed = Packed.text(json.dumps([asdict(switch) for switch in known.rules], separators=(",", ":")))
+    if run.rules is not None:
+        packed = Packed.text(json.dumps([asdict(switch) for switch in run.rules], separators=(",", ":")))
         return (packed, "") if len(packed.zlib) <= MOST_RULES else (None, "They are too many for a page.")
-    if known.result is None:
-        return None, "They are shown once the run has ended." if known.running else ""
-    if not known.result.controller.rules:
-        return None, f"The engine {known.engine} is a model: it moves flows by the routes, without switches."
-    return None, f"They are kept of up to {ROUTED_GPUS} GPUs." if known.fabric.n_gpus > ROUTED_GPUS else ""
+    if run.result is None:
+        return None, "They are shown once the run has ended." if run.running else ""
+    if not run.result.controller.rules:
+        return None, f"The engine {run.engine} is a model: it moves flows by the routes, without switches."
+    return None, f"They are kept of up to {ROUTED_GPUS} GPUs." if run.fabric.n_gpus > ROUTED_GPUS else ""
 
 
-def _what(known: Known) -> str:
+def _what(run: Known) -> str:
     """The experiment in a few words."""
-    return headline(known.fabric, {**_document(known), "engine": known.engine})
+    return headline(run.fabric, {**_document(run), "engine": run.engine})
 
 
-def _document(known: Known) -> Mapping[str, object]:
+def _document(run: Known) -> Mapping[str, object]:
     """The experiment as its text says, or else the result."""
     with contextlib.suppress(ExperimentError):
-        if document := yaml_reader.parse(known.experiment, "").value:
+        if document := yaml_reader.parse(run.experiment, "").value:
             return document
-    return {} if known.result is None else known.result.experiment
+    return {} if run.result is None else run.result.experiment
 
 
 def _picture(fabric: Fabric) -> tuple[Packed | None, str]:
@@ -169,15 +169,15 @@ def _picture(fabric: Fabric) -> tuple[Packed | None, str]:
 
 def _resolution(fabric: Fabric, chosen: Shown, values: Series, running: bool) -> str:
     n, nodes = len(chosen.links), len(chosen.nodes)
-    what = f"All {n} links" if chosen.all_links else f"Of {fabric.n_links} links the {n} that scored worst"
+    extent = f"All {n} links" if chosen.all_links else f"Of {fabric.n_links} links the {n} that scored worst"
     elements = f" and {nodes} elements" if nodes else ""
     if running:
-        return f"{what}{elements}, at {2 * INSTANTS} instants of the run so far at most."
+        return f"{extent}{elements}, at {2 * INSTANTS} instants of the run so far at most."
     if not values.t_s:
-        return f"{what}{elements}; no samples over time."
+        return f"{extent}{elements}; no samples over time."
     n_instants = f"{len(values.t_s)} instant{'s' * (len(values.t_s) > 1)}"
     return (
-        f"{what}{elements}, at {n_instants} (of {INSTANTS} at most), one every "
+        f"{extent}{elements}, at {n_instants} (of {INSTANTS} at most), one every "
         f"{spaced_time(values.step_s)} of the run's clock; scores and loads in steps of 0.005, queues of 6 %."
     )
 
@@ -200,16 +200,20 @@ def _iterations(course: Course, result: RunResult | None) -> Iterations:
     done = {name: tuple(row[name] for row in course.iterations) for name in EVENT_COLUMNS}
     keys = list(zip(done["job"], done["number"], strict=True))
     measured = {} if result is None else {(row.job, row.iteration): row for row in result.rows}
-    holders = {} if result is None else {(one.job, one.iteration): one for one in result.bottlenecks}
-    rows, held = [measured.get(key) for key in keys], [holders.get(key) for key in keys]
+    holders = (
+        {}
+        if result is None
+        else {(bottleneck.job, bottleneck.iteration): bottleneck for bottleneck in result.bottlenecks}
+    )
+    rows, bottlenecks = [measured.get(key) for key in keys], [holders.get(key) for key in keys]
     return Iterations(
         **done,
         declared_us=column(rows, lambda row: row.declared_time_us),
         size_bytes=column(rows, lambda row: row.size_bytes),
         busbw_gbs=column(rows, lambda row: row.busbw_gbs),
         limit=column(rows, lambda row: row.ratio_to_bound),
-        held_by=column(held, lambda holder: None if holder.balanced else holder.name),
-        share=column(held, lambda holder: round(holder.share, 4)),
+        held_by=column(bottlenecks, lambda holder: None if holder.balanced else holder.name),
+        share=column(bottlenecks, lambda holder: round(holder.share, 4)),
     )
 
 
@@ -231,7 +235,7 @@ def _marks(course: Course, result: RunResult | None, columns: Items) -> tuple[Ma
 
 
 def _jobs(result: RunResult, columns: Items) -> tuple[ShownJob, ...]:
-    by_link = {one.name: one.job_bytes for one in result.links}
+    by_link = {link.name: link.job_bytes for link in result.links}
 
     def carried(job: int, of_elements: Mapping[str, int] | None) -> tuple[int | None, ...] | None:
         if of_elements is None:
@@ -241,8 +245,8 @@ def _jobs(result: RunResult, columns: Items) -> tuple[ShownJob, ...]:
 
     return tuple(
         ShownJob(
-            one.job, one.name, one.ranks, one.fidelity.verdict, one.alone_us, one.together_us,
-            one.interference, one.error, carried(one.job, one.element_bytes),
+            job.job, job.name, job.ranks, job.fidelity.verdict, job.alone_us, job.together_us,
+            job.interference, job.error, carried(job.job, job.element_bytes),
         )
-        for one in result.jobs
+        for job in result.jobs
     )  # fmt: skip

@@ -39,17 +39,20 @@ def sentence(result: RunResult, unanswered: float | None = None) -> str:
         return f"{_how_fast(result, n)}; no fault was injected{_moved(result.reroutes)}."
     first = fired[0]
     assert first.t_s is not None
-    more = f", the first of {len(fired)} faults" if len(fired) > 1 else ""
-    words = f"{_happened(first)} {spaced_time(first.t_s)} into the run{more}"
+    of_several = f", the first of {len(fired)} faults" if len(fired) > 1 else ""
+    words = f"{_happened(first)} {spaced_time(first.t_s)} into the run{of_several}"
     return f"{words}; {_cost(result.iterations)}{_answer(first, result, unanswered)}."
 
 
 def so_far(ended: int, planned: int | None, *, running: bool) -> str:
     """Of a run without a result: how many iterations have `ended`."""
-    of = "" if planned is None else f" of {planned}"
+    of_planned = "" if planned is None else f" of {planned}"
     if running:
-        return f"The run is under way: {ended}{of} iterations have ended."
-    return f"This run has no result: it failed, was killed or still runs. {ended}{of} iterations had ended."
+        return f"The run is under way: {ended}{of_planned} iterations have ended."
+    return (
+        "This run has no result: it failed, was killed or still runs. "
+        f"{ended}{of_planned} iterations had ended."
+    )
 
 
 def gain_unknown(result: RunResult) -> bool:
@@ -68,8 +71,8 @@ def _happened(fault: FaultFigures) -> str:
     kind, _, name = fault.target.partition(":")
     who = {"gpu": "GPU", "link": "Link"}.get(kind, kind.capitalize())
     option = next((w.partition("=")[2] for w in fault.text.split() if w.startswith(("to=", "rate="))), "")
-    what = _WORDS.get(fault.verb, fault.verb + " was done to it").format(value=_percent(option))
-    return f"{who} {name} {what}".replace("  ", " ")
+    event = _WORDS.get(fault.verb, fault.verb + " was done to it").format(value=_percent(option))
+    return f"{who} {name} {event}".replace("  ", " ")
 
 
 def _percent(text: str) -> str:

@@ -86,8 +86,8 @@ class _Elements:
     """Puts figures of links together to those of the elements they count for."""
 
     def __init__(self, fabric: Fabric, nodes: Int64) -> None:
-        own = np.flatnonzero(np.isin(fabric.link_element, nodes))
-        self._order = own[np.argsort(fabric.link_element[own], kind="stable")]
+        links = np.flatnonzero(np.isin(fabric.link_element, nodes))
+        self._order = links[np.argsort(fabric.link_element[links], kind="stable")]
         self._starts = np.searchsorted(fabric.link_element[self._order], nodes)
 
     def of(self, values: Matrix, reduce: np.ufunc) -> Matrix:

@@ -95,10 +95,12 @@ def _of_jobs(campaign: Campaign) -> Content:
         "Interference: time of an iteration in company over that alone. fairness: Jain's index, 1 where both "
         "lose alike.",
     )  # fmt: skip
-    known = [(max(x), row.percent) for row in rows if (x := [y for y in row.interference if y is not None])]
+    measured = [
+        (max(x), row.percent) for row in rows if (x := [y for y in row.interference if y is not None])
+    ]
     sentence = "No run says what two jobs cost each other."
-    if known:
-        most, percent = max(known)
+    if measured:
+        most, percent = max(measured)
         sentence = f"Two equal jobs take {most:.3g} times as long with {percent} % of their rails in common."
     chart = BarChart("Interference", "times the time alone", ("first job", "second job"), tuple(bars))
     return f"Two jobs on {_fabric(campaign)}", sentence, (chart,), (table,)

@@ -15,23 +15,23 @@ SAME = 0.03
 
 def page_of_two_runs(first: Path, second: Path, registers: Registers) -> PageData:
     """The page of both; the sentence says how much longer the second's iterations took. Raises InputError."""
-    one, two = (run_page(read_known(path, registers)) for path in (first, second))
-    title = f"{one.title} and {two.title}"
-    return PageData("run", title, apart(one, two), (one, two))
+    first_run, second_run = (run_page(read_known(path, registers)) for path in (first, second))
+    title = f"{first_run.title} and {second_run.title}"
+    return PageData("run", title, apart(first_run, second_run), (first_run, second_run))
 
 
-def apart(one: RunPage, two: RunPage) -> str:
+def apart(first: RunPage, second: RunPage) -> str:
     """`Compared with A, iterations of B took as long before the fault (10.1 us), and 1.40 times as long ...`
     Medians of declared times."""
     parts = [
         f"{_ratio(theirs / ours)} {when} ({theirs:.4g} us instead of {ours:.4g} us)"
         for when, states in (("before the fault", ("before",)), ("from the fault on", ("during", "after")))
-        for ours, theirs in [(_median(one.iterations, states), _median(two.iterations, states))]
+        for ours, theirs in [(_median(first.iterations, states), _median(second.iterations, states))]
         if ours and theirs
     ]
     if not parts:
-        return f"{one.title} and {two.title} have no iterations that can be compared."
-    return f"Compared with {one.title}, iterations of {two.title} took {', and '.join(parts)}."
+        return f"{first.title} and {second.title} have no iterations that can be compared."
+    return f"Compared with {first.title}, iterations of {second.title} took {', and '.join(parts)}."
 
 
 def _ratio(ratio: float) -> str:
@@ -40,5 +40,5 @@ def _ratio(ratio: float) -> str:
 
 def _median(done: Iterations, parts: Sequence[str]) -> float | None:
     times = zip(done.declared_us, done.part, strict=True)
-    known = [us for us, part in times if us is not None and part in parts]
-    return median(known) if known else None
+    times_us = [us for us, part in times if us is not None and part in parts]
+    return median(times_us) if times_us else None

@@ -21,7 +21,7 @@ def unanswered(document: Mapping[str, Any], result: RunResult, registers: Regist
 
     `document`: the experiment, of a small fabric.
     """
-    fault = next((one for one in result.faults if one.t_s is not None), None)
+    fault = next((fault for fault in result.faults if fault.t_s is not None), None)
     topology, engine, health = (_section(document, name) for name in ("topology", "engine", "health"))
     model = next(iter(computing(registers)), None)
     if fault is None or model is None or topology.get("name") == "file":  # which may not be what it was

@@ -82,15 +82,15 @@ def _campaign(path: Path) -> str:
     """The command that wrote a file, "" for none of them; its schema stands first."""
     try:
         with path.open("rb") as file:
-            found = _CAMPAIGN.search(file.read(200))
+            match = _CAMPAIGN.search(file.read(200))
     except OSError:  # a directory, or not ours to read
         return ""
-    return found[1].decode() if found and path.stat().st_size <= MOST_BYTES else ""
+    return match[1].decode() if match and path.stat().st_size <= MOST_BYTES else ""
 
 
 def runs_below(root: Path) -> list[Path]:
     """The directories of runs below `root`, the latest first; bounded in depth and number of entries."""
-    found: list[tuple[float, Path]] = []
+    dated_runs: list[tuple[float, Path]] = []
     level, entries = [root], 0
     for _ in range(DEPTH):
         folders: list[Path] = []
@@ -102,9 +102,9 @@ def runs_below(root: Path) -> list[Path]:
             entries += len(inside)
             folders += [path for path in inside if _is(stat.S_ISDIR, path) and not path.is_symlink()]
         runs = [path for path in folders if is_run(path)]
-        found += [((path / EXPERIMENT).stat().st_mtime, path) for path in runs]
+        dated_runs += [((path / EXPERIMENT).stat().st_mtime, path) for path in runs]
         level = [path for path in folders if path not in set(runs)]
-    return [path for _, path in sorted(found, reverse=True)]
+    return [path for _, path in sorted(dated_runs, reverse=True)]
 
 
 def listing(root: Path) -> str:
@@ -115,7 +115,7 @@ def listing(root: Path) -> str:
     rows += "".join(
         _row(root, path, path / EXPERIMENT, _columns(path / "result.json")) for path in runs[:MOST_RUNS]
     )
-    more = f"<p>and {len(runs) - MOST_RUNS} earlier ones</p>" if len(runs) > MOST_RUNS else ""
+    earlier = f"<p>and {len(runs) - MOST_RUNS} earlier ones</p>" if len(runs) > MOST_RUNS else ""
     nothing = "" if rows else "<p>There is no run here yet. Load this page again after one.</p>"
     head = "".join(f"<th>{name}</th>" for name in COLUMNS)
     name = escape(str(root))
@@ -124,7 +124,7 @@ def listing(root: Path) -> str:
         f"<title>Runs in {name} - railweave</title>"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{STYLE}</style></head>"
-        f"<body><h1>Runs in {name}</h1>{nothing}<table><tr>{head}</tr>{rows}</table>{more}</body></html>\n"
+        f"<body><h1>Runs in {name}</h1>{nothing}<table><tr>{head}</tr>{rows}</table>{earlier}</body></html>\n"
     )
 
 
@@ -147,7 +147,7 @@ def _columns(result: Path) -> tuple[str, str, str, str, str]:
     except (OSError, ValueError, RecursionError):
         return "", "", "", "", "cannot be read"
     kind, gpus = _at(document, "fabric", "kind"), _at(document, "fabric", "gpus")
-    traffic = [_at(document, "experiment", what, "name") for what in ("collective", "workload")]
+    traffic = [_at(document, "experiment", section, "name") for section in ("collective", "workload")]
     return (
         f"{kind}, {gpus} GPUs" if kind else "",
         _at(document, "experiment", "router", "name"),

@@ -92,14 +92,14 @@ class LivePage:
 
     def _so_far(self) -> PageData:
         with self._lock:
-            known = replace(
+            run = replace(
                 self._known,
                 course=self._course.copy(),
                 lines=self._feed.last,
                 chosen=self._chosen,
                 samples=_arrays(self._samples) if self._samples else None,
             )
-        return page_of(known)
+        return page_of(run)
 
     def _happened(self, event: RunEvent) -> dict[str, Any]:
         """The message for an event: its line of events.jsonl, and what that changes on the page."""
