@@ -74,7 +74,7 @@ def agreement(engines: tuple[str, str], results: tuple[RunResult, RunResult]) ->
             f"rate_scale: {scale:g} and {second.fabric.rate_scale:g}, so that faults and health met "
             "different moments of the traffic. Run both at one scale."
         )
-    if any(len({row.size_bytes for row in one.summaries if row.job == 0}) > 1 for one in results):
+    if any(len({row.size_bytes for row in result.summaries if row.job == 0}) > 1 for result in results):
         raise InputError("size: engines are compared at one size. Give one, such as --size 1M.")
     return Agreement(
         engines=engines,
@@ -88,10 +88,10 @@ def agreement(engines: tuple[str, str], results: tuple[RunResult, RunResult]) ->
 
 
 def _of_one(first: RunResult, second: RunResult) -> Iterator[Stage]:
-    both = parts_of(first), parts_of(second)
+    parts_by_engine = parts_of(first), parts_of(second)
     slack = {"fault": (OF_FAULT, OF_FAULT_S * 1e6 * first.fabric.rate_scale)}
-    for name in both[0]:
-        rows = [parts[name] for parts in both]
+    for name in parts_by_engine[0]:
+        rows = [parts[name] for parts in parts_by_engine]
         if name == "before" or any(rows):
             times = [[row.declared_time_us for row in some] for some in rows]
             yield _stage(name, times[0], times[1], *slack.get(name, (TIMES, 0.0)))
@@ -99,13 +99,13 @@ def _of_one(first: RunResult, second: RunResult) -> Iterator[Stage]:
 
 def _of_jobs(first: RunResult, second: RunResult) -> Iterator[Stage]:
     scale = first.fabric.rate_scale
-    for one, other in zip(first.jobs, second.jobs, strict=True):
+    for first_job, second_job in zip(first.jobs, second.jobs, strict=True):
         for name, pair in (
-            ("alone", (one.alone_us, other.alone_us)),
-            ("together", (one.together_us, other.together_us)),
+            ("alone", (first_job.alone_us, second_job.alone_us)),
+            ("together", (first_job.together_us, second_job.together_us)),
         ):
             times = [[] if us is None else [us * scale] for us in pair]
-            yield _stage(f"{one.name} {name}", times[0], times[1], TIMES, 0.0)
+            yield _stage(f"{first_job.name} {name}", times[0], times[1], TIMES, 0.0)
 
 
 def _stage(name: str, first: Sequence[float], second: Sequence[float], part: float, us: float) -> Stage:
@@ -140,7 +140,7 @@ def parts_of(result: RunResult) -> dict[str, list[Row]]:
 
 def _score_difference(first: RunResult, second: RunResult) -> float:
     scores = [
-        {one.name: one.h_score for one in (result.elements or result.links)} for result in (first, second)
+        {item.name: item.h_score for item in (result.elements or result.links)} for result in (first, second)
     ]
     return max((abs(score - scores[1].get(name, 1.0)) for name, score in scores[0].items()), default=0.0)
 
@@ -156,7 +156,9 @@ def _reroute_s(result: RunResult) -> float | None:
 def _chosen(result: RunResult) -> str | None:
     faults = _breaking(result)
     kind = faults[0].target.partition(":")[0] if faults else ""
-    carried = {one.name: one.bytes for one in result.elements if one.name.startswith(f"{kind}:")}
+    carried = {
+        element.name: element.bytes for element in result.elements if element.name.startswith(f"{kind}:")
+    }
     if not kind or not carried or _reroute_s(result) is None:
         return None
     most = max(carried, key=lambda name: carried[name])
@@ -183,9 +185,9 @@ def with_prediction(result: RunResult, predicted: RunResult | None) -> RunResult
     ]
     if not ratios:
         return replace(result, rows=rows)
-    ratio, row = max(ratios, key=lambda one: abs(log(one[0])))
+    ratio, row = max(ratios, key=lambda entry: abs(log(entry[0])))
     of_all = f", and {len(ratios) - 1} more by over {PREDICTED:.0%}" if len(ratios) > 1 else ""
-    names = [f"job {one.name}: " for one in result.jobs if one.job == row.job]
+    names = [f"job {job.name}: " for job in result.jobs if job.job == row.job]
     reason = (
         f"{''.join(names)}iteration {row.iteration} took {ratio:.2f} times what was predicted"
         f"{_held(result if ratio > 1 else predicted, row)}{of_all}"
@@ -200,7 +202,7 @@ def _place(row: Row) -> tuple[int, int, int | None]:
 
 
 def _held(result: RunResult, row: Row) -> str:
-    one: Bottleneck | None = next(
+    bottleneck: Bottleneck | None = next(
         (b for b in result.bottlenecks if (b.job, b.iteration) == (row.job, row.iteration)), None
     )
-    return "" if one is None else f": {one.name} held {one.share:.0%} of it"
+    return "" if bottleneck is None else f": {bottleneck.name} held {bottleneck.share:.0%} of it"

@@ -54,10 +54,10 @@ def critical_path(
     changes = [-np.inf, *(since_s for since_s, _ in tables[1:]), np.inf]
     for (_, table), (since_s, until_s) in zip(tables, pairwise(changes), strict=True):
         low, high = np.maximum(begin, since_s), np.minimum(end, until_s)
-        held = high > low
-        lows.append(low[held])
-        highs.append(high[held])
-        paths.append(_together(schedule, table, [members[i] for i in np.flatnonzero(held)]))
+        overlaps = high > low
+        lows.append(low[overlaps])
+        highs.append(high[overlaps])
+        paths.append(_together(schedule, table, [members[i] for i in np.flatnonzero(overlaps)]))
     return CriticalPath(np.concatenate(lows), np.concatenate(highs), join(*paths), link_bytes)
 
 
@@ -93,8 +93,8 @@ def _chained(schedule: Schedule, entry: int) -> Int64:
     members, left = {entry}, [entry]
     while left:
         at = left.pop()
-        of = schedule.chained[schedule.chained_start[at] : schedule.chained_start[at + 1]]
-        left += [other for other in of.tolist() if other not in members]
+        chained = schedule.chained[schedule.chained_start[at] : schedule.chained_start[at + 1]]
+        left += [other for other in chained.tolist() if other not in members]
         members.update(left)
     return np.array(sorted(members))
 
@@ -102,12 +102,12 @@ def _chained(schedule: Schedule, entry: int) -> Int64:
 def _together(schedule: Schedule, table: RouteTable, parts: Sequence[Int64]) -> PathBatch:
     """The paths of the transfers of each part as those of one pair, that of the first."""
     entries = np.concatenate([np.empty(0, np.int64), *parts])
-    each = table.paths(schedule.src[entries], schedule.dst[entries])
+    paths = table.paths(schedule.src[entries], schedule.dst[entries])
     first = starts(np.array([len(part) for part in parts], np.int64))
     share = np.repeat(1 / np.diff(first), np.diff(first))
-    weight = each.weight * np.repeat(share, np.diff(each.pair_start))
-    ends = each.src[first[:-1]], each.dst[first[:-1]]
-    return PathBatch(*ends, each.pair_start[first], weight, each.hop_start, each.links)
+    weight = paths.weight * np.repeat(share, np.diff(paths.pair_start))
+    ends = paths.src[first[:-1]], paths.dst[first[:-1]]
+    return PathBatch(*ends, paths.pair_start[first], weight, paths.hop_start, paths.links)
 
 
 def link_times(table: RouteTable, link_bytes: Float) -> CriticalPath:
@@ -184,11 +184,11 @@ class Attribution(ArrayNoun):
         slowest = busiest * ALIKE >= most[pair]
         seconds_each = (path.end_s - path.begin_s) / np.bincount(pair, slowest, len(most)).clip(1)
         of_path = slowest * seconds_each[pair]
-        held = of_path[hop] * busy / np.bincount(hop, busy)[hop]
+        held_s = of_path[hop] * busy / np.bincount(hop, busy)[hop]
         share = rate / fabric.capacity_bps[paths.links]
-        lost = np.where(share * ALIKE < 1, held * (1 - share), 0.0)
+        lost_s = np.where(share * ALIKE < 1, held_s * (1 - share), 0.0)
         links = paths.links.astype(np.int64)
-        return cls(seconds, links, paths.src[pair[hop]], held, lost, mean_busy_s, weak)
+        return cls(seconds, links, paths.src[pair[hop]], held_s, lost_s, mean_busy_s, weak)
 
     @classmethod
     def together(cls, parts: Sequence[Self]) -> Self:
@@ -216,24 +216,24 @@ def bottleneck(fabric: Fabric, iteration: int | None, time: Attribution, job: in
         return _busiest(fabric, iteration, time, job) if time.busy_s.max(initial=0.0) > 0 else None
     unit = _units(fabric)
     n = fabric.n_nodes + fabric.n_links
-    held, lost = (np.bincount(unit[time.link], values, n) for values in (time.held_s, time.lost_s))
-    chosen, by = lost >= EVIDENT * time.seconds, time.lost_s
+    held_s, lost_s = (np.bincount(unit[time.link], values, n) for values in (time.held_s, time.lost_s))
+    chosen, by = lost_s >= EVIDENT * time.seconds, time.lost_s
     spared = np.zeros(n, np.int64)
     if not chosen.any():
         spared = _spared(fabric, unit, time.busy_s)
         over = _over(fabric, unit, time.busy_s) | (spared > 0)
-        chosen, by = over & (held >= USED * time.seconds), time.held_s
+        chosen, by = over & (held_s >= USED * time.seconds), time.held_s
     balanced = not chosen.any()
     which = int(np.argmax(np.bincount(unit[time.link], by, n) * (chosen | balanced)))
-    own = unit[time.link] == which
-    link = int(np.argmax(np.bincount(time.link[own], by[own], fabric.n_links)))
+    in_unit = unit[time.link] == which
+    link = int(np.argmax(np.bincount(time.link[in_unit], by[in_unit], fabric.n_links)))
     senders = np.bincount(time.src, np.where(time.link == link, time.held_s, 0.0))
     ends = _gpus_of(fabric, link)
-    nic, alone, share = nic_of(fabric, link), by is time.lost_s and bool(time.weak[link]), held[which]
+    nic, alone, share = nic_of(fabric, link), by is time.lost_s and bool(time.weak[link]), held_s[which]
     if alone:
         its = [
             other
-            for other in np.unique(time.link[own])
+            for other in np.unique(time.link[in_unit])
             if other == link or (nic and nic_of(fabric, other) == nic)
         ]
         share = time.held_s[np.isin(time.link, its)].sum()
@@ -270,8 +270,8 @@ def _busiest(fabric: Fabric, iteration: int | None, time: Attribution, job: int)
 
 def _units(fabric: Fabric) -> Int64:
     """(n_links,): the element of every link, numbered as a node; links without one behind the nodes."""
-    own = fabric.n_nodes + np.arange(fabric.n_links)
-    return np.where(fabric.link_element >= 0, fabric.link_element, own).astype(np.int64)
+    own_unit = fabric.n_nodes + np.arange(fabric.n_links)
+    return np.where(fabric.link_element >= 0, fabric.link_element, own_unit).astype(np.int64)
 
 
 def _gpus_of(fabric: Fabric, link: int) -> list[int]:
@@ -283,14 +283,14 @@ def _over(fabric: Fabric, unit: Int64, busy_s: Float) -> Bool:
     busiest = np.zeros(fabric.n_nodes + fabric.n_links)
     np.maximum.at(busiest, unit, busy_s)
     firsts = [group.first for group in fabric.groups]
-    kind = np.concatenate(
+    kinds = np.concatenate(
         (-1 - np.searchsorted(firsts, np.arange(fabric.n_nodes), side="right"), fabric.link_kind)
     )
     over = np.zeros(len(busiest), bool)
     present = np.zeros(len(busiest), bool)
     present[unit] = True
-    for one in np.unique(kind[present]):
-        like = np.flatnonzero(present & (kind == one))
+    for kind in np.unique(kinds[present]):
+        like = np.flatnonzero(present & (kinds == kind))
         in_use = busiest[like] >= USED * busiest[like].max()
         in_use |= _could_stand_in(fabric, like, in_use)
         used = np.sort(busiest[like[in_use]])
@@ -315,9 +315,11 @@ def _spared(fabric: Fabric, unit: Int64, busy_s: Float) -> Int64:
         like = np.intersect1d(np.arange(group.first, group.first + group.size), unit)
         in_use = busiest[like] >= USED * busiest[like].max(initial=0.0)
         if len(like) and _could_stand_in(fabric, like, in_use).any():
-            joined = {int(one): set(fabric.link_dst[fabric.link_src == one].tolist()) for one in like}
-            for one in like[in_use]:
-                spared[one] += sum(len(joined[int(other)] & joined[int(one)]) > 1 for other in like[~in_use])
+            joined = {int(node): set(fabric.link_dst[fabric.link_src == node].tolist()) for node in like}
+            for node in like[in_use]:
+                spared[node] += sum(
+                    len(joined[int(other)] & joined[int(node)]) > 1 for other in like[~in_use]
+                )
     return spared
 
 
@@ -365,4 +367,4 @@ def bottlenecks(
     ]
     if len(times) > 0:
         named.append(bottleneck(fabric, None, Attribution.together(times), iterations[0].job))
-    return tuple(one for one in named if one is not None)
+    return tuple(entry for entry in named if entry is not None)

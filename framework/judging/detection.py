@@ -91,8 +91,8 @@ def truth_at(times: Float, changes: Sequence[tuple[float, Bool]], width: int) ->
 
 def accuracy(reported: Bool, true: Bool) -> Accuracy:
     """Of (n, J) against (n, J)."""
-    both, claims, facts = int((reported & true).sum()), int(reported.sum()), int(true.sum())
-    return Accuracy(both / claims if claims else None, both / facts if facts else None)
+    hits, claims, facts = int((reported & true).sum()), int(reported.sum()), int(true.sum())
+    return Accuracy(hits / claims if claims else None, hits / facts if facts else None)
 
 
 def asked_below(truth: Scores) -> Float:

@@ -72,11 +72,11 @@ class _ScoresAndTruth:
         scores were published; judged by these `links` alone, or by all that it changed."""
         before, after = self._truth[number : number + 2]
         if links is not None:
-            own = np.isin(self._judged.ids, links)
-            before = np.where(own, before, after)
+            of_links = np.isin(self._judged.ids, links)
+            before = np.where(of_links, before, after)
         visible = self._judged.degraded(before), self._judged.degraded(after)
         if links is not None:
-            visible = np.where(own, visible[0], visible[1]), visible[1]
+            visible = np.where(of_links, visible[0], visible[1]), visible[1]
         answer = response(self._judged, self._times, self._reported, *visible, self._reroutes, t_s)
         return answer, published_s(self._times, self._published, before, after, t_s)
 

@@ -20,16 +20,20 @@ def in_company(
     records: Sequence[IterationRecord], others: Sequence[IterationRecord], first_fault_s: float
 ) -> list[IterationRecord]:
     """The iterations of a job that ran in the company of others, before the first fault if there are any."""
-    begin, end = (np.array([getattr(one, name) for one in others]) for name in ("begin_s", "end_s"))
-    chosen = [one for one in records if _shared_s(one, begin, end) >= COMPANY * (one.end_s - one.begin_s)]
-    return [one for one in chosen if one.end_s <= first_fault_s] or chosen
+    begin, end = (np.array([getattr(record, name) for record in others]) for name in ("begin_s", "end_s"))
+    chosen = [
+        record
+        for record in records
+        if _shared_s(record, begin, end) >= COMPANY * (record.end_s - record.begin_s)
+    ]
+    return [record for record in chosen if record.end_s <= first_fault_s] or chosen
 
 
-def _shared_s(one: IterationRecord, begin: Float, end: Float) -> float:
+def _shared_s(record: IterationRecord, begin: Float, end: Float) -> float:
     """How long during an iteration any of these spans lasted."""
-    shared, until = 0.0, one.begin_s
+    shared, until = 0.0, record.begin_s
     for i in np.argsort(begin).tolist():
-        low, high = max(until, float(begin[i])), min(one.end_s, float(end[i]))
+        low, high = max(until, float(begin[i])), min(record.end_s, float(end[i]))
         if high > low:
             shared, until = shared + high - low, high
     return shared

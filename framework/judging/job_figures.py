@@ -20,7 +20,7 @@ def job_figures(plan: Plan, findings: Findings, parts: Sequence[JobPart]) -> tup
     figures = []
     for job, part in zip(plan.named_jobs, parts, strict=False):
         number = job.job.number
-        others = [one for other in parts if other is not part for one in other.records]
+        others = [record for other in parts if other is not part for record in other.records]
         alone_s = median_s(part.alone)
         together_s = median_s(in_company(part.records, others, first_fault_s))
         figures.append(
@@ -47,11 +47,11 @@ def fairness(jobs: Sequence[JobFigures]) -> float | None:
 
 
 def _element_bytes(fabric: Fabric, findings: Findings, job: int) -> Mapping[str, int] | None:
-    own = job_bytes(findings, job)
-    if own is None:
+    link_bytes = job_bytes(findings, job)
+    if link_bytes is None:
         return None
     element, n = fabric.link_element, fabric.n_nodes
-    of_nodes = np.bincount(element[element >= 0], own[element >= 0], n)
+    of_nodes = np.bincount(element[element >= 0], link_bytes[element >= 0], n)
     by_name = {element_name(fabric, node): int(of_nodes[node]) for node in np.flatnonzero(of_nodes).tolist()}
-    alone = np.flatnonzero((element < 0) & (own > 0)).tolist()
-    return by_name | {fabric.link_name(link): int(own[link]) for link in alone}
+    alone = np.flatnonzero((element < 0) & (link_bytes > 0)).tolist()
+    return by_name | {fabric.link_name(link): int(link_bytes[link]) for link in alone}

@@ -54,9 +54,9 @@ def job_part(
     None.
     """
     number = plan.job.number
-    own = [record for record in findings.iterations if record.job == number]
-    records = tuple(record for record in own if not record.alone)
-    alone = tuple(record for record in own if record.alone)
+    own_records = [record for record in findings.iterations if record.job == number]
+    records = tuple(record for record in own_records if not record.alone)
+    alone = tuple(record for record in own_records if record.alone)
     iterations = _timed_iterations(plan, scaled, findings, records, note)
     rows = iteration_rows(
         iterations,
@@ -158,8 +158,10 @@ def _timings(
         except PLUGIN_FAILURES as error:  # whatever the plugin raises, the run has its result
             note(f"{plan.experiment.router.name}: routes fails with {describe(error)}")
     for schedule in plan.schedules:
-        timed = [one for one in iterations if one.schedule is schedule]
-        healthy = [one.record.result.seconds for one in timed if one.record.end_s <= until_s]
+        timed = [iteration for iteration in iterations if iteration.schedule is schedule]
+        healthy = [
+            iteration.record.result.seconds for iteration in timed if iteration.record.end_s <= until_s
+        ]
         size, model_s = schedule.size_bytes, timed[0].model_s if timed else None
         if not timed:  # what an iteration takes next to other jobs is not known
             yield SizeTiming(size, [])

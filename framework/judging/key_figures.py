@@ -66,5 +66,5 @@ def rank_fairness(schedule: Schedule, end_s: Float) -> float | None:
     src, last_s = schedule.src[sent], np.zeros(schedule.n_ranks)
     amount = np.bincount(src, schedule.in_all(lambda size: size)[sent], schedule.n_ranks)
     np.maximum.at(last_s, src, end_s[sent])
-    own = (amount > 0) & (last_s > 0)
-    return jain((amount[own] / last_s[own]).tolist()) if own.any() else None
+    senders = (amount > 0) & (last_s > 0)
+    return jain((amount[senders] / last_s[senders]).tolist()) if senders.any() else None

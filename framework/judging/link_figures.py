@@ -57,11 +57,11 @@ def _listed(fabric: Fabric, used: Float) -> Int64:
 def element_figures(fabric: Fabric, findings: Findings) -> tuple[ElementFigures, ...]:
     """Those of every switch whose links have a score together. `fabric` has emulated rates."""
     element, used = fabric.link_element, utilisation(fabric, findings)
-    own: Bool = element >= 0
-    count = np.bincount(element[own], minlength=fabric.n_nodes)
-    sent = np.bincount(element[own], findings.links.sent_bytes[own], fabric.n_nodes)
+    has_element: Bool = element >= 0
+    count = np.bincount(element[has_element], minlength=fabric.n_nodes)
+    sent = np.bincount(element[has_element], findings.links.sent_bytes[has_element], fabric.n_nodes)
     busiest = np.zeros(fabric.n_nodes)
-    np.maximum.at(busiest, element[own], used[own])
+    np.maximum.at(busiest, element[has_element], used[has_element])
     scores = findings.health[-1].elements if findings.health else {}
     nodes = np.flatnonzero(count).tolist()
     names = [f"{fabric.node_kind(n)}:{'.'.join(map(str, fabric.coordinates(n)))}" for n in nodes]
@@ -101,5 +101,5 @@ def job_bytes(findings: Findings, job: int) -> Float | None:
     counted = findings.links.job_bytes[job : job + 1]
     if counted.size and not np.isnan(counted).any():
         return np.asarray(counted[0])
-    own = [record.own_bytes for record in findings.iterations if record.job == job]
-    return np.sum(own, axis=0) if own and all(len(one) for one in own) else None
+    own_bytes = [record.own_bytes for record in findings.iterations if record.job == job]
+    return np.sum(own_bytes, axis=0) if own_bytes and all(len(per_link) for per_link in own_bytes) else None

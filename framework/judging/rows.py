@@ -56,13 +56,19 @@ def iteration_rows(
     sizes = sorted({timed.schedule.size_bytes for timed in iterations})
     means = [_mean([timed for timed in iterations if timed.schedule.size_bytes == size]) for size in sizes]
     rows = [_row(timed, rate_scale, busbw_factor, root) for timed in (*iterations, *means)]
-    each, summaries = rows[: -len(sizes)], rows[-len(sizes) :]
-    return (*each, *(replace(one, iteration=None, busbw_figures=_busbw(one, each)) for one in summaries))
+    per_iteration, summaries = rows[: -len(sizes)], rows[-len(sizes) :]
+    return (
+        *per_iteration,
+        *(
+            replace(summary, iteration=None, busbw_figures=_busbw(summary, per_iteration))
+            for summary in summaries
+        ),
+    )
 
 
 def _busbw(summary: Row, rows: Sequence[Row]) -> BusbwFigures | None:
-    own = [row.busbw_gbs for row in rows if row.size_bytes == summary.size_bytes]
-    return busbw_figures([busbw for busbw in own if busbw is not None])
+    of_size = [row.busbw_gbs for row in rows if row.size_bytes == summary.size_bytes]
+    return busbw_figures([busbw for busbw in of_size if busbw is not None])
 
 
 def _row(timed: TimedIteration, rate_scale: float, busbw_factor: float | None, root: int | None) -> Row:
@@ -116,7 +122,7 @@ def _mean(iterations: Sequence[TimedIteration]) -> TimedIteration:
     """Mean times and summed counts, as one iteration."""
     results = [timed.record.result for timed in iterations]
     bounds = [timed.bound_s for timed in iterations if timed.bound_s is not None]
-    fair = [one.record.rank_fairness for one in iterations if one.record.rank_fairness is not None]
+    fair = [timed.record.rank_fairness for timed in iterations if timed.record.rank_fairness is not None]
     mean = replace(
         iterations[0].record,
         result=IterationResult(

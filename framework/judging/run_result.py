@@ -66,7 +66,7 @@ def run_result(plan: Plan, findings: Findings, tear_down_s: float, note: Callabl
         faults=faults,
         reroutes=reroutes,
         fidelity=together(
-            [(f"job {one.job.name}", part.fidelity) for one, part in zip(plan.jobs, parts, strict=True)]
+            [(f"job {job.job.name}", part.fidelity) for job, part in zip(plan.jobs, parts, strict=True)]
         ),
         timing=WallTimes(findings.bring_up_s, _wall_s(findings), tear_down_s),
         accuracy=score_accuracy,
@@ -74,7 +74,7 @@ def run_result(plan: Plan, findings: Findings, tear_down_s: float, note: Callabl
         cpu_s=facts.cpu_s,
         counts=facts.counts,
         ranks=findings.ranks,
-        bottlenecks=tuple(one for part in parts for one in part.bottlenecks),
+        bottlenecks=tuple(bottleneck for part in parts for bottleneck in part.bottlenecks),
         jobs=of_jobs,
         fairness=fairness(of_jobs),
         key_figures=_key_figures(plan, scaled, findings, faults),
@@ -85,8 +85,8 @@ def _key_figures(
     plan: Plan, scaled: Fabric, findings: Findings, faults: Sequence[FaultFigures]
 ) -> KeyFigures:
     results = [record.result for record in findings.iterations]
-    again = [one.retransmitted for one in results if one.retransmitted is not None]
-    packets = sum(one.packets_sent for one in results)
+    again = [result.retransmitted for result in results if result.retransmitted is not None]
+    packets = sum(result.packets_sent for result in results)
     answered = [fault.recovered_s for fault in faults if fault.recovered_s is not None]
     return KeyFigures(
         sum(again) / packets if packets and len(again) == len(results) else None,
