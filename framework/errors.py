@@ -99,11 +99,11 @@ PLUGIN_FAILURES = (Exception, SystemExit)
 """What a plugin may raise: it has no say in when the command ends."""
 
 
-def did_you_mean(word: object, known: Iterable[str]) -> str:
+def did_you_mean(word: object, candidates: Iterable[str]) -> str:
     """` Did you mean rails?`, or nothing where no known word is near."""
     from difflib import get_close_matches  # only a mistake needs it
 
-    near = get_close_matches(str(word), list(known), 1)
+    near = get_close_matches(str(word), list(candidates), 1)
     return f" Did you mean {near[0]}?" if near else ""
 
 

@@ -121,9 +121,9 @@ class Registers:
                 with blaming(f"plugin {holder}: register_{PLURALS[kind]}"):
                     call(register=partial(register.add, holder))
         for name in set(self["workload"]) & set(self["collective"]):  # either is used by its name alone
-            one, other = (self[kind].holders[name] for kind in ("workload", "collective"))
+            first, second = (self[kind].holders[name] for kind in ("workload", "collective"))
             raise PluginError(
-                f"{name!r} is a workload of {one} and a collective of {other}. Rename one of them."
+                f"{name!r} is a workload of {first} and a collective of {second}. Rename one of them."
             )
 
     def callers(self, hook: str) -> list[tuple[str, pluggy.HookCaller]]:

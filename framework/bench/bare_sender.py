@@ -107,7 +107,7 @@ class _Messages:
     def __init__(self, buffers: Sequence[ctypes.Array[ctypes.c_char]]) -> None:
         self._buffers = buffers
         self._vectors = (IoVec * len(buffers))(
-            *(IoVec(ctypes.addressof(each), len(each)) for each in buffers)
+            *(IoVec(ctypes.addressof(buffer), len(buffer)) for buffer in buffers)
         )
         self.headers = (MMsgHdr * len(buffers))()
         for i, message in enumerate(self.headers):
@@ -123,12 +123,12 @@ def _only_udp_to(port: int) -> tuple[Instruction, ...]:
 def offer(ends: Sequence[End], pps: float, seconds: float) -> SendTrial:
     """Send `pps` packets per second, spread evenly over all ends, for `seconds`, and count those that
     arrive."""
-    each, due, arrived = pps / len(ends), 0, 0
+    end_pps, due, arrived = pps / len(ends), 0, 0
     for end in ends:
         end.arrived()  # what came before does not count
     cpu, began = time.process_time(), time.perf_counter()
     while (now := time.perf_counter() - began) < seconds:
-        before, due = due, int(each * now / BURST) * BURST
+        before, due = due, int(end_pps * now / BURST) * BURST
         if due > before:
             for end in ends:
                 end.send(due - before)

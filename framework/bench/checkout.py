@@ -18,11 +18,11 @@ def is_checkout() -> bool:
     return find_spec("railweave.bench") is not None
 
 
-def not_here(what: str) -> NotInstalledError:
-    """The error for what a wheel does not have; `what`: the words of the command."""
+def not_here(command: str) -> NotInstalledError:
+    """The error for what a wheel does not have; `command`: its words."""
     return NotInstalledError(
-        f"`railweave {what}` measures railweave itself and is not installed here: it is in tests/bench/ of a "
-        "checkout. Clone the repository, run `make dev` in it, and call its .venv/bin/railweave."
+        f"`railweave {command}` measures railweave itself and is not installed here: it is in tests/bench/ "
+        "of a checkout. Clone the repository, run `make dev` in it, and call its .venv/bin/railweave."
     )
 
 
@@ -41,8 +41,8 @@ def benchmark(name: str, registers: Registers) -> Benchmark:
     register = registers["benchmark"]
     if name in NAMES and name not in register and not is_checkout():
         raise not_here(f"bench {name}")
-    found: Benchmark = register[name]
-    return found
+    registered: Benchmark = register[name]
+    return registered
 
 
 def compare_cases(

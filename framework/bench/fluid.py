@@ -88,9 +88,9 @@ def _run(row: FluidCase, scratch: Path, own_caches: bool) -> dict[str, Any]:
         caches = {"PYTHONPYCACHEPREFIX": str(scratch / "python"), "NUMBA_CACHE_DIR": str(scratch / "numba")}
         environment |= {**caches, "PYTHONDONTWRITEBYTECODE": ""}
     with tempfile.TemporaryDirectory(dir=scratch) as directory:
-        said, complained = Path(directory, "out"), Path(directory, "err")
+        out_path, err_path = Path(directory, "out"), Path(directory, "err")
         began = time.perf_counter()
-        with said.open("wb") as out, complained.open("wb") as err:
+        with out_path.open("wb") as out, err_path.open("wb") as err:
             process = subprocess.Popen(
                 [sys.executable, "-m", MODULE, json.dumps(row.keys), str(Path(directory, "run"))],
                 stdout=out, stderr=err, env=environment,
@@ -104,9 +104,9 @@ def _run(row: FluidCase, scratch: Path, own_caches: bool) -> dict[str, Any]:
         process.returncode = os.waitstatus_to_exitcode(status)
         total_s = time.perf_counter() - began
         if process.returncode:
-            lines = complained.read_text().splitlines() or [f"ended with {process.returncode}"]
+            lines = err_path.read_text().splitlines() or [f"ended with {process.returncode}"]
             raise RunFailedError(lines[-1])
-        figures: dict[str, Any] = json.loads(said.read_text())
+        figures: dict[str, Any] = json.loads(out_path.read_text())
         stages = figures.pop("cpu_s")
         return figures | {
             "stages": stages,

@@ -33,7 +33,7 @@ class Iperf:
         self._servers = [
             _started(near, ["-s", "-4", "-p", str(PORT)], subprocess.DEVNULL) for near, _ in self._pairs
         ]
-        self._wait(lambda: all(_listens(each.pid) for each in self._servers), "iperf3's servers")
+        self._wait(lambda: all(_listens(server.pid) for server in self._servers), "iperf3's servers")
 
     def run(self, pps: float, seconds: float) -> SendTrial:
         """Offer `pps` packets per second, spread evenly over the hosts, for `seconds`. If any client fails,
@@ -45,10 +45,10 @@ class Iperf:
             self._serve()
             return SendTrial(0, seconds, 0.0)
         ends = [report["end"]["sum_received"] for report in reports]  # as its servers counted
-        arrived = sum(each["bytes"] for each in ends) // self._payload
-        spent = sum(each["seconds"] for each in ends) / len(ends)
+        arrived = sum(end["bytes"] for end in ends) // self._payload
+        spent = sum(end["seconds"] for end in ends) / len(ends)
         cpu = [report["end"]["cpu_utilization_percent"] for report in reports]
-        used = sum(each["host_total"] + each["remote_total"] for each in cpu) / 100 * spent
+        used = sum(usage["host_total"] + usage["remote_total"] for usage in cpu) / 100 * spent
         return SendTrial(arrived, spent, used)
 
     def stop(self) -> None:
@@ -68,7 +68,8 @@ class Iperf:
             running.append((_started(near, ["-c", far.ip, *options], output), output))
         end = time.monotonic() + seconds + GRACE_S
         self._wait(
-            lambda: all(each.poll() is not None for each, _ in running) or time.monotonic() > end, "iperf3"
+            lambda: all(client.poll() is not None for client, _ in running) or time.monotonic() > end,
+            "iperf3",
         )
         answers = []
         for client, output in running:

@@ -105,16 +105,16 @@ def against_networkx(nx: ModuleType, fabric: Fabric, router: Router, *others: Ro
     n, health, routers = fabric.n_gpus, HealthSnapshot.healthy(fabric), (router, *others)
     sources = range(0, n, max(1, n // SOURCES))
     graph, networkx_works = _networkx(nx, fabric, sources)
-    tables = [one.routes(fabric, health) for one in routers]
+    tables = [own_router.routes(fabric, health) for own_router in routers]
     for src in sources:
         lengths = {dst: len(path) - 1 for dst, path in nx.single_source_shortest_path(graph, src).items()}
         for table in tables:
             _compare_lengths(fabric, table, src, lengths)
 
-    def ours(one: Router) -> None:
-        _walk(one.routes(fabric, health))
+    def ours(own_router: Router) -> None:
+        _walk(own_router.routes(fabric, health))
 
-    works: list[Callable[[], Any]] = [*networkx_works, *(partial(ours, one) for one in routers)]
+    works: list[Callable[[], Any]] = [*networkx_works, *(partial(ours, own_router) for own_router in routers)]
     with _own_objects_set_aside():
         rounds = [[_timed(work)[0] for work in works] for _ in range(WALKS)]
     medians = [statistics.median(column) for column in zip(*rounds, strict=True)]

@@ -167,12 +167,12 @@ class Contest:
 
         return run
 
-    def _wait(self, done: Callable[[], bool], what: str) -> None:
+    def _wait(self, done: Callable[[], bool], awaited: str) -> None:
         """Run the health loop until `done`: it goes on during bare senders as during the transport."""
         end = time.monotonic() + WITHIN_S
         while not done():
             if time.monotonic() > end:
-                raise LabError(f"waited {WITHIN_S:.0f} s for {what}.")
+                raise LabError(f"waited {WITHIN_S:.0f} s for {awaited}.")
             self._session.step()
 
     def figures(self) -> dict[str, Any]:
@@ -183,7 +183,7 @@ class Contest:
             if climber.turns
         }
         transport = _medians(self.transport)
-        iterations = [one.result for one in self._session.recorder.iterations]
+        iterations = [record.result for record in self._session.recorder.iterations]
         ratios = {
             f"to_{name}": transport["payload_bytes_s"] / baseline["payload_bytes_s"]
             for name, baseline in baselines.items()
@@ -197,9 +197,9 @@ class Contest:
             "message_bytes": self._schedule.size_bytes,
             "transport": {
                 **transport,
-                "packets_sent": sum(one.packets_sent for one in iterations),
-                "retransmitted": sum(one.retransmitted or 0 for one in iterations),
-                "wrong": sum(one.wrong for one in iterations),
+                "packets_sent": sum(iteration.packets_sent for iteration in iterations),
+                "retransmitted": sum(iteration.retransmitted or 0 for iteration in iterations),
+                "wrong": sum(iteration.wrong for iteration in iterations),
             },
             **baselines,
             **({"ratio": {**ratios, "to_best": min(ratios.values()), "goal": GOAL}} if ratios else {}),

@@ -44,16 +44,16 @@ def rows_of(fabric: Fabric, sample: Sampled) -> list[BarRow]:
     """Rails first, then the other switches that have a score, then the kinds of links that belong to none.
     `fabric` has the rates in use."""
     element, load = fabric.link_element, np.zeros(fabric.n_nodes)
-    own: Bool = element >= 0
+    owned: Bool = element >= 0
     used = 8 * sample.sent_bytes / (fabric.capacity_bps * max(sample.dt_s, 1e-9))
     used = np.minimum(used, 1.0)  # an idle link may send a packet early
-    np.maximum.at(load, element[own], used[own])
-    nodes = sorted(np.unique(element[own]).tolist(), key=lambda node: fabric.node_kind(node) != "rail")
+    np.maximum.at(load, element[owned], used[owned])
+    nodes = sorted(np.unique(element[owned]).tolist(), key=lambda node: fabric.node_kind(node) != "rail")
     rows = [
         BarRow(element_name(fabric, node), float(sample.element_score[node]), float(load[node]))
         for node in nodes
     ]
-    of_kind = [(kind, ~own & (fabric.link_kind == i)) for i, kind in enumerate(fabric.kinds)]
+    of_kind = [(kind, ~owned & (fabric.link_kind == i)) for i, kind in enumerate(fabric.kinds)]
     return rows + [
         BarRow(f"links {kind}", float(sample.link_score[links].min()), float(used[links].max()))
         for kind, links in of_kind

@@ -48,7 +48,7 @@ def show(
     """Print it, as JSON with `as_json` or into `json_path`. Raises MachineError where the machine has too
     little."""
     fabric, figures = plan.fabric, forecast(plan)
-    ahead, there = plan.estimate, figures["machine_bytes"]
+    ahead, machine_bytes = plan.estimate, figures["machine_bytes"]
     if json_path is not None:
         write_whole(json_path, json_text("dry-run", **figures).encode())
     if as_json:
@@ -64,9 +64,9 @@ def show(
         takes = estimate_text(plan)
         at = "" if ahead.rate_scale is None else f", at a rate scale of about {ahead.rate_scale:.2g}"
         events = "" if ahead.events is None else f"; at most {ahead.events} events"
-        of = "" if there is None else f" of {there / 1e9:.3g} GB"
+        limit = "" if machine_bytes is None else f" of {machine_bytes / 1e9:.3g} GB"
         name = plan.experiment.engine.name
         click.echo(
-            f"takes {takes}{of}{at}{events}" if takes else f"engine {name} does not say what a run takes"
+            f"takes {takes}{limit}{at}{events}" if takes else f"engine {name} does not say what a run takes"
         )
     check_estimate(plan, registers, longest_s)

@@ -80,10 +80,10 @@ def _compare_many(
 ) -> None:
     if ctx.params["experiment"] is not None:
         raise click.BadParameter("brings its own experiments.", ctx=ctx, param_hint=f"--{many}")
-    known = registers(ctx)["engine"]
-    if unknown := [name for name in names if name not in known]:
+    engines = registers(ctx)["engine"]
+    if unknown := [name for name in names if name not in engines]:
         raise InputError(
-            f"--engines: there is no engine {unknown[0]!r}; known are: {', '.join(sorted(known))}."
+            f"--engines: there is no engine {unknown[0]!r}; known are: {', '.join(sorted(engines))}."
         )
     with raised_signals():
         compare_cases(names, registers(ctx), values, quick=many == "quick", resume=resume, as_json=as_json)
@@ -91,14 +91,14 @@ def _compare_many(
 
 def shown(agreement: Agreement) -> str:
     """The agreement as a table and lines."""
-    one, other = agreement.engines
+    first, second = agreement.engines
     cells = [
         (stage.name, *map(str, stage.iterations), *map(_declared, stage.declared_us),
          percent(stage.difference), {None: "-", True: "yes", False: "NO"}[stage.within])
         for stage in agreement.stages
     ]  # fmt: skip
     lines = [
-        table(("iterations", f"{one}:", f"{other}:", f"{one}", f"{other}", "apart", "within"), cells),
+        table(("iterations", f"{first}:", f"{second}:", f"{first}", f"{second}", "apart", "within"), cells),
         f"declared times; rate scale {agreement.rate_scale:.4g} on both",
         *_pair("reroute", [None if s is None else f"{s:.2f} s after the fault" for s in agreement.reroute_s]),
         *_pair("moved to", agreement.chosen),
@@ -108,10 +108,10 @@ def shown(agreement: Agreement) -> str:
     return "\n".join(lines)
 
 
-def _pair(what: str, pair: Sequence[str | None]) -> list[str]:
+def _pair(label: str, pair: Sequence[str | None]) -> list[str]:
     if pair[0] is None and pair[1] is None:
         return []
-    return [f"{what}: {pair[0] or 'none'} and {pair[1] or 'none'}"]
+    return [f"{label}: {pair[0] or 'none'} and {pair[1] or 'none'}"]
 
 
 def _declared(us: float | None) -> str:

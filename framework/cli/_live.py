@@ -135,8 +135,8 @@ def describe(event: RunEvent, iterations: int | None, *, verbose: bool = False, 
             took = "" if event.seconds is None else f"  ({event.seconds:.2f} s)"
             return f"{when}{event.name:<8}{text}{took}"
         case IterationEnded():
-            of = "" if iterations is None or job else f"/{iterations}"
-            number = f"{event.iteration + 1:>{max(1, len(of) - 1)}}{of}"
+            out_of = "" if iterations is None or job else f"/{iterations}"
+            number = f"{event.iteration + 1:>{max(1, len(out_of) - 1)}}{out_of}"
             wrong = f"  {event.wrong} WRONG" if event.wrong else ""
             who = f"  {job}" + (" alone" if event.alone else "") if job else ""
             return f"{when}iteration {number}  {event.seconds:.3f} s{who}{wrong}"

@@ -59,8 +59,8 @@ def _of_jobs(result: RunResult) -> list[str]:
     """Each job, and what they did to each other."""
     lines = []
     for job in result.jobs:
-        if (one := result.of_job(job.job)).rows:
-            lines += [f"job {job.name}, {job.fidelity.verdict}", *_of_one(one), ""]
+        if (job_result := result.of_job(job.job)).rows:
+            lines += [f"job {job.name}, {job.fidelity.verdict}", *_of_one(job_result), ""]
     cells = [
         (job.name, len(job.ranks), *(_seconds(us) for us in (job.alone_us, job.together_us)),
          "-" if job.interference is None else f"{job.interference:.2f}",
@@ -75,8 +75,8 @@ def _of_jobs(result: RunResult) -> list[str]:
         for name in elements[:SHOWN_SCORES]
     ]  # fmt: skip
     if loads:
-        more = [f"and {len(elements) - len(loads)} more"] if len(loads) < len(elements) else []
-        lines += [table(("data on", *(job.name for job in result.jobs)), loads), *more, ""]
+        rest = [f"and {len(elements) - len(loads)} more"] if len(loads) < len(elements) else []
+        lines += [table(("data on", *(job.name for job in result.jobs)), loads), *rest, ""]
     if result.fairness is not None:
         lines.append(_line("fairness", f"{result.fairness:.3f} (Jain's index of together relative to alone)"))
     return lines
@@ -119,10 +119,10 @@ def _times(group: Group, scale: float) -> str:
         figures.append(f"busbw {group.busbw_gbs:.2f} GB/s")
     if group.ratio is not None:
         figures.append(f"{group.ratio:.2f} times the healthy time")
-    of = f"iteration {group.iterations[0]}"
+    basis = f"iteration {group.iterations[0]}"
     if n > 1:
-        of = f"median of {n}, {declared(group.min_us)} to {declared(group.max_us)}"
-    return f"{', '.join(figures)} ({of}; {units.time(group.median_us * 1e-6)} on the run's clock)"
+        basis = f"median of {n}, {declared(group.min_us)} to {declared(group.max_us)}"
+    return f"{', '.join(figures)} ({basis}; {units.time(group.median_us * 1e-6)} on the run's clock)"
 
 
 def _limits(result: RunResult) -> list[str]:
@@ -133,7 +133,7 @@ def _limits(result: RunResult) -> list[str]:
         "the physical limit": [row.ratio_to_bound for row in healthy if row.ratio_to_bound is not None],
         "the algorithm's closed form": [r.ratio_to_model for r in healthy if r.ratio_to_model is not None],
     }
-    parts = [f"{median(values):.2f} of {what}" for what, values in ratios.items() if values]
+    parts = [f"{median(values):.2f} of {limit}" for limit, values in ratios.items() if values]
     return [_line("healthy", ", ".join(parts))] if parts else []
 
 
@@ -151,15 +151,15 @@ def _bottleneck(result: RunResult) -> list[str]:
     """What held the slowest iteration, and all together; or that there is none."""
     if not result.bottlenecks:
         return []
-    *each, overall = result.bottlenecks
+    *iterations, overall = result.bottlenecks
     times = {row.iteration: row.time_us for row in result.rows}
-    slowest = max(each, key=lambda one: (not one.balanced, times[one.iteration]))
+    slowest = max(iterations, key=lambda bottleneck: (not bottleneck.balanced, times[bottleneck.iteration]))
     if slowest.balanced:
         return [_line("bottleneck", "none: no element was measured slow or carried more than its like")]
-    what, of_all = slowest.name, overall.name
-    more = f", {100 * overall.share:.0f} % of all" if of_all == what and len(each) > 1 else ""
+    name, of_all = slowest.name, overall.name
+    overall_share = f", {100 * overall.share:.0f} % of all" if of_all == name and len(iterations) > 1 else ""
     share = f"{100 * slowest.share:.0f} %"
-    lines = [_line("bottleneck", f"{what} held {share} of iteration {slowest.iteration}{more}")]
+    lines = [_line("bottleneck", f"{name} held {share} of iteration {slowest.iteration}{overall_share}")]
     if slowest.spared:
         ways = "an equal way" if slowest.spared == 1 else f"{slowest.spared} equal ways"
         lines.append(_line("", f"{slowest.link} is part of it; {ways} carried nothing meanwhile"))
@@ -175,8 +175,8 @@ def _scores(result: RunResult) -> list[str]:
         by_kind.setdefault(kind, []).append(f"{which} {score:.2f}")
     lines = []
     for kind, scores in sorted(by_kind.items(), reverse=True):
-        more = [f"and {len(scores) - SHOWN_SCORES} more"] if len(scores) > SHOWN_SCORES else []
-        lines.append(_line(f"h {kind}s", "  ".join(scores[:SHOWN_SCORES] + more)))
+        rest = [f"and {len(scores) - SHOWN_SCORES} more"] if len(scores) > SHOWN_SCORES else []
+        lines.append(_line(f"h {kind}s", "  ".join(scores[:SHOWN_SCORES] + rest)))
     return lines + _links_alone(result)
 
 
@@ -185,8 +185,8 @@ def _links_alone(result: RunResult) -> list[str]:
     if result.elements:
         return []
     low = sorted((link.h_score, link.name) for link in result.links if link.h_score < 1)
-    more = [f"and {len(low) - SHOWN_SCORES} more"] if len(low) > SHOWN_SCORES else []
-    shown = [f"{name} {score:.2f}" for score, name in low[:SHOWN_SCORES]] + more
+    rest = [f"and {len(low) - SHOWN_SCORES} more"] if len(low) > SHOWN_SCORES else []
+    shown = [f"{name} {score:.2f}" for score, name in low[:SHOWN_SCORES]] + rest
     return [_line("h links", "  ".join(shown or ["all 1.00"]))]
 
 
@@ -194,8 +194,8 @@ def _happened(result: RunResult) -> list[str]:
     lines = []
     for fault in result.faults:
         when = f"{fault.t_s:.2f} s" if fault.t_s is not None else "never fired"
-        what = f"{fault.verb} {fault.target}, {fault.links} links{_response(fault, result)}"
-        lines.append(_line("fault", f"{when}: {what}"))
+        text = f"{fault.verb} {fault.target}, {fault.links} links{_response(fault, result)}"
+        lines.append(_line("fault", f"{when}: {text}"))
     largest = sorted(result.reroutes, key=lambda reroute: -reroute.pairs_changed)[:SHOWN_REROUTES]
     if len(largest) < len(result.reroutes):
         lines.append(_line("reroutes", f"{len(result.reroutes)}, the largest were:"))

@@ -79,8 +79,8 @@ def chaos(ctx: click.Context, /, runs: int, as_json: bool, **_: object) -> None:
     rows: list[dict[str, Any]] = []
     with raised_signals():
         for scenario in drawn:
-            own = {"faults": list(scenario.faults), "seed": seed + scenario.number}
-            ending, figures = ended(load({**keys, **own}), registers(ctx))
+            scenario_keys = {"faults": list(scenario.faults), "seed": seed + scenario.number}
+            ending, figures = ended(load({**keys, **scenario_keys}), registers(ctx))
             why = judge(scenario, ending)
             rows.append({**asdict(scenario), **asdict(ending), **figures, "why": why})
             how = "completed" if ending.error is None else "failed as expected" if why is None else "failed"

@@ -117,10 +117,10 @@ def check(
             f"{kind!r} is not a kind; they are: {', '.join(kinds)}.", ctx=ctx, param_hint="--kind"
         )
     kind = kind or kind_of(name, plugins)
-    told, progress = _lines(quiet=as_json)
+    show_outcome, progress = _lines(quiet=as_json)
     report = check_plugin(
         kind, name, plugins, options=options, scale=scale, lab=lab, run=run, fabrics=fabrics,
-        told=told, progress=progress,
+        told=show_outcome, progress=progress,
     )  # fmt: skip
     if as_json:
         print_json("plugin.check", **report.document())
@@ -136,7 +136,7 @@ def _lines(*, quiet: bool) -> tuple[Callable[["Outcome"], None], Callable[[str],
     terminal, said_s = sys.stderr.isatty(), time.monotonic()
     clear = "\r\033[K" if terminal else ""
 
-    def told(outcome: "Outcome") -> None:
+    def show_outcome(outcome: "Outcome") -> None:
         click.echo(clear, nl=False, err=True)
         if not quiet:
             click.echo(outcome.text())
@@ -147,4 +147,4 @@ def _lines(*, quiet: bool) -> tuple[Callable[["Outcome"], None], Callable[[str],
             said_s = time.monotonic()
             click.echo(f"{clear}{text} ...", nl=not terminal, err=True)
 
-    return told, progress
+    return show_outcome, progress

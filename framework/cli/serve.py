@@ -40,8 +40,8 @@ def serve(ctx: click.Context, /, path: Path, port: int) -> None:
 
     loaded, token = registers(ctx), secrets.token_urlsafe(16)
 
-    def page_of(one: Path) -> PageData:
-        return campaign_page(one) if one.is_file() else page_of_run(one, loaded)
+    def page_of(source: Path) -> PageData:
+        return campaign_page(source) if source.is_file() else page_of_run(source, loaded)
 
     with PageServer(browsing(path, token, page_of), port) as server:
         click.echo(f"{server.url}/{token}/")

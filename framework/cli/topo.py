@@ -90,8 +90,8 @@ def export(ctx: click.Context, /, name: str, form: str, **_: object) -> None:
 
     text, lost = fabrics.exported(_fabric(ctx, name), form)
     click.echo(text, nl=False)
-    for what in lost:
-        _note(f"left out of {form}: {what}")
+    for loss in lost:
+        _note(f"left out of {form}: {loss}")
 
 
 @topo.command(

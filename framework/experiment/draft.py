@@ -49,17 +49,17 @@ _T = TypeVar("_T")
 
 
 class Draft:
-    """An experiment while it is checked: everything wrong is reported in `settings`. `whole`: the experiment
+    """An experiment while it is checked: everything wrong is reported in `settings`. `parent`: the experiment
     of several jobs that this is one of, whose fabric it takes."""
 
-    def __init__(self, settings: Settings, registers: Registers, whole: "Draft | None" = None) -> None:
-        self.settings, self.registers, self._whole = settings, registers, whole
+    def __init__(self, settings: Settings, registers: Registers, parent: "Draft | None" = None) -> None:
+        self.settings, self.registers, self._parent = settings, registers, parent
         self._built: tuple[Any, Fabric | None] | None = None
         self._unreadable = {p.key[0] for p in settings.problems if p.key}
         self._request, self._broken = experiment(settings)
         self._choices: dict[str, Choice] = {}
         self._idle: tuple[str, ...] = ()
-        self._took_s: dict[str, float] = {} if whole is None else whole._took_s
+        self._took_s: dict[str, float] = {} if parent is None else parent._took_s
 
     def routed_plan(self) -> Plan:
         """The plan, once its router has given first routes that hold."""
@@ -236,9 +236,9 @@ class Draft:
 
     def topology(self) -> tuple[Any, Fabric | None]:
         """The topology plugin and the fabric it builds."""
-        if self._whole is not None:
-            self._choices["topology"] = self._whole._choices.get("topology", self._request.topology)
-            return self._whole.topology()
+        if self._parent is not None:
+            self._choices["topology"] = self._parent._choices.get("topology", self._request.topology)
+            return self._parent.topology()
         if self._built is None:
             self._built = self._build()
         return self._built

@@ -55,8 +55,8 @@ def find_link(fabric: Fabric, name: str) -> int:
     if names:
         many = f"{len(names)} parallel links join them" if len(names) > 1 else "one link joins them"
         raise FaultError(f"link {name!r}: {many}; write {' or '.join(names)}.")
-    there = ", ".join(fabric.link_name(int(link)) for link in out[:8]) + (", ..." if len(out) > 8 else "")
-    raise FaultError(f"link {name!r}: {source} has no link to {target}; its links are {there}.")
+    listed = ", ".join(fabric.link_name(int(link)) for link in out[:8]) + (", ..." if len(out) > 8 else "")
+    raise FaultError(f"link {name!r}: {source} has no link to {target}; its links are {listed}.")
 
 
 def touching(fabric: Fabric, node: int) -> Int64:
@@ -77,9 +77,9 @@ def _ocs(fabric: Fabric, name: str) -> int:
     if not fabric.ocs_names:
         raise FaultError(f"a {fabric.kind} fabric has no optical circuit switches (ocs).")
     if name not in fabric.ocs_names:
-        known = fabric.ocs_names
-        listed = ", ".join(known[:12]) + (f" and {len(known) - 12} more" if len(known) > 12 else "")
-        raise FaultError(f"there is no ocs {name!r}; there are {listed}.{did_you_mean(name, known)}")
+        names = fabric.ocs_names
+        listed = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+        raise FaultError(f"there is no ocs {name!r}; there are {listed}.{did_you_mean(name, names)}")
     return fabric.ocs_names.index(name)
 
 
@@ -98,9 +98,9 @@ def _nic(fabric: Fabric, name: str) -> tuple[Int64, int]:
 
 
 def _no_such_kind(fabric: Fabric, kind: str) -> str:
-    own = [group.kind for group in fabric.groups]
-    nic = ["nic"] if "rail" in own else []
-    kinds = [own[0], *nic, *own[1:], "link", "switch", *(["ocs"] if fabric.ocs_names else [])]
+    node_kinds = [group.kind for group in fabric.groups]
+    nic = ["nic"] if "rail" in node_kinds else []
+    kinds = [node_kinds[0], *nic, *node_kinds[1:], "link", "switch", *(["ocs"] if fabric.ocs_names else [])]
     return f"a {fabric.kind} fabric has no {kind}; it has: {', '.join(kinds)}.{did_you_mean(kind, kinds)}"
 
 

@@ -38,8 +38,8 @@ def _work(document: Mapping[str, object]) -> str:
         words = program if isinstance(program, str) else " ".join(map(str, program))  # type: ignore[call-overload]
         return f"program {words[:LONGEST]}"
     traffic, size = _name(document, "workload") or _name(document, "collective"), document.get("size")
-    of = units.size(size) if isinstance(size, int) else str(size or "")[:LONGEST]
-    return f"{traffic} of {of}" if traffic and of else traffic
+    size_text = units.size(size) if isinstance(size, int) else str(size or "")[:LONGEST]
+    return f"{traffic} of {size_text}" if traffic and size_text else traffic
 
 
 def _name(document: Mapping[str, object], kind: str) -> str:

@@ -110,18 +110,18 @@ def parted(
     A key that a job lacks is the experiment's; so it takes the experiment's traffic only if it names none.
     """
     for number, job in enumerate(jobs):
-        own: dict[str, Value] = {}
+        fields: dict[str, Value] = {}
         for parameter in OWN:
             try:
-                own[parameter.name] = _of_job(parameter, job, written=settings.written)
+                fields[parameter.name] = _of_job(parameter, job, written=settings.written)
             except ExperimentError as error:
                 settings.report(("jobs", number, parameter.name), str(error).partition(": ")[2])
-                own[parameter.name] = parameter.default
-        own["name"] = own["name"] or str(number)
-        if not _NAME.fullmatch(str(own["name"])):
+                fields[parameter.name] = parameter.default
+        fields["name"] = fields["name"] or str(number)
+        if not _NAME.fullmatch(str(fields["name"])):
             settings.report(
                 ("jobs", number, "name"),
-                f"{own['name']!r}: a name holds letters, digits, _, and after the first spaces, . and -.",
+                f"{fields['name']!r}: a name holds letters, digits, _, and after the first spaces, . and -.",
             )
         for name in job.keys() - {*KEYS_OF_JOBS}:
             settings.report(
@@ -139,8 +139,8 @@ def parted(
         labels = {key: label for key, label in settings.labels.items() if key[0] not in mine}
         part = Settings(settings.source, value, marks, labels)
         not_shared = {*mine, *OF_EACH_JOB} - (settings.value.keys() - {*mine})
-        one = Job(number, len(jobs) > 1, **own)  # type: ignore[arg-type]
-        yield one, part, frozenset((*not_shared, "ranks"))
+        parsed_job = Job(number, len(jobs) > 1, **fields)  # type: ignore[arg-type]
+        yield parsed_job, part, frozenset((*not_shared, "ranks"))
 
 
 def _inherited(value: Mapping[str, object], mine: Mapping[str, object]) -> dict[str, object]:
@@ -157,16 +157,16 @@ def check_together(settings: Settings, jobs: Sequence[tuple[Job, Sequence[int]]]
     for (first, ranks), (second, others) in combinations(jobs, 2):
         if first.name == second.name:
             settings.report(("jobs", second.number, "name"), f"job {first.number} has it, too. Take another.")
-        both = sorted({*ranks} & {*others})
-        if both and not (first.share and second.share):
-            more = f" and {len(both) - 1} more are" if len(both) > 1 else " is"
+        shared = sorted({*ranks} & {*others})
+        if shared and not (first.share and second.share):
+            rest = f" and {len(shared) - 1} more are" if len(shared) > 1 else " is"
             settings.report(
                 ("jobs", second.number, "ranks"),
-                f"{fabric.node_name(both[0])}{more} in job {first.name} as well. Choose other ranks, or "
+                f"{fabric.node_name(shared[0])}{rest} in job {first.name} as well. Choose other ranks, or "
                 "give both `share: true`.",
             )
 
 
-def own_key(number: int, own: frozenset[str], key: Key) -> Key:
+def own_key(number: int, own_keys: frozenset[str], key: Key) -> Key:
     """Where in the experiment a key of a job's settings stands."""
-    return ("jobs", number, *key) if key and key[0] in own else key
+    return ("jobs", number, *key) if key and key[0] in own_keys else key

@@ -18,9 +18,9 @@ def notes_of_traffic(fabric: Fabric, schedules: Sequence[Schedule]) -> Iterator[
         return
     slowest_bps = float(fabric.capacity_bps.min())
     small = [
-        units.size(one.size_bytes)
-        for one in schedules
-        if one.n_transfers and 8 * int(one.size.max()) / slowest_bps < HOP_S
+        units.size(schedule.size_bytes)
+        for schedule in schedules
+        if schedule.n_transfers and 8 * int(schedule.size.max()) / slowest_bps < HOP_S
     ]
     if small:
         yield (

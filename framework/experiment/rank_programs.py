@@ -80,8 +80,8 @@ def words_of(value: object) -> tuple[str, ...]:
 def environment(request: Experiment) -> dict[str, str]:
     """What ranks inherit: this process's environment, with the experiment's NAME=VALUE."""
     pairs = (text.partition("=") for text in request.environment)
-    own = {name: value for name, equals, value in pairs if equals}
-    return {**os.environ, "PATH": search_path(), **own}
+    variables = {name: value for name, equals, value in pairs if equals}
+    return {**os.environ, "PATH": search_path(), **variables}
 
 
 def problems(request: Experiment) -> Iterator[tuple[str, str]]:

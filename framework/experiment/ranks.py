@@ -66,22 +66,22 @@ def between_gpus(schedule: Schedule, gpus: Sequence[int], n_gpus: int) -> Schedu
     )
 
 
-def _selected(fabric: Fabric, what: str) -> list[int]:
-    kind, colon, items = what.partition(":")
-    if what == ALL:
+def _selected(fabric: Fabric, selection: str) -> list[int]:
+    kind, colon, items = selection.partition(":")
+    if selection == ALL:
         return list(range(fabric.n_gpus))
-    if what.isdecimal():
-        if int(what) > fabric.n_gpus:
+    if selection.isdecimal():
+        if int(selection) > fabric.n_gpus:
             raise ExperimentError(
-                f"{what} ranks do not fit on {fabric.n_gpus} GPUs. Lower it, or take {ALL}."
+                f"{selection} ranks do not fit on {fabric.n_gpus} GPUs. Lower it, or take {ALL}."
             )
-        return list(range(int(what)))
+        return list(range(int(selection)))
     kinds = {"gpu", *fabric.axis_names, *(group.kind for group in fabric.groups)}
     if not colon or kind not in kinds:
-        there = ", ".join(sorted(f"{kind}:" for kind in kinds))
+        prefixes = ", ".join(sorted(f"{kind}:" for kind in kinds))
         raise ExperimentError(
-            f"{what!r} selects no ranks. Write {ALL}, a number, or {there} with numbers behind it, such as "
-            f"gpu:{'.'.join('0' for _ in fabric.groups[0].shape)}.{did_you_mean(kind, kinds)}"
+            f"{selection!r} selects no ranks. Write {ALL}, a number, or {prefixes} with numbers behind it, "
+            f"such as gpu:{'.'.join('0' for _ in fabric.groups[0].shape)}.{did_you_mean(kind, kinds)}"
         )
     ranks: list[int] = []
     for item in items.split(","):
@@ -96,8 +96,8 @@ def _matching(fabric: Fabric, kind: str, item: str) -> Int64:
         return np.flatnonzero(_within(kind, item, gpus.all_coordinates, gpus.shape))
     if kind in fabric.axis_names:
         axis = fabric.axis_names.index(kind)
-        own = fabric.gpu_coordinates[:, axis : axis + 1]
-        return np.flatnonzero(_within(kind, item, own, gpus.shape[axis : axis + 1]))
+        along_axis = fabric.gpu_coordinates[:, axis : axis + 1]
+        return np.flatnonzero(_within(kind, item, along_axis, gpus.shape[axis : axis + 1]))
     group = fabric.group(kind)
     assert group is not None
     nodes = group.first + np.flatnonzero(_within(kind, item, group.all_coordinates, group.shape))

@@ -145,16 +145,16 @@ def _schema_of(name: str, key: Key, registers: Registers) -> dict[str, object]:
             plain: list[dict[str, object]] = [{"type": "string"}, {"type": "integer", "minimum": 1}]
             return {"anyOf": [*plain, {"type": "array", "items": {"anyOf": plain}}]}
         case "jobs":
-            own: dict[str, object] = {key: _schema_of(key, KEYS[key], registers) for key in OF_EACH_JOB}
-            job = _object(JOB_PARAMETERS, own) | {"required": ["ranks"]}
+            fields: dict[str, object] = {key: _schema_of(key, KEYS[key], registers) for key in OF_EACH_JOB}
+            job = _object(JOB_PARAMETERS, fields) | {"required": ["ranks"]}
             return {"type": "array", "minItems": 1, "items": {"anyOf": [{"type": "string"}, job]}}
     value = parameter_schema(PARAMETERS[name])
     return {"anyOf": [value, {"type": "string", "pattern": _SWEEP}]} if key.shape == "size" else value
 
 
-def _object(parameters: Iterable[Parameter], more: dict[str, object] | None = None) -> dict[str, object]:
+def _object(parameters: Iterable[Parameter], added: dict[str, object] | None = None) -> dict[str, object]:
     properties = {p.name: {"description": p.help, **parameter_schema(p)} for p in parameters}
-    return {"type": "object", "additionalProperties": False, "properties": {**(more or {}), **properties}}
+    return {"type": "object", "additionalProperties": False, "properties": {**(added or {}), **properties}}
 
 
 def parameter_schema(parameter: Parameter) -> dict[str, object]:

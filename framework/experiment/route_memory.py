@@ -10,10 +10,10 @@ PAIR_BYTES = 200
 def why_too_large(fabric: Fabric) -> str:
     """Why the routes of all pairs would not fit, in a sentence; empty if they do."""
     pairs = fabric.n_gpus * (fabric.n_gpus - 1)
-    needed, there = pairs * PAIR_BYTES, machine_bytes()
-    if there is None or needed <= there:
+    needed, available = pairs * PAIR_BYTES, machine_bytes()
+    if available is None or needed <= available:
         return ""
     return (
         f"{fabric.n_gpus} GPUs are {pairs:.3g} pairs, whose routes take about {needed / 1e9:.3g} GB; "
-        f"this machine has {there / 1e9:.3g} GB. Choose a smaller fabric."
+        f"this machine has {available / 1e9:.3g} GB. Choose a smaller fabric."
     )

@@ -102,7 +102,9 @@ class Plan:
         n, numbers = self.fabric.n_gpus, [np.empty(0, np.int64)]
         for job in self.jobs:
             gpus = np.asarray(job.ranks, np.int64)
-            numbers += [gpus[src] * n + gpus[dst] for src, dst, _ in (one.pairs() for one in job.schedules)]
+            numbers += [
+                gpus[src] * n + gpus[dst] for src, dst, _ in (schedule.pairs() for schedule in job.schedules)
+            ]
         src, dst = np.divmod(distinct(np.concatenate(numbers)), n)
         return src, dst
 

@@ -80,8 +80,8 @@ class Settings:
     def _forget(self, key: Key) -> None:
         self.problems = [p for p in self.problems if p.key[: len(key)] != key]
         for places in (self.marks, self.labels):
-            for known in [k for k in places if k[: len(key)] == key]:
-                del places[known]
+            for stale in [k for k in places if k[: len(key)] == key]:
+                del places[stale]
 
     def check(self) -> None:
         """Raise one ExperimentError that lists every problem, in the order of the file."""

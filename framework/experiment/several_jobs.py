@@ -13,37 +13,37 @@ if TYPE_CHECKING:
     from railweave.framework.experiment.draft import Draft
 
 
-def plan_of_jobs(whole: "Draft", request: Experiment) -> Plan:
+def plan_of_jobs(draft: "Draft", request: Experiment) -> Plan:
     """The plan. What is wrong with a job is reported in the settings of the whole, at the job's place there.
 
     Faults, captures and reports are those of the whole; `at=iter:N` counts iterations of the first job.
     """
-    settings = whole.settings
+    settings = draft.settings
     for name in ("ranks", *(parameter.name for parameter in OWN)):
         if name in settings.value:
             settings.report((name,), "each of several jobs has its own. Put it there.")
-    _, fabric = whole.topology()
+    _, fabric = draft.topology()
     plans: list[Plan] = []
-    for job, part, own in parted(settings, request.jobs):
+    for job, part, own_keys in parted(settings, request.jobs):
         try:
-            plan = replace(type(whole)(part, whole.registers, whole).plan(), job=job)
+            plan = replace(type(draft)(part, draft.registers, draft).plan(), job=job)
             if len(plan.schedules) > 1:
                 part.report(("size",), "is a sweep, and each of several jobs has one size. Give one.")
             plans.append(plan)
         except ExperimentError:
             pass  # its settings have everything
         for problem in part.problems:
-            settings.report(own_key(job.number, own, problem.key), problem.message, part.cause)
+            settings.report(own_key(job.number, own_keys, problem.key), problem.message, part.cause)
         settings.notes += [note for note in part.notes if note not in settings.notes]
     if fabric is not None:
         check_together(settings, [(plan.job, plan.ranks) for plan in plans], fabric)
     iterations = plans[0].iterations if plans else None
-    engine = whole.engine(fabric)
-    faults = whole.faults(fabric, sys.maxsize if iterations is None else iterations, engine)
-    pcap, reports = whole.captured(fabric), whole.reports()
+    engine = draft.engine(fabric)
+    faults = draft.faults(fabric, sys.maxsize if iterations is None else iterations, engine)
+    pcap, reports = draft.captured(fabric), draft.reports()
     if engine is not None:
-        whole.check_engine(engine, faults)
-    transport = whole.plugin("transport", fabric)
+        draft.check_engine(engine, faults)
+    transport = draft.plugin("transport", fabric)
     settings.check()
     first = plans[0]
     shared = {

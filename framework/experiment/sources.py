@@ -59,8 +59,8 @@ def lay_over_keys(settings: Settings, keys: Mapping[str, object], registers: Reg
         elif kind := _kind_of(name, {**settings.value, **keys}, registers):
             parts = {f"{kind}.{name}": value}
         else:
-            known = [*KEYS, *(n for kind in KINDS for p in registers[kind].values() for n in _parameters(p))]
-            wrong.append((name, f"there is no such key or parameter.{did_you_mean(name, known)}"))
+            names = [*KEYS, *(n for kind in KINDS for p in registers[kind].values() for n in _parameters(p))]
+            wrong.append((name, f"there is no such key or parameter.{did_you_mean(name, names)}"))
             continue
         for key, part in parts.items():
             if key in overrides:

@@ -33,13 +33,13 @@ def refusals(
     wanted += [(("faults",), lacked(fault, engine) or fault.verb, repr(fault.text)) for fault in faults]
     estimator = request.estimator.name
     wanted += [(("estimator",), need, f"measuring {need}, which {estimator} needs") for need in needs]
-    for key, word, what in wanted:
+    for key, word, text in wanted:
         if word in engine.lacks:
             able = [name for name, other in engines.items() if word not in other.lacks]
             others = f" Engines that do it: {', '.join(able)}." if able else " Leave it out."
-            yield key, f"{what}: engine {request.engine.name} cannot, because {engine.lacks[word]}.{others}"
+            yield key, f"{text}: engine {request.engine.name} cannot, because {engine.lacks[word]}.{others}"
         elif key == ("estimator",) and engine.packets:
             sources = MEASURED_BY.get(word, (request.measure,))
             if request.measure not in sources:
                 does = " or ".join(f"`measure: {source}`" for source in sources)
-                yield key, f"{what}: `measure: {request.measure}` does not. {does} does."
+                yield key, f"{text}: `measure: {request.measure}` does not. {does} does."

@@ -78,10 +78,10 @@ def parse(
     text: str,
     source: str,
     *,
-    what: str = "an experiment",
+    kind: str = "an experiment",
     watch: Callable[[yaml.Event, int], None] = lambda event, depth: None,
 ) -> Settings:
-    """The mapping in `text`; an empty text is an empty mapping. `what` it is, for messages.
+    """The mapping in `text`; an empty text is an empty mapping. `kind`: what it is, for messages.
 
     `watch` sees every event and the depth after it before anything is made of it, and may raise: a large file
     that is wrong in its first lines need not be read to its end.
@@ -95,17 +95,17 @@ def parse(
         if isinstance(root, yaml.MappingStartEvent):
             settings.value = _DocumentReader(settings, events).mapping(())
         elif root is not None:
-            raise ExperimentError(f"{source}:1:1: {what} is a list of `key: value` lines, this is not.")
+            raise ExperimentError(f"{source}:1:1: {kind} is a list of `key: value` lines, this is not.")
         for _ in events:  # up to the end of the text
             pass
     except yaml.MarkedYAMLError as error:
         place = error.problem_mark or error.context_mark
         at = f"{place.line + 1}:{place.column + 1}: " if place else ""
-        what = error.problem or error.context or "not YAML"
-        if "nesting depth" in what:  # newer versions of libyaml have a limit of their own, and read ahead
-            what = TOO_DEEP
-        hint = " Indent with spaces, not tabs." if "cannot start any token" in what or "\\t" in what else ""
-        raise ExperimentError(f"{source}:{at}not readable as YAML: {what}.{hint}") from None
+        why = error.problem or error.context or "not YAML"
+        if "nesting depth" in why:  # newer versions of libyaml have a limit of their own, and read ahead
+            why = TOO_DEEP
+        hint = " Indent with spaces, not tabs." if "cannot start any token" in why or "\\t" in why else ""
+        raise ExperimentError(f"{source}:{at}not readable as YAML: {why}.{hint}") from None
     except yaml.YAMLError as error:
         raise ExperimentError(f"{source}: not readable as YAML: {' '.join(str(error).split())}.") from None
     return settings

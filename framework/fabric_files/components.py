@@ -41,9 +41,9 @@ class ComponentGraph:
         if type_ == GPU:
             self._servers.setdefault(component.box, len(self._servers))
 
-    def join(self, one: Component, other: Component, joint: Joint) -> None:
+    def join(self, a: Component, b: Component, joint: Joint) -> None:
         """As in infragraph's own graph, two components are joined once at most; the last joint counts."""
-        key = (other, one) if (other, one) in self._joints else (one, other)
+        key = (b, a) if (b, a) in self._joints else (a, b)
         self._joints[key] = joint
         if len(self._joints) > MOST_JOINTS:
             raise FabricError(f"more than {MOST_JOINTS} links between components. Lower the counts.")
@@ -81,13 +81,13 @@ class ComponentGraph:
             )
         groups, nodes = self._groups(edges, of_server, servers.domains)
         cables, numbers = Cables(), dict[Joint, int]()
-        for one, other, joint in edges:
+        for a, b, joint in edges:
             if joint not in numbers:
                 kind = "-".join(joint.link.split())
                 rate, latency = joint.rate_bps, joint.latency_s
                 numbers[joint] = cables.variant(CableKind((kind, kind), (rate, rate), (latency, latency)))
-            cables.a.append(nodes[one])
-            cables.b.append(nodes[other])
+            cables.a.append(nodes[a])
+            cables.b.append(nodes[b])
             cables.which.append(numbers[joint])
         fabric = cables.fabric(KIND, groups, {})
         first = next(node for node in nodes if nodes[node] == 0)
@@ -100,15 +100,15 @@ class ComponentGraph:
         def end(component: Component) -> Component:
             return component if component.box in self._servers else component.box
 
-        joined = [(end(one), end(other), joint) for (one, other), joint in self._joints.items()]
-        return [(one, other, joint) for one, other, joint in joined if one != other]
+        joined = [(end(a), end(b), joint) for (a, b), joint in self._joints.items()]
+        return [(a, b, joint) for a, b, joint in joined if a != b]
 
     def _without_dead_ends(self, edges: list[Edge]) -> tuple[list[Edge], list[Component]]:
         """Without the components of servers (GPUs aside) that have one neighbour, again and again."""
         neighbours: dict[Component, set[Component]] = defaultdict(set)
-        for one, other, _ in edges:
-            neighbours[one].add(other)
-            neighbours[other].add(one)
+        for a, b, _ in edges:
+            neighbours[a].add(b)
+            neighbours[b].add(a)
         ends = [c for c in neighbours if self._inner(c) and len(neighbours[c]) < 2]
         dropped = []
         while ends:
@@ -128,9 +128,9 @@ class ComponentGraph:
         """With nics and ports that join two others made part of the cable."""
         at: dict[Component, list[int]] = defaultdict(list)
         kept: list[Edge | None] = list(edges)
-        for i, (one, other, _) in enumerate(edges):
-            at[one].append(i)
-            at[other].append(i)
+        for i, (a, b, _) in enumerate(edges):
+            at[a].append(i)
+            at[b].append(i)
         for component in [c for c in at if c.place and self._types[c] in PASSED]:
             if len(at[component]) != 2:
                 continue
@@ -158,11 +158,11 @@ class ComponentGraph:
     ) -> tuple[list[NodeGroup], dict[Component, int]]:
         """Groups of nodes and the id of every node: GPUs at (server, number) or numbered, then switches by
         the components or instances that they are."""
-        used = {end for one, other, _ in edges for end in (one, other)}
-        alone = all(len(held) == 1 for held in of_server.values())
-        numbered = [(s, k) for s, held in enumerate(of_server.values()) for k in range(len(held))]
+        used = {end for a, b, _ in edges for end in (a, b)}
+        alone = all(len(gpus) == 1 for gpus in of_server.values())
+        numbered = [(s, k) for s, gpus in enumerate(of_server.values()) for k in range(len(gpus))]
         places = [place[:1] for place in numbered] if alone else numbered
-        order = [gpu for held in of_server.values() for gpu in held]
+        order = [gpu for gpus in of_server.values() for gpu in gpus]
         groups = [NodeGroup.at("gpu", 0, places, "g")]
         nodes = {gpu: i for i, gpu in enumerate(order)}
         members: dict[tuple[str, ...], list[tuple[tuple[int, ...], Component]]] = defaultdict(list)
@@ -180,16 +180,16 @@ class ComponentGraph:
             else:
                 members[component.instance,].append(((component.number,), component))
         kinds, prefixes = {"gpu"}, {"g", "h"}
-        for names, held in sorted(members.items(), key=lambda entry: entry[0] != ("domain", "")):
+        for names, placed in sorted(members.items(), key=lambda entry: entry[0] != ("domain", "")):
             kind = _word(names[0] if names[-1] == "" else "-".join(names[1:] or names), kinds)
-            held.sort(key=lambda entry: entry[0])
+            placed.sort(key=lambda entry: entry[0])
             starts = (kind[:n] for n in range(1, len(kind)) if kind[n - 1].isalpha())
             prefix = next((start for start in starts if start not in prefixes), f"{kind}-")
             kinds.add(kind)
             prefixes.add(prefix)
             first = groups[-1].first + groups[-1].size
-            groups.append(NodeGroup.at(kind, first, [place for place, _ in held], prefix))
-            nodes |= {component: first + i for i, (_, component) in enumerate(held)}
+            groups.append(NodeGroup.at(kind, first, [place for place, _ in placed], prefix))
+            nodes |= {component: first + i for i, (_, component) in enumerate(placed)}
         Names(groups)
         return groups, nodes
 

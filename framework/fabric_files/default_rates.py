@@ -46,10 +46,10 @@ class DefaultRates:
         descriptions by name."""
         for word, bps in self.by_word.items():
             if not any(word in f"{name}\n{text}".lower() for name, text in links.items()):
-                known = ", ".join(f"{name} ({text})" if text else name for name, text in links.items())
+                listed = ", ".join(f"{name} ({text})" if text else name for name, text in links.items())
                 raise ExperimentError(
                     f"default_rate: {word}={rate(bps)} is for no link: those without a bandwidth are "
-                    f"{known or 'none'}.{did_you_mean(word, links)}"
+                    f"{listed or 'none'}.{did_you_mean(word, links)}"
                 )
 
 

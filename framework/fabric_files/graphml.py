@@ -84,10 +84,10 @@ def _options(text: str) -> dict[str, object]:
 
 def _lost(graph: "_Parser", fabric: Fabric, ids: Mapping[str, int]) -> list[str]:
     lost = []
-    for what, elements, known in (("nodes", graph.nodes, NODE_KEYS), ("edges", graph.edges, EDGE_KEYS)):
-        unknown = sorted(set().union(*(element.data for element in elements)) - set(known))
+    for kind, elements, keys in (("nodes", graph.nodes, NODE_KEYS), ("edges", graph.edges, EDGE_KEYS)):
+        unknown = sorted(set().union(*(element.data for element in elements)) - set(keys))
         if unknown:
-            lost.append(f"the data {', '.join(unknown)} of {what} is ignored")
+            lost.append(f"the data {', '.join(unknown)} of {kind} is ignored")
     if renamed := next((name for name, node in ids.items() if fabric.node_name(node) != name), None):
         lost.append(f"names of nodes are replaced: {renamed} is {fabric.node_name(ids[renamed])} here")
     return lost
@@ -154,8 +154,8 @@ class _Parser:
                 needed = ("id",) if tag == "node" else ("source", "target")
                 if missing := [name for name in needed if name not in xml]:
                     raise self._refuse(f"<{tag}> lacks {missing[0]}.")
-                said = xml.get("directed")
-                directed = self._directed if said is None else said.lower() != "false"
+                flag = xml.get("directed")
+                directed = self._directed if flag is None else flag.lower() != "false"
                 owner = self._defaults[tag].copy()
                 element = _Element(self._expat.CurrentLineNumber, xml, directed, owner)
                 (self.nodes if tag == "node" else self.edges).append(element)
@@ -217,8 +217,8 @@ def _group(kind: str, first: int, nodes: list[_Element]) -> NodeGroup:
     texts = [node.data.get("coordinates", "").split(".") for node in nodes]
     numbered = all(len(t) == len(texts[0]) and all(map(is_number, t)) for t in texts)
     places = np.array(texts, np.int64) if numbered else np.arange(len(nodes))[:, None]
-    name, own = nodes[0].xml["id"], ".".join(texts[0])
-    prefix = name.removesuffix(own) if numbered and name.endswith(own) else "g" if kind == "gpu" else kind[0]
+    name, end = nodes[0].xml["id"], ".".join(texts[0])
+    prefix = name.removesuffix(end) if numbered and name.endswith(end) else "g" if kind == "gpu" else kind[0]
     try:
         check_kind(kind, prefix)
     except FabricError:
@@ -235,7 +235,7 @@ def _cables(
     waiting: dict[tuple[int, int], list[int]] = defaultdict(list)
     variants: dict[tuple[object, ...], int] = {}
     ends: list[tuple[int, int]] = []
-    known: dict[tuple[object, ...], tuple[object, ...]] = {}
+    read_sides: dict[tuple[object, ...], tuple[object, ...]] = {}
     sides: list[list[tuple[object, ...]]] = []
     if all(is_number(edge.data.get("link", "")) for edge in graph.edges):
         graph.edges.sort(key=lambda edge: int(edge.data["link"]))
@@ -246,8 +246,8 @@ def _cables(
                 raise FabricError(f"an edge joins {edge.xml['source']} with itself. Write two nodes.")
             data = edge.data
             alike = ("link" in data, *map(data.get, SIDE_KEYS))
-            if (side := known.get(alike)) is None:
-                side = known[alike] = _side(data, switches, all_lossless)
+            if (side := read_sides.get(alike)) is None:
+                side = read_sides[alike] = _side(data, switches, all_lossless)
         except (FabricError, ExperimentError) as error:
             raise ExperimentError(f"{path}:{edge.line}: {error}") from error
         if side[5] and side[5] not in ocs:
@@ -261,11 +261,11 @@ def _cables(
             waiting[a, b].append(len(ends))
             ends.append((a, b))
             sides.append([side])
-    for (a, b), both in zip(ends, sides, strict=True):
-        there, back = both[0], both[1] if len(both) > 1 else (*both[0][:6], False, both[0][7])
-        key = (there, back)
+    for (a, b), cable in zip(ends, sides, strict=True):
+        forth, back = cable[0], cable[1] if len(cable) > 1 else (*cable[0][:6], False, cable[0][7])
+        key = (forth, back)
         if key not in variants:
-            variants[key] = cables.variant(CableKind(*zip(there, back, strict=True)))  # type: ignore[arg-type]
+            variants[key] = cables.variant(CableKind(*zip(forth, back, strict=True)))  # type: ignore[arg-type]
         cables.a.append(a)
         cables.b.append(b)
         cables.which.append(variants[key])

@@ -92,8 +92,8 @@ class _InfrastructureReader:
             for index in range(instance.count):
                 for place, kind in types.items():
                     graph.add(Component(name, index, place), kind)
-                for joint, one, other in joints:
-                    graph.join(Component(name, index, one), Component(name, index, other), joint)
+                for joint, a, b in joints:
+                    graph.join(Component(name, index, a), Component(name, index, b), joint)
         links = {link.name: link for link in self._model.links}
         for i, edge in enumerate(self._model.edges):
             ends = [self._outer(("edges", i, end), getattr(edge, end), base) for end in ("ep1", "ep2")]
@@ -107,7 +107,7 @@ class _InfrastructureReader:
             return self._inside[device.name]
         key = ("devices", self._model.devices.index(device))
         types: dict[Place, str] = {}
-        held: list[tuple[Joint, Place, Place]] = []
+        inner_joints: list[tuple[Joint, Place, Place]] = []
         for i, component in enumerate(device.components):
             inner: _Inside = {(): component.choice}, []
             if component.choice == "device":
@@ -124,7 +124,7 @@ class _InfrastructureReader:
                 raise FabricError(f"more than {MOST_COMPONENTS} components. Lower the counts.")
             parts = [(component.name, index) for index in range(component.count)]
             types |= {(part, *place): kind for part in parts for place, kind in inner[0].items()}
-            held += [(joint, (part, *a), (part, *b)) for joint, a, b in inner[1] for part in parts]
+            inner_joints += [(joint, (part, *a), (part, *b)) for joint, a, b in inner[1] for part in parts]
         links = {link.name: link for link in device.links}
         joints: list[tuple[Joint, Place, Place]] = []
         for i, edge in enumerate(device.edges if not self.settings.problems else ()):
@@ -133,7 +133,7 @@ class _InfrastructureReader:
                 path = f"{end.device}.{end.component}" if end.device else end.component
                 ends.append(self._inner((*at, name, "component"), path, device))
             joints += self._joined(at, edge, links, *ends)
-        self._inside[device.name] = types, joints + held
+        self._inside[device.name] = types, joints + inner_joints
         return self._inside[device.name]
 
     def _joined(
@@ -151,7 +151,7 @@ class _InfrastructureReader:
             case _:
                 why = "ring is not expanded here, as in infragraph itself. Write the edges out."
                 self.settings.report((*key, "scheme"), why)
-        return ((joint, one, other) for one, other in pairs if one != other)
+        return ((joint, a, b) for a, b in pairs if a != b)
 
     def _outer(
         self, key: Key, end: InstanceEndpoint, base: Mapping[str, tuple[Device, int]]
@@ -173,11 +173,11 @@ class _InfrastructureReader:
         inside: Device | None = device
         for word in path.split("."):
             match = _PART.fullmatch(word)
-            known = {c.name: c for c in inside.components} if inside else {}
-            if match is None or match[1] not in known:
-                self._no_such(key, "component", match[1] if match else word, known)
+            components = {c.name: c for c in inside.components} if inside else {}
+            if match is None or match[1] not in components:
+                self._no_such(key, "component", match[1] if match else word, components)
                 return []
-            component = known[match[1]]
+            component = components[match[1]]
             indices = self._indices(key, word, match[2], component.count)
             places = [(*place, (component.name, index)) for place in places for index in indices]
             inside = self._devices.get(component.name) if component.choice == "device" else None
@@ -211,6 +211,6 @@ class _InfrastructureReader:
             bps = self._default_rates.of(link.name, link.description)
         return Joint(link.name, bps, latency.value if latency else 0.0)
 
-    def _no_such(self, key: Key, what: str, name: str, known: Mapping[str, object]) -> None:
-        words = f"it has: {', '.join(list(known)[:12])}" if known else "there is none"
-        self.settings.report(key, f"there is no {what} {name!r}; {words}.{did_you_mean(name, known)}")
+    def _no_such(self, key: Key, kind: str, name: str, choices: Mapping[str, object]) -> None:
+        words = f"it has: {', '.join(list(choices)[:12])}" if choices else "there is none"
+        self.settings.report(key, f"there is no {kind} {name!r}; {words}.{did_you_mean(name, choices)}")

@@ -33,12 +33,12 @@ def text_of(fabric: Fabric) -> tuple[str, tuple[str, ...]]:
 def _lost(fabric: Fabric, *, in_servers: bool) -> list[str]:
     second, first = fabric.link_dst[0::2], fabric.link_src[0::2]
     auto = np.where(second >= fabric.n_gpus, second, np.where(first >= fabric.n_gpus, first, -1))
-    there, back = slice(0, None, 2), slice(1, None, 2)
+    forward, backward = slice(0, None, 2), slice(1, None, 2)
     differs = any(
-        np.any(column[there] != column[back])
+        np.any(column[forward] != column[backward])
         for column in (fabric.capacity_bps, fabric.latency_s, fabric.link_kind)
     )
-    said = {
+    losses = {
         "the coordinates of GPUs": not in_servers and len(fabric.groups[0].shape) > 1,
         "names of nodes": True,
         "that the directions of a cable differ (the first one's rate, latency and kind are written)": differs,
@@ -51,7 +51,7 @@ def _lost(fabric: Fabric, *, in_servers: bool) -> list[str]:
         "names of axes": bool(fabric.axis_names),
         "options of the topology": bool(fabric.params),
     }
-    return [what for what, true in said.items() if true]
+    return [loss for loss, true in losses.items() if true]
 
 
 class _Writer:
@@ -142,7 +142,7 @@ class _Writer:
             return self.links[key]
         word = re.sub(r"[^A-Za-z0-9_-]", "-", key[0].replace("+", "-up")).removesuffix("-") or "link"
         taken = {entry["name"] for entry in self.links.values()}
-        name = next(one for one in chain([word], (f"{word}-{i}" for i in count(2))) if one not in taken)
+        name = next(free for free in chain([word], (f"{word}-{i}" for i in count(2))) if free not in taken)
         bandwidth = {"choice": "gigabits_per_second", "gigabits_per_second": rate / 1e9}
         physical: Document = {"bandwidth": bandwidth}
         if latency:
@@ -153,8 +153,8 @@ class _Writer:
         return entry
 
 
-def _inner(one: str, other: str, link: str, scheme: str) -> Document:
-    return {"ep1": {"component": one}, "ep2": {"component": other}, "scheme": scheme, "link": link}
+def _inner(ep1: str, ep2: str, link: str, scheme: str) -> Document:
+    return {"ep1": {"component": ep1}, "ep2": {"component": ep2}, "scheme": scheme, "link": link}
 
 
 def _ends_in(fabric: Fabric, cable: int, group: NodeGroup) -> bool:
@@ -167,8 +167,8 @@ def _in_servers(fabric: Fabric) -> bool:
     domain = fabric.group("domain")
     if domain is None or "domains" not in fabric.capabilities or len(fabric.groups[0].shape) != 2:
         return False
-    there = slice(0, None, 2)
-    a, b = fabric.link_src[there], fabric.link_dst[there]
+    forward = slice(0, None, 2)
+    a, b = fabric.link_src[forward], fabric.link_dst[forward]
     inside = (b >= domain.first) & (b < domain.first + domain.size)
     if np.any((a >= domain.first) & (a < domain.first + domain.size)):
         return False
@@ -178,7 +178,7 @@ def _in_servers(fabric: Fabric) -> bool:
     places = fabric.gpu_coordinates
     starts = np.r_[True, places[1:, 0] != places[:-1, 0]]
     number = np.arange(len(places)) - np.maximum.accumulate(np.where(starts, np.arange(len(places)), 0))
-    shared = [c[there][inside] for c in (fabric.capacity_bps, fabric.latency_s, fabric.link_kind)]
+    shared = [c[forward][inside] for c in (fabric.capacity_bps, fabric.latency_s, fabric.link_kind)]
     return (
         int(np.bincount(places[:, 0]).min()) > 1
         and bool(np.all(b[inside] == domain.first + places[gpus, 0]))

@@ -61,9 +61,9 @@ def _of_json(text: str, source: str) -> Settings | None:
 def _places_of_json(text: str, edges: list[object]) -> dict[Key, FilePlace]:
     """The places of the edges, the first list of that name that equals them."""
     decode, gap = json.JSONDecoder().raw_decode, re.compile(r"[\s,]*")
-    arrays = (found.end() for found in re.finditer(rf'"{KEY}"\s*:\s*(?=\[)', text))
+    arrays = (match.end() for match in re.finditer(rf'"{KEY}"\s*:\s*(?=\[)', text))
     at = next((begin + 1 for begin in arrays if decode(text, begin)[0] == edges), None)
-    newlines = [-1, *(found.start() for found in re.finditer("\n", text))]
+    newlines = [-1, *(match.start() for match in re.finditer("\n", text))]
     places: dict[Key, FilePlace] = {}
     for i in range(0 if at is None else len(edges)):
         begin = gap.match(text, at).end()  # type: ignore[union-attr, arg-type]

@@ -62,7 +62,7 @@ def _loaded(data: bytes, path: str | Path, default_rates: DefaultRates) -> Fabri
     watch = _FirstLines(str(path), text)
     if LARGE < len(text) <= LARGEST_INFRAGRAPH and (alike := like_edges.settings_of(text, str(path))):
         return FabricFile(*infragraph.read(alike, default_rates))
-    settings = yaml_reader.parse(text, str(path), what="a fabric file", watch=watch.see)
+    settings = yaml_reader.parse(text, str(path), kind="a fabric file", watch=watch.see)
     if not settings.value and not settings.problems:
         raise ExperimentError(f"{path}: empty. {_KINDS}")
     if watch.own_format:
@@ -156,8 +156,8 @@ class _FirstLines:
 
     def _unknown(self, key: str) -> str:
         """What a key shows that the format does not have, or neither format."""
-        known = sections.TOP_KEYS if self.own_format else infragraph.TOP_KEYS
-        no_key = f"there is no key {key!r}; the keys are: {', '.join(known)}."
+        keys = sections.TOP_KEYS if self.own_format else infragraph.TOP_KEYS
+        no_key = f"there is no key {key!r}; the keys are: {', '.join(keys)}."
         if self.own_format:
             return no_key
         if key in OLD_TOP_KEYS:

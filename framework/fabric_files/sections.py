@@ -182,7 +182,7 @@ def _add(settings: Settings, cables: Cables, names: Names, number: int, section:
     first = start.line + ("\n" in section.cables)
     reported = 0
     try:
-        own = cables.variant(_checked(section.variant(), names))
+        section_variant = cables.variant(_checked(section.variant(), names))
     except FabricError as error:
         settings.report(("links", number), str(error))
         return
@@ -193,20 +193,20 @@ def _add(settings: Settings, cables: Cables, names: Names, number: int, section:
         if section.count == 1 and (plain := _plain_ends(names.ids, some)):
             a += plain[0]
             b += plain[1]
-            which += [own] * len(some)
+            which += [section_variant] * len(some)
             continue
         for line, text in enumerate(some, first + begin):
             words = text.split("#", 1)[0].split()
             if not words:
                 continue
             try:
-                more = tuple(words[2:])
-                if more not in further:
-                    further[more] = _variant_of(cables, names, section, own, more)
-                variant, count = further[more]
-                for one, other in _pairs(names, words, MOST_CABLES // count - len(a) // count):
-                    a.extend([one] * count)
-                    b.extend([other] * count)
+                extra = tuple(words[2:])
+                if extra not in further:
+                    further[extra] = _variant_of(cables, names, section, section_variant, extra)
+                variant, count = further[extra]
+                for near, far in _pairs(names, words, MOST_CABLES // count - len(a) // count):
+                    a.extend([near] * count)
+                    b.extend([far] * count)
                     which.extend([variant] * count)
             except FabricError as error:
                 settings.report(key, str(error), mark=FilePlace(line, start.column))
@@ -219,10 +219,10 @@ def _plain_ends(ids: Mapping[str, int], lines: list[str]) -> tuple[list[int], li
     """The first and the second ends of cables, where every line is two different nodes and nothing else."""
     rows = [line.split() for line in lines]
     try:
-        one, other = [ids[name] for name, _ in rows], [ids[name] for _, name in rows]
+        a, b = [ids[name] for name, _ in rows], [ids[name] for _, name in rows]
     except (KeyError, ValueError):
         return None
-    return None if any(map(eq, one, other)) else (one, other)
+    return None if any(map(eq, a, b)) else (a, b)
 
 
 def _pairs(names: Names, words: list[str], most: int) -> Iterator[tuple[int, int]]:
@@ -232,17 +232,17 @@ def _pairs(names: Names, words: list[str], most: int) -> Iterator[tuple[int, int
     first, second = names.ids.get(words[0]), names.ids.get(words[1])
     if first is not None and second is not None and first != second and most > 0:
         return iter([(first, second)])  # most lines of large files
-    one, other = names.matching(words[0]), names.matching(words[1])
-    if len(one) * len(other) > most:
+    firsts, seconds = names.matching(words[0]), names.matching(words[1])
+    if len(firsts) * len(seconds) > most:
         raise FabricError(f"{words[0]} {words[1]}: with these there are more than {MOST_CABLES} cables.")
-    if (both := np.intersect1d(one, other)).size:
-        name = next(n for n, i in names.ids.items() if i == both[0])
+    if (common := np.intersect1d(firsts, seconds)).size:
+        name = next(n for n, i in names.ids.items() if i == common[0])
         raise FabricError(f"joins {name} with itself. Write two different nodes.")
-    return ((x, y) for x in one.tolist() for y in other.tolist())
+    return ((x, y) for x in firsts.tolist() for y in seconds.tolist())
 
 
 def _variant_of(
-    cables: Cables, names: Names, section: Section, own: int, words: tuple[str, ...]
+    cables: Cables, names: Names, section: Section, section_variant: int, words: tuple[str, ...]
 ) -> tuple[int, int]:
     """The variant and the count of a line with more words than its ends: `x2`, `rate=200Gb/s`."""
     count, changes = section.count, dict[str, Any]()
@@ -253,10 +253,10 @@ def _variant_of(
         elif equals and name in Attributes.model_fields and name not in changes:
             changes[name] = value
         else:
-            known = ", ".join(f"{n}=" for n in Attributes.model_fields)
-            raise FabricError(f"{word!r} is not read here. Behind the ends stand x2 (two cables) or {known}.")
+            keys = ", ".join(f"{n}=" for n in Attributes.model_fields)
+            raise FabricError(f"{word!r} is not read here. Behind the ends stand x2 (two cables) or {keys}.")
     if not changes:
-        return own, count
+        return section_variant, count
     try:
         line = validated(Settings("", {"rate": "1b/s"} | changes), _ATTRIBUTES)
     except ExperimentError as error:

@@ -42,16 +42,16 @@ def recognised(
     outside: dict[Component, list[Edge]] = defaultdict(list)
     rest: list[Edge] = []
     for edge in edges:
-        one, other = edge[0].box, edge[1].box
-        if one == other and one in gpus:
-            inside[one].append(edge)
+        near, far = edge[0].box, edge[1].box
+        if near == far and near in gpus:
+            inside[near].append(edge)
             continue
-        for box in {one, other} & gpus.keys():
+        for box in {near, far} & gpus.keys():
             outside[box].append(edge)
         rest.append(edge)
     made: list[Edge] = []
     domains: set[Component] = set()
-    said: dict[str, str] = {}
+    noted: dict[str, str] = {}
     moved: dict[int, list[Edge]] = {}
     for box, members in gpus.items():
         server = _Server(members, inside[box], outside[box], switches)
@@ -62,7 +62,7 @@ def recognised(
         domains.add(domain.switch)
         made += domain.cables
         if domain.note:
-            said.setdefault(domain.note, box.name)
+            noted.setdefault(domain.note, box.name)
         between = any(edge[0].box in gpus and edge[1].box in gpus for edge in outside[box])
         cables = None if between else server.nic_cables(domain.without)
         if cables is None:
@@ -70,12 +70,12 @@ def recognised(
         else:
             moved |= cables
             if domain.without:
-                said.setdefault(
+                noted.setdefault(
                     "what stands between a GPU and its nearest NICs is part of the cable", box.name
                 )
     for edge in rest:
         made += moved.get(id(edge), [edge])
-    notes = [f"in servers such as {box}, {note}" for note, box in said.items()]
+    notes = [f"in servers such as {box}, {note}" for note, box in noted.items()]
     return Servers(made, domains if len(domains) == len(gpus) else set(), notes)
 
 
@@ -106,16 +106,16 @@ class _Server:
         for chosen in groups.values():
             without = [edge for edge in self._inside if not {*edge[:2]} & {*chosen}]
             if self._reached(self._inside) <= self._reached(without):  # else this is PCIe
-                what = f"{len(chosen)} parallel switches are one domain switch" if len(chosen) > 1 else ""
-                return self._joined_by(chosen[0], set(chosen), without, what)
+                note = f"{len(chosen)} parallel switches are one domain switch" if len(chosen) > 1 else ""
+                return self._joined_by(chosen[0], set(chosen), without, note)
         if all({other for other, *_ in self._near.get(gpu, ())} >= everyone - {gpu} for gpu in self._gpus):
             without = [edge for edge in self._inside if not {*edge[:2]} <= everyone]
-            what = "the links among all GPUs are one domain switch, so that one pair may use all of a GPU's"
-            return self._joined_by(Component(*self._gpus[0][:2], DOMAIN), everyone, without, what)
+            note = "the links among all GPUs are one domain switch, so that one pair may use all of a GPU's"
+            return self._joined_by(Component(*self._gpus[0][:2], DOMAIN), everyone, without, note)
         return None
 
     def _joined_by(
-        self, switch: Component, chosen: set[Component], without: list[Edge], what: str
+        self, switch: Component, chosen: set[Component], without: list[Edge], note: str
     ) -> _Domain:
         """A domain whose switch stands for what `chosen` components are to each GPU."""
         cables = [
@@ -123,8 +123,8 @@ class _Server:
             for gpu in self._gpus
         ]
         rates = {joint.rate_bps for _, _, joint in cables}
-        shown = f" ({rate(rates.pop())} for each GPU)" if what and len(rates) == 1 and 0 not in rates else ""
-        return _Domain(switch, cables, without, what + shown)
+        shown = f" ({rate(rates.pop())} for each GPU)" if note and len(rates) == 1 and 0 not in rates else ""
+        return _Domain(switch, cables, without, note + shown)
 
     def _reached(self, edges: Iterable[Edge]) -> set[int]:
         """The numbers of the edges to other boxes that GPUs reach over these edges inside."""
@@ -185,8 +185,8 @@ class _Server:
 
     def _far(self, i: int) -> Component:
         """The end of an edge to another box that is there."""
-        one, other, _ = self._outside[i]
-        return other if one.box == self._gpus[0].box else one
+        a, b, _ = self._outside[i]
+        return b if a.box == self._gpus[0].box else a
 
 
 def together(parallel: Sequence[Joint]) -> Joint:
@@ -201,9 +201,9 @@ def together(parallel: Sequence[Joint]) -> Joint:
 
 def _neighbours(edges: Iterable[Edge]) -> Neighbours:
     near: Neighbours = defaultdict(list)
-    for number, (one, other, joint) in enumerate(edges):
-        near[one].append((other, joint, number))
-        near[other].append((one, joint, number))
+    for number, (a, b, joint) in enumerate(edges):
+        near[a].append((b, joint, number))
+        near[b].append((a, joint, number))
     return near
 
 

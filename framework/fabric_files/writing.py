@@ -95,16 +95,16 @@ def _sections(fabric: Fabric) -> Iterator[str]:
     own_ocs = [f" ocs={name}" if name else "" for name in ocs]
     usual = {"latency": sections.LATENCY.written(0.0), "element": AUTO, "wavelength": -1, "usable": True}
     usual["lossless"] = "lossless" in fabric.traits
-    there, back = fabric.link_src[0::2].tolist(), fabric.link_dst[0::2].tolist()
+    near, far = fabric.link_src[0::2].tolist(), fabric.link_dst[0::2].tolist()
     keys = list(zip(*columns.values(), strict=True))
 
     def shared(cable: int) -> tuple[tuple[object, ...], tuple[object, ...], tuple[str, ...]]:
         two = ocs[2 * cable : 2 * cable + 2]
         return keys[2 * cable], keys[2 * cable + 1], tuple(two) if two[0] != two[1] else ()
 
-    for (one, other, two_ocs), run in groupby(range(fabric.n_links // 2), shared):
+    for (forward, backward, two_ocs), run in groupby(range(fabric.n_links // 2), shared):
         mark = "  - "
-        for name, x, y in zip(columns, one, other, strict=True):
+        for name, x, y in zip(columns, forward, backward, strict=True):
             if x != y or x != usual.get(name):
                 yield f"{mark}{name}: {_scalar(x) if x == y else _list((x, y))}"
                 mark = "    "
@@ -112,7 +112,7 @@ def _sections(fabric: Fabric) -> Iterator[str]:
             yield f"{mark}ocs: {_list(two_ocs)}"
         yield "    cables: |"
         inline = [""] * len(ocs) if two_ocs else own_ocs
-        words = (f"{names[there[c]]} {names[back[c]]}{inline[2 * c]}" for c in run)
+        words = (f"{names[near[c]]} {names[far[c]]}{inline[2 * c]}" for c in run)
         for line, same in groupby(words):
             count = len(list(same))
             yield f"      {line}" + (f" x{count}" if count > 1 else "")

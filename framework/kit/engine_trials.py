@@ -92,17 +92,17 @@ def loads(plan: Plan) -> Float:
     sent = schedule.src != schedule.dst
     table = plan.router.routes(plan.fabric, HealthSnapshot.healthy(plan.fabric))
     paths = table.paths(ranks[schedule.src[sent]], ranks[schedule.dst[sent]])
-    each = plan.packet.wire_bytes_of(schedule.size[sent])[paths.path_pair] * paths.weight
-    return np.bincount(paths.links, each[paths.hop_path], plan.fabric.n_links).astype(np.float64)
+    path_bytes = plan.packet.wire_bytes_of(schedule.size[sent])[paths.path_pair] * paths.weight
+    return np.bincount(paths.links, path_bytes[paths.hop_path], plan.fabric.n_links).astype(np.float64)
 
 
 def held() -> set[str]:
     """The threads of this process and, on Linux, its child processes and open descriptors."""
     threads = {f"thread {thread.name}" for thread in threading.enumerate()}
-    own = Path("/proc/self")
-    children = {f"process {pid}" for file in own.glob("task/*/children") for pid in file.read_text().split()}
+    proc = Path("/proc/self")
+    children = {f"process {pid}" for file in proc.glob("task/*/children") for pid in file.read_text().split()}
     descriptors = set[str]()
-    for file in own.glob("fd/*"):
+    for file in proc.glob("fd/*"):
         try:
             descriptors.add(f"descriptor {file.name} ({file.readlink()})")
         except OSError:  # that of the directory just read

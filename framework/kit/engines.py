@@ -150,19 +150,19 @@ def _bytes(name: str, plan: Plan, findings: Findings) -> list[Violation]:
     """What is wrong with the bytes of healthy iterations: links carry those of the schedule along its routes,
     all elements are right, and nothing is compared where there are no packets."""
     fabric, packets, wrong = plan.fabric, plan.engine.packets, list[Violation]()
-    each, sent = loads(plan), findings.links.sent_bytes
-    expected = each * len(findings.iterations)
+    planned, sent = loads(plan), findings.links.sent_bytes
+    expected = planned * len(findings.iterations)
     off = sent < expected * (1 - ROUNDING)
     off |= (not packets) & (sent > expected * (1 + ROUNDING))
     for link in np.flatnonzero(off)[:1].tolist():
         why = f"link {fabric.link_name(link)} sent {sent[link]:.0f} bytes, by the routes {expected[link]:.0f}"
         wrong.append(Violation(name, why))
-    least = each.sum() * (1 - ROUNDING)
-    most = each.sum() * (MORE_BYTES if packets else 1 + ROUNDING)
+    least = planned.sum() * (1 - ROUNDING)
+    most = planned.sum() * (MORE_BYTES if packets else 1 + ROUNDING)
     for record in findings.iterations:
         result, number = record.result, record.result.iteration
         if not least <= record.link_bytes <= most:
-            why = f"links carry {record.link_bytes:.0f} bytes in iteration {number}, not {each.sum():.0f}"
+            why = f"links carry {record.link_bytes:.0f} bytes in iteration {number}, not {planned.sum():.0f}"
             wrong.append(Violation(name, why))
         if packets and (result.wrong or not result.compared):
             wrong.append(Violation(name, f"{result.wrong} of {result.compared} elements compared are wrong"))
@@ -226,7 +226,7 @@ def repeated(trial: Trial) -> Outcome:
     try:
         plan = trial.plan(**keys)
         before = plan.document()
-        first, *others = [trial.run(one) for one in (plan, plan, trial.plan(**keys))]
+        first, *others = [trial.run(equal_plan) for equal_plan in (plan, plan, trial.plan(**keys))]
         different = any(_computed(other) != _computed(first) for other in others)
         whys = ["run again, its iterations, reroutes or bytes differ"] * different
         whys += ["it changes the plan"] * (plan.document() != before)

@@ -57,20 +57,20 @@ def topology(
     subject: Subject, registers: Registers, samples: list[Sample], unbuilt: list[Violation]
 ) -> tuple[Outcome, ...]:
     """Its examples can be built, are equal when built again, and leave no GPU without a link."""
-    own = [s for s in samples if s.topology == subject.name]
+    own_samples = [s for s in samples if s.topology == subject.name]
     wrong = [v for v in unbuilt if v.fabric.split(" (")[0] == subject.name]
-    small = [s.name for s in own if s.small]
+    small = [s.name for s in own_samples if s.small]
     if not small and not wrong:
         why = "no example has 256 GPUs or fewer, so no plugin can be tried on it: add one"
         wrong.append(Violation("", why))
     different = [
         Violation(s.name, "built again it differs: build() must be pure")
-        for s in own
+        for s in own_samples
         if built(registers, s.topology, s.options).fabric != s.fabric
     ]
     lonely = [
         Violation(s.name, f"{s.fabric.node_name(gpu)} has no link")
-        for s in own
+        for s in own_samples
         for gpu in np.setdiff1d(np.arange(s.fabric.n_gpus), s.fabric.link_src[s.fabric.usable]).tolist()[:1]
     ]
     return (
@@ -89,15 +89,15 @@ def collective(subject: Subject, samples: list[Sample]) -> tuple[Outcome, ...]:
             continue
         try:
             for size in SIZES:
-                one = subject.made()
-                schedule = schedule_of(subject.name, one, fabric, ranks, size, "float32", "sum")
-                check_collective(subject.name, one, fabric, schedule.expand(), PacketFormat(), SEEDS[0])
+                instance = subject.made()
+                schedule = schedule_of(subject.name, instance, fabric, ranks, size, "float32", "sum")
+                check_collective(subject.name, instance, fabric, schedule.expand(), PacketFormat(), SEEDS[0])
                 again = schedule_of(subject.name, subject.made(), fabric, ranks, size, "float32", "sum")
                 if again != schedule:
                     why = f"asked again for {size} bytes, its schedule differs"
                     different.append(Violation(sample.name, why))
                 for seed in SEEDS if schedule.n_transfers <= MOST_TRANSFERS else ():
-                    if count := wrong_elements(one, schedule.expand(), seed):
+                    if count := wrong_elements(instance, schedule.expand(), seed):
                         why = (
                             f"{count} elements wrong for {size} bytes, transfers in the order of seed {seed}"
                         )
@@ -127,9 +127,9 @@ def wrong_elements(collective: Collective, schedule: Schedule, seed: int) -> int
     for i in _order(schedule, seed):
         size, src_at, dst_at = (int(a[i]) for a in (schedule.size, schedule.src_offset, schedule.dst_offset))
         sent = buffers[schedule.src_buffer[i], schedule.src[i], src_at : src_at + size].view(kind)
-        held = buffers[schedule.dst_buffer[i], schedule.dst[i], dst_at : dst_at + size].view(kind)
+        target = buffers[schedule.dst_buffer[i], schedule.dst[i], dst_at : dst_at + size].view(kind)
         with np.errstate(over="ignore"):
-            held[:] = COMBINE[schedule.redop](held, sent) if schedule.reduce[i] else sent
+            target[:] = COMBINE[schedule.redop](target, sent) if schedule.reduce[i] else sent
     result = buffers[OUTPUT if (schedule.dst_buffer == OUTPUT).any() else DATA]
     expected = (collective.expected(schedule, inputs, rank) for rank in range(schedule.n_ranks))
     return sum(
@@ -156,15 +156,15 @@ def estimator(subject: Subject, samples: list[Sample]) -> tuple[Outcome, ...]:
     wrong, different = list[Violation](), list[Violation]()
     small = [s for s in samples if s.small]
     for sample in small:
-        for what, state in _states(sample.fabric):
-            where, before = f"{sample.name}, {what}", deepcopy(state)
+        for label, state in _states(sample.fabric):
+            where, before = f"{sample.name}, {label}", deepcopy(state)
             try:
                 first = _scores(subject, sample.fabric, state)
                 again = _scores(subject, sample.fabric, state)
             except RailweaveError as error:
                 wrong.append(Violation.of(where, error))
                 break
-            if what == "idle" and (first < 1).any():
+            if label == "idle" and (first < 1).any():
                 link = sample.fabric.link_name(int(np.argmin(first)))
                 why = f"link {link} scores {first.min():g}: an idle healthy link is 1"
                 wrong.append(Violation(where, why))
@@ -242,7 +242,7 @@ def _matters(subject: Subject, fabric: Fabric, need: str) -> bool:
     (_, idle), (_, busy) = _states(fabric)
     for state, other in ((busy, idle), (idle, busy)):
         changed = replace(state, **{need: getattr(other, need)})
-        scores = [_scores(subject, fabric, one) for one in (state, changed)]
+        scores = [_scores(subject, fabric, variant) for variant in (state, changed)]
         if not np.array_equal(scores[0], scores[1]):
             return True
     return False

@@ -97,10 +97,10 @@ def kind_of(name: str, registers: Registers) -> str:
         raise PluginError(f"{name!r} names several: {', '.join(kinds)}. Choose with --kind.")
     if kinds or other_kinds.observing(name, registers):
         return kinds[0] if kinds else "observer"
-    known = {n for register in registers for n in register}
+    names = {n for register in registers for n in register}
     raise PluginError(
         f"there is nothing called {name!r}: no {', no '.join(PROTOCOLS)}, no observer."
-        f"{did_you_mean(name, known)} See `railweave plugins`; a package must be installed first."
+        f"{did_you_mean(name, names)} See `railweave plugins`; a package must be installed first."
     )
 
 

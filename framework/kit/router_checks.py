@@ -77,8 +77,8 @@ def every_pair_reached(subject: Subject, samples: list[Sample]) -> tuple[Outcome
             raise Broken(
                 f"the table has version {table.version}; it must be health.version, {health.version}"
             )
-        if (own := subject.made().routes(fabric, health).router) != subject.name:
-            raise Broken(f"the table is of router {own!r}; it must be of {subject.name!r}")
+        if (router_name := subject.made().routes(fabric, health).router) != subject.name:
+            raise Broken(f"the table is of router {router_name!r}; it must be of {subject.name!r}")
         if given_up := connected(fabric, health, check_paths(fabric, table, health)):
             raise no_path(fabric, *given_up[0])
 
@@ -130,18 +130,18 @@ def deterministic(subject: Subject, _: Counter[str], fabric: Fabric, health: Hea
     }
     src, dst = all_pairs(fabric.n_gpus)
     pairs = list(zip(src.tolist(), dst.tolist(), strict=True))
-    whole = all_paths(first)
+    reference = all_paths(first)
     for who, table in tables.items():
         answer = table.paths(src, dst)
-        if answer != whole:
+        if answer != reference:
             for i, pair in enumerate(pairs):
-                _check_same(fabric, f"{who} answers otherwise", pair, whole.paths(i), answer.paths(i))
+                _check_same(fabric, f"{who} answers otherwise", pair, reference.paths(i), answer.paths(i))
             raise Broken(f"{who} answers otherwise, in its virtual channels or its layout")
     back = first.paths(src[::-1], dst[::-1])
     for i in range(0, len(pairs), 1 + len(pairs) // 500):
         others = {"in another order": back.paths(len(pairs) - 1 - i), "alone": first.path(*pairs[i])}
         for how, paths in others.items():
-            _check_same(fabric, f"asked {how} it has other paths", pairs[i], whole.paths(i), paths)
+            _check_same(fabric, f"asked {how} it has other paths", pairs[i], reference.paths(i), paths)
 
 
 def _check_same(
@@ -161,7 +161,7 @@ def pure(subject: Subject, samples: list[Sample]) -> Outcome:
         with suppress(RailweaveError):  # every_pair_reached reports it
             all_paths(subject.ask(fabric, health))
         unlike = {"the fabric": fabric != sample.fabric, "the health": health != before}
-        wrong += [Violation(sample.name, f"it changes {what}") for what, changed in unlike.items() if changed]
+        wrong += [Violation(sample.name, f"it changes {part}") for part, changed in unlike.items() if changed]
     return Outcome.of("changes nothing", wrong, "fabric and health as before")
 
 
@@ -199,16 +199,16 @@ def single_failure(subject: Subject, tally: Counter[str], fabric: Fabric, health
     """Sound paths, no connected pair without a path, no deadlock, as far as they are promised; counts the
     pairs the router gave up needlessly."""
     tally["failures"] += 1
-    table, held = subject.ask(fabric, health), subject.promises(fabric)
+    table, promises = subject.ask(fabric, health), subject.promises(fabric)
     cut = check_paths(fabric, table, health)
     given_up = connected(fabric, health, cut)
     tally["cut"] += len(cut) - len(given_up)
     tally["given up"] += len(given_up)
-    if REROUTES in held and given_up:
+    if REROUTES in promises and given_up:
         raise no_path(fabric, *given_up[0])
-    if EQUAL_SPLIT in held:
+    if EQUAL_SPLIT in promises:
         check_shares(fabric, table, tally)
-    if DEADLOCK_FREE in held:
+    if DEADLOCK_FREE in promises:
         check_channels(fabric, table, tally)
 
 
@@ -250,13 +250,13 @@ class RouterCheck:
         except RailweaveError as error:
             return Outcome.of(self.name, [Violation.of("", error)], "")
         tally = Counter(fabrics=len(samples)) + Counter(chain.from_iterable(promises.values()))
-        held = [s for s in samples if not self.promise or self.promise in promises[s.name]]
-        if not held:
+        checked = [s for s in samples if not self.promise or self.promise in promises[s.name]]
+        if not checked:
             return Outcome(self.name, "skipped", self.otherwise)
         check = partial(self.check, subject, tally)
         wrong = list[Violation]()
-        for number, sample in enumerate(held, 1):
-            progress(f"{self.name}: {sample.name}, fabric {number} of {len(held)}")
+        for number, sample in enumerate(checked, 1):
+            progress(f"{self.name}: {sample.name}, fabric {number} of {len(checked)}")
             wrong += first_broken(sample, self.cases, check)
         return Outcome.of(self.name, wrong, self.detail(tally))
 

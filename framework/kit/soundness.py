@@ -31,8 +31,8 @@ MOST_ASKED = 20_000
 def scored(fabric: Fabric, seed: int) -> HealthSnapshot:
     """Nothing down; every link or switch with a score of 0.05 to 1, drawn by `seed`."""
     drawn = np.random.default_rng(seed).integers(1, 21, fabric.n_nodes + fabric.n_links) / 20
-    own = fabric.link_element < 0
-    raw = np.where(own, drawn[fabric.n_nodes :], drawn[fabric.link_element])
+    without_element = fabric.link_element < 0
+    raw = np.where(without_element, drawn[fabric.n_nodes :], drawn[fabric.link_element])
     return _published(fabric, raw, np.ones(fabric.n_links, bool))
 
 

@@ -70,9 +70,9 @@ def measured(subject: Subject, sample: Sample) -> tuple[float, float]:
     result.close()
     try:
         figures = list[float]()
-        for what in ("all pairs", "a part of the pairs, with its memory watched"):
+        for question in ("all pairs", "a part of the pairs, with its memory watched"):
             if not ours.poll(MOST_SECONDS):
-                raise TooSlow(f"{what}: no answer within {MOST_SECONDS:.0f} s: too slow")
+                raise TooSlow(f"{question}: no answer within {MOST_SECONDS:.0f} s: too slow")
             figure = ours.recv()
             if isinstance(figure, Violation):
                 raise Broken(figure.why, figure.pair, figure.path)

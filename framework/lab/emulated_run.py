@@ -159,13 +159,13 @@ class EmulatedRun:
         latency = "" if latency_s is None else f"; a packet takes {latency_s * 1e3:.2g} ms unshaped"
         return f"{rules}; emulated rates: {rates} (scale {rate_scale:.2g}){latency}"
 
-    def until(self, done: Callable[[], bool], what: str) -> None:
+    def until(self, done: Callable[[], bool], awaited: str) -> None:
         """Wait for something without letting the health loop run; LabError if it takes too long."""
         end = time.monotonic() + BRING_UP_WITHIN_S
         while not done():
             left = end - time.monotonic()
             if left <= 0:
-                raise LabError(f"waited {BRING_UP_WITHIN_S:.0f} s for {what}; run `railweave doctor`.")
+                raise LabError(f"waited {BRING_UP_WITHIN_S:.0f} s for {awaited}; run `railweave doctor`.")
             self.watch.wait(left)
 
     @contextmanager

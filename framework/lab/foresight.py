@@ -32,22 +32,22 @@ def foreseen(plan: Plan) -> Estimate:
     """Of all jobs together; programs take as long as they like, so that their time is only the bring-up."""
     fabric = plan.fabric
     table = plan.router.routes(fabric, HealthSnapshot.healthy(fabric))
-    each = [
+    jobs = [
         (job, [Timeline(fabric, job.on_gpus(schedule), table, plan.packet) for schedule in job.schedules])
         for job in plan.jobs
         if not job.experiment.program
     ]
     scale = plan.experiment.rate_scale
     if scale == "auto":
-        scale = _scale(plan, table, [timeline for _, timelines in each for timeline in timelines])
-    longer = _longer(plan, sum(timeline.seconds() for _, timelines in each for timeline in timelines), scale)
+        scale = _scale(plan, table, [timeline for _, timelines in jobs for timeline in timelines])
+    longer = _longer(plan, sum(timeline.seconds() for _, timelines in jobs for timeline in timelines), scale)
     declared_s = sum(
         timeline.seconds() * sum(longer[: job.experiment.iterations])
-        for job, timelines in each
+        for job, timelines in jobs
         for timeline in timelines
     )
     run_s = declared_s / scale if declared_s else 0.0
-    buffers = sum(job.schedule.n_ranks * job.schedule.buffer_bytes for job, _ in each)
+    buffers = sum(job.schedule.n_ranks * job.schedule.buffer_bytes for job, _ in jobs)
     memory = BYTES + BYTES_PER_GPU * fabric.n_gpus + buffers
     return Estimate(int(memory), UP_S + UP_PER_LINK_S * fabric.n_links + run_s, float(scale))
 
@@ -100,4 +100,4 @@ def _scale(plan: Plan, table: RouteTable, timelines: list[Timeline]) -> float:
     capacity = Capacity(HOPS_PER_CORE_S, HOPS_PER_CORE_S * (1 + 0.5 * (cores - 1)))
     hops_s = sum(busiest_phase_hops(job, table) for job in plan.jobs if not job.experiment.program)
     latency_s = LATENCY_PER_GPU_S * plan.fabric.n_gpus
-    return auto_scale(capacity, hops_s, latency_s, sorted(moving, key=lambda one: one.seconds()))
+    return auto_scale(capacity, hops_s, latency_s, sorted(moving, key=lambda timeline: timeline.seconds()))

@@ -148,7 +148,7 @@ class ProgramLink:
                     self._ends_s.append(event.at_s)
                 case ProgramEnded():
                     number = self._plan.job.number
-                    self.outcomes = tuple(replace(one, job=number) for one in event.outcomes)
+                    self.outcomes = tuple(replace(outcome, job=number) for outcome in event.outcomes)
                     self.cpu_s += event.cpu_s
                     self._ended_s = event.at_s
                     if event.failed:

@@ -75,16 +75,19 @@ class RateScale:
 
     def _tried(self, control: RouteControl, scale: float, carried: list[_Traffic]) -> float:
         """`scale`, or the lower one that short iterations ask for; the links are as unshaped as before."""
-        short = [one for one in carried if 0 < one.timeline.seconds() <= TRIED_S * scale]
+        short = [traffic for traffic in carried if 0 < traffic.timeline.seconds() <= TRIED_S * scale]
         if not short:
             return scale
         self._pace(control, scale)
         times = [
-            (one.timeline.seconds(), median(self._carry(one.link, one.schedule) for _ in range(TRIES)))
-            for one in short
+            (
+                traffic.timeline.seconds(),
+                median(self._carry(traffic.link, traffic.schedule) for _ in range(TRIES)),
+            )
+            for traffic in short
         ]
         self._lab.unshape()  # a run begins with full buckets and counters of 0
-        return slower_scale(scale, times, [one.timeline for one in carried])
+        return slower_scale(scale, times, [traffic.timeline for traffic in carried])
 
     def _pace(self, control: RouteControl, scale: float) -> None:
         self._lab.shape(self._plan.fabric.scaled(scale))
@@ -99,7 +102,7 @@ class RateScale:
             if isinstance(link, TransportLink)
             for schedule in job.schedules
         ]
-        return sorted(carried, key=lambda one: one.timeline.seconds())
+        return sorted(carried, key=lambda traffic: traffic.timeline.seconds())
 
     def _first(self, control: RouteControl, carried: list[_Traffic]) -> float:
         """As the experiment gives it, or from what this lab can carry; measures the latency of a packet."""
@@ -124,7 +127,7 @@ class RateScale:
         self._traffic.end_trial()
         if scale != "auto" or self.capacity is None:
             return float(scale)
-        times = [one.timeline for one in carried]
+        times = [traffic.timeline for traffic in carried]
         return auto_scale(self.capacity, self._hops_s(table), self.latency_s, times)
 
     def _hops_s(self, table: RouteTable) -> float:

@@ -104,9 +104,9 @@ class Parameter:
             return self.word
         named = self.name == "seconds"
         if self.unit in _UNITS and not named and (number := _bare(value, written=written)):
-            one, two, three = (f"{number:g}{unit}" for unit in _UNITS[self.unit])
+            first, second, third = (f"{number:g}{unit}" for unit in _UNITS[self.unit])
             raise ExperimentError(
-                f"{self.name}: {value!r} has no unit. Write {one}, {two} or {three}, whichever is meant."
+                f"{self.name}: {value!r} has no unit. Write {first}, {second} or {third}, whichever is meant."
             )
         try:
             parsed = self._convert(value)
@@ -158,12 +158,12 @@ def resolve(
 ) -> dict[str, Value]:
     """Every parameter's value: the option's, else its default. Refuses names that `owner` does not declare.
     `written`: as `Parameter.parse` takes it."""
-    known = {p.name: p for p in parameters}
+    declared = {p.name: p for p in parameters}
     for name in options:
-        if name not in known:
+        if name not in declared:
             raise ExperimentError(
-                f"{owner} has no option {name!r}; it takes: {', '.join(known) or 'none'}."
-                f"{did_you_mean(name, known)}"
+                f"{owner} has no option {name!r}; it takes: {', '.join(declared) or 'none'}."
+                f"{did_you_mean(name, declared)}"
             )
     return {
         p.name: p.parse(options[p.name], written=written) if p.name in options else p.default

@@ -64,8 +64,8 @@ def read_campaign(path: Path) -> Campaign:
     schema = document.get("schema") if isinstance(document, dict) else None
     name, version = (schema.get("name"), schema.get("version")) if isinstance(schema, dict) else (None, None)
     if not isinstance(name, str) or not isinstance(version, int) or (name, version) not in READABLE:
-        known = ", ".join(f"{name} {version}" for name, version in READABLE)
-        raise InputError(f"{path} is {name!r}, version {version!r}. Reports are made of runs and of {known}.")
+        kinds = ", ".join(f"{name} {version}" for name, version in READABLE)
+        raise InputError(f"{path} is {name!r}, version {version!r}. Reports are made of runs and of {kinds}.")
     key, kind = READABLE[name, version]
     rows = _checked(path, document, key, kind)
     experiment = _checked(path, document, "experiment", dict[str, Any])

@@ -155,8 +155,8 @@ def _slow(fabric: Fabric, draw: Draw) -> str:
 
 
 def _flapping(fabric: Fabric, draw: Draw) -> str:
-    what = [_link, lambda f, d: f"nic:{_gpu(f, d)}", _switch][draw.integers(3)](fabric, draw)
-    return f"flap {what} period={draw.integers(4, 11) * 100}ms times={draw.integers(1, 4)}"
+    target = [_link, lambda f, d: f"nic:{_gpu(f, d)}", _switch][draw.integers(3)](fabric, draw)
+    return f"flap {target} period={draw.integers(4, 11) * 100}ms times={draw.integers(1, 4)}"
 
 
 def _ocs(fabric: Fabric, draw: Draw) -> str:

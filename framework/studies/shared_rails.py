@@ -38,9 +38,9 @@ def jobs_sharing(fabric: Fabric, percent: int) -> list[str]:
     rails = fabric.groups[0].shape[fabric.axis_names.index("rail")] if "rail" in fabric.axis_names else 0
     half = rails // 2
     if rails == 0 or rails % 2 or half * percent % 100:
-        there = f"this {fabric.kind} has {rails or 'no'} rails"
+        reason = f"this {fabric.kind} has {rails or 'no'} rails"
         raise InputError(
-            f"two jobs on half of the rails each cannot have {percent} % of them in common: {there}. Take a "
+            f"two jobs on half of the rails each cannot have {percent} % of them in common: {reason}. Take a "
             "multiple of 8 rails, such as --rails 8."
         )
     first = half - half * percent // 100
@@ -54,8 +54,8 @@ def compare_shares(results: Mapping[int, Sequence[RunResult]]) -> list[SharedRai
     """A row per percentage, in the order given."""
     rows = []
     for percent, runs in results.items():
-        known = [[run.jobs[i].interference for run in runs] for i in (0, 1)]
-        first, second = ([x for x in one if x is not None] for one in known)
+        interferences = [[run.jobs[i].interference for run in runs] for i in (0, 1)]
+        first, second = ([x for x in values if x is not None] for values in interferences)
         fairness = [run.fairness for run in runs if run.fairness is not None]
         rows.append(
             SharedRails(

@@ -53,8 +53,8 @@ def what_if(
     """
     if not factors or min(factors) < 1:
         raise InputError(f"factors: expects whole numbers of 1 or more (got {', '.join(map(str, factors))}).")
-    model, own = predicting(registers), ("engine", "pcap", "trace", "reports")
-    base = {key: value for key, value in run.experiment.items() if key not in own}
+    model, left_out = predicting(registers), ("engine", "pcap", "trace", "reports")
+    base = {key: value for key, value in run.experiment.items() if key not in left_out}
     base = {**base, "engine": model, "rate_scale": "auto"}
     plan = plan_from_keys(changed, registers, base=base)
     if len(plan.jobs) > 1:
@@ -112,9 +112,9 @@ def _computed(
 
 
 def _figures(engine: str, result: RunResult, alone: RunResult | None, took_s: float | None) -> WhatIf:
-    faulted, without = (None if one is None else _median(one, "after") for one in (result, alone))
-    held = result.bottlenecks[-1] if result.bottlenecks else None
-    stands_out = held is not None and not held.balanced
+    faulted, without = (None if source is None else _median(source, "after") for source in (result, alone))
+    bottleneck = result.bottlenecks[-1] if result.bottlenecks else None
+    stands_out = bottleneck is not None and not bottleneck.balanced
     return WhatIf(
         engine,
         result.fabric.gpus,
@@ -122,8 +122,8 @@ def _figures(engine: str, result: RunResult, alone: RunResult | None, took_s: fl
         faulted,
         without,
         without / faulted if without and faulted else None,
-        held.name if held and stands_out else "",
-        held.share if held and stands_out else None,
+        bottleneck.name if bottleneck and stands_out else "",
+        bottleneck.share if bottleneck and stands_out else None,
         took_s,
     )
 

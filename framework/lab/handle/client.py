@@ -193,7 +193,7 @@ class LabClient:
         self._on_run = emit
         number, answer = self._request("run", document=dict(document), directory=directory)
         try:
-            found: Findings = answer.result()
+            findings: Findings = answer.result()
         except BaseException as error:
             if not isinstance(error, Exception):
                 self._send({"do": "interrupt", "number": number})
@@ -202,7 +202,7 @@ class LabClient:
             raise
         finally:
             self._on_run = lambda event: None
-        return found
+        return findings
 
     def check(self) -> None:
         """Raise what the lab has ended with, or a mistake in `on_event`."""
@@ -232,7 +232,7 @@ class LabClient:
     def _ask(self, do: str, *arguments: object) -> Any:
         return self._request(do, arguments=list(arguments))[1].result()
 
-    def _request(self, do: str, **more: object) -> tuple[int, Future[Any]]:
+    def _request(self, do: str, **fields: object) -> tuple[int, Future[Any]]:
         answer: Future[Any] = Future()
         with self._lock:
             if self._ended is not None:
@@ -240,7 +240,7 @@ class LabClient:
             self._number += 1
             number = self._number
             self._waiting[number] = answer
-        self._send({"number": number, "do": do, **more})
+        self._send({"number": number, "do": do, **fields})
         return number, answer
 
     def _send(self, message: Mapping[str, object]) -> None:

@@ -106,9 +106,9 @@ class HostCommand:
         name = self._command[0]
         if late:
             lines = (self._err.text or self._out.text).strip().splitlines()[-3:]
-            said = "Its last lines:\n" + "\n".join(lines) if lines else "It printed nothing."
+            printed = "Its last lines:\n" + "\n".join(lines) if lines else "It printed nothing."
             raise ProgramError(
-                f"{self._host}: {name} took longer than the timeout, {timeout:g} s, and was ended. {said}"
+                f"{self._host}: {name} took longer than the timeout, {timeout:g} s, and was ended. {printed}"
             )
         if answer is None:
             raise LabError(f"the lab ended while {self._host} ran {name}.")

@@ -41,13 +41,13 @@ class SocketArrivals:
 
     def read(self) -> tuple[Float, Bool]:
         n = len(self._sockets)
-        arrived, known = np.zeros(n), np.zeros(n, bool)
+        arrived, known_links = np.zeros(n), np.zeros(n, bool)
         for link, before in enumerate(self._sockets):
             self._sockets[link] = sock = self._lab.receiver(link)
             if sock is not None:
                 packets, overflowed = packet_counts(sock)
-                arrived[link], known[link] = packets - overflowed, sock is before
-        return arrived, known
+                arrived[link], known_links[link] = packets - overflowed, sock is before
+        return arrived, known_links
 
 
 class IngressArrivals:
@@ -115,9 +115,9 @@ class LossMeter:
 
     def count(self, sent_packets: Float) -> None:
         """Bring `total` and `counted` up to date. `sent_packets`: the shapers' counters, read just now."""
-        arrived, known = self._arrivals.read()
-        sent = np.where(known, sent_packets - self._sent, 0.0)
-        missing = self._missing + sent - np.where(known, arrived, 0.0)
+        arrived, known_links = self._arrivals.read()
+        sent = np.where(known_links, sent_packets - self._sent, 0.0)
+        missing = self._missing + sent - np.where(known_links, arrived, 0.0)
         self.total = np.maximum(self.total, np.minimum(self._missing, missing))
         self.counted, self._so_far = self._so_far, self._so_far + sent
         self._sent, self._missing, self._read_at = sent_packets, missing, time.monotonic()

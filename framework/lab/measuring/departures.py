@@ -101,8 +101,8 @@ class Departures:
         paid, packets, busy_s, error_s2, late = sums
         last_error_s2 = np.where(goes_on[-1] & (since.first[-1] == 0), since.error_s2[-1], 0.0)
         waited_bytes = np.clip(passed.left, 0.0, passed.waited).sum(axis=0)
-        known = np.logical_or.reduce(evident)
-        return Gaps(known, paid, packets, busy_s, error_s2, last_error_s2, late, waited_bytes)
+        any_evident = np.logical_or.reduce(evident)
+        return Gaps(any_evident, paid, packets, busy_s, error_s2, last_error_s2, late, waited_bytes)
 
     def _grew(self, passed: "_Intervals", queue_packets: Float) -> Bool:
         """(n,): whether the longest packet seen became longer."""
@@ -252,5 +252,5 @@ def _latest(where: Bool) -> NDArray[np.int64]:
 
 def _taken(old: Float, new: Float, rows: NDArray[np.int64]) -> Float:
     """(..., m + 1, n): those rows of `old` (..., n), which is the first, and `new` (..., m, n)."""
-    both = np.concatenate((old[..., None, :], new), axis=-2)
-    return both[..., np.maximum(rows, 0), np.arange(old.shape[-1])]
+    joined = np.concatenate((old[..., None, :], new), axis=-2)
+    return joined[..., np.maximum(rows, 0), np.arange(old.shape[-1])]

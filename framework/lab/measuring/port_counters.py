@@ -111,23 +111,23 @@ class PortCounters:
         fabric, source = self._fabric, self._fabric.link_src
         node = rows[:, DPID] - 1
         links = self._link_of[node, rows[:, PORT]]
-        own = rows[links >= 0].T  # a host's port has no link
+        counters = rows[links >= 0].T  # a host's port has no link
         links = links[links >= 0]
         now, rx = self._last.copy(), self._rx.copy()
-        now[:, links] = own[TX_BYTES], own[TX_PACKETS], own[AGE_MS] / 1e3
-        rx[links ^ 1] = own[RX_BYTES]  # a port receives what the cable's other direction carries
+        now[:, links] = counters[TX_BYTES], counters[TX_PACKETS], counters[AGE_MS] / 1e3
+        rx[links ^ 1] = counters[RX_BYTES]  # a port receives what the cable's other direction carries
         answered = np.bincount(node, minlength=fabric.n_nodes) > 0
         reborn = np.bincount(source[now[2] < self._last[2]], minlength=fabric.n_nodes) > 0
-        known, self._known = answered & self._known & ~reborn, answered
-        mine = known[source]
+        known_nodes, self._known = answered & self._known & ~reborn, answered
+        mine = known_nodes[source]
         sent, sent_packets, elapsed = np.where(mine, now - self._last, 0.0)
-        came = np.where(known[fabric.link_dst], rx - self._rx, 0.0)
+        came = np.where(known_nodes[fabric.link_dst], rx - self._rx, 0.0)
         rest_of_train = self._trains(now[0], elapsed, now_s)
         sound = self._whole(rows, node, answered) & (self._troubled == 0)
 
         balance = np.bincount(node, rows[:, RX_BYTES] - rows[:, TX_BYTES], fabric.n_nodes).astype(np.float64)
         balance = np.where(answered, balance, self._balance)
-        held = self._over_base(balance, known, sound, sent, came, elapsed, now_s)
+        held_bytes = self._over_base(balance, known_nodes, sound, sent, came, elapsed, now_s)
         data = (sent > 0) & (sent >= sent_packets * self._full / 4)  # acknowledgements are short
         others = np.bincount(source, sent, fabric.n_nodes)[source] - sent
         alone = self._alone(data)
@@ -138,7 +138,7 @@ class PortCounters:
         self._only, self._moving = alone, backlogged | (sent > 0)
         queue = np.where(self._train > 0, rest_of_train, self._attribute(self._held, sent, data))
         self._last, self._rx = now, rx
-        self._balance, self._held, self._queued = balance, held, self._train > 0
+        self._balance, self._held, self._queued = balance, held_bytes, self._train > 0
         passing = np.minimum(came, self._passing_most)
         self._passing = np.bincount(fabric.link_dst, passing, fabric.n_nodes).astype(np.float64)
         return Round(sent, sent_packets, queue, service)
@@ -170,13 +170,13 @@ class PortCounters:
         self._offsets.append(offsets)
         usual = np.median(np.stack(self._offsets), axis=0)
         apart = np.abs(offsets - usual) >= TORN_S
-        whole: Bool = answered & ~apart.any(axis=1)
-        return whole
+        complete: Bool = answered & ~apart.any(axis=1)
+        return complete
 
     def _over_base(
         self,
         balance: Float,
-        known: Bool,
+        known_nodes: Bool,
         sound: Bool,
         sent: Float,
         came: Float,
@@ -189,15 +189,15 @@ class PortCounters:
         moved += np.bincount(fabric.link_dst, came, fabric.n_nodes)
         shortest = np.full(fabric.n_nodes, np.inf)
         np.minimum.at(shortest, fabric.link_src, elapsed)
-        stood = known & (moved == 0) & (balance == self._balance) & np.isfinite(shortest)
+        stood = known_nodes & (moved == 0) & (balance == self._balance) & np.isfinite(shortest)
         self._still = np.where(stood, self._still + shortest, 0.0)
-        fresh = (self._still >= REST_S) | ~known | (self._troubled > 0)
+        fresh = (self._still >= REST_S) | ~known_nodes | (self._troubled > 0)
         self._low[fresh], self._low_before[fresh], self._turned[fresh] = balance[fresh], np.inf, now_s
         turn = sound & (now_s - self._turned > WINDOW_S)
         self._low_before[turn], self._low[turn], self._turned[turn] = self._low[turn], np.inf, now_s
         self._low[sound] = np.minimum(self._low, balance)[sound]
-        held = balance - np.minimum(self._low, self._low_before)
-        return np.where(sound, np.maximum(held, 0.0), 0.0)
+        held_bytes = balance - np.minimum(self._low, self._low_before)
+        return np.where(sound, np.maximum(held_bytes, 0.0), 0.0)
 
     def _alone(self, data: Bool) -> Bool:
         """(n_links,): the only link of its switch that sends data; while none does, the last one that did."""
@@ -219,16 +219,16 @@ class PortCounters:
         self._sums[1, at] = 0.0
         return np.where(self._rates.stated_s == now_s, self._rates.rate_bps, np.nan)
 
-    def _attribute(self, held: Float, sent: Float, data: Bool) -> Float:
+    def _attribute(self, held_bytes: Float, sent: Float, data: Bool) -> Float:
         """(n_links,): the bytes queued in each switch at the beginning of an interval, attributed to its
         links: to each what it sent during the interval, and the rest in proportion to the time that takes at
         line rate; to the links that sent last if none does."""
         fabric, source = self._fabric, self._fabric.link_src
         data_sent = np.where(data, sent, 0.0)
         total = np.bincount(source, data_sent, fabric.n_nodes)
-        first = data_sent * np.minimum(1.0, held / np.maximum(total, 1.0))[source]
+        first = data_sent * np.minimum(1.0, held_bytes / np.maximum(total, 1.0))[source]
         needed = data_sent / fabric.capacity_bps
         of_node = np.bincount(source, needed, fabric.n_nodes)[source]
         active = of_node > 0
         self._share = np.where(active, needed / np.where(active, of_node, 1.0), self._share)
-        return first + np.maximum(0.0, held - total)[source] * self._share
+        return first + np.maximum(0.0, held_bytes - total)[source] * self._share

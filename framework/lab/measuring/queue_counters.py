@@ -110,7 +110,7 @@ class ShardQueues:
             counter[:, self._links] = values[:, place]
 
     def _are_known(self, words: Sequence[NDArray[np.uint32]]) -> bool:
-        if any(len(one) != self._words for one in words):
+        if any(len(dump_words) != self._words for dump_words in words):
             return False
         return bool((np.array(words)[:, self._marks] == self._marked).all())
 

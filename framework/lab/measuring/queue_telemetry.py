@@ -23,14 +23,14 @@ class QueueTelemetry:
     def of(cls, lab: Emulation, scaled: Fabric, packet: PacketFormat) -> Self:
         """The telemetry of every link of a lab that is shaped: per shard a netlink socket for the sampler and
         one for snapshots."""
-        sampled, own = (
+        sampled, for_snapshots = (
             [
                 ShardQueues(shard.namespace, {link: lab.interfaces[link] for link in links})
                 for shard, links in lab.by_shard(np.arange(scaled.n_links))
             ]
             for _ in range(2)
         )
-        return cls(Sampler(sampled, scaled.capacity_bps, packet.full_packet_bytes), own)
+        return cls(Sampler(sampled, scaled.capacity_bps, packet.full_packet_bytes), for_snapshots)
 
     def snapshot(self) -> QueueCounters:
         """The cumulative counters at this moment; not a sample."""

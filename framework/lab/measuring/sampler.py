@@ -127,6 +127,6 @@ class Sampler:
     def _publish(self, counters: QueueCounters) -> None:
         following = int(self._count[0]) + 1
         meter, rates = self._meter, self._meter.rates
-        said = meter.rate_bps, rates.stated_s, rates.since_s, meter.all_waited_bytes
-        self._slots[following % 2] = (*counters, *said)
+        metered = meter.rate_bps, rates.stated_s, rates.since_s, meter.all_waited_bytes
+        self._slots[following % 2] = (*counters, *metered)
         self._count[0] = following

@@ -48,8 +48,8 @@ class ServiceMeter:
         self.all_waited_bytes += gaps.waited_bytes
         self._began_s = np.where(self._paid_bytes > 0, self._began_s, before_s - gaps.busy_s)
         sums = self._paid_bytes, self._busy_s, self._error_s2, self._late_s
-        for total, more in zip(sums, (gaps.paid_bytes, gaps.busy_s, gaps.error_s2, gaps.late_s), strict=True):
-            total += more
+        for total, part in zip(sums, (gaps.paid_bytes, gaps.busy_s, gaps.error_s2, gaps.late_s), strict=True):
+            total += part
         news = gaps.known & (self._paid_bytes >= self._departures.largest_bytes - SHORT_BYTES)
         at = np.flatnonzero(news)
         if len(at):

@@ -18,8 +18,8 @@ class StolenTime:
     def since_last(self) -> float:
         """Seconds since the last call that the processor lost that lost most."""
         before, self._last = self._last, self._read()
-        more = (ticks - before.get(name, ticks) for name, ticks in self._last.items())
-        return max(more, default=0) * self._tick_s
+        lost_ticks = (ticks - before.get(name, ticks) for name, ticks in self._last.items())
+        return max(lost_ticks, default=0) * self._tick_s
 
     def _read(self) -> dict[bytes, int]:
         lines = (line.split() for line in self._path.read_bytes().split(b"intr", 1)[0].splitlines())

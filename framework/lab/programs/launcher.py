@@ -68,16 +68,16 @@ class Launcher:
             ended = Fifo(self._folder / ENDED)
             self._selector.register(ended, selectors.EVENT_READ, partial(self._hear_mpi_ranks, ended))
             command = mpi_command(self._command, len(self._hosts), self._folder)
-            own = mpi_environment(self._user, self._folder)
-            self._start(None, 0, command, {**self._environment, **own}, nothing)
+            variables = mpi_environment(self._user, self._folder)
+            self._start(None, 0, command, {**self._environment, **variables}, nothing)
         else:
             for rank in range(len(self._hosts)):
-                own = {
+                variables = {
                     "RANK": str(rank),
                     "NODE_RANK": str(rank),
                     "RAILWEAVE_MARKS": str(self._folder / f"{rank}.marks"),
                 }
-                self._start(rank, rank, self._command, {**self._environment, **own}, nothing)
+                self._start(rank, rank, self._command, {**self._environment, **variables}, nothing)
         os.close(nothing)
 
     def _common(self) -> dict[str, str]:

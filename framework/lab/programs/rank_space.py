@@ -124,13 +124,13 @@ class RunningProgram:
 
     def __init__(self, command: RankCommand) -> None:
         self._report, report = os.pipe()
-        own = os.open("/proc/self/ns/pid", os.O_RDONLY)
+        own_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY)
         unshare(CLONE_NEWPID)
         pid = os.fork()
         if pid == 0:
             _first_process(command, report)
-        enter(own)
-        os.close(own)
+        enter(own_namespace)
+        os.close(own_namespace)
         os.close(report)
         self.pidfd = os.pidfd_open(pid)
         self._pid = pid

@@ -151,12 +151,12 @@ def packet_latency_s(
     ranks = np.arange(n)
     if n < 2 or not np.diff(table.paths(ranks, np.roll(ranks, -1)).pair_start).all():
         return None
-    one = registers["collective"][TRIAL].schedule(
+    schedule = registers["collective"][TRIAL].schedule(
         plan.fabric, range(n), plan.packet.path_mtu, experiment.dtype, experiment.redop
     )
     steps = min(STEPS, max(2, STEP_PACKETS // n))
     chain = replace(
-        one,
+        schedule,
         repeat=np.full(n, steps),
         slot=np.zeros(n),  # all ranks take turns
         chained_start=np.arange(n + 1),

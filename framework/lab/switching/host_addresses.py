@@ -43,13 +43,13 @@ def address_hosts(lab: Emulation) -> None:
         with lab.hosts[name].entered():
             interface.ip, interface.mac = ipv4_text(ipv4(lab.fabric, gpu)), _mac(interface.name)
             _write_checksums_in_software(interface.name)
-    for name, own in interfaces.items():
+    for name, interface in interfaces.items():
         neighbours = [
-            f"neigh replace {other.ip} lladdr {other.mac} dev {own.name} nud permanent"
+            f"neigh replace {other.ip} lladdr {other.mac} dev {interface.name} nud permanent"
             for other in interfaces.values()
-            if other is not own
+            if other is not interface
         ]
-        lines = ["link set dev lo up", f"addr add {own.ip}/8 dev {own.name}", *neighbours]
+        lines = ["link set dev lo up", f"addr add {interface.ip}/8 dev {interface.name}", *neighbours]
         run([tool("ip"), "-n", name, "-batch", "-"], stdin="\n".join(lines) + "\n")
 
 

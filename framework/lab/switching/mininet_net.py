@@ -114,8 +114,8 @@ class LabSwitch(LazyShell, OVSSwitch):  # type: ignore[misc]
     ) -> None:
         self.fabric_node, self.shard = fabric_node, shard_of[fabric_node]
         self.namespace, self.environment = self.shard.namespace, self.shard.environment
-        own = {"datapath": "kernel" if kernel else "user", "protocols": "OpenFlow13", "failMode": "secure"}
-        super().__init__(name, **{**params, **own, "batch": True, "inNamespace": False})
+        fixed = {"datapath": "kernel" if kernel else "user", "protocols": "OpenFlow13", "failMode": "secure"}
+        super().__init__(name, **{**params, **fixed, "batch": True, "inNamespace": False})
         self.made = True
 
     @classmethod

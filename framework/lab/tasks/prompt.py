@@ -110,10 +110,10 @@ class Prompt(CLI):  # type: ignore[misc]
     def default(self, line: str) -> None:
         name, command, _ = self.parseline(line)
         if name not in self.mn:
-            known = [*self.mn, *(name[3:] for name in self.get_names() if name.startswith("do_"))]
+            names = [*self.mn, *(name[3:] for name in self.get_names() if name.startswith("do_"))]
             word = line.split()[0]
             raise InputError(
-                f"there is no command or node {word!r}.{did_you_mean(word, known)} `help` lists all."
+                f"there is no command or node {word!r}.{did_you_mean(word, names)} `help` lists all."
             )
         command = (command or "").rstrip().rstrip(";")
         waits = bool(command) and not command.endswith("&")
@@ -190,8 +190,8 @@ class Prompt(CLI):  # type: ignore[misc]
 
     def _iperf(self, words: list[str], udp: str = "") -> None:
         names = list(self._hosts)
-        src, dst, seconds, *more = [*words, *(names[0], names[-1], "10")[len(words) :]]
-        if more or len(words) == 1 or src == dst:
+        src, dst, seconds, *extra = [*words, *(names[0], names[-1], "10")[len(words) :]]
+        if extra or len(words) == 1 or src == dst:
             raise InputError(
                 "iperf takes two different hosts and a time in seconds, such as: iperf h0.0 h1.0 10."
             )
@@ -202,11 +202,11 @@ class Prompt(CLI):  # type: ignore[misc]
             f"{received / shaped:.0%} of the shaped rate {shaped / 1e6:.3g} Mb/s\n"
         )
 
-    def _number(self, what: str, text: str) -> float:
+    def _number(self, label: str, text: str) -> float:
         try:
             return float(text)
         except ValueError:
-            raise InputError(f"{what}: {text!r} is not a number.") from None
+            raise InputError(f"{label}: {text!r} is not a number.") from None
 
     # -- faults ----------------------------------------------------------------------------------------
     def do_fault(self, line: str) -> None:

@@ -60,8 +60,8 @@ def _shaped_topo(fabric: Fabric) -> Any:
         def addLink(self, a: str, b: str, port1: int, port2: int) -> Any:
             rate = {}
             if a in fabric.node_ids and b in fabric.node_ids:
-                links, there = fabric.out_links(fabric.node_ids[a]), fabric.node_ids[b]
-                link = next(x for x in links if fabric.link_dst[x] == there)
+                links, target = fabric.out_links(fabric.node_ids[a]), fabric.node_ids[b]
+                link = next(x for x in links if fabric.link_dst[x] == target)
                 rate = {"bw": float(fabric.capacity_bps[link]) / 1e6}
             return super().addLink(a, b, port1=port1, port2=port2, **rate)
 

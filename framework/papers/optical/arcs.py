@@ -105,11 +105,11 @@ def regular_slots(lane: Int64, colour: Int64, count: Int64, w: int) -> Slots:
     np.maximum.at(colours, lane, colour + 1)
     row, nth = every_item(count)
     rounds, rest = (colours[lane] // w)[row], (colours[lane] % w)[row]
-    items, own = count[row], colour[row]
-    turn = nth * rest + (own - rounds * w)
-    regular = own < rounds * w
-    step = np.where(regular, (own // w) * items + nth, rounds * items + turn // w)
-    wavelength = np.where(regular, own % w, turn % w)
+    items, item_colour = count[row], colour[row]
+    turn = nth * rest + (item_colour - rounds * w)
+    regular = item_colour < rounds * w
+    step = np.where(regular, (item_colour // w) * items + nth, rounds * items + turn // w)
+    wavelength = np.where(regular, item_colour % w, turn % w)
     # a pair keeps its wavelengths where the turns divide evenly, or where one step is enough
     spread = ~regular & (items > 1) & (rest * items > w) & (w % np.maximum(rest, 1) > 0)
     return step, wavelength, spread
@@ -132,11 +132,13 @@ def line_slots(group: Int64, src: Int64, dst: Int64, count: Int64, w: int) -> Sl
 
     paired, single = np.repeat(even, count), np.repeat(lane, count)[np.repeat(~even, count)]
     step, wavelength, spread = (np.zeros(len(paired), kind) for kind in (np.int64, np.int64, bool))
-    own = np.repeat(even, demand)
-    step[paired], wavelength[paired], spread[paired] = regular_slots(lane[even], colour[own], count[even], w)
-    step[~paired], wavelength[~paired] = np.divmod(colour[~own], w)
+    of_pairs = np.repeat(even, demand)
+    step[paired], wavelength[paired], spread[paired] = regular_slots(
+        lane[even], colour[of_pairs], count[even], w
+    )
+    step[~paired], wavelength[~paired] = np.divmod(colour[~of_pairs], w)
     needed = np.zeros(lane.max(initial=0) + 1, np.int64)
-    np.maximum.at(needed, single, colour[~own] + 1)
+    np.maximum.at(needed, single, colour[~of_pairs] + 1)
     spread[~paired] = needed[single] > w
     return step, wavelength, spread & (w > 1)
 

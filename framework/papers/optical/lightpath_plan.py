@@ -83,9 +83,11 @@ class LightpathPlan(ArrayNoun):
         n, w = self.nodes, self.wavelengths
         row_pair = self.src.astype(np.int64) * n + self.dst
         mixed = np.unique(row_pair[self.spread])
-        own = np.unique(row_pair * w + self.wavelength)
+        assigned = np.unique(row_pair * w + self.wavelength)
         use = np.sort(
-            np.concatenate((own[~np.isin(own // w, mixed)], (mixed[:, None] * w + np.arange(w)).ravel()))
+            np.concatenate(
+                (assigned[~np.isin(assigned // w, mixed)], (mixed[:, None] * w + np.arange(w)).ravel())
+            )
         )
         first = np.searchsorted(use // w, row_pair)
         count = np.searchsorted(use // w, row_pair, "right") - first

@@ -73,7 +73,7 @@ def wavelengths_needed(nodes: int, arity: int) -> tuple[int, ...]:
     """Wavelengths that each stage of `optree_plan` needs per direction, without building its lightpaths."""
     if arity >= nodes:
         return (ring_wavelengths(nodes),)
-    held = np.ones(nodes, np.int64)
+    held_items = np.ones(nodes, np.int64)
     needs: list[int] = []
     for stage in exchanges(nodes, arity):
         if not needs:
@@ -81,10 +81,10 @@ def wavelengths_needed(nodes: int, arity: int) -> tuple[int, ...]:
             needs.append(max(int(colour[chosen].max(initial=-1)) + 1 for chosen in (up, ~up)))
         else:
             low, high = np.minimum(stage.src, stage.dst), np.maximum(stage.src, stage.dst)
-            up, items = stage.dst > stage.src, held[stage.src]
+            up, items = stage.dst > stage.src, held_items[stage.src]
             loads = (interval_load(low[c], high[c], items[c], nodes) for c in (up, ~up))
             needs.append(max(int(load.max()) for load in loads))
-        held = held + np.bincount(stage.dst, held[stage.src], nodes).astype(np.int64)
+        held_items = held_items + np.bincount(stage.dst, held_items[stage.src], nodes).astype(np.int64)
     return tuple(needs)
 
 
@@ -111,7 +111,7 @@ def optree_plan(nodes: int, wavelengths: int, arity: int, *, algorithm: str = "o
     all-to-all.
     """
     check_ring(nodes, wavelengths)
-    held_start, held = np.arange(nodes + 1), np.arange(nodes)
+    held_start, held_items = np.arange(nodes + 1), np.arange(nodes)
     tables: list[Int64] = []
     stages: list[tuple[str, int]] = []
     for stage in exchanges(nodes, arity):
@@ -123,14 +123,14 @@ def optree_plan(nodes: int, wavelengths: int, arity: int, *, algorithm: str = "o
             up = stage.dst > stage.src
             step, wavelength, spread = line_slots(stage.group, stage.src, stage.dst, count, wavelengths)
         row_pair, nth = every_item(count)
-        item = held[held_start[stage.src[row_pair]] + nth]
+        item = held_items[held_start[stage.src[row_pair]] + nth]
         begin = sum(n_steps for _, n_steps in stages)
         src, dst = stage.src[row_pair], stage.dst[row_pair]
         tables.append(np.stack((begin + step, src, dst, item, up[row_pair], wavelength, spread)))
         stages.append((f"stage {len(stages) + 1}", int(step.max()) + 1))
         owner = np.concatenate((np.repeat(np.arange(nodes), np.diff(held_start)), dst))
         order = np.argsort(owner, kind="stable")
-        held = np.concatenate((held, item))[order]
+        held_items = np.concatenate((held_items, item))[order]
         held_start = np.searchsorted(owner[order], np.arange(nodes + 1))
     return LightpathPlan.of_table(algorithm, nodes, wavelengths, stages, np.concatenate(tables, axis=1))
 
@@ -153,7 +153,7 @@ def _ring_colours(stage: Exchange) -> tuple[Bool, Int64]:
     up = goes_up[a, b] ^ mirrored
     before, half = (stage.position + 1) // 2, stage.position // 2
     below = np.where(up, before * n_up + half * n_down, before * n_down + half * n_up)
-    of = (below + colour[a, b]).astype(np.int64)
+    pair_colour = (below + colour[a, b]).astype(np.int64)
     for chosen in (up, ~up):  # a position that not every group has may leave colours unused
-        of[chosen] = np.unique(of[chosen], return_inverse=True)[1]
-    return up, of
+        pair_colour[chosen] = np.unique(pair_colour[chosen], return_inverse=True)[1]
+    return up, pair_colour

@@ -46,15 +46,15 @@ def levels(nodes: int, wavelengths: int) -> tuple[list[Level], Int64]:
 def stage_needs(nodes: int, wavelengths: int) -> list[tuple[str, int, int]]:
     """(name, steps, wavelengths) of each stage of `wrht_plan`, without building its lightpaths."""
     tree, top = levels(nodes, wavelengths)
-    held = np.ones(nodes, np.int64)
+    held_items = np.ones(nodes, np.int64)
     up, down = [], []
     for number, level in enumerate(tree, 1):
         lanes = int(level.wavelength.max()) + 1
-        up.append((f"gather {number}", int(held[level.members].max()), lanes))
-        down.append((f"spread {number}", nodes - int(held[level.members].min()), lanes))
-        np.add.at(held, level.heads, held[level.members])
+        up.append((f"gather {number}", int(held_items[level.members].max()), lanes))
+        down.append((f"spread {number}", nodes - int(held_items[level.members].min()), lanes))
+        np.add.at(held_items, level.heads, held_items[level.members])
     if len(top) > 1:
-        up.append(("exchange", int(held[top].max()), ring_wavelengths(len(top))))
+        up.append(("exchange", int(held_items[top].max()), ring_wavelengths(len(top))))
     return up + down[::-1]
 
 
@@ -62,7 +62,7 @@ def wrht_plan(nodes: int, wavelengths: int) -> LightpathPlan:
     """Gather up the levels, exchange at the top, spread everything down again."""
     check_ring(nodes, wavelengths)
     tree, top = levels(nodes, wavelengths)
-    held = [np.array([node]) for node in range(nodes)]
+    held_items = [np.array([node]) for node in range(nodes)]
     rows: list[tuple[int, int, int, int, bool, int]] = []
     stages: list[tuple[str, int]] = []
 
@@ -71,17 +71,17 @@ def wrht_plan(nodes: int, wavelengths: int) -> LightpathPlan:
         begin = sum(count for _, count in stages)
         for src, dst, up, wavelength, items in paths:
             rows.extend((begin + i, src, dst, int(item), up, wavelength) for i, item in enumerate(items))
-            held[dst] = np.concatenate((held[dst], items))
+            held_items[dst] = np.concatenate((held_items[dst], items))
         stages.append((name, max(len(path[4]) for path in paths)))
 
     for number, level in enumerate(tree, 1):
-        send(f"gather {number}", [(a, b, a < b, v, held[a]) for a, b, v in zip(*level, strict=True)])
+        send(f"gather {number}", [(a, b, a < b, v, held_items[a]) for a, b, v in zip(*level, strict=True)])
     if len(top) > 1:
-        arcs, before = ring_exchange(len(top)), list(held)
+        arcs, before = ring_exchange(len(top)), list(held_items)
         corners = zip(top[arcs.src], top[arcs.dst], arcs.up, arcs.colour, strict=True)
         send("exchange", [(a, b, up, colour, before[a]) for a, b, up, colour in corners])
     for number, level in reversed(list(enumerate(tree, 1))):
-        lacking = [np.setdiff1d(np.arange(nodes), held[a]) for a in level.members]
+        lacking = [np.setdiff1d(np.arange(nodes), held_items[a]) for a in level.members]
         paths = zip(*level, lacking, strict=True)
         send(f"spread {number}", [(b, a, b < a, v, items) for a, b, v, items in paths])
     table = np.array([(*row, False) for row in rows], np.int64).T

@@ -40,8 +40,8 @@ def memory_bytes(model: LanguageModel, chosen: StrategyTable, state_bytes: float
         raise ExperimentError(f"{state_bytes:g} bytes per parameter: it must be 0 or more.")
     states = state_bytes * model.parameters / (chosen.p * chosen.t)
     interleaved = (chosen.v > 1) * (chosen.p - 1) / (chosen.p * chosen.v)
-    held = 34.0 * model.sequence * model.hidden * model.layers * chosen.b / chosen.t
-    return GpuMemory(states, held * (1 + interleaved))
+    activations = 34.0 * model.sequence * model.hidden * model.layers * chosen.b / chosen.t
+    return GpuMemory(states, activations * (1 + interleaved))
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,10 +38,10 @@ class TrainingJob:
                 f"{self.model.name} has {self.model.layers} layers, which {self.p} stages of {self.v} chunks "
                 "do not divide (constraint 18). Change pp or interleave."
             )
-        for what, length in (("sequence", self.model.sequence), ("hidden size", self.model.hidden)):
+        for label, length in (("sequence", self.model.sequence), ("hidden size", self.model.hidden)):
             if length % self.t:
                 raise ExperimentError(
-                    f"{self.model.name}: tensor parallelism {self.t} does not divide the {what} {length} "
+                    f"{self.model.name}: tensor parallelism {self.t} does not divide the {label} {length} "
                     "(constraint 18). Change tp."
                 )
 
@@ -115,8 +115,8 @@ class Demands(ArrayNoun):
     def shares(self) -> Mapping[str, float]:
         """The share of each kind in all bytes; 0 each when nothing is sent."""
         sums = np.bincount(self.kind, self.bytes, len(KINDS))
-        whole = float(sums.sum())
-        return {kind: float(sums[i]) / whole if whole else 0.0 for i, kind in enumerate(KINDS)}
+        total = float(sums.sum())
+        return {kind: float(sums[i]) / total if total else 0.0 for i, kind in enumerate(KINDS)}
 
     @property
     def silent_pairs(self) -> float:
@@ -137,12 +137,12 @@ def traffic(job: TrainingJob, placed: Placement) -> Demands:
         rows.append((gpu, np.roll(gpu, -1, axis=2), 0, 2 * job.m * job.v * per.tensor))
     if placed.p > 1:
         ends = np.arange(placed.p) + 1
-        for here, there, chunks in (
+        for stage, next_stage, chunks in (
             (gpu[:, :-1], gpu[:, ends[:-1]], job.v),
             (gpu[:, -1:], gpu[:, :1], job.v - 1),
         ):
             once = job.m * chunks * per.edge
-            rows += [(here, there, 1, once), (there, here, 1, once)]
+            rows += [(stage, next_stage, 1, once), (next_stage, stage, 1, once)]
     if placed.d > 1:
         array = reduced_bytes(job, placed)
         dl, dh = placed.d // placed.dh, placed.dh
