@@ -249,9 +249,9 @@ def _node(data: bytes, at: int, end: int, file: str) -> Node:
     node = Node(file, number, _shown(name), kind, tuple(dict.fromkeys(deps)), read, values, micros / 1e6)
     if kind not in SUPPORTED:
         called = NODE_TYPES[kind] if kind < len(NODE_TYPES) else f"node type {kind}"
-        known = ", ".join(NODE_TYPES[each] for each in sorted(SUPPORTED))
+        supported = ", ".join(NODE_TYPES[node_type] for node_type in sorted(SUPPORTED))
         raise node.refuse(
-            f"{called} is not supported; there are {known}. Leave memory and storage out of the trace."
+            f"{called} is not supported; there are {supported}. Leave memory and storage out of the trace."
         )
     return node
 
