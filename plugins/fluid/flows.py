@@ -130,7 +130,8 @@ class Flows:
         reduced: Callable[[Sequence[Schedule], Sequence[NetworkState], bool], tuple[Quotient, ...]],
         simulated: Callable[[Network], Simulation],
     ) -> None:
-        self.now_s, self._fabric, self._reduced, self._simulated = 0.0, fabric, reduced, simulated
+        self.now_s = 0.0
+        self._fabric, self._reduced, self._simulated = fabric, reduced, simulated
         self._schedules, self._states, self._changed_s = list(schedules), [state], 0.0
         self._events: list[_Event] = []
         self._under_way: set[int] = set()
@@ -257,7 +258,9 @@ class Flows:
             over = self._recalled
             bits = self._computed().carried_bits() if over is None else over.carried_bits
             self._before_bits = self._before_bits + bits
-            self._events, self._states, self._episode, self._recalled = [], self._states[-1:], None, None
+            self._events = []
+            self._states = self._states[-1:]
+            self._episode = self._recalled = None
 
     def _computed(self) -> _Episode:
         """The episode, now."""

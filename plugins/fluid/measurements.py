@@ -39,7 +39,8 @@ class ModelSource:
         rates_bps, full = model.rates_bps, model.flows.full().of_links()
         waiting_bits = model.flows.waiting_bits(model.places, full)
         arrived = self._trains.arrived(now_s, rates_bps, model.loss, model.counted())
-        totals, before, since_s, told_totals = self.totals(), self._last, self._last_s, self._told
+        totals, told_totals = self.totals(), self._told
+        before, since_s = self._last, self._last_s
         self._last_s, self._last, self._told = now_s, totals, totals
         new, untold, backlogged = totals.since(before), totals.since(told_totals), waiting_bits > 0
         most_bits = rates_bps * self._interval_s  # what came before the last interval may have had a gap
@@ -73,7 +74,8 @@ class ModelSource:
         """What would be measured now, where no score would change: the one before changed none, the rates of
         all links at which packets may wait now are known as they are, and no train has arrived. Trains that
         are due are sent."""
-        model, now_s, measured, links = self._model, self._model.now_s, self._measured, self._links
+        model, now_s = self._model, self._model.now_s
+        measured, links = self._measured, self._links
         if model.version != self._version:
             self._settled, self._version = False, model.version
         ready = self._settled and self._trains.next_s > now_s and not model.ever_lossy

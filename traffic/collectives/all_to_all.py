@@ -70,7 +70,8 @@ class _Slices:
     third region holds the latter: that of GPU k of the domain for domain `to` at to x rails + k."""
 
     def __init__(self, entries: Entries, grid: Grid, length: int) -> None:
-        self._entries, self._grid, self._length, self._n = entries, grid, length, grid.size
+        self._entries, self._grid, self._length = entries, grid, length
+        self._n = grid.size
         self._domains, self._rails = grid.shape
 
     def one_by_one(self) -> None:

@@ -219,8 +219,11 @@ def parse(data: bytes, file: str) -> tuple[Node, ...]:
 
 
 def _node(data: bytes, at: int, end: int, file: str) -> Node:
-    number = kind = 0
-    name, deps, attributes, inputs, micros = "", [], [], None, 0
+    number = kind = micros = 0
+    name = ""
+    deps = []
+    attributes = []
+    inputs = None
     for field in fields(data, at, end):
         match field.number:
             case 1:

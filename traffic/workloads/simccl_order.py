@@ -54,7 +54,8 @@ def dependencies(flows: FlowColumns) -> tuple[Int64, Int64]:
     """The flows that each of these ordered ones waits for, one range after the other: its parents, and what
     completes its sender's part in the collective before, which is the last flow between it and each other
     rank. Raises ExperimentError where they are too many."""
-    n, n_names, src, collective = len(flows.src), len(flows.names), flows.src, flows.collective
+    n, n_names = len(flows.src), len(flows.names)
+    src, collective = flows.src, flows.collective
     between = (collective * flows.n_ranks + src) * flows.n_ranks + flows.dst
     last = n - 1 - np.unique(between[::-1], return_index=True)[1]
     # parts: of every rank in every collective it takes part in, by rank, then by collective
