@@ -164,6 +164,8 @@ def _row(how: str, bridges: int, rules: int, times: Sequence[float], plain_s: fl
 
 
 def _check(switches: PrivateSwitches, bridges: int, rules: int) -> None:
-    held = sum(switches.flow_count(node) for node in range(bridges))
-    if held != rules:
-        raise ControllerError(f"{held} rules are installed, not {rules}: the figures would mean nothing.")
+    installed = sum(switches.flow_count(node) for node in range(bridges))
+    if installed != rules:
+        raise ControllerError(
+            f"{installed} rules are installed, not {rules}: the figures would mean nothing."
+        )

@@ -46,8 +46,8 @@ class Intent:
         deleted: dict[int, list[int]] = {}
         for cookie, rule in self._retiring.pop(version, {}).items():
             switch, key = dpid(rule.switch), (rule.priority, rule.match)
-            held = self.rules.get(switch, {}).get(key)
-            if held is not None and held.cookie == cookie:
+            current = self.rules.get(switch, {}).get(key)
+            if current is not None and current.cookie == cookie:
                 del self.rules[switch][key]
                 deleted.setdefault(switch, []).append(cookie)
         return deleted

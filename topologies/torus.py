@@ -182,12 +182,12 @@ def _wired(kind: str, shape: tuple[int, ...], twist: Twist, params: Mapping[str,
 
 def _next(where: Int64, shape: tuple[int, ...], twist: Twist, axis: int) -> Int64:
     """(n,): each GPU's neighbour in the + direction."""
-    there = where.copy()
-    there[axis] += 1
-    crossing = there[axis] == shape[axis]
-    there[axis, crossing] = 0
-    there[:, crossing] += np.array(twist[axis])[:, None]
-    ids: Int64 = np.ravel_multi_index(tuple(there), shape, mode="wrap")
+    neighbour = where.copy()
+    neighbour[axis] += 1
+    crossing = neighbour[axis] == shape[axis]
+    neighbour[axis, crossing] = 0
+    neighbour[:, crossing] += np.array(twist[axis])[:, None]
+    ids: Int64 = np.ravel_multi_index(tuple(neighbour), shape, mode="wrap")
     return ids
 
 

@@ -65,10 +65,10 @@ def opened(end: Endpoint) -> PacketSocket:
 
 def one_message() -> Schedule:
     """Rank 0 writes MESSAGE_BYTES to rank 1."""
-    one, none = np.ones(1, np.int32), np.zeros(1, np.int32)
+    ones, none = np.ones(1, np.int32), np.zeros(1, np.int32)
     size = np.array([MESSAGE_BYTES], np.int64)
     return Schedule(
-        "send", 2, MESSAGE_BYTES, "float32", "sum", MESSAGE_BYTES, none, one, size * 0, size * 0, size, none,
+        "send", 2, MESSAGE_BYTES, "float32", "sum", MESSAGE_BYTES, none, ones, size * 0, size * 0, size, none,
         none, np.zeros(2, np.int64), np.zeros(0, np.int64), phase_names=("send",),
     )  # fmt: skip
 
@@ -77,10 +77,10 @@ def transport() -> Generator[int]:
     with ExitStack() as stack:
         sockets = [stack.enter_context(opened(end)) for end in ENDS]
         dirty: list[Batch] = []
-        ports = [Port(each.ring, Batch(kernel_send(each.fileno()), dirty)) for each in sockets]
+        ports = [Port(socket.ring, Batch(kernel_send(socket.fileno()), dirty)) for socket in sockets]
         executor = Executor(ENDS, ports, dirty, Tuning(min_window=64), PACKET)
         poll = stack.enter_context(select.epoll())
-        by_fd = {each.fileno(): port for each, port in zip(sockets, ports, strict=True)}
+        by_fd = {socket.fileno(): port for socket, port in zip(sockets, ports, strict=True)}
         for fd in by_fd:
             poll.register(fd, select.EPOLLIN)
         schedule = one_message()

@@ -228,13 +228,13 @@ def describe_stuck(executor: Executor, stuck: Sequence[Pair]) -> tuple[str, list
     in_all = set.intersection(*ends) if len(stuck) > 1 else set[int]()
     ranks = sorted(in_all or set.union(*ends))
     pairs = ", ".join(f"{names[pair.src]}->{names[pair.dst]}" for pair in stuck[:8])
-    more = f" and {len(stuck) - 8} more" if len(stuck) > 8 else ""
+    rest = f" and {len(stuck) - 8} more" if len(stuck) > 8 else ""
     who = ", ".join(names[rank] for rank in ranks[:8])
     batches = {names[rank]: executor.ports[rank].batch for rank in ranks}
     down = ", ".join(name for name, batch in batches.items() if batch.last_error and batch.lost)
     cause = f" The interface of {down} refused packets (is it up?)." if down else ""
     why = (
-        f"no packet got through from {pairs}{more} for {executor.tuning.dead_after:g} s; unreachable ranks: "
+        f"no packet got through from {pairs}{rest} for {executor.tuning.dead_after:g} s; unreachable ranks: "
         f"{who}.{cause} "
         "Check their links and the rules of the pairs, or raise the transport's dead_after."
     )

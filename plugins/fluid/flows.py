@@ -69,7 +69,7 @@ class _Episode:
     @property
     def pairs(self) -> Int64:
         """Those of each job, one behind the other."""
-        return np.concatenate([np.flatnonzero(one.pair_class >= 0) for one in self.quotients])
+        return np.concatenate([np.flatnonzero(quotient.pair_class >= 0) for quotient in self.quotients])
 
     def go_to(self, at_s: float) -> None:
         while self.simulation.now_s < at_s:
@@ -130,7 +130,8 @@ class Flows:
         reduced: Callable[[Sequence[Schedule], Sequence[NetworkState], bool], tuple[Quotient, ...]],
         simulated: Callable[[Network], Simulation],
     ) -> None:
-        self.now_s, self._fabric, self._reduced, self._simulated = 0.0, fabric, reduced, simulated
+        self.now_s = 0.0
+        self._fabric, self._reduced, self._simulated = fabric, reduced, simulated
         self._schedules, self._states, self._changed_s = list(schedules), [state], 0.0
         self._events: list[_Event] = []
         self._under_way: set[int] = set()
@@ -174,8 +175,8 @@ class Flows:
                 reached_s = max(episode.begun[job][1] + outcome.seconds for job, outcome in ended.items())
             if ended and len(self._events) == 1:
                 only, state = jobs[0], self._states[-1]
-                known = _Known(self._schedules[only], state, ended[only], episode.carried_bits())
-                self._recalled = self._known[self._key()] = known
+                iteration = _Known(self._schedules[only], state, ended[only], episode.carried_bits())
+                self._recalled = self._known[self._key()] = iteration
         else:
             reached_s = self._recalled.outcome.seconds
             ended = {jobs[0]: self._recalled.outcome} if reached_s <= until_s - began_s else {}
@@ -217,7 +218,7 @@ class Flows:
             return np.zeros(len(self._before_bits))
         episode = self._computed()
         left = np.append(episode.simulation.left_bits(), 0.0)  # of pairs that a job does not use
-        of_jobs = np.concatenate([left[one.pair_class] for one in episode.quotients])
+        of_jobs = np.concatenate([left[quotient.pair_class] for quotient in episode.quotients])
         return places.waiting_bits(of_jobs, full)
 
     def full(self) -> Full:
@@ -232,7 +233,7 @@ class Flows:
             return np.empty(0, np.int64)
         episode = self._computed()
         stands = episode.simulation.standing()
-        of_jobs = [np.isin(one.pair_class, stands) for one in episode.quotients]
+        of_jobs = [np.isin(quotient.pair_class, stands) for quotient in episode.quotients]
         return np.flatnonzero(np.logical_or.reduce(of_jobs))
 
     def _key(self) -> tuple[int, bytes]:
@@ -257,15 +258,17 @@ class Flows:
             over = self._recalled
             bits = self._computed().carried_bits() if over is None else over.carried_bits
             self._before_bits = self._before_bits + bits
-            self._events, self._states, self._episode, self._recalled = [], self._states[-1:], None, None
+            self._events = []
+            self._states = self._states[-1:]
+            self._episode = self._recalled = None
 
     def _computed(self) -> _Episode:
         """The episode, now."""
         if self._episode is None:
             symmetry = len(self._states) == 1 or sum(event.begins for event in self._events) == 1
-            of = (*self._schedules, *self._states, symmetry)
-            if [*map(id, of)] != [*map(id, self._quotients_of)]:
-                self._quotients_of = of
+            inputs = (*self._schedules, *self._states, symmetry)
+            if [*map(id, inputs)] != [*map(id, self._quotients_of)]:
+                self._quotients_of = inputs
                 self._quotients = self._reduced(self._schedules, self._states, symmetry)
             self._episode = _Episode(self._quotients, self._simulated)
             networks = iter(self._quotients[0].networks[1:])

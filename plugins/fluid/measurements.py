@@ -39,9 +39,10 @@ class ModelSource:
         rates_bps, full = model.rates_bps, model.flows.full().of_links()
         waiting_bits = model.flows.waiting_bits(model.places, full)
         arrived = self._trains.arrived(now_s, rates_bps, model.loss, model.counted())
-        totals, before, since_s, told = self.totals(), self._last, self._last_s, self._told
+        totals, told_totals = self.totals(), self._told
+        before, since_s = self._last, self._last_s
         self._last_s, self._last, self._told = now_s, totals, totals
-        new, untold, backlogged = totals.since(before), totals.since(told), waiting_bits > 0
+        new, untold, backlogged = totals.since(before), totals.since(told_totals), waiting_bits > 0
         most_bits = rates_bps * self._interval_s  # what came before the last interval may have had a gap
         stated = self._rates.add(backlogged, np.minimum(8 * new.sent_bytes, most_bits), rates_bps)
         carried_bits, before_bits = model.flows.carried_bits(), self._carried_bits
@@ -73,7 +74,8 @@ class ModelSource:
         """What would be measured now, where no score would change: the one before changed none, the rates of
         all links at which packets may wait now are known as they are, and no train has arrived. Trains that
         are due are sent."""
-        model, now_s, measured, links = self._model, self._model.now_s, self._measured, self._links
+        model, now_s = self._model, self._model.now_s
+        measured, links = self._measured, self._links
         if model.version != self._version:
             self._settled, self._version = False, model.version
         ready = self._settled and self._trains.next_s > now_s and not model.ever_lossy
@@ -89,8 +91,8 @@ class ModelSource:
         full_links = full.of_links()
         if (key := full.classes.tobytes()) not in self._nothing_new:
             at = model.places.may_wait(full_links)
-            known = self._rates.exact[at] & (self._rates.rate_bps[at] == model.rates_bps[at])
-            if not np.all(known & ~links.unknown[at]):
+            rate_known = self._rates.exact[at] & (self._rates.rate_bps[at] == model.rates_bps[at])
+            if not np.all(rate_known & ~links.unknown[at]):
                 return None
             self._nothing_new[key] = at[np.isin(at, self._trains.wanted)]
         carried_bits, wanted = model.flows.carried_bits(), self._trains.wanted
@@ -105,8 +107,8 @@ class ModelSource:
             )
         waiting_bits = model.flows.waiting_bits(model.places, full_links)
         backlogged = waiting_bits > 0
-        totals, told = self.totals(), self._told
-        self._told, new = totals, totals.since(told)
+        totals, told_totals = self.totals(), self._told
+        self._told, new = totals, totals.since(told_totals)
         return replace(
             measured, t_s=now_s, queue_bytes=waiting_bits / 8,
             service_bps=np.where(backlogged, model.rates_bps, np.nan), sent_bytes=new.sent_bytes,

@@ -284,7 +284,7 @@ class Model:
     def _used_by(self, job: Plan) -> Bool:
         """(P,): the pairs that a job uses."""
         gpus, n = np.asarray(job.ranks, np.int64), self.plan.fabric.n_gpus
-        used = [gpus[src] * n + gpus[dst] for src, dst, _ in (one.pairs() for one in job.schedules)]
+        used = [gpus[src] * n + gpus[dst] for src, dst, _ in (schedule.pairs() for schedule in job.schedules)]
         return np.isin(self.paths.src * n + self.paths.dst, np.concatenate(used))
 
     def failure(self, pairs: Int64) -> TransportError:
@@ -294,9 +294,9 @@ class Model:
         gpus, times = np.unique(ends, return_counts=True)
         blamed = gpus[times == len(pairs)] if len(pairs) > 1 and (times == len(pairs)).any() else gpus
         names, still_s = ", ".join(map(fabric.node_name, blamed[:8].tolist())), self.senders.dead_after_s
-        more = f" and {len(blamed) - 8} more" if len(blamed) > 8 else ""
+        rest = f" and {len(blamed) - 8} more" if len(blamed) > 8 else ""
         return TransportError(
-            f"the collective failed at {names}{more}: {len(pairs)} pairs, such as "
+            f"the collective failed at {names}{rest}: {len(pairs)} pairs, such as "
             f"{pair_name(fabric, *ends[:, 0])}, stood still for {still_s:g} s: their paths lead "
             f"over links that are down or lose every packet ({int((~self._passing).sum())} of them). Leave a "
             "path, or repair one earlier."

@@ -61,13 +61,13 @@ class ModelTraffic:
             return None
         if self._number == 0:
             model.iteration_ended()
-        known = self._results.get(id(outcome))
-        if known is None:
+        cached = self._results.get(id(outcome))
+        if cached is None:
             assert self._schedule is not None
             if len(self._results) == MOST_KEPT:
                 self._results.clear()
-            known = self._results[id(outcome)] = outcome, self._result(self._schedule, outcome)
-        return replace(known[1], iteration=self.iteration)
+            cached = self._results[id(outcome)] = outcome, self._result(self._schedule, outcome)
+        return replace(cached[1], iteration=self.iteration)
 
     def _result(self, schedule: Schedule, outcome: IterationOutcome) -> IterationResult:
         packet, scale = self._plan.packet, self._model.rate_scale

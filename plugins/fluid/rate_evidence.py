@@ -51,9 +51,9 @@ class RateEvidence:
         self.rate_bps[at[stated]] = rate[stated]
         self.exact[at] = (exact | self.exact[at]) & (self.rate_bps[at] == served)
         self._base_bps[at[exact]], self._bits[at[exact]] = served[exact], 0.0
-        known = np.zeros(len(backlogged), bool)
-        known[at[stated]] = True
-        return known
+        stated_links = np.zeros(len(backlogged), bool)
+        stated_links[at[stated]] = True
+        return stated_links
 
     def know(self, links: Bool, served_bps: Float) -> None:
         """A train has shown the rates of these links."""

@@ -93,14 +93,14 @@ class HScore(Router):
         kind, via = (int(chosen[0]) for chosen in choose(links, scores, a, b, self._detour))
         m = float(scores.thresholds(a, b, self._detour)[0])
         bar = m * scores.margin
-        both = rails_of_both(fabric, links, int(a[0]), int(b[0]))
-        routable = scores.order[(scores.ordered > bar + EQUAL_WITHIN) & both[scores.order]].tolist()
+        shared_rails = rails_of_both(fabric, links, int(a[0]), int(b[0]))
+        routable = scores.order[(scores.ordered > bar + EQUAL_WITHIN) & shared_rails[scores.order]].tolist()
         rule = int(direct(scores, a, b)[0])
         by_rule = links.hops(a, b, np.array([rule]), np.array([-1]))
         assert kind == rule or via >= 0 or not whole(by_rule, scores.dead)[0], "left a path that is whole"
 
-        def score(of: int) -> float:
-            return float(score_of(scores, a, b, np.array([of]), via)[0])
+        def score(path_kind: int) -> float:
+            return float(score_of(scores, a, b, np.array([path_kind]), via)[0])
 
         facts: dict[str, Fact] = {"kind": KINDS[kind]}
         if kind == DRD:
@@ -115,7 +115,7 @@ class HScore(Router):
             facts["bar"] = bar
         facts["routable_rails"] = [rail_name(rail) for rail in routable]
         turns = {DR: int(scores.rail_of[b[0]]), RD: int(scores.rail_of[a[0]])}
-        options = [x for x in turns if both[turns[x]]] if rule in turns else [rule]
+        options = [x for x in turns if shared_rails[turns[x]]] if rule in turns else [rule]
         facts |= {f"score_{KINDS[option]}": score(option) for option in options if option != NONE}
         if kind == NONE and (longer := longer_score(fabric, health, scores, src, dst)):
             return Explanation(LONGER, facts | {"kind": "longer", "score": longer})

@@ -56,8 +56,8 @@ def _levels(scores: Scores, sources: Int64, detour: bool) -> Int64:
     at = np.maximum(scores.level.take(sources)[:, None], scores.level).reshape(-1, domains, rails)
     same_rail = np.full((len(sources), domains), rails)
     if detour:
-        both = scores.domain.take(domain)[:, None] * scores.domain
-        same_rail = scores.at_or_below(ratio(scores.rail.take(rail)[:, None], both))
+        domain_product = scores.domain.take(domain)[:, None] * scores.domain
+        same_rail = scores.at_or_below(ratio(scores.rail.take(rail)[:, None], domain_product))
     at[row, :, rail] = same_rail
     at[row, domain] = rails
     return at

@@ -80,8 +80,8 @@ def candidates(problem: Problem) -> Candidates:
         ties = start[place + 1] - start[place]
         some, vector = np.repeat(np.arange(len(src)), ties), vectors[:, spread(start[place], ties)]
         path = vector_legs(lattice, sequence, hops[some], vector, src[some])
-        live, whole = search.fits(tuple(int(s) for s in signs[number]), path)
-        live_paths.append(np.stack((some, np.full(len(some), number), *vector))[:, live & whole])
+        live, simple = search.fits(tuple(int(s) for s in signs[number]), path)
+        live_paths.append(np.stack((some, np.full(len(some), number), *vector))[:, live & simple])
     owner, wild, *displacement = np.concatenate(live_paths, axis=1)
     vector = np.stack(displacement)
     legs = vector_legs(lattice, sequence, signs[wild], vector, src[owner])

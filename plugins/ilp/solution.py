@@ -91,6 +91,6 @@ class Cache:
         """Written elsewhere and moved into place, so that no reader sees half a file. Raises OSError."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=self.folder, prefix=".writing-") as folder:
-            whole = Path(folder) / "solution.npz"
-            np.savez_compressed(whole, key=np.array(key), **vars(solution))
-            whole.replace(self.path(key))
+            temporary = Path(folder) / "solution.npz"
+            np.savez_compressed(temporary, key=np.array(key), **vars(solution))
+            temporary.replace(self.path(key))

@@ -153,9 +153,9 @@ class Assignment:
         row_pair = plan.src.astype(np.int64) * n + plan.dst
         pair, example = np.unique(row_pair, return_index=True)
         mixed = np.unique(row_pair[plan.spread])
-        own = np.unique(row_pair * w + plan.wavelength)
-        own = own[~np.isin(own // w, mixed)]
-        use = np.sort(np.concatenate((own, (mixed[:, None] * w + np.arange(w)).ravel())))
+        assigned = np.unique(row_pair * w + plan.wavelength)
+        assigned = assigned[~np.isin(assigned // w, mixed)]
+        use = np.sort(np.concatenate((assigned, (mixed[:, None] * w + np.arange(w)).ravel())))
         first = np.append(np.searchsorted(use // w, pair), len(use))
         return cls(pair, plan.up[example], first, (use % w).astype(np.int32))
 

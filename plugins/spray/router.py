@@ -96,8 +96,8 @@ class Spray(Router):
         links = RailLinks.of(fabric, "spray")
         scores = Scores.of(fabric, health, links)
         (a, b), rail = places_of(fabric, np.array([[src], [dst]])), rail_names(fabric, name)
-        both = rails_of_both(fabric, links, int(a[0]), int(b[0]))
-        window = [r for r in scores.order[spread(*self._ranges(scores, a, b))].tolist() if both[r]]
+        shared_rails = rails_of_both(fabric, links, int(a[0]), int(b[0]))
+        window = [r for r in scores.order[spread(*self._ranges(scores, a, b))].tolist() if shared_rails[r]]
         pair, kind, via = self._choose(links, scores, a, b)
         score = score_of(scores, a[pair], b[pair], kind, via)
         taken = zip(kind.tolist(), via.tolist(), score.tolist(), strict=True)
@@ -155,8 +155,8 @@ class Spray(Router):
         rails, (first, count) = len(scores.rail), self._ranges(scores, src, dst)
         pair = np.repeat(np.arange(len(src)), count)
         pair, via = np.divmod(np.sort(pair * rails + scores.order[spread(first, count)]), rails)
-        own, other = via == src[pair] % rails, via == dst[pair] % rails
-        kind = np.select([own & other, own, other], [R, RD, DR], DRD)
+        on_src, on_dst = via == src[pair] % rails, via == dst[pair] % rails
+        kind = np.select([on_src & on_dst, on_src, on_dst], [R, RD, DR], DRD)
         return pair, kind, np.where(kind == DRD, via, -1)
 
     def _by_interface(
@@ -181,9 +181,9 @@ class Spray(Router):
         over, width = over_rails(scores, a, b), self._delta * d1 * d2 + EQUAL_WITHIN
         above = bar * scores.margin + EQUAL_WITHIN if self._window == "strict" else bar - width
         taken = (over > above[:, None]) & (over <= (bar + width)[:, None])
-        own, other = (gpu[:, None] % rails == np.arange(rails) for gpu in (a, b))
+        on_src, on_dst = (gpu[:, None] % rails == np.arange(rails) for gpu in (a, b))
         row, rail = np.nonzero(taken)
-        chosen = np.select([own & other, own, other], [R, RD, DR], DRD)[row, rail]
+        chosen = np.select([on_src & on_dst, on_src, on_dst], [R, RD, DR], DRD)[row, rail]
         return (
             np.concatenate((pair[keep], rows[row])),
             np.concatenate((kind[keep], chosen)),

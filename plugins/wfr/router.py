@@ -109,10 +109,10 @@ class WildFirstRouting(Router):
             return [fabric.link_name(int(link)) for link in links[health.down[links]]]
 
         def verdict(signs: tuple[int, ...], legs: Legs) -> str:
-            live, whole = search.fits(signs, legs)
+            live, simple = search.fits(signs, legs)
             if not live[0]:
                 return f"crosses {', '.join(dead(legs))}, which is down"
-            return "live" if whole[0] else "comes back to a node it has left"
+            return "live" if simple[0] else "comes back to a node it has left"
 
         blocked = dead(search.dimension_order(a, b))
         wild, candidates = "none", list[str]()

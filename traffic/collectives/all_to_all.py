@@ -26,11 +26,11 @@ class DirectAllToAll(AllToAll):
     name = "direct-all-to-all"
 
     def add_transfers(self, entries: Entries, fabric: Fabric, ranks: Sequence[int], count: int) -> None:
-        n, one = len(ranks), count // len(ranks)
+        n, length = len(ranks), count // len(ranks)
         entries.phase("all-to-all")
         distance, src = np.indices((n - 1, n)).reshape(2, -1)
         dst = (src + distance + 1) % n
-        entries.add(src, dst, first=(n + dst) * one, to=src * one, length=one)
+        entries.add(src, dst, first=(n + dst) * length, to=src * length, length=length)
 
 
 class HierarchicalAllToAll(OnRails, AllToAll):
@@ -65,17 +65,18 @@ class HierarchicalAllToAll(OnRails, AllToAll):
 
 
 class _Slices:
-    """Adds the slices of `one` element or more: from GPU k of a domain to its GPU `via`, for that GPU and for
+    """Adds the slices of `length` elements: from GPU k of a domain to its GPU `via`, for that GPU and for
     those of its rail; then from a GPU along its rail, those that it has from every GPU of its domain. The
     third region holds the latter: that of GPU k of the domain for domain `to` at to x rails + k."""
 
-    def __init__(self, entries: Entries, grid: Grid, one: int) -> None:
-        self._entries, self._grid, self._one, self._n = entries, grid, one, grid.size
+    def __init__(self, entries: Entries, grid: Grid, length: int) -> None:
+        self._entries, self._grid, self._length = entries, grid, length
+        self._n = grid.size
         self._domains, self._rails = grid.shape
 
     def one_by_one(self) -> None:
         """Pass each slice on as soon as it has arrived."""
-        n, (domains, rails), one = self._n, self._grid.shape, self._one
+        n, (domains, rails), length = self._n, self._grid.shape, self._length
         arrival = np.full((n, domains, rails), -1)
         if rails > 1:
             self._entries.phase(PHASES[0])
@@ -83,24 +84,24 @@ class _Slices:
             src, dst, to = self._grid[d, k], self._grid[d, via], (d + away) % domains
             place = np.where(away > 0, 2 * n + to * rails + k, src)
             first = n + self._grid[to, via]
-            sent = self._entries.add(src, dst, first=first * one, to=place * one, length=one)
+            sent = self._entries.add(src, dst, first=first * length, to=place * length, length=length)
             arrival[dst, to, k] = sent
         if domains > 1:
             self._entries.phase(PHASES[1])
             d, k, to, origin = self._on_rails(rails)
-            src, dst, own = self._grid[d, k], self._grid[to, k], origin == k
+            src, dst, own_slice = self._grid[d, k], self._grid[to, k], origin == k
             self._entries.add(
                 src,
                 dst,
-                first=np.where(own, n + dst, 2 * n + to * rails + origin) * one,
-                to=self._grid[d, origin] * one,
-                length=one,
-                after=columns(np.where(own, -1, arrival[src, to, origin])),
+                first=np.where(own_slice, n + dst, 2 * n + to * rails + origin) * length,
+                to=self._grid[d, origin] * length,
+                length=length,
+                after=columns(np.where(own_slice, -1, arrival[src, to, origin])),
             )
 
     def in_rows(self) -> None:
         """Begin on the rails when a rank's part in its domain is complete."""
-        n, (domains, rails), one = self._n, self._grid.shape, self._one
+        n, (domains, rails), length = self._n, self._grid.shape, self._length
         entered = None
         if rails > 1:
             self._entries.phase(PHASES[0])
@@ -114,9 +115,9 @@ class _Slices:
             sent = self._entries.add(
                 src,
                 dst,
-                first=np.where(others, 0, n + dst) * one,
-                to=np.where(others, 0, src) * one,
-                length=one,
+                first=np.where(others, 0, n + dst) * length,
+                to=np.where(others, 0, src) * length,
+                length=length,
                 repeat=repeat,
                 lag=repeat,
                 turns=Turns(from_[via] + d + 1, to[k] + d + 1, others),
@@ -129,20 +130,20 @@ class _Slices:
             d, k, to, part = self._on_rails(3)
             repeat = np.choose(part, (k, np.ones_like(k), rails - 1 - k))
             d, k, to, part, repeat = (array[repeat > 0] for array in (d, k, to, part, repeat))
-            src, dst, own = self._grid[d, k], self._grid[to, k], part == 1
+            src, dst, own_slice = self._grid[d, k], self._grid[to, k], part == 1
             by_origin = np.arange(domains)[:, None] * rails + np.arange(rails)
             from_, at = self._lists(2 * n + by_origin, self._grid)
             first = np.where(part == 2, k + 1, 0)
             self._entries.add(
                 src,
                 dst,
-                first=np.where(own, n + dst, 0) * one,
-                to=np.where(own, self._grid[d, k], 0) * one,
-                length=one,
+                first=np.where(own_slice, n + dst, 0) * length,
+                to=np.where(own_slice, self._grid[d, k], 0) * length,
+                length=length,
                 after=None if entered is None else columns(entered[src]),
                 repeat=repeat,
                 lag=repeat,
-                turns=Turns(from_[to] + first, at[d] + first, ~own),
+                turns=Turns(from_[to] + first, at[d] + first, ~own_slice),
             )
 
     def _in_domains(self, parts: int) -> tuple[Int64, Int64, Int64, Int64]:
@@ -157,4 +158,4 @@ class _Slices:
 
     def _lists(self, *slices: Int64) -> list[Int64]:
         """Where lists of slices, (lists, length) each, begin."""
-        return [self._entries.lists(Parts(s * self._one, np.full_like(s, self._one))) for s in slices]
+        return [self._entries.lists(Parts(s * self._length, np.full_like(s, self._length))) for s in slices]

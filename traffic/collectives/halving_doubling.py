@@ -44,12 +44,12 @@ class HalvingDoublingAllReduce(AllReduce):
             for distance, first, length in exchanges:
                 entries.phase(f"{verb}, {distance} apart")
                 partner = place ^ distance
-                held = partner if verb == "halve" else place
+                block = partner if verb == "halve" else place
                 sent = entries.add(  # by each active rank once everything sent to it so far has arrived
                     active,
                     active[partner],
-                    first=first[held],
-                    length=length[held],
+                    first=first[block],
+                    length=length[block],
                     reduce=verb == "halve",
                     after=columns(ready[active]),
                 )

@@ -212,11 +212,11 @@ def _add_phases(
     name: str = "",
     slot: int | None = None,
 ) -> Ready:
-    for i, (what, level) in enumerate(phases):
+    for i, (operation, level) in enumerate(phases):
         if rings[level].members.shape[1] > 1:
-            entries.phase(name or f"{what} {level}")
+            entries.phase(name or f"{operation} {level}")
         at = None if slot is None else slot + i
-        ready = add_rings(entries, rings[level], ready, reduce=what == "reduce-scatter", slot=at)
+        ready = add_rings(entries, rings[level], ready, reduce=operation == "reduce-scatter", slot=at)
     return ready
 
 

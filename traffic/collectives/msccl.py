@@ -237,8 +237,8 @@ def _wrong(
     operation: Operation, schedule: Schedule, inputs: Sequence[NDArray[Any]], after: Sequence[NDArray[Any]]
 ) -> str:
     """The first chunk that is not what the operation leaves; empty if there is none."""
-    for rank, held in enumerate(after):
+    for rank, buffer in enumerate(after):
         expected = operation.expected(schedule, inputs, rank)
-        if (wrong := np.flatnonzero(held[: len(expected)] != expected)).size:
+        if (wrong := np.flatnonzero(buffer[: len(expected)] != expected)).size:
             return f"chunk {wrong[0] // PROBE} of the result of GPU {rank}"
     return ""

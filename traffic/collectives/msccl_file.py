@@ -110,15 +110,15 @@ class Algorithm:
         behind = n if apart and self.kind != "all-to-all" else 0
         places: dict[tuple[int, str], list[int]] = {}
         for rank, gpu in self.gpus.items():
-            own = range(rank * shard, (rank + 1) * shard)
+            own_shard = range(rank * shard, (rank + 1) * shard)
             output, input_ = list(range(n)), list(range(n))
             match self.kind:
                 case "all-gather":
-                    input_ = list(own)
+                    input_ = list(own_shard)
                 case "reduce-scatter":
-                    output, input_ = output[:shard], [(i - own.start) % n for i in range(n)]
+                    output, input_ = output[:shard], [(i - own_shard.start) % n for i in range(n)]
                 case "all-to-all":
-                    input_ = [i if i in own and not apart else n + i for i in range(n)]
+                    input_ = [i if i in own_shard and not apart else n + i for i in range(n)]
                 case "custom":
                     output = output[: n if gpu.output < 0 else gpu.output]
                     input_ = input_[: n if gpu.input < 0 else gpu.input]

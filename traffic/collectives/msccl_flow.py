@@ -122,14 +122,14 @@ class _Execution:
                 self._local(rank, src, dst, step.line, reduce=step.type == "re")
             return
         place = step.src
-        held: Sequence[int] = ()
+        chunks: Sequence[int] = ()
         if step.type in RECEIVES:
-            held = self._receive(rank, block, step)
+            chunks = self._receive(rank, block, step)
             place = step.dst
         if step.type in SENDS:
-            held = held or self._places(rank, step, place)
-            number = self._new(Move(rank, block.send, held, step.line))
-            self._moves[number].after |= self._read(rank, held, number)
+            chunks = chunks or self._places(rank, step, place)
+            number = self._new(Move(rank, block.send, chunks, step.line))
+            self._moves[number].after |= self._read(rank, chunks, number)
             self._channels[rank, block.send, block.channel].append(number)
 
     def _receive(self, rank: int, block: Block, step: Step) -> Sequence[int]:
@@ -167,8 +167,8 @@ class _Execution:
         move.after |= self._write(rank, to, number, reduce=reduce)
 
     def _blocked(self, rank: int, chunk: int, number: int, *, reduce: bool) -> bool:
-        held = self._chunks[rank, chunk]
-        parts = (held.base, held.readers) if reduce else (held.base, held.readers, held.reduced)
+        moves = self._chunks[rank, chunk]
+        parts = (moves.base, moves.readers) if reduce else (moves.base, moves.readers, moves.reduced)
         return any(other > number for part in parts for other in part)
 
     def _spare(self, rank: int, count: int) -> Sequence[int]:
@@ -188,24 +188,24 @@ class _Execution:
         """Note that a move reads these chunks; those that must have written them before."""
         after: set[int] = set()
         for chunk in chunks:
-            held = self._chunks[rank, chunk]
-            after |= held.base
-            after |= held.reduced
-            held.readers.add(number)
+            moves = self._chunks[rank, chunk]
+            after |= moves.base
+            after |= moves.reduced
+            moves.readers.add(number)
         return after
 
     def _write(self, rank: int, chunks: Sequence[int], number: int, *, reduce: bool) -> set[int]:
         """Note that a move writes these chunks; those that must have read or written them before."""
         after: set[int] = set()
         for chunk in chunks:
-            held = self._chunks[rank, chunk]
-            after |= held.base
-            after |= held.readers
+            moves = self._chunks[rank, chunk]
+            after |= moves.base
+            after |= moves.readers
             if reduce:
-                held.reduced.add(number)
+                moves.reduced.add(number)
             else:
-                after |= held.reduced
-                held.base, held.reduced, held.readers = {number}, set(), set()
+                after |= moves.reduced
+                moves.base, moves.reduced, moves.readers = {number}, set(), set()
         after.discard(number)
         return after
 

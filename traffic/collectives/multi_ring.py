@@ -46,7 +46,7 @@ class MultiRingAllReduce(AllReduce):
         torus = np.argsort(np.asarray(ranks)).reshape(fabric.groups[0].shape)
         axes, directions = torus.ndim, 2 if fabric.usable.all() else 1
         parts = [(axis, direction) for axis in range(axes) for direction in range(directions)]
-        held = [
+        spans = [
             Parts(np.full(len(ranks), first), np.full(len(ranks), length))
             for first, length in zip(*parts_of(0, count, len(parts)), strict=True)
         ]
@@ -57,18 +57,18 @@ class MultiRingAllReduce(AllReduce):
             for part, (axis, direction) in enumerate(parts):
                 lines = np.moveaxis(torus, (axis + phase) % axes, -1)[..., :: -1 if direction else 1]
                 members = lines.reshape(-1, lines.shape[-1])
-                whole = held[part].first[members[:, 0]], held[part].length[members[:, 0]]
-                shards = parts_of(*whole, members.shape[1])
-                for array, values in zip(held[part], shards, strict=True):
+                span = spans[part].first[members[:, 0]], spans[part].length[members[:, 0]]
+                shards = parts_of(*span, members.shape[1])
+                for array, values in zip(spans[part], shards, strict=True):
                     array[members] = values
                 rings.append(Rings(members, shards.each))
             phases.append(rings)
-        for what, in_order in (("reduce-scatter", phases), ("all-gather", phases[::-1])):
+        for operation, in_order in (("reduce-scatter", phases), ("all-gather", phases[::-1])):
             for number, rings in enumerate(in_order, 1):
                 for part, ring in enumerate(rings):
                     if ring.members.shape[1] > 1:
-                        entries.phase(f"{what} {number}")
-                    ready[part] = add_rings(entries, ring, ready[part], reduce=what == "reduce-scatter")
+                        entries.phase(f"{operation} {number}")
+                    ready[part] = add_rings(entries, ring, ready[part], reduce=operation == "reduce-scatter")
 
     def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
         """Per phase, k - 1 steps of its longest message at the slowest link, and its latency, on a torus or

@@ -187,18 +187,18 @@ class AllToAll(Sharded):
 
     def inputs(self, schedule: Schedule, seed: int) -> list[NDArray[Any]]:
         """(2 count,) per rank: 0 but for its own slice, then what it sends, without a 0 in it."""
-        n, one = schedule.n_ranks, count_of(schedule) // schedule.n_ranks
-        buffers = np.zeros((n, 2, n, one), schedule.dtype)
+        n, length = schedule.n_ranks, count_of(schedule) // schedule.n_ranks
+        buffers = np.zeros((n, 2, n, length), schedule.dtype)
         for rank in range(n):
-            buffers[rank, 1] = nonzero_input(schedule, rank, n * one, seed).reshape(n, one)
+            buffers[rank, 1] = nonzero_input(schedule, rank, n * length, seed).reshape(n, length)
             buffers[rank, 0, rank] = buffers[rank, 1, rank]
-        return list(buffers.reshape(n, 2 * n * one))
+        return list(buffers.reshape(n, 2 * n * length))
 
     def expected(self, schedule: Schedule, inputs: Sequence[NDArray[Any]], rank: int) -> NDArray[Any]:
         """(count,): the slice for `rank` of every sender, in their order."""
-        one = len(inputs[0]) // (2 * schedule.n_ranks)
-        start = (schedule.n_ranks + rank) * one
-        return np.concatenate([buffer[start : start + one] for buffer in inputs])
+        length = len(inputs[0]) // (2 * schedule.n_ranks)
+        start = (schedule.n_ranks + rank) * length
+        return np.concatenate([buffer[start : start + length] for buffer in inputs])
 
 
 def shard_bytes(size_bytes: int, n_ranks: int) -> int:

@@ -150,8 +150,8 @@ class MoeAllToAll(AtOnce, Sharded):
         inputs = []
         for rank, sent in enumerate(length.sum(axis=1).tolist()):
             array = np.pad(nonzero_input(schedule, rank, sent, seed), (int(first[rank, 0]), 0))
-            own = length[rank, rank]
-            array[to[rank, rank] :][:own] = array[first[rank, rank] :][:own]
+            own_length = length[rank, rank]
+            array[to[rank, rank] :][:own_length] = array[first[rank, rank] :][:own_length]
             inputs.append(array)
         return inputs
 

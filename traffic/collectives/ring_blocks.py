@@ -50,9 +50,9 @@ def add_rings(
         return ready
     spans = chunks.first.shape[2]
     lists = entries.lists(Parts(*(array.reshape(len(array), -1) for array in chunks)))
-    of = lists if rings.of is None else lists[rings.of]
-    own = entries.n_entries + np.arange(count * m).reshape(count, m)
-    before = np.roll(own, 1, axis=1)
+    ring_list = lists if rings.of is None else lists[rings.of]
+    entry = entries.n_entries + np.arange(count * m).reshape(count, m)
+    before = np.roll(entry, 1, axis=1)
     entries.add(
         members,
         np.roll(members, -1, axis=1),
@@ -62,9 +62,9 @@ def add_rings(
         repeat=(m - 1) * spans,
         lag=spans,
         chained=columns(before.ravel()),
-        turns=Turns(of[:, None], of[:, None], m, np.arange(m) - reduce, -1),
+        turns=Turns(ring_list[:, None], ring_list[:, None], m, np.arange(m) - reduce, -1),
         slot=entries.next_slot + np.arange(count)[:, None] if slot is None else slot,
     )
     after = ready.copy()
-    after[members] = np.stack((own, before), axis=-1)
+    after[members] = np.stack((entry, before), axis=-1)
     return after

@@ -47,7 +47,7 @@ class Buffers:
         and how many of them were wrong."""
         compared = wrong = 0
         for rank, result in enumerate(expected):
-            held = self.slice(rank, self.result, 0, result.nbytes)
+            actual = self.slice(rank, self.result, 0, result.nbytes)
             compared += len(result)
-            wrong += int(np.count_nonzero(held != result))
+            wrong += int(np.count_nonzero(actual != result))
         return compared, wrong

@@ -162,10 +162,10 @@ class Executor:
                 continue
             sender, offered = self.pair(src, dst).sender, offers[src, dst]
             first = offered[-1].first + offered[-1].packets if offered else sender.next
-            held = buffers.view(src, src_buffer, src_at, size)
+            payload = buffers.view(src, src_buffer, src_at, size)
             # its announcement: the offset as virtual address, the buffer's number as key
             remote = reth(dst_at, dst_buffer, size)
-            message = Message(transfer, first, mtu, held, destination, remote, reduce=bool(reduce))
+            message = Message(transfer, first, mtu, payload, destination, remote, reduce=bool(reduce))
             offered.append(message)
             self._messages[transfer] = sender, message
         for ends, pair in self.pairs.items():
@@ -182,11 +182,11 @@ class Executor:
         """Start transfers, and carry out local steps and what they free."""
         for transfer in transfers:
             if transfer in self._local:
-                source, held, reduce = self._local[transfer]
+                source, destination, reduce = self._local[transfer]
                 if reduce:
-                    self._combine(held, source, out=held)
+                    self._combine(destination, source, out=destination)
                 else:
-                    held[:] = source
+                    destination[:] = source
                 transfers += self.progress.landed(transfer, self._now)
                 continue
             sender, message = self._messages[transfer]
@@ -196,9 +196,9 @@ class Executor:
 
     def _landed(self, message: Message) -> None:
         if message.reduce and message.size:
-            held = message.destination
-            staged = np.frombuffer(message.open(), held.dtype)
-            self._combine(held, staged, out=held)
+            destination = message.destination
+            staged = np.frombuffer(message.open(), destination.dtype)
+            self._combine(destination, staged, out=destination)
         message.target = None
         self._start(self.progress.landed(message.transfer, self._now))
 

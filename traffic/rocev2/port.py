@@ -48,12 +48,12 @@ class Port:
         """Pass everything that has arrived to its queue pairs, and return the slots to the kernel."""
         ring = self.ring
         view, words, halves, slots = ring.bytes, ring.words, ring.halves, ring.slots
-        known, at, end = self._known, ring.at, len(slots)
+        entries, at, end = self._known, ring.at, len(slots)
         slot = slots[at]
         while words[slot >> 2] & STATUS_USER:
             frame = slot + halves[(slot >> 1) + MAC_HALF]
             key, word = _HEADER(view, frame + KEY_AT)
-            entry = known.get(key) or self._learn(key)
+            entry = entries.get(key) or self._learn(key)
             if entry is None or words[(slot >> 2) + LENGTH_WORD] < entry[1] + 4:
                 self.noise += 1
             else:

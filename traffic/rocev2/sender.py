@@ -114,9 +114,11 @@ class Sender:
         waited, full = self.timing.wait, self._packet.full_packet_bytes
         path_of = {entropy: PathState(self._heads(entropy)) for entropy in udp_src}
         self._paths = [path_of[entropy] for entropy in udp_src]
-        each = {entropy: slot for slot, entropy in enumerate(udp_src)}.values()
-        rates, held, latencies = ([of[slot] for slot in each] for of in (rates_bps, depths, latencies_s))
-        window = self._tuning.window(rates, held, latencies, full)
+        slots = {entropy: slot for slot, entropy in enumerate(udp_src)}.values()
+        rates, path_depths, latencies = (
+            [values[slot] for slot in slots] for values in (rates_bps, depths, latencies_s)
+        )
+        window = self._tuning.window(rates, path_depths, latencies, full)
         self.congestion.allow(window)
         slowest = min(rates_bps)
         self.timing.drain = window * full * 8 / slowest if slowest > 0 else 0.0

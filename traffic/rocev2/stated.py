@@ -34,9 +34,9 @@ def senders(tuning: Tuning, fabric: Fabric, paths: PathBatch, packet: PacketForm
 def _waits(drain_s: Float, travel_s: Float) -> tuple[Float, Float, Float]:
     """(P,) each: the first wait, the second, and the longest, of pairs whose round trips took as long as a
     full window does."""
-    both, kind = np.unique(drain_s + 1j * travel_s, return_inverse=True)
-    waits = np.empty((3, len(both)))
-    for i, (drain, travel) in enumerate(zip(both.real.tolist(), both.imag.tolist(), strict=True)):
+    distinct, kind = np.unique(drain_s + 1j * travel_s, return_inverse=True)
+    waits = np.empty((3, len(distinct)))
+    for i, (drain, travel) in enumerate(zip(distinct.real.tolist(), distinct.imag.tolist(), strict=True)):
         timing = Timing()
         timing.drain, timing.travel, timing.smoothed = drain, travel, drain + travel
         for row, timing.probes in enumerate((0, 1, LATE)):

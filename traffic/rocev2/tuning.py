@@ -103,9 +103,11 @@ class Tuning:
 @cache
 def _window(tuning: Tuning, rates_bps: Floats, depths: Floats, latencies_s: Floats, packet_bytes: int) -> int:
     """Kept, as many pairs have paths that are alike."""
-    rates, held, latencies = (np.array(values, np.float64) for values in (rates_bps, depths, latencies_s))
+    rates, path_depths, latencies = (
+        np.array(values, np.float64) for values in (rates_bps, depths, latencies_s)
+    )
     pair = np.zeros(len(depths), np.int64)
-    return int(tuning.windows(rates, held, latencies, pair, 1, packet_bytes)[0])
+    return int(tuning.windows(rates, path_depths, latencies, pair, 1, packet_bytes)[0])
 
 
 def acknowledge_every(window: int) -> int:

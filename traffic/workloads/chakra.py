@@ -78,11 +78,13 @@ class Chakra(ReplayedWorkload):
                 "fabric of as many GPUs, or a trace of as many ranks."
             )
         traffic = TracedTraffic(fabric, ranks, dtype, redop, two_levels=self._two_levels)
-        own = round(float(traffic.sent([one.operation for one in operations]).max()))
-        size = (size_bytes if self._scaled else own) // itemsize * itemsize
+        traced_bytes = round(float(traffic.sent([task.operation for task in operations]).max()))
+        size = (size_bytes if self._scaled else traced_bytes) // itemsize * itemsize
         how = "scaled to the size of the run" if self._scaled else "which is the size of the run"
-        self._notes = (f"{trace.path}: as traced, its busiest rank sends {own} bytes, {how}",)
-        return traffic.schedule(operations, size, (size / own if own else 0.0) if self._scaled else 1.0)
+        self._notes = (f"{trace.path}: as traced, its busiest rank sends {traced_bytes} bytes, {how}",)
+        return traffic.schedule(
+            operations, size, (size / traced_bytes if traced_bytes else 0.0) if self._scaled else 1.0
+        )
 
     @cached_property
     def _contents(self) -> tuple[Trace, list[Ordered]]:
@@ -91,7 +93,7 @@ class Chakra(ReplayedWorkload):
             raise ExperimentError("chakra needs a trace: --workload chakra:DIR, or the option `file`.")
         trace = read(self._file)
         operations = ordered(trace, compute=self._compute, flops=self._flops)
-        if all(one.operation.kind == COMPUTATION for one in operations):
+        if all(task.operation.kind == COMPUTATION for task in operations):
             raise ExperimentError(
                 f"{self._file} sends nothing: it has no send, no receive and no collective of two ranks or "
                 "more with a comm_size. Trace a step that communicates."

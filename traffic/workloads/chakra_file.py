@@ -219,8 +219,11 @@ def parse(data: bytes, file: str) -> tuple[Node, ...]:
 
 
 def _node(data: bytes, at: int, end: int, file: str) -> Node:
-    number = kind = 0
-    name, deps, attributes, inputs, micros = "", [], [], None, 0
+    number = kind = micros = 0
+    name = ""
+    deps = []
+    attributes = []
+    inputs = None
     for field in fields(data, at, end):
         match field.number:
             case 1:
@@ -249,9 +252,9 @@ def _node(data: bytes, at: int, end: int, file: str) -> Node:
     node = Node(file, number, _shown(name), kind, tuple(dict.fromkeys(deps)), read, values, micros / 1e6)
     if kind not in SUPPORTED:
         called = NODE_TYPES[kind] if kind < len(NODE_TYPES) else f"node type {kind}"
-        known = ", ".join(NODE_TYPES[each] for each in sorted(SUPPORTED))
+        supported = ", ".join(NODE_TYPES[node_type] for node_type in sorted(SUPPORTED))
         raise node.refuse(
-            f"{called} is not supported; there are {known}. Leave memory and storage out of the trace."
+            f"{called} is not supported; there are {supported}. Leave memory and storage out of the trace."
         )
     return node
 

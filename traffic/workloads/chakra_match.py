@@ -62,7 +62,9 @@ def computations(ranks: Sequence[Sequence[Node]], flops: float) -> list[TraceOpe
     """What ranks compute, where that takes time: the duration of a node, or, without one, its `num_ops` at
     `flops` operations per second. Raises ExperimentError where all nodes have `num_ops` alone, and `flops` is
     0."""
-    nodes = [(rank, node) for rank, held in enumerate(ranks) for node in held if node.type == COMP]
+    nodes = [
+        (rank, node) for rank, rank_nodes in enumerate(ranks) for node in rank_nodes if node.type == COMP
+    ]
     timed = [
         TraceOperation(COMPUTATION, (rank,), 0, 0, (node,), seconds)
         for rank, node in nodes
@@ -98,8 +100,8 @@ def _messages(ranks: Sequence[Sequence[Node]]) -> list[TraceOperation]:
         src, dst, tag = key
         sent, received = sends[key], receives[key]
         if len(sent) != len(received):
-            more, verb = (sent, "received") if len(sent) > len(received) else (received, "sent")
-            raise more[min(len(sent), len(received))].refuse(
+            longer, verb = (sent, "received") if len(sent) > len(received) else (received, "sent")
+            raise longer[min(len(sent), len(received))].refuse(
                 f"this message is never {verb}: rank {src} sends {len(sent)} to rank {dst} with comm_tag "
                 f"{tag}, and "
                 f"{len(received)} are received there. Fix the trace."
@@ -159,11 +161,11 @@ def _collective(
     kinds = [_kind(node) for node in nodes]
     sizes = [node.bytes(0 if kind == BARRIER else None) for node, kind in zip(nodes, kinds, strict=True)]
     roots = [node.whole("comm_src", members[0]) if kinds[0] == BROADCAST else members[0] for node in nodes]
-    for values, what in ((kinds, "kind"), (sizes, "comm_size"), (roots, "comm_src")):
+    for values, field in ((kinds, "kind"), (sizes, "comm_size"), (roots, "comm_src")):
         for node, value in zip(nodes, values, strict=True):
             if value != values[0]:
                 raise node.refuse(
-                    f"its {what} is {value} and that of {first.file}, {first.called} is {values[0]}, but "
+                    f"its {field} is {value} and that of {first.file}, {first.called} is {values[0]}, but "
                     "both are "
                     f"collective {place + 1} of {called}. Fix the trace."
                 )

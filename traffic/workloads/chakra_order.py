@@ -136,23 +136,23 @@ def _entries(graph: _Graph, walk: Sequence[int]) -> dict[int, list[tuple[int, ..
     for vertex in walk:
         operation, receives = graph.received.get(vertex, vertex), vertex in graph.received
         for member, (rank, node) in enumerate(graph.cells[vertex]):
-            known, parts = implied[rank], {part for dep in node.deps if (part := done[rank][dep])}
+            bits, parts = implied[rank], {part for dep in node.deps if (part := done[rank][dep])}
             entry = next(iter(parts), ())
             if len(parts) > 1:
                 union = sorted(set().union(*parts))
-                needless = reduce(or_, (known[other][1] for other in union))
-                entry = tuple(other for other in union if not needless & known[other][0])
+                needless = reduce(or_, (bits[other][1] for other in union))
+                entry = tuple(other for other in union if not needless & bits[other][0])
             done[rank][node.id] = entry
             if graph.acts(operation):
                 entries[operation].append(() if receives else entry)
                 blocks = not receives and graph.operations[operation].blocks(member)
-                behind = (known[other][0] | known[other][1] for other in entry if blocks)
-                known[operation] = 1 << len(known), reduce(or_, behind, 0)
+                behind = (bits[other][0] | bits[other][1] for other in entry if blocks)
+                bits[operation] = 1 << len(bits), reduce(or_, behind, 0)
                 done[rank][node.id] = (operation,) if blocks else (*entry, operation)
     return entries
 
 
 def _cycle(nodes: Sequence[Node]) -> ExperimentError:
     shown = ", ".join(f"{node.file}, {node.called}" for node in nodes[:MOST_SHOWN])
-    more = f" and {len(nodes) - MOST_SHOWN} more" if len(nodes) > MOST_SHOWN else ""
-    return nodes[0].refuse(f"it waits for itself, in the cycle of {shown}{more}. Fix the trace.")
+    rest = f" and {len(nodes) - MOST_SHOWN} more" if len(nodes) > MOST_SHOWN else ""
+    return nodes[0].refuse(f"it waits for itself, in the cycle of {shown}{rest}. Fix the trace.")

@@ -119,18 +119,18 @@ class TracedTraffic:
             self._check_waits(ordered, scale)
         rows, after, seconds = list[tuple[int, ...]](), list[list[int]](), list[float]()
         parts: list[dict[int, list[int]]] = []
-        for one in ordered if size_bytes else ():
-            members, pattern, begin = one.operation.members, self._pattern(one.operation, scale), len(rows)
+        for task in ordered if size_bytes else ():
+            members, pattern, begin = task.operation.members, self._pattern(task.operation, scale), len(rows)
             entry = [
                 [i for before in befores for i in parts[before][rank]]
-                for rank, befores in zip(members, one.after, strict=True)
+                for rank, befores in zip(members, task.after, strict=True)
             ]
-            base = [0 if one.operation.kind == COMPUTATION else used[rank] for rank in members]
+            base = [0 if task.operation.kind == COMPUTATION else used[rank] for rank in members]
             for src, dst, first, to, length, reduce, step, waits in pattern.rows:
                 span = (base[src] + first, base[dst] + to, length)
-                rows.append((members[src], members[dst], *span, reduce, one.level, step))
+                rows.append((members[src], members[dst], *span, reduce, task.level, step))
                 after.append(sorted({*entry[src], *(begin + i for i in waits)}))
-                seconds.append(one.operation.seconds * scale)
+                seconds.append(task.operation.seconds * scale)
             for rank in members:
                 used[rank] += pattern.schedule.buffer_bytes // self._itemsize
             parts.append(
@@ -154,10 +154,10 @@ class TracedTraffic:
 
     def _check_waits(self, ordered: Sequence[Ordered], scale: float) -> None:
         total, parts = 0, list[dict[int, int]]()
-        for one in ordered:
-            pattern, members = self._pattern(one.operation, scale), one.operation.members
+        for task in ordered:
+            pattern, members = self._pattern(task.operation, scale), task.operation.members
             total += len(pattern.schedule.after)
-            for rank, befores, count in zip(members, one.after, pattern.messages, strict=True):
+            for rank, befores, count in zip(members, task.after, pattern.messages, strict=True):
                 total += count * (1 + sum(parts[before][rank] for before in befores))
             parts.append(dict(zip(members, map(len, pattern.part), strict=True)))
         if total > MOST_WAITS:

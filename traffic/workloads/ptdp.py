@@ -88,9 +88,9 @@ class Ptdp(ReplayedWorkload):
         t, p, d = scaled_degrees(fabric, job.t, job.p, job.d, ranks)
         if (t, p, d) == (job.t, job.p, job.d):
             return []
-        whole = f"tensor {job.t} x pipeline {job.p} x data {job.d} is {job.t * job.p * job.d} ranks"
+        degrees = f"tensor {job.t} x pipeline {job.p} x data {job.d} is {job.t * job.p * job.d} ranks"
         fewer = f"there are {len(ranks)} GPUs: the job is reduced to {t} x {p} x {d}"
-        return [f"ptdp: {whole}, and {fewer}; a GPU sends its bytes of the whole job, scaled to `size`"]
+        return [f"ptdp: {degrees}, and {fewer}; a GPU sends its bytes of the whole job, scaled to `size`"]
 
     def _pass_s(self, job: TrainingJob) -> float:
         """What a GPU computes for one microbatch in one of its model chunks, forward and backward."""

@@ -22,8 +22,8 @@ def replay(schedule: Schedule, inputs: Sequence[NDArray[Any]]) -> list[NDArray[A
     if np.any(schedule.src_buffer) or np.any(schedule.dst_buffer):
         raise ExperimentError(f"{schedule.collective}: only schedules within data buffers can be replayed.")
     combine, schedule = redop_of(schedule.redop), schedule.expand()
-    held = [array.copy() for array in inputs]
-    itemsize = held[0].itemsize
+    buffers = [array.copy() for array in inputs]
+    itemsize = buffers[0].itemsize
     columns = (
         schedule.src,
         schedule.dst,
@@ -34,10 +34,10 @@ def replay(schedule: Schedule, inputs: Sequence[NDArray[Any]]) -> list[NDArray[A
     )
     with np.errstate(over="ignore"):
         for src, dst, src_at, dst_at, size, reduce in zip(*(c.tolist() for c in columns), strict=True):
-            sent = held[src][src_at // itemsize : (src_at + size) // itemsize]
-            target = held[dst][dst_at // itemsize : (dst_at + size) // itemsize]
+            sent = buffers[src][src_at // itemsize : (src_at + size) // itemsize]
+            target = buffers[dst][dst_at // itemsize : (dst_at + size) // itemsize]
             target[:] = combine(target, sent) if reduce else sent
-    return held
+    return buffers
 
 
 class ReplayedWorkload(Operation):

@@ -89,8 +89,8 @@ def _flows(path: str, rows: Iterator[list[str]]) -> FlowColumns:
                 f"{path}:{line}: a flow of kind {row[kind]} goes through an NVSwitch that reduces, which no "
                 "fabric has here. Make the file with AS_NVLS_ENABLE=0."
             )
-        name, *whole, waits = (row[i] for i in at)
-        flow, src, dst, size = (_whole(path, line, *pair) for pair in zip(COLUMNS[1:5], whole, strict=True))
+        name, *fields, waits = (row[i] for i in at)
+        flow, src, dst, size = (_whole(path, line, *pair) for pair in zip(COLUMNS[1:5], fields, strict=True))
         if src == dst:
             raise ExperimentError(f"{path}:{line}: flow {flow} goes from rank {src} to itself. Leave it out.")
         if number.setdefault(flow, len(table)) != len(table):

@@ -19,10 +19,10 @@ def in_order(flows: FlowColumns) -> FlowColumns:
     """The flows by collective, then by the length of the longest chain before them, else in the order of the
     file. Raises ExperimentError for a cycle of parents, and for parents of another collective."""
     parent, flow, n_parents = flows.parent, flows.waiting, np.diff(flows.parent_start)
-    for one in np.flatnonzero(flows.collective[flow] != flows.collective[parent])[:1]:
+    for edge in np.flatnonzero(flows.collective[flow] != flows.collective[parent])[:1]:
         raise flows.refuse(
-            flow[one],
-            f"its parent in line {flows.line[parent[one]]} is of another collective. Fix the parents.",
+            flow[edge],
+            f"its parent in line {flows.line[parent[edge]]} is of another collective. Fix the parents.",
         )
     level = levels((flows.parent_start, parent))
     if (level < 0).any():
@@ -43,10 +43,10 @@ def _cycle(flows: FlowColumns, waiting: Int64, stuck: Bool) -> ExperimentError:
         seen.append(flow)
         flow = one_before[flow]
     cycle = seen[seen.index(flow) :]
-    lines = ", ".join(str(flows.line[each]) for each in cycle[:MOST_SHOWN])
-    more = f" and {len(cycle) - MOST_SHOWN} more" if len(cycle) > MOST_SHOWN else ""
+    lines = ", ".join(str(flows.line[index]) for index in cycle[:MOST_SHOWN])
+    rest = f" and {len(cycle) - MOST_SHOWN} more" if len(cycle) > MOST_SHOWN else ""
     return flows.refuse(
-        flow, f"the flow waits for itself, in the cycle of lines {lines}{more}. Fix the parents."
+        flow, f"the flow waits for itself, in the cycle of lines {lines}{rest}. Fix the parents."
     )
 
 
@@ -54,14 +54,15 @@ def dependencies(flows: FlowColumns) -> tuple[Int64, Int64]:
     """The flows that each of these ordered ones waits for, one range after the other: its parents, and what
     completes its sender's part in the collective before, which is the last flow between it and each other
     rank. Raises ExperimentError where they are too many."""
-    n, n_names, src, collective = len(flows.src), len(flows.names), flows.src, flows.collective
+    n, n_names = len(flows.src), len(flows.names)
+    src, collective = flows.src, flows.collective
     between = (collective * flows.n_ranks + src) * flows.n_ranks + flows.dst
     last = n - 1 - np.unique(between[::-1], return_index=True)[1]
     # parts: of every rank in every collective it takes part in, by rank, then by collective
     ends = np.concatenate([src[last], flows.dst[last]]) * n_names + np.tile(collective[last], 2)
-    parts, of = np.unique(ends, return_inverse=True)
-    completes = np.tile(last, 2)[np.argsort(of)]
-    begin = starts(np.bincount(of))
+    parts, part = np.unique(ends, return_inverse=True)
+    completes = np.tile(last, 2)[np.argsort(part)]
+    begin = starts(np.bincount(part))
     before = np.searchsorted(parts, src * n_names + collective) - 1
     later = np.flatnonzero((before >= 0) & (parts[before] // n_names == src))
     count = np.diff(begin)[before[later]]
@@ -89,11 +90,11 @@ def brought(flows: FlowColumns, length: Int64) -> Int64:
 def places(src: Int64, dst: Int64, length: Int64, brought: Int64) -> tuple[Int64, Int64, int]:
     """Elements: where each flow's data stands at its sender and where it goes at its receiver, and the length
     of a buffer: what a rank sends of its own, then what it receives, each flow at a place of its own."""
-    own = np.where(brought < 0, length, 0)
+    own_length = np.where(brought < 0, length, 0)
     n_ranks = 1 + int(max(src.max(initial=0), dst.max(initial=0)))
-    ahead = np.bincount(src, own, n_ranks).astype(np.int64)
+    ahead = np.bincount(src, own_length, n_ranks).astype(np.int64)
     to = ahead[dst] + _before(dst, length)
-    first = np.where(brought < 0, _before(src, own), to[brought] if len(to) else to)
+    first = np.where(brought < 0, _before(src, own_length), to[brought] if len(to) else to)
     return first, to, int((ahead + np.bincount(dst, length, n_ranks).astype(np.int64)).max())
 
 

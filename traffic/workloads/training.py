@@ -71,14 +71,14 @@ def layout(job: TrainingJob, placed: Placement, busiest: int, microbatches: int)
     Every message of the job has at least one element, so that small kinds do not vanish.
     """
     scale = share(job, placed, busiest)
-    per, each = volumes(job), job.m / microbatches
-    chunk = each * per.tensor / 2 / (placed.t - 1) if placed.t > 1 else 0.0
+    per, represented = volumes(job), job.m / microbatches
+    chunk = represented * per.tensor / 2 / (placed.t - 1) if placed.t > 1 else 0.0
     gradients = reduced_bytes(job, placed) if placed.d > 1 else 0.0
 
     def elements(size: float, least: int) -> int:
         return max(least, round(size * scale)) if size > 0 and scale > 0 else 0
 
-    edge = elements(each * per.edge, 1) if placed.p > 1 else 0
+    edge = elements(represented * per.edge, 1) if placed.p > 1 else 0
     return Layout(microbatches, job.v, placed.t, elements(chunk, 1), edge, elements(gradients, placed.d))
 
 
