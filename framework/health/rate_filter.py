@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from railweave.framework.model.arrays import Float, Float32, Int64
+from railweave.framework.model.arrays import Float, Float32, Int32, Int64
 
 STEPS, LEAST = 96, 0.005
 """Rates that are told apart, and the lowest, as a part of the line rate; each is 1.06 times the one below."""
@@ -16,6 +16,9 @@ TAIL = 0.05
 """Probability that is left out on either side of the interval in which a rate is said to lie."""
 ALIKE = 0.8
 """Ratio of two rates from which they are alike: less than a margin of scores apart."""
+SHARED_S, SHARED = 0.1, 0.05
+"""Seconds that a machine may make links of all switches late together before that counts as theirs, and how
+many it gets back in each second."""
 NEVER = 1e-30
 """Smallest density, so that what no rate explains leaves the posterior as it was."""
 
@@ -29,16 +32,20 @@ class RateFilter:
 
         t = b / r + d + e - e'
 
-    with a delay d, which is 0, or exponential beyond what samples came late by, and the errors e and e' of
-    the moments at which it ended and began. An end at which the next observation begins has one error, so
-    what one takes too long the next makes up for; a Kalman filter at every rate follows it. A rate changes
-    with probability CHANGE, so what is known never outweighs what is new. What is said changes no more than
-    it must: into the interval that the posterior leaves between its tails.
+    with a delay d, which is 0, or exponential beyond what samples came late by and what the links of all
+    switches are late by together, and the errors e and e' of the moments at which it ended and began. An end
+    at which the next observation begins has one error, so what one takes too long the next makes up for; a
+    Kalman filter at every rate follows it. A rate changes with probability CHANGE, so what is known never
+    outweighs what is new. What is said changes no more than it must: into the interval that the posterior
+    leaves between its tails.
     """
 
-    def __init__(self, line_bps: Float, delay_s: float = DELAY_S) -> None:
+    def __init__(self, line_bps: Float, switch: Int32 | None = None, delay_s: float = DELAY_S) -> None:
+        """`switch` (n,): the one that a link is part of, or -1; None: links are late by themselves."""
         n = len(line_bps)
         self._line_bps, self._delay_s = line_bps, delay_s
+        self._group = np.zeros(n) if switch is None else np.where(switch < 0, -1 - np.arange(n), switch)
+        self._spare_s, self._last_s = SHARED_S, -np.inf
         self._parts = np.geomspace(LEAST, 1.0, STEPS, dtype=np.float32)
         self._posterior, self._fresh = np.full((2, n, STEPS), 1 / STEPS, np.float32)
         """(n, STEPS): of all that was observed, of a link that began at its line rate; and of what was
@@ -66,6 +73,8 @@ class RateFilter:
         """One observation of each of k `links`, (k,) all: from `began_s` until `now_s`; `bits` took `took_s`;
         samples came late by `late_s` of that. Variances of the times that are not shared with the observation
         before (`begin_s2`), and of the one at which the next begins (`end_s2`), 0 if it begins anew."""
+        due_s = bits / self.rate_bps[links]
+        took_s = took_s - self._shared_s(links, took_s, due_s, begin_s2 + 2 * end_s2, float(now_s.max()))
         likelihood = self._likelihood(links, bits, took_s, late_s, begin_s2, end_s2)
         self._fresh_s[links] = np.minimum(self._fresh_s[links], began_s)
         for posterior in (self._posterior, self._fresh):
@@ -86,6 +95,16 @@ class RateFilter:
             np.inf,
             1 / STEPS,
         )
+
+    def _shared_s(self, links: Int64, took_s: Float, due_s: Float, error_s2: Float, now_s: float) -> Float:
+        """(k,): for how long the machine delayed all links alike, as much as the least late switch says."""
+        _, group = np.unique(self._group[links], return_inverse=True)
+        late_s = np.bincount(group, took_s - due_s) - 2 * np.sqrt(np.bincount(group, error_s2))
+        share = float((late_s / np.bincount(group, took_s)).min()) if len(late_s) > 1 else 0.0
+        spare_s = min(self._spare_s + SHARED * (now_s - self._last_s), SHARED_S)
+        used_s = min(max(share, 0.0) * float(np.median(took_s)), spare_s)
+        self._spare_s, self._last_s = spare_s - used_s, now_s
+        return took_s * used_s / np.median(took_s)
 
     def _likelihood(
         self, links: Int64, bits: Float, took_s: Float, late_s: Float, begin_s2: Float, end_s2: Float

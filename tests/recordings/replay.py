@@ -71,7 +71,7 @@ def replayed(
         raw[i][:, links] = np.cumsum(data[counter], axis=0, dtype=float)
     raw[5] = np.ceil(raw[4] / plan.packet.full_packet_bytes)  # data is in full packets
     first = QueueCounters(*raw[:, 0])
-    meter = ServiceMeter(scaled.capacity_bps, plan.packet.full_packet_bytes, first)
+    meter = ServiceMeter(scaled.capacity_bps, plan.packet.full_packet_bytes, first, scaled.link_element)
 
     def read() -> Samples:
         rates = meter.rates

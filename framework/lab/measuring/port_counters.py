@@ -81,7 +81,7 @@ class PortCounters:
         self._slack = self._full + fabric.capacity_bps * TORN_S / 8
         self._last, self._rx = np.zeros((3, n)), np.zeros(n)  # bytes and packets sent, age; bytes received
         self._sums, self._since = np.zeros((3, n)), np.zeros(n)  # of busy intervals: bytes, packets, seconds
-        self._rates = RateFilter(fabric.capacity_bps, DELAY_S)
+        self._rates = RateFilter(fabric.capacity_bps, fabric.link_element, DELAY_S)
         self._share, self._only, self._moving = np.zeros(n), np.zeros(n, bool), np.zeros(n, bool)
         self._balance, self._held = np.zeros(nodes), np.zeros(nodes)
         self._low, self._low_before = np.full(nodes, np.inf), np.full(nodes, np.inf)

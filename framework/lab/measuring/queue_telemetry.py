@@ -30,7 +30,10 @@ class QueueTelemetry:
             ]
             for _ in range(2)
         )
-        return cls(Sampler(sampled, scaled.capacity_bps, packet.full_packet_bytes), for_snapshots)
+        return cls(
+            Sampler(sampled, scaled.capacity_bps, packet.full_packet_bytes, scaled.link_element),
+            for_snapshots,
+        )
 
     def snapshot(self) -> QueueCounters:
         """The cumulative counters at this moment; not a sample."""

@@ -19,7 +19,7 @@ from railweave.framework.lab.measuring.queue_counters import (
 )
 from railweave.framework.lab.measuring.service_meter import ServiceMeter
 from railweave.framework.lab.measuring.stolen_time import StolenTime
-from railweave.framework.model.arrays import Float
+from railweave.framework.model.arrays import Float, Int32
 from railweave.framework.processes.namespaces import die_with_parent
 
 SHARE = 0.1
@@ -51,13 +51,19 @@ class Sampler:
     """The process and the memory that it shares. `pid`: None once it has ended; samples are then taken when
     they are asked for. Times are time.monotonic()."""
 
-    def __init__(self, shards: Sequence[ShardQueues], line_bps: Float, packet_bytes: float) -> None:
+    def __init__(
+        self,
+        shards: Sequence[ShardQueues],
+        line_bps: Float,
+        packet_bytes: float,
+        switch: Int32 | None = None,
+    ) -> None:
         self._shards, n = shards, len(line_bps)
         memory = mmap.mmap(-1, 8 + 2 * len(Samples._fields) * n * 8)
         self._count = np.frombuffer(memory, np.int64, 1)
         self._slots = np.frombuffer(memory, np.float64, offset=8).reshape(2, len(Samples._fields), n)
         first = read_all(shards, n)
-        self._meter, self._stolen = ServiceMeter(line_bps, packet_bytes, first), StolenTime()
+        self._meter, self._stolen = ServiceMeter(line_bps, packet_bytes, first, switch), StolenTime()
         self._publish(first)
         self.pid: int | None = None
 

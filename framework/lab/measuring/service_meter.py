@@ -6,7 +6,7 @@ from railweave.framework.health.rate_filter import RateFilter
 from railweave.framework.lab.measuring.departures import Departures
 from railweave.framework.lab.measuring.queue_counters import QueueCounters
 from railweave.framework.lab.switching.shaping import SHORT_BYTES
-from railweave.framework.model.arrays import Float
+from railweave.framework.model.arrays import Float, Int32
 
 USUAL = 8
 """Batches of samples over which the usual interval between two is averaged."""
@@ -22,9 +22,11 @@ class ServiceMeter:
     come late by what they took beyond the usual, and by what was stolen: links may have stood still then.
     """
 
-    def __init__(self, line_bps: Float, packet_bytes: float, first: QueueCounters) -> None:
+    def __init__(
+        self, line_bps: Float, packet_bytes: float, first: QueueCounters, switch: Int32 | None = None
+    ) -> None:
         n = len(line_bps)
-        self.rates = RateFilter(line_bps)
+        self.rates = RateFilter(line_bps, switch)
         self._departures = Departures(line_bps, packet_bytes, first)
         self._paid_bytes, self._busy_s, self._error_s2, self._late_s = np.zeros((4, n))
         """Of gaps since the last observation."""

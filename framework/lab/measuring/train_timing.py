@@ -60,7 +60,7 @@ class TrainTiming:
         self.turn_s = every_s * (int(group.max(initial=0)) + 1)
         self._due = group * every_s + (longest_s - busy_s) / 2  # short trains in the middle of long ones
         self._again = np.full(n, np.inf)  # when links in doubt get another one
-        self._rates = RateFilter(fabric.capacity_bps, DELAY_S)
+        self._rates = RateFilter(fabric.capacity_bps, fabric.link_element, DELAY_S)
         self._under_way: dict[int, tuple[int, float]] = {}
         self._number = 0
         self._least_delay_s = np.full(n, np.inf)

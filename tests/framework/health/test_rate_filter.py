@@ -136,3 +136,37 @@ def test_links_do_not_see_each_other() -> None:
         for i, rates in enumerate(alone):
             add(rates, t_s, bits[i], took[i], 1e-6, 1e-6)
     assert together.rate_bps == pytest.approx([rates.rate_bps[0] for rates in alone])
+
+
+def slowed(shares: np.ndarray, rounds: int) -> RateFilter:
+    """Links of four switches, eight each, at `shares` (32,) of the line rate, observed every 25 ms, after a
+    second at all of it."""
+    n, switch = 32, np.repeat(np.arange(4, dtype=np.int32), 8)
+    rates, links, none = RateFilter(np.full(n, LINE_BPS), switch), np.arange(n), np.zeros(n)
+    for step in range(-40, rounds):
+        bits = 0.025 * LINE_BPS * (shares if step >= 0 else np.ones(n))
+        now_s = none + 0.025 * step
+        rates.add(links, now_s - 0.025, now_s, bits, none + 0.025, none, none + 1e-7, none)
+    return rates
+
+
+@pytest.mark.parametrize("share", [0.7, 0.8, 0.9])
+def test_a_machine_that_makes_all_links_late_makes_none_slow(share: float) -> None:
+    """For a quarter of a second, as a lab of 16 GPUs next to other work: each served 0.8 of its rate."""
+    rates = slowed(np.full(32, share), 10)
+    assert (rates.rate_bps == LINE_BPS).all()
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.7])
+def test_the_links_of_one_switch_are_no_machine(share: float) -> None:
+    shares = np.ones(32)
+    shares[8:16] = share
+    said = slowed(shares, 16).rate_bps / LINE_BPS
+    assert said[8:16] == pytest.approx([share] * 8, abs=0.1)
+    assert (np.delete(said, np.s_[8:16]) == 1.0).all()
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.7])
+def test_links_of_all_switches_that_stay_slow_are_found(share: float) -> None:
+    """The machine gets a tenth of a second, and half as much of every further one."""
+    assert slowed(np.full(32, share), 60).rate_bps / LINE_BPS == pytest.approx([share] * 32, abs=0.1)
