@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import pytest
 
 from railweave.framework.judging.detection import Judged, allowance_s, published_s
 from railweave.framework.registry import load_plugins
 from tests.recordings.record import REGIMES
-from tests.recordings.replay import HERE, Replay, replayed
+from tests.recordings.replay import HERE, replayed
 
 HEALTHY, NEAR, SETTLED_PACKETS, SETTLED_S = 0.9, 0.1, 100, 0.25
 STALLS = {"plain": (0.0, False), "stalls": (0.03, False), "stalls-in-time": (0.02, True)}
 """For how long the machine stands still every 0.9 s, and whether it is sampled meanwhile. A virtual machine
 did for 30 ms without any steal time: links of a healthy lab had then served 0.85 of their rate over 0.2 s. It
 may be another core than the one that samples: busy links then serve less, and samples come in time."""
-
-
-@cache
-def replay(name: str, stalls: str) -> Replay:
-    return replayed(name, load_plugins(), *STALLS[stalls], every_s=0.9)
 
 
 def test_there_is_a_recording_of_each_regime() -> None:
@@ -32,22 +25,16 @@ def test_there_is_a_recording_of_each_regime() -> None:
 
 @pytest.mark.parametrize("stalls", STALLS)
 @pytest.mark.parametrize("name", REGIMES)
-def test_nothing_healthy_is_called_slow(name: str, stalls: str) -> None:
-    seen = replay(name, stalls)
+def test_nothing_healthy_is_called_slow_and_faults_are_published(name: str, stalls: str) -> None:
+    """A fault in time: while its allowance lasts. As it is: to 0.1, once 100 packets have waited for its slow
+    links (200 after a repair) and 0.25 s are over, and at the end."""
+    seen = replayed(name, load_plugins(), *STALLS[stalls], every_s=0.9)
     links, elements = (
         np.min([np.ones(scores.shape[1]), *(getattr(true, kind) for true in seen.truth)], axis=0) == 1
         for kind, scores in (("link_score", seen.link_score), ("element_score", seen.element_score))
     )
     assert links.any() and elements.any()
     assert min(seen.link_score[:, links].min(), seen.element_score[:, elements].min()) >= HEALTHY - 1e-9
-
-
-@pytest.mark.parametrize("stalls", STALLS)
-@pytest.mark.parametrize("name", [name for name, regime in REGIMES.items() if regime.settings["faults"]])
-def test_what_a_fault_hit_is_published_in_time_and_as_it_is(name: str, stalls: str) -> None:
-    """In time: while its allowance lasts. As it is: to 0.1, once 100 packets have waited for its slow links
-    (200 after a repair) and 0.25 s are over, and at the end."""
-    seen = replay(name, stalls)
     plan, judged = seen.plan, Judged(seen.plan.fabric, seen.plan.experiment.health.margin)
     scores, before = judged.of(seen.link_score, seen.element_score), np.ones(len(judged.ids))
     ends = [*(true.t_s for true in seen.truth[1:]), np.inf]
