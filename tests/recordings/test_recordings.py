@@ -37,7 +37,7 @@ def test_nothing_healthy_is_called_slow_and_faults_are_published(name: str, stal
     assert min(seen.link_score[:, links].min(), seen.element_score[:, elements].min()) >= HEALTHY - 1e-9
     plan, judged = seen.plan, Judged(seen.plan.fabric, seen.plan.experiment.health.margin)
     scores, before = judged.of(seen.link_score, seen.element_score), np.ones(len(judged.ids))
-    ends = [*(true.t_s for true in seen.truth[1:]), np.inf]
+    ends = [*(true.t_s for true in seen.truth[1:]), np.inf][: len(seen.truth)]
     for fault, truth, until_s in zip(plan.faults, seen.truth, ends, strict=True):
         after, packet = judged.of(truth.link_score, truth.element_score), plan.packet.full_packet_bytes
         waited = seen.waited_bytes[:, fault.links].sum(axis=1)
