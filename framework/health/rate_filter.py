@@ -19,6 +19,8 @@ ALIKE = 0.8
 SHARED_S, SHARED = 0.1, 0.05
 """Seconds that a machine may make links of all switches late together before that counts as theirs, and how
 many it gets back in each second."""
+CLOCK_S = 1e-5
+"""Shortest time of an observation, in seconds: errors of its ends may make it seem shorter, or negative."""
 NEVER = 1e-30
 """Smallest density, so that what no rate explains leaves the posterior as it was."""
 
@@ -35,9 +37,9 @@ class RateFilter:
     with a delay d, which is 0, or exponential beyond what samples came late by and what the links of all
     switches are late by together, and the errors e and e' of the moments at which it ended and began. An end
     at which the next observation begins has one error, so what one takes too long the next makes up for; a
-    Kalman filter at every rate follows it. A rate changes with probability CHANGE, so what is known never
-    outweighs what is new. What is said changes no more than it must: into the interval that the posterior
-    leaves between its tails.
+    Kalman filter at every rate follows it. A rate changes with probability CHANGE, so old evidence never
+    outweighs new. The stated rate changes no more than it must: into the interval that the posterior leaves
+    between its tails.
     """
 
     def __init__(self, line_bps: Float, switch: Int32 | None = None, delay_s: float = DELAY_S) -> None:
@@ -55,7 +57,8 @@ class RateFilter:
         self._error_s, self._error_s2 = np.zeros((2, n, STEPS), np.float32)
         """(n, STEPS): what the time at which the last observation ended errs by at each rate, and its
         variance; 0 unless the next one begins then."""
-        self.rate_bps = line_bps.copy()
+        self.rate_bps, self._part = line_bps.copy(), np.ones(n, np.float32)
+        """The rate, and the part of the line rate that it is, to tell exactly whether it changes."""
         self.stated_s, self.since_s = np.full((2, n), -np.inf)
         self.doubtful = np.zeros(n, bool)
 
@@ -73,7 +76,7 @@ class RateFilter:
         """One observation of each of k `links`, (k,) all: from `began_s` until `now_s`; `bits` took `took_s`;
         samples came late by `late_s` of that. Variances of the times that are not shared with the observation
         before (`begin_s2`), and of the one at which the next begins (`end_s2`), 0 if it begins anew."""
-        due_s = bits / self.rate_bps[links]
+        due_s, took_s = bits / self.rate_bps[links], np.maximum(took_s, CLOCK_S)
         took_s = took_s - self._shared_s(links, took_s, due_s, begin_s2 + 2 * end_s2, float(now_s.max()))
         likelihood = self._likelihood(links, bits, took_s, late_s, begin_s2, end_s2)
         self._fresh_s[links] = np.minimum(self._fresh_s[links], began_s)
@@ -81,8 +84,8 @@ class RateFilter:
             after = ((1 - CHANGE) * posterior[links] + CHANGE / STEPS) * likelihood
             posterior[links] = after / after.sum(axis=1, keepdims=True)
         low, high = self._interval(self._posterior[links])
-        before = self.rate_bps[links] / self._line_bps[links]
-        part = np.clip(before, low, high)
+        before = self._part[links]
+        self._part[links] = part = np.clip(before, low, high)
         near = (self._parts >= ALIKE * part[:, None]) & (ALIKE * self._parts <= part[:, None])
         alone = np.sum(self._fresh[links], axis=1, where=near) >= 1 - 2 * TAIL
         self.rate_bps[links] = part * self._line_bps[links]
@@ -90,11 +93,8 @@ class RateFilter:
         self.doubtful[links] = as_said < TAIL * likelihood.max(axis=1)
         stated, settled = alone | (part != before), links[alone]
         self.stated_s[links[stated]] = now_s[stated]
-        self.since_s[settled], self._fresh_s[settled], self._fresh[settled] = (
-            self._fresh_s[settled],
-            np.inf,
-            1 / STEPS,
-        )
+        self.since_s[settled] = self._fresh_s[settled]
+        self._fresh_s[settled], self._fresh[settled] = np.inf, 1 / STEPS
 
     def _shared_s(self, links: Int64, took_s: Float, due_s: Float, error_s2: Float, now_s: float) -> Float:
         """(k,): for how long the machine delayed all links alike, as much as the least late switch says."""

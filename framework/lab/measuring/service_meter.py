@@ -62,7 +62,7 @@ class ServiceMeter:
                 total[at] = 0.0
 
     def _late(self, took_s: Float) -> Float:
-        """(m,): by how much each sample came too late, after so long each."""
+        """(m,): by how much each sample came too late. `took_s` (m,): the intervals that they end."""
         usual_s = float(np.median(took_s))
         self._usual_s = (
             usual_s if np.isnan(self._usual_s) else self._usual_s + (usual_s - self._usual_s) / USUAL

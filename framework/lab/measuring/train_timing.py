@@ -33,8 +33,6 @@ SOON_S = 0.2
 """Seconds after which another train follows one that leaves the rate in doubt."""
 
 LOST_S = 10.0
-CLOCK_S = 1e-4
-"""Shortest time between two arrivals, in seconds, that a clock tells apart."""
 NUMBERS = 65535
 
 
@@ -92,10 +90,9 @@ class TrainTiming:
         if number not in self._under_way:
             return None
         link, departed_s = self._under_way.pop(number)
-        took_s = max(last_s - first_s, CLOCK_S)
         delay_s = first_s - sent_s
         self._least_delay_s[link] = min(self._least_delay_s[link], delay_s)
-        at, took, none = np.array([link]), np.array([took_s]), np.zeros(1)
+        at, took, none = np.array([link]), np.array([last_s - first_s]), np.zeros(1)
         jitter_s2 = np.array([2 * JITTER_S**2])
         self._rates.add(at, none + first_s, none + last_s, self._timed_bits[at], took, none, jitter_s2, none)
         if self._rates.doubtful[link]:

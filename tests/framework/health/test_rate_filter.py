@@ -111,6 +111,9 @@ def test_what_no_rate_explains_leaves_what_is_known() -> None:
     rates = RateFilter(np.array([LINE_BPS]))
     add(rates, 1.0, 1.0, 1000.0, 1e-6, 0.0)
     add(rates, 2.0, 1e9, 1e-4, 1e-6, 0.0)
+    for took_s in (0.0, -0.01):  # the errors of its ends are longer than it is
+        add(rates, 3.0, 1e4, took_s, 1e-4, 0.0)
+    assert (rates._posterior >= 0).all()
     assert np.isfinite(rates.rate_bps).all() and np.isfinite(rates._posterior).all()
 
 
@@ -170,3 +173,13 @@ def test_the_links_of_one_switch_are_no_machine(share: float) -> None:
 def test_links_of_all_switches_that_stay_slow_are_found(share: float) -> None:
     """The machine gets a tenth of a second, and half as much of every further one."""
     assert slowed(np.full(32, share), 60).rate_bps / LINE_BPS == pytest.approx([share] * 32, abs=0.1)
+
+
+def test_evidence_that_changes_nothing_and_proves_nothing_states_nothing() -> None:
+    """Of a link that is known as slow: an observation too short to tell its rate from any other."""
+    rates = RateFilter(np.array([7e6 / 3]))
+    for t_s in range(5):
+        add(rates, t_s, 0.1 * 7e6 / 3 * 0.3, 0.1, 1e-6, 0.0)
+    stated_s, part = rates.stated_s[0], rates.rate_bps[0]
+    add(rates, 9.0, 700.0, 0.0011, 1e-4, 0.0)
+    assert rates.rate_bps[0] == part and rates.stated_s[0] == stated_s < 9.0
