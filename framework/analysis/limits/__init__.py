@@ -7,6 +7,7 @@ all-reduce. Valid without in-network reduction and multicast, which this emulati
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -19,7 +20,8 @@ from railweave.framework.analysis.limits.cuts import (
     partition_bound,
 )
 from railweave.framework.analysis.limits.family import family_bounds
-from railweave.framework.analysis.limits.paths import paths_bound
+from railweave.framework.analysis.limits.flow import FlowNetwork
+from railweave.framework.analysis.limits.paths import has_solver, paths_bound
 from railweave.framework.analysis.limits.wires import CutBound, Wires
 from railweave.framework.errors import ExperimentError, FabricError
 from railweave.framework.model import Fabric, PacketFormat
@@ -28,6 +30,8 @@ from railweave.framework.model.arrays import Bool, Float, Int64, readonly
 COLLECTIVES = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all", "broadcast", "send-recv")
 LARGEST_SEARCH = 1 << 18
 """Ranks x links up to which all cuts are searched (256 GPUs); beyond it the family of cuts alone is used."""
+KEPT = 64
+"""Searches whose bounds are kept."""
 
 
 def tightest_cut(
@@ -72,16 +76,46 @@ def tightest_cut(
     bits = 8.0 * packet.full_packet_bytes / packet.path_mtu * size_bytes
     free = np.where(rate > 0, 8.0 * packet.full_packet_bytes * free_packets_per_link, 0.0)
     wires = Wires(fabric, rate, free, order)
-    family = family_bounds(wires, collective, bits)
     if bits == 0 or len(order) * fabric.n_links > LARGEST_SEARCH:
+        family = family_bounds(wires, collective, bits)
         return family[root] if root is not None else min(family, key=lambda bound: bound.seconds)
+    return _searched(_Question(wires, collective, bits, root))
+
+
+class _Question:
+    """What a search depends on. Runs that are compared ask the same again and again: they begin on the same
+    healthy fabric."""
+
+    def __init__(self, wires: Wires, collective: str, bits: float, root: int | None) -> None:
+        self.wires, self.collective, self.bits, self.root = wires, collective, bits, root
+        fabric = wires.fabric
+        nodes = tuple(
+            (g.kind, g.first, g.shape, g.prefix, b"" if g.places is None else g.places.tobytes())
+            for g in fabric.groups
+        )
+        arrays = fabric.link_src, fabric.link_dst, wires.rate, wires.free, wires.ranks
+        solver = collective in ("all-to-all", "send-recv") and has_solver()
+        given = collective, bits, root, solver, fabric.kind, nodes
+        self._key = (*given, *(array.tobytes() for array in arrays))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Question) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+@lru_cache(KEPT)
+def _searched(asked: _Question) -> CutBound:
+    wires, collective, bits = asked.wires, asked.collective, asked.bits
+    family = family_bounds(wires, collective, bits)
     if collective == "send-recv":
         return _send_recv(wires, bits, family[0])
     if collective == "all-to-all":
-        n = len(order)
+        n = len(wires.ranks)
         best = family[0].or_larger(paths_bound(wires, (bits / n) * (1.0 - np.eye(n))))
         return exchange_bound(wires, bits, best)
-    return _over_all_cuts(wires, collective, bits, family, root)
+    return _over_all_cuts(wires, collective, bits, family, asked.root)
 
 
 def _over_all_cuts(
@@ -99,10 +133,14 @@ def _over_all_cuts(
             best, other = partition_bound(wires.reverse(), bits, best, apart)
             if price is not None and other is not None and np.allclose(price, other, 1e-9, 1e-9 * bits):
                 return best  # of a set and the others one costs -`bits` or more, so both ways pass `bits`
-            from_first = [(0, i) for i in first_of_alike(wires, of_ranks(wires, 0)) if i]
-            return pair_bound(wires, from_first + [(i, 0) for _, i in from_first], bits, best)
+            from_first = [
+                (i, FlowNetwork(wires, label)) for i, label in first_of_alike(wires, of_ranks(wires, 0)) if i
+            ]
+            pairs = [(0, i, network) for i, network in from_first]
+            return pair_bound(wires, pairs + [(i, 0, network) for i, network in from_first], bits, best)
         case _:
-            return broadcast_bound(wires, bits, family, apart if root is None else [root])
+            roots = [rank for rank, _ in apart] if root is None else [root]
+            return broadcast_bound(wires, bits, family, roots)
 
 
 def _send_recv(wires: Wires, bits: float, best: CutBound) -> CutBound:
@@ -113,7 +151,8 @@ def _send_recv(wires: Wires, bits: float, best: CutBound) -> CutBound:
         within = inside[wires.ranks]
         return wires.cut(bits * int((within & ~within[following]).sum()), inside)
 
-    best = pair_bound(wires, list(zip(range(n), following.tolist(), strict=True)), bits, best, value)
+    network = FlowNetwork(wires)
+    best = pair_bound(wires, [(i, int(following[i]), network) for i in range(n)], bits, best, value)
     demand = np.zeros((n, n))
     demand[np.arange(n), following] = bits
     return best.or_larger(paths_bound(wires, demand))

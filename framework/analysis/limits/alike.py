@@ -2,8 +2,11 @@
 
 Colour refinement: nodes get the colours of what their links lead to and come from, again and again. Two
 programs of flows whose nodes get equal colours have the same optimum (Grohe, Kersting, Mladenov and Selman,
-"Dimension reduction via colour refinement", 2014), so one maximum flow is enough for both.
+"Dimension reduction via colour refinement", 2014), so one maximum flow is enough for both; and nodes of one
+colour may be merged into one, since a flow that is spread evenly over them is as large.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,7 +17,15 @@ MOST_ROUNDS = 16
 """Rounds of refinement; where colours are not settled by then, as on long rings, nothing counts as alike."""
 
 
-def first_of_alike(wires: Wires, marks: Int64) -> list[int]:
+class Alike(NamedTuple):
+    """Markings that are alike: the `first` of them, and the class (n_nodes,) of every node under it, counted
+    from 0."""
+
+    first: int
+    label: Int64
+
+
+def first_of_alike(wires: Wires, marks: Int64) -> list[Alike]:
     """Of markings (m, n_nodes) of the nodes, the first of all that are alike."""
     order = [np.argsort(end, kind="stable") for end in (wires.src, wires.dst)]
     far = wires.dst[order[0]], wires.src[order[1]]
@@ -30,14 +41,14 @@ def first_of_alike(wires: Wires, marks: Int64) -> list[int]:
     count = 0
     for _ in range(MOST_ROUNDS):
         if (now := len(distinct(colour.ravel().view(np.int64)))) == count:
-            first: list[int] = np.sort(np.unique(colour.sum(axis=1), return_index=True)[1]).tolist()
-            return first
+            first = np.sort(np.unique(colour.sum(axis=1), return_index=True)[1]).tolist()
+            return [Alike(one, np.unique(colour[one], return_inverse=True)[1]) for one in first]
         count = now
         shown = mixed(colour)
         by_node = np.ascontiguousarray(shown.T)  # in rows: whole rows are looked up and added
         sums = [_sums(by_node[far[way]] * width[way][:, None], ends[way]) for way in (0, 1)]
         colour = mixed(shown, *sums)
-    return list(range(len(marks)))
+    return [Alike(one, np.arange(wires.fabric.n_nodes)) for one in range(len(marks))]
 
 
 def _sums(of_link: Marks, ends: Int64) -> Marks:

@@ -17,7 +17,7 @@ from math import inf
 
 import numpy as np
 
-from railweave.framework.analysis.limits.alike import first_of_alike, of_ranks
+from railweave.framework.analysis.limits.alike import Alike, first_of_alike, of_ranks
 from railweave.framework.analysis.limits.family import gpu_sets
 from railweave.framework.analysis.limits.flow import FlowNetwork
 from railweave.framework.analysis.limits.wires import BETTER, CutBound, Wires, seconds
@@ -28,34 +28,33 @@ MOST_OF_ALL_SETS = 8
 """Ranks up to which an all-to-all is held against every set of them."""
 
 
-def gather_bound(wires: Wires, bits: float, at_least: CutBound, apart: Sequence[int]) -> CutBound:
+def gather_bound(wires: Wires, bits: float, at_least: CutBound, apart: Sequence[Alike]) -> CutBound:
     """The all-gather of an array of `bits`: every rank's share reaches every rank. With reversed wires: the
     reduce-scatter. `apart`: ranks of which none is like another, and one like every rank."""
-    n, network, best = len(wires.ranks), FlowNetwork(wires), at_least
+    n, best = len(wires.ranks), at_least
 
     def value(inside: Bool) -> CutBound:
         return wires.cut(float(inside[wires.ranks].sum()) * bits / n, inside)
 
-    for sink in apart:
+    for sink, label in apart:
+        network = FlowNetwork(wires, label)
         best = _raised(wires, network, best, [bits / n] * n, _only(sink, n, 2 * bits), bits, value)
     return best
 
 
 def pair_bound(
     wires: Wires,
-    pairs: Sequence[tuple[int, int]],
+    pairs: Sequence[tuple[int, int, FlowNetwork]],
     bits: float,
     at_least: CutBound,
     value: Value | None = None,
-    network: FlowNetwork | None = None,
 ) -> CutBound:
-    """`bits` flow from the first to the second rank of every pair, one pair at a time.
+    """`bits` flow from the first to the second rank of every pair, over its network, one pair at a time.
 
     `value`: the bound that a cut which is too narrow gives, by default for its `bits`.
     """
     n, best = len(wires.ranks), at_least
-    network = network or FlowNetwork(wires)
-    for source, sink in pairs:
+    for source, sink, network in pairs:
         best = _raised(
             wires,
             network,
@@ -86,13 +85,12 @@ def exchange_bound(wires: Wires, bits: float, at_least: CutBound) -> CutBound:
         return bits / n * int(within.sum()) * int((~within).sum())
 
     for way in (wires, wires.reverse()):
-        network = FlowNetwork(way)
 
         def value(inside: Bool, way: Wires = way) -> CutBound:
             return way.cut(must(inside[way.ranks]), inside)
 
-        for chosen in apart:
-            within, need = sets[chosen], must(sets[chosen])
+        for chosen, label in apart:
+            within, need, network = sets[chosen], must(sets[chosen]), FlowNetwork(way, label)
             into, out = (np.where(side, 4 * need, 0.0).tolist() for side in (within, ~within))
             best = _raised(way, network, best, into, out, need, value)
     return best
@@ -105,7 +103,6 @@ def broadcast_bound(
 
     at_least: (n_ranks,) by root.
     """
-    network = FlowNetwork(wires)
     lower, best = list(at_least), CutBound(inf, "around every root")
     for chosen in sorted(roots, key=lambda r: lower[r].seconds):
         if lower[chosen].seconds * BETTER >= best.seconds:
@@ -118,9 +115,10 @@ def broadcast_bound(
                 lower[other] = lower[other].or_larger(cut)
             return cut
 
-        for sink in first_of_alike(wires, of_ranks(wires, chosen)):
+        for sink, label in first_of_alike(wires, of_ranks(wires, chosen)):
             if sink != chosen and lower[chosen].seconds < best.seconds:
-                lower[chosen] = pair_bound(wires, [(chosen, sink)], bits, lower[chosen], value, network)
+                pair = (chosen, sink, FlowNetwork(wires, label))
+                lower[chosen] = pair_bound(wires, [pair], bits, lower[chosen], value)
         best = min(best, lower[chosen], key=lambda bound: bound.seconds)
     return best if best.seconds < inf else lower[roots[0]]
 
@@ -151,7 +149,7 @@ def _raised(
 
 
 def partition_bound(
-    wires: Wires, bits: float, at_least: CutBound, apart: Sequence[int]
+    wires: Wires, bits: float, at_least: CutBound, apart: Sequence[Alike]
 ) -> tuple[CutBound, Float | None]:
     """The largest bound of all partitions, by the links that leave their parts; with reversed wires, that
     enter them.
@@ -163,11 +161,11 @@ def partition_bound(
     a network"). Where prices show that there is none, they are returned too (see
     `_prices`). `apart` as for `gather_bound`.
     """
-    network, best = FlowNetwork(wires), at_least
+    best, merged = at_least, [(rank, FlowNetwork(wires, label)) for rank, label in apart]
     while best.seconds < inf:
-        if (price := _prices(network, wires, bits, best.seconds, apart)) is not None:
+        if (price := _prices(wires, bits, best.seconds, merged)) is not None:
             return best, price
-        parts = _weakest(network, wires, bits, best.seconds)
+        parts = _weakest(FlowNetwork(wires), wires, bits, best.seconds)
         crossing = np.array([wires.leaving(part) for part in parts]).sum(axis=0)
         needed = seconds(2 * (len(parts) - 1) * bits, *map(float, crossing))
         if needed <= best.seconds * BETTER:
@@ -177,12 +175,12 @@ def partition_bound(
 
 
 def _prices(
-    network: FlowNetwork, wires: Wires, bits: float, time_s: float, apart: Sequence[int]
+    wires: Wires, bits: float, time_s: float, merged: Sequence[tuple[int, FlowNetwork]]
 ) -> Float | None:
     """(n_ranks,): prices that show that no partition is too narrow for this time, None where there are none
     so simple. They are -2 `bits` in all, and every set of ranks passes 2 `bits` more than its prices add up
     to, so the parts of a partition pass 2(p - 1) `bits`. Tried: one price for all, but for ranks that pass
-    less by themselves."""
+    less by themselves. `merged`: ranks of which none is like another, each with its network."""
     n, pipes = len(wires.ranks), wires.rate * time_s + wires.free
     leaving = np.bincount(wires.src, pipes, wires.fabric.n_nodes)[wires.ranks]
     most = np.sort(leaving - 2 * bits)
@@ -193,7 +191,7 @@ def _prices(
     price: Float = np.minimum(leaving - 2 * bits, levels[fits[0]])
     pays, gets = np.maximum(-price, 0.0), np.maximum(price, 0.0)
     enough = 2 * bits + float(gets.sum())
-    for rank in apart:
+    for rank, network in merged:
         into = gets.copy()
         into[rank] = 2 * enough
         if network.narrowest(pipes, into.tolist(), pays.tolist(), enough) is not None:

@@ -10,20 +10,33 @@ from collections.abc import Sequence
 import numpy as np
 
 from railweave.framework.analysis.limits.wires import Wires
-from railweave.framework.model.arrays import Bool, Float
+from railweave.framework.model.arrays import Bool, Float, Int64
 
 NOISE = 1e-12
 
 
 class FlowNetwork:
-    """The nodes of a fabric, a source with an arc to every rank, and a sink with an arc from every rank."""
+    """The nodes of a fabric, a source with an arc to every rank, and a sink with an arc from every rank.
 
-    def __init__(self, wires: Wires) -> None:
-        n = wires.fabric.n_nodes
+    `label` (n_nodes,): classes of nodes that are merged (alike.py); without it each node is one.
+    """
+
+    def __init__(self, wires: Wires, label: Int64 | None = None) -> None:
+        self._label = np.arange(wires.fabric.n_nodes) if label is None else label
+        n = self._n = int(self._label.max()) + 1
         self._source, self._sink = n, n + 1
-        tails, heads = wires.src.tolist(), wires.dst.tolist()
-        ranks = wires.ranks.tolist()
-        for tail, head in [(n, rank) for rank in ranks] + [(rank, n + 1) for rank in ranks]:
+        ends = self._label[wires.src], self._label[wires.dst]
+        cables, cable = np.unique(np.minimum(*ends) * n + np.maximum(*ends), return_inverse=True)
+        # a cable's arcs are 2i from its lower end and 2i + 1 back; a link within a class is in neither cut
+        self._arc_of_link = 2 * cable + (ends[0] > ends[1])
+        self._n_arcs = 2 * len(cables)
+        low, high = np.divmod(cables, n)
+        tails = np.stack((low, high), axis=1).ravel().tolist()
+        heads = np.stack((high, low), axis=1).ravel().tolist()
+        self._home = self._label[wires.ranks]
+        self._homes = np.unique(self._home)
+        homes = self._homes.tolist()
+        for tail, head in [(n, home) for home in homes] + [(home, n + 1) for home in homes]:
             tails += [tail, head]
             heads += [head, tail]
         self._tails, self._heads = tails, heads
@@ -37,16 +50,17 @@ class FlowNetwork:
         """(n_nodes,): the source's side of a minimum cut if less than `enough` bits flow, else None.
 
         `pipes`: (n_links,) bits that each link passes. `into`, `out`: (n_ranks,) bits from the source into
-        each rank, and from each into the sink.
+        each rank, and from each into the sink; the same for ranks of one class.
         """
-        cap = np.minimum(pipes, 2 * enough).tolist()
-        for bits in (*into, *out):
-            cap += [bits, 0.0]
+        cap = np.bincount(self._arc_of_link, np.minimum(pipes, 2 * enough), self._n_arcs).tolist()
+        for way in (into, out):
+            for bits in np.bincount(self._home, way, self._n)[self._homes].tolist():
+                cap += [bits, 0.0]
         noise, flow = NOISE * enough, 0.0
         while flow < enough * (1 - 1e-10):
             level = self._levels(cap, noise)
             if level[self._sink] < 0:
-                return np.array(level[: self._source]) >= 0
+                return (np.array(level[: self._n]) >= 0)[self._label]
             flow += self._blocking(cap, level, noise)
         return None
 

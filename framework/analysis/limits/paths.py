@@ -36,6 +36,15 @@ def paths_bound(wires: Wires, demand: Float) -> CutBound:
     return CutBound(max(priced(wires, demand, price) for price in prices), WORDS)
 
 
+def has_solver() -> bool:
+    """Whether the best prices can be found."""
+    try:
+        highs()
+    except MachineError:
+        return False
+    return True
+
+
 def priced(wires: Wires, demand: Float, price: Float) -> float:
     """The lower bound in seconds that `price` (n_links,), 0 or more per bit on each link, gives for
     `demand`."""

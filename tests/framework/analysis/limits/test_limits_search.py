@@ -18,13 +18,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from railweave.framework.analysis import limits
 from railweave.framework.analysis.limits import COLLECTIVES, tightest_cut
+from railweave.framework.analysis.limits import cuts as searched
+from railweave.framework.analysis.limits.alike import Alike
 from railweave.framework.analysis.limits.family import family_bounds
 from railweave.framework.analysis.limits.flow import FlowNetwork
 from railweave.framework.analysis.limits.paths import priced
 from railweave.framework.analysis.limits.wires import Wires
 from railweave.framework.model import Fabric, FabricBuilder, NodeGroup, PacketFormat
+from railweave.framework.parameters import Value
+from railweave.topologies.fat_tree import FatTree
 from railweave.topologies.rail_only import RailOnly
+from railweave.topologies.rail_optimised import RailOptimised
 from railweave.topologies.torus import Torus
 from tests.fakes.cut_bounds import cut_bound_s
 
@@ -52,6 +58,10 @@ def graphs(draw: st.DrawFn) -> tuple[Fabric, np.ndarray]:
     shares = st.sampled_from([0.0, 0.01, 0.1, 0.3, 0.5, 1.0, 1.0, 1.0, 1.0, 3.0])
     rates = draw(st.lists(shares, min_size=fabric.n_links, max_size=fabric.n_links))
     return fabric, np.array(rates) * 8e6
+
+
+def defaults(topology: RailOnly | RailOptimised | FatTree | Torus) -> dict[str, Value]:
+    return {parameter.name: parameter.default for parameter in topology.parameters}
 
 
 def wires_of(fabric: Fabric, rate: np.ndarray, packets: float) -> Wires:
@@ -307,6 +317,44 @@ def test_minimum_cuts_are_those_of_another_max_flow(drawn: tuple[Fabric, np.ndar
         truth = nx.maximum_flow_value(graph, 0, sink)
         assert rate[crossing(fabric, inside)].sum() == pytest.approx(truth)
         assert truth == 0 or network.narrowest(rate, into, out, truth) is None
+
+
+REGULAR = {
+    "rail-only": RailOnly().build({**defaults(RailOnly()), "domains": 3, "rails": 4}),
+    "rail-optimised": RailOptimised().build({**defaults(RailOptimised()), "domains": 3, "rails": 3}),
+    "fat-tree": FatTree().build({**defaults(FatTree()), "k": 4}),
+    "torus": Torus().build({**defaults(Torus()), "shape": "3x4"}),
+}
+
+
+@pytest.mark.parametrize("kind", REGULAR)
+@pytest.mark.parametrize("collective", [name for name in COLLECTIVES if name != "send-recv"])
+def test_merging_what_is_alike_changes_no_bound(
+    kind: str, collective: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against flows between every pair on the whole fabric: healthy, with a slow link, a slow node, both."""
+    fabric, rng = REGULAR[kind], np.random.default_rng(3)
+    monkeypatch.setitem(sys.modules, "highspy", None)
+    for turn in range(4):
+        rate = fabric.capacity_bps.copy()
+        if turn & 1:
+            rate[rng.integers(fabric.n_links)] *= rng.uniform(0.05, 0.9)
+        if turn & 2:
+            node = rng.integers(fabric.n_nodes)
+            rate[(fabric.link_src == node) | (fabric.link_dst == node)] *= rng.uniform(0.05, 0.9)
+        limits._searched.cache_clear()
+        merged = tightest_cut(fabric, collective, S, PACKET, capacity_bps=rate).seconds
+        with monkeypatch.context() as patch:
+            for module in (limits, searched):
+                patch.setattr(module, "first_of_alike", each_by_itself)
+            limits._searched.cache_clear()
+            whole = tightest_cut(fabric, collective, S, PACKET, capacity_bps=rate).seconds
+        limits._searched.cache_clear()
+        assert merged == pytest.approx(whole, rel=1e-8)
+
+
+def each_by_itself(wires: Wires, marks: np.ndarray) -> list[Alike]:
+    return [Alike(one, np.arange(wires.fabric.n_nodes)) for one in range(len(marks))]
 
 
 def ring(rates: list[float]) -> Fabric:
