@@ -56,10 +56,18 @@ class Relapses:
         healthy = HealthSnapshot.healthy(fabric, margin=options.margin)
         self._shown, self._outlook = (healthy, b""), Outlook.steady(healthy)
         self.doubted = np.zeros(n, bool)
+        self._calm: HealthSnapshot | None = None
+        """The snapshot that said nothing new when it came again, while nothing has relapsed."""
+        self._measured_s = np.full(n, -np.inf)
+        """As it was last told with that snapshot."""
 
     def outlook(self, health: HealthSnapshot, measured_s: Float, now_s: float) -> Outlook:
         """What to expect after this snapshot; the same object while nothing changes. `measured_s` (n_links,):
         when the rate of each link was last measured."""
+        if health is self._calm:
+            self._measured_s = measured_s
+            return self._outlook
+        self._last_s = np.maximum(self._last_s, self._measured_s)
         level = np.fmin(self._lowest, self._mean_lowest)  # a score is of the state that it is nearer to
         slow = slow_links(health, self._options.step) & ~(health.link_score > (1 + level) / 2)
         changed = slow != self._slow
@@ -71,6 +79,8 @@ class Relapses:
         self._last_s = np.maximum(self._last_s, measured_s)
         self._lowest = np.where(slow, np.fmin(self._lowest, health.link_score), np.nan)
         self.doubted = returning = self._returning(now_s) & ~health.down
+        nothing_new = not changed.any() and np.isnan(self._well_s).all() and health is self._shown[0]
+        self._calm = health if nothing_new else None
         shown = (health, returning.tobytes())
         if self._shown[0] is not health or self._shown[1] != shown[1]:
             self._shown, self._outlook = shown, self._expected(health, returning)

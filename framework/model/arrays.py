@@ -87,7 +87,8 @@ class ArrayNoun:
     def __post_init__(self) -> None:
         for name, dtype in _array_fields(type(self)):  # type: ignore[arg-type]
             values = getattr(self, name)
-            if values is not None:
+            kept = type(values) is np.ndarray and values.dtype.type is dtype and not values.flags.writeable
+            if values is not None and not kept:
                 object.__setattr__(self, name, readonly(values, dtype))
 
     def __eq__(self, other: object) -> bool:

@@ -222,7 +222,14 @@ class Fabric(ArrayNoun):
         return next((g for g in self.groups if g.kind == kind), None)
 
     def node_name(self, node: int) -> str:
-        return self.group_of(node).name(node)
+        if (name := self._names.get(node)) is None:
+            name = self._names[node] = self.group_of(node).name(node)
+        return name
+
+    @cached_property
+    def _names(self) -> dict[int, str]:
+        """Of the nodes that were asked for: figures name every link, which is both ends of it."""
+        return {}
 
     def node_kind(self, node: int) -> str:
         return self.group_of(node).kind

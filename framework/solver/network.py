@@ -54,7 +54,7 @@ class Network(ArrayNoun):
         """These pairs, which may be there more than once."""
         if np.array_equal(pairs, np.arange(self.n_pairs)):
             return self  # a copy of a large one would take as much memory
-        count = np.diff(self.start)[pairs]
+        count = self.hops[pairs]
         hops = spread(self.start[pairs], count)
         return Network(self.capacity_bps, starts(count), self.link[hops], self.use[hops], self.delay_s[pairs])
 
@@ -65,6 +65,11 @@ class Network(ArrayNoun):
     @property
     def n_links(self) -> int:
         return len(self.capacity_bps)
+
+    @cached_property
+    def hops(self) -> Int64:
+        """(P,): how many links each pair uses."""
+        return np.diff(self.start)
 
     @cached_property
     def link_start(self) -> Int64:

@@ -179,9 +179,10 @@ class Simulation:
         bits[flows] += s.asked[flows] - s.left[flows] + s.rates[flows] * (s.clock[0] - s.since[flows])
         network, carried = self._network, np.zeros(self._network.n_links)
         for first in range(0, network.n_pairs, BLOCK):
-            start = network.start[first : first + BLOCK + 1]
-            hops = slice(int(start[0]), int(start[-1]))
-            of_hop = np.repeat(bits[first : first + BLOCK], np.diff(start)) * network.use[hops]
+            block = slice(first, first + BLOCK)
+            last = min(first + BLOCK, network.n_pairs)
+            hops = slice(int(network.start[first]), int(network.start[last]))
+            of_hop = np.repeat(bits[block], network.hops[block]) * network.use[hops]
             np.add.at(carried, network.link[hops], of_hop)  # bincount takes ten times as long
         return self._carried + carried
 

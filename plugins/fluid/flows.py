@@ -12,7 +12,7 @@ from railweave.framework.model.arrays import ArrayNoun, Bool, Float, Int64
 from railweave.framework.solver.network import Network
 from railweave.framework.solver.quotient import NetworkState, Quotient, network_of
 from railweave.framework.solver.simulation import Simulation
-from railweave.plugins.fluid.queues import WaitingPlaces
+from railweave.plugins.fluid.queues import Behind
 
 FULL = 1 - 1e-6
 """Share of its capacity from which on a link carries all it can."""
@@ -105,7 +105,7 @@ class _Episode:
 
     def full(self) -> Full:
         network = self.network
-        rate = np.repeat(self.simulation.rates_bps(), np.diff(network.start))
+        rate = np.repeat(self.simulation.rates_bps(), network.hops)
         load = np.bincount(network.link, network.use * rate, network.n_links)
         full = (network.capacity_bps > 0) & (load >= FULL * network.capacity_bps)
         return Full(full, self.quotients[0].link_class)
@@ -137,6 +137,7 @@ class Flows:
         self._under_way: set[int] = set()
         self._outcomes: dict[int, IterationOutcome] = {}
         self._before_bits = np.zeros(fabric.n_links)
+        self._carried = -1.0, self._before_bits, self._before_bits
         self._known: dict[tuple[int, bytes], _Known] = {}
         self._recalled: _Known | None = None
         self._episode: _Episode | None = None
@@ -210,16 +211,22 @@ class Flows:
 
     def carried_bits(self) -> Float:
         """(L,): what every link has carried so far."""
-        return self._before_bits + self._computed().carried_bits() if self._under_way else self._before_bits
+        if not self._under_way:
+            return self._before_bits
+        now_s, before_bits, carried = self._carried  # what is measured at one moment asks for it twice
+        if now_s != self.now_s or before_bits is not self._before_bits:
+            carried = self._before_bits + self._computed().carried_bits()
+            self._carried = self.now_s, self._before_bits, carried
+        return carried
 
-    def waiting_bits(self, places: WaitingPlaces, full: Bool) -> Float:
-        """(L,): what waits at each link now; `places`: of the paths in use, `full` (L,): see `full`."""
+    def waiting_bits(self, behind: Behind) -> Float:
+        """(L,): what waits at each link now; `behind`: the links of the paths in use that are full."""
         if not self._under_way:
             return np.zeros(len(self._before_bits))
         episode = self._computed()
         left = np.append(episode.simulation.left_bits(), 0.0)  # of pairs that a job does not use
         of_jobs = np.concatenate([left[quotient.pair_class] for quotient in episode.quotients])
-        return places.waiting_bits(of_jobs, full)
+        return behind.waiting_bits(of_jobs)
 
     def full(self) -> Full:
         """The links that carry all they can now."""

@@ -13,6 +13,7 @@ from railweave.framework.model.arrays import Int64
 from railweave.framework.model.findings import LinkTotals
 from railweave.plugins.fluid.fluid_trains import Trains
 from railweave.plugins.fluid.model import Model
+from railweave.plugins.fluid.queues import Behind
 from railweave.plugins.fluid.rate_evidence import RateEvidence
 
 
@@ -32,12 +33,12 @@ class ModelSource:
         self._measured: Measurement | None = None
         self._carried_bits = model.flows.carried_bits()
         self._settled, self._version, self._link_class = False, -1, np.empty(0, np.int64)
-        self._nothing_new: dict[bytes, Int64] = {}
+        self._nothing_new: dict[bytes, tuple[Int64, Behind]] = {}
 
     def measure(self) -> Measurement:
         model, now_s = self._model, self._model.now_s
         rates_bps, full = model.rates_bps, model.flows.full().of_links()
-        waiting_bits = model.flows.waiting_bits(model.places, full)
+        waiting_bits = model.flows.waiting_bits(model.places.behind(full))
         arrived = self._trains.arrived(now_s, rates_bps, model.loss, model.counted())
         totals, told_totals = self.totals(), self._told
         before, since_s = self._last, self._last_s
@@ -88,16 +89,16 @@ class ModelSource:
         if full.link_class is not self._link_class:
             self._nothing_new.clear()
             self._link_class = full.link_class
-        full_links = full.of_links()
         if (key := full.classes.tobytes()) not in self._nothing_new:
-            at = model.places.may_wait(full_links)
+            behind = model.places.behind(full.of_links())
+            at = behind.links
             rate_known = self._rates.exact[at] & (self._rates.rate_bps[at] == model.rates_bps[at])
             if not np.all(rate_known & ~links.unknown[at]):
                 return None
-            self._nothing_new[key] = at[np.isin(at, self._trains.wanted)]
+            self._nothing_new[key] = at[np.isin(at, self._trains.wanted)], behind
         carried_bits, wanted = model.flows.carried_bits(), self._trains.wanted
         data, self._carried_bits = carried_bits > self._carried_bits, carried_bits
-        stated = self._nothing_new[key]
+        stated, behind = self._nothing_new[key]
         self._trains.seen(now_s, wanted[data[wanted]], stated[data[stated]])
         self._trains.send(now_s, links, model.rates_bps)
         if is_large(self._fabric):  # nothing is kept of it
@@ -105,7 +106,7 @@ class ModelSource:
             return replace(
                 measured, t_s=now_s, sent_bytes=nothing, sent_packets=nothing, waited_bytes=nothing
             )
-        waiting_bits = model.flows.waiting_bits(model.places, full_links)
+        waiting_bits = model.flows.waiting_bits(behind)
         backlogged = waiting_bits > 0
         totals, told_totals = self.totals(), self._told
         self._told, new = totals, totals.since(told_totals)

@@ -8,6 +8,29 @@ from railweave.framework.model import PathBatch
 from railweave.framework.model.arrays import Bool, Float, Int32, Int64
 
 
+class Behind(NamedTuple):
+    """What waits behind full links: of each path that has one (W,), its `pair`, the `share` of the pair's
+    packets on it, and the first of its links that is full, of `n_links`. `window_bits` (P,) of the pairs."""
+
+    pair: Int64
+    share: Float
+    link: Int32
+    window_bits: Float
+    n_links: int
+
+    def waiting_bits(self, left_bits: Float) -> Float:
+        """(L,): what waits at each link. `left_bits` (P,): of what each pair sends now, or of one job after
+        the other (J * P,)."""
+        under_way = np.minimum(left_bits.reshape(-1, len(self.window_bits)), self.window_bits).sum(axis=0)
+        bits = self.share * under_way[self.pair]
+        return np.bincount(self.link, bits, self.n_links).astype(np.float64)
+
+    @property
+    def links(self) -> Int64:
+        """Those at which packets of some pair wait if it sends."""
+        return np.unique(self.link).astype(np.int64)
+
+
 class WaitingPlaces(NamedTuple):
     """The paths of pairs, to find the links where their packets wait.
 
@@ -33,26 +56,14 @@ class WaitingPlaces(NamedTuple):
             paths.path_pair[has], paths.weight[has], paths.hop_start[:-1][has], paths.links, window_bits
         )
 
-    def waiting_bits(self, left_bits: Float, full: Bool) -> Float:
-        """(L,): what waits at each link. `left_bits` (P,): of what each pair sends now, or of one job after
-        the other (J * P,); `full` (L,): the links that carry all they can."""
-        waits, link = self._first_full(full)
-        under_way = np.minimum(left_bits.reshape(-1, len(self.window_bits)), self.window_bits).sum(axis=0)
-        bits = self.share[waits] * under_way[self.pair[waits]]
-        return np.bincount(link, bits, len(full)).astype(np.float64)
-
-    def may_wait(self, full: Bool) -> Int64:
-        """The links at which packets of some pair wait if it sends."""
-        may = np.zeros(len(full), bool)
-        may[self._first_full(full)[1]] = True
-        return np.flatnonzero(may)
-
-    def _first_full(self, full: Bool) -> tuple[Bool, Int32]:
-        """(Q,): the paths that have a full link, and the first one of each of these."""
+    def behind(self, full: Bool) -> Behind:
+        """What waits behind the links that carry all they can, `full` (L,)."""
         n_hops = len(self.link)
         if not n_hops or not full.any():
-            return np.zeros(len(self.start), bool), self.link[:0]
+            nothing = np.empty(0, np.int64)
+            return Behind(nothing, np.empty(0), self.link[:0], self.window_bits, len(full))
         place = np.where(full[self.link], np.arange(n_hops), n_hops)
         first = np.minimum.reduceat(place, self.start)
         waits = first < np.append(self.start[1:], n_hops)
-        return waits, self.link[first[waits]]
+        link = self.link[first[waits]]
+        return Behind(self.pair[waits], self.share[waits], link, self.window_bits, len(full))

@@ -38,9 +38,9 @@ def test_packets_wait_where_their_path_is_full_first() -> None:
     """Pairs 0 and 1 over links 0 and 2, and 1 and 2; of them 1 and 2 are full."""
     places = WaitingPlaces.of(paths_of([0, 2], [1, 2]), np.array([10.0, 10.0]))
     left = np.array([100.0, 4.0])
-    waiting = places.waiting_bits(left, np.array([False, True, True]))
+    waiting = places.behind(np.array([False, True, True])).waiting_bits(left)
     assert waiting.tolist() == [0, 4, 10]  # of pair 0 a window, of pair 1 what is left
-    assert places.waiting_bits(left, np.zeros(3, bool)).tolist() == [0, 0, 0]
+    assert places.behind(np.zeros(3, bool)).waiting_bits(left).tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize(
