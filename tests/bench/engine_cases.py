@@ -2,13 +2,14 @@
 element, a link that is down, and two jobs; and scenarios drawn from seeds that make routers choose."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from railweave.bench.row_file import RowFile
-from railweave.framework.errors import InputError, RunFailedError
+from railweave.framework.errors import RunFailedError
 from railweave.framework.experiment.plan import Plan, build_fabric, load_plan
 from railweave.framework.judging.agreement import Agreement
 from railweave.framework.model.capabilities import why_unserved
@@ -63,12 +64,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Row(Case):
-    """A case and how the engines agree on it; `failed`: why there is no agreement, empty where there is;
-    `options`: the engines, and keys that win over those of the case."""
+    """A case and how the engines agree on it; `failed`: why there is no agreement, empty where there is."""
 
     agreement: Agreement | None
     failed: str = ""
-    options: str = ""
 
     @property
     def case(self) -> Case:
@@ -137,23 +136,19 @@ def compared(
     """A row for each case, as it is measured. `changed`: keys that win over those of the cases. `resume`: a
     file of rows as JSON lines; what is there and did not fail is taken from it, what is measured is added.
     Raises InputError where it has rows of other engines or keys."""
-    file = RowFile(resume, Row, "compare --engines") if resume else None
-    known = {row.case: row for row in file.rows} if file else {}
     options = " ".join([",".join(engines), *(f"{key}={changed[key]}" for key in sorted(changed))])
-    if others := {row.options for row in known.values()} - {options}:
-        raise InputError(
-            f"--resume {resume}: it has rows of {min(others) or 'an earlier release'}, and this is "
-            f"{options}. Give another file."
-        )
-    todo = list(cases(registers, quick))
-    for number, case in enumerate(todo, 1):
-        progress(f"{number}/{len(todo)} {case.name}")
-        row = known.get(case)
-        if row is None or row.failed:
-            row = replace(_measured(case, engines, registers, changed), options=options)
-            if file:
-                file.add(row)
-        yield row
+    with ExitStack() as stack:
+        file = stack.enter_context(RowFile(resume, Row, f"compare --engines {options}")) if resume else None
+        known = {row.case: row for row in file.rows} if file else {}
+        todo = list(cases(registers, quick))
+        for number, case in enumerate(todo, 1):
+            progress(f"{number}/{len(todo)} {case.name}")
+            row = known.get(case)
+            if row is None or row.failed:
+                row = _measured(case, engines, registers, changed)
+                if file:
+                    file.add(row)
+            yield row
 
 
 def _measured(

@@ -6,6 +6,7 @@ in place of measured scores.
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from math import inf
 from pathlib import Path
@@ -118,18 +119,19 @@ def health(registers: Registers, quick: bool, resume: str, progress: Progress) -
     those already there are taken from; none where empty. A case whose run fails has that as its verdict, and
     is measured again when resumed.
     """
-    todo, file = cases(quick), RowFile(Path(resume), Row, "bench health") if resume else None
-    known = {row.case: row for row in file.rows} if file else {}
-    rows: list[Row] = []
-    for number, case in enumerate(todo, 1):
-        row = known.get(case)
-        if row is None or row.verdict.startswith(FAILED):
-            progress(f"{number}/{len(todo)} {case.name}")
-            row = _measured(case, registers)
-            if file:
-                file.add(row)
-        progress(f"{number}/{len(todo)} {case.name}: {row.verdict}")
-        rows.append(row)
+    todo, rows = cases(quick), list[Row]()
+    with ExitStack() as stack:
+        file = stack.enter_context(RowFile(Path(resume), Row, "bench health")) if resume else None
+        known = {row.case: row for row in file.rows} if file else {}
+        for number, case in enumerate(todo, 1):
+            row = known.get(case)
+            if row is None or row.verdict.startswith(FAILED):
+                progress(f"{number}/{len(todo)} {case.name}")
+                row = _measured(case, registers)
+                if file:
+                    file.add(row)
+            progress(f"{number}/{len(todo)} {case.name}: {row.verdict}")
+            rows.append(row)
     return {
         "rows": [asdict(row) for row in rows],
         "cases": len(rows),

@@ -1,90 +1,68 @@
-"""The file of rows that an interrupted benchmark goes on with."""
+"""Rows of cases that were measured, in a ledger, so that an interrupted benchmark goes on."""
 
 import json
-from dataclasses import asdict, fields
-from functools import cache
+from dataclasses import asdict
 from hashlib import sha256
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
-from railweave.framework.errors import InputError, RunFailedError
-
-R = TypeVar("R")
-
-
-CODE = "code"
-"""The key of each line that says by which version of the code it was measured."""
+from railweave.framework.errors import InputError
+from railweave.framework.studies.ledger import Ledger, known, rows
+from railweave.framework.studies.version import code_version
 
 
-@cache
-def code_version() -> str:
-    """Twelve digits that differ where any module of railweave does; documentation does not count."""
-    spec, digest = find_spec("railweave"), sha256()
-    assert spec is not None and spec.submodule_search_locations is not None
-    (root,) = spec.submodule_search_locations
-    for package in sorted(entry for entry in Path(root).iterdir() if entry.is_dir()):
-        for file in sorted(package.resolve().rglob("*.py")):
-            digest.update(f"{package.name}/{file.relative_to(package.resolve())}\n".encode())
-            digest.update(file.read_bytes())
-    return digest.hexdigest()[:12]
+class Measured(Protocol):
+    """A dataclass with the figures of a case, which is one, too."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def case(self) -> Any: ...
+
+
+R = TypeVar("R", bound=Measured)
 
 
 class RowFile(Generic[R]):
-    """Rows as JSON lines, each written once it is complete. `rows`: those that are there; a line cut short
-    by a kill is dropped.
+    """The ledger of a benchmark. `kind`: the dataclass of its rows; `rows`: those that are there.
 
-    `kind`: the dataclass of the rows; `command`: what writes them. Raises InputError for a file that cannot
-    be read, holds anything else or was measured by another version of the code, and for a directory that does
-    not exist.
+    Raises InputError as `Ledger` does, and for rows that another version of the code measured: figures of two
+    versions in one table prove nothing about either.
     """
 
-    def __init__(self, path: Path, kind: type[R], command: str) -> None:
-        self._path = path
-        names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
-        if not path.absolute().parent.is_dir():
-            raise InputError(f"--resume {path}: its directory does not exist. Give a file in one that does.")
+    def __init__(self, path: Path, kind: type[R], study: str) -> None:
+        self._version = code_version("bench")
         try:
-            lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-        except (OSError, ValueError) as error:
-            raise InputError(f"--resume {path}: cannot be read: {error}.") from None
-        start = f'{{"{names[0]}":'
-        cut = bool(lines) and not lines[-1].endswith("\n") and start.startswith(lines[-1][: len(start)])
-        whole = lines[:-1] if cut else lines
-        adapter, self.rows = TypeAdapter(kind), list[R]()
-        for number, line in enumerate(whole, 1):
-            try:
-                document, measured_by = _known(json.loads(line), names)
-                self.rows.append(adapter.validate_python(document))
-            except ValueError as error:
+            self._ledger = Ledger(path, study)
+        except InputError as error:
+            raise InputError(f"--resume {error}") from None
+        try:
+            if others := known(path, study, self._version).others:
                 raise InputError(
-                    f"--resume {path}: line {number} is no row of `{command}`: {error}. Give another file."
-                ) from None
-            if measured_by != code_version():
-                raise InputError(
-                    f"--resume {path}: line {number} was measured by version "
-                    f"{measured_by or 'unknown'} of the code, this is {code_version()}. Give another file."
+                    f"--resume {path}: it has rows of version {', '.join(others)} of the code, this is "
+                    f"{self._version}. Give another file."
                 )
-        if cut:
-            path.write_text("".join(whole))
+            documents, adapter = rows(path, study, self._version), TypeAdapter(kind)
+            self.rows = [adapter.validate_python(document["row"]) for document in documents.values()]
+        except (KeyError, ValidationError) as error:
+            self.close()
+            raise InputError(f"--resume {path}: a row is none of {study}: {error}.") from None
+        except BaseException:
+            self.close()
+            raise
 
     def add(self, row: R) -> None:
         """Keep a row. Raises RunFailedError where it cannot be written."""
-        document = {**asdict(row), CODE: code_version()}  # type: ignore[call-overload]
-        line = json.dumps(document, allow_nan=False)
-        try:
-            with self._path.open("a") as file:
-                file.write(f"{line}\n")
-        except OSError as error:
-            raise RunFailedError(f"--resume {self._path}: cannot be written: {error.strerror}.") from None
+        identity = sha256(json.dumps(asdict(row.case)).encode()).hexdigest()[:32]
+        self._ledger.add(identity, self._version, True, {"row": asdict(row)})
 
+    def close(self) -> None:
+        self._ledger.close()
 
-def _known(document: Any, names: list[str]) -> tuple[Any, object]:
-    """The document and the version that measured it, if it has no key that rows do not have; pydantic would
-    ignore it."""
-    measured_by = document.pop(CODE, "") if isinstance(document, dict) else ""
-    if isinstance(document, dict) and (others := document.keys() - set(names)):
-        raise ValueError(f"it has {', '.join(sorted(others))}")
-    return document, measured_by
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -113,7 +113,7 @@ def test_one_line_for_each_pair_and_each_drawn_scenario(registers: Registers) ->
 def test_a_comparison_goes_on_where_it_was(registers: Registers, monkeypatch: pytest.MonkeyPatch) -> None:
     first = called(registers, "--quick", "--resume", "rows.jsonl", "--json")
     kept = Path("rows.jsonl").read_text().splitlines()
-    assert len(kept) == 2 and len(json.loads(first.stdout)["rows"]) == 2
+    assert len(kept) == 3 and len(json.loads(first.stdout)["rows"]) == 2
 
     def fails(*_: object) -> None:
         raise TransportError("engine slower: it broke")
@@ -124,10 +124,10 @@ def test_a_comparison_goes_on_where_it_was(registers: Registers, monkeypatch: py
     assert rows[:2] == json.loads(first.stdout)["rows"]
     assert rows[2]["agreement"] is None and rows[2]["failed"] == "engine slower: it broke"
     larger = called(registers, "--all", "--resume", "rows.jsonl", "--size", "4M")
-    assert larger.exit_code == 2 and "it has rows of fluid,slower, and this is fluid,slower" in larger.output
+    assert larger.exit_code == 2 and "it has rows of study 'compare --engines fluid,slower'" in larger.output
     Path("rows.jsonl").write_text("{}\n")
     wrong = called(registers, "--all", "--resume", "rows.jsonl")
-    assert wrong.exit_code == 2 and "--resume rows.jsonl: line 1 is no row" in wrong.output
+    assert wrong.exit_code == 2 and "--resume rows.jsonl holds no rows of a study" in wrong.output
 
 
 @pytest.mark.usefixtures("few")
