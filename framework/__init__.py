@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         loads,
         read,
         run,
+        sweep,
         topology,
         what_if,
     )
@@ -42,6 +43,7 @@ __all__ = [
     "mark",
     "read",
     "run",
+    "sweep",
     "topology",
     "what_if",
 ]

@@ -29,10 +29,13 @@ from railweave.framework.registry import Registers, load_plugins
 from railweave.framework.results.directory import Run, RunDirectory, read_result
 from railweave.framework.results.result import RunResult
 from railweave.framework.runs import runner
+from railweave.framework.studies.carrying_out import Tally
 from railweave.framework.studies.chaos import ended, judge, scenarios
 from railweave.framework.studies.comparison import Comparison, Variant, variants_of
 from railweave.framework.studies.comparison import compare as compare_results
 from railweave.framework.studies.shared_rails import SHARES, SharedRails, compare_shares, jobs_sharing
+from railweave.framework.studies.sweeps import SweepResult
+from railweave.framework.studies.sweeps import sweep as swept
 from railweave.framework.studies.two_engines import engines_of, run_both
 from railweave.framework.studies.what_if import FACTORS, WhatIf
 from railweave.framework.studies.what_if import what_if as larger_runs
@@ -42,10 +45,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FACTORS", "PAGE", "SHARES", "Agreement", "AssumedScores", "Comparison", "ExplainedPair", "Fact",
-    "LoadReport", "SharedRails", "Variant", "WhatIf", "compare", "compare_engines", "compare_jobs",
+    "LoadReport", "SharedRails", "SweepResult", "Variant", "WhatIf", "compare", "compare_engines",
+    "compare_jobs",
     "compare_results", "compare_shares", "compared_runs", "ended", "engines_of", "explain",
     "installed", "jobs_sharing", "judge", "lab", "load", "loads", "read", "read_scores", "run",
-    "run_both", "scenarios", "topology", "variants_of", "what_if",
+    "run_both", "scenarios", "sweep", "topology", "variants_of", "what_if",
 ]  # fmt: skip
 
 Source = Plan | Mapping[str, object] | str | PathLike[str] | None
@@ -234,6 +238,60 @@ def what_if(
     """
     result = run if isinstance(run, RunResult) else read(run).result
     return larger_runs(result, registers or installed(), factors, **keys)
+
+
+def sweep(
+    source: Place | None = None,
+    /,
+    *,
+    axes: Mapping[str, object] | None = None,
+    drawn: Mapping[str, object] | None = None,
+    seeds: int = 1,
+    repeats: int = 1,
+    sample: int = 0,
+    draw_seed: int = 1,
+    judge: Mapping[str, object] | None = None,
+    out: Place | None = None,
+    limit: int | None = None,
+    workers: int | None = None,
+    on: str | None = None,
+    retry_failed: bool = False,
+    mix_versions: bool = False,
+    add: Place | None = None,
+    on_progress: Callable[[Tally], None] = lambda tally: None,
+    registers: Registers | None = None,
+    **keys: object,
+) -> SweepResult:
+    """Run every point of a sweep that has no row yet, on all processors, and say what the rows say
+    (docs/studies.md). A point that fails has its cause in its row.
+
+    `source`: a file, or the directory of a study; without it, `keys` of the experiment, and the other words
+    of the file. `out`: the directory of rows, by default studies/NAME of a file, none of keywords. `limit`:
+    the first points alone. `workers`: how many processes, by default one for each processor. `on`: the
+    address, or scheduler file, of a Dask cluster that computes instead. `add`: a file of rows of the same
+    study from elsewhere.
+
+    >>> swept = rw.sweep(
+    ...     axes={"router": ["hscore", "spray"], "depth": ["20%", "60%"]}, engine="fluid", domains=2, rails=4,
+    ...     size="1M", iterations=4, faults=["at=iter:2 degrade rail:1 to={depth}"],
+    ... )
+    >>> [(*row["settings"].values(), row["verdict"]) for row in swept.rows][0]
+    ('hscore', '20%', 'pass')
+    """
+    registers = registers or installed()
+    options = {
+        "axes": axes, "drawn": drawn, "seeds": seeds, "repeats": repeats, "sample": sample,
+        "draw_seed": draw_seed, "judge": judge,
+    }  # fmt: skip
+
+    def run_lab(plan: Plan, directory: RunDirectory) -> RunResult:
+        return _run(plan, registers, directory, lambda event: None)
+
+    return swept(
+        None if source is None else Path(source), keys, options, registers, run_lab,
+        None if out is None else Path(out), workers=workers, on=on, limit=limit, retry_failed=retry_failed,
+        mix_versions=mix_versions, add=None if add is None else Path(add), on_progress=on_progress,
+    )  # fmt: skip
 
 
 def compared_runs(

@@ -17,7 +17,7 @@ from railweave.framework.results.directory import write_whole
 def estimate_text(plan: Plan) -> str:
     """`about 43 s and 0.39 GB of memory`, as far as it is known; "" where nothing is."""
     ahead = plan.estimate
-    parts = [f"about {_duration(ahead.seconds)}"] if ahead.seconds is not None else []
+    parts = [f"about {duration(ahead.seconds)}"] if ahead.seconds is not None else []
     if ahead.memory_bytes is not None:
         parts.append(f"{'' if parts else 'about '}{ahead.memory_bytes / 1e9:.2g} GB of memory")
     return " and ".join(parts)
@@ -30,13 +30,13 @@ def check_estimate(plan: Plan, registers: Registers, longest_s: float) -> None:
     ahead = plan.estimate
     if ahead.seconds is not None and ahead.seconds > longest_s:
         raise InputError(
-            f"the run would take about {_duration(ahead.seconds)}, at a rate scale of "
-            f"{ahead.rate_scale:.2g}, and --longest is {_duration(longest_s)}. Lower the size or iterations, "
+            f"the run would take about {duration(ahead.seconds)}, at a rate scale of "
+            f"{ahead.rate_scale:.2g}, and --longest is {duration(longest_s)}. Lower the size or iterations, "
             f"raise --longest{instead(registers)}."
         )
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -21,13 +21,14 @@ from railweave.framework.api import (
     jobs_sharing,
     variants_of,
 )
+from railweave.framework.api.sweeps import compared_picture
 from railweave.framework.cli import VERBOSE, _context
 from railweave.framework.cli._context import example, json_command, print_json, registers, table
 from railweave.framework.cli._options import ExperimentCommand, overrides_of
 from railweave.framework.cli._signals import raised_signals
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.model.events import IterationEnded, RunEvent
-from railweave.framework.results.directory import RunDirectory
+from railweave.framework.results.directory import RunDirectory, write_whole
 from railweave.framework.results.result import RunResult
 
 
@@ -36,6 +37,7 @@ from railweave.framework.results.result import RunResult
     epilog=example(
         "railweave compare --router hscore,spray --fault 'at=iter:3 degrade rail:1 to=20%' --repeat 5",
         "railweave compare --router hscore --modes no-feedback,feedback,oracle --repeat 3",
+        "railweave compare --router hscore,spray --plot routers.svg",
         "railweave compare --jobs --repeat 1 --collective all-to-all",
         "railweave compare --engines emulation,fluid --router spray",
         "railweave compare --engines emulation,fluid --all --resume rows.jsonl",
@@ -69,6 +71,10 @@ from railweave.framework.results.result import RunResult
     help="With --engines: every fabric and router of 16 GPUs, degraded, with a link down and with two jobs, "
     "and ten drawn faults.",
 )
+@click.option(
+    "--plot", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.svg",
+    help="Of routers: the time of iterations as a figure, median and range of the runs, with faults marked.",
+)  # fmt: skip
 @click.option("--quick", "many", flag_value="quick", help="With --engines: eight combinations of --all.")
 @click.option(
     "--resume",
@@ -86,6 +92,7 @@ def compare(
     engines: str | None,
     many: str | None,
     resume: Path | None,
+    plot: Path | None,
     as_json: bool,
     **_: object,
 ) -> None:
@@ -96,6 +103,8 @@ def compare(
     With --jobs, the interference of two equal jobs, by default on 2 domains x 8 rails. With --engines, how
     far apart two engines are.
     """
+    if plot is not None and (two_jobs or engines is not None):
+        raise click.BadParameter("draws routers alone.", ctx=ctx, param_hint="--plot")
     if engines is not None:
         from railweave.framework.cli._engines import compare_engines
 
@@ -106,10 +115,15 @@ def compare(
     if two_jobs:
         _compare_jobs(ctx, repeat, as_json=as_json)
         return
-    _compare_routers(ctx, repeat, modes, as_json=as_json)
+    if plot is not None and (plot.suffix != ".svg" or not plot.absolute().parent.is_dir()):
+        text = f"{plot}: expects a file that ends in .svg, in a directory that exists."
+        raise click.BadParameter(text, ctx=ctx, param_hint="--plot")
+    _compare_routers(ctx, repeat, modes, plot, as_json=as_json)
 
 
-def _compare_routers(ctx: click.Context, repeat: int, modes: str, *, as_json: bool) -> None:
+def _compare_routers(
+    ctx: click.Context, repeat: int, modes: str, plot: Path | None, *, as_json: bool
+) -> None:
     from railweave.framework.cli._live import Live
 
     values, labels = overrides_of(ctx)
@@ -135,7 +149,10 @@ def _compare_routers(ctx: click.Context, repeat: int, modes: str, *, as_json: bo
                 times = f"{result.summary.declared_time_us:.4g} us declared, a mean iteration"
                 click.echo(f"    {result.fidelity.verdict}, {times}", err=True)
     finally:  # an interrupted comparison shows what it has
-        rows = compare_results([(variant, runs) for variant, runs in results.items() if runs])
+        done = {variant: runs for variant, runs in results.items() if runs}
+        rows = compare_results([*done.items()])
+        if plot is not None and done:
+            write_whole(plot, compared_picture({v.name: runs for v, runs in done.items()}).encode())
         if rows and as_json:
             pinned = plan.at_scale(rows[0].rate_scales[0])
             print_json("compare", 2, experiment=pinned.document(), rows=[asdict(row) for row in rows])

@@ -51,8 +51,10 @@ def plan_from_keys(
     registers: Registers,
     *,
     base: Path | Mapping[str, object] | None = None,
+    written: bool = False,
 ) -> Plan:
     """The plan of keys as a script gives them, laid over an experiment file or other keys if there are any.
+    `written`: a person wrote all numbers, in a file that is no experiment.
 
     `keys`: those of the experiment file, nested (`health={"dwell": "1s"}`) or dotted; and the parameters of
     the chosen plugins by their own names (`domains=8`), as on the command line. None is a key that is not
@@ -62,6 +64,7 @@ def plan_from_keys(
     plugin can be used: the lab is another process and loads plugins by their entry points.
     """
     settings = from_file(base if isinstance(base, Path) else None)
+    settings.written = settings.written or written
     for layer in (base, keys) if isinstance(base, Mapping) else (keys,):
         for kind, plugin in lay_over_keys(settings, layer, registers).items():
             settings.labels[(kind,)] = kind

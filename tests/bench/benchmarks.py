@@ -33,6 +33,12 @@ def _files(quick: bool, progress: Progress) -> Mapping[str, Any]:
     return file_times(quick, progress)
 
 
+def _sweep(points: int, quick: bool, progress: Progress) -> Mapping[str, Any]:
+    from railweave.bench.sweep import sweep
+
+    return sweep(load_plugins(), points, quick, progress)
+
+
 def _fluid(rows: str, growth: bool, quick: bool, progress: Progress) -> Mapping[str, Any]:
     from railweave.bench.fluid import fluid
 
@@ -68,6 +74,14 @@ BENCHMARKS = {
         "seconds to load fabric files of 100,000 links and to refuse the largest ones, against plain parsers",
         _files,
         (Parameter("quick", False, "bool", "files a hundredth as large; no figures to quote"),),
+    ),
+    "sweep": OwnBenchmark(
+        "what studies cost: points of 256 GPUs, what a point takes beyond its computation, resuming, Dask",
+        _sweep,
+        (
+            Parameter("points", 200, "count", "of 256 GPUs; 10,000 are the full size", minimum=4),
+            Parameter("quick", False, "bool", "few and small; no figures to quote"),
+        ),
     ),
     "fluid": OwnBenchmark(FLUID_SUMMARY, _fluid, FLUID),
 }

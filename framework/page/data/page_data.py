@@ -238,9 +238,20 @@ class BarChart:
 
 
 @dataclass(frozen=True, slots=True)
+class Plot:
+    """A figure as SVG text, and its numbers as rows under a head."""
+
+    title: str
+    svg: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str | float | int | None, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PageData:
     """A page. `kind`: `run` (one run, or two to tell apart), `comparison` or `chaos`, which have `charts` and
-    `tables`. `sentence` is that of the first run where there is one. `made_by`: the railweave that wrote it.
+    `tables`, or `study`, which has `plots` and `tables`. `sentence` is that of the first run where there is
+    one. `made_by`: the railweave that wrote it.
     """
 
     kind: str
@@ -249,6 +260,7 @@ class PageData:
     runs: tuple[RunPage, ...] = ()
     tables: tuple[Table, ...] = ()
     charts: tuple[BarChart, ...] = ()
+    plots: tuple[Plot, ...] = ()
     made_by: str = field(default_factory=lambda: f"railweave {version('railweave')}")
     schema: Mapping[str, object] = field(default_factory=lambda: dict(SCHEMA))
 

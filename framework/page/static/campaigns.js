@@ -1,5 +1,6 @@
-// The page of a comparison or of a chaos campaign: bars with their spread, and the same in tables.
+// The page of a study, a comparison or a chaos campaign: figures, bars with their spread, and tables.
 import { make, makeSvg } from "./codes.js";
+import { saveButtons } from "./save.js";
 import { tableOf } from "./tables.js";
 
 const BAR_ROW = 18;
@@ -8,9 +9,20 @@ const BAR_LABELS = 320;
 const BAR_WIDTH = 560;
 const BAR_VALUES = 90;
 
-/** Show `data` (PageData of kind `comparison` or `chaos`) in the element `root`. */
+/** Show `data` (PageData of kind `study`, `comparison` or `chaos`) in the element `root`. */
 export function showCampaign(data, root) {
   root.replaceChildren();
+  for (const plot of data.plots) {
+    const section = campaignSection(root, plot.title);
+    const svg = document.importNode(
+      new DOMParser().parseFromString(plot.svg, "image/svg+xml").documentElement,
+      true,
+    );
+    svg.setAttribute("class", "plot");
+    const save = make("span", { class: "save" });
+    saveButtons(save, plot.title, { svg: () => svg, csv: () => [plot.head, ...plot.rows] });
+    section.append(save, svg);
+  }
   for (const chart of data.charts) {
     const section = campaignSection(root, chart.title);
     section.append(legendOf(chart), barsOf(chart));
@@ -25,6 +37,9 @@ export function showCampaign(data, root) {
         table.rows,
       ),
     );
+    const save = make("span", { class: "save" });
+    saveButtons(save, table.title, { csv: () => [table.head, ...table.rows] });
+    section.append(save);
     if (table.note) section.append(make("p", { class: "note" }, table.note));
   }
 }

@@ -107,6 +107,7 @@ def test_the_built_in_ones_use_the_same_hook() -> None:
         "live",
         "report",
         "routes",
+        "sweep",
         "throughput",
         "transport",
     ]

@@ -42,3 +42,17 @@ def test_a_model_says_that_its_jobs_run_in_lockstep(tmp_path: Path, monkeypatch:
     shown = CliRunner().invoke(main, ["compare", "--jobs", *words])
     assert shown.exit_code == 0, shown.output
     assert "a model runs equal jobs in lockstep, which is the worst case" in shown.stdout
+
+
+def test_a_figure_of_the_iterations_shows_routers_and_the_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ("--router", "hscore,spray", "--fault", "at=iter:1 degrade rail:1 to=20%", "--plot", "a.svg")
+    shown = CliRunner().invoke(main, ["compare", *SMALL, *words])
+    assert shown.exit_code == 0, shown.output
+    text = Path("a.svg").read_text()
+    assert text.startswith("<svg") and all(word in text for word in (">hscore<", ">spray<", ">fault<"))
+    for wrong in ("a.png", "none/a.svg"):
+        refused = CliRunner().invoke(main, ["compare", *SMALL, "--plot", wrong])
+        assert refused.exit_code == 2 and "expects a file that ends in .svg" in refused.output
