@@ -71,12 +71,13 @@ def report(
 def _of_study(directory: Path, path: Path) -> None:
     from railweave.framework.page.data.sweep_page import page_of_study
     from railweave.framework.page.html import write_report
+    from railweave.framework.results.directory import write_whole
 
     page, figures = page_of_study(directory)
     write_report(page, path)
     for name, text in figures.items():
         (path.parent / name).parent.mkdir(exist_ok=True)
-        (path.parent / name).write_text(text, encoding="utf-8")
+        write_whole(path.parent / name, text.encode())
     click.echo(f"{page.sentence}\nwritten to {path}, and {len(figures)} files in {path.parent / 'figures'}")
 
 

@@ -77,10 +77,11 @@ def sweep(
     read, directory = sweeps.found(Path(words[-1]), limited=limit is not None)
     directory = out or directory
     if asked:
-        tally = sweeps.status(read.study, directory, mix_versions=mix_versions)
+        tally = sweeps.status(read.study, directory, limit=limit, mix_versions=mix_versions)
         _show_tally(read, directory, tally, as_json=as_json)
     elif dry_run:
-        _show_ahead(sweeps.ahead(read, directory, registers(ctx), mix_versions=mix_versions), as_json=as_json)
+        ahead = sweeps.ahead(read, directory, registers(ctx), limit=limit, mix_versions=mix_versions)
+        _show_ahead(ahead, as_json=as_json)
     else:
         with raised_signals(), _progress() as on_progress:
             result = api.sweep(
@@ -159,7 +160,7 @@ def _show(read: Sweep, directory: Path, result: SweepResult, *, as_json: bool) -
         listed = ", ".join(f"{count} {cause}" for cause, count in causes.most_common())
         raise RunFailedError(
             f"{len(failures)} of {tally.points} points failed: {listed}. The first: "
-            f"{words(failures[0]['settings'])}: {failures[0]['error']} Once that is mended, `--retry-failed` "
+            f"{words(failures[0]['settings'])}: {failures[0]['error']} Once that is fixed, `--retry-failed` "
             "runs them again."
         )
 

@@ -70,11 +70,12 @@ class Tally:
     cut_bytes: int = 0
 
 
-def status(study: Study, directory: Path, *, mix_versions: bool = False) -> Tally:
-    """How far a study is, by its ledger; nothing is computed. Causes are not told apart."""
+def status(study: Study, directory: Path, *, limit: int | None = None, mix_versions: bool = False) -> Tally:
+    """How far a study is, or its first `limit` points, by its ledger; nothing is computed. Causes are not
+    told apart."""
     found = known(directory / ROWS, study.name, None if mix_versions else code_version())
-    tally = Tally(study.count, versions=found.others)
-    for point in _missing(study, found, tally, None, retry_failed=False):
+    tally = Tally(_wanted(study, limit), versions=found.others)
+    for point in _missing(study, found, tally, limit, retry_failed=False):
         del point  # counting is all
     return tally
 
@@ -199,7 +200,7 @@ def _missing(
 
 
 def needs_lab(task: Task, registers: Registers) -> bool:
-    """Whether its engine has packets; one that there is not is left to whoever computes it to refuse."""
+    """Whether its engine has packets; one that there is not is refused when it is computed."""
     return _has_packets(task.over.get("engine", task.base.get("engine", DEFAULT)), registers)
 
 
@@ -233,7 +234,7 @@ class _Labs:
 
     def pinned(self, task: Task) -> Task | None:
         """The task at the rate scale of those it is compared with; None while the first of them runs. A task
-        that cannot be planned is left to whoever computes it to refuse."""
+        that cannot be planned is refused when it is computed."""
         try:
             plan = task.plan(self._registers)
         except RailweaveError:

@@ -188,11 +188,18 @@ def ordered(sweep: Sweep, kept: Mapping[str, Row]) -> list[Row]:
     return [kept[identity] for identity in wanted if identity in kept]
 
 
-def ahead(sweep: Sweep, directory: Path, registers: Registers, *, mix_versions: bool = False) -> Ahead:
-    """What computing the rest will take, from points out of all of it. Where an engine that computes does not
-    say, one point is computed."""
+def ahead(
+    sweep: Sweep,
+    directory: Path,
+    registers: Registers,
+    *,
+    limit: int | None = None,
+    mix_versions: bool = False,
+) -> Ahead:
+    """What computing the rest, or that of the first `limit` points, will take, from points out of all of it.
+    Where an engine that computes does not say, one point is computed."""
     check(sweep, registers)
-    tally = status(sweep.study, directory, mix_versions=mix_versions)
+    tally = status(sweep.study, directory, limit=limit, mix_versions=mix_versions)
     missing, seconds, memory = tally.points - tally.done, list[float](), list[int]()
     tried_s: float | None = None
     on_labs = False

@@ -83,6 +83,16 @@ def test_a_dry_run_counts_and_times_and_leaves_nothing(call: Call) -> None:
     assert ahead["missing"] == 8 and ahead["seconds"] > 0 and ahead["memory_bytes"] > 1e6
 
 
+def test_of_very_many_points_the_first_are_counted_alone(call: Call) -> None:
+    """A thousand million would take hours to look at."""
+    axes = "".join(f"  word{i}: {{from: 1, to: 1000, steps: 1000}}\n" for i in range(3))
+    text = SWEEP.replace("axes:\n", f"axes:\n{axes}").replace("{depth}", "{depth} x={word0}{word1}{word2}")
+    Path("huge.yaml").write_text(text)
+    shown = json.loads(call("status", "huge.yaml", "--limit", "7", "--json").stdout)
+    assert (shown["points"], shown["to_do"]) == (7, 7)
+    assert "points, and 1,000,000 are the most" in call("status", "huge.yaml").stderr
+
+
 def test_points_that_fail_are_counted_by_cause_and_the_others_run(call: Call) -> None:
     Path("some.yaml").write_text(SWEEP.replace("depth: [20%, 60%]", "depth: [20%, 600%]"))
     shown = call("some.yaml")
