@@ -97,14 +97,19 @@ class RateFilter:
         self._fresh_s[settled], self._fresh[settled] = np.inf, 1 / STEPS
 
     def _shared_s(self, links: Int64, took_s: Float, due_s: Float, error_s2: Float, now_s: float) -> Float:
-        """(k,): for how long the machine delayed all links alike, as much as the least late switch says."""
+        """(k,): for how long the machine delayed all links alike: by what two switches are late for sure and
+        none contradicts. A link that stands still until before its next departure is not late: an observation
+        that may have ended anywhere within some time says nothing of a shorter delay."""
         _, group = np.unique(self._group[links], return_inverse=True)
-        late_s = np.bincount(group, took_s - due_s) - 2 * np.sqrt(np.bincount(group, error_s2))
-        share = float((late_s / np.bincount(group, took_s)).min()) if len(late_s) > 1 else 0.0
+        late_s, all_s = np.bincount(group, took_s - due_s), np.bincount(group, took_s)
+        usual_s, within_s = float(np.median(took_s)), np.bincount(group, np.sqrt(12 * error_s2))
+        certain = np.sort((late_s - 2 * np.sqrt(np.bincount(group, error_s2))) / all_s)
+        at_most = float(((late_s + within_s) / np.minimum(all_s, usual_s * np.bincount(group))).min())
+        share = max(min(float(certain[-2]), at_most), 0.0) if len(certain) > 1 else 0.0
         spare_s = min(self._spare_s + SHARED * (now_s - self._last_s), SHARED_S)
-        used_s = min(max(share, 0.0) * float(np.median(took_s)), spare_s)
+        used_s = min(share * usual_s, spare_s)
         self._spare_s, self._last_s = spare_s - used_s, now_s
-        return took_s * used_s / np.median(took_s)
+        return np.clip(took_s - due_s, 0.0, took_s * used_s / usual_s)
 
     def _likelihood(
         self, links: Int64, bits: Float, took_s: Float, late_s: Float, begin_s2: Float, end_s2: Float

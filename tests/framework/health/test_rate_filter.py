@@ -160,6 +160,24 @@ def test_a_machine_that_makes_all_links_late_makes_none_slow(share: float) -> No
     assert (rates.rate_bps == LINE_BPS).all()
 
 
+def test_a_switch_too_slow_to_show_how_late_it_is_does_not_contradict_the_others() -> None:
+    """Packets of a rail at a tenth take four intervals between samples, so that a machine that stands still
+    for a part of one delays none, or one; no sample says which."""
+    n, slow = 32, np.arange(8, 16)
+    rates = RateFilter(np.full(n, LINE_BPS), np.repeat(np.arange(4, dtype=np.int32), 8))
+    took_s, begin_s2 = np.full(n, 0.025), np.full(n, 1e-7)
+    took_s[slow], begin_s2[slow] = 0.1, 0.025**2 / 12
+    bits = 0.025 * LINE_BPS * np.ones(n)
+    bits[slow] = 0.1 * LINE_BPS * 0.1
+    for step in range(44):
+        part = np.where((step >= 40) & (took_s < 0.1), 0.7, 1.0)
+        now_s = np.full(n, 0.1 * step)
+        none = np.zeros(n)
+        rates.add(np.arange(n), now_s - took_s, now_s, bits * part, took_s, none, begin_s2, none)
+    assert (np.delete(rates.rate_bps, slow) == LINE_BPS).all()
+    assert rates.rate_bps[slow] == pytest.approx(0.1 * LINE_BPS, rel=0.2)
+
+
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.7])
 def test_the_links_of_one_switch_are_no_machine(share: float) -> None:
     shares = np.ones(32)
