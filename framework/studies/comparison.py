@@ -5,15 +5,9 @@ from dataclasses import dataclass
 from statistics import median
 
 from railweave.framework.errors import InputError, did_you_mean
+from railweave.framework.experiment.modes import MODES
 from railweave.framework.judging.rows import ended_by
 from railweave.framework.results.result import RunResult
-
-MODES = {
-    "feedback": {"feedback": True, "oracle": False},
-    "no-feedback": {"feedback": False, "oracle": False},
-    "oracle": {"feedback": True, "oracle": True},
-}
-"""What a router may be told, as keys of the experiment: what was measured, nothing, the ground truth."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,18 @@ PARTS = ("controllers", "framework", "plugins", "topologies", "traffic")
 
 
 @cache
-def code_version(*more: str) -> str:
-    """Twelve digits that differ where any module of railweave does, or of its folders `more`; documentation
-    does not count."""
+def code_version(*more: str, elsewhere: tuple[str, ...] = ()) -> str:
+    """Twelve digits that differ where any module of railweave or its folders `more` does, but for those in
+    folders `elsewhere`, such as "plugins/fluid". Documentation does not count."""
     spec, digest = find_spec("railweave"), sha256()
     assert spec is not None and spec.submodule_search_locations is not None
     (root,) = spec.submodule_search_locations
     for name in sorted((*PARTS, *more)):
         package = Path(root, name).resolve()
         for file in sorted(package.rglob("*.py")):
-            digest.update(f"{name}/{file.relative_to(package)}\n".encode())
+            path = f"{name}/{file.relative_to(package)}"
+            if path.startswith(tuple(f"{folder}/" for folder in elsewhere)):
+                continue
+            digest.update(f"{path}\n".encode())
             digest.update(file.read_bytes())
     return digest.hexdigest()[:12]

@@ -19,6 +19,7 @@ from railweave.bench.health_holds import IDLE, TCP, fullness, hold_cases, kept
 from railweave.bench.health_rows import Case, Row, judged, ratio
 from railweave.bench.row_file import RowFile
 from railweave.framework.errors import HealthError, RouteError, RunFailedError
+from railweave.framework.experiment.modes import MODES
 from railweave.framework.experiment.plan import Plan, load_plan
 from railweave.framework.judging.detection import ALLOWED_S, Judged, own_links
 from railweave.framework.judging.fault_figures import fault_figures
@@ -30,7 +31,6 @@ from railweave.framework.model.health import EQUAL_WITHIN
 from railweave.framework.registry import Registers
 from railweave.framework.results.directory import RunDirectory
 from railweave.framework.results.result import RunResult
-from railweave.framework.studies.comparison import MODES
 
 Progress = Callable[[str], None]
 
@@ -75,6 +75,11 @@ FAULTS = [
 ]
 """Every verb after which a run without feedback completes, on a rail, a domain and a link; flaps go on until
 the run ends. After `down` one fails. Of the same cable, the other direction and both at once."""
+ELSEWHERE = (
+    *(f"framework/{room}" for room in ("api", "bench", "cli", "kit", "page", "studies")),
+    *(f"plugins/{other}" for other in ("fluid", "ilp", "optree", "wfr")),
+)
+"""What no row depends on, so that rows stay those of one version when it changes."""
 OTHER_FAULTS = {
     "rail-optimised": [RAIL[0], f"degrade {LINK} to=20%", "loss rail:1 rate=3%"],
     "torus": ["degrade link:g0.0->g1.0 to=20%", "degrade link:g0.0->g1.0 to=50%",
@@ -121,7 +126,7 @@ def health(registers: Registers, quick: bool, resume: str, progress: Progress) -
     """
     todo, rows = cases(quick), list[Row]()
     with ExitStack() as stack:
-        file = stack.enter_context(RowFile(Path(resume), Row, "bench health")) if resume else None
+        file = stack.enter_context(RowFile(Path(resume), Row, "bench health", ELSEWHERE)) if resume else None
         known = {row.case: row for row in file.rows} if file else {}
         for number, case in enumerate(todo, 1):
             row = known.get(case)

@@ -27,13 +27,14 @@ R = TypeVar("R", bound=Measured)
 
 class RowFile(Generic[R]):
     """The ledger of a benchmark. `kind`: the dataclass of its rows; `rows`: those that are there.
+    `elsewhere`: folders of code that no row depends on.
 
     Raises InputError as `Ledger` does, and for rows that another version of the code measured: figures of two
     versions in one table prove nothing about either.
     """
 
-    def __init__(self, path: Path, kind: type[R], study: str) -> None:
-        self._version = code_version("bench")
+    def __init__(self, path: Path, kind: type[R], study: str, elsewhere: tuple[str, ...] = ()) -> None:
+        self._version = code_version("bench", elsewhere=elsewhere)
         try:
             self._ledger = Ledger(path, study)
         except InputError as error:

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import grimp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,19 +16,21 @@ from hypothesis import strategies as st
 
 from railweave.bench import health as benchmark
 from railweave.bench import row_file as row_file_module
-from railweave.bench.health import RAIL, SIZES, cases, compared, health
+from railweave.bench.health import ELSEWHERE, RAIL, SIZES, cases, compared, health
 from railweave.bench.health_rows import Case, Row, judged, ratio
 from railweave.bench.row_file import RowFile
 from railweave.framework.errors import InputError, RunFailedError
 from railweave.framework.experiment.faults import VERBS
+from railweave.framework.experiment.modes import MODES
 from railweave.framework.experiment.plan import Plan, load_plan
 from railweave.framework.model.findings import Findings, HealthSamples
 from railweave.framework.registry import Registers, load_plugins
 from railweave.framework.results.result import RunResult
 from railweave.framework.runs.fault_timetable import GroundTruth
-from railweave.framework.studies.comparison import MODES
 from tests.fakes.findings import findings
 
+ROUTERS = ("hscore", "spray", "dor")
+"""Of all cases: those that are named, and the torus's own."""
 SLOW = Case("4x4", "1M", RAIL[0], "hscore", 18)
 FINE = Row(
     **asdict(SLOW), published_s=0.2, score=0.2, truth=0.2, healthy_min=1.0, reroutes=2,
@@ -210,9 +213,25 @@ def test_rows_are_kept_and_one_of_another_version_is_refused(
             file.add(row)
     with row_file(path) as file:
         assert file.rows == [judged(FINE), other]
-    monkeypatch.setattr(row_file_module, "code_version", lambda *_: "0" * 12)
+    monkeypatch.setattr(row_file_module, "code_version", lambda *_, elsewhere: "0" * 12)
     with pytest.raises(InputError, match="of the code, this is 000000000000"):
         row_file(path)
+
+
+def test_what_changes_no_version_of_rows_is_nothing_that_they_depend_on() -> None:
+    """By what is imported, however far; the ledger and the version itself measure nothing."""
+    graph = grimp.build_graph("railweave", cache_dir=None)
+    rooms = "framework.lab", "controllers", "topologies", "traffic", *map("plugins.{}".format, ROUTERS)
+    inside = tuple(f"railweave.{room}." for room in rooms)
+    runs = {"railweave.bench.health", *(module for module in graph.modules if module.startswith(inside))}
+    needed = runs.union(*(graph.find_upstream_modules(module) for module in runs))
+    elsewhere = tuple(f"railweave.{folder}.".replace("/", ".") for folder in ELSEWHERE)
+    for folder in elsewhere:
+        assert graph.find_children(folder.rstrip("."))
+    assert {module for module in needed if f"{module}.".startswith(elsewhere)} <= {
+        "railweave.framework.studies.ledger",
+        "railweave.framework.studies.version",
+    }
 
 
 def test_one_cable_is_judged_by_its_links(registers: Registers) -> None:

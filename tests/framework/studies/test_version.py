@@ -27,6 +27,10 @@ def test_it_differs_where_any_module_does(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "framework" / "README.md").write_text("words")
     assert version.code_version.__wrapped__("bench") == versions[-1]
     assert len({*versions}) == 6
+    (tmp_path / "framework" / "cli").mkdir()
+    (tmp_path / "framework" / "cli" / "module.py").write_text("four = 4")
+    assert version.code_version.__wrapped__("bench", elsewhere=("framework/cli",)) == versions[-1]
+    assert version.code_version.__wrapped__("bench") not in versions
     without = version.code_version.__wrapped__()
     (tmp_path / "bench" / "module.py").write_text("three = 3")
     assert version.code_version.__wrapped__() == without
