@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from railweave.framework.api import Agreement, engines_of, run_both
 from railweave.framework.api.labs import compare_cases
+from railweave.framework.api.studies import Agreement, engines_of, run_both
 from railweave.framework.cli import VERBOSE
 from railweave.framework.cli._context import print_json, registers, table
 from railweave.framework.cli._live import Live

@@ -1,17 +1,16 @@
 """`railweave chaos`: random faults from a seed, run after run, and whether each run ended as expected."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
-from functools import partial
 from statistics import median
 from typing import Any
 
 import click
 
-from railweave.framework.api import ended, judge, scenarios
+from railweave.framework.api.studies import campaign, scenarios
 from railweave.framework.cli._context import example, json_command, print_json, registers, table
 from railweave.framework.cli._options import ExperimentCommand, overrides_of
 from railweave.framework.cli._signals import raised_signals
+from railweave.framework.cli._study import study_directory
 from railweave.framework.errors import RunFailedError
 from railweave.framework.experiment.faults import VERBS
 from railweave.framework.experiment.plan import load_plan
@@ -61,8 +60,7 @@ def chaos(ctx: click.Context, /, runs: int, as_json: bool, **_: object) -> None:
     keys = {**DEFAULTS, **values}
     if "topology" in values:
         keys = {k: v for k, v in keys.items() if k in values or not k.startswith("topology.")}
-    load = partial(load_plan, ctx.params["experiment"], registers=registers(ctx), labels=labels)
-    plan = load(keys)
+    plan = load_plan(ctx.params["experiment"], keys, registers(ctx), labels)
     if len(plan.jobs) > 1:
         raise click.BadParameter("chaos knows how a run of one job should end.", ctx=ctx, param_hint="--job")
     seed, iterations = plan.experiment.seed, plan.experiment.iterations
@@ -76,16 +74,15 @@ def chaos(ctx: click.Context, /, runs: int, as_json: bool, **_: object) -> None:
     if left_out := [name for name in plan.engine.lacks if name.split()[0] in VERBS and "without" not in name]:
         name = plan.experiment.engine.name
         click.echo(f"engine {name} cannot, so chaos does not draw: {', '.join(left_out)}", err=True)
-    rows: list[dict[str, Any]] = []
-    with raised_signals():
-        for scenario in drawn:
-            scenario_keys = {"faults": list(scenario.faults), "seed": seed + scenario.number}
-            ending, figures = ended(load({**keys, **scenario_keys}), registers(ctx))
-            why = judge(scenario, ending)
-            rows.append({**asdict(scenario), **asdict(ending), **figures, "why": why})
-            how = "completed" if ending.error is None else "failed as expected" if why is None else "failed"
-            text = f"{'; '.join(scenario.faults)}: {how}, {ending.seconds:.1f} s{f' ({why})' if why else ''}"
-            click.echo(f"{len(rows)}/{runs} {text}", err=True)
+
+    def told(run: dict[str, Any]) -> None:
+        why = run["why"]
+        how = "completed" if run["error"] is None else "failed as expected" if why is None else "failed"
+        text = f"{'; '.join(run['faults'])}: {how}, {run['seconds']:.1f} s{f' ({why})' if why else ''}"
+        click.echo(f"{run['number'] + 1}/{runs} {text}", err=True)
+
+    with raised_signals(), study_directory(f"chaos-{plan.experiment.router.name}") as directory:
+        rows = campaign(plan, drawn, directory, registers(ctx), told)
     bad = [row for row in rows if row["why"] is not None]
     if as_json:
         print_json("chaos", 2, experiment=plan.document(), runs=rows, as_expected=len(rows) - len(bad))

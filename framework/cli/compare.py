@@ -10,26 +10,32 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from railweave.framework import api
-from railweave.framework.api import (
+from railweave.framework.api.studies import (
     SHARES,
     Comparison,
+    Point,
+    Row,
     SharedRails,
+    Sweep,
     Variant,
     compare_results,
     compare_shares,
+    compared_picture,
+    comparing,
+    in_turn,
     jobs_sharing,
+    sharing,
+    variant_of,
     variants_of,
 )
-from railweave.framework.api.sweeps import compared_picture
 from railweave.framework.cli import VERBOSE, _context
 from railweave.framework.cli._context import example, json_command, print_json, registers, table
 from railweave.framework.cli._options import ExperimentCommand, overrides_of
 from railweave.framework.cli._signals import raised_signals
-from railweave.framework.experiment.plan import load_plan
+from railweave.framework.cli._study import study_directory
+from railweave.framework.experiment.plan import Plan, load_plan
 from railweave.framework.model.events import IterationEnded, RunEvent
-from railweave.framework.results.directory import RunDirectory, write_whole
-from railweave.framework.results.result import RunResult
+from railweave.framework.results.directory import write_whole
 
 
 @click.command(
@@ -97,8 +103,8 @@ def compare(
     **_: object,
 ) -> None:
     """Run the same experiment with each router (`--router A,B,...`), in turn and with the same seeds, and
-    print medians, spread and the ratio to the first. All runs use the rate scale of the first. Each leaves
-    its directory under runs/.
+    print medians, spread and the ratio to the first. All runs use the rate scale of the first. Rows and runs
+    are kept in one directory under runs/, which `report` shows and `sweep` goes on with.
 
     With --jobs, the interference of two equal jobs, by default on 2 domains x 8 rails. With --engines, how
     far apart two engines are.
@@ -124,33 +130,32 @@ def compare(
 def _compare_routers(
     ctx: click.Context, repeat: int, modes: str, plot: Path | None, *, as_json: bool
 ) -> None:
-    from railweave.framework.cli._live import Live
-
     values, labels = overrides_of(ctx)
     load = partial(load_plan, ctx.params["experiment"], registers=registers(ctx), labels=labels)
     router = str(values.pop("router") if "router" in values else load(values).experiment.router.name)
     variants = variants_of(*([word.strip() for word in text.split(",")] for text in (router, modes)))
     plans = {variant: load({**values, **variant.keys}) for variant in variants}
 
-    def directory(turn: int, variant: Variant) -> RunDirectory:
-        click.echo(f"{turn + 1}/{repeat} {variant.name}", err=True)
-        return RunDirectory.create(None, f"compare-{variant.router}-{variant.mode}")
+    results: dict[Variant, list[Row]] = {variant: [] for variant in plans}
 
-    results: dict[Variant, list[RunResult]] = {variant: [] for variant in plans}
-    plan, verbose = plans[variants[0]], ctx.meta[VERBOSE]
+    def begin(point: Point) -> None:
+        click.echo(f"{point.repeat + 1}/{repeat} {variant_of(point.settings).name}", err=True)
+
+    def add(point: Point, row: Row) -> Row:
+        if "cause" in row:
+            click.echo(f"    failed: {row['error']}", err=True)
+        else:
+            results[variant_of(point.settings)].append(row)
+            times = f"{row['iteration_us']:.4g} us declared, a mean iteration"
+            click.echo(f"    {row['verdict']}, {times}", err=True)
+        return row
+
+    plan = plans[variants[0]]
     try:
-        with (
-            raised_signals(),
-            Live(plan.iterations, quiet=False, verbose=verbose, lines=verbose, fabric=plan.fabric) as live,
-        ):
-            emit = _told_by_the_minute(live.emit)
-            for variant, result in api.compared_runs(plans, repeat, registers(ctx), directory, emit):
-                results[variant].append(result)
-                times = f"{result.summary.declared_time_us:.4g} us declared, a mean iteration"
-                click.echo(f"    {result.fidelity.verdict}, {times}", err=True)
+        _carry_out(ctx, comparing(plans, repeat), plan, begin, add)
     finally:  # an interrupted comparison shows what it has
         done = {variant: runs for variant, runs in results.items() if runs}
-        rows = compare_results([*done.items()])
+        rows = compare_results(done)
         if plot is not None and done:
             write_whole(plot, compared_picture({v.name: runs for v, runs in done.items()}).encode())
         if rows and as_json:
@@ -158,6 +163,27 @@ def _compare_routers(
             print_json("compare", 2, experiment=pinned.document(), rows=[asdict(row) for row in rows])
         elif rows:
             _show(rows)
+
+
+def _carry_out(
+    ctx: click.Context,
+    sweep: Sweep,
+    plan: Plan,
+    on_point: Callable[[Point], None],
+    on_row: Callable[[Point, Row], Row],
+) -> None:
+    """Run the points of a comparison in turn, with a bar on a terminal, in a directory of their own."""
+    from railweave.framework.cli._live import Live
+
+    verbose, iterations = ctx.meta[VERBOSE], plan.iterations if len(plan.jobs) == 1 else None
+    jobs = [] if iterations else [job.job.name for job in plan.named_jobs]
+    with (
+        raised_signals(),
+        study_directory(sweep.study.name) as directory,
+        Live(iterations, quiet=False, verbose=verbose, lines=verbose, jobs=jobs, fabric=plan.fabric) as live,
+    ):
+        emit = _told_by_the_minute(live.emit)
+        in_turn(sweep, registers(ctx), directory, on_event=emit, on_point=on_point, on_row=on_row)
 
 
 def _told_by_the_minute(emit: Callable[[RunEvent], None]) -> Callable[[RunEvent], None]:
@@ -179,8 +205,6 @@ def _told_by_the_minute(emit: Callable[[RunEvent], None]) -> Callable[[RunEvent]
 
 
 def _compare_jobs(ctx: click.Context, repeat: int, *, as_json: bool) -> None:
-    from railweave.framework.cli._live import Live
-
     values, labels = overrides_of(ctx)
     if ctx.get_parameter_source("modes") is not ParameterSource.DEFAULT:
         raise click.BadParameter("means nothing with --jobs.", ctx=ctx, param_hint="--modes")
@@ -188,29 +212,29 @@ def _compare_jobs(ctx: click.Context, repeat: int, *, as_json: bool) -> None:
         raise click.BadParameter("--jobs has two jobs of its own.", ctx=ctx, param_hint="--job")
     if "topology" not in values and ctx.params["experiment"] is None:
         values = {"topology.domains": 2, "topology.rails": 8, **values}
-    load = partial(load_plan, ctx.params["experiment"], registers=registers(ctx), labels=labels)
-    fabric = load(values).fabric
-    plans = {percent: load({**values, "jobs": jobs_sharing(fabric, percent)}) for percent in SHARES}
+    plan = load_plan(ctx.params["experiment"], values, registers(ctx), labels)
+    sweep, results = sharing(plan, SHARES, repeat), dict[int, list[Row]]()
+    two = load_plan(
+        ctx.params["experiment"], {**values, "jobs": jobs_sharing(plan.fabric, 0)}, registers(ctx)
+    )
 
-    def directory(turn: int, percent: int) -> RunDirectory:
-        click.echo(f"{turn + 1}/{repeat} {percent} % of rails used by both", err=True)
-        return RunDirectory.create(None, f"compare-jobs-{percent}")
+    def begin(point: Point) -> None:
+        percent = point.settings["percent"]
+        click.echo(f"{point.repeat + 1}/{repeat} {percent} % of rails used by both", err=True)
 
-    results: dict[int, list[RunResult]] = {percent: [] for percent in plans}
-    plan, verbose = plans[0], ctx.meta[VERBOSE]
-    names = [job.job.name for job in plan.named_jobs]
+    def add(point: Point, row: Row) -> Row:
+        if "cause" in row:
+            click.echo(f"    failed: {row['error']}", err=True)
+        else:
+            results.setdefault(int(str(point.settings["percent"])), []).append(row)
+        return row
+
     try:
-        with (
-            raised_signals(),
-            Live(None, quiet=False, verbose=verbose, lines=verbose, jobs=names, fabric=plan.fabric) as live,
-        ):
-            emit = _told_by_the_minute(live.emit)
-            for percent, result in api.compared_runs(plans, repeat, registers(ctx), directory, emit):
-                results[percent].append(result)
+        _carry_out(ctx, sweep, two, begin, add)
     finally:  # an interrupted comparison shows what it has
-        rows = compare_shares({percent: runs for percent, runs in results.items() if runs})
+        rows = compare_shares(results)
         if rows and as_json:
-            pinned = plan.at_scale(rows[0].rate_scales[0])
+            pinned = two.at_scale(rows[0].rate_scales[0])
             print_json("compare-jobs", experiment=pinned.document(), rows=[asdict(row) for row in rows])
         elif rows:
             _show_jobs(rows, packets=plan.engine.packets)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from railweave.framework import api
-from railweave.framework.api import AssumedScores, ExplainedPair, Fact, read_scores
+from railweave.framework.api.runs import AssumedScores, ExplainedPair, Fact, read_scores
 from railweave.framework.cli._context import example, json_command, print_json, table
 from railweave.framework.cli._options import RouteCommand, routed_of
 

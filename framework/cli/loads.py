@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from railweave.framework import api
-from railweave.framework.api import LoadReport
+from railweave.framework.api.runs import LoadReport
 from railweave.framework.cli._context import example, json_command, print_json, table
 from railweave.framework.cli._options import RouteCommand, routed_of
 

@@ -82,7 +82,7 @@ def _of_study(directory: Path, path: Path) -> None:
 
 
 def _rows_as_parquet(directory: Path, path: Path) -> None:
-    from railweave.framework.api.sweeps import as_parquet
+    from railweave.framework.api.studies import as_parquet
 
     if not (directory / SWEEP).is_file():
         raise InputError(

@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from railweave.framework import api
-from railweave.framework.api import sweeps
-from railweave.framework.api.sweeps import Ahead, Answer, Spread, Sweep, SweepResult, Tally, words
+from railweave.framework.api import studies
+from railweave.framework.api.studies import Ahead, Answer, Spread, Sweep, SweepResult, Tally, words
 from railweave.framework.cli import _context
 from railweave.framework.cli._context import example, json_command, print_json, registers, table
 from railweave.framework.cli._dry_run import duration
@@ -74,13 +74,13 @@ def sweep(
     asked = words[0] == "status" and len(words) > 1
     if len(words) != 1 + asked:
         raise click.UsageError(f"expects one SWEEP (got {' '.join(words)}).", ctx)
-    read, directory = sweeps.found(Path(words[-1]), limited=limit is not None)
+    read, directory = studies.found(Path(words[-1]), limited=limit is not None)
     directory = out or directory
     if asked:
-        tally = sweeps.status(read.study, directory, limit=limit, mix_versions=mix_versions)
+        tally = studies.status(read.study, directory, limit=limit, mix_versions=mix_versions)
         _show_tally(read, directory, tally, as_json=as_json)
     elif dry_run:
-        ahead = sweeps.ahead(read, directory, registers(ctx), limit=limit, mix_versions=mix_versions)
+        ahead = studies.ahead(read, directory, registers(ctx), limit=limit, mix_versions=mix_versions)
         _show_ahead(ahead, as_json=as_json)
     else:
         with raised_signals(), _progress() as on_progress:
@@ -144,7 +144,7 @@ def _show(read: Sweep, directory: Path, result: SweepResult, *, as_json: bool) -
             study=read.study.name,
             question=read.question,
             answer=result.answer,
-            rows=str(directory / sweeps.ROWS),
+            rows=str(directory / studies.ROWS),
             points=tally.points,
             done=tally.done,
             failed=dict(causes),
@@ -155,7 +155,7 @@ def _show(read: Sweep, directory: Path, result: SweepResult, *, as_json: bool) -
         if read.question:
             click.echo(read.question)
         click.echo(result.answer)
-        click.echo(f"{_counted(tally)}; rows in {directory / sweeps.ROWS}")
+        click.echo(f"{_counted(tally)}; rows in {directory / studies.ROWS}")
     if failures:
         listed = ", ".join(f"{count} {cause}" for cause, count in causes.most_common())
         raise RunFailedError(

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from railweave.framework import api
-from railweave.framework.api import FACTORS, WhatIf
+from railweave.framework.api.studies import FACTORS, WhatIf
 from railweave.framework.cli._context import example, json_command, print_json, registers, table
 from railweave.framework.cli._options import ExperimentCommand, overrides_of
 from railweave.framework.cli._signals import raised_signals
@@ -46,13 +46,15 @@ def what_if(ctx: click.Context, /, run: Path, times: str, as_json: bool, **_: ob
         raise click.BadParameter(f"{times!r} is no list such as 10,100,1000.", ctx=ctx, param_hint="--times")
     changed, _labels = overrides_of(ctx)
     rows: list[WhatIf] = []
+
+    def add(row: WhatIf) -> None:
+        rows.append(row)
+        click.echo(row.refused or f"{row.engine}: {row.gpus} GPUs", err=True)
+
+    factors = [int(word) for word in words]
     try:
         with raised_signals():
-            for row in api.what_if(
-                run, factors=[int(word) for word in words], registers=registers(ctx), **changed
-            ):
-                rows.append(row)
-                click.echo(row.refused or f"{row.engine}: {row.gpus} GPUs", err=True)
+            api.what_if(run, factors=factors, on_row=add, registers=registers(ctx), **changed)
     finally:  # an interrupted command shows what it has
         if rows and as_json:
             print_json("what-if", rows=[asdict(row) for row in rows])

@@ -24,7 +24,7 @@ from railweave.framework.studies.version import code_version
 
 ROWS, SWEEP, RUNS = "rows.jsonl", "sweep.yaml", "runs"
 """What the directory of a study holds: its rows, the study as it was written, and the runs of its labs."""
-COMPARED = ("router", "feedback", "oracle", "health", "estimator", "measure", "faults", "seed")
+COMPARED = ("router", "feedback", "oracle", "health", "estimator", "measure", "faults", "jobs", "seed")
 """Keys in which runs differ that are compared with each other, and that have one rate scale therefore."""
 
 
@@ -49,7 +49,7 @@ class Workers(Protocol):
     def close(self) -> None: ...
 
 
-RunLab = Callable[[Plan, RunDirectory], RunResult]
+RunHere = Callable[[Plan, RunDirectory], RunResult]
 
 
 @dataclass(slots=True)
@@ -84,20 +84,25 @@ def carry_out(
     study: Study,
     directory: Path,
     registers: Registers,
-    workers: Workers,
-    run_lab: RunLab,
+    workers: Workers | None,
+    run_here: RunHere,
     *,
     limit: int | None = None,
     retry_failed: bool = False,
     mix_versions: bool = False,
     add: Iterable[Row] = (),
     on_begin: Callable[[], None] = lambda: None,
+    on_point: Callable[[Point], None] = lambda point: None,
+    on_row: Callable[[Point, Row], Row] = lambda point, row: row,
     on_progress: Callable[[Tally], None] = lambda tally: None,
 ) -> Tally:
-    """Compute the points of a study, or the first `limit`, that its ledger lacks. Points on labs run in turn
-    in this process, by `run_lab`, while no worker computes, unless workers run labs; those that are compared
-    at one rate scale. `add`: rows of the same study from elsewhere, of which those that are lacking
-    are kept first. `on_begin` is called once no other process can write to the study.
+    """Compute the points of a study, or the first `limit`, that its ledger lacks. Points on labs, or without
+    `workers` all, run in turn in this process, by `run_here`, while no worker computes, unless workers run
+    labs; those that are compared at one rate scale. `add`: rows of the same study from elsewhere, of which
+    those that are lacking are kept first.
+
+    `on_begin` is called once no other process can write to the study; `on_point` before a point runs here;
+    `on_row` with each row, for the row that is kept.
 
     Raises InputError as `Ledger` does; RunFailedError where a row cannot be kept. `workers` are not closed.
     """
@@ -108,14 +113,14 @@ def carry_out(
         found = known(directory / ROWS, study.name, None if mix_versions else version)
         tally = Tally(_wanted(study, limit), versions=found.others, cut_bytes=ledger.cut)
         labs = _Labs(study, directory, registers, version)
-        kept = _Kept(ledger, version, tally, labs, on_progress)
+        kept = _Kept(ledger, version, tally, labs, on_row, on_progress)
         for point in _missing(study, found, tally, limit, retry_failed=retry_failed):
             task = Task(point.id, *study.keys(point), study.written)
             lab = needs_lab(task, registers)
-            if lab and not workers.runs_labs:
-                while workers.busy:
-                    kept.collect(workers)
-                kept.keep(point, labs.row(point, task, run_lab))
+            if workers is None or (lab and not workers.runs_labs):
+                kept.collect_all(workers)
+                on_point(point)
+                kept.keep(point, labs.row(point, task, run_here))
                 continue
             if lab:
                 while (pinned := labs.pinned(task)) is None:
@@ -125,8 +130,7 @@ def carry_out(
                 kept.collect(workers)
             kept.under_way[point.id] = point
             workers.submit(task, lab=lab)
-        while workers.busy:
-            kept.collect(workers)
+        kept.collect_all(workers)
         on_progress(tally)
     return tally
 
@@ -148,14 +152,15 @@ class _Kept:
         version: str,
         tally: Tally,
         labs: "_Labs",
+        on_row: Callable[[Point, Row], Row],
         on_progress: Callable[[Tally], None],
     ) -> None:
         self._ledger, self._version, self._tally, self._labs = ledger, version, tally, labs
-        self._on_progress = on_progress
+        self._on_row, self._on_progress = on_row, on_progress
         self.under_way: dict[str, Point] = {}
 
     def keep(self, point: Point, row: Row) -> None:
-        row, cause = self._labs.noted(point, row), row.get("cause")
+        row, cause = self._on_row(point, self._labs.noted(point, row)), row.get("cause")
         who = {"settings": point.settings, "seed": point.seed, "repeat": point.repeat}
         document = {**who, **({"drawn": point.drawn} if point.drawn else {}), **row}
         self._ledger.add(point.id, self._version, cause is None, document)
@@ -169,6 +174,11 @@ class _Kept:
         for identity, row in workers.finished():
             if point := self.under_way.pop(identity, None):
                 self.keep(point, row)
+
+    def collect_all(self, workers: Workers | None) -> None:
+        """Until no worker has any more."""
+        while workers is not None and workers.busy:
+            self.collect(workers)
 
 
 def _wanted(study: Study, limit: int | None) -> int:
@@ -249,7 +259,7 @@ class _Labs:
         self._waiting.add(alike)
         return task
 
-    def row(self, point: Point, task: Task, run_lab: RunLab) -> Row:
+    def row(self, point: Point, task: Task, run_here: RunHere) -> Row:
         """Of a point that runs here."""
         runs = self._directory / RUNS
         made: RunDirectory | None = None
@@ -260,7 +270,7 @@ class _Labs:
             if plan.experiment.rate_scale == "auto" and alike in self._scales:
                 plan = plan.at_scale(self._scales[alike])
             made = RunDirectory.create(_new(runs / _name(self._study, point)), "")
-            return run_lab(plan, made)
+            return run_here(plan, made)
 
         row = computed(task, self._registers, run)
         return row if made is None else {**row, "directory": f"{RUNS}/{made.path.name}"}
@@ -288,8 +298,8 @@ def _name(study: Study, point: Point) -> str:
         words["seed"] = point.seed
     if study.repeats > 1:
         words["repeat"] = point.repeat + 1
-    name = ",".join(f"{key}={value}" for key, value in words.items()) or study.name
-    return re.sub(r"[^\w.,=%+-]+", "-", name)[:200]
+    parts = [re.sub(r"[^\w.=%+-]+", "-", f"{key}={value}").strip("-") for key, value in words.items()]
+    return (",".join(parts) or study.name)[:200]
 
 
 def _new(path: Path) -> Path:

@@ -5,15 +5,16 @@ that the router chooses over them.
 """
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from railweave.framework.analysis.assumed_health import assumed_health
-from railweave.framework.errors import FaultError, RailweaveError
+from railweave.framework.errors import FaultError
 from railweave.framework.experiment.faults import VERBS, Fault, ResolvedFault, parse, resolve, steps
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.experiment.wants import lacked
@@ -21,9 +22,13 @@ from railweave.framework.hookspecs import Engine, Router
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.registry import Registers
 from railweave.framework.results.directory import RunDirectory
+from railweave.framework.results.result import RunResult
 from railweave.framework.routing.batches import all_paths, unreachable
 from railweave.framework.runs import runner
+from railweave.framework.studies.computing import Row
 from railweave.framework.studies.leftovers import MARK, footprint
+from railweave.framework.studies.points import Point
+from railweave.framework.studies.sweeps import carried_out, sweep_of_plan
 
 COMPLETES, FAILS = "completes", "fails"
 MOST_FAULTS = 3
@@ -42,8 +47,8 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a scenario's run ended: `error` None when it completed. `leftovers`:
-    what it left on the machine."""
+    """How a scenario's run ended: `error` None when it completed. `leftovers`: what it left on the
+    machine."""
 
     error: str | None
     wrong: int
@@ -185,18 +190,53 @@ _KINDS: tuple[Callable[[Fabric, Draw], str], ...] = (
 """Random faults, each as likely as the others."""
 
 
-def ended(plan: Plan, registers: Registers) -> tuple[Ending, dict[str, object]]:
-    """How a run of the plan ended, and what it measured of its faults."""
-    directory = RunDirectory.create(None, f"chaos-{plan.experiment.router.name}")
-    mark = os.environ[MARK] = directory.path.name
-    before, began = footprint(mark), time.monotonic()
-    figures: dict[str, object] = {"timed_faults": [], "accuracy": None}
-    error, wrong, verdict = None, 0, ""
-    try:
-        result = runner.run(plan, registers, directory)
-        wrong, verdict = result.wrong, result.fidelity.verdict
-        figures = {"timed_faults": [asdict(x) for x in result.faults], "accuracy": asdict(result.accuracy)}
-    except RailweaveError as failed:
-        error = f"{type(failed).__name__}: {failed}"
-    seconds = time.monotonic() - began
-    return Ending(error, wrong, verdict, seconds, tuple(sorted(footprint(mark) - before))), figures
+def campaign(
+    plan: Plan,
+    drawn: Sequence[Scenario],
+    directory: Path,
+    registers: Registers,
+    on_run: Callable[[dict[str, Any]], None] = lambda run: None,
+) -> list[dict[str, Any]]:
+    """Run scenarios of an experiment in turn, as a study in `directory`; a row for each, as `ChaosRun` has
+    it, which `on_run` gets as well."""
+    seed, by_number = plan.experiment.seed, {scenario.number: scenario for scenario in drawn}
+    axis = [{"label": n, "faults": [*s.faults], "seed": seed + n} for n, s in by_number.items()]
+    watched, runs = _Watched(registers), list[dict[str, Any]]()
+
+    def add(point: Point, row: Row) -> Row:
+        scenario = by_number[int(str(point.settings["scenario"]))]
+        error = f"{row['cause']}: {row['error']}" if "cause" in row else None
+        ending = Ending(error, row.get("wrong", 0), row.get("verdict", ""), row["seconds"], watched.leftovers)
+        judged = {**watched.figures(), "leftovers": watched.leftovers, "why": judge(scenario, ending)}
+        runs.append({**asdict(scenario), **asdict(ending), **judged})
+        on_run(runs[-1])
+        return {**row, **judged}
+
+    sweep = sweep_of_plan("chaos", plan, {"scenario": axis}, {})
+    carried_out(sweep, directory, registers, watched.run, here=True, on_row=add)
+    return runs
+
+
+class _Watched:
+    """Carries out runs. `leftovers`: what the last one left on the machine."""
+
+    def __init__(self, registers: Registers) -> None:
+        self._registers = registers
+        self._result: RunResult | None = None
+        self.leftovers: tuple[str, ...] = ()
+
+    def run(self, plan: Plan, directory: RunDirectory) -> RunResult:
+        mark = os.environ[MARK] = str(directory.path.absolute())
+        before, self._result = footprint(mark), None
+        try:
+            self._result = runner.run(plan, self._registers, directory)
+        finally:
+            self.leftovers = tuple(sorted(footprint(mark) - before))
+        return self._result
+
+    def figures(self) -> dict[str, Any]:
+        """What the last run measured of its faults."""
+        result = self._result
+        if result is None:
+            return {"timed_faults": [], "accuracy": None}
+        return {"timed_faults": [asdict(x) for x in result.faults], "accuracy": asdict(result.accuracy)}

@@ -1,13 +1,15 @@
 """The same experiment under several routers and modes, compared: medians, spread, ratio."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from railweave.framework.errors import InputError, did_you_mean
 from railweave.framework.experiment.modes import MODES
-from railweave.framework.judging.rows import ended_by
-from railweave.framework.results.result import RunResult
+from railweave.framework.experiment.plan import Plan
+from railweave.framework.studies.computing import Row
+from railweave.framework.studies.sweep_file import Sweep
+from railweave.framework.studies.sweeps import as_written, sweep_of_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +60,34 @@ class Comparison:
     rate_scales: tuple[float, ...]
 
 
-def compare(results: Sequence[tuple[Variant, Sequence[RunResult]]]) -> list[Comparison]:
-    """A row per variant, in the order given; ratios are to the first."""
-    rows: list[Comparison] = []
-    for variant, runs in results:
-        healthy = [median(times) for run in runs if (times := _times_us(run, faulted=False))]
-        faulted = [median(times) for run in runs if (times := _times_us(run, faulted=True))]
+def comparing(plans: Mapping[Variant, Plan], repeat: int) -> Sweep:
+    """The sweep of the plans of one experiment, each `repeat` times. Raises InputError for several jobs."""
+    first, plan = next(iter(plans.items()))
+    if len(plan.jobs) > 1:
+        raise InputError("jobs: routers are compared with one job. Leave out all jobs but one.")
+    routers = {variant.router: as_written(plan)["router"] for variant, plan in plans.items()}
+    axes = {
+        "router": [{"label": name, **router} for name, router in routers.items()],
+        "mode": [{"label": mode, **MODES[mode]} for mode in dict.fromkeys(v.mode for v in plans)],
+    }
+    judge = {"figure": "settled_us", "to": {"router": first.router, "mode": first.mode}}
+    return sweep_of_plan("compare", plan, axes, {"repeats": repeat, "judge": judge})
+
+
+def variant_of(settings: Mapping[str, object]) -> Variant:
+    """The variant of a point of `comparing`."""
+    return Variant(str(settings["router"]), str(settings["mode"]))
+
+
+def compare(results: Mapping[Variant, Sequence[Row]]) -> list[Comparison]:
+    """A row per variant, in the order given, of the rows of its runs; ratios are to the first."""
+    compared: list[Comparison] = []
+    for variant, runs in results.items():
+        healthy = [run["before_us"] for run in runs if run["before_us"] is not None]
+        faulted = [run["settled_us"] for run in runs if run["faults_at"] and run["settled_us"] is not None]
         middle = median(faulted) if faulted else None
-        first = rows[0].faulted_us if rows else middle
-        rows.append(
+        first = compared[0].faulted_us if compared else middle
+        compared.append(
             Comparison(
                 variant,
                 repeats=len(runs),
@@ -74,20 +95,9 @@ def compare(results: Sequence[tuple[Variant, Sequence[RunResult]]]) -> list[Comp
                 faulted_us=middle,
                 spread_us=(min(faulted), max(faulted)) if faulted else None,
                 ratio=first / middle if first and middle else None,
-                wrong=sum(run.wrong for run in runs),
-                verdicts=tuple(run.fidelity.verdict for run in runs),
-                rate_scales=tuple(sorted({run.fabric.rate_scale for run in runs})),
+                wrong=sum(run["wrong"] for run in runs),
+                verdicts=tuple(run["verdict"] for run in runs),
+                rate_scales=tuple(sorted({run["rate_scale"] for run in runs})),
             )
         )
-    return rows
-
-
-def _times_us(run: RunResult, *, faulted: bool) -> list[float]:
-    """Declared times of the iterations before the first fault, or of the later half of those that began after
-    it."""
-    first_s = min((fault.t_s for fault in run.faults if fault.t_s is not None), default=float("inf"))
-    rows = [row for row in run.rows if row.iteration is not None]
-    if not faulted:
-        return [row.declared_time_us for row in rows if ended_by(row, first_s)]
-    after = [row.declared_time_us for row in rows if row.t_s >= first_s]
-    return after[len(after) // 2 :]
+    return compared

@@ -1,11 +1,12 @@
 """One point of a study carried out: its plan, its run, its row."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from railweave.framework.errors import PLUGIN_FAILURES, RailweaveError, describe
+from railweave.framework.errors import PLUGIN_FAILURES, MachineError, RailweaveError, describe
 from railweave.framework.experiment.plan import Plan, plan_from_keys
 from railweave.framework.registry import Registers
 from railweave.framework.results.result import RunResult
@@ -32,7 +33,8 @@ class Task:
 
 def computed(task: Task, registers: Registers, run: Run | None = None) -> Row:
     """The figures of a task's run, or `cause` and `error` where it fails: a point that does must not end the
-    others. `run`: what carries out its plan, in place of its engine alone."""
+    others. `run`: what carries out its plan here, in place of its engine alone; raises MachineError where
+    this machine lacks what that needs, as it will for others."""
     began = time.monotonic()
     row: Row
     try:
@@ -40,10 +42,23 @@ def computed(task: Task, registers: Registers, run: Run | None = None) -> Row:
         result = run(plan) if run else runner.run(plan, registers)
         row = figures_of(result)
     except RailweaveError as error:
+        if run and isinstance(error, MachineError):
+            raise
         row = failed(type(error).__name__, str(error))
     except PLUGIN_FAILURES as error:
         row = failed(type(error).__name__, describe(error))
     return {**row, "seconds": round(time.monotonic() - began, 4)}
+
+
+def failures(rows: Sequence[Row]) -> str:
+    """The failures among rows of points: how many of each cause, and the first; "" if there are none."""
+    found = [row for row in rows if "cause" in row]
+    if not found:
+        return ""
+    listed = ", ".join(
+        f"{count} {cause}" for cause, count in Counter(r["cause"] for r in found).most_common()
+    )
+    return f"{len(found)} of {len(rows)} failed: {listed}. The first: {found[0]['error']}"
 
 
 def failed(cause: str, error: str) -> Row:

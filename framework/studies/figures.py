@@ -29,8 +29,8 @@ MEANINGS: Mapping[str, str] = {
 """The figures of a row that tables and judges may name, and what each means; times in microseconds."""
 
 
-MOST_ITERATIONS = 100
-"""Iterations whose times a row keeps: it is to stay below 2 kB."""
+MOST_ITERATIONS, MOST_JOBS = 100, 16
+"""Iterations whose times, and jobs whose interference, a row keeps: it is to stay below 2 kB."""
 
 
 def figures_of(result: RunResult) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def figures_of(result: RunResult) -> dict[str, Any]:
     timed = [row for row in result.rows if row.iteration is not None and row.job == 0]
     fired = sorted(fault.t_s for fault in result.faults if fault.t_s is not None)
     since = [row.declared_time_us for row in timed if not fired or row.t_s >= fired[0]]
-    slowed = [job.interference for job in result.jobs if job.interference is not None]
+    slowed = [job.interference for job in result.jobs]
     return {
         "engine": _name(result, "engine"),
         "router": _name(result, "router"),
@@ -65,7 +65,8 @@ def figures_of(result: RunResult) -> dict[str, Any]:
         "precision": result.accuracy.precision,
         "recall": result.accuracy.recall,
         "bottleneck": None if held is None or held.balanced else held.name,
-        "interference": max(slowed) if slowed else None,
+        "interference": max((x for x in slowed if x is not None), default=None),
+        "interferences": slowed[:MOST_JOBS],
         "fairness": result.fairness,
         "iterations_us": [float(f"{row.declared_time_us:.6g}") for row in timed[:MOST_ITERATIONS]],
         "faults_at": sorted({_iteration_of(timed, t_s) for t_s in fired}),

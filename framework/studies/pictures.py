@@ -7,9 +7,8 @@ from statistics import median
 from typing import Any
 
 from railweave.framework.drawing.plots import Axis, Curve, Mark, curves, heat_map
-from railweave.framework.results.result import RunResult
 from railweave.framework.studies.answers import Answer, words
-from railweave.framework.studies.figures import MEANINGS, figures_of
+from railweave.framework.studies.figures import MEANINGS
 from railweave.framework.studies.spread import Spread
 
 MOST_CURVES, MOST_MAPS = 8, 6
@@ -165,7 +164,7 @@ def iterations_picture(groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> Pic
     return Picture(title, svg, ("setting", "iteration", "median us", "lowest", "highest"), tuple(table))
 
 
-def compared_picture(results: Mapping[str, Sequence[RunResult]]) -> str:
-    """The time of iterations in several runs of each name, as SVG."""
-    picture = iterations_picture({name: [figures_of(run) for run in runs] for name, runs in results.items()})
+def compared_picture(results: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """The time of iterations in the rows of several runs of each name, as SVG."""
+    picture = iterations_picture(results)
     return curves("time of iterations", Axis("iteration"), Axis("us"), []) if picture is None else picture.svg

@@ -5,8 +5,11 @@ from dataclasses import dataclass
 from statistics import median
 
 from railweave.framework.errors import InputError
+from railweave.framework.experiment.plan import Plan
 from railweave.framework.model import Fabric
-from railweave.framework.results.result import RunResult
+from railweave.framework.studies.computing import Row
+from railweave.framework.studies.sweep_file import Sweep
+from railweave.framework.studies.sweeps import sweep_of_plan
 
 SHARES = (0, 25, 50, 75)
 """Percent of each job's rails that the other uses as well."""
@@ -50,13 +53,20 @@ def jobs_sharing(fabric: Fabric, percent: int) -> list[str]:
     ]
 
 
-def compare_shares(results: Mapping[int, Sequence[RunResult]]) -> list[SharedRails]:
-    """A row per percentage, in the order given."""
+def sharing(plan: Plan, shares: Sequence[int], repeat: int) -> Sweep:
+    """The sweep of an experiment with two jobs that have each of `shares` in common, `repeat` times. Raises
+    InputError as `jobs_sharing`."""
+    axis = [{"label": percent, "jobs": jobs_sharing(plan.fabric, percent)} for percent in shares]
+    judge = {"figure": "interference"}
+    return sweep_of_plan("compare-jobs", plan, {"percent": axis}, {"repeats": repeat, "judge": judge})
+
+
+def compare_shares(results: Mapping[int, Sequence[Row]]) -> list[SharedRails]:
+    """A row per percentage, in the order given, of the rows of its runs."""
     rows = []
     for percent, runs in results.items():
-        interferences = [[run.jobs[i].interference for run in runs] for i in (0, 1)]
-        first, second = ([x for x in values if x is not None] for values in interferences)
-        fairness = [run.fairness for run in runs if run.fairness is not None]
+        first, second = ([x for run in runs if (x := run["interferences"][i]) is not None] for i in (0, 1))
+        fairness = [run["fairness"] for run in runs if run["fairness"] is not None]
         rows.append(
             SharedRails(
                 percent,
@@ -64,9 +74,9 @@ def compare_shares(results: Mapping[int, Sequence[RunResult]]) -> list[SharedRai
                 (median(first) if first else None, median(second) if second else None),
                 (min(first + second), max(first + second)) if first or second else None,
                 median(fairness) if fairness else None,
-                sum(run.wrong for run in runs),
-                tuple(run.fidelity.verdict for run in runs),
-                tuple(sorted({run.fabric.rate_scale for run in runs})),
+                sum(run["wrong"] for run in runs),
+                tuple(run["verdict"] for run in runs),
+                tuple(sorted({run["rate_scale"] for run in runs})),
             )
         )
     return rows

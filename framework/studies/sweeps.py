@@ -2,8 +2,8 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -16,12 +16,12 @@ from railweave.framework.experiment import yaml_reader
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.experiment.settings import Settings
 from railweave.framework.registry import Registers
-from railweave.framework.results.directory import RunDirectory, write_whole
-from railweave.framework.results.result import RunResult
+from railweave.framework.results.directory import write_whole
 from railweave.framework.studies.answers import Answer, answers, sentence
 from railweave.framework.studies.carrying_out import (
     ROWS,
     SWEEP,
+    RunHere,
     Tally,
     Workers,
     carry_out,
@@ -30,7 +30,7 @@ from railweave.framework.studies.carrying_out import (
     status,
 )
 from railweave.framework.studies.computing import Row, Task, computed
-from railweave.framework.studies.ledger import rows
+from railweave.framework.studies.ledger import known, rows, study_of
 from railweave.framework.studies.parquet import read_parquet, write_parquet
 from railweave.framework.studies.points import Point
 from railweave.framework.studies.sweep_file import MOST_POINTS, Sweep, read_sweep, sweep_of
@@ -87,6 +87,22 @@ def sweep_of_keywords(
     return sweep_of(Settings("sweep", value), "sweep", limited)
 
 
+def sweep_of_plan(
+    name: str, plan: Plan, axes: Mapping[str, Sequence[Mapping[str, object]]], options: Mapping[str, object]
+) -> Sweep:
+    """The sweep of a command: the experiment of a plan but for what its `axes` set, as a person would write
+    it; `options` as the file has them."""
+    sets = {*axes, *(key for values in axes.values() for value in values for key in value)}
+    base = {key: value for key, value in as_written(plan).items() if key not in sets}
+    value = {"experiment": base, "axes": axes, **options}
+    return sweep_of(Settings(name, {"name": name, **value}, written=True), name)
+
+
+def as_written(plan: Plan) -> dict[str, Any]:
+    """The experiment of a plan as plain data, with units where a file has them."""
+    return yaml_reader.parse(plan.yaml(), "the experiment").value
+
+
 def check(sweep: Sweep, registers: Registers) -> Plan:
     """The plan of a point, the first of those tried that is possible. Raises ExperimentError of the first
     where none is: then something is wrong with what all of them have."""
@@ -109,7 +125,7 @@ def carried_out(
     sweep: Sweep,
     directory: Path,
     registers: Registers,
-    run_lab: Callable[[Plan, RunDirectory], RunResult],
+    run_here: RunHere,
     *,
     workers: int | None = None,
     on: str | None = None,
@@ -117,23 +133,25 @@ def carried_out(
     retry_failed: bool = False,
     mix_versions: bool = False,
     add: Path | None = None,
-    on_progress: Callable[[Tally], None] = lambda tally: None,
+    here: bool = False,
+    **told: Callable[..., Any],
 ) -> SweepResult:
     """Compute what the directory of a study lacks, and say what its rows say. `add`: a file of rows from
-    elsewhere. Raises InputError before anything runs, RunFailedError where rows cannot be kept."""
+    elsewhere. `here`: all points run in this process, in turn, as those on labs do. `told`: what `carry_out`
+    calls meanwhile. Raises InputError before anything runs, RunFailedError where rows cannot be kept."""
     check(sweep, registers)
     others = [] if add is None else _rows_of(add, sweep.study.name)
     if on is not None and workers is not None:
         raise InputError("workers: a cluster has its own. Leave one of `workers` and `on` out.")
-    with _workers(sweep, registers, workers, on) as computing:
+    with nullcontext() if here else _workers(sweep, registers, workers, on) as computing:
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"{directory} cannot be made: {error.strerror}. Choose another --out.") from None
         tally = carry_out(
-            sweep.study, directory, registers, computing, run_lab,
+            sweep.study, directory, registers, computing, run_here,
             limit=limit, retry_failed=retry_failed, mix_versions=mix_versions, add=others,
-            on_begin=lambda: _write(sweep, directory), on_progress=on_progress,
+            on_begin=lambda: _write(sweep, directory), **told,
         )  # fmt: skip
     return answered(sweep, directory, tally, mix_versions=mix_versions)
 
@@ -180,6 +198,12 @@ def answered(sweep: Sweep, directory: Path, tally: Tally, *, mix_versions: bool)
     in_order = tuple(kept[identity] for identity in tally.ids if identity in kept)
     lines = answers(in_order, sweep.judge)
     return SweepResult(tally, in_order, tuple(lines), sentence(lines, sweep.judge))
+
+
+def has_rows(directory: Path) -> bool:
+    """Whether the ledger of a study has any row."""
+    path = directory / ROWS
+    return path.is_file() and bool(known(path, study_of(path), None).ok)
 
 
 def ordered(sweep: Sweep, kept: Mapping[str, Row]) -> list[Row]:
@@ -234,7 +258,7 @@ def sweep(
     keys: Mapping[str, object],
     options: Mapping[str, Any],
     registers: Registers,
-    run_lab: Callable[[Plan, RunDirectory], RunResult],
+    run_here: RunHere,
     out: Path | None,
     **how: Any,
 ) -> SweepResult:
@@ -249,7 +273,7 @@ def sweep(
     with ExitStack() as stack:
         if out is None and source is None:
             directory = Path(stack.enter_context(TemporaryDirectory(prefix="railweave-")))
-        return carried_out(read, out or directory, registers, run_lab, **how)
+        return carried_out(read, out or directory, registers, run_here, **how)
 
 
 def as_parquet(directory: Path, path: Path) -> int:

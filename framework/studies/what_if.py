@@ -1,20 +1,28 @@
 """The experiment of a finished run on larger fabrics, computed by the model."""
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import median
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, Self
 
-from railweave.framework.errors import InputError, RailweaveError, RunFailedError
+from railweave.framework.errors import InputError
 from railweave.framework.experiment.engines import DEFAULT, predicting
 from railweave.framework.experiment.plan import Plan, plan_from_keys
 from railweave.framework.judging.agreement import parts_of
 from railweave.framework.registry import Registers
+from railweave.framework.results.directory import RunDirectory
 from railweave.framework.results.result import RunResult
 from railweave.framework.runs import runner
+from railweave.framework.studies.carrying_out import carry_out
+from railweave.framework.studies.computing import Row
+from railweave.framework.studies.points import Point
+from railweave.framework.studies.sweeps import as_written, sweep_of_plan
 
 FACTORS = (1, 10, 100, 1000)
+ALONE = "no-feedback"
+"""The mode of a run that is compared with the one at its size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +48,88 @@ class WhatIf:
     refused: str = ""
     alone_failed: str = ""
 
+    @classmethod
+    def of(cls, engine: str, result: RunResult, took_s: float | None = None) -> Self:
+        bottleneck = result.bottlenecks[-1] if result.bottlenecks else None
+        stands_out = bottleneck is not None and not bottleneck.balanced
+        return cls(
+            engine,
+            result.fabric.gpus,
+            _median(result, "before"),
+            _median(result, "after"),
+            bottleneck=bottleneck.name if bottleneck and stands_out else "",
+            share=bottleneck.share if bottleneck and stands_out else None,
+            took_s=took_s,
+        )
+
+    def compared(self, alone: RunResult | None, row: Row) -> Self:
+        """With the run without feedback, None if that failed, and its row."""
+        if self.refused or alone is None:
+            return replace(self, alone_failed="" if self.refused else row["error"])
+        alone_us = _median(alone, "after")
+        gain = alone_us / self.faulted_us if alone_us and self.faulted_us else None
+        return replace(self, alone_us=alone_us, gain=gain, took_s=(self.took_s or 0.0) + row["seconds"])
+
 
 def what_if(
-    run: RunResult, registers: Registers, factors: Sequence[int] = FACTORS, /, **changed: object
-) -> Iterator[WhatIf]:
+    run: RunResult,
+    registers: Registers,
+    factors: Sequence[int] = FACTORS,
+    on_row: Callable[[WhatIf], None] = lambda row: None,
+    /,
+    **changed: object,
+) -> list[WhatIf]:
     """What the run measured, then what the model makes of its experiment at each factor times the GPUs, with
-    and without feedback, as each is computed. `changed`: keys that win over the experiment's.
+    and without feedback; `on_row` gets each as it is computed. `changed`: keys that win over the
+    experiment's.
 
     The rate scale is chosen anew at each size, so that an iteration takes as long on the run's clock, by
     which health is measured. Raises InputError for an experiment that has one size, ExperimentError for one
     that the model cannot carry out.
     """
+    plan = _planned(run, registers, factors, changed)
+    axes: dict[str, list[dict[str, object]]] = {"topology": [_larger(plan, factor) for factor in factors]}
+    told, model = plan.experiment.feedback, plan.experiment.engine.name
+    if compared := bool(plan.faults) and told:
+        modes = ("feedback", told, plan.experiment.oracle), (ALONE, False, False)
+        axes["mode"] = [{"label": label, "feedback": f, "oracle": o} for label, f, o in modes]
+    rows, results = [WhatIf.of(_name(run), run)], list[RunResult]()
+    on_row(rows[0])
+
+    def compute(plan: Plan, _: RunDirectory) -> RunResult:
+        results.append(runner.run(plan, registers))
+        return results[-1]
+
+    def add(point: Point, row: Row) -> Row:
+        result = None if "cause" in row else results[-1]
+        second = compared and point.settings["mode"] == ALONE
+        if second:
+            rows[-1] = rows[-1].compared(result, row)
+        elif result is None:  # too large for this machine, or for the collective
+            rows.append(WhatIf(model, refused=row["error"]))
+        else:
+            rows.append(WhatIf.of(model, result, row["seconds"]))
+            if plan.faults and not told:
+                rows[-1] = rows[-1].compared(result, {"seconds": 0.0})
+        if second or not compared:
+            on_row(rows[-1])
+        return row
+
+    with TemporaryDirectory(prefix="railweave-") as folder:
+        study = sweep_of_plan("what-if", plan, axes, {}).study
+        carry_out(study, Path(folder), registers, None, compute, on_row=add)
+    return rows
+
+
+def _planned(
+    run: RunResult, registers: Registers, factors: Sequence[int], changed: Mapping[str, object]
+) -> Plan:
+    """The plan of the run's experiment by the model, at its own size."""
     if not factors or min(factors) < 1:
         raise InputError(f"factors: expects whole numbers of 1 or more (got {', '.join(map(str, factors))}).")
-    model, left_out = predicting(registers), ("engine", "pcap", "trace", "reports")
+    left_out = ("engine", "pcap", "trace", "reports")
     base = {key: value for key, value in run.experiment.items() if key not in left_out}
-    base = {**base, "engine": model, "rate_scale": "auto"}
+    base = {**base, "engine": predicting(registers), "rate_scale": "auto"}
     plan = plan_from_keys(changed, registers, base=base)
     if len(plan.jobs) > 1:
         raise InputError(
@@ -69,14 +143,7 @@ def what_if(
             f"ranks: {fixed[0]} selects the same GPUs on a fabric of any size. Take a run on all of them, or "
             "give --ranks all."
         )
-    larger = [_larger(plan, factor) for factor in factors]
-    yield _figures(_name(run), run, None, None)
-    for options in larger:
-        keys = {**changed, "topology": {"name": plan.experiment.topology.name, **options}}
-        try:
-            yield _computed(plan_from_keys(keys, registers, base=base), keys, base, registers)
-        except RailweaveError as error:  # too large for this machine, or for the collective
-            yield WhatIf(model, refused=str(error))
+    return plan
 
 
 def _name(run: RunResult) -> str:
@@ -84,7 +151,8 @@ def _name(run: RunResult) -> str:
     return str(engine["name"]) if isinstance(engine, Mapping) else DEFAULT
 
 
-def _larger(plan: Plan, factor: int) -> Mapping[str, Any]:
+def _larger(plan: Plan, factor: int) -> dict[str, object]:
+    """The fabric with so many times the GPUs, as a value of an axis."""
     options: dict[str, Any] = dict(plan.experiment.topology.options)
     larger = options if factor == 1 else plan.topology.larger(options, factor)
     if larger is None:
@@ -92,40 +160,8 @@ def _larger(plan: Plan, factor: int) -> Mapping[str, Any]:
             f"topology {plan.experiment.topology.name}: it has one size. Take a run on a fabric that can "
             "grow, such as rail-only."
         )
-    return larger
-
-
-def _computed(
-    plan: Plan, keys: Mapping[str, object], base: Mapping[str, object], registers: Registers
-) -> WhatIf:
-    began = time.monotonic()
-    result, alone, why = runner.run(plan, registers), None, ""
-    if plan.faults:
-        without = plan_from_keys({**keys, "feedback": False, "oracle": False}, registers, base=base)
-        try:
-            alone = runner.run(without.at_scale(result.fabric.rate_scale), registers)
-        except RunFailedError as error:
-            why = str(error)
-    return replace(
-        _figures(plan.experiment.engine.name, result, alone, time.monotonic() - began), alone_failed=why
-    )
-
-
-def _figures(engine: str, result: RunResult, alone: RunResult | None, took_s: float | None) -> WhatIf:
-    faulted, without = (None if source is None else _median(source, "after") for source in (result, alone))
-    bottleneck = result.bottlenecks[-1] if result.bottlenecks else None
-    stands_out = bottleneck is not None and not bottleneck.balanced
-    return WhatIf(
-        engine,
-        result.fabric.gpus,
-        _median(result, "before"),
-        faulted,
-        without,
-        without / faulted if without and faulted else None,
-        bottleneck.name if bottleneck and stands_out else "",
-        bottleneck.share if bottleneck and stands_out else None,
-        took_s,
-    )
+    changed = {name: value for name, value in larger.items() if value != options[name]}
+    return {"label": factor, **as_written(plan)["topology"], **changed}
 
 
 def _median(result: RunResult, part: str) -> float | None:

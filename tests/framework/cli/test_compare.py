@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from railweave.framework.cli import main
+from railweave.framework.errors import MachineError
 
 SMALL = ("--engine", "fluid", "--domains", "2", "--rails", "2", "--iterations", "3", "--repeat", "1")
 
@@ -17,8 +18,48 @@ def test_the_directories_tell_the_modes_apart(tmp_path: Path, monkeypatch: pytes
     fault = ("--fault", "at=iter:1 degrade rail:1 to=20%")
     shown = CliRunner().invoke(main, ["compare", "--modes", "no-feedback,oracle", *SMALL, *fault])
     assert shown.exit_code == 0, shown.output
-    names = sorted(path.name.partition("-compare-")[2] for path in Path("runs").iterdir())
-    assert names == ["hscore-no-feedback", "hscore-oracle"]
+    (study,) = Path("runs").iterdir()
+    assert study.name.endswith("-compare")
+    names = sorted(path.name for path in (study / "runs").iterdir())
+    assert names == ["router=hscore,mode=no-feedback", "router=hscore,mode=oracle"]
+    assert all((study / "runs" / name / "report.html").is_file() for name in names)
+
+
+def test_its_directory_is_a_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which `report` shows, and `sweep` finds complete."""
+    monkeypatch.chdir(tmp_path)
+    fault = ("--fault", "at=iter:1 degrade rail:1 to=20%")
+    shown = CliRunner().invoke(main, ["compare", "--router", "hscore,spray", *SMALL, *fault])
+    assert shown.exit_code == 0, shown.output
+    (study,) = Path("runs").iterdir()
+    again = CliRunner().invoke(main, ["sweep", str(study)])
+    assert again.exit_code == 0 and "2 points: 0 computed now, 2 before" in again.stdout, again.output
+    report = CliRunner().invoke(main, ["report", str(study)])
+    assert report.exit_code == 0 and (study / "figures").is_dir(), report.output
+
+
+def test_a_run_that_fails_is_told_and_the_others_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a link is down, a run without feedback has no path left."""
+    monkeypatch.chdir(tmp_path)
+    words = ("--modes", "feedback,no-feedback", "--fault", "at=iter:1 down link:g0.1->r1")
+    shown = CliRunner().invoke(main, ["compare", *SMALL, *words])
+    assert shown.exit_code == 1 and "1 of 2 failed" in shown.stderr, shown.output
+    assert shown.stdout.splitlines()[1].startswith("hscore  ")
+
+
+def test_nothing_is_left_where_the_machine_lacks_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacking(*_: object, **__: object) -> None:
+        raise MachineError("no such thing here. Install it.")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("railweave.framework.runs.runner.run", lacking)
+    shown = CliRunner().invoke(main, ["compare", *SMALL])
+    assert shown.exit_code == 2 and "no such thing here" in shown.output
+    assert not [*Path("runs").iterdir()]
 
 
 @pytest.mark.parametrize("words", [("--modes", "no-feedback"), ("--jobs",)])

@@ -202,11 +202,11 @@ LABS = Study(
 def test_labs_run_in_turn_and_what_is_compared_has_one_rate_scale(tmp_path: Path) -> None:
     scales: list[tuple[object, object]] = []
 
-    def run_lab(plan: Plan, directory: RunDirectory) -> RunResult:
+    def run_here(plan: Plan, directory: RunDirectory) -> RunResult:
         scales.append((plan.experiment.size, plan.experiment.rate_scale))
         return runner.run(plan, REGISTERS, directory)
 
-    tally = carry_out(LABS, tmp_path, REGISTERS, Fake(), run_lab)
+    tally = carry_out(LABS, tmp_path, REGISTERS, Fake(), run_here)
     assert tally.done == 8 and not tally.failed
     kept = [*rows(tmp_path / ROWS, "labs", None).values()]
     for size in ("64K", "1M"):
@@ -219,10 +219,10 @@ def test_labs_run_in_turn_and_what_is_compared_has_one_rate_scale(tmp_path: Path
 
 
 def test_a_lab_that_goes_on_keeps_the_scale_of_its_rows(tmp_path: Path) -> None:
-    def run_lab(plan: Plan, directory: RunDirectory) -> RunResult:
+    def run_here(plan: Plan, directory: RunDirectory) -> RunResult:
         return runner.run(plan, REGISTERS, directory)
 
-    carry_out(LABS, tmp_path, REGISTERS, Fake(), run_lab, limit=1)
+    carry_out(LABS, tmp_path, REGISTERS, Fake(), run_here, limit=1)
     (first,) = rows(tmp_path / ROWS, "labs", None).values()
     scales = []
 

@@ -30,19 +30,15 @@ def test_rails_that_cannot_be_shared_so_are_refused() -> None:
         jobs_sharing(rw.topology("torus", shape="2x3"), 0)
 
 
-class Run:
-    """As much of a result as a comparison reads."""
-
-    def __init__(self, *interference: float | None) -> None:
-        self.jobs = [type("Job", (), {"interference": x}) for x in interference]
-        self.fairness = None if None in interference else 0.9
-        self.wrong = 1
-        self.fidelity = type("Fidelity", (), {"verdict": "pass"})
-        self.fabric = type("Figures", (), {"rate_scale": 1e-5})
+def row(*interferences: float | None) -> dict[str, Any]:
+    """As much of a row as a comparison reads."""
+    fairness = None if None in interferences else 0.9
+    figures = {"interferences": [*interferences], "fairness": fairness}
+    return {**figures, "wrong": 1, "verdict": "pass", "rate_scale": 1e-5}
 
 
 def test_rows_are_medians_over_the_runs() -> None:
-    runs: Any = {0: [Run(1.0, 1.1), Run(1.2, 1.3), Run(1.4, None)], 75: [Run(None, None)]}
+    runs = {0: [row(1.0, 1.1), row(1.2, 1.3), row(1.4, None)], 75: [row(None, None)]}
     first, last = compare_shares(runs)
     assert (first.percent, first.repeats, first.wrong, first.fairness) == (0, 3, 3, 0.9)
     assert first.interference == (1.2, pytest.approx(1.2)) and first.spread == (1.0, 1.4)
