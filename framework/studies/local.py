@@ -35,6 +35,8 @@ class LocalWorkers:
         self._count = count or processors()
         self._watch = Watch()
         self._workers: list[_Worker] = []
+        self._never_ready = 0
+        """How many have died in turn that were never ready."""
 
     @property
     def free(self) -> bool:
@@ -66,7 +68,7 @@ class LocalWorkers:
         if isinstance(message, ProcessDied):
             return self._replaced(worker, message.why)
         if message == "ready":
-            worker.ready = True
+            worker.ready, self._never_ready = True, 0
             return []
         assert isinstance(message, list | tuple)
         worker.tasks.popleft()
@@ -77,16 +79,18 @@ class LocalWorkers:
         self._watch.forget(worker.process.channel)
         self._workers.remove(worker)
         worker.process.stop(0.0)
-        if not worker.ready:
-            raise MachineError(f"a worker cannot start: {obituary}.")
-        if not worker.tasks:
-            return []
-        culprit = worker.tasks.popleft()
+        rows: list[tuple[str, Row]] = []
+        if worker.ready and worker.tasks:
+            rows = [(worker.tasks.popleft().id, failed("ProcessDied", obituary))]
+        elif not worker.ready:  # it was at no task
+            self._never_ready += 1
+            if self._never_ready > self._count:
+                raise MachineError(f"no worker can start: {obituary}.")
         if worker.tasks:
             self._start()
             for task in worker.tasks:
                 self._workers[-1].give(task)
-        return [(culprit.id, failed("ProcessDied", obituary))]
+        return rows
 
     def _start(self) -> None:
         process = ChildProcess("worker", MODULE, environment=ONE_THREAD)

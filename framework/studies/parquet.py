@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from railweave.framework.errors import InputError, NotInstalledError, RunFailedError
+from railweave.framework.errors import InputError, NotInstalledError
+from railweave.framework.results.directory import write_whole
 from railweave.framework.studies.figures import MEANINGS
 from railweave.framework.studies.ledger import SCHEMA
 
@@ -19,7 +21,8 @@ def write_parquet(path: Path, study: str, rows: Sequence[Mapping[str, Any]]) -> 
     """A column for each setting (`set.depth`), each axis that was drawn (`drawn.rail`) and each figure; `row`
     has all of it as JSON.
 
-    Raises NotInstalledError without the extra, RunFailedError where the file cannot be written.
+    Raises NotInstalledError without the extra, RunFailedError where the file cannot be written, and what was
+    there before stays.
     """
     arrow, parquet = _arrow()
     columns: dict[str, list[Any]] = {name: [row.get(name) for row in rows] for name in _PLAIN}
@@ -31,11 +34,9 @@ def write_parquet(path: Path, study: str, rows: Sequence[Mapping[str, Any]]) -> 
     table = arrow.table(known).replace_schema_metadata(
         {_KEY: json.dumps({"schema": SCHEMA, "study": study}).encode()}
     )
-    try:
-        parquet.write_table(table, path)
-    except OSError as error:
-        path.unlink(missing_ok=True)
-        raise RunFailedError(f"cannot write {path}: {error}. Make room there, or choose another.") from error
+    buffer = BytesIO()
+    parquet.write_table(table, buffer)
+    write_whole(path, buffer.getvalue())
 
 
 def _alike(values: Sequence[object]) -> list[object]:

@@ -140,11 +140,13 @@ class Study:
     def points(self) -> Iterator[Point]:
         """Each when it is asked for; the first n of a sample are those of a larger one."""
         first = int(str(self.base.get("seed", DEFAULTS["seed"])))
+        combined = [*self._combined()] if self.combinations <= _KEPT else None
         for repeat in range(self.repeats):
             for seed in range(first, first + self.seeds):
                 drawn = self._drawn(seed)
-                for value in self._combined():
-                    sets = _closed({"seed": seed, **drawn.sets, **value.sets})
+                for value in self._combined() if combined is None else combined:
+                    sets: Settings = {"seed": seed, **drawn.sets, **value.sets}
+                    sets = _closed(sets) if self.words else sets
                     own = int(str(sets["seed"]))
                     identity = self._identity.of(sets, own, repeat)
                     yield Point(identity, value.shown, drawn.shown, sets, own, repeat)
@@ -261,6 +263,8 @@ def _flat(base: Mapping[str, object]) -> dict[str, object]:
 
 
 def _digest(key: str, value: object) -> int:
+    if type(value) is int:  # a seed, of which there are many
+        return _number_of(f'["{key}", {value}, ""]')
     try:
         return _kept_digest(key, value)
     except TypeError:  # a list, which nothing can be kept by
@@ -269,7 +273,10 @@ def _digest(key: str, value: object) -> int:
 
 def _new_digest(key: str, value: object) -> int:
     content = sha256(Path(name).read_bytes()).hexdigest() if (name := file_of(key, value)) else ""
-    text = json.dumps([key, value, content], sort_keys=True, default=str)
+    return _number_of(json.dumps([key, value, content], sort_keys=True, default=str))
+
+
+def _number_of(text: str) -> int:
     return int.from_bytes(sha256(text.encode()).digest()[:16])
 
 

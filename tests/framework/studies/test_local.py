@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import railweave as rw
+from railweave.framework.errors import MachineError
 from railweave.framework.studies.computing import Row, Task
 from railweave.framework.studies.local import LocalWorkers
 
@@ -81,6 +82,21 @@ def test_a_worker_that_is_killed_fails_the_point_it_was_at_alone(workers: LocalW
     assert rows[long.id]["cause"] == "ProcessDied" and "SIGKILL" in rows[long.id]["error"]
     assert sorted(rows) == sorted(f"{n:032x}" for n in range(4))
     assert all("cause" not in rows[f"{n:032x}"] for n in range(1, 4))
+
+
+def test_a_worker_that_is_killed_before_it_is_ready_is_replaced(workers: LocalWorkers) -> None:
+    workers.submit(task(1))
+    os.kill(workers._workers[0].process.pid, signal.SIGKILL)
+    rows: dict[str, Row] = {}
+    while workers.busy:
+        rows |= workers.finished()
+    assert [*rows] == [task(1).id] and "cause" not in rows[task(1).id]
+
+
+def test_where_no_worker_can_start_it_ends(workers: LocalWorkers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("railweave.framework.studies.local.MODULE", "railweave.there.is.none")
+    with pytest.raises(MachineError, match=r"(?s)no worker can start: .*No module named"):
+        all_rows(workers, [task(1), task(2)])
 
 
 def test_closing_ends_them(workers: LocalWorkers) -> None:
