@@ -429,7 +429,7 @@ def test_a_comparison_calibrates_once_and_prints_its_scale(
     assert shown.stdout.splitlines()[-1] == "declared times; rate scale 1e-05 in all runs"
     again = CliRunner().invoke(main, [*words, "--json"], obj=registers, prog_name="railweave")
     assert json.loads(again.stdout)["experiment"]["rate_scale"] == 1e-5
-    for directory in Path("runs").iterdir():
+    for directory in Path("runs").glob("*/runs/*"):
         assert yaml.safe_load((directory / "experiment.yaml").read_text())["rate_scale"] == 1e-5
 
 
