@@ -102,7 +102,7 @@ def send_path() -> Generator[int]:
         tuning = Tuning(min_window=SPAN, max_window=SPAN)
         batch = Batch(kernel_send(source.fileno()), dirty)
         sender = Sender(THERE, batch, tuning, PACKET, Budget(0, 1), {})
-        sender.use_paths(0.0, [0xC000], [0.0], [1.0], [0.0])
+        sender.use_paths(0.0, [0xC000], [1.0], [0.0], [1.0], [0.0])
         payload = np.zeros(MESSAGE_BYTES, np.uint8)
         memory, about = (payload.data, payload.ctypes.data), reth(0, 0, MESSAGE_BYTES)
         while True:

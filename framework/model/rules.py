@@ -72,9 +72,10 @@ class RuleUpdate:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class EntropyTable(ArrayNoun):
-    """How senders reach each pair's paths: pair i cycles through entropies `start[i]:start[i+1]`.
+    """How senders reach each pair's paths: pair i has the paths `start[i]:start[i+1]`.
 
-    `udp_src` (E,): UDP source port of the path; `rate_bps` (E,): the rate of its slowest link when healthy;
+    `udp_src` (E,): UDP source port of the path; `weight` (E,): the share of the pair's packets that takes it,
+    of each pair 1 together; `rate_bps` (E,): the rate of its slowest link when healthy;
     `depth` (E,): packets that the path holds while its slowest link is never idle, the sum of slowest rate
     over rate of its links; `latency_s` (E,): time along its links. The sender sizes its window by them. Pairs
     are ordered by (src, dst).
@@ -85,6 +86,7 @@ class EntropyTable(ArrayNoun):
     dst: Int64
     start: Int64
     udp_src: Int64
+    weight: Float
     rate_bps: Float
     depth: Float
     latency_s: Float

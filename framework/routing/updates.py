@@ -100,7 +100,7 @@ def initial(fabric: Fabric, batch: PathBatch, version: int = 0) -> tuple[Install
 def unruled(batch: PathBatch, version: int = 0) -> tuple[Installed, EntropyTable]:
     """The state where no switch needs rules, and no sender an entropy: the paths alone."""
     none, zero = np.empty(0, np.int64), np.zeros(1, np.int64)
-    entropies = EntropyTable(version, none, none, zero, none, np.empty(0), np.empty(0), np.empty(0))
+    entropies = EntropyTable(version, none, none, zero, none, *np.empty((4, 0)))
     return Installed(version, none, batch, none, (), none, none, none, NO_TAG, 0), entropies
 
 

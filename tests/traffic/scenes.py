@@ -90,6 +90,7 @@ def entropies(n: int, paths: int = 1, version: int = 1, rate_bps: float = 50e6) 
         np.array([b for _, b in pairs]),
         np.arange(len(pairs) + 1) * paths,
         np.tile(ENTROPY_BASE + np.arange(paths), len(pairs)),
+        np.full(len(pairs) * paths, 1 / paths),
         np.full(len(pairs) * paths, rate_bps),
         np.ones(len(pairs) * paths),
         np.zeros(len(pairs) * paths),

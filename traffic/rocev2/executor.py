@@ -34,7 +34,7 @@ MOST_QP = 0xFFFFFF
 PASS_PACKETS = RING_SLOTS
 """Packets after which one pass of the event loop sends no more: about as many arrive meanwhile, and all of
 them may do so at one rank."""
-_UNKNOWN: list[list[Any]] = [[ENTROPY_BASE], [0.0], [1.0], [0.0]]
+_UNKNOWN: list[list[Any]] = [[ENTROPY_BASE], [1.0], [0.0], [1.0], [0.0]]
 """The path of a pair that no table names: entropy, rate, depth and latency."""
 
 
@@ -114,7 +114,8 @@ class Executor:
         self._now = now
         ranks = self._rank_of
         pairs = zip(table.src.tolist(), table.dst.tolist(), strict=True)
-        columns = [c.tolist() for c in (table.udp_src, table.rate_bps, table.depth, table.latency_s)]
+        arrays = table.udp_src, table.weight, table.rate_bps, table.depth, table.latency_s
+        columns = [column.tolist() for column in arrays]
         for (src, dst), (low, high) in zip(pairs, pairwise(table.start.tolist()), strict=True):
             if high > low and src in ranks and dst in ranks:
                 self._paths[ranks[src], ranks[dst]] = [column[low:high] for column in columns]

@@ -12,6 +12,7 @@ from railweave.traffic.rocev2.headers import Heads
 from railweave.traffic.rocev2.messages import Message, holding
 from railweave.traffic.rocev2.timing import Timing
 from railweave.traffic.rocev2.tuning import SPAN, Tuning, acknowledge_every
+from railweave.traffic.rocev2.turns import turns_of
 
 _COUNTS = struct.Struct("!HH").unpack_from
 _WORD, _LITTLE = struct.Struct("!I").pack, struct.Struct("<I").pack
@@ -69,6 +70,7 @@ class Sender:
         self._heads = cache(partial(Heads, to))
         self._entropies: list[int] = []
         self._paths: list[PathState] = []
+        self._order = turns_of((1.0,))
         self._turns = [0, 0]
         self.congestion = Congestion(tuning.min_window)
         self.timing = Timing()
@@ -95,30 +97,26 @@ class Sender:
         self,
         now: float,
         udp_src: Sequence[int],
+        weights: Sequence[float],
         rates_bps: Sequence[float],
         depths: Sequence[float],
         latencies_s: Sequence[float],
     ) -> None:
-        """Send from now on over these entropies, in turn, those of heavier paths more than once; `rates_bps`
+        """Send from now on over these entropies, of each path its own, in shares by `weights`; `rates_bps`
         are those of their paths, 0 if unknown, `depths` the packets that they hold, and `latencies_s` the
         latencies along them.
 
-        If the entropies are the same as before, the turn continues, so that their counts differ by one at
-        most.
+        If entropies and weights are the same as before, the turn continues, so that shares stay exact.
         """
-        if self._entropies != list(udp_src):
-            self._entropies = list(udp_src)
+        order = turns_of(tuple(weights))
+        if self._entropies != list(udp_src) or order is not self._order:
+            self._entropies, self._order = list(udp_src), order
             self._turns = [0, 0]
         for left in self._paths:
             left.timeout = self.timing.timeout
         waited, full = self.timing.wait, self._packet.full_packet_bytes
-        path_of = {entropy: PathState(self._heads(entropy)) for entropy in udp_src}
-        self._paths = [path_of[entropy] for entropy in udp_src]
-        slots = {entropy: slot for slot, entropy in enumerate(udp_src)}.values()
-        rates, path_depths, latencies = (
-            [values[slot] for slot in slots] for values in (rates_bps, depths, latencies_s)
-        )
-        window = self._tuning.window(rates, path_depths, latencies, full)
+        self._paths = [PathState(self._heads(entropy)) for entropy in udp_src]
+        window = self._tuning.window(rates_bps, depths, latencies_s, full)
         self.congestion.allow(window)
         slowest = min(rates_bps)
         self.timing.drain = window * full * 8 / slowest if slowest > 0 else 0.0
@@ -198,16 +196,18 @@ class Sender:
         repetition: int = 0,
         asking: bool = False,
     ) -> None:
-        """Send packets first..first + count - 1 of one message, over all paths in turn. `asking`: the last of
-        them asks for an acknowledgement."""
+        """Send packets first..first + count - 1 of one message, over the paths in their turns. `asking`: the
+        last of them asks for an acknowledgement."""
         mtu, paths, stride = self._mtu, self._paths, acknowledge_every(self.window)
         view, address, message_first, last = message.view, message.address, message.first, message.packets - 1
         add, outstanding, transmission = self._batch.add, self.outstanding, self.transmissions
         again = repetition > 0
         turn, asks = self._turns[again], first + count - 1 if asking else -1
-        for number in range(first, first + count):
-            path = paths[turn]
-            turn = turn + 1 if turn + 1 < len(paths) else 0
+        self._order.reach(turn + count)
+        for number, at in zip(
+            range(first, first + count), self._order.order[turn : turn + count], strict=True
+        ):
+            path = paths[at]
             transmission += 1
             index = number - message_first
             low = index * mtu
@@ -230,7 +230,7 @@ class Sender:
             add(head + word, address + low, high - low, trailer)
             outstanding[number] = (now, transmission, path, again)
         self.transmissions = transmission
-        self._turns[again] = turn
+        self._turns[again] = turn + count
         self._active_at = now
 
     def _resend(self, now: float, most: int) -> int:

@@ -66,6 +66,7 @@ def test_arrays_keep_type_and_shape_within_nouns(ends: tuple[Channel, Channel]) 
         np.array([1]),
         np.array([0, 2]),
         np.array([5, 6]),
+        np.full(2, 0.5),
         np.ones(2),
         np.ones(2),
         np.zeros(2),

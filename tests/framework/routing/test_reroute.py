@@ -216,11 +216,12 @@ def test_other_weights_of_the_same_paths_are_a_change_without_rules() -> None:
     assert not (reroute.update.install or reroute.update.switch_over or reroute.update.remove)
     assert control.rules == rules
     assert control.react(slow, 1.1) is None and control.react(replace(slow, version=9), 9.0) is None
-    # Of k paths, the first has as many entropies as the others together: 1/2 and 1/(2 (k - 1)) each.
+    # Of k paths, the first has as much as the others together: 1/2 and 1/(2 (k - 1)) each.
     entropies, pair = reroute.entropies, int(np.argmax(count))
-    mine = entropies.udp_src[entropies.start[pair] : entropies.start[pair + 1]]
-    others = count[pair] - 1
-    assert sorted(np.unique(mine, return_counts=True)[1]) == [*[1] * others, others]
+    mine = slice(entropies.start[pair], entropies.start[pair + 1])
+    others = int(count[pair]) - 1
+    assert entropies.weight[mine].tolist() == pytest.approx([0.5, *[0.5 / others] * others])
+    assert len({*entropies.udp_src[mine].tolist()}) == others + 1
 
 
 def test_a_pair_without_a_first_path_is_named() -> None:

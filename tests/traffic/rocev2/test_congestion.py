@@ -38,6 +38,7 @@ def entropies(rate_bps: float) -> EntropyTable:
         dst[pairs],
         np.arange(n + 1),
         np.full(n, ENTROPY_BASE),
+        ones,
         rate_bps * ones,
         2 * ones,
         0 * ones,

@@ -61,6 +61,7 @@ def table(
         np.array([b for _, b in pairs]),
         np.concatenate([[0], np.cumsum(counts)]),
         np.concatenate([ENTROPY_BASE + np.arange(count) for count in counts]),
+        np.concatenate([np.full(count, 1 / count) for count in counts]),
         np.full(sum(counts), rate_bps),
         np.ones(sum(counts)),
         np.zeros(sum(counts)),
@@ -327,19 +328,6 @@ def test_a_pair_is_given_four_timeouts_of_the_path_that_its_packets_are_on() -> 
     assert before > 20 and fabric.executor.pair(0, 1).sender.patience == before
     fabric.executor.abandon()
     assert fabric.executor.pair(0, 1).sender.patience == fabric.executor.pair(0, 1).sender.timing.timeout
-
-
-def test_repeated_entropies_are_one_path() -> None:
-    """Heavier paths come more than once; the window holds what each of them holds, once."""
-    fabric = MemoryFabric(2, tuning=Tuning(target_delay=0.002, min_window=1))
-    thrice = table(2, {(0, 1): 6}, rate_bps=4e6)
-    udp_src = thrice.udp_src.copy()
-    udp_src[:6] = ENTROPY_BASE + np.array([0, 1, 0, 2, 0, 0])
-    fabric.executor.use_entropies(replace(thrice, udp_src=udp_src), 0.0)
-    sender = fabric.executor.pair(0, 1).sender
-    once = fabric.executor.tuning.window([4e6] * 3, [1.0] * 3, [0.0] * 3, FULL)
-    assert sender.window == once < fabric.executor.tuning.window([4e6] * 6, [1.0] * 6, [0.0] * 6, FULL)
-    assert len(sender._paths) == 6 and len(set(map(id, sender._paths))) == 3
 
 
 def test_the_last_packet_of_the_budget_asks_for_an_answer() -> None:

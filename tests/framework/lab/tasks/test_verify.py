@@ -47,6 +47,7 @@ def test_fabrics_from_files(name: str, router: str, hops: int) -> None:
 
 
 FABRICS: dict[str, list[str]] = {
+    "clos": ["--planes", "2", "--t1", "2", "--fault", "at=0s down link:a0.0.0->b0.0.0"],
     "fat-tree": ["--fault", "at=0s down link:e0.0->a0.0"],
     "rail-only": ["--fault", "at=0s down rail:1"],
     "rail-optimised": ["--fault", "at=0s down spine:0"],
@@ -61,6 +62,10 @@ HOPS = {
     ("rail-only", "hscore"): 96 * 2 + 144 * 4,
     # k = 4: a partner below the same edge switch, two in the pod, twelve in other pods
     ("fat-tree", "ecmp"): 16 * (1 * 2 + 2 * 4 + 12 * 6),
+    # and over every switch above: two paths in the pod, four between pods, a packet each
+    ("fat-tree", "spray"): 16 * (1 * 2 + 2 * 2 * 4 + 12 * 4 * 6),
+    # two planes: 3 partners below the same T0, 12 over two T1 in each plane
+    ("clos", "spray"): 16 * 2 * (3 * 2 + 12 * 2 * 4),
     # the shorter way: distances 1 to 7 twice and 8 once from each of 16
     ("ring", "shortest"): 16 * (2 * sum(range(1, 8)) + 8),
 }
@@ -82,7 +87,9 @@ def allowed() -> list[tuple[str, str]]:
     return chosen
 
 
-@pytest.mark.parametrize(("fabric", "router"), allowed())
+@pytest.mark.parametrize(
+    ("fabric", "router"), dict.fromkeys([*allowed(), ("fat-tree", "spray"), ("clos", "spray")])
+)
 def test_every_router_and_every_fabric(fabric: str, router: str) -> None:
     """Packet by packet as the table says, healthy and, where a fault can be survived, after it."""
     assert set(load_plugins()["topology"]) == {*FABRICS, "twisted-torus", "file"}
