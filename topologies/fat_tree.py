@@ -32,7 +32,7 @@ class FatTree(Topology):
     )
     examples: tuple[Mapping[str, object], ...] = ({"k": 4}, {"k": 2}, {"k": 6}, {"k": 16})
     axis_names = ("pod", "edge", "port")
-    router = "ecmp"  # by shortest paths of lowest id a switch would use one of its k/2 uplinks
+    router = "spray"  # single paths use one of k/2 uplinks, or collide there (docs/routers.md)
 
     def larger(self, params: Mapping[str, Value], factor: int) -> Mapping[str, object]:
         """Of the next switches with enough ports."""

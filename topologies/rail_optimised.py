@@ -21,6 +21,7 @@ class RailOptimised(Topology):
 
     kind = "rail-optimised"
     summary = "HB domains and rails joined by spines"
+    router = "spray"  # over all spines
     parameters: tuple[Parameter, ...] = (
         *RailOnly.parameters,
         Parameter("spines", 2, "count", "spine switches", minimum=1, maximum=4096),
