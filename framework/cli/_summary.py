@@ -1,5 +1,6 @@
 """The end of a run, in words: times, scores, reroutes, the verdict, and where it all lies."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 
@@ -219,6 +220,9 @@ def _response(fault: FaultFigures, result: RunResult) -> str:
         return f"after {seconds:.2f} s ({units.time(seconds * result.fabric.rate_scale)} declared)"
 
     answer = "not answered" if fault.recovered_s is None else f"answered {after(fault.recovered_s)}"
+    health = result.experiment.get("health")
+    if isinstance(health, Mapping) and (delay_s := float(health.get("control_delay", 0.0))):
+        answer += f", with a control delay of {units.time(delay_s)}"
     return f"; told (oracle), {answer}" if oracle else f"; seen {after(fault.detected_s)}, {answer}"
 
 

@@ -17,7 +17,7 @@ def _number(parameter: Parameter) -> Any:
 @dataclass(frozen=True, slots=True)
 class HealthOptions:
     """How measurements become published scores, and how easily scores move routes. Times are emulated
-    seconds.
+    seconds, but for `control_delay_s`, which is declared.
 
     Raises ExperimentError for a value beyond its limits.
     """
@@ -65,6 +65,17 @@ class HealthOptions:
             "text",
             "what may move routes: a better score if the demand then ends sooner, or a better score alone",
             choices=("demand", "score"),
+        )
+    )
+
+    control_delay_s: float = _number(
+        Parameter(
+            "control_delay",
+            0.0,
+            "time",
+            "declared time from the decision to change routes until their rules are in use",
+            minimum=0,
+            maximum=3600,
         )
     )
 

@@ -9,7 +9,7 @@ from railweave.framework.errors import HealthError, LabError, PluginError, RunFa
 from railweave.framework.health.monitor import HealthMonitor
 from railweave.framework.health.relapses import Outlook, Relapses
 from railweave.framework.model import RouteTable
-from railweave.framework.routing.reroute import RouteControl
+from railweave.framework.routing.reroute import Reroute, RouteControl
 from railweave.framework.runs.decisions import Decisions
 from railweave.framework.runs.fault_timetable import GroundTruth
 from railweave.framework.runs.live_samples import LiveSamples
@@ -24,7 +24,8 @@ class HealthLoop:
     """Measures every `interval_s` and changes routes when scores say so.
 
     `scores`: those that routes follow, measured ones or the ground truth; None where routes stay as they
-    are. `probing`: whether measuring traffic may be sent. `moved_s`: when changed routes last came into use;
+    are. `delay_s`: how long a decided change waits before the switches are told, and no other is decided.
+    `probing`: whether measuring traffic may be sent. `moved_s`: when changed routes last came into use;
     `tables`: since when which routes were in use, the latest last.
 
     Where measuring fails (the source died, or says what cannot be), the run goes on: the scores, and the
@@ -42,6 +43,7 @@ class HealthLoop:
         *,
         interval_s: float,
         scores: HealthMonitor | GroundTruth | None,
+        delay_s: float = 0.0,
         probing: bool = True,
     ) -> None:
         self._clock, self._parts, self._monitor, self._control = clock, parts, monitor, control
@@ -49,6 +51,9 @@ class HealthLoop:
         self._next_s, self.moved_s = interval_s, 0.0  # a measurement needs time to cover
         self._relapses = Relapses(parts.fabric, monitor.options)
         self._idle = not self._watched
+        self._delay_s, self._due_s = delay_s, inf
+        self._decided: Reroute | None = None
+        """A change that waits until `_due_s`."""
         self._decisions = Decisions(control, concurrent=parts.concurrent)
         self._live = LiveSamples(parts.fabric.n_links, recorder.emit)
         self.tables: list[tuple[float, RouteTable]] = [(-inf, control.table)]
@@ -56,7 +61,7 @@ class HealthLoop:
     @property
     def next_s(self) -> float:
         """When the next sample is due; infinity while it would show nothing new."""
-        return self._next_s if self._watched else inf
+        return min(self._next_s if self._watched else inf, self._due_s)
 
     @property
     def _watched(self) -> bool:
@@ -71,7 +76,8 @@ class HealthLoop:
     @property
     def at_rest(self) -> bool:
         """Whether no change of routes is being decided or on its way to the switches."""
-        return self._parts.rules.at_rest and not self._decisions.under_way
+        decided = self._decisions.under_way or self._decided is not None
+        return self._parts.rules.at_rest and not decided
 
     def tables_since(self, begin_s: float) -> list[tuple[float, RouteTable]]:
         """Those in use at a time and since then."""
@@ -82,6 +88,8 @@ class HealthLoop:
         """Do what is due by the clock; cheap when nothing is."""
         now, rules = self._clock.now_s(), self._parts.rules
         self._take_up(now)
+        if now >= self._due_s:
+            self._tell(now)
         if self._idle:  # nothing was new up to now
             self._next_s = now + self._interval_s
             self._relapses.seen(slice(None), now)
@@ -91,12 +99,13 @@ class HealthLoop:
             try:
                 if self._recorder.blind_s is None:
                     self._sample()
-                if self._scores is not None and rules.ready:
+                if self._scores is not None and rules.ready and self._decided is None:
                     outlook = self._outlook(now)
-                    wanted = self._decisions.change(outlook, now)
-                    if wanted is not None:
-                        rules.reroute(wanted)
-                        self._take_up(now)  # a table needs no time, switches do
+                    self._decided = self._decisions.change(outlook, now)
+                    if self._decided is not None:
+                        self._due_s = now + self._delay_s
+                        if not self._delay_s:
+                            self._tell(now)
                     elif self.at_rest:
                         self._control.rest()
             except PluginError as error:  # bad input is refused before a run; this one has begun
@@ -104,10 +113,16 @@ class HealthLoop:
 
     def settle(self) -> None:
         """Wait for a change of routes that is being decided, and put it in."""
-        wanted = self._decisions.finish()
-        if wanted is not None and self._parts.rules.ready:
-            self._parts.rules.reroute(wanted)
-            self._take_up(self._clock.now_s())
+        self._decided = self._decided or self._decisions.finish()
+        if self._decided is not None and self._parts.rules.ready:
+            self._tell(self._clock.now_s())
+
+    def _tell(self, now: float) -> None:
+        """Let the switches have the change that was decided."""
+        assert self._decided is not None
+        self._parts.rules.reroute(self._decided)
+        self._decided, self._due_s = None, inf
+        self._take_up(now)  # a table needs no time, switches do
 
     def _outlook(self, now: float) -> Outlook:
         """What routes are decided by; the truth has no past."""

@@ -70,6 +70,7 @@ class Session(Generic[EngineT]):
             self.health = HealthLoop(
                 self._clock, parts, monitor, self.control, self.recorder,
                 interval_s=experiment.health.interval_s, scores=scores, probing=self._probing,
+                delay_s=experiment.health.control_delay_s / parts.rate_scale,
             )  # fmt: skip
             self.faults = FaultTimetable(self._faults, self._clock, parts.faults, truth, self.recorder)
             self.recorder.observers.fire("on_fabric_up", fabric=parts.fabric, endpoints=parts.endpoints)
@@ -86,9 +87,8 @@ class Session(Generic[EngineT]):
         self.engine.down()
 
     def _demand(self, plan: Plan) -> JobDemand | None:
-        """What pairs will send, if that is known and routes are to consider it."""
-        unknown = any(job.experiment.program for job in plan.jobs)
-        if self._options.damping != "demand" or unknown:
+        """What pairs will send, if that is known."""
+        if any(job.experiment.program for job in plan.jobs):
             return None
         return JobDemand([job.on_gpus(job.compact[-1]) for job in plan.jobs], plan.packet)
 
