@@ -1,11 +1,18 @@
 """One register per kind of plugin, filled through pluggy from the entry-point group `railweave`."""
 
 import inspect
+import os
 import re
+import sys
 from collections import UserDict
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import redirect_stdout
 from functools import partial
+from hashlib import sha256
 from importlib.metadata import entry_points
+from importlib.util import module_from_spec, spec_from_file_location
+from io import StringIO
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -36,8 +43,10 @@ PROTOCOLS: Mapping[str, type] = {
     "benchmark": hookspecs.Benchmark,
 }
 """Every kind of plugin, and the shape of what is registered."""
-
-
+FILES = "RAILWEAVE_PLUGINS"
+"""Of the environment: plugins of one file, separated as in PATH. Labs and workers inherit it."""
+OPTIONAL = ("wants_demand",)
+"""Members that came later, which a plugin may be without: False then."""
 PLURALS = {kind: f"{kind}s" for kind in PROTOCOLS} | {"topology": "topologies"}
 
 
@@ -86,7 +95,7 @@ def _unfit(kind: str, name: str, registered: Any) -> str:
         for member in (*vars(part), *vars(part).get("__annotations__", {}))
         if not member.startswith("_")
     )
-    if missing := [member for member in members if not hasattr(registered, member)]:
+    if missing := [m for m in members if m not in OPTIONAL and not hasattr(registered, m)]:
         return f"lacks {', '.join(missing)}. Write them, or inherit {hookspecs.__name__}.{shape.__name__}"
     if not isinstance(registered.summary, str) or len(registered.summary.splitlines()) != 1:
         return f"has the summary {registered.summary!r}: it takes one line of text"
@@ -98,9 +107,10 @@ def _unfit(kind: str, name: str, registered: Any) -> str:
         words = getattr(registered, member, ())
         if not isinstance(words, tuple) or not all(isinstance(word, str) for word in words):
             return f'has {member} = {words!r}: it takes a tuple such as ("ring",), or () for all'
-    for member in ("damped", "lossless", "same_result_everywhere"):
-        if member in members and not isinstance(getattr(registered, member), bool):
-            return f"has {member} = {getattr(registered, member)!r}: it takes True or False"
+    for member in ("damped", "lossless", "same_result_everywhere", *OPTIONAL):
+        said = getattr(registered, member, None)
+        if member in members and not (isinstance(said, bool) or (said is None and member in OPTIONAL)):
+            return f"has {member} = {said!r}: it takes True or False"
     return ""
 
 
@@ -173,10 +183,10 @@ class Registers:
 
 
 def load_plugins() -> Registers:
-    """The registers of everything installed. Imports every plugin module; importing this module loads
-    nothing.
+    """The registers of everything installed, and of plugin files. Imports every plugin module; importing this
+    module loads nothing.
 
-    Raises PluginError naming the entry point whose module cannot be imported, with file and line.
+    Raises PluginError naming the entry point or file whose module cannot be imported, with file and line.
     """
     plugins: list[tuple[str, ModuleType | object]] = []
     for entry in sorted(
@@ -190,4 +200,45 @@ def load_plugins() -> Registers:
                 f"plugin {holder} cannot be loaded from {entry.value}: {describe(error)}. "
                 "Repair or uninstall it."
             ) from error
-    return Registers(plugins)
+    return Registers([*plugins, *_from_files()])
+
+
+def _from_files() -> Iterator[tuple[str, ModuleType]]:
+    """The file and the module of each. Raises PluginError, naming file and line, for one that is not there,
+    cannot be imported, prints or exits meanwhile, or is made for a newer railweave."""
+    for name in dict.fromkeys(filter(None, os.environ.get(FILES, "").split(os.pathsep))):
+        path = Path(name).absolute()
+        if not path.is_file():
+            raise PluginError(f"plugin file {name}: there is no such file. Check --plugin and {FILES}.")
+        yield name, _imported(path)
+
+
+def _imported(path: Path) -> ModuleType:
+    named = f"railweave_plugin_{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
+    if (known := sys.modules.get(named)) is not None:
+        return known
+    spec = spec_from_file_location(named, path)
+    if spec is None or spec.loader is None:
+        raise PluginError(f"plugin file {path}: it is no Python file. Its name ends in .py.")
+    module = sys.modules[named] = module_from_spec(spec)
+    try:
+        with redirect_stdout(_Silent()):
+            spec.loader.exec_module(module)
+    except PLUGIN_FAILURES as error:
+        del sys.modules[named]
+        raise PluginError(f"plugin file {path} cannot be loaded: {describe(error)}. Repair it.") from error
+    wants = getattr(module, "API", hookspecs.API)
+    if not isinstance(wants, int) or wants > hookspecs.API:
+        del sys.modules[named]
+        raise PluginError(
+            f"plugin file {path} is made for plugin API {wants!r}, and this railweave has {hookspecs.API}. "
+            "Install a newer railweave."
+        )
+    return module
+
+
+class _Silent(StringIO):
+    """Standard output belongs to the command: its tables and JSON are read by programs."""
+
+    def write(self, text: str) -> int:
+        raise RuntimeError(f"it prints {text[:40]!r} while it is imported")

@@ -5,8 +5,10 @@ The subcommands are a shell over `railweave.framework.api`: they turn options in
 text.
 """
 
+import os
 import traceback
 from importlib import import_module
+from itertools import islice
 from typing import Any, NoReturn
 
 import click
@@ -18,6 +20,9 @@ VERBOSE = "railweave.verbose"
 """Key of click's `ctx.meta` that `-v` sets; tracebacks are shown then."""
 DIRECTORY = "railweave.directory"
 """Key of click's `ctx.meta`: the run directory in use, for the message of an interrupted run."""
+
+FILES = "RAILWEAVE_PLUGINS"
+"""As the registry has it, which most commands need not import."""
 
 COMMANDS = {
     "run": "Bring up a lab and run an experiment in it, or compute it (--engine).",
@@ -45,6 +50,19 @@ COMMANDS = {
 
 class LazyGroup(click.Group):
     """Loads subcommands by name and turns what they raise into messages and exit codes."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """`--plugin` may stand behind the command's name as well: commands have options of plugins."""
+        mine, others = list[str](), list[str]()
+        words = iter(args)
+        for word in words:
+            if word == "--":
+                others += [word, *words]
+            elif word == "--plugin":
+                mine += [word, *islice(words, 1)]
+            else:
+                (mine if word.startswith("--plugin=") else others).append(word)
+        return super().parse_args(ctx, [*mine, *others])
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -94,6 +112,12 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
         ctx.exit()
 
 
+def _add_plugins(_: click.Context, __: click.Parameter, files: tuple[str, ...]) -> None:
+    """For this process and all that it starts: labs, workers."""
+    known = [name for name in os.environ.get(FILES, "").split(os.pathsep) if name]
+    os.environ[FILES] = os.pathsep.join([*known, *map(os.path.abspath, files)])
+
+
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
@@ -104,5 +128,9 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show it."
 )
+@click.option(
+    "--plugin", multiple=True, is_eager=True, expose_value=False, callback=_add_plugins, metavar="FILE.py",
+    help="Load plugins from a file, for every command.",
+)  # fmt: skip
 def main() -> None:
     """Emulate the networks of AI clusters with real packets; measured link health steers the routes."""

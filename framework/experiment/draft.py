@@ -41,6 +41,7 @@ from railweave.framework.processes.memory import refused_beyond_memory
 from railweave.framework.registry import Registers
 from railweave.framework.routing.idle import idle_kinds
 from railweave.framework.routing.reroute import first_routes
+from railweave.framework.routing.router_calls import wants_demand
 
 NEVER = sys.maxsize
 """Iterations of a program: as many as it marks."""
@@ -65,11 +66,12 @@ class Draft:
         """The plan, once its router has given first routes that hold."""
         plan = self.plan()
         request, fabric, packet = plan.experiment, plan.fabric, plan.packet
-        routes_of = (fabric, plan.router, request.router.name, request.health, plan.pairs)
+        sent = plan.demand if wants_demand(plan.router) else None
+        routes_of = (fabric, plan.router, request.router.name, request.health, plan.pairs, sent)
         with self._stage("routes"):
             first = self._guarded(self._name_key("router"), first_routes, *routes_of)
         if first and fabric.kind not in self.registers["topology"]:
-            how = ": `--router ecmp` spreads pairs over them" if request.router.name == "shortest" else ""
+            how = ": `--router spray` spreads packets over them" if request.router.name == "shortest" else ""
             plan = replace(plan, notes=(*plan.notes, *(f"{idle}{how}" for idle in idle_kinds(fabric, first))))
         for job_plan in plan.jobs:
             chosen = job_plan.experiment
@@ -296,7 +298,7 @@ class Draft:
         made_for = self._made_for() if kind == "router" else {}
         otherwise = KEYS[kind].otherwise
         if kind == "router" and fabric.kind not in topologies and len(fabric.groups) > 1:
-            otherwise = ("ecmp", *otherwise)  # from a file: its switches may have equal paths
+            otherwise = ("spray", *otherwise)  # from a file: its switches may have equal paths
         names = (str(made_for.get("name", "")), suited, choice.name, *otherwise)
         served_by = [n for n in names if n in offered and not why_unserved(offered[n], fabric)]
         if not served_by:

@@ -25,10 +25,19 @@ from railweave.framework.hookspecs import (
     Topology,
     Transport,
 )
-from railweave.framework.model import Fabric, PacketFormat, PathBatch, Schedule
+from railweave.framework.model import (
+    Demand,
+    Fabric,
+    HealthSnapshot,
+    PacketFormat,
+    PathBatch,
+    RouteTable,
+    Schedule,
+)
 from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Parameter
 from railweave.framework.routing.batches import distinct
+from railweave.framework.routing.router_calls import unguarded, wants_demand
 
 
 @dataclass(frozen=True)
@@ -92,6 +101,19 @@ class Plan:
     def on_gpus(self, schedule: Schedule) -> Schedule:
         """A schedule between this plan's ranks, with GPUs in their place."""
         return between_gpus(schedule, self.ranks, self.fabric.n_gpus)
+
+    @property
+    def demand(self) -> Demand | None:
+        """What an iteration sends, of the largest size; None where a program decides."""
+        if any(job.experiment.program for job in self.jobs):
+            return None
+        return Demand.of((job.on_gpus(job.compact[-1]) for job in self.jobs), self.fabric.n_gpus)
+
+    @property
+    def healthy_table(self) -> RouteTable:
+        """The router's table before anything was measured, whatever it raises."""
+        demand = self.demand if wants_demand(self.router) else None
+        return unguarded(self.router, self.fabric, HealthSnapshot.healthy(self.fabric), demand)
 
     @property
     def pairs(self) -> tuple[Int64, Int64] | None:

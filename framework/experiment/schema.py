@@ -80,7 +80,7 @@ class Experiment(BaseModel):
     router: Annotated[
         Choice,
         _plugin(
-            "Decides the paths; see `railweave routers`. Of files with switches: ecmp, not shortest.",
+            "Decides the paths; see `railweave routers`. Of files with switches: spray, not shortest.",
             otherwise=("dor", "shortest"),
         ),
     ] = Choice(name="hscore")

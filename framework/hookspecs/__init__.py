@@ -21,6 +21,10 @@ from railweave.framework.hookspecs.routing import (
 )
 from railweave.framework.hookspecs.sending import Collective, MadeForRouter, NotesOfTraffic, Workload
 
+API = 1
+"""Version of these contracts. A plugin may say `API = 1`; one that says a higher number is refused, a lower
+one is served as docs/plugins.md says. It grows when a contract changes that plugins fulfil."""
+
 __all__ = [
     "EVIDENCE",
     "Benchmark",

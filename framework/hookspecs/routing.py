@@ -46,11 +46,15 @@ class Router(Configurable, Protocol):
     down: its tables are taken whole, as its proofs (deadlock, restoration) want them, and so are those of one
     that promises `deadlock-free`. Either is also asked with slow links down; that answer is taken where the
     demand then ends sooner.
+
+    `wants_demand`: `routes` is given a third argument, the Demand of an iteration, or None where it is not
+    known (programs, `railweave explain`); it is asked again when what is sent changes, never for a phase.
     """
 
     serves: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
     damped: bool = False
+    wants_demand: bool = False
 
     def promises(self, fabric: Fabric) -> tuple[str, ...]:
         """What `railweave plugin check` holds it to on a fabric it serves: `reroutes`, `equal-split`,

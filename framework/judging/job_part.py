@@ -15,7 +15,7 @@ from railweave.framework.experiment.plan import Plan
 from railweave.framework.judging.bottleneck import bottlenecks
 from railweave.framework.judging.fidelity import SizeTiming, judge
 from railweave.framework.judging.rows import TimedIteration, iteration_groups, iteration_rows
-from railweave.framework.model import Fabric, HealthSnapshot, Schedule
+from railweave.framework.model import Fabric, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.findings import Findings, IterationRecord
 from railweave.framework.results.figures import (
@@ -154,7 +154,7 @@ def _timings(
     table = None
     if latency_s is not None and not computed:
         try:
-            table = plan.router.routes(plan.fabric, HealthSnapshot.healthy(plan.fabric))
+            table = plan.healthy_table
         except PLUGIN_FAILURES as error:  # whatever the plugin raises, the run has its result
             note(f"{plan.experiment.router.name}: routes fails with {describe(error)}")
     for schedule in plan.schedules:

@@ -16,7 +16,6 @@ from railweave.framework.experiment.wants import lacked
 from railweave.framework.hookspecs import Engine
 from railweave.framework.kit.check_report import Broken
 from railweave.framework.kit.subject import Sample, Subject
-from railweave.framework.model import HealthSnapshot
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.events import RunEvent
 from railweave.framework.model.findings import Findings
@@ -47,6 +46,7 @@ class Trial:
             "collective": "send-recv",
             "size": SIZE,
             "iterations": 1,
+            "router": "shortest",  # one path, so that one transfer takes the rate of one
             "feedback": False,
             "timeout": TIMEOUT,
         }
@@ -90,7 +90,7 @@ def loads(plan: Plan) -> Float:
     """(n_links,): wire bytes of an iteration by the first routes."""
     schedule, ranks = plan.schedule.expand(), np.array(plan.ranks)
     sent = schedule.src != schedule.dst
-    table = plan.router.routes(plan.fabric, HealthSnapshot.healthy(plan.fabric))
+    table = plan.healthy_table
     paths = table.paths(ranks[schedule.src[sent]], ranks[schedule.dst[sent]])
     path_bytes = plan.packet.wire_bytes_of(schedule.size[sent])[paths.path_pair] * paths.weight
     return np.bincount(paths.links, path_bytes[paths.hop_path], plan.fabric.n_links).astype(np.float64)

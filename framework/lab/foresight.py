@@ -31,7 +31,7 @@ BYTES, BYTES_PER_GPU = 150e6, 14e6
 def foreseen(plan: Plan) -> Estimate:
     """Of all jobs together; programs take as long as they like, so that their time is only the bring-up."""
     fabric = plan.fabric
-    table = plan.router.routes(fabric, HealthSnapshot.healthy(fabric))
+    table = plan.healthy_table
     jobs = [
         (job, [Timeline(fabric, job.on_gpus(schedule), table, plan.packet) for schedule in job.schedules])
         for job in plan.jobs
@@ -62,7 +62,9 @@ def _longer(plan: Plan, iteration_s: float, scale: float) -> list[float]:
     options = replace(plan.experiment.health, dwell_s=0.0)
     truth, states = GroundTruth(plan.fabric, options), dict[bytes, float]()
     name, pairs = plan.experiment.router.name, plan.pairs
-    blocks = plan.first_paths or first_routes(plan.fabric, plan.router, name, options, pairs)
+    blocks = plan.first_paths or first_routes(
+        plan.fabric, plan.router, name, options, pairs, demand.sent(plan.fabric.n_gpus)
+    )
     forecast, first = Forecast(plan.fabric, demand, blocks), list(blocks)
     healthy_s = forecast.seconds(first, ((1.0, truth.snapshot),))
 

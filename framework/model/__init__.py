@@ -14,11 +14,12 @@ from railweave.framework.model.rules import (
     SetDscp,
 )
 from railweave.framework.model.schedule import Schedule, Spans, Transfer
-from railweave.framework.model.traffic import IterationResult, PacketFormat
+from railweave.framework.model.traffic import Demand, IterationResult, PacketFormat
 
 __all__ = [
     "CONTROLLER_PORT",
     "Action",
+    "Demand",
     "Endpoint",
     "EntropyTable",
     "Fabric",

@@ -1,14 +1,18 @@
 """Paths and the table that answers for arrays of pairs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from math import inf
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from railweave.framework.errors import RouteError
 from railweave.framework.model.arrays import ArrayNoun, Float, Int32, Int64
+
+if TYPE_CHECKING:
+    from railweave.framework.model.fabric import Fabric
 
 
 def starts(count: NDArray[Any]) -> Int64:
@@ -147,18 +151,33 @@ class PathBatch(ArrayNoun):
     def evenly(cls, src: NDArray[Any], dst: NDArray[Any], paths: Sequence[Sequence[Sequence[int]]]) -> Self:
         """Pairs that share their packets out evenly. `paths`: for each pair a list of paths, each a list of
         link ids; empty for one that is unreachable."""
+        return cls.weighted(src, dst, [[Path(tuple(path)) for path in several] for several in paths])
+
+    @classmethod
+    def weighted(cls, src: NDArray[Any], dst: NDArray[Any], paths: Sequence[Sequence[Path]]) -> Self:
+        """Pairs that share their packets out by the weights of their paths, of any scale. `paths`: for each
+        pair its paths; none for one that is unreachable."""
         every = [path for several in paths for path in several]
+        totals = [sum(path.weight for path in several) for several in paths]
+        hops = any(path.vc is not None for path in every)
         return cls(
             np.asarray(src, np.int64),
             np.asarray(dst, np.int64),
             starts(np.array([len(several) for several in paths], np.int64)),
-            np.array([1 / len(several) for several in paths for _ in several], np.float64),
-            starts(np.array([len(path) for path in every], np.int64)),
-            np.array([link for path in every for link in path], np.int32),
-        )
+            np.array([path.weight / total for total, several in zip(totals, paths, strict=True)
+                      for path in several], np.float64),
+            starts(np.array([len(path.links) for path in every], np.int64)),
+            np.array([link for path in every for link in path.links], np.int32),
+            np.array([vc for path in every for vc in path.vc or [0] * len(path.links)], np.int32)
+            if hops else None,
+        )  # fmt: skip
 
 
 Resolve = Callable[[Int64, Int64], PathBatch]
+Way = Path | Sequence[int]
+"""A path: its link ids in order; as a `Path` also its weight."""
+UNSTAMPED = -(1 << 62)
+"""Version of a table whose router leaves it to the caller: that of the health it was asked with."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,6 +192,42 @@ class RouteTable:
     version: int
     n_gpus: int
     resolve: Resolve
+
+    @classmethod
+    def of(cls, fabric: "Fabric", paths_of: Callable[[int, int], Iterable[Way]]) -> Self:
+        """The table of a router that thinks pair by pair: `paths_of(src, dst)` gives the paths between two
+        GPUs, each once, as lists of link ids or as `Path`s with weights of any scale; none for a pair that
+        cannot be reached. It must be pure; it is asked once for a pair. One that has a method `batch(src,
+        dst)`, which answers whole arrays with a PathBatch, is asked by that.
+
+        Raises RouteError, naming the pair, for weights that are not positive numbers.
+
+        >>> fabric = rw.topology("ring", nodes=4)
+        >>> round_it = {(int(a), int(b)): i for i, (a, b) in enumerate(zip(fabric.link_src, fabric.link_dst))}
+        >>> def clockwise(src, dst):
+        ...     nodes = [n % 4 for n in range(src, dst + 1 if dst > src else dst + 5)]
+        ...     return [[round_it[step] for step in zip(nodes, nodes[1:])]]
+        >>> [fabric.link_name(link) for link in RouteTable.of(fabric, clockwise).path(3, 1)[0].links]
+        ['g3->g0', 'g0->g1']
+        """
+        if (batch := getattr(paths_of, "batch", None)) is not None:
+            return cls("", UNSTAMPED, fabric.n_gpus, batch)
+        known: dict[tuple[int, int], list[Path]] = {}
+
+        def ways(src: int, dst: int) -> list[Path]:
+            if (src, dst) not in known:
+                found = [way if isinstance(way, Path) else Path(tuple(way)) for way in paths_of(src, dst)]
+                if wrong := [way.weight for way in found if not 0 < way.weight < inf]:
+                    pair = f"{fabric.node_name(src)} -> {fabric.node_name(dst)}"
+                    raise RouteError(f"{pair}: a path has the weight {wrong[0]!r}. Give a positive number.")
+                known[src, dst] = found
+            return known[src, dst]
+
+        def resolve(src: Int64, dst: Int64) -> PathBatch:
+            pairs = zip(src.tolist(), dst.tolist(), strict=True)
+            return PathBatch.weighted(src, dst, [ways(a, b) for a, b in pairs])
+
+        return cls("", UNSTAMPED, fabric.n_gpus, resolve)
 
     def paths(self, src: NDArray[Any], dst: NDArray[Any]) -> PathBatch:
         src, dst = np.asarray(src, np.int64), np.asarray(dst, np.int64)

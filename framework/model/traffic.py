@@ -1,11 +1,16 @@
 """Packets of a run, and the outcome of one iteration."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from railweave.framework.errors import FabricError
 from railweave.framework.model.arrays import ArrayNoun, Float, Int64
+
+if TYPE_CHECKING:
+    from railweave.framework.model.schedule import Schedule
 
 ETHERNET_HEADER = 14
 """Bytes of Ethernet header that Linux's shapers count; preamble, gap and FCS do not exist on a veth."""
@@ -46,6 +51,31 @@ class PacketFormat:
         """The same of several messages."""
         packets = self.packets_of(payload_bytes)
         return np.asarray(-(-payload_bytes // 4) * 4 + packets * self.HEADERS + self.RETH, np.int64)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Demand(ArrayNoun):
+    """What GPUs send in an iteration, of all phases and jobs together: `size_bytes` of payload from `src` to
+    `dst`, (P,) each. Every pair that sends something is there once, by src, then dst."""
+
+    src: Int64
+    dst: Int64
+    size_bytes: Int64
+
+    def each(self) -> list[tuple[int, int, int]]:
+        """(src, dst, bytes) of every pair."""
+        columns = self.src.tolist(), self.dst.tolist(), self.size_bytes.tolist()
+        return list(zip(*columns, strict=True))
+
+    @classmethod
+    def of(cls, schedules: Iterable["Schedule"], n_gpus: int) -> Self:
+        """Of schedules between GPUs."""
+        every = [schedule.pairs() for schedule in schedules]
+        columns = [np.concatenate([np.empty(0, np.int64), *column]) for column in zip(*every, strict=True)]
+        src, dst, size = columns or [np.empty(0, np.int64)] * 3
+        pairs, place = np.unique(src * n_gpus + dst, return_inverse=True)
+        sums = np.rint(np.bincount(place, size, len(pairs))).astype(np.int64)
+        return cls(*np.divmod(pairs, max(n_gpus, 1)), sums)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from railweave.framework.model.arrays import Bool, Int64
 
 CHUNK = 1 << 18
 """Pairs worked on together: some tens of megabytes of hops, whatever the size of the fabric."""
+MOST_HOPS, PROBED = 1 << 22, 256
+"""Hops worked on together, and pairs by which they are foreseen."""
 MOST_COUNTED = 1 << 20
 """Longest range that is kept: 8 MB."""
 LARGE = 31 << 20
@@ -166,13 +168,21 @@ def _frozen(src: Int64, dst: Int64) -> tuple[Int64, Int64]:
 def batches(
     table: RouteTable, pairs: tuple[Int64, Int64] | None = None, chunk: int = CHUNK
 ) -> Iterator[PathBatch]:
-    """The table's paths for `pairs`, or for every pair, chunk by chunk."""
+    """The table's paths for `pairs`, or for every pair, chunk by chunk; of pairs with many paths fewer at a
+    time, so that no chunk has far more than MOST_HOPS."""
     chunks = (
         pair_chunks(table.n_gpus, chunk)
         if pairs is None
         else ((pairs[0][i : i + chunk], pairs[1][i : i + chunk]) for i in range(0, len(pairs[0]), chunk))
     )
-    return (answer(table, src, dst) for src, dst in chunks)
+    for src, dst in chunks:
+        some = answer(table, src[:PROBED], dst[:PROBED])
+        parts = -(-len(src) * len(some.links) // (max(len(some.src), 1) * MOST_HOPS)) or 1
+        if len(src) <= PROBED:
+            yield some
+            continue
+        for rows in np.array_split(np.arange(len(src)), parts):
+            yield answer(table, src[rows], dst[rows])
 
 
 def all_paths(table: RouteTable) -> PathBatch:

@@ -53,6 +53,12 @@ def lacks(batch: PathBatch) -> Bool:
     return none
 
 
+def uneven(batch: PathBatch) -> bool:
+    """Whether any pair gives its paths different shares."""
+    shares = batch.weight * np.diff(batch.pair_start)[batch.path_pair]
+    return bool((np.abs(shares - 1) > EQUAL_WITHIN).any())
+
+
 def damped(
     fabric: Fabric,
     old: PathBatch,

@@ -7,7 +7,7 @@ from hashlib import blake2b
 import numpy as np
 
 from railweave.framework.health.loss import passes_at_loss, speed_at_loss
-from railweave.framework.model import Fabric, HealthSnapshot, PacketFormat, PathBatch, Schedule
+from railweave.framework.model import Demand, Fabric, HealthSnapshot, PacketFormat, PathBatch, Schedule
 from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.routing.batches import distinct, join, take
 from railweave.framework.solver.prediction import iteration_seconds, least_seconds
@@ -26,6 +26,10 @@ class JobDemand:
 
     def __init__(self, schedules: Sequence[Schedule], packet: PacketFormat) -> None:
         self.schedules, self.packet = tuple(schedules), packet
+
+    def sent(self, n_gpus: int) -> Demand:
+        """What all of them send in an iteration, for routers that ask."""
+        return Demand.of(self.schedules, n_gpus)
 
     def pairs(self, n_gpus: int) -> Int64:
         """The pairs that send something, ascending, as src * n_gpus + dst."""

@@ -11,6 +11,7 @@ from railweave.framework.health.options import HealthOptions
 from railweave.framework.health.publishing import rescored, slow_links
 from railweave.framework.hookspecs import Router
 from railweave.framework.model import (
+    Demand,
     EntropyTable,
     Fabric,
     HealthSnapshot,
@@ -31,10 +32,10 @@ from railweave.framework.routing.batches import (
     take,
     unreachable,
 )
-from railweave.framework.routing.damping import broken_pairs, damped, lacks, mean_hops
+from railweave.framework.routing.damping import broken_pairs, damped, lacks, mean_hops, uneven
 from railweave.framework.routing.decision import CUT_MARGIN, TIME_MARGIN, Arrangement, Offer, best
 from railweave.framework.routing.demand import Forecast, JobDemand, Prospects
-from railweave.framework.routing.router_calls import ask
+from railweave.framework.routing.router_calls import ask, wants_demand
 from railweave.framework.routing.table_checks import check_batch, pair_name
 from railweave.framework.routing.updates import counted, initial, plan, unruled
 from railweave.framework.routing.views import views
@@ -87,17 +88,24 @@ class RoutesInUse:
         self._routed = self._based_on = HealthSnapshot.healthy(fabric, margin=options.margin)
         self._again_s, self._weighed_up = np.inf, False  # when to ask again; whether a demand had a say
         self._prospects: Prospects = ((1.0, self._routed),)
-        self._carries_anew = False
+        self._carries_anew = self._obsolete = False  # `_obsolete`: the router was told of another demand
         self._asked_with = self._routed  # with which the router gave the table in use
         self._whole = not router.damped or "deadlock-free" in router.promises(fabric)
-        self._blocks = list(first) or first_routes(fabric, router, self.name, options, pairs, block=block)
+        self._sends = demand.sent(fabric.n_gpus) if demand and wants_demand(router) else None
+        self._blocks = list(first) or first_routes(
+            fabric, router, self.name, options, pairs, self._sends, block=block
+        )
         self._changed_at = [np.full(len(paths.src), -np.inf) for paths in self._blocks]
         self.carry(demand)
 
     def carry(self, demand: JobDemand | None) -> None:
         """What the pairs send from now on; None: unknown, so that scores alone decide."""
-        self._forecast = None if demand is None else Forecast(self.fabric, demand, self._blocks)
-        if self._weighed_up:
+        weigh = demand is not None and self.options.damping == "demand"
+        self._forecast = Forecast(self.fabric, demand, self._blocks) if demand and weigh else None
+        if demand is not None and wants_demand(self.router):
+            sends = demand.sent(self.fabric.n_gpus)
+            self._obsolete, self._sends = self._obsolete or sends != self._sends, sends
+        if self._weighed_up or self._obsolete:
             self._again_s = -np.inf
             self._carries_anew = True
 
@@ -128,7 +136,7 @@ class RoutesInUse:
         if not (weighed.any() or chosen.moves):
             return None
         why = self._why(self._based_on, health) or self._why_now(prospects)
-        self._carries_anew = False
+        self._carries_anew = self._obsolete = False
         broken = [broken_pairs(block, health) for block in self._blocks]
         for lost, leaves, changed_at in zip(broken, chosen.moved, self._changed_at, strict=True):
             # what had no choice does not wait for the dwell time to return: while a cable flaps, that would
@@ -143,7 +151,7 @@ class RoutesInUse:
 
     def _answer(self, health: HealthSnapshot) -> list[PathBatch]:
         """The router's paths for the pairs in use, proved sound."""
-        table = ask(self.router, self.name, self.fabric, health)
+        table = ask(self.router, self.name, self.fabric, health, self._sends)
         blocks = [answer(table, block.src, block.dst) for block in self._blocks]
         for block in blocks:
             check_batch(self.fabric, self.name, block, health)
@@ -156,7 +164,7 @@ class RoutesInUse:
         forecast, answered = self._forecast, Arrangement.whole(self._blocks, new)
         if forecast is None:
             return answered
-        forced = any(broken_pairs(block, health).any() for block in self._blocks)
+        forced = self._obsolete or any(broken_pairs(block, health).any() for block in self._blocks)
         here = [np.zeros(len(block.src), bool) for block in self._blocks]
         base = answered if forced else Arrangement(self._blocks, here)
         asked = [(base, health if forced else self._asked_with)]
@@ -197,9 +205,11 @@ class RoutesInUse:
             damped(self.fabric, before, after, health, changed_at, now_s, margin, dwell_s)[1]
             for before, after, changed_at in zip(old, new, self._changed_at, strict=True)
         ]
+        if self._obsolete:  # no path in use answers what is sent now
+            by_score = [np.ones(len(block.src), bool) for block in old]
         if forecast is None:
             return Arrangement.mixed(old, new, by_score)
-        broken = [broken_pairs(block, health) for block in old]
+        broken = [broken_pairs(block, health) | self._obsolete for block in old]
         sends = [np.zeros(len(block.src), bool) for block in old]
         for mask, positions in zip(sends, forecast.with_demand, strict=True):
             mask[positions] = True
@@ -217,6 +227,9 @@ class RoutesInUse:
 
         def offers() -> Iterator[Offer]:
             yield from offer(new, (a & b for a, b in zip(free, by_score, strict=True)), TIME_MARGIN)
+            if any(uneven(paths) for paths in new):  # a slow path does no harm in a small share
+                whole = (a & ~lacks(paths) for a, paths in zip(free, new, strict=True))
+                yield from offer(new, whole, TIME_MARGIN)
             for view, factor in self._views(health, forecast, base.blocks):
                 table = self._answer(view)
                 reachable = [a & ~lacks(paths) for a, paths in zip(free, table, strict=True)]
@@ -372,6 +385,7 @@ def first_routes(
     name: str,
     options: HealthOptions,
     pairs: Pairs | None = None,
+    demand: Demand | None = None,
     *,
     block: int = CHUNK,
 ) -> list[PathBatch]:
@@ -380,7 +394,7 @@ def first_routes(
     Raises as `RoutesInUse` does.
     """
     health = HealthSnapshot.healthy(fabric, margin=options.margin)
-    blocks = list(batches(ask(router, name, fabric, health), pairs, block))
+    blocks = list(batches(ask(router, name, fabric, health, demand), pairs, block))
     for paths in blocks:
         check_batch(fabric, name, paths, health)
     if lost := [pair_name(fabric, *pair) for paths in blocks for pair in unreachable(paths)]:

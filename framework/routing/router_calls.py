@@ -8,8 +8,9 @@ import numpy as np
 
 from railweave.framework.errors import PluginError, RailweaveError, RouteError, blaming, type_name
 from railweave.framework.hookspecs import Router
-from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
+from railweave.framework.model import Demand, Fabric, HealthSnapshot, PathBatch, RouteTable
 from railweave.framework.model.arrays import Int64
+from railweave.framework.model.routes import UNSTAMPED
 from railweave.framework.routing.table_checks import pair_name
 
 
@@ -18,11 +19,12 @@ def ask(
     name: str,
     fabric: Fabric,
     health: HealthSnapshot,
+    demand: Demand | None = None,
     *,
     error: type[RailweaveError] = RouteError,
 ) -> RouteTable:
     """The router's table under its registered name; its answers, which come late, are guarded in the same
-    way.
+    way. `demand` is for routers that want it.
 
     Raises `error`, naming the router and the place in its code, if it raises anything but an error of ours,
     or does not answer with a RouteTable for this fabric. What it refuses on purpose (UnsupportedFabricError)
@@ -30,7 +32,7 @@ def ask(
     """
     where = f"router {name}: routes() of a {fabric.kind} fabric"
     with blaming(where, error):
-        table = router.routes(fabric, health)
+        table = unguarded(router, fabric, health, demand)
     if not isinstance(table, RouteTable):
         raise error(f"{where} returns {type_name(table)} instead of a RouteTable.")
     if table.n_gpus != fabric.n_gpus:
@@ -43,7 +45,20 @@ def ask(
             raise error(f"{where}: its table answers with {type_name(batch)} instead of a PathBatch.")
         return batch
 
-    return replace(table, router=name, resolve=guarded)
+    version = health.version if table.version == UNSTAMPED else table.version
+    return replace(table, router=name, version=version, resolve=guarded)
+
+
+def unguarded(
+    router: Router, fabric: Fabric, health: HealthSnapshot, demand: Demand | None = None
+) -> RouteTable:
+    """What the router answers, whatever it raises."""
+    return router.routes(fabric, health, *([demand] if wants_demand(router) else []))
+
+
+def wants_demand(router: Router) -> bool:
+    """Whether `routes` takes what is sent; a stranger's need not say."""
+    return bool(getattr(router, "wants_demand", False))
 
 
 def ask_for_live_links(

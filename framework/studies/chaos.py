@@ -24,6 +24,7 @@ from railweave.framework.registry import Registers
 from railweave.framework.results.directory import RunDirectory
 from railweave.framework.results.result import RunResult
 from railweave.framework.routing.batches import all_paths, unreachable
+from railweave.framework.routing.router_calls import unguarded
 from railweave.framework.runs import runner
 from railweave.framework.studies.computing import Row
 from railweave.framework.studies.leftovers import MARK, footprint
@@ -91,7 +92,7 @@ def cut_for_good(
     injected: list[ResolvedFault] = []
     for _, due in groupby(sorted(simple, key=_when), lambda fault: _when(fault)[0]):
         injected += [resolve(fault, fabric) for fault in due]
-        table = router.routes(fabric, assumed_health(fabric, faults=injected))
+        table = unguarded(router, fabric, assumed_health(fabric, faults=injected))
         lost = {(int(a), int(b)) for a, b in unreachable(all_paths(table))} & used
         if lost:
             return tuple(fabric.node_name(gpu) for gpu in sorted({gpu for pair in lost for gpu in pair}))

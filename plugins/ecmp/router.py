@@ -9,7 +9,7 @@ from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTa
 from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Parameter, Value
 from railweave.framework.routing.batches import join, take
-from railweave.plugins.ecmp.equal_cost import EqualCost, NextHops
+from railweave.framework.routing.equal_cost import EqualCost, NextHops
 from railweave.plugins.ecmp.hashing import FlowHash
 
 

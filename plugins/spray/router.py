@@ -1,4 +1,4 @@
-"""Packet spraying over the rails that beat a pair's direct paths."""
+"""Packet spraying: over the rails that beat a pair's direct paths, elsewhere over all paths of least cost."""
 
 from collections.abc import Iterator, Mapping
 from typing import Literal, cast
@@ -23,23 +23,27 @@ from railweave.framework.routing.rails.choice import (
 from railweave.framework.routing.rails.links import DR, DRD, KINDS, NONE, RD, REQUIRES, D, R, RailLinks, whole
 from railweave.framework.routing.rails.scores import Scores
 from railweave.framework.routing.rails.unequal import LONGER, for_gpus, longer_score, places_of, rails_of_both
+from railweave.plugins.spray.everywhere import all_paths, explanation
 
 Window = Literal["strict", "blog"]
 
+MOST = 128
+"""Paths of a pair that may be asked for."""
 BLOCK = 1 << 19
 """Paths whose hops are laid out at a time; bounds the memory."""
 
 
 class Spray(Router):
-    """Spreads the packets of a pair evenly over every rail in its window; one path by h-scores where it is
-    empty.
+    """Where rails meet in GPUs and domains alone: spreads the packets of a pair evenly over every rail in its
+    window; one path by h-scores where it is empty. Elsewhere: over all paths of least cost, in shares by
+    their lowest scores (everywhere.py). It promises nothing about deadlocks of lossless links.
 
     Source: "LLM inference optimization ... rail-only connections, Part 2" (Cisco Outshift, 2024), packet
     spray. Ours: the strict window, same-rail pairs (the bar is H(g) / (H(d1) H(d2))), and delta, which the
     source leaves open: 1 takes every better rail.
     """
 
-    summary = "packets evenly over all better rails by h-scores"
+    summary = "packets over all better rails by h-scores; elsewhere over all shortest paths, by health"
     parameters: tuple[Parameter, ...] = (
         Parameter("delta", 1.0, "factor", "how far above m a rail may score", minimum=0),
         Parameter(
@@ -50,31 +54,49 @@ class Spray(Router):
             choices=("strict", "blog"),
         ),
         Parameter("same_rail_detour", True, "bool", "spray the packets of same-rail pairs too"),
+        Parameter(
+            "weights",
+            "health",
+            "text",
+            "without rails: shares of paths by what they serve, or equal",
+            choices=("health", "equal"),
+        ),
+        Parameter("paths", 64, "count", "without rails: paths of a pair at most", minimum=1, maximum=MOST),
     )
-    requires = REQUIRES
     damped = True
 
     def __init__(
-        self, delta: float = 1.0, window: Window = "strict", *, same_rail_detour: bool = True
+        self,
+        delta: float = 1.0,
+        window: Window = "strict",
+        *,
+        same_rail_detour: bool = True,
+        by_health: bool = True,
+        paths: int = 64,
     ) -> None:
         self._delta, self._window, self._detour = delta, window, same_rail_detour
+        self._by_health, self._paths = by_health, paths
 
     def configured(self, options: Mapping[str, Value]) -> "Spray":
         return Spray(
             float(options["delta"]),
             cast(Window, options["window"]),
             same_rail_detour=bool(options["same_rail_detour"]),
+            by_health=options["weights"] == "health",
+            paths=int(options["paths"]),
         )
 
     def promises(self, fabric: Fabric) -> tuple[str, ...]:
-        """Equal shares; it reroutes where `hscore` does."""
-        return ("equal-split", *reroutes(fabric))
+        """With rails: equal shares; it reroutes where `hscore` does."""
+        return ("equal-split", *reroutes(fabric)) if _has_rails(fabric) else ("reroutes",)
 
     def routes(self, fabric: Fabric, health: HealthSnapshot) -> RouteTable:
-        """A table that decides for the pairs requested; the paths of a pair have equal weights.
+        """A table that decides for the pairs requested.
 
-        Raises UnsupportedFabricError for other fabrics, HealthError for a snapshot of another fabric.
+        Raises HealthError for a snapshot of another fabric.
         """
+        if not _has_rails(fabric):
+            return all_paths(fabric, health, self._paths, by_health=self._by_health)
         links = RailLinks.of(fabric, "spray")
         scores = Scores.of(fabric, health, links)
 
@@ -93,6 +115,8 @@ class Spray(Router):
         """The h-ratios, the threshold m, the window, worst rail first, and the paths taken. Raises RouteError
         for a GPU that is not there, otherwise as `routes` does."""
         fabric.check_gpus(src, dst)
+        if not _has_rails(fabric):
+            return explanation(fabric, health, src, dst, self.routes(fabric, health))
         links = RailLinks.of(fabric, "spray")
         scores = Scores.of(fabric, health, links)
         (a, b), rail = places_of(fabric, np.array([[src], [dst]])), rail_names(fabric, name)
@@ -205,6 +229,10 @@ class Spray(Router):
         order = np.argsort(pair, kind="stable")
         kind, via = np.concatenate((kind, one_kind[has])), np.concatenate((via, one_via[has]))
         return pair[order], kind[order], via[order]
+
+
+def _has_rails(fabric: Fabric) -> bool:
+    return fabric.capabilities.issuperset(REQUIRES)
 
 
 def _whole(links: RailLinks, avoided: Bool, *paths: Int64) -> Bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from railweave.framework.hookspecs import hookimpl
-from railweave.framework.model import PathBatch, RouteTable
+from railweave.framework.model import RouteTable
 
 
 class EveryPath:
@@ -18,11 +18,7 @@ class EveryPath:
         return ("reroutes",)
 
     def routes(self, fabric, health):
-        def resolve(src, dst):
-            pairs = zip(src.tolist(), dst.tolist(), strict=True)
-            return PathBatch.evenly(src, dst, [shortest(fabric, health.down, *pair) for pair in pairs])
-
-        return RouteTable("every-path", health.version, fabric.n_gpus, resolve)
+        return RouteTable.of(fabric, lambda src, dst: shortest(fabric, health.down, src, dst))
 
 
 def shortest(fabric, down, src, dst):

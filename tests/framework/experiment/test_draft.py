@@ -49,11 +49,11 @@ def test_each_fabric_gets_a_router_and_a_collective_that_serve_it() -> None:
         chosen[topology] = (asked.router.name, asked.collective.name)
     assert chosen == {
         "rail-only": ("hscore", "all-reduce"),
-        "rail-optimised": ("shortest", "all-reduce"),
+        "rail-optimised": ("spray", "all-reduce"),
         "ring": ("shortest", "multi-ring-all-reduce"),
         "torus": ("dor", "multi-ring-all-reduce"),
         "twisted-torus": ("dor", "ring-all-reduce"),
-        "fat-tree": ("ecmp", "ring-all-reduce"),
+        "fat-tree": ("spray", "ring-all-reduce"),
     }
     with pytest.raises(ExperimentError, match="hscore does not serve this torus"):
         load_plan(None, {"topology": "torus", "router": "hscore"}, registers)

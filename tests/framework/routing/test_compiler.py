@@ -12,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from railweave.framework.errors import RouteError
-from railweave.framework.model import Fabric, Path, RouteTable, Rule
+from railweave.framework.model import Fabric, HealthSnapshot, Path, RouteTable, Rule
 from railweave.framework.model.addressing import ENTROPY_BASE, ipv4
 from railweave.framework.routing.batches import all_paths
 from railweave.framework.routing.compiler import compile_rules
 from railweave.framework.routing.entropy import entropy_table, path_classes
+from railweave.plugins.spray.router import Spray
+from railweave.topologies.clos import Clos
 from tests.fakes.fake_switch import FakeFabric, Packet, Trip
 from tests.fakes.random_routes import FABRICS, random_table
 from tests.fakes.small_fabrics import dimension_order, rail_only, rail_path, ring, table_of, torus
@@ -139,8 +141,7 @@ def test_what_a_sender_writes_into_the_dscp_never_chooses_its_path(tag: int) -> 
             assert trip == Trip(table.path(src, dst)[0].links, dst), (src, dst, dscp)
 
 
-def test_uneven_weights_repeat_entropies() -> None:
-    """Weights 2/3 and 1/3: two turns in three for the first, by hand."""
+def test_senders_get_a_port_and_a_share_for_each_path() -> None:
     fabric = ring(4)
     table = table_of(
         fabric,
@@ -153,8 +154,9 @@ def test_uneven_weights_repeat_entropies() -> None:
     classes = path_classes(fabric, batch)
     entropies = entropy_table(fabric, 3, batch, classes)
     assert entropies.version == 3
-    assert np.diff(entropies.start).tolist() == [3] * 12
-    assert entropies.udp_src[:3].tolist() == [ENTROPY_BASE, ENTROPY_BASE + 1, ENTROPY_BASE]
+    assert np.diff(entropies.start).tolist() == [2] * 12
+    assert entropies.udp_src[:2].tolist() == [ENTROPY_BASE, ENTROPY_BASE + 1]
+    assert entropies.weight.tolist() == [2 / 3, 1 / 3] * 12
     assert set(entropies.rate_bps.tolist()) == {100e9}
 
 
@@ -192,3 +194,29 @@ def _both_ways(fabric: Fabric, src: int, dst: int) -> list[tuple[int, ...]]:
     up = tuple(2 * ((src + i) % n) for i in range((dst - src) % n))
     down = tuple(2 * ((src - 1 - i) % n) + 1 for i in range((src - dst) % n))
     return [up, down]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"servers": 8, "gpus": 8, "t0": 8, "t1": 8, "planes": 2},
+        {"servers": 8, "gpus": 8, "t0": 8, "t1": 16},
+    ],
+)
+def test_many_paths_take_no_more_rules_than_destinations_and_paths(options: dict[str, object]) -> None:
+    """A switch needs a rule for each destination or branch at most, not for each pair of them."""
+    fabric = Clos().build(options)  # type: ignore[arg-type]
+    table = Spray().routes(fabric, HealthSnapshot.healthy(fabric))
+    paths = int(np.diff(all_paths(table).pair_start).max())
+    rules = compile_rules(fabric, table)
+    assert paths == 16
+    assert max(most for _, most in rule_counts(fabric, rules).values()) <= fabric.n_gpus + paths
+    assert_follows(fabric, table, FakeFabric(fabric, rules))
+
+
+def test_paths_that_no_switch_tells_apart_are_followed_too() -> None:
+    """With dual ToR a path is a T0 of the source, a T1 and a T0 of the destination: 2 x 4 x 2."""
+    fabric = Clos().build({"servers": 4, "gpus": 2, "t0": 4, "t1": 4, "dual_tor": True})
+    table = Spray().routes(fabric, HealthSnapshot.healthy(fabric))
+    assert int(np.diff(all_paths(table).pair_start).max()) == 16
+    assert_follows(fabric, table, FakeFabric(fabric, compile_rules(fabric, table)))

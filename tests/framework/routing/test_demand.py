@@ -1,7 +1,7 @@
 """Routes are left only if the demand then ends sooner: judged by an independent simulation, and by loads."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -12,12 +12,21 @@ from railweave.framework.health.loss import speed_at_loss
 from railweave.framework.health.options import HealthOptions
 from railweave.framework.health.publishing import aggregate
 from railweave.framework.hookspecs import Router
-from railweave.framework.model import Fabric, HealthSnapshot, PacketFormat, PathBatch, Schedule
+from railweave.framework.model import (
+    Demand,
+    Fabric,
+    HealthSnapshot,
+    PacketFormat,
+    PathBatch,
+    RouteTable,
+    Schedule,
+)
 from railweave.framework.model.arrays import Float
 from railweave.framework.routing import demand
 from railweave.framework.routing.batches import all_paths, take
 from railweave.framework.routing.demand import Forecast, JobDemand, gain
 from railweave.framework.routing.dependencies import channel_cycle
+from railweave.framework.routing.equal_cost import ShortestPaths
 from railweave.framework.routing.reroute import RoutesInUse
 from railweave.framework.solver.prediction import iteration_seconds, least_seconds
 from railweave.framework.solver.quotient import NetworkState
@@ -26,6 +35,7 @@ from railweave.plugins.hscore.router import HScore
 from railweave.plugins.shortest.router import Shortest
 from railweave.plugins.spray.router import Spray
 from railweave.plugins.wfr.router import WildFirstRouting
+from railweave.traffic.collectives.entries import Entries
 from railweave.traffic.collectives.hierarchical import HierarchicalAllReduce
 from tests.fakes.small_fabrics import link_between, rail_only, torus
 
@@ -70,6 +80,13 @@ def all_reduce(fabric: Fabric, size: int = 1 << 16) -> Schedule:
 
 def hierarchical(fabric: Fabric) -> JobDemand:
     return JobDemand([all_reduce(fabric)], PACKET)
+
+
+def one_message(fabric: Fabric, src: int, dst: int, size: int) -> Schedule:
+    entries = Entries(fabric.n_gpus, 4)
+    entries.phase("send")
+    entries.add(src, dst, length=size // 4)
+    return entries.build("send", size // 4, "int32", "sum")
 
 
 def ring_steps(fabric: Fabric, size: int = 1 << 16) -> Schedule:
@@ -324,3 +341,36 @@ def test_one_simulation_decides_to_leave_a_rail_of_which_every_link_has_a_score_
     change = routes.react(health, now_s=1.0)
     assert change is not None and len(simulated) == 1
     assert not set(np.flatnonzero(mine)) & set(simulated[0].links.tolist())
+
+
+@pytest.mark.parametrize("damped", [False, True])
+@pytest.mark.parametrize("damping", ["demand", "score"])
+def test_a_router_that_wants_the_demand_is_asked_again_when_it_changes(damped: bool, damping: str) -> None:
+    """One that goes round a ring the one way with little to send, and the other way with much."""
+
+    class ByDemand(Shortest):
+        wants_demand = True
+        asked: ClassVar[list[int | None]] = []
+
+        def routes(  # type: ignore[override]
+            self, fabric: Fabric, health: HealthSnapshot, demand: Demand | None = None
+        ) -> RouteTable:
+            self.asked.append(None if demand is None else int(demand.size_bytes.sum()))
+            ways = ShortestPaths(fabric, health.down)
+            much = demand is not None and demand.size_bytes.sum() > 1 << 20
+            return RouteTable.of(fabric, lambda src, dst: ways(src, dst)[-1 if much else 0 :][:1])
+
+    fabric, router = torus(4), ByDemand()
+    router.damped = damped
+    little, much = (JobDemand([one_message(fabric, 0, 2, size)], PACKET) for size in (1 << 12, 1 << 22))
+    options = replace(OPTIONS, damping=damping)  # type: ignore[arg-type]
+    routes = RoutesInUse(fabric, router, options, "by-demand", (np.array([0]), np.array([2])), little)
+    before, healthy = routes.paths, HealthSnapshot.healthy(fabric, margin=options.margin)
+    assert routes.react(healthy, 1.0) is None or routes.paths == before
+    routes.carry(much)
+    change = routes.react(healthy, 2.0)
+    assert change is not None and change.why == "other traffic, with the scores as before"
+    assert change.paths.links.tolist() != before.links.tolist()
+    asked = len(router.asked)
+    assert {1 << 12, 1 << 22} == {*router.asked} and routes.react(healthy, 3.0) is None
+    assert len(router.asked) == asked

@@ -24,19 +24,19 @@ links:
 
 IDLE = (
     "12 of 16 links of kind up to switches carry nothing, such as l0->s1, while equal ones next to them do: "
-    "`--router ecmp` spreads pairs over them"
+    "`--router spray` spreads packets over them"
 )
 
 
 @pytest.mark.parametrize(("router", "idle"), [("shortest", [IDLE]), ("ecmp", [])])
 def test_links_that_idle_beside_equal_ones_are_a_note(tmp_path: Path, router: str, idle: list[str]) -> None:
     """`shortest` takes spine 0 alone, so 3 of each leaf's 4 cables to spines idle, in both directions; by
-    hashes of the 8 pairs between leaves half and more are used. A router that is not named is ecmp."""
+    hashes of the 8 pairs between leaves half and more are used. A router that is not named is spray."""
     path = tmp_path / "leaves.yaml"
     path.write_text(FABRIC)
     plan = loaded(path, router=router)
     assert [note for note in plan.notes if "carry nothing" in note] == idle
-    assert loaded(path).experiment.router.name == "ecmp"
+    assert loaded(path).experiment.router.name == "spray"
 
 
 def loaded(path: Path, **options: str) -> Plan:

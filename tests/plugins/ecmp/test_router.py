@@ -17,8 +17,8 @@ from railweave.framework.errors import HealthError, RouteError
 from railweave.framework.hookspecs import Explanation
 from railweave.framework.model import Fabric, FabricBuilder, HealthSnapshot, NodeGroup, PathBatch, all_pairs
 from railweave.framework.parameters import resolve
+from railweave.framework.routing import equal_cost
 from railweave.framework.routing.loads import all_to_all_loads
-from railweave.plugins.ecmp import equal_cost
 from railweave.plugins.ecmp.router import Ecmp
 from railweave.topologies.rail_optimised import RailOptimised
 from railweave.topologies.ring import Ring

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from railweave.framework.errors import ExperimentError, RouteError, UnsupportedFabricError
+from railweave.framework.errors import ExperimentError, HealthError, RouteError
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, all_pairs
 from railweave.framework.parameters import resolve
 from railweave.framework.routing.damping import path_scores
@@ -227,13 +227,10 @@ def test_blocks_of_paths_change_nothing(
 
 
 def test_what_it_refuses(rail_only: Build) -> None:
-    fabric = torus(4, 4)
-    with pytest.raises(
-        UnsupportedFabricError, match=r"router spray does not serve this torus: .* lacks domains"
-    ):
-        Spray().routes(fabric, HealthSnapshot.healthy(fabric))
+    with pytest.raises(HealthError):
+        Spray().routes(torus(4, 4), HealthSnapshot.healthy(rail_only(2, 2)))
     with pytest.raises(RouteError, match="there is no GPU 4"):
         Spray().explain(rail_only(2, 2), HealthSnapshot.healthy(rail_only(2, 2)), 0, 4, str)
-    for options in ({"delta": -0.1}, {"delta": "nan"}, {"window": "wide"}):
+    for options in ({"delta": -0.1}, {"delta": "nan"}, {"window": "wide"}, {"paths": 0}, {"paths": 10**6}):
         with pytest.raises(ExperimentError):
             spray(**options)

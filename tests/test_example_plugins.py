@@ -1,0 +1,126 @@
+"""The routers in examples/plugins: short, from railweave and numpy alone, and what their papers say."""
+
+from __future__ import annotations
+
+import ast
+import json
+import tokenize
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import railweave as rw
+from railweave.framework.cli import main
+from railweave.framework.kit.plugin_check import check_plugin
+from railweave.framework.model import HealthSnapshot
+from railweave.framework.registry import FILES, Registers, load_plugins
+from railweave.framework.routing.batches import all_paths, unreachable
+from railweave.framework.routing.router_calls import ask
+from railweave.framework.routing.table_checks import check_batch
+
+FOLDER = Path(__file__).parents[1] / "examples" / "plugins"
+EXAMPLES = {path.stem: path for path in sorted(FOLDER.glob("*.py"))}
+
+
+@pytest.fixture
+def registers(monkeypatch: pytest.MonkeyPatch) -> Registers:
+    monkeypatch.setenv(FILES, ":".join(map(str, EXAMPLES.values())))
+    return load_plugins()
+
+
+def lines(path: Path) -> int:
+    """Logical ones."""
+    with path.open("rb") as file:
+        return sum(token.type == tokenize.NEWLINE for token in tokenize.tokenize(file.readline))
+
+
+def test_they_read_like_their_pseudo_code() -> None:
+    counts = [lines(path) for path in EXAMPLES.values()]
+    assert len(counts) == 5 and median(counts) <= 40 and max(counts) <= 120
+    for path in EXAMPLES.values():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names = [a.name for a in node.names] if isinstance(node, ast.Import) else [str(node.module)]
+                assert all(name.partition(".")[0] in ("railweave", "numpy", "math") for name in names)
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "valiant"])
+def test_they_pass_the_check(name: str, registers: Registers) -> None:
+    report = check_plugin("router", name, registers, scale=False)
+    assert report.passed, report.text()
+
+
+@pytest.mark.parametrize("topology", ["torus", "fat-tree", "rail-optimised"])
+def test_valiant_goes_round_by_sound_paths(topology: str, registers: Registers) -> None:
+    """The whole check takes it minutes, as it asks for all pairs of 128 GPUs at every failure."""
+    shape = {"shape": "4x4"} if topology == "torus" else {}
+    fabric, valiant = rw.topology(topology, **shape), registers["router"]["valiant"]
+    health = HealthSnapshot.healthy(fabric)
+    batch = all_paths(ask(valiant, "valiant", fabric, health))
+    check_batch(fabric, "valiant", batch, health)
+    assert 1 < int(np.diff(batch.pair_start).max()) <= 4
+    assert not unreachable(batch).size
+
+
+def test_ethereal_loads_all_paths_alike(registers: Registers) -> None:
+    """An all-to-all over T0 and T1 switches takes no longer than with packet spray, on paths of whole flows
+    (arXiv 2407.00550: the largest load is the same)."""
+    keys = {"engine": "fluid", "topology": "clos", "collective": "direct-all-to-all", "size": "2M"}
+    ethereal, spray = (
+        rw.run(**keys, router=name, iterations=2, registers=registers) for name in ("ethereal", "spray")
+    )
+    assert ethereal.summary.declared_time_us <= 1.01 * spray.summary.declared_time_us
+
+
+def test_rails_is_even_where_experts_are_not(registers: Registers) -> None:
+    """An all-to-all over 4 rails: every rail carries what the others do, as `spray` cannot know to do while
+    all is healthy."""
+    keys = {"engine": "fluid", "domains": 4, "rails": 4, "collective": "permutation", "size": "2M"}
+    rails, direct = (
+        rw.run(**keys, router=name, iterations=2, registers=registers) for name in ("rails", "hscore")
+    )
+    assert rails.summary.declared_time_us <= 1.01 * direct.summary.declared_time_us
+
+
+def called(*words: str) -> Result:
+    return CliRunner().invoke(main, list(words), prog_name="railweave")
+
+
+def test_a_file_is_loaded_before_or_behind_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FILES, "")
+    file = str(EXAMPLES["valiant"])
+    for words in (("--plugin", file, "routers", "--json"), ("routers", "--json", f"--plugin={file}")):
+        shown = called(*words)
+        assert shown.exit_code == 0, shown.output
+        assert "valiant" in json.dumps(json.loads(shown.stdout))
+        monkeypatch.setenv(FILES, "")
+    assert "valiant" not in called("routers", "--json").stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("def broken(:\n    pass\n", "line 1"),
+        ("x = 1\nprint('hello')\n", "mine.py:2"),
+        ("import sys\n\nsys.exit(3)\n", "mine.py:3"),
+        ("API = 99\n", "is made for plugin API 99"),
+        ("raise ValueError('no')\n", "ValueError"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named(
+    text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FILES, "")
+    path = tmp_path / "mine.py"
+    path.write_text(text)
+    shown = called("--plugin", str(path), "routers")
+    assert shown.exit_code == 2 and str(path) in shown.stderr and message in shown.stderr, shown.output
+
+
+def test_a_file_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FILES, "")
+    shown = called("run", "--plugin", "none.py")
+    assert shown.exit_code == 2 and "none.py: there is no such file" in shown.stderr
