@@ -1,7 +1,7 @@
 """Valiant's load balancing: by a node drawn for each pair, so that no pattern is a bad one.
 
 Source: Valiant, "A scheme for fast parallel communication", SIAM J. Comput. 11(2), 1982. Each pair goes over
-`ways` of them in equal shares, on shortest paths; those that meet a node twice are left out.
+`ways` of them in equal shares, on shortest paths; a path that meets a node twice is left out.
 
     railweave run --plugin examples/plugins/valiant.py --topology torus --router valiant
 """

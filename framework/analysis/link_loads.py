@@ -23,7 +23,7 @@ PATTERNS = (ALL_TO_ALL, PERMUTATION)
 
 
 @dataclass(frozen=True, eq=False)
-class Demand:
+class Pattern:
     """`amount[i]` `unit`s go from `src[i]` to `dst[i]`. All-to-all is `uniform`, without its n(n-1) pairs:
     every ordered pair exchanges 1 unit, and the arrays are empty."""
 
@@ -58,7 +58,7 @@ class LoadReport(LinkLoads):
     """
 
     fabric: Fabric
-    demand: Demand
+    demand: Pattern
     busy_s: Float
     kinds: tuple[KindLoads, ...]
     ratio: float
@@ -76,7 +76,7 @@ def report(
     router: Router,
     fabric: Fabric,
     health: HealthSnapshot,
-    demand: Demand,
+    demand: Pattern,
     watch: Callable[[int], None] = lambda pairs: None,
 ) -> LoadReport:
     """The loads of `demand` by `router`'s paths under `health`; `watch` is called with the number of pairs
@@ -113,7 +113,7 @@ def _damaged(health: HealthSnapshot) -> bool:
     return bool((health.link_score < 1).any() or (health.element_score < 1).any())
 
 
-def _loads(fabric: Fabric, table: RouteTable, demand: Demand) -> LinkLoads:
+def _loads(fabric: Fabric, table: RouteTable, demand: Pattern) -> LinkLoads:
     if demand.uniform:
         return all_to_all_loads(fabric, table)
     return link_loads(fabric, table, demand.src, demand.dst, demand.amount)
@@ -125,7 +125,7 @@ def _of_kind(kind: str, load: Float, down: np.ndarray) -> KindLoads:
     return KindLoads(kind, len(load), int(down.sum()), *figures)
 
 
-def pattern(text: str, fabric: Fabric, seed: int) -> Demand:
+def pattern(text: str, fabric: Fabric, seed: int) -> Pattern:
     """The demand called `text`: all-to-all, permutation (drawn by `seed`, no GPU sends to itself), or a
     matrix file.
 
@@ -133,10 +133,10 @@ def pattern(text: str, fabric: Fabric, seed: int) -> Demand:
     """
     if text == ALL_TO_ALL:
         none = np.empty(0, np.int64)
-        return Demand(text, "units", none, none, np.empty(0), uniform=True)
+        return Pattern(text, "units", none, none, np.empty(0), uniform=True)
     if text == PERMUTATION:
         src = np.arange(fabric.n_gpus)
-        return Demand(f"{text} (seed {seed})", "units", src, derangement(len(src), seed), np.ones(len(src)))
+        return Pattern(f"{text} (seed {seed})", "units", src, derangement(len(src), seed), np.ones(len(src)))
     path = Path(text)
     if not path.is_file():
         raise ExperimentError(
@@ -148,7 +148,7 @@ def pattern(text: str, fabric: Fabric, seed: int) -> Demand:
     src, dst = np.nonzero(matrix)
     if not len(src):
         raise ExperimentError(f"{path}: no GPU sends anything to another. Give at least one amount above 0.")
-    return Demand(text, "bytes", src, dst, matrix[src, dst])
+    return Pattern(text, "bytes", src, dst, matrix[src, dst])
 
 
 def derangement(n: int, seed: int) -> Int64:

@@ -26,7 +26,8 @@ from railweave.framework.routing.batches import pair_chunks
 from railweave.framework.routing.loads import all_to_all_loads
 from railweave.framework.routing.rails.links import RailLinks
 from railweave.framework.routing.rails.scores import Scores
-from railweave.framework.routing.reroute import RouteControl, RoutesInUse
+from railweave.framework.routing.reroute import RoutesInUse
+from railweave.framework.routing.route_control import RouteControl
 
 CHUNK = 1 << 15
 """Pairs requested together: so many that numpy's cost per call vanishes, so few that the caches hold their

@@ -12,7 +12,7 @@ DASHES = ("", "6 3", "2 3", "8 3 2 3", "1 2", "10 4", "4 2 1 2 1 2", "3 6")
 TICKS = 5
 FONT = 10.0
 LOG_SPAN = 50.0
-"""Numbers above 0 whose largest is so many times the least stand on a logarithmic axis."""
+"""Ratio of the largest to the least number from which an axis of numbers above 0 is logarithmic."""
 CELL: Point = (64.0, 26.0)
 PALEST, DARKEST = (238, 244, 251), (23, 78, 140)
 """Red, green and blue of the least and the largest value of a map."""
@@ -30,7 +30,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class VerticalMark:
     """A line across a figure at `x`, such as a fault."""
 
     x: float
@@ -80,7 +80,7 @@ class _Scale:
         return [number * step for number in range(first, last + 1)]
 
 
-def curves(title: str, x: Axis, y: Axis, drawn: Sequence[Curve], marks: Sequence[Mark] = ()) -> str:
+def curves(title: str, x: Axis, y: Axis, drawn: Sequence[Curve], marks: Sequence[VerticalMark] = ()) -> str:
     """The curves as an SVG document, with what each is called below; empty ones are left out."""
     drawn = [curve for curve in drawn if any(value is not None for value in curve.y)]
     canvas = Canvas()

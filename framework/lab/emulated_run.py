@@ -31,7 +31,7 @@ from railweave.framework.processes.memory import total_pss_bytes
 from railweave.framework.processes.programs import run, tool
 from railweave.framework.processes.sessions import weigh_session
 from railweave.framework.registry import Registers
-from railweave.framework.routing.reroute import RouteControl
+from railweave.framework.routing.route_control import RouteControl
 from railweave.framework.runs.parts import EngineParts
 from railweave.framework.runs.recorder import Recorder
 from railweave.framework.runs.session import Session

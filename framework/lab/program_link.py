@@ -23,7 +23,7 @@ from railweave.framework.model.events import (
 from railweave.framework.model.traffic import RankOutcome
 from railweave.framework.processes.child import ChildProcess
 from railweave.framework.processes.event_loop import Watch
-from railweave.framework.routing.reroute import Reroute
+from railweave.framework.routing.route_control import Reroute
 from railweave.framework.runs.parts import TrafficEnded
 
 LOG = "/run/railweave/launcher.log"

@@ -24,7 +24,7 @@ from railweave.framework.lab.switching.emulation import Emulation
 from railweave.framework.lab.transport_link import TransportLink
 from railweave.framework.model import Fabric, RouteTable, Schedule
 from railweave.framework.registry import Registers
-from railweave.framework.routing.reroute import RouteControl
+from railweave.framework.routing.route_control import RouteControl
 
 TRIED_S, TRIES, ROUNDS = 1.0, 3, 3
 """Iterations that should be over within this time are tried, so often, at so many scales at most: in longer

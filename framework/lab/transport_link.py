@@ -17,7 +17,7 @@ from railweave.framework.model.events import (
     RunEvent,
 )
 from railweave.framework.processes.event_loop import Watch
-from railweave.framework.routing.reroute import Reroute
+from railweave.framework.routing.route_control import Reroute
 
 LOG = "/run/railweave/transport.log"
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cache, lru_cache
+from math import ceil
 
 import numpy as np
 
@@ -176,13 +177,14 @@ def batches(
         else ((pairs[0][i : i + chunk], pairs[1][i : i + chunk]) for i in range(0, len(pairs[0]), chunk))
     )
     for src, dst in chunks:
-        some = answer(table, src[:PROBED], dst[:PROBED])
-        parts = -(-len(src) * len(some.links) // (max(len(some.src), 1) * MOST_HOPS)) or 1
         if len(src) <= PROBED:
-            yield some
+            yield answer(table, src, dst)
             continue
-        for rows in np.array_split(np.arange(len(src)), parts):
-            yield answer(table, src[rows], dst[rows])
+        hops = len(answer(table, src[:PROBED], dst[:PROBED]).links) / PROBED * len(src)
+        parts = max(1, ceil(hops / MOST_HOPS))
+        size = -(-len(src) // parts)
+        for low in range(0, len(src), size):
+            yield answer(table, src[low : low + size], dst[low : low + size])
 
 
 def all_paths(table: RouteTable) -> PathBatch:

@@ -17,7 +17,7 @@ FAR = np.iinfo(np.int64).max // 4
 MOST_COUNTED = 1 << 31
 """Paths of a pair that are told apart; of more, some are never drawn."""
 _STRIDE = 7919
-"""Where pairs begin among paths of which they take some: any number that shares no factor with them."""
+"""A prime: pairs that take a part of their paths begin at different ones."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class ShortestPaths:
 
 
 class _Towards:
-    """The paths to one node; those that begin with the same link share what follows."""
+    """The paths to one node; what follows a link is laid out once."""
 
     def __init__(self, hops: NextHops, link_dst: list[int], dst: int) -> None:
         self.hops, self._link_dst = hops, link_dst
@@ -158,11 +158,16 @@ class _Towards:
         self._paths: dict[int, list[tuple[int, ...]]] = {dst: [()]}
 
     def paths(self, node: int) -> list[tuple[int, ...]]:
-        if (known := self._paths.get(node)) is None:
-            links = self._link[self._start[node] : self._start[node + 1]]
-            known = [(link, *rest) for link in links for rest in self.paths(self._link_dst[link])]
-            self._paths[node] = known
-        return known
+        known, waiting = self._paths, [node]
+        while waiting:  # a ring has more links to go than Python has frames
+            links = self._link[self._start[waiting[-1]] : self._start[waiting[-1] + 1]]
+            ends = [self._link_dst[link] for link in links]
+            if later := [end for end in ends if end not in known]:
+                waiting += later
+                continue
+            of_link = zip(links, ends, strict=True)
+            known[waiting.pop()] = [(link, *rest) for link, end in of_link for rest in known[end]]
+        return known[node]
 
 
 class EqualCost:
@@ -216,7 +221,7 @@ class EqualCost:
         return NextHops(starts(count), link[place], end * self._n + dst[place], left.ravel())
 
     def _costs(self, ends: Int64) -> Int64:
-        """(ends, n_nodes): what is left to go from each node."""
+        """(ends, n_nodes): the cost from each node on."""
         n = self._n
         left = np.full(len(ends) * n, FAR)
         changed = np.arange(len(ends)) * n + ends

@@ -5,7 +5,7 @@ from threading import Thread
 
 from railweave.framework.errors import PLUGIN_FAILURES
 from railweave.framework.health.relapses import Outlook
-from railweave.framework.routing.reroute import Reroute, RouteControl
+from railweave.framework.routing.route_control import Reroute, RouteControl
 
 
 class Decisions:

@@ -9,7 +9,7 @@ from railweave.framework.errors import HealthError, LabError, PluginError, RunFa
 from railweave.framework.health.monitor import HealthMonitor
 from railweave.framework.health.relapses import Outlook, Relapses
 from railweave.framework.model import RouteTable
-from railweave.framework.routing.reroute import Reroute, RouteControl
+from railweave.framework.routing.route_control import Reroute, RouteControl
 from railweave.framework.runs.decisions import Decisions
 from railweave.framework.runs.fault_timetable import GroundTruth
 from railweave.framework.runs.live_samples import LiveSamples
@@ -89,7 +89,10 @@ class HealthLoop:
         now, rules = self._clock.now_s(), self._parts.rules
         self._take_up(now)
         if now >= self._due_s:
-            self._tell(now)
+            if rules.ready:
+                self._tell(now)
+            else:
+                self._due_s = now + self._interval_s
         if self._idle:  # nothing was new up to now
             self._next_s = now + self._interval_s
             self._relapses.seen(slice(None), now)
@@ -114,8 +117,10 @@ class HealthLoop:
     def settle(self) -> None:
         """Wait for a change of routes that is being decided, and put it in."""
         self._decided = self._decided or self._decisions.finish()
-        if self._decided is not None and self._parts.rules.ready:
-            self._tell(self._clock.now_s())
+        if self._decided is not None:
+            self._due_s = self._clock.now_s()
+            if self._parts.rules.ready:
+                self._tell(self._due_s)
 
     def _tell(self, now: float) -> None:
         """Let the switches have the change that was decided."""

@@ -14,7 +14,7 @@ from railweave.framework.model import Endpoint, Fabric, IterationResult, Measure
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.findings import EngineFacts, LinkTotals
 from railweave.framework.model.traffic import RankOutcome
-from railweave.framework.routing.reroute import Reroute, RouteControl
+from railweave.framework.routing.route_control import Reroute, RouteControl
 
 
 class TrafficEnded(Exception):

@@ -27,7 +27,7 @@ from railweave.framework.model.findings import (
 )
 from railweave.framework.model.names import element_name, score_changes
 from railweave.framework.model.routes import PathBatch
-from railweave.framework.routing.reroute import Reroute
+from railweave.framework.routing.route_control import Reroute
 from railweave.framework.runs.observers import Observers
 
 ROUTED_GPUS = 64

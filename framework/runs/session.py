@@ -13,7 +13,7 @@ from railweave.framework.health.monitor import HealthMonitor
 from railweave.framework.model import Schedule
 from railweave.framework.model.findings import Findings, IterationRecord, LinkTotals
 from railweave.framework.routing.demand import JobDemand
-from railweave.framework.routing.reroute import RouteControl
+from railweave.framework.routing.route_control import RouteControl
 from railweave.framework.runs.fault_timetable import FaultTimetable, GroundTruth
 from railweave.framework.runs.health_loop import HealthLoop
 from railweave.framework.runs.job_run import JobRun, Surroundings

@@ -10,7 +10,7 @@ from railweave.framework.studies.sweep_file import Judge
 
 Rows = Sequence[Mapping[str, Any]]
 USUAL = ("after_us", "interference", "iteration_us")
-"""Figures of which the first that any row has is shown where no judge asks for one."""
+"""Where no judge asks for a figure, the first of these that any row has is shown."""
 
 
 @dataclass(frozen=True, slots=True)

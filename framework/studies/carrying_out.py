@@ -18,7 +18,7 @@ from railweave.framework.registry import Registers
 from railweave.framework.results.directory import RunDirectory
 from railweave.framework.results.result import RunResult
 from railweave.framework.studies.computing import Row, Task, computed
-from railweave.framework.studies.ledger import HEAD, Known, Ledger, known, rows
+from railweave.framework.studies.ledger import HEAD, Ledger, LedgerContent, known, rows
 from railweave.framework.studies.points import Point, Study, listed
 from railweave.framework.studies.version import code_version
 
@@ -54,7 +54,7 @@ RunHere = Callable[[Plan, RunDirectory], RunResult]
 
 @dataclass(slots=True)
 class Tally:
-    """How far a study is. `points`: how many are wanted, and `ids` those that were looked at, in order;
+    """How far a study is. `points`: how many are wanted, and `ids` of the points looked at, in order;
     `before`: had a row when it began; `done`: have one now; `failed`: of these, by cause; `twice`: points
     that are others of the study again; `foreign`: rows of this version that belong to none, None where that
     was not counted; `versions`: rows of each other version; `cut_bytes`: of a torn last row."""
@@ -98,8 +98,8 @@ def carry_out(
 ) -> Tally:
     """Compute the points of a study, or the first `limit`, that its ledger lacks. Points on labs, or without
     `workers` all, run in turn in this process, by `run_here`, while no worker computes, unless workers run
-    labs; those that are compared at one rate scale. `add`: rows of the same study from elsewhere, of which
-    those that are lacking are kept first.
+    labs; points that are compared run at one rate scale. `add`: rows of the same study from elsewhere; the
+    ones the ledger lacks are kept first.
 
     `on_begin` is called once no other process can write to the study; `on_point` before a point runs here;
     `on_row` with each row, for the row that is kept.
@@ -135,7 +135,7 @@ def carry_out(
     return tally
 
 
-def _add(ledger: Ledger, rows: Iterable[Row], found: Known) -> None:
+def _add(ledger: Ledger, rows: Iterable[Row], found: LedgerContent) -> None:
     """Keep rows from elsewhere of points that have none."""
     for row in rows:
         if row["point"] not in found.ok:
@@ -186,7 +186,7 @@ def _wanted(study: Study, limit: int | None) -> int:
 
 
 def _missing(
-    study: Study, found: Known, tally: Tally, limit: int | None, *, retry_failed: bool
+    study: Study, found: LedgerContent, tally: Tally, limit: int | None, *, retry_failed: bool
 ) -> Iterator[Point]:
     """The points without a row, or with one of a failure that is to be tried again; others are counted."""
     seen: set[str] = set()

@@ -27,7 +27,7 @@ HEAD = ("point", "version", "ok")
 
 
 @dataclass(slots=True)
-class Known:
+class LedgerContent:
     """What a ledger has. `ok`: of each point of this version, whether its latest row was computed; `others`:
     rows of each other version."""
 
@@ -39,13 +39,13 @@ def header(study: str) -> bytes:
     return json.dumps({"schema": SCHEMA, "study": study}, separators=(",", ":")).encode() + b"\n"
 
 
-def known(path: Path, study: str, version: str | None) -> Known:
+def known(path: Path, study: str, version: str | None) -> LedgerContent:
     """What is in the ledger of a study, of `version`, or of any; nothing where there is no file. A last line
     that was cut short does not count.
 
     Raises InputError for a file that cannot be read, or is no ledger of this study.
     """
-    found = Known()
+    found = LedgerContent()
     for head, _ in _rows(path, study):
         point, by, ok = head[1].decode(), head[2].decode(), head[3] == b"true"
         if version is None or by == version:

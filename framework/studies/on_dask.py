@@ -141,7 +141,7 @@ class DaskWorkers:
             )
 
     def _send_files(self, study: Study) -> None:
-        """Files that points need, to all workers, those that come later included."""
+        """Files that points need, to all workers, also to any that come later."""
         contents = {name: Path(name).read_bytes() for name in files_of(study)}
         if contents:
             self._client.register_plugin(_plugin(contents))

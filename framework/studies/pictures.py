@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from railweave.framework.drawing.plots import Axis, Curve, Mark, curves, heat_map
+from railweave.framework.drawing.plots import Axis, Curve, VerticalMark, curves, heat_map
 from railweave.framework.studies.answers import Answer, words
 from railweave.framework.studies.figures import MEANINGS
 from railweave.framework.studies.spread import Spread
@@ -136,7 +136,7 @@ def _iterations(rows: Sequence[Mapping[str, Any]]) -> list[Picture]:
 def iterations_picture(groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> Picture | None:
     """The time of each iteration: the median of the rows of a name, and the lowest and highest of them; with
     faults as lines. None where no run has two iterations."""
-    drawn, table, marks = [], [], dict[float, Mark]()
+    drawn, table, marks = [], [], dict[float, VerticalMark]()
     for name, some in [*groups.items()][:MOST_CURVES]:
         columns = [
             [us[i] for row in some if len(us := row["iterations_us"]) > i]
@@ -154,7 +154,7 @@ def iterations_picture(groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> Pic
         )
         table += [(name, i, median(us), min(us), max(us)) for i, us in enumerate(columns)]
         for row in some:
-            marks |= {at: Mark(at, "fault") for at in row.get("faults_at", [])}
+            marks |= {at: VerticalMark(at, "fault") for at in row.get("faults_at", [])}
     if not drawn or max(len(curve.x) for curve in drawn) < 2:
         return None
     title = "time of iterations"

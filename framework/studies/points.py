@@ -263,7 +263,7 @@ def _flat(base: Mapping[str, object]) -> dict[str, object]:
 
 
 def _digest(key: str, value: object) -> int:
-    if type(value) is int:  # a seed, of which there are many
+    if type(value) is int:  # a seed: there are many
         return _number_of(f'["{key}", {value}, ""]')
     try:
         return _kept_digest(key, value)

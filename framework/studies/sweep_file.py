@@ -65,7 +65,7 @@ class Sweep:
 
 
 def read_sweep(path: Path, limited: bool = False) -> Sweep:
-    """The sweep in a file. `limited`: there may be more than MOST_POINTS, of which some are wanted. Raises
+    """The sweep in a file. `limited`: there may be more than MOST_POINTS; the first ones are wanted. Raises
     ExperimentError that lists everything wrong with lines and columns."""
     return sweep_of(yaml_reader.read(path), path.stem, limited)
 

@@ -39,7 +39,7 @@ from railweave.framework.studies.version import code_version
 PARENT = Path("studies")
 """Where studies are, by their names, unless another place is given."""
 TRIED, FAR = 3, 10_000
-"""Points of which one has to be possible, or the sweep is refused; and how far apart they are at most."""
+"""Points that are tried; a sweep is refused if none is possible. And how far apart they are at most."""
 
 
 @dataclass(frozen=True, slots=True)

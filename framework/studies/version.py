@@ -1,9 +1,12 @@
 """Which railweave computed a row: its code, whatever the version number says."""
 
+import os
 from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
+
+from railweave.framework.registry import FILES
 
 PARTS = ("controllers", "framework", "plugins", "topologies", "traffic")
 
@@ -11,7 +14,8 @@ PARTS = ("controllers", "framework", "plugins", "topologies", "traffic")
 @cache
 def code_version(*more: str, elsewhere: tuple[str, ...] = ()) -> str:
     """Twelve digits that differ where any module of railweave or its folders `more` does, but for those in
-    folders `elsewhere`, such as "plugins/fluid". Documentation does not count."""
+    folders `elsewhere`, such as "plugins/fluid";
+    plugins of one file count. Documentation does not."""
     spec, digest = find_spec("railweave"), sha256()
     assert spec is not None and spec.submodule_search_locations is not None
     (root,) = spec.submodule_search_locations
@@ -23,4 +27,6 @@ def code_version(*more: str, elsewhere: tuple[str, ...] = ()) -> str:
                 continue
             digest.update(f"{path}\n".encode())
             digest.update(file.read_bytes())
+    for name in filter(None, os.environ.get(FILES, "").split(os.pathsep)):
+        digest.update(Path(name).read_bytes() if Path(name).is_file() else b"")
     return digest.hexdigest()[:12]

@@ -152,7 +152,7 @@ def _name(run: RunResult) -> str:
 
 
 def _larger(plan: Plan, factor: int) -> dict[str, object]:
-    """The fabric with so many times the GPUs, as a value of an axis."""
+    """The fabric with `factor` times the GPUs, as a value of an axis."""
     options: dict[str, Any] = dict(plan.experiment.topology.options)
     larger = options if factor == 1 else plan.topology.larger(options, factor)
     if larger is None:

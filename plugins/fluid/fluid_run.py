@@ -12,7 +12,7 @@ from railweave.framework.model.findings import EngineFacts, LinkTrace
 from railweave.framework.model.traffic import RankOutcome
 from railweave.framework.parameters.units import time as time_text
 from railweave.framework.processes.memory import peak_bytes
-from railweave.framework.routing.reroute import RouteControl
+from railweave.framework.routing.route_control import RouteControl
 from railweave.framework.runs.parts import EngineParts, RoutesInPlace
 from railweave.plugins.fluid.measurements import ModelSource
 from railweave.plugins.fluid.model import Model

@@ -6,7 +6,7 @@ import numpy as np
 
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.model import IterationResult, Schedule
-from railweave.framework.routing.reroute import Reroute
+from railweave.framework.routing.route_control import Reroute
 from railweave.plugins.fluid.flows import IterationOutcome
 from railweave.plugins.fluid.model import Model
 from railweave.plugins.fluid.trace import TraceRecorder

@@ -26,7 +26,7 @@ R = TypeVar("R", bound=Measured)
 
 
 class RowFile(Generic[R]):
-    """The ledger of a benchmark. `kind`: the dataclass of its rows; `rows`: those that are there.
+    """The ledger of a benchmark. `kind`: the dataclass of its rows; `rows`: what the file has.
     `elsewhere`: folders of code that no row depends on.
 
     Raises InputError as `Ledger` does, and for rows that another version of the code measured: figures of two

@@ -29,7 +29,7 @@ seeds: 25
 """
 COMMAND = [sys.executable, "-c", "from railweave.framework.cli import main; main()", "sweep", "kills.yaml"]
 MOST_S = 4.0
-"""A kill comes so long after the start of the client at most; one that comes too late changes nothing."""
+"""Seconds from the start of the client to a kill, at most; one that comes too late changes nothing."""
 MOST_STARTS = 20
 
 

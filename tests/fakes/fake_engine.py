@@ -15,7 +15,7 @@ from railweave.framework.lab.switching.controller_link import ControllerLink
 from railweave.framework.model import IterationResult, Measurement, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.findings import EngineFacts, LinkTotals
-from railweave.framework.routing.reroute import Reroute, RouteControl
+from railweave.framework.routing.route_control import Reroute, RouteControl
 from railweave.framework.runs.parts import EngineParts, TrafficEnded
 from railweave.framework.runs.recorder import Recorder
 from tests.fakes.fake_controller import FakeController

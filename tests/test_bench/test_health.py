@@ -30,7 +30,7 @@ from railweave.framework.runs.fault_timetable import GroundTruth
 from tests.fakes.findings import findings
 
 ROUTERS = ("hscore", "spray", "dor")
-"""Of all cases: those that are named, and the torus's own."""
+"""Of all cases: the ones they name, and the torus's own."""
 SLOW = Case("4x4", "1M", RAIL[0], "hscore", 18)
 FINE = Row(
     **asdict(SLOW), published_s=0.2, score=0.2, truth=0.2, healthy_min=1.0, reroutes=2,

@@ -23,7 +23,7 @@ from railweave.framework.model.events import (
     UpdateApplied,
 )
 from railweave.framework.processes.event_loop import Watch
-from railweave.framework.routing.reroute import Reroute
+from railweave.framework.routing.route_control import Reroute
 
 RESTARTS = 3
 LOG = "/run/railweave/controller.log"

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from railweave.framework.drawing.plots import HIGH, WIDE, Axis, Curve, Mark, curves, heat_map
+from railweave.framework.drawing.plots import HIGH, WIDE, Axis, Curve, VerticalMark, curves, heat_map
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -61,7 +61,7 @@ def test_intervals_labels_marks_and_keys() -> None:
         Curve("nothing", [0, 1], [None, None]),
         Curve('<script>alert("x")</script>', [0, 1], [1.0, 2.0]),
     ]
-    text = curves("t", Axis("router", ["a&b", "c"]), Axis("us"), drawn, [Mark(0.5, "fault")])
+    text = curves("t", Axis("router", ["a&b", "c"]), Axis("us"), drawn, [VerticalMark(0.5, "fault")])
     shown = words(text)
     assert "a&b" in shown and "fault" in shown and "hscore" in shown and "nothing" not in shown
     assert "<script>" not in text and len(dots(text)) == 3

@@ -22,7 +22,7 @@ from railweave.framework.kit.soundness import failures
 from railweave.framework.kit.template import USES
 from railweave.framework.model import Fabric, HealthSnapshot, RouteTable
 from railweave.framework.registry import Registers
-from railweave.framework.routing.reroute import RouteControl
+from railweave.framework.routing.route_control import RouteControl
 from railweave.framework.routing.router_calls import ask
 from railweave.topologies.rail_only import RailOnly
 from railweave.topologies.ring import Ring

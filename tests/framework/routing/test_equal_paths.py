@@ -11,7 +11,7 @@ import pytest
 
 import railweave as rw
 from railweave.framework.model import Fabric, all_pairs
-from railweave.framework.routing.equal_cost import equal_paths
+from railweave.framework.routing.equal_cost import ShortestPaths, equal_paths
 
 
 def up(fabric: Fabric) -> np.ndarray:
@@ -92,6 +92,16 @@ def test_of_very_many_some_are_taken_evenly(most: int) -> None:
             nodes = [int(src[pair]), *(int(fabric.link_dst[link]) for link in way)]
             assert all(int(fabric.link_src[link]) == node for link, node in zip(way, nodes, strict=False))
             assert nodes[-1] == (dst, dst + 64)[pair]
+
+
+@pytest.mark.parametrize("nodes", [6, 5000])
+def test_pair_by_pair_they_are_the_same(nodes: int) -> None:
+    """Half-way round a ring there are two paths, of 2,500 links on the longer one."""
+    fabric, far = rw.topology("ring", nodes=nodes), nodes // 2
+    one_by_one = ShortestPaths(fabric, up(fabric))(0, far)
+    batch = equal_paths(fabric, up(fabric), np.array([0]), np.array([far]), 128)
+    assert [path.links for path in one_by_one] == [path.links for path in batch.paths(0)]
+    assert [len(path.links) for path in one_by_one] == [far, far]
 
 
 def test_a_pair_alone_and_among_others_is_the_same() -> None:

@@ -18,7 +18,8 @@ from railweave.framework.hookspecs import Router
 from railweave.framework.model import Fabric, HealthSnapshot, RouteTable, all_pairs
 from railweave.framework.routing.batches import answer, same_paths, table_from_batch, take
 from railweave.framework.routing.damping import mean_hops
-from railweave.framework.routing.reroute import RouteControl, RoutesInUse
+from railweave.framework.routing.reroute import RoutesInUse
+from railweave.framework.routing.route_control import RouteControl
 from railweave.plugins.dor.router import DimensionOrder
 from railweave.plugins.ecmp.router import Ecmp
 from railweave.plugins.hscore.router import HScore

@@ -144,8 +144,8 @@ def test_points_that_fail_are_kept_and_tried_again_when_asked(tmp_path: Path) ->
     assert carried(tmp_path, Unlucky()).failed == {"LabError": 6}
     same = carried(tmp_path, workers := Fake())
     assert (same.failed, workers.given) == ({"earlier": 6}, Counter())
-    mended = carried(tmp_path, workers := Fake(), retry_failed=True)
-    assert (mended.before, mended.done, sum(mended.failed.values())) == (54, 60, 0)
+    repaired = carried(tmp_path, workers := Fake(), retry_failed=True)
+    assert (repaired.before, repaired.done, sum(repaired.failed.values())) == (54, 60, 0)
     assert len(workers.given) == 6 and not status(STUDY, tmp_path).failed
 
 

@@ -1,4 +1,4 @@
-"""Ledgers: nothing lost, nothing counted twice, whoever is killed when."""
+"""Ledgers: nothing lost, nothing counted twice, whichever process is killed, at any time."""
 
 from __future__ import annotations
 

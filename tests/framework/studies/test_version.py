@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import railweave
+from railweave.framework.registry import FILES
 from railweave.framework.studies import version
 
 
@@ -31,6 +32,10 @@ def test_it_differs_where_any_module_does(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "framework" / "cli" / "module.py").write_text("four = 4")
     assert version.code_version.__wrapped__("bench", elsewhere=("framework/cli",)) == versions[-1]
     assert version.code_version.__wrapped__("bench") not in versions
+    (tmp_path / "mine.py").write_text("five = 5")
+    monkeypatch.setenv(FILES, str(tmp_path / "mine.py"))
+    assert version.code_version.__wrapped__("bench", elsewhere=("framework/cli",)) not in versions
+    monkeypatch.delenv(FILES)
     without = version.code_version.__wrapped__()
     (tmp_path / "bench" / "module.py").write_text("three = 3")
     assert version.code_version.__wrapped__() == without

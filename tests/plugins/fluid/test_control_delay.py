@@ -34,11 +34,12 @@ def test_until_then_iterations_take_what_the_fault_makes_them_take() -> None:
     alone = rw.run(**KEYS, feedback=False)
     result = delayed("10ms")
     (fault,) = result.faults
-    assert fault.recovered_s is None or fault.t_s is not None
     until_s = float("inf") if fault.recovered_s is None else (fault.t_s or 0.0) + fault.recovered_s
-    for ours, theirs in zip(result.rows, alone.rows, strict=True):
-        if ours.iteration is not None and ours.t_s + ours.time_us * 1e-6 < until_s:
-            assert ours.time_us == pytest.approx(theirs.time_us, rel=1e-9)
+    timed = [row for row in result.rows if row.iteration is not None]
+    before = [row for row in timed if row.t_s + row.time_us * 1e-6 < until_s]
+    assert len(before) > 2  # two healthy ones at most
+    for ours, theirs in zip(before, alone.rows, strict=False):
+        assert ours.time_us == pytest.approx(theirs.time_us, rel=1e-9)
 
 
 def test_the_summary_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
