@@ -29,9 +29,10 @@ class LinkTracker(ArrayNoun):
     `fabric` has the rates of the measurements; `links` the state; `losses` what their loss is stated from.
     `measured_s` (n_links,): when a rate was last measured, -inf before any; `since_s` (n_links,): when what
     says it began; `slow_since_s` (n_nodes + 1,): since when a link of each switch is slow, inf where none is.
-    `patience_s` (n_links,): how long a queue may stand while the rate is not known, and `waiting_s`, how long
-    it has stood. `excess` (3, n_links): what a link sent beyond its last rate since it last sent no more than
-    that, in bits, all that it sent since then, and for how long; `packet_bits` of a full packet.
+    `patience_s` (n_links,): how long a queue may stand while the rate is not known, and `waiting_s`, for how
+    long it has been seen to stand, -1 where none is. `excess` (3, n_links): what a link sent beyond its last
+    rate since it last sent no more than that, in bits, all that it sent since then, and for how long;
+    `packet_bits` of a full packet.
     """
 
     fabric: Fabric
@@ -56,8 +57,8 @@ class LinkTracker(ArrayNoun):
         links = LinkState(zero, zero, no_rate, no_rate, np.ones(n, bool), *np.zeros((3, n), bool))
         never, slow_since_s = np.full(n, -np.inf), np.full(fabric.n_nodes + 1, np.inf)
         return cls(
-            fabric, links, LossCounts.none(n), never, never, slow_since_s, patience_s, zero, 8 * packet_bytes,
-            np.zeros((3, n)),
+            fabric, links, LossCounts.none(n), never, never, slow_since_s, patience_s, zero - 1,
+            8 * packet_bytes, np.zeros((3, n)),
         )  # fmt: skip
 
 
@@ -86,7 +87,8 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
     began_s = measurement.since_s if len(measurement.since_s) else measurement.t_s
     since_s = np.where(rated, began_s, tracker.since_s)
     unrated = np.isnan(service)
-    waiting_s = np.where(unrated & (measurement.queue_bytes > 0), tracker.waiting_s + dt_s, 0.0)
+    stood_s = np.where(tracker.waiting_s < 0, 0.0, tracker.waiting_s + dt_s)
+    waiting_s = np.where(unrated & (measurement.queue_bytes > 0), stood_s, -1.0)
     too_soon = unrated & (waiting_s < tracker.patience_s)
     slow = service < SLOW * fabric.capacity_bps
     slow_since_s = _slow_since_s(tracker, slow, measurement.t_s)

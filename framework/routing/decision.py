@@ -31,19 +31,26 @@ class Arrangement:
     def moves(self) -> bool:
         return any(moved.any() for moved in self.moved)
 
+    def weighs_like(self, other: "Arrangement") -> bool:
+        """Whether shares are the same, path by path, in two arrangements of the same paths."""
+        pairs = zip(self.blocks, other.blocks, strict=True)
+        return all(a is b or np.array_equal(a.weight, b.weight) for a, b in pairs)
+
     @classmethod
     def whole(cls, old: Sequence[PathBatch], new: Sequence[PathBatch]) -> "Arrangement":
         """All pairs as in `new`."""
         return cls(list(new), [~same_paths(a, b) for a, b in zip(old, new, strict=True)])
 
     @classmethod
-    def mixed(cls, old: Sequence[PathBatch], new: Sequence[PathBatch], may: Sequence[Bool]) -> "Arrangement":
-        """The pairs that `may` as in `new`, all others as in `old`. Pairs whose links agree take the new
-        answer, whose weights may differ."""
+    def mixed(
+        cls, old: Sequence[PathBatch], new: Sequence[PathBatch], may: Sequence[Bool], weigh: Sequence[Bool]
+    ) -> "Arrangement":
+        """The pairs that `may` as in `new`, all others as in `old`; but where links agree, those that `weigh`
+        take the new answer, whose weights may differ."""
         blocks, moved = [], []
-        for before, after, allowed in zip(old, new, may, strict=True):
+        for before, after, allowed, weighs in zip(old, new, may, weigh, strict=True):
             differs = ~same_paths(before, after)
-            stays = np.flatnonzero(differs & ~allowed)
+            stays = np.flatnonzero(~allowed & (differs | ~weighs))
             blocks.append(replaced(after, stays, take(before, stays)))
             moved.append(differs & allowed)
         return cls(blocks, moved)

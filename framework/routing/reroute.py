@@ -201,22 +201,40 @@ class RoutesInUse:
         if self._obsolete:  # no path in use answers what is sent now
             by_score = [np.ones(len(block.src), bool) for block in old]
         if forecast is None:
-            return Arrangement.mixed(old, new, by_score)
+            return Arrangement.mixed(old, new, by_score, [np.ones(len(block.src), bool) for block in old])
+        return self._paying(new, health, forecast, by_score, rested)
+
+    def _paying(
+        self,
+        new: list[PathBatch],
+        health: HealthSnapshot,
+        forecast: Forecast,
+        by_score: Sequence[Bool],
+        rested: Sequence[Bool],
+    ) -> Arrangement:
+        """The pairs that send something where the demand ends soonest, in paths and in shares of them."""
+        old = self._blocks
         broken = [broken_pairs(block, health) | self._obsolete for block in old]
         sends = [np.zeros(len(block.src), bool) for block in old]
         for mask, positions in zip(sends, forecast.with_demand, strict=True):
             mask[positions] = True
         free = [mask & rest for mask, rest in zip(sends, rested, strict=True)]
-        forced = [leaves & (lost | ~mask) for leaves, lost, mask in zip(by_score, broken, sends, strict=True)]
-        base = Arrangement.mixed(old, new, forced)
+        unjudged = [lost | ~mask for lost, mask in zip(broken, sends, strict=True)]
+        forced = [leaves & follows for leaves, follows in zip(by_score, unjudged, strict=True)]
+        answered = Arrangement.mixed(old, new, forced, [np.ones_like(mask) for mask in sends])
+        base = Arrangement.mixed(old, new, forced, unjudged)
+        if not base.weighs_like(answered):
+            base = best(base, [Offer(answered, 1.0)], forecast, self._prospects)
         shorter = [mean_hops(a) < mean_hops(b) - EQUAL_WITHIN for a, b in zip(new, old, strict=True)]
 
-        def offer(paths: list[PathBatch], may: Iterable[Bool], factor: float) -> list[Offer]:
-            arrangement = base.with_more(old, paths, list(may))
-            return [] if arrangement is base else [Offer(arrangement, factor)]
+        def offer(paths: list[PathBatch], may: Iterable[Bool], factor: float) -> Iterator[Offer]:
+            pairs = list(may)
+            for start in (base,) if base.weighs_like(answered) else (base, answered):
+                if (arrangement := start.with_more(old, paths, pairs)) is not start:
+                    yield Offer(arrangement, factor)
 
         back = offer(new, (a & b & ~lacks(p) for a, b, p in zip(free, shorter, new, strict=True)), 1.0)
-        base = best(base, back, forecast, self._prospects)
+        base = best(base, list(back), forecast, self._prospects)
 
         def offers() -> Iterator[Offer]:
             yield from offer(new, (a & b for a, b in zip(free, by_score, strict=True)), TIME_MARGIN)

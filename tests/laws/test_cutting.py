@@ -21,6 +21,7 @@ from tests.laws.experiments import (
     some_collective,
     some_topology,
 )
+from tests.laws.relabelling import HIERARCHICAL
 from tests.laws.runs import Outcome
 
 SHARES = {"cutting_a_cable_makes_nothing_faster": 22}
@@ -54,12 +55,46 @@ FASTER = {
         },
         0.875,
     ),
+    "hscore-takes-one-of-two-equal-paths": (
+        {
+            "topology": {"name": "rail-only", "domains": 3, "rails": 3},
+            "router": "hscore",
+            "collective": "halving-doubling-all-reduce",
+            "size": 147456,
+            "faults": [f"{CUT}g1.2->d1"],
+        },
+        0.964,
+    ),
+    "spray-takes-one-of-two-equal-paths": (
+        {
+            "topology": {"name": "file", "text": (EXAMPLES / "unequal-domains.yaml").read_text()},
+            "router": "spray",
+            "collective": "permutation",
+            "size": 1 << 19,
+            "faults": [f"{CUT}g2.0->d2"],
+        },
+        0.5,
+    ),
+    "ecmp-of-eight-pairs": (
+        {
+            "topology": {"name": "torus", "shape": "2x2x2", "link_rate": 4e11, "link_latency": 1.06e-07},
+            "router": "ecmp",
+            "collective": "ring-all-reduce",
+            "size": 604668,
+            "faults": [f"{CUT}g0.1.1->g1.1.1"],
+        },
+        0.903,
+    ),
 }
 """Cases that break the law, and the ratio, for a known reason. Hashes count hops: from g1.1 to g0.0 there
 are four over a domain and four over a spine, whose trunks have a quarter of the rate of a GPU's cable.
 Without the cable from g0.0 to its leaf only the path over g0.1 and the domain is left. `shortest` puts all
-pairs on the first plane; the other one is idle until a GPU loses its port. The law therefore asks hashes
-only where all links are alike, and `shortest` not at all."""
+pairs on the first plane; the other one is idle until a GPU loses its port. Between GPUs that differ in
+domain and rail, dr and rd score the same; a pair takes one of them whatever else is sent, and a cut moves it
+to the other one, where there may be more room. So may it one of the few pairs of a pattern that a hash has
+put together. The law therefore asks hashes only where all links are alike and every pair sends, `shortest`
+not at all, and on rails asks what keeps to a rail or a domain, or uses all pairs alike."""
+EVERY_PAIR = ("all-to-all", "direct-all-to-all")
 
 
 def spreads(router: str, fabric: Fabric) -> bool:
@@ -84,10 +119,16 @@ def drawn(drawing: Drawing) -> Case | None:
     if not (routers := [name for name in names if (hashes(name) if hashed else spreads(name, fabric))]):
         return None
     router, cable = pick(draw, routers), pick(draw, np.flatnonzero(fabric.usable))
+    traffic = some_collective(draw, fabric)
+    on_rails = not hashed and fabric.group("rail") is not None
+    if hashed or on_rails:
+        fair = EVERY_PAIR if hashed else (*EVERY_PAIR, *HIERARCHICAL)
+        if traffic["collective"]["name"] not in fair or "ranks" in traffic:
+            return None
     document = {
         "topology": topology,
         "router": router,
-        **some_collective(draw, fabric),
+        **traffic,
         **BASE,
         "faults": [f"{CUT}{fabric.link_name(int(cable))}"],
     }

@@ -42,6 +42,8 @@ def test_a_queue_says_nothing_of_a_link_before_its_rate_can_be_known(fabric: Fab
     """24 full packets at line rate; 0.05 s each here."""
     tracker = LinkTracker.start(fabric, fabric.capacity_bps[5] * 0.05 / 8)
     patience_s = PATIENCE_PACKETS * 0.05
+    # when the first queue seen began is not known, however long nobody looked
+    tracker = observe(tracker, measured(dt_s=2 * patience_s, queue_bytes={5: 1000.0}), 0.0)
     for _ in range(11):
         tracker = observe(tracker, measured(dt_s=patience_s / 12, queue_bytes={5: 1000.0}), 0.0)
         assert tracker.links.queue_bytes[5] == 0

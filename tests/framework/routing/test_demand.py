@@ -83,9 +83,15 @@ def hierarchical(fabric: Fabric) -> JobDemand:
 
 
 def one_message(fabric: Fabric, src: int, dst: int, size: int) -> Schedule:
+    return messages(fabric, [(src, dst)], size)
+
+
+def messages(fabric: Fabric, pairs: list[tuple[int, int]], size: int) -> Schedule:
+    """Sent at once."""
     entries = Entries(fabric.n_gpus, 4)
     entries.phase("send")
-    entries.add(src, dst, length=size // 4)
+    for src, dst in pairs:
+        entries.add(src, dst, length=size // 4)
     return entries.build("send", size // 4, "int32", "sum")
 
 
@@ -341,6 +347,23 @@ def test_one_simulation_decides_to_leave_a_rail_of_which_every_link_has_a_score_
     change = routes.react(health, now_s=1.0)
     assert change is not None and len(simulated) == 1
     assert not set(np.flatnonzero(mine)) & set(simulated[0].links.tolist())
+
+
+@pytest.mark.parametrize("others, first_share", [([], 0.7 / 1.7), ([(3, 2)], 0.5)])
+def test_shares_by_health_are_taken_where_the_demand_ends_sooner(
+    others: list[tuple[int, int]], first_share: float
+) -> None:
+    """On a ring of four g0 sends to g2 both ways, and g1->g2 scores 0.7. Alone, in even shares, that link
+    needs 0.5 / 0.7 = 0.71 of the time of the whole message; in shares by health both need 1 / 1.7 = 0.59. If
+    g3 sends as much to g2, its link carries 1.5 messages in even shares, and would carry 1.59."""
+    fabric = torus(4)
+    demand = JobDemand([messages(fabric, [(0, 2), *others], 1 << 20)], PACKET)
+    pairs = tuple(np.array([(0, 2), *others]).T)
+    routes = RoutesInUse(fabric, ROUTERS["spray"], OPTIONS, "spray", pairs, demand)
+    change = routes.react(slow_link(fabric, "g1", "g2", 0.7), now_s=1.0)
+    assert (change is None) == (first_share == 0.5)
+    over_g1 = routes.paths.links[routes.paths.hop_start[:2]] == link_between(fabric, 0, 1)
+    assert routes.paths.weight[:2][over_g1] == pytest.approx([first_share])
 
 
 @pytest.mark.parametrize("damped", [False, True])
