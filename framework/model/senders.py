@@ -13,7 +13,7 @@ class Senders(ArrayNoun):
     for each byte that it sends.
 
     A pair without an answer sends a packet again after `first_s`, then after `timeout_s`, and each time waits
-    twice as long, `most_s` at most. The run fails once a pair has had no answer for `dead_after_s`.
+    twice as long, `most_s` at most. The run fails once it has had no answer for `dead_after_s`.
     """
 
     window_bits: Float
@@ -21,7 +21,7 @@ class Senders(ArrayNoun):
     first_s: Float
     timeout_s: Float
     most_s: Float
-    dead_after_s: float
+    dead_after_s: Float
 
     def next_try_s(self, silent_s: Float) -> Float:
         """(P,): after how much silence each of them tries its path, at `silent_s` or next after that."""

@@ -14,8 +14,9 @@ from railweave.framework.routing.demand import SAME_TIME, Forecast, Prospects, g
 TIME_MARGIN = 1.05
 """How many times sooner the demand must end for routes to be left by a router's own answer to scores; they
 are published in steps of a hundredth, which is a twentieth of a score of 0.2."""
-CUT_MARGIN = 1.03
-"""The same, where what is left is cut: a slow link must never be worse than one that is down."""
+CUT_MARGIN = 1.01
+"""The same, where what is left is cut: a slow link must never be worse than one that is down, and scores come
+down to what they are step by step."""
 HARMLESS = 1.03
 """No job may end later by more than this because another one gains."""
 

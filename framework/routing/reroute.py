@@ -262,7 +262,7 @@ class RoutesInUse:
         step, how = self.options.step, self.options.aggregate
         if (slow := slow_links(health, step)).any():
             yield rescored(self.fabric, health, np.where(slow, 1.0, health.link_score), how), TIME_MARGIN
-        if forecast.crosses(blocks, slow):
+        if forecast.crosses(blocks, slow | health.down[np.arange(len(slow)) ^ 1]):
             for view in views(self.fabric, health, step, how):
                 yield view, CUT_MARGIN
 

@@ -14,16 +14,13 @@ HALF = 0.5
 
 def views(fabric: Fabric, health: HealthSnapshot, step: float, how: Aggregate) -> list[HealthSnapshot]:
     """The snapshot with its slowest links down, with those below half their rate, and with all slow ones,
-    each as links and as cables, in both directions; as many of these as differ, none where no link is
-    slow."""
-    slow = slow_links(health, step)
-    if not slow.any():
-        return []
-    worst = health.link_score <= health.link_score[slow].min() + 2 * step
+    each as links and as cables, in both directions, and with cables down of which one direction is; as many
+    of these as differ."""
+    slow, reverse = slow_links(health, step), np.arange(fabric.n_links) ^ 1
+    worst = health.link_score <= health.link_score[slow].min(initial=1.0) + 2 * step
     chosen: list[Bool] = []
-    reverse = np.arange(fabric.n_links) ^ 1
-    for links in (slow & worst, slow & (health.link_score <= HALF), slow):
-        for down in (links, (links | links[reverse]) & ~health.down):
+    for links in (slow & worst, slow & (health.link_score <= HALF), slow, health.down):
+        for down in (links & ~health.down, (links | links[reverse]) & ~health.down):
             if down.any() and not any(np.array_equal(down, other) for other in chosen):
                 chosen.append(down)
     return [rescored(fabric, health, np.where(links, 0.0, health.link_score), how) for links in chosen]

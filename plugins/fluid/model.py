@@ -273,13 +273,17 @@ class Model:
 
     def given_up(self, job: Plan) -> Int64:
         """The pairs of a job that stand still, by their places, once one of them did for too long."""
-        stands = np.isfinite(self._stands_since)
-        if not stands.any() or self.now_s - self._stands_since.min() < self.senders.dead_after_s:
+        if not (gone := self._gone()).any() or not (used := self._used_by(job))[gone].any():
             return np.empty(0, np.int64)
-        since_s = np.where(self._used_by(job), self._stands_since, np.inf)
-        if self.now_s - since_s.min(initial=np.inf) < self.senders.dead_after_s:
-            return np.empty(0, np.int64)
-        return np.flatnonzero(np.isfinite(since_s))
+        return np.flatnonzero(used & np.isfinite(self._stands_since))
+
+    def _gone(self) -> Bool:
+        """(P,): the pairs that have stood still for so long that their job fails."""
+        stands: Bool = np.isfinite(self._stands_since)
+        if not stands.any():
+            return stands
+        gone: Bool = self.now_s - self._stands_since >= self.senders.dead_after_s
+        return gone
 
     def _used_by(self, job: Plan) -> Bool:
         """(P,): the pairs that a job uses."""
@@ -293,7 +297,8 @@ class Model:
         fabric, ends = self.plan.fabric, np.stack((self.paths.src, self.paths.dst))[:, pairs]
         gpus, times = np.unique(ends, return_counts=True)
         blamed = gpus[times == len(pairs)] if len(pairs) > 1 and (times == len(pairs)).any() else gpus
-        names, still_s = ", ".join(map(fabric.node_name, blamed[:8].tolist())), self.senders.dead_after_s
+        names = ", ".join(map(fabric.node_name, blamed[:8].tolist()))
+        still_s = self.senders.dead_after_s[pairs[self._gone()[pairs]]].min()
         rest = f" and {len(blamed) - 8} more" if len(blamed) > 8 else ""
         return TransportError(
             f"the collective failed at {names}{rest}: {len(pairs)} pairs, such as "

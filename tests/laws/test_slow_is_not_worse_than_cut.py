@@ -48,16 +48,19 @@ def drawn(drawing: Drawing) -> Case | None:
         "iterations": ITERATIONS,
     }
     slow = f"at=iter:1 {some_slowness(draw, element)}"
-    # of few packets too few are lost to say how many
-    loss = "loss" in slow and not document["oracle"]
-    return Case(document, ({"faults": [slow]}, {"faults": [f"at=iter:1 down {element}"]}), {"loss": loss})
+    return Case(document, ({"faults": [slow]}, {"faults": [f"at=iter:1 down {element}"]}))
+
+
+def _too_few_packets(case: Case, slow: Outcome) -> bool:
+    """Whether nothing was seen, as too few were lost to say how many, or have waited to say how fast."""
+    if case.document["oracle"] or slow.findings is None or (slow.findings.link_score < 1).any():
+        return False
+    return "loss" in case.variants[0]["faults"][0] or slow.result.faults[0].allowance_s is None
 
 
 def judge(case: Case, outcomes: Sequence[Outcome]) -> str | None:
     slow_s, cut_s = (outcome.seconds()[-1] for outcome in outcomes)
-    findings = outcomes[0].findings
-    unseen = findings is not None and bool((findings.link_score == 1).all())
-    if slow_s <= MOST * cut_s or (case.notes["loss"] and unseen):
+    if slow_s <= MOST * cut_s or _too_few_packets(case, outcomes[0]):
         return None
     fault, how = case.variants[0]["faults"][0], "the truth" if case.document["oracle"] else "feedback"
     if slow_s == inf:

@@ -24,7 +24,7 @@ from railweave.traffic.rocev2.progress import TransferProgress
 from railweave.traffic.rocev2.receiver import Receiver
 from railweave.traffic.rocev2.sender import Budget, Sender
 from railweave.traffic.rocev2.sockets import RING_SLOTS
-from railweave.traffic.rocev2.tuning import SPAN, Tuning
+from railweave.traffic.rocev2.tuning import SPAN, TIMEOUTS, Tuning
 
 FIRST_QP = 0x100
 """Queue pair numbers are FIRST_QP + (src * ranks + dst) * jobs + job, so that those of two jobs differ; 0 and
@@ -219,15 +219,16 @@ class Executor:
 
     # -- passes of the event loop ----------------------------------------------------------------------
     def step(self, ready: Iterable[Port], now: float) -> None:
-        """Take what arrived at the ready ports, and send what that allows."""
-        self._now = now
+        """Take what arrived at the ready ports, and send what that allows. `now` may lie before the beginning
+        of an iteration, which took long to prepare: nothing is sent earlier for that."""
+        self._now = now = max(now, self._now)
         for port in ready:
             port.receive(now)
         self._settle(now)
 
     def tick(self, now: float) -> None:
         """Act on the time that has passed: find losses that only silence reveals."""
-        self._now = now
+        self._now = now = max(now, self._now)
         for sender in list(self._busy):
             if sender.idle:
                 del self._busy[sender]
@@ -265,7 +266,7 @@ class Executor:
         """If a pair was silent with packets in flight for `dead_after`, or for four of its timeouts if these
         are longer: all pairs silent for half as long; else none."""
         silences = [
-            (pair, (now - sender.progress_at) / max(self.tuning.dead_after, 4 * sender.patience))
+            (pair, (now - sender.progress_at) / max(self.tuning.dead_after, TIMEOUTS * sender.patience))
             for pair in self.pairs.values()
             if not (sender := pair.sender).idle
         ]

@@ -6,7 +6,7 @@ from railweave.framework.model import Fabric, PacketFormat, PathBatch
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.senders import Senders
 from railweave.traffic.rocev2.timing import Timing
-from railweave.traffic.rocev2.tuning import SPAN, Tuning, acknowledge_every
+from railweave.traffic.rocev2.tuning import SPAN, TIMEOUTS, Tuning, acknowledge_every
 
 LATE = 64
 """A number of probes after which waits no longer grow."""
@@ -28,7 +28,9 @@ def senders(tuning: Tuning, fabric: Fabric, paths: PathBatch, packet: PacketForm
     window_bits = np.asarray(8 * packet.full_packet_bytes * window, np.float64)
     stride = np.array([acknowledge_every(packets) for packets in range(SPAN + 1)])[window]
     acks = packet.acknowledgement_bytes / (stride * packet.full_packet_bytes)
-    return Senders(window_bits, acks, *_waits(window_bits / rate, travel_s), tuning.dead_after)
+    first_s, timeout_s, most_s = _waits(window_bits / rate, travel_s)
+    dead_after_s = np.maximum(tuning.dead_after, TIMEOUTS * timeout_s)
+    return Senders(window_bits, acks, first_s, timeout_s, most_s, dead_after_s)
 
 
 def _waits(drain_s: Float, travel_s: Float) -> tuple[Float, Float, Float]:

@@ -136,6 +136,19 @@ def test_windows_follow_the_rate(rate_bps: float, delay: float, window: int) -> 
     assert len(fabric.seen) == fabric.executor.pair(0, 1).sender.window == window
 
 
+def test_nothing_is_sent_before_an_iteration_that_took_long_to_prepare() -> None:
+    """More senders than one pass serves: the others follow in the pass that had begun before, which ends with
+    the clock that it began with."""
+    fabric, schedule = MemoryFabric(20, tuning=Tuning(min_window=16)), all_reduce(20, 20 * 16 * 256)
+    fabric.executor.prepare(schedule, Buffers(schedule))
+    fabric.executor.begin(6.0)
+    assert fabric.executor.pending
+    fabric.executor.tick(0.1)
+    fabric.executor.step([], 0.1)
+    assert {pair.sender.progress_at for pair in fabric.executor.pairs.values()} == {6.0}
+    assert not fabric.executor.stuck(6.1)
+
+
 def test_first_transmissions_spread_evenly_over_the_paths_of_the_table_in_force() -> None:
     fabric = MemoryFabric(2)
     fabric.executor.use_entropies(table(2, {(0, 1): 3}), 0.0)

@@ -11,7 +11,7 @@ import railweave as rw
 from railweave.framework.model import HealthSnapshot
 from railweave.framework.registry import load_plugins
 from railweave.traffic.rocev2.timing import Timing
-from railweave.traffic.rocev2.tuning import Tuning, acknowledge_every
+from railweave.traffic.rocev2.tuning import TIMEOUTS, Tuning, acknowledge_every
 
 
 @pytest.mark.parametrize("options", [{}, {"target_delay": 0.2, "min_window": 3, "max_window": 40}])
@@ -25,7 +25,6 @@ def test_senders_wait_and_send_as_stated(options: dict[str, Any]) -> None:
     table = plan.router.routes(plan.fabric, HealthSnapshot.healthy(plan.fabric))
     batch = table.paths(np.array([0, 0, 5]), np.array([1, 9, 3]))
     senders = plan.transport.senders(fabric, batch, plan.packet)
-    assert senders.dead_after_s == tuning.dead_after
     for i in range(3):
         paths = [list(path.links) for path in batch.paths(i)]
         rates = [float(fabric.capacity_bps[links].min()) for links in paths]
@@ -41,6 +40,7 @@ def test_senders_wait_and_send_as_stated(options: dict[str, Any]) -> None:
         timing = Timing()
         timing.sample(1e-6)  # before its first answer a pair waits a timeout
         timing.drain, timing.travel = senders.window_bits[i] / min(rates), 2 * max(latencies)
+        assert senders.dead_after_s[i] == pytest.approx(max(tuning.dead_after, TIMEOUTS * timing.timeout))
         tries = []
         for timing.probes in range(6):
             tries.append((tries[-1] if tries else 0.0) + timing.wait)
