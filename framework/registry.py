@@ -38,6 +38,7 @@ PROTOCOLS: Mapping[str, type] = {
     "estimator": hookspecs.Estimator,
     "controller": hookspecs.Controller,
     "transport": hookspecs.Transport,
+    "chooser": hookspecs.PathChooser,
     "engine": hookspecs.Engine,
     "report": hookspecs.Report,
     "benchmark": hookspecs.Benchmark,

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
-from railweave.framework.hookspecs import Benchmark, Collective, Transport, Workload, hookimpl
+from railweave.framework.hookspecs import Benchmark, Collective, PathChooser, Transport, Workload, hookimpl
 from railweave.framework.parameters import Parameter, Value
+from railweave.traffic.choosers import IN_TURN, AtRandom, Flowlets, InTurn
 from railweave.traffic.collectives.all_to_all import DirectAllToAll, HierarchicalAllToAll
 from railweave.traffic.collectives.halving_doubling import HalvingDoublingAllReduce
 from railweave.traffic.collectives.hierarchical import (
@@ -74,6 +75,13 @@ def register_workloads(register: Callable[[str, Workload], None]) -> None:
     register("chakra", Chakra())
     register("simccl", SimCcl())
     register("arrivals", PoissonArrivals())
+
+
+@hookimpl
+def register_choosers(register: Callable[[str, PathChooser], None]) -> None:
+    register(IN_TURN, InTurn())
+    register("random", AtRandom())
+    register("flowlets", Flowlets())
 
 
 @hookimpl

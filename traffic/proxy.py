@@ -11,6 +11,7 @@ from railweave.framework.parameters import Parameter, Value
 from railweave.framework.processes.child import ChildProcess
 from railweave.traffic.capture import CaptureProcess, Link
 from railweave.traffic.child import ENVIRONMENT
+from railweave.traffic.choosers import IN_TURN
 from railweave.traffic.rocev2 import stated
 from railweave.traffic.rocev2.tuning import PARAMETERS, Tuning
 
@@ -23,6 +24,7 @@ class RoceV2:
 
     def __init__(self, options: Mapping[str, Value] | None = None) -> None:
         self._options = dict(options or {})
+        self._chooser: tuple[str, Mapping[str, Value], int] = (IN_TURN, {}, 0)
         self._child: ChildProcess | None = None
 
     def configured(self, options: Mapping[str, Value]) -> Self:
@@ -33,6 +35,10 @@ class RoceV2:
         tuning: Any = self._options
         return stated.senders(Tuning(**tuning), fabric, paths, packet)
 
+    def use_chooser(self, name: str, options: Mapping[str, Value], seed: int) -> None:
+        """Paths are chosen so by processes that are started from now on."""
+        self._chooser = name, dict(options), seed
+
     def start(
         self, endpoints: Sequence[Endpoint], packet: PacketFormat, log_path: str, job: int = 0, jobs: int = 1
     ) -> None:
@@ -42,8 +48,9 @@ class RoceV2:
             "the transport", "railweave.traffic.service", log_path=log_path, environment=ENVIRONMENT
         )
         self._order(
-            "open", endpoints=list(endpoints), packet=packet, options=self._options, job=job, jobs=jobs
-        )
+            "open", endpoints=list(endpoints), packet=packet, options=self._options, job=job, jobs=jobs,
+            chooser=self._chooser,
+        )  # fmt: skip
 
     def use_entropies(self, table: EntropyTable) -> None:
         self._order("entropies", table=table)

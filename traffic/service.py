@@ -1,8 +1,8 @@
 """The transport process: `python -m railweave.traffic.service FD`, driven over the inherited socket FD.
 
-Messages in: open {endpoints, packet, options, job, jobs}, entropies {table}, begin {collective, options,
-schedule, iteration, seed}. Messages out: TransportEvent (framework/model/events.py). The process ends when
-the channel closes.
+Messages in: open {endpoints, packet, options, job, jobs, chooser}, entropies {table}, begin {collective,
+options, schedule, iteration, seed}. Messages out: TransportEvent (framework/model/events.py). The process
+ends when the channel closes.
 """
 
 import gc
@@ -14,7 +14,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from railweave.framework.errors import RailweaveError
+from railweave.framework.errors import PluginError, RailweaveError
 from railweave.framework.experiment.plugin_calls import CheckedData, configured
 from railweave.framework.model import IterationResult, PacketFormat, Schedule
 from railweave.framework.model.events import (
@@ -29,9 +29,11 @@ from railweave.framework.parameters import Value
 from railweave.framework.processes.channel import Channel
 from railweave.framework.registry import load_plugins
 from railweave.traffic.child import run_child
+from railweave.traffic.choosers import IN_TURN
 from railweave.traffic.packets import templates
 from railweave.traffic.rocev2.batch import Batch, kernel_send
 from railweave.traffic.rocev2.buffers import Buffers
+from railweave.traffic.rocev2.choice import Choosing
 from railweave.traffic.rocev2.executor import Executor, Pair
 from railweave.traffic.rocev2.port import Port
 from railweave.traffic.rocev2.sockets import (
@@ -113,13 +115,18 @@ class Service:
                     sock.clear_error()
                 else:
                     ready.append(port)
-            if ready or self._executor.pending:
-                self._step(ready, polled_at)
-            now = time.monotonic()
-            if now >= next_tick:
-                # what has arrived since the poll waits to be read, so nobody was silent after it
-                self._tick(polled_at, late=now - next_tick if busy and next_tick else 0.0)
-                next_tick = now + TICK_S
+            try:
+                if ready or self._executor.pending:
+                    self._step(ready, polled_at)
+                now = time.monotonic()
+                if now >= next_tick:
+                    # what has arrived since the poll waits to be read, so nobody was silent after it
+                    self._tick(polled_at, late=now - next_tick if busy and next_tick else 0.0)
+                    next_tick = now + TICK_S
+            except PluginError as error:
+                self._running = None
+                self._executor.abandon()
+                self._fail(error)
             if self._running is not None:
                 self._advance(self._running)
 
@@ -248,6 +255,10 @@ def open_service(channel: Channel) -> Service:
     order = channel.receive()
     packet: PacketFormat = order["packet"]
     shape = RingShape(packet.full_packet_bytes + packet.RETH, RING_SLOTS)
+    choosing, (chooser, chosen, seed) = None, order["chooser"]
+    if chooser != IN_TURN:
+        registered = load_plugins()["chooser"][chooser]
+        choosing = Choosing(configured("chooser", chooser, registered, chosen), chooser, seed)
     largest_ip_bytes = packet.full_packet_bytes + packet.RETH - ETHERNET_HEADER
     dirty: list[Batch] = []
     ports: dict[int, tuple[PacketSocket, Port]] = {}
@@ -258,7 +269,8 @@ def open_service(channel: Channel) -> Service:
         ports[sock.fileno()] = sock, Port(sock.ring, Batch(kernel_send(sock.fileno()), dirty))
     of_ranks = [port for _, port in ports.values()]
     numbers = order["job"], order["jobs"]
-    executor = Executor(order["endpoints"], of_ranks, dirty, Tuning(**order["options"]), packet, numbers)
+    tuning = Tuning(**order["options"])
+    executor = Executor(order["endpoints"], of_ranks, dirty, tuning, packet, numbers, choosing)
     service = Service(channel, executor, ports)
     gc.collect()
     gc.freeze()

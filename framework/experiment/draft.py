@@ -30,10 +30,20 @@ from railweave.framework.experiment.run_plan import Plan
 from railweave.framework.experiment.schema import KEYS, KINDS, OF_COLLECTIVES, OF_PROGRAMS, Choice
 from railweave.framework.experiment.settings import Key, Settings
 from railweave.framework.experiment.several_jobs import plan_of_jobs
-from railweave.framework.experiment.wants import refusals
+from railweave.framework.experiment.wants import chooses, refusals
 from railweave.framework.health.monitor import scores_of
 from railweave.framework.health.smoothing import LinkTracker
-from railweave.framework.hookspecs import Collective, Engine, Estimator, MadeForRouter, Report, Router
+from railweave.framework.hookspecs import (
+    ChoosesPaths,
+    Collective,
+    Engine,
+    Estimator,
+    MadeForRouter,
+    PathChooser,
+    Report,
+    Router,
+    Transport,
+)
 from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.framework.model.capabilities import why_unserved
 from railweave.framework.parameters import Value
@@ -114,6 +124,7 @@ class Draft:
         pcap, reports = self.captured(fabric), self.reports()
         if engine is not None:
             self.check_engine(engine, faults, plugins["estimator"])
+            self._check_chooser(plugins["chooser"], plugins["transport"])
             if fabric is not None and engine.packets and (why := why_too_large(fabric)):
                 settings.report(("topology",), why)
         settings.check()
@@ -133,6 +144,7 @@ class Draft:
             estimator=plugins["estimator"],
             controller=plugins["controller"],
             transport=plugins["transport"],
+            chooser=plugins["chooser"],
             engine=plugins["engine"],
             ranks=gpus,
             schedules=tuple(schedules),
@@ -157,6 +169,18 @@ class Draft:
             settings.report(
                 ("workload",), "takes the place of a collective, and there is one too. Keep one of them."
             )
+
+    def _check_chooser(self, chooser: PathChooser | None, transport: Transport | None) -> None:
+        """Report a chooser that its transport cannot ask, or that goes by marks, which no packet has."""
+        name = self.chosen("chooser")
+        if chooser is None or transport is None or not chooses(self._request):
+            return
+        if not isinstance(transport, ChoosesPaths):
+            self.settings.report(
+                ("chooser",), f"{name}: transport {self.chosen('transport')} takes paths in turn alone."
+            )
+        elif "mark" in chooser.needs:
+            self.settings.report(("chooser",), f"{name} goes by marks of congestion, and no link makes any.")
 
     def _check_sizes(self) -> None:
         """Report a size that is not one of whole elements."""

@@ -20,6 +20,7 @@ from railweave.framework.hookspecs import (
     Engine,
     Estimate,
     Estimator,
+    PathChooser,
     Report,
     Router,
     Topology,
@@ -64,6 +65,7 @@ class Plan:
     estimator: Estimator
     controller: Controller
     transport: Transport
+    chooser: PathChooser
     engine: Engine
     ranks: tuple[int, ...]
     schedules: tuple[Schedule, ...]

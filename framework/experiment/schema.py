@@ -191,6 +191,9 @@ class Experiment(BaseModel):
     ] = "auto"
     controller: Annotated[Choice, _plugin("OpenFlow controller.")] = Choice(name="ryu")
     transport: Annotated[Choice, _plugin("Sends and acknowledges the packets.")] = Choice(name="rocev2")
+    chooser: Annotated[
+        Choice, _plugin("Which of its paths each packet of a pair takes; in-turn: exact shares.")
+    ] = Choice(name="in-turn")
     engine: Annotated[Choice, _plugin("Carries the packets.")] = Choice(name="emulation")
     rate_scale: Annotated[
         float | Literal["auto"],

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from railweave.framework.experiment.faults import Fault
-from railweave.framework.experiment.schema import Experiment
+from railweave.framework.experiment.schema import DEFAULTS, Choice, Experiment
 from railweave.framework.experiment.settings import Key
 from railweave.framework.hookspecs import Engine
 
@@ -18,6 +18,12 @@ def lacked(fault: Fault, engine: Engine) -> str | None:
     return next((name for name in (*without, words, fault.verb) if name in engine.lacks), None)
 
 
+def chooses(request: Experiment) -> bool:
+    """Whether a chooser of the user's decides over the path of every packet."""
+    in_turn: Choice = DEFAULTS["chooser"]
+    return request.chooser != in_turn
+
+
 def refusals(
     request: Experiment,
     engine: Engine,
@@ -30,6 +36,7 @@ def refusals(
     wanted: list[tuple[Key, str, str]] = [(("program",), "program", "programs")] * bool(request.program)
     wanted += [(("pcap",), "pcap", "captures")] * bool(request.pcap)
     wanted += [(("trace",), "trace", "link loads over time")] * (request.trace != "none")
+    wanted += [(("chooser",), "chooser", f"choosing paths by {request.chooser.name}")] * chooses(request)
     wanted += [(("faults",), lacked(fault, engine) or fault.verb, repr(fault.text)) for fault in faults]
     estimator = request.estimator.name
     wanted += [(("estimator",), need, f"measuring {need}, which {estimator} needs") for need in needs]

@@ -6,6 +6,7 @@ command starts. A class that inherits the Protocol, as in `class Mine(Router)`, 
 that have a value or a body here.
 """
 
+from railweave.framework.hookspecs.choosing import ChoosesPaths, PathChooser
 from railweave.framework.hookspecs.configurable import Configurable
 from railweave.framework.hookspecs.engines import Callers, Capture, Controller, Engine, Estimate, Transport
 from railweave.framework.hookspecs.estimators import EVIDENCE, Estimator, LinkState, NeedsEvidence
@@ -30,6 +31,7 @@ __all__ = [
     "Benchmark",
     "Callers",
     "Capture",
+    "ChoosesPaths",
     "Collective",
     "Configurable",
     "Controller",
@@ -45,6 +47,7 @@ __all__ = [
     "NeedsEvidence",
     "NodeName",
     "NotesOfTraffic",
+    "PathChooser",
     "Report",
     "Router",
     "Topology",

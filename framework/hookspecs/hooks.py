@@ -7,6 +7,7 @@ import numpy as np
 import pluggy
 from numpy.typing import NDArray
 
+from railweave.framework.hookspecs.choosing import PathChooser
 from railweave.framework.hookspecs.engines import Controller, Engine, Transport
 from railweave.framework.hookspecs.estimators import Estimator
 from railweave.framework.hookspecs.reports import Benchmark, Report
@@ -64,6 +65,10 @@ class Hooks:
     @hookspec
     def register_transports(self, register: Callable[[str, Transport], None]) -> None:
         """Offer transports by name (`transport:` in the experiment)."""
+
+    @hookspec
+    def register_choosers(self, register: Callable[[str, PathChooser], None]) -> None:
+        """Offer choosers of paths by name (`--chooser NAME`)."""
 
     @hookspec
     def register_engines(self, register: Callable[[str, Engine], None]) -> None:

@@ -14,7 +14,7 @@ from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.model.arrays import Float
 from railweave.framework.registry import Registers
 
-WITHOUT_PACKETS = ("reorder", "duplicate", "pcap", "program")
+WITHOUT_PACKETS = ("reorder", "duplicate", "pcap", "program", "chooser")
 """What needs packets, or hosts that send them."""
 
 
@@ -62,6 +62,7 @@ def _wanting(trial: Trial, word: str) -> list[dict[str, Any]]:
         "program": {"program": "true", **nothing},
         "pcap": {"pcap": [trial.link_name]},
         "trace": {"trace": "1ms"},
+        "chooser": {"chooser": "random"},
     }
     wanting = [plain[word]] if word in plain else []
     if word in EVIDENCE:

@@ -78,7 +78,7 @@ class EntropyTable(ArrayNoun):
     of each pair 1 together; `rate_bps` (E,): the rate of its slowest link when healthy;
     `depth` (E,): packets that the path holds while its slowest link is never idle, the sum of slowest rate
     over rate of its links; `latency_s` (E,): time along its links. The sender sizes its window by them. Pairs
-    are ordered by (src, dst).
+    are ordered by (src, dst). Seconds here times `rate_scale` are declared ones.
     """
 
     version: int
@@ -90,7 +90,13 @@ class EntropyTable(ArrayNoun):
     rate_bps: Float
     depth: Float
     latency_s: Float
+    rate_scale: float = 1.0
 
     def scaled(self, rate_scale: float) -> Self:
         """The same table of the fabric slowed down by `rate_scale`."""
-        return replace(self, rate_bps=self.rate_bps * rate_scale, latency_s=self.latency_s / rate_scale)
+        return replace(
+            self,
+            rate_bps=self.rate_bps * rate_scale,
+            latency_s=self.latency_s / rate_scale,
+            rate_scale=self.rate_scale * rate_scale,
+        )

@@ -48,6 +48,7 @@ class FluidEngine(Engine):
         "kill switch without back": "it has no processes: it takes the switch's links down until `back`",
         "program": "it has no hosts to run them on",
         "pcap": NO_PACKETS,
+        "chooser": NO_PACKETS,
         "probe_s": "nothing times its trains",
         "lab": "it computes a run and keeps nothing up",
     }

@@ -39,6 +39,7 @@ from railweave.framework.results.result import HealthPoint, RunResult
 from railweave.plugins.estimators import plugin as estimators
 from railweave.plugins.hscore import plugin as hscore
 from railweave.topologies import plugin as topologies
+from railweave.traffic.choosers import InTurn
 from tests.fakes.findings import timed
 
 
@@ -140,6 +141,10 @@ class Others:
     @hookimpl
     def register_transports(self, register: Callable[[str, Any], None]) -> None:
         register("rocev2", Anything())
+
+    @hookimpl
+    def register_choosers(self, register: Callable[[str, Any], None]) -> None:
+        register("in-turn", InTurn())
 
     @hookimpl
     def register_engines(self, register: Callable[[str, Any], None]) -> None:

@@ -12,7 +12,10 @@ from railweave.framework.runs.parts import EngineParts, RoutesInPlace
 from railweave.framework.runs.recorder import Recorder
 from railweave.framework.runs.session import Session
 
-LACKED = ("reorder", "duplicate", "loss", "corrupt", "kill", "start", "program", "pcap", "trace", "probe_s")
+LACKED = (
+    "reorder", "duplicate", "loss", "corrupt", "kill", "start",
+    "program", "pcap", "trace", "chooser", "probe_s",
+)  # fmt: skip
 
 
 class Steady:

@@ -21,6 +21,7 @@ from railweave.framework.experiment.plugin_calls import CheckedData
 from railweave.framework.hookspecs import Collective
 from railweave.framework.model import Endpoint, PacketFormat, Schedule
 from railweave.traffic.rocev2.batch import Batch
+from railweave.traffic.rocev2.choice import Choosing
 from railweave.traffic.rocev2.buffers import Buffers
 from railweave.traffic.rocev2.executor import Executor
 from railweave.traffic.rocev2.port import Port
@@ -81,6 +82,7 @@ class MemoryFabric:
         latency_s: float = 0.001,
         slots: int = 64,
         job: tuple[int, int] = (0, 1),
+        choosing: Choosing | None = None,
     ) -> None:
         self.packet = PacketFormat(mtu)
         self.harm = harm or Harm()
@@ -102,7 +104,7 @@ class MemoryFabric:
             Port(ReceiveRing(bytearray(shape.total_bytes), shape), Batch(self._send_from(i), dirty))
             for i in range(n)
         ]
-        self.executor = Executor(ends, self.ports, dirty, tuning or Tuning(), self.packet, job)
+        self.executor = Executor(ends, self.ports, dirty, tuning or Tuning(), self.packet, job, choosing)
 
     def _send_from(self, rank: int) -> Callable[[Batch, int, int], int]:
         def send(batch: Batch, first: int, count: int) -> int:

@@ -17,6 +17,7 @@ from railweave.traffic.collectives.arithmetic import redop_of
 from railweave.traffic.packets import Addresses, reth
 from railweave.traffic.rocev2.batch import SLOTS, Batch
 from railweave.traffic.rocev2.buffers import Buffers
+from railweave.traffic.rocev2.choice import PICOSECONDS, Choosing
 from railweave.traffic.rocev2.headers import Heads
 from railweave.traffic.rocev2.messages import Message
 from railweave.traffic.rocev2.port import Port
@@ -51,7 +52,7 @@ class Pair:
 
 class Executor:
     """All ranks of a job. Reads no clock, never waits, and makes system calls through its ports only. `job`:
-    its number and that of all jobs, whose packets are not for it.
+    its number and that of all jobs, whose packets are not for it. `choosing`: of paths; None for in turn.
 
     `progress`: of the iteration prepared last; there is none before the first.
     """
@@ -66,8 +67,9 @@ class Executor:
         tuning: Tuning,
         packet: PacketFormat,
         job: tuple[int, int] = (0, 1),
+        choosing: Choosing | None = None,
     ) -> None:
-        self._job = job
+        self._job, self._choosing, self._rate_scale = job, choosing, 1.0
         if (last := FIRST_QP + len(endpoints) ** 2 * job[1]) > MOST_QP:
             raise TransportError(
                 f"{len(endpoints)} ranks in each of {job[1]} jobs need queue pair numbers up to {last}, and "
@@ -97,7 +99,8 @@ class Executor:
         qp = FIRST_QP + (src * len(self.endpoints) + dst) * jobs + number
         forward, back = (Addresses(x.mac, y.mac, x.ip, y.ip, qp) for x, y in ((a, b), (b, a)))
         near, far = self.ports[src], self.ports[dst]
-        sender = Sender(forward, near.batch, self.tuning, self._packet, self._budget, self._pending)
+        choice = self._choosing.of_pair(src, dst) if self._choosing else None
+        sender = Sender(forward, near.batch, self.tuning, self._packet, self._budget, self._pending, choice)
         receiver = Receiver(far.batch, self._packet.path_mtu, self._landed, self._owing)
         pair = self.pairs[src, dst] = Pair(src, dst, sender, receiver, back)
         near.halves[qp, True], far.halves[qp, False] = sender, receiver
@@ -105,13 +108,15 @@ class Executor:
         return pair
 
     def _route(self, pair: Pair) -> None:
+        if (choice := pair.sender.choice) is not None:
+            choice.clock = PICOSECONDS * self._rate_scale
         pair.sender.use_paths(self._now, *self._paths.get((pair.src, pair.dst), _UNKNOWN))
         return_udp_src, *_ = self._paths.get((pair.dst, pair.src), _UNKNOWN)
         pair.receiver.heads = Heads(pair.back, return_udp_src[0])
 
     def use_entropies(self, table: EntropyTable, now: float) -> None:
         """Send over the table's paths from now on. A pair without paths in it keeps those it has."""
-        self._now = now
+        self._now, self._rate_scale = now, table.rate_scale
         ranks = self._rank_of
         pairs = zip(table.src.tolist(), table.dst.tolist(), strict=True)
         arrays = table.udp_src, table.weight, table.rate_bps, table.depth, table.latency_s

@@ -7,6 +7,7 @@ from functools import cache, partial
 from railweave.framework.model import PacketFormat
 from railweave.traffic.packets import ACK_REQUEST, PSN_MASK, Addresses, icrc, padding
 from railweave.traffic.rocev2.batch import Batch
+from railweave.traffic.rocev2.choice import PairChoice
 from railweave.traffic.rocev2.congestion import Congestion
 from railweave.traffic.rocev2.headers import Heads
 from railweave.traffic.rocev2.messages import Message, holding
@@ -20,14 +21,14 @@ _NEVER = float("inf")
 
 
 class PathState:
-    """One path to the other end. `newest`: the latest transmission known to have arrived over it;
-    `round_trip`: its time; `timeout`: once the path is left, that of what is still under way there. Packets
-    of one path stay in order unless its route changes while they are in flight."""
+    """One path to the other end, `at` among those of its time. `newest`: the latest transmission known to
+    have arrived over it; `round_trip`: its time; `timeout`: once the path is left, that of what is still
+    under way there. Packets of one path stay in order unless its route changes while they are in flight."""
 
-    __slots__ = ("heads", "newest", "round_trip", "timeout")
+    __slots__ = ("at", "heads", "newest", "round_trip", "timeout")
 
-    def __init__(self, heads: Heads) -> None:
-        self.heads = heads
+    def __init__(self, heads: Heads, at: int) -> None:
+        self.heads, self.at = heads, at
         self.newest = 0
         self.round_trip = 0.0
         self.timeout: float | None = None
@@ -50,7 +51,7 @@ class Budget:
 class Sender:
     """Numbers are PSNs that do not wrap. `outstanding`: number -> (sent at, transmission, path, repeated), in
     order of transmission; a packet leaves it when acknowledged or declared lost. `pending` collects the
-    senders that may have something to send."""
+    senders that may have something to send. `choice`: of paths; None for each in turn."""
 
     def __init__(
         self,
@@ -60,6 +61,7 @@ class Sender:
         packet: PacketFormat,
         budget: Budget,
         pending: dict["Sender", None],
+        choice: PairChoice | None = None,
     ) -> None:
         self._batch = batch
         self._tuning = tuning
@@ -72,6 +74,7 @@ class Sender:
         self._paths: list[PathState] = []
         self._order = turns_of((1.0,))
         self._turns = [0, 0]
+        self.choice = choice
         self.congestion = Congestion(tuning.min_window)
         self.timing = Timing()
         self.transmissions = self.retransmitted = self.wire_bytes = self._duplicates = 0
@@ -112,10 +115,12 @@ class Sender:
         if self._entropies != list(udp_src) or order is not self._order:
             self._entropies, self._order = list(udp_src), order
             self._turns = [0, 0]
+            if self.choice is not None:
+                self.choice.use_paths(weights)
         for left in self._paths:
             left.timeout = self.timing.timeout
         waited, full = self.timing.wait, self._packet.full_packet_bytes
-        self._paths = [PathState(self._heads(entropy)) for entropy in udp_src]
+        self._paths = [PathState(self._heads(entropy), at) for at, entropy in enumerate(udp_src)]
         window = self._tuning.window(rates_bps, depths, latencies_s, full)
         self.congestion.allow(window)
         slowest = min(rates_bps)
@@ -203,10 +208,13 @@ class Sender:
         add, outstanding, transmission = self._batch.add, self.outstanding, self.transmissions
         again = repetition > 0
         turn, asks = self._turns[again], first + count - 1 if asking else -1
-        self._order.reach(turn + count)
-        for number, at in zip(
-            range(first, first + count), self._order.order[turn : turn + count], strict=True
-        ):
+        ways: Sequence[int]
+        if self.choice is None:
+            self._order.reach(turn + count)
+            ways = self._order.order[turn : turn + count]
+        else:
+            ways = self.choice.take(count, now)
+        for number, at in zip(range(first, first + count), ways, strict=True):
             path = paths[at]
             transmission += 1
             index = number - message_first
@@ -298,13 +306,16 @@ class Sender:
     def _arrived(self, numbers: Iterable[int], now: float) -> None:
         """Remove packets that arrived, and learn from those that were sent once. Which copy of a repeated
         packet arrived is unknown until its repetition number is echoed."""
-        take, before = self.outstanding.pop, len(self.outstanding)
+        take, before, choice = self.outstanding.pop, len(self.outstanding), self.choice
         latest: tuple[float, int, PathState, bool] | None = None
         for number in numbers:
             record = take(number, None)
             if record is None:
                 self.lost.pop(number, None)
-            elif not record[3]:
+                continue
+            if choice is not None and record[2].timeout is None:
+                choice.acknowledged(record[2].at, record[0], now)
+            if not record[3]:
                 latest = record
                 path = record[2]
                 if record[1] > path.newest:
@@ -345,7 +356,7 @@ class Sender:
         if lost and self.timing.overloaded:
             self.congestion.lost(self.outstanding[lost[-1]][1], self.transmissions)
         for number in lost:
-            del self.outstanding[number]
+            self._tell_of_loss(self.outstanding.pop(number)[2], now)
             self.lost[number] = None
         if lost:
             self.timing.lossy()
@@ -360,6 +371,10 @@ class Sender:
             if self.timing.probes and self.timing.overloaded:
                 self.congestion.silent()
             number = next(iter(self.outstanding))
-            del self.outstanding[number]
+            self._tell_of_loss(self.outstanding.pop(number)[2], now)
             self._repeat(number, now)
             self.timing.probes += 1
+
+    def _tell_of_loss(self, path: PathState, now: float) -> None:
+        if self.choice is not None and path.timeout is None:
+            self.choice.lost(path.at, now)

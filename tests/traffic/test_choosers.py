@@ -1,0 +1,162 @@
+"""The choosers of paths: shares, gaps, and what a pair tells them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import railweave as rw
+from railweave.framework.errors import ExperimentError, PluginError
+from railweave.framework.hookspecs import PathChooser
+from railweave.framework.kit.plugin_check import check_plugin
+from railweave.framework.model.addressing import ENTROPY_BASE
+from railweave.framework.registry import load_plugins
+from railweave.traffic.choosers import AtRandom, Flowlets, InTurn
+from railweave.traffic.rocev2.buffers import Buffers
+from railweave.traffic.rocev2.choice import Choosing, PairChoice
+from railweave.traffic.rocev2.tuning import Tuning
+from railweave.traffic.rocev2.turns import Turns
+from tests.traffic.memory_fabric import Harm, MemoryFabric
+from tests.traffic.rocev2.test_delivery import one_message, table
+
+NAMES = ("in-turn", "random", "flowlets")
+
+
+def choice(chooser: PathChooser, weights: list[float], seed: int = 1) -> PairChoice:
+    made = PairChoice(chooser, "mine", seed)
+    made.use_paths(weights)
+    return made
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_checks_of_a_plugin_pass(name: str) -> None:
+    report = check_plugin("chooser", name, load_plugins())
+    assert report.passed and len(report.outcomes) == 5, report.text()
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=20), st.integers(1, 700))
+def test_in_turn_is_the_order_of_the_transport(weights: list[int], packets: int) -> None:
+    """Two programs of one algorithm; and n packets give each path n times its share, to within one."""
+    chosen = choice(InTurn(), list(map(float, weights))).take(packets, 0.0)
+    turns = Turns(weights)
+    turns.reach(packets)
+    counts, ordered = np.bincount(chosen, minlength=len(weights)), turns.order[:packets]
+    shares = np.array(weights) / sum(weights)
+    assert (np.abs(counts - packets * shares) <= 1 + 1e-6).all()
+    assert np.abs(counts - np.bincount(ordered, minlength=len(weights))).max() <= 1
+    if len({*weights}) == 1:
+        assert chosen == list(ordered)
+
+
+def test_random_paths_follow_the_shares() -> None:
+    """Of 20,000 packets, within five standard deviations; and as a run of its own with another seed."""
+    shares = np.array([0.5, 0.3, 0.15, 0.05])
+    first, other = (choice(AtRandom(), shares.tolist(), seed).take(20_000, 0.0) for seed in (1, 2))
+    assert first != other and first == choice(AtRandom(), shares.tolist()).take(20_000, 0.0)
+    counts = np.bincount(first, minlength=4)
+    assert (np.abs(counts - 20_000 * shares) < 5 * np.sqrt(20_000 * shares * (1 - shares))).all()
+
+
+def test_a_flowlet_ends_with_a_gap_on_the_declared_clock() -> None:
+    """At a rate scale of 1e-6 a gap of 500 ns is one of 0.5 s."""
+    made = choice(Flowlets(500e-9), [1.0] * 64)
+    made.clock = 1e12 * 1e-6
+    paths = [made.take(3, t) for t in (0.0, 0.4, 0.9, 1.41, 1.5)]
+    assert all(len({*part}) == 1 for part in paths)
+    first, second, third, fourth, fifth = (part[0] for part in paths)
+    assert first == second == third != fourth == fifth
+
+
+class Recorder(PathChooser):
+    """In turn, and counts what it is told."""
+
+    summary = "counts"
+    state = np.dtype([("n", np.int64), ("heard", np.int64, (3,))])
+    records: list[Any] = []  # noqa: RUF012
+
+    def start(self) -> NDArray[np.void]:
+        made = np.zeros(1, self.state)
+        self.records.append(made)
+        return made
+
+    @staticmethod
+    def use_paths(s: Any, n_paths: int) -> None:
+        s["n"] = n_paths
+
+    @staticmethod
+    def choose(s: Any, now: int, draw: np.uint64, shares: NDArray[np.float64]) -> int:
+        s["heard"][0] += 1
+        return int(s["heard"][0] % s["n"])
+
+    @staticmethod
+    def acknowledged(s: Any, now: int, path: int, marked: bool, delay: int) -> None:
+        assert delay > 0 and not marked and 0 <= path < s["n"]
+        s["heard"][1] += 1
+
+    @staticmethod
+    def lost(s: Any, now: int, path: int) -> None:
+        s["heard"][2] += 1
+
+
+def carried(chooser: PathChooser, harm: Harm, packets: int = 600) -> MemoryFabric:
+    fabric = MemoryFabric(2, tuning=Tuning(min_window=16), harm=harm, choosing=Choosing(chooser, "mine", 1))
+    fabric.executor.use_entropies(table(2, {(0, 1): 3}), 0.0)
+    schedule = one_message(packets * 256)
+    buffers = Buffers(schedule)
+    buffers.fill([np.arange(packets * 64, dtype=np.int32), np.zeros(packets * 64, np.int32)])
+    fabric.run(schedule, buffers)
+    assert buffers.compare([np.arange(packets * 64, dtype=np.int32)] * 2) == (2 * packets * 64, 0)
+    return fabric
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.1])
+def test_a_chooser_hears_of_every_packet_once(loss: float) -> None:
+    """Sent are those that arrived and those that were taken for lost."""
+    Recorder.records.clear()
+    fabric = carried(Recorder(), Harm(loss=loss))
+    sent, arrived, lost = Recorder.records[0]["heard"][0]
+    assert arrived + lost == sent == fabric.executor.counts()["packets_sent"] >= 600
+    assert lost > 20 if loss else lost <= 1  # a probe of the tail
+
+
+def test_packets_take_the_paths_chosen() -> None:
+    fabric = carried(Recorder(), Harm())
+    ports = [
+        int.from_bytes(frame[34:36], "big") - ENTROPY_BASE for _, src, _, frame in fabric.seen if src == 0
+    ]
+    assert ports == [(1 + i) % 3 for i in range(len(ports))]
+
+
+class Astray(Recorder):
+    @staticmethod
+    def choose(s: Any, now: int, draw: np.uint64, shares: NDArray[np.float64]) -> int:
+        return 3
+
+
+class Broken(Recorder):
+    @staticmethod
+    def choose(s: Any, now: int, draw: np.uint64, shares: NDArray[np.float64]) -> int:
+        return int(s["nothing"])
+
+
+@pytest.mark.parametrize(
+    ("chooser", "why"),
+    [(Astray(), r"choose\(\) at .*test_choosers.py:\d+ gives path 3 of 0..2"), (Broken(), "ValueError")],
+)
+def test_a_wrong_chooser_is_named(chooser: PathChooser, why: str) -> None:
+    with pytest.raises(PluginError, match=rf"chooser mine.*{why}"):
+        carried(chooser, Harm())
+
+
+def test_who_has_no_packets_refuses_choosers_before_anything_starts() -> None:
+    with pytest.raises(ExperimentError, match="choosing paths by random: engine fluid cannot"):
+        rw.load(engine="fluid", chooser="random")
+    with pytest.raises(ExperimentError, match="there is no chooser 'reps'"):
+        rw.load(chooser="reps")
+    plan = rw.load(chooser={"name": "flowlets", "gap": "1us"})
+    assert plan.document()["chooser"] == {"name": "flowlets", "gap": 1e-6}

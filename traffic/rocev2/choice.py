@@ -1,0 +1,70 @@
+"""Which path each packet of one pair takes, by a chooser."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from zlib import crc32
+
+import numpy as np
+
+from railweave.framework.errors import PluginError, blaming, defined_at
+from railweave.framework.hookspecs import PathChooser
+
+PICOSECONDS = 1e12
+_MASK, _GOLDEN, _FIRST, _SECOND = (1 << 64) - 1, 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+
+
+class Choosing(NamedTuple):
+    """The chooser of all pairs, its registered name, and the seed of what is drawn."""
+
+    chooser: PathChooser
+    name: str
+    seed: int
+
+    def of_pair(self, src: int, dst: int) -> "PairChoice":
+        return PairChoice(self.chooser, self.name, crc32(b"%d %d %d" % (self.seed, src, dst)) << 32)
+
+
+class PairChoice:
+    """A chooser and its record of one pair. `clock`: declared picoseconds a second of ours. `name`: the
+    chooser's, for messages. `seed`: of the pair's draws (SplitMix64: Steele and others, OOPSLA 2014).
+
+    Raises PluginError, with file and line, where the chooser fails, or names a path that is not there.
+    """
+
+    def __init__(self, chooser: PathChooser, name: str, seed: int) -> None:
+        self._chooser, self._name, self._state = chooser, f"chooser {name}", seed & _MASK
+        with blaming(self._name, PluginError):
+            self._record = chooser.start()[0]
+        self._shares = np.ones(1)
+        self.clock = PICOSECONDS
+
+    def use_paths(self, weights: Sequence[float]) -> None:
+        self._shares = np.array(weights, np.float64) / sum(weights)
+        with blaming(self._name, PluginError):
+            self._chooser.use_paths(self._record, len(weights))
+
+    def take(self, count: int, now_s: float) -> list[int]:
+        """The paths of the next `count` packets."""
+        now, chosen, n = round(now_s * self.clock), [], len(self._shares)
+        with blaming(self._name, PluginError):
+            for _ in range(count):
+                chosen.append(int(self._chooser.choose(self._record, now, self._draw(), self._shares)))
+        if wrong := [path for path in chosen if not 0 <= path < n]:
+            place = defined_at(self._chooser.choose)
+            raise PluginError(f"{self._name}: choose() at {place} gives path {wrong[0]} of 0..{n - 1}.")
+        return chosen
+
+    def acknowledged(self, path: int, sent_s: float, now_s: float) -> None:
+        now, delay = round(now_s * self.clock), round((now_s - sent_s) * self.clock)
+        with blaming(self._name, PluginError):
+            self._chooser.acknowledged(self._record, now, path, False, delay)
+
+    def lost(self, path: int, now_s: float) -> None:
+        with blaming(self._name, PluginError):
+            self._chooser.lost(self._record, round(now_s * self.clock), path)
+
+    def _draw(self) -> np.uint64:
+        self._state = mixed = (self._state + _GOLDEN) & _MASK
+        mixed = ((mixed ^ mixed >> 30) * _FIRST) & _MASK
+        mixed = ((mixed ^ mixed >> 27) * _SECOND) & _MASK
+        return np.uint64(mixed ^ mixed >> 31)
