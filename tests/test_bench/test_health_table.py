@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from railweave.bench.health_rows import Row
-from railweave.bench.health_table import HEAD, PAGE, page, rows_of, table
+from railweave.bench.health_table import DATA, HEAD, PAGE, page, rows_of, table
 
 ROWS = [
     Row("4x4", "64K", "down rail:1", "hscore", 9, published_s=0.344, allowance_s=1.43, score=0.2,
@@ -37,3 +37,8 @@ def test_rows_come_from_a_data_file_or_from_one_of_resume(tmp_path: Path) -> Non
     wrapped = (json.dumps({"point": "0" * 32, "ok": True, "row": asdict(row)}) for row in ROWS)
     kept.write_text("\n".join([header, *wrapped]) + "\n")
     assert rows_of(plain) == rows_of(kept) == ROWS
+
+
+def test_the_page_shows_the_rows_of_the_data_and_all_are_ok() -> None:
+    rows = rows_of(DATA)
+    assert page(rows) == PAGE.read_text() and {row.verdict for row in rows} == {"ok"}
