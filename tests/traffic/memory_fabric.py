@@ -21,8 +21,8 @@ from railweave.framework.experiment.plugin_calls import CheckedData
 from railweave.framework.hookspecs import Collective
 from railweave.framework.model import Endpoint, PacketFormat, Schedule
 from railweave.traffic.rocev2.batch import Batch
-from railweave.traffic.rocev2.choice import Choosing
 from railweave.traffic.rocev2.buffers import Buffers
+from railweave.traffic.rocev2.choice import Choosing
 from railweave.traffic.rocev2.executor import Executor
 from railweave.traffic.rocev2.port import Port
 from railweave.traffic.rocev2.sockets import ReceiveRing, RingShape
