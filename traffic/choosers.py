@@ -46,47 +46,6 @@ class InTurn(PathChooser):
         s["of"][path] += 1
         return path
 
-    @staticmethod
-    def acknowledged(s: Any, now: int, path: int, marked: bool, delay: int) -> None:
-        pass
-
-    @staticmethod
-    def lost(s: Any, now: int, path: int) -> None:
-        pass
-
-
-class AtRandom(PathChooser):
-    """Every packet takes a path at random, with the probability of its share: oblivious spray of senders that
-    keep no order."""
-
-    summary = "a path at random for every packet, by shares"
-    state = np.dtype([("packets", np.int64)])
-
-    def start(self) -> NDArray[np.void]:
-        return np.zeros(1, self.state)
-
-    @staticmethod
-    def use_paths(s: Any, n_paths: int) -> None:
-        pass
-
-    @staticmethod
-    def choose(s: Any, now: int, draw: np.uint64, shares: NDArray[np.float64]) -> int:
-        s["packets"] += 1
-        left = np.float64(draw >> np.uint64(11)) * UNIT
-        for path in range(len(shares) - 1):
-            left -= shares[path]
-            if left < 0:
-                return path
-        return len(shares) - 1
-
-    @staticmethod
-    def acknowledged(s: Any, now: int, path: int, marked: bool, delay: int) -> None:
-        pass
-
-    @staticmethod
-    def lost(s: Any, now: int, path: int) -> None:
-        pass
-
 
 class Flowlets(PathChooser):
     """Packets follow the one before them; after a pause of `gap` the next one takes a path at random.
@@ -97,7 +56,7 @@ class Flowlets(PathChooser):
     """
 
     summary = "a new path at random after a gap, the same one otherwise"
-    parameters = (
+    parameters: tuple[Parameter, ...] = (
         Parameter(
             "gap", 500e-9, "time", "declared time without a packet after which paths change", minimum=0
         ),
@@ -132,10 +91,16 @@ class Flowlets(PathChooser):
         s["last"] = now
         return int(s["path"])
 
-    @staticmethod
-    def acknowledged(s: Any, now: int, path: int, marked: bool, delay: int) -> None:
-        pass
 
-    @staticmethod
-    def lost(s: Any, now: int, path: int) -> None:
-        pass
+class AtRandom(Flowlets):
+    """Every packet takes a path at random, with the probability of its share: oblivious spray of senders that
+    keep no order. A flowlet for every packet."""
+
+    summary = "a path at random for every packet, by shares"
+    parameters = ()
+
+    def __init__(self) -> None:
+        super().__init__(-1e-12)
+
+    def configured(self, options: Mapping[str, Value]) -> "AtRandom":
+        return self

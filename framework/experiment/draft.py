@@ -30,11 +30,10 @@ from railweave.framework.experiment.run_plan import Plan
 from railweave.framework.experiment.schema import KEYS, KINDS, OF_COLLECTIVES, OF_PROGRAMS, Choice
 from railweave.framework.experiment.settings import Key, Settings
 from railweave.framework.experiment.several_jobs import plan_of_jobs
-from railweave.framework.experiment.wants import chooses, refusals
+from railweave.framework.experiment.wants import refusals, why_not_chosen
 from railweave.framework.health.monitor import scores_of
 from railweave.framework.health.smoothing import LinkTracker
 from railweave.framework.hookspecs import (
-    ChoosesPaths,
     Collective,
     Engine,
     Estimator,
@@ -171,16 +170,9 @@ class Draft:
             )
 
     def _check_chooser(self, chooser: PathChooser | None, transport: Transport | None) -> None:
-        """Report a chooser that its transport cannot ask, or that goes by marks, which no packet has."""
-        name = self.chosen("chooser")
-        if chooser is None or transport is None or not chooses(self._request):
-            return
-        if not isinstance(transport, ChoosesPaths):
-            self.settings.report(
-                ("chooser",), f"{name}: transport {self.chosen('transport')} takes paths in turn alone."
-            )
-        elif "mark" in chooser.needs:
-            self.settings.report(("chooser",), f"{name} goes by marks of congestion, and no link makes any.")
+        """Report a chooser that cannot be used."""
+        if chooser and transport and (why := why_not_chosen(self._request, chooser, transport)):
+            self.settings.report(("chooser",), why)
 
     def _check_sizes(self) -> None:
         """Report a size that is not one of whole elements."""

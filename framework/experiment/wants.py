@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from railweave.framework.experiment.faults import Fault
 from railweave.framework.experiment.schema import DEFAULTS, Choice, Experiment
 from railweave.framework.experiment.settings import Key
-from railweave.framework.hookspecs import Engine
+from railweave.framework.hookspecs import ChoosesPaths, Engine, PathChooser, Transport
 
 MEASURED_BY: Mapping[str, tuple[str, ...]] = {"probe_s": ("probe",), "loss": ("auto", "queue")}
 """Evidence that only some values of `measure` give, where there are packets."""
@@ -22,6 +22,17 @@ def chooses(request: Experiment) -> bool:
     """Whether a chooser of the user's decides over the path of every packet."""
     in_turn: Choice = DEFAULTS["chooser"]
     return request.chooser != in_turn
+
+
+def why_not_chosen(request: Experiment, chooser: PathChooser, transport: Transport) -> str:
+    """Why a chooser cannot be used: its transport cannot ask it, or it goes by marks, which no packet has;
+    empty where it can."""
+    name = request.chooser.name
+    if not chooses(request):
+        return ""
+    if not isinstance(transport, ChoosesPaths):
+        return f"{name}: transport {request.transport.name} takes paths in turn alone."
+    return f"{name} goes by marks of congestion, and no link makes any." * ("mark" in chooser.needs)
 
 
 def refusals(

@@ -43,15 +43,15 @@ class PathChooser(Configurable, Protocol):
         `draw`: 64 random bits of this packet's own, so that a run can be repeated."""
 
     @staticmethod
-    @abstractmethod
     def acknowledged(s: Any, now: int, path: int, marked: bool, delay: int) -> None:
         """A packet has arrived that was sent over one of the present paths, `delay` picoseconds before this
         was heard of; `marked`: it met congestion. Once a packet."""
+        return
 
     @staticmethod
-    @abstractmethod
     def lost(s: Any, now: int, path: int) -> None:
         """A packet sent over one of the present paths is considered lost."""
+        return
 
 
 @runtime_checkable

@@ -28,6 +28,7 @@ from railweave.framework.routing.demand import Forecast, JobDemand, gain
 from railweave.framework.routing.dependencies import channel_cycle
 from railweave.framework.routing.equal_cost import ShortestPaths
 from railweave.framework.routing.reroute import RoutesInUse
+from railweave.framework.routing.views import views
 from railweave.framework.solver.prediction import iteration_seconds, least_seconds
 from railweave.framework.solver.quotient import NetworkState
 from railweave.plugins.ecmp.router import Ecmp
@@ -347,6 +348,15 @@ def test_one_simulation_decides_to_leave_a_rail_of_which_every_link_has_a_score_
     change = routes.react(health, now_s=1.0)
     assert change is not None and len(simulated) == 1
     assert not set(np.flatnonzero(mine)) & set(simulated[0].links.tolist())
+
+
+def test_a_cable_of_which_one_direction_is_down_is_offered_as_cut() -> None:
+    """And it alone: nothing is slow."""
+    fabric = torus(4)
+    (view,) = views(fabric, slow_link(fabric, "g0", "g1", 0.0), 0.05, "mean")
+    assert np.flatnonzero(view.down).tolist() == sorted(
+        link_between(fabric, *ends) for ends in ((0, 1), (1, 0))
+    )
 
 
 @pytest.mark.parametrize("others, first_share", [([], 0.7 / 1.7), ([(3, 2)], 0.5)])
