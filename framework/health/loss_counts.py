@@ -15,6 +15,8 @@ PRIOR_PACKETS = 100
 ONE_OF_MANY = 1e-6
 """Probability below which a block begins anew: every interval with packets asks, 40 times a second, and at
 1e-4 a link whose loss is steady began anew every few minutes."""
+ROUNDING_PACKETS = 1e-6
+"""Counts of a model are differences of sums of parts of packets."""
 HALF = 0.5
 """A loss that begins may be as large; a larger one is as good as a total one."""
 
@@ -55,7 +57,7 @@ class LossCounts(ArrayNoun):
         sent = np.where(counted, new.counted if len(new.counted) else uncounted, 0.0)
         lost = np.where(counted, new.lost, 0.0)
         block, recent = self._since_more(np.array([sent, lost]))
-        arrived = sent > lost
+        arrived = sent - lost > ROUNDING_PACKETS
         unbroken = np.where(lost > 0, 0.0, self.unbroken + sent)
         unheard = np.where(arrived, 0.0, self.unheard + lost)
         goes_on = (self.unheard > 0) & (unheard > 0)

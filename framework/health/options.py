@@ -10,6 +10,9 @@ from railweave.framework.parameters import Parameter, Value
 Aggregate = Literal["mean", "min"]
 
 
+LEAST_STEP = 0.001
+
+
 def _number(parameter: Parameter) -> Any:
     return field(default=parameter.default, metadata={"parameter": parameter})
 
@@ -28,7 +31,7 @@ class HealthOptions:
             0.05,
             "ratio",
             "scores are published in steps of this, below 0.8 of a fifth of it",
-            minimum=0.001,
+            minimum=LEAST_STEP,
             maximum=0.5,
         )
     )

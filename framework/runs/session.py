@@ -10,6 +10,7 @@ from railweave.framework.errors import LabError, PluginError, ProgramError, Rail
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.health.monitor import HealthMonitor
+from railweave.framework.health.options import LEAST_STEP
 from railweave.framework.model import Schedule
 from railweave.framework.model.findings import Findings, IterationRecord, LinkTotals
 from railweave.framework.routing.demand import JobDemand
@@ -46,7 +47,9 @@ class Session(Generic[EngineT]):
         self.failed: dict[int, str] = {}
         self.together_s = 0.0
         # who knows the truth has no reason to wait: what it sees is no noise
-        damping = replace(self._options, dwell_s=0.0) if plan.experiment.oracle else self._options
+        oracle = plan.experiment.oracle
+        # who knows the truth has no reason to wait, nor to take a small loss for noise
+        damping = replace(self._options, dwell_s=0.0, step=LEAST_STEP) if oracle else self._options
         self.control = RouteControl(
             plan.fabric, plan.router, damping, plan.experiment.router.name, plan.pairs,
             self._demand(plan), by_rules=plan.engine.packets, first=plan.first_paths,

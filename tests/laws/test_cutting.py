@@ -75,6 +75,16 @@ FASTER = {
         },
         0.5,
     ),
+    "optree-of-sixteen-pairs": (
+        {
+            "topology": {"name": "ring", "nodes": 16, "wavelengths": 2},
+            "router": "optree",
+            "collective": "permutation",
+            "size": 1 << 20,
+            "faults": [f"{CUT}g1->g0#0"],
+        },
+        0.667,
+    ),
     "ecmp-of-eight-pairs": (
         {
             "topology": {"name": "torus", "shape": "2x2x2", "link_rate": 4e11, "link_latency": 1.06e-07},
@@ -92,8 +102,9 @@ Without the cable from g0.0 to its leaf only the path over g0.1 and the domain i
 pairs on the first plane; the other one is idle until a GPU loses its port. Between GPUs that differ in
 domain and rail, dr and rd score the same; a pair takes one of them whatever else is sent, and a cut moves it
 to the other one, where there may be more room. So may it one of the few pairs of a pattern that a hash has
-put together. The law therefore asks hashes only where all links are alike and every pair sends, `shortest`
-not at all, and on rails asks what keeps to a rail or a domain, or uses all pairs alike."""
+put together, or that `optree` has given the same links, as if all pairs sent. The law therefore asks no
+permutation, hashes only where all links are alike and every pair sends, `shortest` not at all, and on rails
+asks what keeps to a rail or a domain, or uses all pairs alike."""
 EVERY_PAIR = ("all-to-all", "direct-all-to-all")
 
 
@@ -121,6 +132,8 @@ def drawn(drawing: Drawing) -> Case | None:
     router, cable = pick(draw, routers), pick(draw, np.flatnonzero(fabric.usable))
     traffic = some_collective(draw, fabric)
     on_rails = not hashed and fabric.group("rail") is not None
+    if traffic["collective"]["name"] == "permutation":
+        return None
     if hashed or on_rails:
         fair = EVERY_PAIR if hashed else (*EVERY_PAIR, *HIERARCHICAL)
         if traffic["collective"]["name"] not in fair or "ranks" in traffic:

@@ -108,7 +108,7 @@ def judge(case: Case, outcomes: Sequence[Outcome]) -> str | None:
     if one.findings is None or other.findings is None:
         return None if one.failed == other.failed else f"fails: {one.failed!r} and {other.failed!r}"
     for i, (a, b) in enumerate(zip(one.declared_s(), other.declared_s(), strict=True)):
-        if abs(b * factor / a - 1) > WITHIN:
+        if abs(b * factor - a) > WITHIN * a:
             return f"iteration {i} takes 1 + {b * factor / a - 1:.3g} times what it should"
     return None
 

@@ -155,6 +155,14 @@ def test_14_packets_in_a_row_are_total_loss_at_once(fabric: Fabric, measured: Ma
         assert (tracker.links.loss[7] == 1) == total
 
 
+def test_counts_of_a_model_are_rounded(fabric: Fabric, measured: Make) -> None:
+    """Three of three packets are lost, whichever way the sums of their parts were rounded."""
+    tracker = observe(LinkTracker.start(fabric), measured(sent_packets={7: 90.0}))
+    for rounded in (1 + 1e-10, 1 - 1e-10, 1 + 1e-10):
+        tracker = observe(tracker, measured(dt_s=0.3, sent_packets={7: rounded}, lost={7: 1.0}))
+    assert tracker.links.loss[7] == 1
+
+
 def test_the_packets_that_were_looked_for_count_not_those_sent_since(fabric: Fabric, measured: Make) -> None:
     """A silent link: arrivals were counted a moment after the 30 packets of this interval, of 50, and 20 of
     these are among the packets of the next."""
