@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from collections import UserDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import redirect_stdout
 from functools import partial
 from hashlib import sha256
@@ -124,7 +124,8 @@ class Registers:
     def __init__(self, plugins: Iterable[tuple[str, ModuleType | object]]) -> None:
         self.manager = pluggy.PluginManager("railweave")
         self.manager.add_hookspecs(Hooks)
-        for name, plugin in plugins:
+        self._plugins = tuple(plugins)
+        for name, plugin in self._plugins:
             self._admit(name, plugin)
         self._kinds = {kind: Register(kind) for kind in PROTOCOLS}
         for kind, register in self._kinds.items():
@@ -147,6 +148,11 @@ class Registers:
             (name, self.manager.subset_hook_caller(hook, [i.plugin for i in plain if i.plugin_name != name]))
             for name in names
         ]
+
+    def offering(self, kind: str, name: str, plugin: object) -> "Registers":
+        """These registers, and this plugin in them."""
+        holder = f"the object {type(plugin).__name__}"
+        return Registers([*self._plugins, (holder, _offer(kind, name, plugin))])
 
     def _admit(self, name: str, plugin: ModuleType | object) -> None:
         """Hand a plugin to pluggy. Raises PluginError for a hook that would never be called, or not as
@@ -183,6 +189,23 @@ class Registers:
         return iter(self._kinds.values())
 
 
+def object_name(owner: type) -> str:
+    """The name of what is registered as an object of a class: my-router for MyRouter."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", owner.__name__).lower().strip("_")
+
+
+def _offer(kind: str, name: str, plugin: object) -> ModuleType:
+    """A plugin whose only hook registers this object."""
+
+    @hookspecs.hookimpl
+    def offer(register: Callable[[str, object], None]) -> None:
+        register(name, plugin)
+
+    module = ModuleType(name)
+    setattr(module, f"register_{PLURALS[kind]}", offer)
+    return module
+
+
 def load_plugins() -> Registers:
     """The registers of everything installed, and of plugin files. Imports every plugin module; importing this
     module loads nothing.
@@ -205,29 +228,50 @@ def load_plugins() -> Registers:
 
 
 def _from_files() -> Iterator[tuple[str, ModuleType]]:
-    """The file and the module of each. Raises PluginError, naming file and line, for one that is not there,
-    cannot be imported, prints or exits meanwhile, or is made for a newer railweave."""
+    """The file and the module of each; of `FILE#KIND=CLASS`, one object of the class alone. Raises
+    PluginError, naming file and line, for one that is not there, cannot be imported, prints or exits
+    meanwhile, or is made for a newer railweave."""
     for name in dict.fromkeys(filter(None, os.environ.get(FILES, "").split(os.pathsep))):
-        path = Path(name).absolute()
+        place, _, offered = name.partition("#")
+        path = Path(place).absolute()
         if not path.is_file():
-            raise PluginError(f"plugin file {name}: there is no such file. Check --plugin and {FILES}.")
-        yield name, _imported(path)
+            raise PluginError(f"plugin file {place}: there is no such file. Check --plugin and {FILES}.")
+        module = _imported(path)
+        if not offered:
+            yield name, module
+            continue
+        kind, _, owner = offered.partition("=")
+        if kind not in PROTOCOLS or not inspect.isclass(made := getattr(module, owner, None)):
+            raise PluginError(f"plugin file {name}: after # there is no KIND=CLASS of this file.")
+        yield name, _offer(kind, object_name(made), made())
+
+
+_under_way: set[str] = set()
+"""Modules of plugin files that are being imported."""
 
 
 def _imported(path: Path) -> ModuleType:
     named = f"railweave_plugin_{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
     if (known := sys.modules.get(named)) is not None:
+        if named in _under_way:
+            raise PluginError(
+                f"plugin file {path} uses railweave while it is imported. Put that under "
+                "`if __name__ == '__main__':`."
+            )
         return known
     spec = spec_from_file_location(named, path)
     if spec is None or spec.loader is None:
         raise PluginError(f"plugin file {path}: it is no Python file. Its name ends in .py.")
     module = sys.modules[named] = module_from_spec(spec)
+    _under_way.add(named)
     try:
         with redirect_stdout(_Silent()):
             spec.loader.exec_module(module)
     except PLUGIN_FAILURES as error:
         del sys.modules[named]
         raise PluginError(f"plugin file {path} cannot be loaded: {describe(error)}. Repair it.") from error
+    finally:
+        _under_way.discard(named)
     wants = getattr(module, "API", hookspecs.API)
     if not isinstance(wants, int) or wants > hookspecs.API:
         del sys.modules[named]

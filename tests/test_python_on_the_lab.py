@@ -41,6 +41,38 @@ def test_every_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.Monk
     assert calls == set(rw.__all__) - {"__version__", "RailweaveError"}, "an example per call"
 
 
+OWN = """
+    import railweave as rw
+    from railweave.framework.hookspecs import Router
+    from railweave.framework.model import RouteTable
+    from railweave.framework.routing.equal_cost import ShortestPaths
+
+    class MyRouter(Router):
+        summary = "all shortest paths"
+        def configured(self, options):
+            return self
+        def promises(self, fabric):
+            return ("reroutes",)
+        def routes(self, fabric, health):
+            return RouteTable.of(fabric, ShortestPaths(fabric, health.down))
+
+    if __name__ == "__main__":
+        result = rw.run(router=MyRouter(), domains=2, rails=2, size="64K", iterations=2, rate_scale=2e-5)
+        print(result.experiment["router"]["name"], result.wrong)
+"""
+
+
+@pytest.mark.lab
+@pytest.mark.untimed
+def test_a_router_of_a_script_runs_on_the_lab(tmp_path: Path) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text(textwrap.dedent(OWN))
+    ran = subprocess.run(
+        [sys.executable, script], check=False, capture_output=True, text=True, timeout=120, cwd=tmp_path
+    )
+    assert ran.stdout.split() == ["my-router", "0"], ran.stderr
+
+
 @pytest.mark.lab
 @pytest.mark.untimed
 def test_two_runs_at_once_each_in_a_thread_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

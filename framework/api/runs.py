@@ -11,6 +11,7 @@ from railweave.framework.analysis.assumed_health import AssumedScores, assumed_h
 from railweave.framework.analysis.explain import ExplainedPair, explain_pair
 from railweave.framework.analysis.link_loads import LoadReport, report, tables_asked
 from railweave.framework.analysis.link_loads import pattern as demand_pattern
+from railweave.framework.api.objects import named, offer_to_labs
 from railweave.framework.errors import InputError, RailweaveError
 from railweave.framework.experiment.plan import Plan, Routed, build_fabric, plan_from_keys, routed_from_keys
 from railweave.framework.hookspecs import Fact
@@ -47,7 +48,8 @@ def installed() -> Registers:
 
 
 def load(source: Source = None, /, *, registers: Registers | None = None, **keys: object) -> Plan:
-    """The checked plan of an experiment; nothing runs. Keys win over the source's.
+    """The checked plan of an experiment; nothing runs. Keys win over the source's. A plugin may be an object
+    in place of its name, such as `router=MyRouter()`; the lab needs it from a file.
 
     Raises ExperimentError that lists everything wrong at once, InputError for a plan with keys.
 
@@ -55,14 +57,26 @@ def load(source: Source = None, /, *, registers: Registers | None = None, **keys
     >>> plan.fabric.n_gpus, plan.experiment.router.name
     (4, 'hscore')
     """
+    return _loaded(source, registers, keys)[0]
+
+
+def _loaded(
+    source: Source, registers: Registers | None, keys: Mapping[str, object]
+) -> tuple[Plan, Registers]:
+    """The plan, and the registers with the plugins that keys give as objects."""
+    registers = registers or installed()
     if isinstance(source, Plan):
         if keys:
             raise InputError(
                 f"{', '.join(keys)}: a Plan is complete and takes no further keys. Give them to rw.load."
             )
-        return source
+        return source, registers
     base = source if source is None or isinstance(source, Mapping) else Path(source)
-    return plan_from_keys(keys, registers or installed(), base=base)
+    keys, registers, objects = named(keys, registers)
+    plan = plan_from_keys(keys, registers, base=base)
+    if plan.engine.packets:
+        offer_to_labs(objects)
+    return plan, registers
 
 
 def run(
@@ -90,8 +104,7 @@ def run(
     >>> f"{result.summary.declared_time_us:.3f} us, {result.fidelity.verdict}"
     '0.813 us, pass'
     """
-    registers = registers or installed()
-    plan = load(source, registers=registers, **keys)
+    plan, registers = _loaded(source, registers, keys)
     directory = out if isinstance(out, RunDirectory) or out is None else RunDirectory.create(Path(out), "")
     result = runner.run(plan, registers, directory, on_event, predict=predict)
     if directory is not None and page:
@@ -133,8 +146,8 @@ def lab(
     """
     from railweave.framework.lab.handle.opening import open_lab
 
-    registers = registers or installed()
-    with open_lab(load(source, registers=registers, **keys), registers, on_event) as opened:
+    plan, registers = _loaded(source, registers, keys)
+    with open_lab(plan, registers, on_event) as opened:
         yield opened
 
 

@@ -28,5 +28,6 @@ def code_version(*more: str, elsewhere: tuple[str, ...] = ()) -> str:
             digest.update(f"{path}\n".encode())
             digest.update(file.read_bytes())
     for name in filter(None, os.environ.get(FILES, "").split(os.pathsep)):
-        digest.update(Path(name).read_bytes() if Path(name).is_file() else b"")
+        file = Path(name.partition("#")[0])
+        digest.update(file.read_bytes() if file.is_file() else b"")
     return digest.hexdigest()[:12]
