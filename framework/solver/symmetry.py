@@ -78,16 +78,24 @@ def classes(
         links = _link_classes(first[:n_pairs], views)
         return None if links is None else (first, links)
 
+    single = all(view.single for view in views)
     kept: list[Int64] = []
     unclear: list[Int64] = []
     for symmetry in schedule.symmetries.astype(np.int64):
         for ranks in (symmetry, symmetry[symmetry]):  # ties between routes may alternate along an axis
-            move = entries.moved(ranks)
-            if move is not None and all(view.leads_to_links(move[:n_pairs]) for view in views):
+            pairs = entries.moved_pairs(ranks)
+            leads = pairs is not None and all(view.leads_to_links(pairs) for view in views)
+            if pairs is None or (single and not leads):
+                continue  # most end here, and a sample of pairs is enough for that
+            move = entries.moved(ranks, pairs)
+            if move is not None and leads:
                 kept.append(move)
                 break
-            if move is not None and not all(view.single for view in views):
+            if move is not None:
                 unclear.append(move)  # hops of several paths have no order
+    if not kept and not unclear:
+        used = np.logical_or.reduce([view.used() for view in views])
+        return np.arange(len(places.start) - 1), np.where(used, np.cumsum(used) - 1, -1)
     if (result := alike(kept)) is None:  # links do not become the same ones in every state
         kept, unclear, result = [], kept + unclear, alike([])
     assert result is not None, "a pair differs from itself"
@@ -159,9 +167,9 @@ class _Entries:
             (start, after, _sums(start, self._marks[after])) for start, after in waits if len(after)
         ]
 
-    def moved(self, ranks: Int64) -> Int64 | None:
-        """What becomes of every key if every rank becomes `ranks[rank]`; None where that is no symmetry of
-        the schedule."""
+    def moved_pairs(self, ranks: Int64) -> Int64 | None:
+        """(P,): what becomes of every pair if every rank becomes `ranks[rank]`; None where one becomes a pair
+        that sends nothing."""
         n, src, dst, n_pairs = self._n, self._src, self._dst, len(self._src)
         if len(ranks) != n or not np.array_equal(np.sort(ranks), np.arange(n)):
             return None
@@ -172,9 +180,13 @@ class _Entries:
             to = place[moved]
         else:
             to = np.minimum(np.searchsorted(pairs, moved), max(0, n_pairs - 1))
-        if not np.array_equal(pairs[to], moved):
-            return None
-        keys = np.concatenate((to, n_pairs + ranks, np.arange(n_pairs + n, len(self._places.start) - 1)))
+        return to if np.array_equal(pairs[to], moved) else None
+
+    def moved(self, ranks: Int64, pairs: Int64) -> Int64 | None:
+        """What becomes of every key if every rank becomes `ranks[rank]` and every pair `pairs[pair]`; None
+        where that is no symmetry of the schedule."""
+        n, n_pairs = self._n, len(pairs)
+        keys = np.concatenate((pairs, n_pairs + ranks, np.arange(n_pairs + n, len(self._places.start) - 1)))
         image = self._places.image(keys)
         if image is None or any(np.any(column[image] != column) for column in self._columns):
             return None
