@@ -19,6 +19,11 @@ def named(keys: Mapping[str, object], registers: Registers) -> tuple[dict[str, o
     """The keys with names in place of objects, registers that have these, and the objects that were new.
 
     The name of `MyRouter` is my-router; that of a class which is registered already stays.
+
+    >>> from railweave.framework.registry import load_plugins
+    >>> registers = load_plugins()
+    >>> named({"router": registers["router"]["spray"], "size": "1M"}, registers)[0]
+    {'router': 'spray', 'size': '1M'}
     """
     keys, new = dict(keys), Objects()
     for kind in KINDS:
@@ -40,6 +45,12 @@ def offer_to_labs(objects: Objects) -> None:
 
     Raises InputError for an object that they cannot make: of a class without a file, made with arguments, or
     changed since it was made.
+
+    >>> try:
+    ...     offer_to_labs([("router", object())])
+    ... except rw.RailweaveError as error:
+    ...     print(str(error).partition(" and ")[0])
+    router: the lab is another process
     """
     for kind, plugin in objects:
         owner = type(plugin)
