@@ -151,7 +151,7 @@ class Registers:
 
     def offering(self, kind: str, name: str, plugin: object) -> "Registers":
         """These registers, and this plugin in them."""
-        holder = f"the object {type(plugin).__name__}"
+        holder = f"object {len(self._plugins)}, a {type(plugin).__name__}"
         return Registers([*self._plugins, (holder, _offer(kind, name, plugin))])
 
     def _admit(self, name: str, plugin: ModuleType | object) -> None:
@@ -227,23 +227,31 @@ def load_plugins() -> Registers:
     return Registers([*plugins, *_from_files()])
 
 
+def plugin_file(entry: str) -> tuple[Path, str]:
+    """The file of an entry of FILES, and the KIND=CLASS behind a # that is no part of its name."""
+    if "#" not in entry or Path(entry).is_file():
+        return Path(entry), ""
+    place, _, offered = entry.rpartition("#")
+    return Path(place), offered
+
+
 def _from_files() -> Iterator[tuple[str, ModuleType]]:
     """The file and the module of each; of `FILE#KIND=CLASS`, one object of the class alone. Raises
     PluginError, naming file and line, for one that is not there, cannot be imported, prints or exits
     meanwhile, or is made for a newer railweave."""
     for name in dict.fromkeys(filter(None, os.environ.get(FILES, "").split(os.pathsep))):
-        place, _, offered = name.partition("#")
-        path = Path(place).absolute()
+        path, offered = plugin_file(name)
         if not path.is_file():
-            raise PluginError(f"plugin file {place}: there is no such file. Check --plugin and {FILES}.")
-        module = _imported(path)
+            raise PluginError(f"plugin file {name}: there is no such file. Check --plugin and {FILES}.")
+        module = _imported(path.absolute())
         if not offered:
             yield name, module
             continue
         kind, _, owner = offered.partition("=")
         if kind not in PROTOCOLS or not inspect.isclass(made := getattr(module, owner, None)):
             raise PluginError(f"plugin file {name}: after # there is no KIND=CLASS of this file.")
-        yield name, _offer(kind, object_name(made), made())
+        with blaming(f"plugin file {name}: {owner}()"):
+            yield name, _offer(kind, object_name(made), made())
 
 
 _under_way: set[str] = set()

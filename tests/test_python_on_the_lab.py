@@ -43,18 +43,6 @@ def test_every_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.Monk
 
 OWN = """
     import railweave as rw
-    from railweave.framework.hookspecs import Router
-    from railweave.framework.model import RouteTable
-    from railweave.framework.routing.equal_cost import ShortestPaths
-
-    class MyRouter(Router):
-        summary = "all shortest paths"
-        def configured(self, options):
-            return self
-        def promises(self, fabric):
-            return ("reroutes",)
-        def routes(self, fabric, health):
-            return RouteTable.of(fabric, ShortestPaths(fabric, health.down))
 
     if __name__ == "__main__":
         result = rw.run(router=MyRouter(), domains=2, rails=2, size="64K", iterations=2, rate_scale=2e-5)
@@ -66,7 +54,8 @@ OWN = """
 @pytest.mark.untimed
 def test_a_router_of_a_script_runs_on_the_lab(tmp_path: Path) -> None:
     script = tmp_path / "mine.py"
-    script.write_text(textwrap.dedent(OWN))
+    example = Path(__file__).parents[1] / "examples" / "plugins" / "oblivious.py"
+    script.write_text(example.read_text().replace("Oblivious", "MyRouter") + textwrap.dedent(OWN))
     ran = subprocess.run(
         [sys.executable, script], check=False, capture_output=True, text=True, timeout=120, cwd=tmp_path
     )

@@ -18,7 +18,7 @@ Objects = list[tuple[str, object]]
 def named(keys: Mapping[str, object], registers: Registers) -> tuple[dict[str, object], Registers, Objects]:
     """The keys with names in place of objects, registers that have these, and the objects that were new.
 
-    The name of `MyRouter` is my-router; that of a class which is registered already stays.
+    The name of `MyRouter` is my-router; that of an equal object which is registered stays.
 
     >>> from railweave.framework.registry import load_plugins
     >>> registers = load_plugins()
@@ -31,7 +31,7 @@ def named(keys: Mapping[str, object], registers: Registers) -> tuple[dict[str, o
         plugin = choice.get("name") if isinstance(choice, Mapping) else choice
         if plugin is None or isinstance(plugin, str | Fabric):
             continue
-        name = next((name for name, known in registers[kind].items() if type(known) is type(plugin)), "")
+        name = next((name for name, known in registers[kind].items() if _same(plugin, known)), "")
         if not name:
             name = object_name(type(plugin))
             registers = registers.offering(kind, name, plugin)
@@ -71,6 +71,17 @@ def offer_to_labs(objects: Objects) -> None:
 def _like_new(plugin: object) -> bool:
     try:
         fresh = type(plugin)()
-        return pickle.dumps(getattr(plugin, "__dict__", {})) == pickle.dumps(getattr(fresh, "__dict__", {}))
+    except TypeError:  # it takes arguments
+        return False
+    return _same(plugin, fresh)
+
+
+def _same(one: object, other: object) -> bool:
+    """Whether they are objects of one class with the same values; what cannot be compared is not."""
+    if one is other or type(one) is not type(other):
+        return one is other
+    try:
+        first, second = (pickle.dumps(getattr(plugin, "__dict__", {})) for plugin in (one, other))
     except (TypeError, AttributeError, pickle.PicklingError):
         return False
+    return first == second

@@ -71,8 +71,13 @@ def _loaded(
                 f"{', '.join(keys)}: a Plan is complete and takes no further keys. Give them to rw.load."
             )
         return source, registers
-    base = source if source is None or isinstance(source, Mapping) else Path(source)
     keys, registers, objects = named(keys, registers)
+    base: Mapping[str, object] | Path | None = None
+    if isinstance(source, Mapping):
+        base, registers, more = named(source, registers)
+        objects = [*objects, *more]
+    elif source is not None:
+        base = Path(source)
     plan = plan_from_keys(keys, registers, base=base)
     if plan.engine.packets:
         offer_to_labs(objects)

@@ -8,9 +8,8 @@ from railweave.framework.errors import ExperimentError
 from railweave.framework.parameters import Parameter, Value
 
 Aggregate = Literal["mean", "min"]
-
-
 LEAST_STEP = 0.001
+"""Of publishing scores."""
 
 
 def _number(parameter: Parameter) -> Any:

@@ -46,7 +46,6 @@ class Session(Generic[EngineT]):
         self._clock, self._run_s = engine.clock, 0.0
         self.failed: dict[int, str] = {}
         self.together_s = 0.0
-        # who knows the truth has no reason to wait: what it sees is no noise
         oracle = plan.experiment.oracle
         # who knows the truth has no reason to wait, nor to take a small loss for noise
         damping = replace(self._options, dwell_s=0.0, step=LEAST_STEP) if oracle else self._options

@@ -6,7 +6,7 @@ from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 
-from railweave.framework.registry import FILES
+from railweave.framework.registry import FILES, plugin_file
 
 PARTS = ("controllers", "framework", "plugins", "topologies", "traffic")
 
@@ -28,6 +28,6 @@ def code_version(*more: str, elsewhere: tuple[str, ...] = ()) -> str:
             digest.update(f"{path}\n".encode())
             digest.update(file.read_bytes())
     for name in filter(None, os.environ.get(FILES, "").split(os.pathsep)):
-        file = Path(name.partition("#")[0])
+        file, _ = plugin_file(name)
         digest.update(file.read_bytes() if file.is_file() else b"")
     return digest.hexdigest()[:12]

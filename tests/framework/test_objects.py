@@ -12,35 +12,24 @@ from types import ModuleType
 import pytest
 
 import railweave as rw
-from railweave.framework.api.objects import offer_to_labs
+from railweave.framework.api.objects import named, offer_to_labs
 from railweave.framework.errors import InputError, PluginError
 from railweave.framework.registry import FILES, load_plugins
 
-TEXT = """
-from railweave.framework.hookspecs import Router
-from railweave.framework.model import RouteTable
+EXAMPLE = Path(__file__).parents[2] / "examples" / "plugins" / "oblivious.py"
+TEXT = (
+    EXAMPLE.read_text().replace("Oblivious", "AllShortest")
+    + """
 from railweave.framework.parameters import Parameter
-from railweave.framework.routing.equal_cost import ShortestPaths
 
-
-class AllShortest(Router):
-    summary = "all shortest paths"
-    parameters = (Parameter("unused", 1, "count", "nothing"),)
-
-    def configured(self, options):
-        return self
-
-    def promises(self, fabric):
-        return ("reroutes",)
-
-    def routes(self, fabric, health):
-        return RouteTable.of(fabric, ShortestPaths(fabric, health.down))
+AllShortest.parameters = (Parameter("unused", 1, "count", "nothing"),)
 
 
 class Told(AllShortest):
     def __init__(self, what):
         self.what = what
 """
+)
 SMALL = {"domains": 2, "rails": 2, "size": "64K", "iterations": 2}
 
 
@@ -93,6 +82,29 @@ def test_an_object_that_a_lab_cannot_make_is_refused(mine: ModuleType) -> None:
             offer_to_labs([("router", plugin)])
         assert rw.run(engine="fluid", router=plugin, **SMALL).fidelity.verdict == "pass"
     assert os.environ[FILES] == ""
+
+
+def test_an_object_with_other_values_than_the_registered_one_is_not_taken_for_it(mine: ModuleType) -> None:
+    registers = load_plugins().offering("router", "told", mine.Told(1))
+    assert named({"router": mine.Told(1)}, registers)[0] == {"router": "told"}
+    with pytest.raises(PluginError, match="'told' is offered by"):
+        named({"router": mine.Told(2)}, registers)
+
+
+def test_an_object_in_a_mapping_runs_too(mine: ModuleType) -> None:
+    keys = {"engine": "fluid", "router": mine.AllShortest(), **SMALL}
+    assert rw.run(keys).experiment["router"]["name"] == "all-shortest"
+
+
+def test_a_file_may_have_a_hash_in_its_name(
+    mine: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a#b.py"
+    path.write_text(EXAMPLE.read_text())
+    monkeypatch.setenv(FILES, f"{path}")
+    assert "oblivious" in load_plugins()["router"]
+    monkeypatch.setenv(FILES, f"{path}#router=Oblivious")
+    assert "oblivious" in load_plugins()["router"]
 
 
 def test_a_script_that_runs_something_when_it_is_imported_is_named(
