@@ -292,7 +292,8 @@ def _over(fabric: Fabric, unit: Int64, busy_s: Float) -> Bool:
     for kind in np.unique(kinds[present]):
         like = np.flatnonzero(present & (kinds == kind))
         in_use = busiest[like] >= USED * busiest[like].max()
-        in_use |= _could_stand_in(fabric, like, in_use)
+        stand_ins = _stand_ins(fabric, like, in_use, busy_s).values()
+        in_use |= np.isin(like, [other for others in stand_ins for other in others])
         used = np.sort(busiest[like[in_use]])
         over[like] = busiest[like] > ALIKE * used[(len(used) - 1) // 2]
     return over
@@ -314,26 +315,33 @@ def _spared(fabric: Fabric, unit: Int64, busy_s: Float) -> Int64:
     for group in fabric.groups[1:]:
         like = np.intersect1d(np.arange(group.first, group.first + group.size), unit)
         in_use = busiest[like] >= USED * busiest[like].max(initial=0.0)
-        if len(like) and _could_stand_in(fabric, like, in_use).any():
-            joined = {int(node): set(fabric.link_dst[fabric.link_src == node].tolist()) for node in like}
-            for node in like[in_use]:
-                spared[node] += sum(
-                    len(joined[int(other)] & joined[int(node)]) > 1 for other in like[~in_use]
-                )
+        for node, ways in _stand_ins(fabric, like, in_use, busy_s).items():
+            spared[node] += len(ways)
     return spared
 
 
-def _could_stand_in(fabric: Fabric, units: Int64, in_use: Bool) -> Bool:
-    """(n,): which of these idle elements join two nodes that one in use joins, so that paths over both are
-    alike."""
-    idle = np.zeros(len(units), bool)
-    if in_use.all() or units.max() >= fabric.n_nodes:
-        return idle
-    joined = [set(fabric.link_dst[fabric.link_src == unit].tolist()) for unit in units]
-    busy = [ends for ends, used in zip(joined, in_use, strict=True) if used]
-    for place in np.flatnonzero(~in_use):
-        idle[place] = any(len(joined[place] & ends) > 1 for ends in busy)
-    return idle
+def _stand_ins(fabric: Fabric, units: Int64, in_use: Bool, busy_s: Float) -> dict[int, list[int]]:
+    """For those of these elements that are in use, the idle ones that could have carried what they did: they
+    join a node from which it came and another to which it went."""
+    found: dict[int, list[int]] = {}
+    idle = set(units[~in_use].tolist())
+    if not idle or units.max() >= fabric.n_nodes:
+        return found
+    for node in units[in_use].tolist():
+        out = fabric.out_links(node)
+        least = USED * max(busy_s[out].max(), busy_s[out ^ 1].max())
+        ends = [set(fabric.link_dst[out[busy_s[way] > least]].tolist()) for way in (out ^ 1, out)]
+        beside = {
+            int(end): set(fabric.link_dst[fabric.out_links(end)].tolist()) & idle for end in set.union(*ends)
+        }
+        joined = {
+            other: {end for end, others in beside.items() if other in others}
+            for other in set().union(*beside.values())
+        }
+        found[node] = [
+            other for other, its in joined.items() if len(its) > 1 and all(its & side for side in ends)
+        ]
+    return found
 
 
 def _weak_at(fabric: Fabric, samples: HealthSamples, t_s: float, margin: float) -> Bool:

@@ -233,7 +233,8 @@ class Bottleneck:
     `link`: the one of its links that held most, and the `nic` whose cable that is, if it is one; `rank`:
     whose link that is, or who sent most over it where it joins two switches. `balanced`: no element was
     slower or busier than its like by 10 % or more, and this is only the one that the chain passed most.
-    `spared`: how many equal ways carried nothing: elements that join the same nodes, or parallel cables.
+    `spared`: how many equal ways carried nothing: elements that could have carried what it did, or parallel
+    cables.
     """
 
     iteration: int | None

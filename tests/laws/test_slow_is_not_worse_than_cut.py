@@ -69,7 +69,8 @@ def _still_answering(slow: Outcome) -> bool:
 
 def judge(case: Case, outcomes: Sequence[Outcome]) -> str | None:
     slow, (slow_s, cut_s) = outcomes[0], (outcome.seconds()[-1] for outcome in outcomes)
-    if slow_s <= MOST * cut_s:
+    # A fault that costs nothing is not answered, whatever the routes of a fabric that is cut may gain.
+    if slow_s <= MOST * max(cut_s, slow.seconds()[0]):
         return None
     fault, how = case.variants[0]["faults"][0], "the truth" if case.document["oracle"] else "feedback"
     if slow_s == inf:

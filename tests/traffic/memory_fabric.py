@@ -69,7 +69,8 @@ def endpoints(n: int, mtu: int) -> list[Endpoint]:
 
 
 class MemoryFabric:
-    """`alive(src, dst, udp_src, now)` says whether a link carries packets; the default is always."""
+    """`alive(src, dst, udp_src)` says whether a link carries packets; the default is always. `queue`: in
+    which one its packets wait, by default its own."""
 
     def __init__(
         self,
@@ -89,12 +90,13 @@ class MemoryFabric:
         self.now = 0.0
         self.rate_bps: Callable[[int, int, int], float] = lambda src, dst, udp_src: RATE_BPS
         self.alive: Callable[[int, int, int], bool] = lambda src, dst, udp_src: True
+        self.queue: Callable[[int, int, int], object] = lambda *link: link
         self.seen: list[tuple[float, int, int, bytes]] = []
         self._latency_s = latency_s
         self._random = random.Random(seed)
         self._order = itertools.count()
         self._events: list[tuple[float, int, int, bytes]] = []
-        self._free_at: dict[tuple[int, int, int], float] = {}
+        self._free_at: dict[object, float] = {}
         shape = RingShape(self.packet.full_packet_bytes + self.packet.RETH, slots, block_bytes=1 << 13)
         dirty: list[Batch] = []
         ends = endpoints(n, mtu)
@@ -119,8 +121,9 @@ class MemoryFabric:
         udp_src = int.from_bytes(frame[34:36], "big")
         self.seen.append((self.now, src, dst, frame))
         link = src, dst, udp_src
-        leaves = max(self.now, self._free_at.get(link, 0.0)) + len(frame) * 8 / self.rate_bps(*link)
-        self._free_at[link] = leaves
+        queue = self.queue(*link)
+        leaves = max(self.now, self._free_at.get(queue, 0.0)) + len(frame) * 8 / self.rate_bps(*link)
+        self._free_at[queue] = leaves
         roll, harm = self._random.random, self.harm
         if not self.alive(*link) or roll() < harm.loss:
             return

@@ -19,15 +19,15 @@ degraded to a fifth must not cause retransmissions."""
 class Timing:
     """Round-trip estimates of one pair, and the waits that follow from them. Seconds throughout. `drain`: the
     time of a full window at the declared rate; `travel`: that of a packet and its answer on idle links;
-    `smoothed`: of late, 0 before the first; `_longest`: the longest, forgotten by and by.
+    `smoothed`: of late, 0 before the first; `longest`: the longest, forgotten by and by.
 
     Sources: RFC 6298 (smoothed round trip, timeout, backoff), RFC 8985 (RACK: reordering window, tail probe).
     """
 
-    __slots__ = ("_longest", "_variation", "drain", "probes", "reorder", "smoothed", "travel")
+    __slots__ = ("_variation", "drain", "longest", "probes", "reorder", "smoothed", "travel")
 
     def __init__(self) -> None:
-        self.smoothed = self._variation = self._longest = self.drain = self.travel = 0.0
+        self.smoothed = self._variation = self.longest = self.drain = self.travel = 0.0
         self.reorder = REORDER_FLOOR_S
         self.probes = 0
 
@@ -35,14 +35,14 @@ class Timing:
         """Learn from the round trip of one packet and its acknowledgement."""
         if self.smoothed == 0.0:
             self.smoothed, self._variation = round_trip, round_trip / 2
-        self._longest = max(round_trip, self._longest * (1 - 1 / FORGOTTEN_OVER))
+        self.longest = max(round_trip, self.longest * (1 - 1 / FORGOTTEN_OVER))
         error = round_trip - self.smoothed
         self.smoothed += error / 8
         self._variation += (abs(error) - self._variation) / 4
 
     def lossy(self) -> None:
         """Packets were lost: what took long may have waited for a lost answer, not in a queue."""
-        self._longest = self.smoothed
+        self.longest = self.smoothed
 
     def spurious(self) -> None:
         """Widen the reordering window: a packet that was declared lost had only been overtaken."""
@@ -64,7 +64,7 @@ class Timing:
         """Silence after which to probe: first that of the tail probe, which takes a round trip to tell, then
         the timeout, doubled for every probe."""
         if self.probes == 0 and self.smoothed > 0:
-            longest = max(2 * max(self.smoothed, self.drain + self.travel), self._longest)
+            longest = max(2 * max(self.smoothed, self.drain + self.travel), self.longest)
             return min(longest + PROBE_SLACK_S, self.timeout)
         doublings = min(max(self.probes - 1, 0), 30)
         return min(self.timeout * 2.0**doublings, max(TIMEOUT_CEILING_S, self.timeout))

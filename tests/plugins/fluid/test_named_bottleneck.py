@@ -98,3 +98,11 @@ def test_one_of_several_parallel_cables_that_carries_all_is_named() -> None:
     first, hashed = (run(document | {"router": name}).result.bottlenecks[0] for name in ("shortest", "ecmp"))
     assert first.link in ("l0->l1#0", "l1->l0#0") and (first.balanced, first.spared) == (False, 2)
     assert hashed.spared == 0
+
+
+def test_an_idle_switch_that_serves_other_gpus_is_no_equal_way() -> None:
+    """A ring leaves every domain from its last rail and enters the next at its first. The rails between idle:
+    they join the same spines, and none of these GPUs."""
+    document = runs_of("rail-optimised", "spray", "ring-all-gather", domains=3, rails=3, spines=2)
+    held = run(document | {"size": "9M", "iterations": 1}).result.bottlenecks[0]
+    assert (held.balanced, held.spared) == (True, 0)

@@ -367,6 +367,30 @@ def test_silent_ranks_are_named() -> None:
     assert "g2->g3" in why
 
 
+@pytest.mark.parametrize("to", [0.02, 0.05])
+def test_a_pair_whose_answers_wait_behind_the_data_of_its_rank_is_not_given_up(to: float) -> None:
+    """All-to-all of 8, and what rank 0 sends, its answers to seven others as well, passes one slow cable: for
+    seconds no packet of most of its pairs arrives."""
+    fabric = MemoryFabric(8, tuning=Tuning(dead_after=1))
+    fabric.executor.use_entropies(table(8, {}), 0.0)
+    fabric.queue = lambda src, dst, udp_src: src if src == 0 else (src, dst)
+    fabric.rate_bps = lambda src, dst, udp_src: RATE_BPS * (to if src == 0 else 1)
+    entries = Entries(8, 4)
+    entries.phase("send")
+    src, dst = np.nonzero(~np.eye(8, dtype=bool))
+    entries.add(src, dst, first=4096 * src, length=4096)
+    schedule = entries.build("send", 8 * 4096, "int32", "sum")
+    fabric.executor.prepare(schedule, Buffers(schedule))
+    fabric.executor.begin(0.0)
+    progress = fabric.executor.progress
+
+    def over() -> bool:
+        assert not fabric.executor.stuck(fabric.now)
+        return progress.complete and fabric.executor.drained
+
+    fabric.advance(over)
+
+
 def test_after_a_failure_the_next_iteration_is_right() -> None:
     fabric = MemoryFabric(3)
     cut = True
