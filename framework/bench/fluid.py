@@ -89,10 +89,14 @@ def _run(row: FluidCase, scratch: Path, own_caches: bool) -> dict[str, Any]:
         environment |= {**caches, "PYTHONDONTWRITEBYTECODE": ""}
     with tempfile.TemporaryDirectory(dir=scratch) as directory:
         out_path, err_path = Path(directory, "out"), Path(directory, "err")
+        keys = dict(row.keys)
+        if row.algorithm:
+            (file := Path(directory, "algorithm.xml")).write_text(row.algorithm())
+            keys["collective"] = f"msccl:{file}"
         began = time.perf_counter()
         with out_path.open("wb") as out, err_path.open("wb") as err:
             process = subprocess.Popen(
-                [sys.executable, "-m", MODULE, json.dumps(row.keys), str(Path(directory, "run"))],
+                [sys.executable, "-m", MODULE, json.dumps(keys), str(Path(directory, "run"))],
                 stdout=out, stderr=err, env=environment,
             )  # fmt: skip
             try:

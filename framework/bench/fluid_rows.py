@@ -1,6 +1,6 @@
 """Experiments that `bench fluid` runs, and the two small ones of `--quick`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 TREE_1024 = {"topology": "fat-tree", "k": 16, "router": "ecmp"}
@@ -9,13 +9,14 @@ TREE_1024 = {"topology": "fat-tree", "k": 16, "router": "ecmp"}
 @dataclass(frozen=True, slots=True)
 class FluidCase:
     """One experiment: its name; keys of it, as `rw.run` takes them; seconds and megabytes it should take;
-    whether SimGrid can be asked for it, too."""
+    whether SimGrid can be asked for it, too. `algorithm`: makes the MSCCL file that is its collective."""
 
     name: str
     keys: Mapping[str, object]
     goal_s: float
     goal_mb: float | None = None
     peer: bool = False
+    algorithm: Callable[[], str] | None = None
 
 
 def permutation(sizes: str = "equal") -> dict[str, object]:

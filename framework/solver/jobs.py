@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from railweave.framework.model.arrays import DTYPES, Float, Int64
+from railweave.framework.model.arrays import DTYPES, Float, Int32, Int64
 from railweave.framework.model.routes import starts
 from railweave.framework.solver.fairness import hops_of
 from railweave.framework.solver.network import Network
@@ -33,7 +33,7 @@ class RunningJob:
 
     tasks: Tasks
     first: int
-    waits: Int64
+    waits: Int32
     ready: Float
     done: Int64
     end: Float
@@ -44,7 +44,7 @@ class RunningJob:
         n = tasks.n_tasks
         waits = np.diff(tasks.after_start) + np.where(tasks.lag == 0, np.diff(tasks.chained_start), 0)
         return cls(
-            tasks, 0, waits, at_s + tasks.release_s, np.zeros(n, np.int64),
+            tasks, 0, waits.astype(np.int32), at_s + tasks.release_s, np.zeros(n, np.int64),
             np.full(n, np.nan), np.zeros((n if len(tasks.chained) else 0, HISTORY)),
         )  # fmt: skip
 
@@ -105,11 +105,11 @@ def state_of(network: Network, jobs: list[RunningJob], paused: State, by_link: b
         repeat=_fixed([job.tasks.repeat for job in jobs], np.int64),
         lag=_fixed([job.tasks.lag for job in jobs], np.int32),
         job=np.repeat(np.arange(len(jobs), dtype=np.int32), np.diff(first)),
-        waits=_joined([job.waits for job in jobs], np.int64),
+        waits=_joined([job.waits for job in jobs], np.int32),
         ready=_joined([job.ready for job in jobs], np.float64),
         done=_joined([job.done for job in jobs], np.int64),
         end=_joined([job.end for job in jobs], np.float64),
-        heap_at=np.empty(n), heap_entry=np.empty(n, np.int64), next=np.full(n, -1, np.int64),
+        heap_at=np.empty(n), heap_entry=np.empty(n, np.int32), next=np.full(n, -1, np.int32),
         history=np.zeros((n if any(len(job.tasks.chained) for job in jobs) else 0, HISTORY)),
     )  # fmt: skip
     follow_start, follow = _lined_up([job.tasks.followers for job in jobs], first)
@@ -178,7 +178,7 @@ def _known(s: State, unfinished: NDArray[np.bool_]) -> State:
     at = s.ready[free] + s.seconds[free]
     at[transfer] = np.maximum(s.ready[free[transfer]] + s.delay[pair[transfer]], s.free[pair[transfer]])
     order = np.argsort(at, kind="stable")
-    return s._replace(known_at=at[order], known_entry=free[order])
+    return s._replace(known_at=at[order], known_entry=free[order].astype(np.int32))
 
 
 def _crowds(s: State, network: Network, flows: Int64) -> State:

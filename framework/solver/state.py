@@ -49,10 +49,10 @@ class State(NamedTuple):
     chained: Int64
     chain_start: Int64
     chain: Int64
-    next: Int64
+    next: Int32
     """(n,): the next entry of the same pair, -1 for the last."""
 
-    waits: Int64
+    waits: Int32
     """(n,): what the next repetition of an entry still waits for."""
     ready: Float
     """(n,): when the last of what it waited for ended."""
@@ -92,10 +92,10 @@ class State(NamedTuple):
     quit: Int32
     """(P,) each: pairs, as many as `tally` says."""
     heap_at: Float
-    heap_entry: Int64
+    heap_entry: Int32
     """(n,): entries that start (transfers) or end (others) at those moments, as a binary heap."""
     known_at: Float
-    known_entry: Int64
+    known_entry: Int32
     """The same, sorted, of those known when the arrays were made."""
 
     first: Int64

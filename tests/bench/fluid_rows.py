@@ -1,5 +1,8 @@
 """The experiments of `bench fluid` in full: what is run, and what it should take on 2 cores."""
 
+from functools import partial
+
+from railweave.bench.msccl_rings import ring_file
 from railweave.framework.bench.fluid_rows import TREE_1024, FluidCase, all_reduce, permutation
 
 RAIL_256 = {"topology": "rail-only", "domains": 16, "rails": 16, "router": "hscore"}
@@ -68,6 +71,12 @@ ROWS = (
         "slow rail 256 rail-only",
         all_reduce(16, 16) | {"size": "64M", "iterations": 6, "faults": ["at=iter:2 degrade rail:1 to=20%"]},
         1,
+    ),
+    FluidCase(
+        "MSCCL rings 16 over 24 channels",
+        {"topology": "rail-only", "domains": 1, "rails": 16, "size": "64M", "iterations": 1},
+        2,
+        algorithm=partial(ring_file, 16, 24),
     ),
     FluidCase("default experiment", {}, 1),
 )

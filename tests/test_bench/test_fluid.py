@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from functools import partial
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from railweave.bench.fluid import exponents, fluid
 from railweave.bench.fluid_rows import GROWTH, ROWS
-from railweave.framework.bench.fluid_rows import QUICK
+from railweave.bench.msccl_rings import ring_file
+from railweave.framework.bench.fluid import measured
+from railweave.framework.bench.fluid_rows import QUICK, FluidCase
 from railweave.framework.cli import main
 from railweave.framework.errors import InputError
 
@@ -34,6 +38,15 @@ def test_rows_by_words_and_a_wrong_word() -> None:
     with pytest.raises(InputError, match="no row has 'toruss' in its name"):
         fluid("torus,toruss", False, False, lambda text: None)
     assert len({row.name for row in (*ROWS, *QUICK)}) == len(ROWS) + len(QUICK)
+
+
+def test_a_row_of_an_algorithm_runs_it(tmp_path: Path) -> None:
+    """A ring of 4 over 2 channels: each GPU sends 2 x 3/4 of 8 MiB in packets of 4096 of 4154 bytes at
+    450 GB/s, 28.4 us."""
+    keys = {"topology": "rail-only", "domains": 1, "rails": 4, "size": "8M", "iterations": 1}
+    row = FluidCase("rings", keys, 2, algorithm=partial(ring_file, 4, 2))
+    figures = measured(row, tmp_path, own_caches=False)
+    assert figures["declared_us"] == pytest.approx(1.5 * (8 << 20) * 4154 / 4096 / 450e3, rel=1e-3)
 
 
 def test_two_small_rows_from_the_command() -> None:
