@@ -42,8 +42,7 @@ def per_repetition(schedule: Schedule, amount: Amount) -> tuple[Int64, Float]:
         return np.arange(n + 1), values
     if schedule.n_transfers > MOST_DIFFERENT:
         sums = np.append(0.0, np.cumsum(np.asarray(amount(spans.size), np.float64)))
-        columns = (schedule.phase, schedule.size, schedule.repeat, lag)
-        like = np.unique(np.stack([column[in_list] for column in columns]), axis=1, return_inverse=True)[1]
+        like = schedule.blocks_alike
         mean = (sums[begin + width] - sums[begin]) / width
         values[in_list] = (np.bincount(like, mean) / np.bincount(like))[like]
         return np.arange(n + 1), values
@@ -59,6 +58,13 @@ def per_repetition(schedule: Schedule, amount: Amount) -> tuple[Int64, Float]:
     repetition = spread(np.zeros(len(uneven), np.int64), count[uneven])
     values[spread(start[uneven], count[uneven])] = amount(spans.at(entry, repetition, lag[entry])[2])
     return start, values
+
+
+def blocks_alike(schedule: Schedule, in_list: Int64) -> Int64:
+    """(len(in_list),): the block of each of these entries, 0, 1, ...: those whose phase, size and repetitions
+    are the same."""
+    columns = (schedule.phase, schedule.size, schedule.repeat, np.maximum(schedule.lag, 1))
+    return np.unique(np.stack([column[in_list] for column in columns]), axis=1, return_inverse=True)[1]
 
 
 def in_all(schedule: Schedule, amount: Amount) -> Float:

@@ -7,7 +7,7 @@ import numpy as np
 
 from railweave.framework.errors import FabricError
 from railweave.framework.model.arrays import ArrayNoun, Bool, Float, Int32, Int64, readonly
-from railweave.framework.model.repetitions import Amount, in_all, per_repetition
+from railweave.framework.model.repetitions import Amount, blocks_alike, in_all, per_repetition
 from railweave.framework.model.traffic import PacketFormat
 
 
@@ -273,6 +273,11 @@ class Schedule(ArrayNoun):
         """(start (n+1,), values): `amount` of the bytes of every repetition of each entry, or one value where
         they are alike."""
         return per_repetition(self, amount)
+
+    @cached_property
+    def blocks_alike(self) -> Int64:
+        """`repetitions.blocks_alike` of all entries whose repetitions go through lists of spans."""
+        return blocks_alike(self, np.flatnonzero(self.spans.chunks) if self.spans else np.empty(0, np.int64))
 
     def in_all(self, amount: Amount) -> Float:
         """(n,): `amount` of the bytes of every repetition of an entry, added up."""
