@@ -312,10 +312,12 @@ class Draft:
         topologies = self.registers["topology"] if kind == "router" else {}
         suited = topologies[fabric.kind].router if fabric.kind in topologies else ""
         made_for = self._made_for() if kind == "router" else {}
-        otherwise = KEYS[kind].otherwise
+        otherwise = (choice.name, *KEYS[kind].otherwise)
         if kind == "router" and fabric.kind not in topologies and len(fabric.groups) > 1:
-            otherwise = ("spray", *otherwise)  # from a file: its switches may have equal paths
-        names = (str(made_for.get("name", "")), suited, choice.name, *otherwise)
+            # from a file: its switches may have equal paths
+            at = 1 if "isolated-rails" in fabric.capabilities else 0
+            otherwise = (*otherwise[:at], "spray", *otherwise[at:])
+        names = (str(made_for.get("name", "")), suited, *otherwise)
         served_by = [n for n in names if n in offered and not why_unserved(offered[n], fabric)]
         if not served_by:
             return choice

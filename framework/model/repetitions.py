@@ -60,13 +60,6 @@ def per_repetition(schedule: Schedule, amount: Amount) -> tuple[Int64, Float]:
     return start, values
 
 
-def blocks_alike(schedule: Schedule, in_list: Int64) -> Int64:
-    """(len(in_list),): the block of each of these entries, 0, 1, ...: those whose phase, size and repetitions
-    are the same."""
-    columns = (schedule.phase, schedule.size, schedule.repeat, np.maximum(schedule.lag, 1))
-    return np.unique(np.stack([column[in_list] for column in columns]), axis=1, return_inverse=True)[1]
-
-
 def in_all(schedule: Schedule, amount: Amount) -> Float:
     """(n,): `amount` of all repetitions of each entry together.
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from railweave.framework.errors import FabricError
 from railweave.framework.model.arrays import ArrayNoun, Bool, Float, Int32, Int64, readonly
-from railweave.framework.model.repetitions import Amount, blocks_alike, in_all, per_repetition
+from railweave.framework.model.repetitions import Amount, in_all, per_repetition
 from railweave.framework.model.traffic import PacketFormat
 
 
@@ -276,8 +276,12 @@ class Schedule(ArrayNoun):
 
     @cached_property
     def blocks_alike(self) -> Int64:
-        """`repetitions.blocks_alike` of all entries whose repetitions go through lists of spans."""
-        return blocks_alike(self, np.flatnonzero(self.spans.chunks) if self.spans else np.empty(0, np.int64))
+        """The block of each entry whose repetitions go through lists of spans, in order, numbered from 0: one
+        for all whose phase, size and repetitions are the same."""
+        in_list = np.flatnonzero(self.spans.chunks) if self.spans else np.empty(0, np.int64)
+        columns = (self.phase, self.size, self.repeat, np.maximum(self.lag, 1))
+        rows = np.stack([column[in_list] for column in columns])
+        return readonly(np.unique(rows, axis=1, return_inverse=True)[1], np.int64)
 
     def in_all(self, amount: Amount) -> Float:
         """(n,): `amount` of the bytes of every repetition of an entry, added up."""

@@ -11,21 +11,23 @@ from railweave.framework.model.arrays import Int64
 from railweave.framework.model.health import EQUAL_WITHIN
 from railweave.framework.parameters import Parameter, Value
 from railweave.framework.routing.batches import whole_sources
+from railweave.framework.routing.damping import pair_scores
 from railweave.framework.routing.rails.choice import NO_BAR, choose, direct, rail_names, reroutes, score_of
 from railweave.framework.routing.rails.links import (
     DR,
     DRD,
+    INTERFACES,
     KINDS,
     NONE,
     RD,
     RDR,
-    REQUIRES,
     D,
     R,
     RailLinks,
     whole,
 )
 from railweave.framework.routing.rails.scores import Scores
+from railweave.framework.routing.rails.spines import Spines
 from railweave.framework.routing.rails.unequal import LONGER, for_gpus, longer_score, places_of, rails_of_both
 from railweave.plugins.hscore.squares import batch_from
 
@@ -33,10 +35,11 @@ from railweave.plugins.hscore.squares import batch_from
 class HScore(Router):
     """Chooses between rd-, dr- and drd-paths by the h-scores of domains and rails; one path a pair.
 
-    Source: "LLM inference optimization ... rail-only connections, Part 2" (Cisco Outshift, 2024). Four
+    Source: "LLM inference optimization ... rail-only connections, Part 2" (Cisco Outshift, 2024). Five
     things are ours: same-rail pairs may detour (option), a remote rail must beat m by the snapshot's margin,
-    a pair with none of these paths left goes over its rails and another domain, and domains may be of unequal
-    size: a missing GPU is as a dead one, and where nothing else is left the shortest path serves.
+    a pair with none of these paths left goes over its rails and another domain, domains may be of unequal
+    size (a missing GPU is as a dead one, and where nothing else is left the shortest path serves), and where
+    spines join the rails a pair leaves its own rails for the best spine, once that scores more by the margin.
     """
 
     summary = "rd, dr or drd by h-scores: best-fit remote rail"
@@ -48,7 +51,7 @@ class HScore(Router):
             "let same-rail pairs go over a remote rail x where H(d1) H(x) H(d2) > H(g)",
         ),
     )
-    requires = REQUIRES
+    requires = INTERFACES
     damped = True
 
     def __init__(self, same_rail_detour: bool = True) -> None:
@@ -68,8 +71,13 @@ class HScore(Router):
         """
         links = RailLinks.of(fabric, "hscore")
         scores = Scores.of(fabric, health, links)
+        spines = Spines.of(fabric, health, scores)
 
         def resolve(src: Int64, dst: Int64) -> PathBatch:
+            if spines is not None:
+                kind, via = choose(links, scores, src, dst, self._detour)
+                own = links.batch(src, dst, kind, via)
+                return spines.instead(links, scores.margin, own, kind)[-1]
             sources = None if scores.avoided.any() else whole_sources(fabric.n_gpus, src, dst)
             if sources is not None:
                 return batch_from(links, scores, src, dst, sources, self._detour)
@@ -99,6 +107,11 @@ class HScore(Router):
         by_rule = links.hops(a, b, np.array([rule]), np.array([-1]))
         assert kind == rule or via >= 0 or not whole(by_rule, scores.dead)[0], "left a path that is whole"
 
+        if spines := Spines.of(fabric, health, scores):
+            own = links.batch(a, b, np.array([kind]), np.array([via]))
+            if over := _over_a_spine(spines, links, own, kind, scores.margin, name):
+                return over
+
         def score(path_kind: int) -> float:
             return float(score_of(scores, a, b, np.array([path_kind]), via)[0])
 
@@ -121,6 +134,24 @@ class HScore(Router):
             return Explanation(LONGER, facts | {"kind": "longer", "score": longer})
         crossed = "a dead link" if rule in options else "a missing GPU"
         return Explanation(_why(src == dst, kind, via, rule, routable, rail_name, crossed), facts)
+
+
+def _over_a_spine(
+    spines: Spines, links: RailLinks, own: PathBatch, kind: int, margin: float, name: NodeName
+) -> Explanation | None:
+    """Of a pair that leaves its path over its own rails, `own` of that kind, for a spine."""
+    _, spine, paths = spines.instead(links, margin, own, np.array([kind]))
+    if not len(spine):
+        return None
+    had, would = (float(pair_scores(spines.fabric, batch, spines.health)[0]) for batch in (own, paths))
+    spine_name = name(int(spines.node[spine[0]]))
+    because = (
+        "none of the pair's own rails serves" if kind in (NONE, RDR) else "it beats the pair's own rails"
+    )
+    return Explanation(
+        f"the best spine, {spine_name}: {because}",
+        {"kind": "spine", "spine": spine_name, "score": would, "score_own": had, "margin": margin},
+    )
 
 
 def _why(

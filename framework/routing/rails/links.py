@@ -11,7 +11,8 @@ from railweave.framework.model.arrays import Bool, Int32, Int64
 from railweave.framework.model.capabilities import require
 from railweave.framework.routing.batches import starts
 
-REQUIRES = ("domains", "isolated-rails", "interfaces")
+INTERFACES = ("domains", "interfaces")
+REQUIRES = (*INTERFACES, "isolated-rails")
 
 NONE, D, R, RD, DR, DRD, RDR = range(7)
 KINDS = ("none", "d", "r", "rd", "dr", "drd", "rdr")
@@ -38,8 +39,8 @@ class RailLinks:
 
     @classmethod
     def of(cls, fabric: Fabric, router: str) -> Self:
-        """Raises UnsupportedFabricError for fabrics without all of `REQUIRES`."""
-        require(fabric, router, REQUIRES)
+        """Raises UnsupportedFabricError for fabrics without all of `INTERFACES`."""
+        require(fabric, router, INTERFACES)
         domain, rail = fabric.group("domain"), fabric.group("rail")
         assert domain is not None and rail is not None, "required above"
         d, g = fabric.gpu_coordinates.T

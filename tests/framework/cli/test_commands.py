@@ -91,7 +91,7 @@ def test_routers_tell_what_they_serve(call: Call) -> None:
     lines = call("routers").output.splitlines()
     assert lines[0].split()[:3] == ["router", "fabrics", "options"]
     assert any(
-        line.startswith("hscore") and "isolated-rails" in line and "same_rail_detour=true" in line
+        line.startswith("hscore") and "interfaces" in line and "same_rail_detour=true" in line
         for line in lines
     )
     document = json.loads(call("routers", "--json").output)

@@ -36,8 +36,8 @@ def test_no_fault_can_be_asked_for(registers: Registers, nothing: object) -> Non
 def test_the_default_router_is_refused_on_another_fabric(registers: Registers) -> None:
     message = refused(registers, {"topology": "loop"})
     assert message == (
-        "router: router hscore does not serve this loop: it requires domains, isolated-rails, "
-        "interfaces, and this fabric lacks domains, isolated-rails, interfaces. For loop there is: none."
+        "router: router hscore does not serve this loop: it requires domains, interfaces, "
+        "and this fabric lacks domains, interfaces. For loop there is: none."
     )
 
 

@@ -111,9 +111,9 @@ def test_lossless_is_a_trait_where_all_links_are() -> None:
 def test_a_router_is_refused_by_the_capability_that_lacks() -> None:
     fabric = ring(3)
     assert why_unserved(HScore(), rail_only(2, 2)) == why_unserved(HScore(), unequal(2, 1)) == ""
-    assert why_unserved(HScore(), fabric).endswith("this fabric lacks domains, isolated-rails, interfaces")
+    assert why_unserved(HScore(), fabric).endswith("this fabric lacks domains, interfaces")
     with pytest.raises(
-        UnsupportedFabricError, match=r"router hscore does not serve this ring.*lacks domains, isolated"
+        UnsupportedFabricError, match=r"router hscore does not serve this ring.*lacks domains, interfaces"
     ):
         HScore().routes(fabric, HealthSnapshot.healthy(fabric))
     with pytest.raises(UnsupportedFabricError, match="lacks rails, wrap, ocs"):
