@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from railweave.framework.hookspecs import PathChooser
 from railweave.framework.parameters import Parameter, Value
 
-IN_TURN = "in-turn"
+IN_TURN, MESSAGES = "in-turn", "messages"
 MOST_PATHS = 128
 """Of a pair."""
 AHEAD = 1e-9
@@ -45,6 +45,14 @@ class InTurn(PathChooser):
         s["sent"] += 1
         s["of"][path] += 1
         return path
+
+
+class WholeMessages(InTurn):
+    """The same for messages: those of queue pairs in turn, each of which keeps its path (NCCL,
+    NCCL_IB_QPS_PER_CONNECTION without NCCL_IB_SPLIT_DATA_ON_QPS)."""
+
+    summary = "paths in turn, a whole message each"
+    each = "message"
 
 
 class Flowlets(PathChooser):

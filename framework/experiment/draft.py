@@ -117,6 +117,8 @@ class Draft:
         gpus = self._gpus(fabric)
         engine = self.engine(fabric)
         plugins = {kind: self.plugin(kind, fabric) for kind in KINDS if kind not in ("topology", *unused)}
+        self._suit_chooser(plugins, fabric)
+        request = self._request
         self._check_sizes()
         iterations = NEVER if request.program else request.iterations * len(request.sizes)
         faults = self.faults(fabric, iterations, engine)
@@ -168,6 +170,13 @@ class Draft:
             settings.report(
                 ("workload",), "takes the place of a collective, and there is one too. Keep one of them."
             )
+
+    def _suit_chooser(self, plugins: dict[str, Any], fabric: Fabric | None) -> None:
+        """Take the chooser that the router's paths are made for, where none is named."""
+        name = plugins["router"].chooser if plugins["router"] else ""
+        if name and "chooser" not in self.settings.value:
+            self._request = self._request.model_copy(update={"chooser": Choice(name=name)})
+            plugins["chooser"] = self.plugin("chooser", fabric)
 
     def _check_chooser(self, chooser: PathChooser | None, transport: Transport | None) -> None:
         """Report a chooser that cannot be used."""

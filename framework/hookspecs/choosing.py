@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,8 @@ from railweave.framework.parameters import Value
 
 
 class PathChooser(Configurable, Protocol):
-    """Chooses a path for every packet that a pair sends, told of what became of those before.
+    """Chooses a path for every packet that a pair sends, or for every message, told of what became of those
+    before.
 
     What a chooser knows of a pair is a record, `state`, of numbers and fixed arrays of them. The four
     functions are plain: no `self`, nothing but arithmetic on their arguments, no division by zero. So an
@@ -20,10 +21,12 @@ class PathChooser(Configurable, Protocol):
     of the pair, read and written by name (`s["last"]`); `now` is the time in declared picoseconds; a path is
     a number, 0 up to the paths of the pair. All are called in the order of what happens.
 
+    `each`: what it is asked for; the packets of a "message" stay together, unless paths change meanwhile.
     `needs`: "mark" for a chooser that is of no use without marks of congestion on packets.
     """
 
     state: np.dtype[np.void]
+    each: Literal["packet", "message"] = "packet"
     needs: tuple[str, ...] = ()
 
     @abstractmethod
@@ -39,8 +42,8 @@ class PathChooser(Configurable, Protocol):
     @staticmethod
     @abstractmethod
     def choose(s: Any, now: int, draw: np.uint64, shares: NDArray[np.float64]) -> int:
-        """The path of the next packet. `shares` (n_paths,): what the router gives each path, 1 in all;
-        `draw`: 64 random bits of this packet's own, so that a run can be repeated."""
+        """The path of the next packet or message. `shares` (n_paths,): what the router gives each path, 1 in
+        all; `draw`: 64 random bits of this call's own, so that a run can be repeated."""
 
     @staticmethod
     def acknowledged(s: Any, now: int, path: int, marked: bool, delay: int) -> None:

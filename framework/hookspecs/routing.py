@@ -49,12 +49,15 @@ class Router(Configurable, Protocol):
 
     `wants_demand`: `routes` is given a third argument, the Demand of an iteration, or None where it is not
     known (programs, `railweave explain`); it is asked again when what is sent changes, never for a phase.
+
+    `chooser`: the name of the one that its paths are made for, taken where the experiment names none.
     """
 
     serves: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
     damped: bool = False
     wants_demand: bool = False
+    chooser: str = ""
 
     def promises(self, fabric: Fabric) -> tuple[str, ...]:
         """What `railweave plugin check` holds it to on a fabric it serves: `reroutes`, `equal-split`,

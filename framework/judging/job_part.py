@@ -154,7 +154,8 @@ def _timings(
     table = None
     if latency_s is not None and not computed:
         try:
-            table = plan.healthy_table
+            if plan.chooser.each == "packet":  # of whole messages the shares of paths are not even
+                table = plan.healthy_table
         except PLUGIN_FAILURES as error:  # whatever the plugin raises, the run has its result
             note(f"{plan.experiment.router.name}: routes fails with {describe(error)}")
     for schedule in plan.schedules:

@@ -13,18 +13,18 @@ PORTS = ENTROPY_BASE << 16 | ROCE_PORT
 
 
 class FlowHash:
-    """Hashes the five-tuple of each pair's one flow (addresses, UDP, port ENTROPY_BASE to 4791) at each
-    switch.
+    """Hashes the five-tuple of one flow of each pair (addresses, UDP, port ENTROPY_BASE + `queue_pair` to
+    4791) at each switch.
 
     `seed` is the operator's; with `salted` every switch mixes its own number in, without it all switches pick
     alike, and a flow that took the first of two at one switch takes the first of two at the next:
     polarisation.
     """
 
-    def __init__(self, fabric: Fabric, seed: int, salted: bool) -> None:
+    def __init__(self, fabric: Fabric, seed: int, salted: bool, queue_pair: int = 0) -> None:
         self._address = np.array([ipv4(fabric, gpu) for gpu in range(fabric.n_gpus)], np.uint64)
         key = _mixed(np.array([seed], np.uint64))
-        self._ports = _mixed(np.array([PORTS], np.uint64) ^ key)
+        self._ports = _mixed(np.array([PORTS + (queue_pair << 16)], np.uint64) ^ key)
         nodes = np.arange(1, fabric.n_nodes + 1, dtype=np.uint64)
         self._salt = _mixed(nodes ^ key) if salted else np.zeros(fabric.n_nodes, np.uint64)
 

@@ -4,17 +4,22 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from railweave.framework.hookspecs import Explanation, NodeName, Router
+from railweave.framework.hookspecs import Explanation, Fact, NodeName, Router
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
 from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Parameter, Value
 from railweave.framework.routing.batches import join, take
 from railweave.framework.routing.equal_cost import EqualCost, NextHops
 from railweave.plugins.ecmp.hashing import FlowHash
+from railweave.plugins.ecmp.queue_pairs import together
+
+MOST_QPS = 64
 
 
 class Ecmp(Router):
-    """One path per pair: at every switch a hash of the flow picks among the equal-cost next hops that are up.
+    """One path per flow: at every switch a hash of the flow picks among the equal-cost next hops that are up.
+    A pair has one flow, or one for each of `qps` queue pairs, which take its messages in turn; with `split`
+    its packets.
 
     The cost is the GPUs passed through, then the hops. Two flows may be hashed onto one link while another
     stands idle: that is the point of this baseline. On rail-optimised fabrics it is the leaf's choice of a
@@ -22,17 +27,22 @@ class Ecmp(Router):
     control in data centers", ATC 2021 (polarisation).
     """
 
-    summary = "equal-cost paths, one per pair by a hash as in switches: collisions and all"
+    summary = "equal-cost paths, one per flow by a hash as in switches: collisions and all"
     parameters: tuple[Parameter, ...] = (
         Parameter("seed", 1, "count", "seed of the hash", minimum=0, maximum=2**63 - 1),
         Parameter("salted", True, "bool", "every switch hashes differently; false: all alike (polarisation)"),
+        Parameter("qps", 1, "count", "queue pairs of a pair, each with a path", minimum=1, maximum=MOST_QPS),
+        Parameter("split", False, "bool", "the packets of a message to all queue pairs in turn"),
     )
 
-    def __init__(self, seed: int = 1, salted: bool = True) -> None:
-        self._seed, self._salted = seed, salted
+    def __init__(self, seed: int = 1, salted: bool = True, qps: int = 1, *, split: bool = False) -> None:
+        self._seed, self._salted, self._qps = seed, salted, qps
+        self.chooser = "" if split or qps == 1 else "messages"
 
     def configured(self, options: Mapping[str, Value]) -> "Ecmp":
-        return Ecmp(int(options["seed"]), bool(options["salted"]))
+        return Ecmp(
+            int(options["seed"]), bool(options["salted"]), int(options["qps"]), split=bool(options["split"])
+        )
 
     def promises(self, fabric: Fabric) -> tuple[str, ...]:
         """Every pair that the fabric still joins is reached. It knows no virtual channels."""
@@ -44,7 +54,8 @@ class Ecmp(Router):
         Raises HealthError for a snapshot of another fabric.
         """
         health.check_fits(fabric)
-        search, flow_hash = EqualCost(fabric, health.down), FlowHash(fabric, self._seed, self._salted)
+        search = EqualCost(fabric, health.down)
+        hashes = [FlowHash(fabric, self._seed, self._salted, number) for number in range(self._qps)]
 
         def resolve(src: Int64, dst: Int64) -> PathBatch:
             rows = [np.empty(0, np.int64)]
@@ -53,7 +64,8 @@ class Ecmp(Router):
             for some, state, hops in search.towards(before):
                 rows.append(some)
                 ends = before[some], last[some]
-                parts.append(_walk(fabric, flow_hash, hops, state, src[some], dst[some], *ends))
+                flows = [_walk(fabric, each, hops, state, src[some], dst[some], *ends) for each in hashes]
+                parts.append(together(flows) if len(flows) > 1 else flows[0])
             return take(join(*parts), np.argsort(np.concatenate(rows)))
 
         return RouteTable("ecmp", health.version, fabric.n_gpus, resolve)
@@ -69,7 +81,7 @@ class Ecmp(Router):
         choices: list[str] = []
         if paths:
             *_, (_, _, hops) = EqualCost(fabric, health.down).towards(np.array([dst]))
-            for link in paths[0].links:
+            for link in dict.fromkeys(link for path in paths for link in path.links):
                 node = int(fabric.link_src[link])
                 options = hops.link[hops.start[node] : hops.start[node + 1]]
                 if len(options) > 1:
@@ -83,7 +95,10 @@ class Ecmp(Router):
             why = "unreachable: no path over links that are up"
         elif not choices:
             why = "the only path of least cost"
-        return Explanation(why, {"seed": self._seed, "salted": str(self._salted).lower(), "choices": choices})
+        facts: dict[str, Fact] = {"seed": self._seed, "salted": str(self._salted).lower()}
+        if self._qps > 1:
+            facts["queue_pairs"] = self._qps
+        return Explanation(why, facts | {"choices": choices})
 
 
 def _walk(

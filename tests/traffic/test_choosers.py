@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,8 @@ from railweave.framework.hookspecs import PathChooser
 from railweave.framework.kit.plugin_check import check_plugin
 from railweave.framework.model.addressing import ENTROPY_BASE
 from railweave.framework.registry import load_plugins
-from railweave.traffic.choosers import AtRandom, Flowlets, InTurn
+from railweave.traffic.choosers import AtRandom, Flowlets, InTurn, WholeMessages
+from railweave.traffic.collectives.entries import Entries
 from railweave.traffic.rocev2.buffers import Buffers
 from railweave.traffic.rocev2.choice import Choosing, PairChoice
 from railweave.traffic.rocev2.tuning import Tuning
@@ -24,7 +27,7 @@ from railweave.traffic.rocev2.turns import Turns
 from tests.traffic.memory_fabric import Harm, MemoryFabric
 from tests.traffic.rocev2.test_delivery import one_message, table
 
-NAMES = ("in-turn", "random", "flowlets")
+NAMES = ("in-turn", "messages", "random", "flowlets")
 
 
 def choice(chooser: PathChooser, weights: list[float], seed: int = 1) -> PairChoice:
@@ -160,3 +163,27 @@ def test_who_has_no_packets_refuses_choosers_before_anything_starts() -> None:
         rw.load(chooser="reps")
     plan = rw.load(chooser={"name": "flowlets", "gap": "1us"})
     assert plan.document()["chooser"] == {"name": "flowlets", "gap": 1e-6}
+
+
+def test_whole_messages_take_paths_in_turn_and_keep_them() -> None:
+    """Three paths, weights 2 : 1 : 1, eight messages of 40 packets a pair, some lost: each message is on one
+    path, its repeated packets too, and four messages in a row take the paths by their weights."""
+    fabric = MemoryFabric(2, harm=Harm(loss=0.05), choosing=Choosing(WholeMessages(), "mine", 1))
+    paths = table(2, {(0, 1): 3})
+    weight = paths.weight.copy()
+    weight[:3] = 0.5, 0.25, 0.25
+    fabric.executor.use_entropies(replace(paths, weight=weight), 0.0)
+    entries = Entries(2, 4)
+    entries.phase("send")
+    entries.add(np.zeros(8, int), np.ones(8, int), first=np.arange(8) * 2560, length=2560)
+    schedule = entries.build("send", 8 * 2560, "int32", "sum")
+    fabric.run(schedule, Buffers(schedule))
+    sent: dict[int, set[int]] = defaultdict(set)
+    for _, src, _, frame in fabric.seen:
+        if src == 0:
+            psn = int.from_bytes(frame[51:54], "big")
+            sent[psn // 40].add(int.from_bytes(frame[34:36], "big") - ENTROPY_BASE)
+    ways = [sent[message] for message in range(8)]
+    assert all(len(way) == 1 for way in ways) and fabric.executor.counts()["retransmitted"] > 0
+    for four in (ways[:4], ways[4:]):
+        assert sorted(path for way in four for path in way) == [0, 0, 1, 2]

@@ -8,6 +8,7 @@ import numpy as np
 
 from railweave.framework.errors import PluginError, blaming, defined_at
 from railweave.framework.hookspecs import PathChooser
+from railweave.traffic.rocev2.messages import Message
 
 PICOSECONDS = 1e12
 _MASK, _GOLDEN, _FIRST, _SECOND = (1 << 64) - 1, 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
@@ -35,16 +36,24 @@ class PairChoice:
         self._chooser, self._name, self._state = chooser, f"chooser {name}", seed & _MASK
         with blaming(self._name, PluginError):
             self._record = chooser.start()[0]
-        self._shares = np.ones(1)
+        self._shares, self._version = np.ones(1), 0
         self.clock = PICOSECONDS
 
     def use_paths(self, weights: Sequence[float]) -> None:
-        self._shares = np.array(weights, np.float64) / sum(weights)
+        self._shares, self._version = np.array(weights, np.float64) / sum(weights), self._version + 1
         with blaming(self._name, PluginError):
             self._chooser.use_paths(self._record, len(weights))
 
+    def ways(self, message: Message, count: int, now_s: float) -> list[int]:
+        """The paths of `count` packets of a message."""
+        if self._chooser.each == "packet":
+            return self.take(count, now_s)
+        if message.way[0] != self._version:
+            message.way = self._version, self.take(1, now_s)[0]
+        return [message.way[1]] * count
+
     def take(self, count: int, now_s: float) -> list[int]:
-        """The paths of the next `count` packets."""
+        """The next `count` paths."""
         now, chosen, n = round(now_s * self.clock), [], len(self._shares)
         with blaming(self._name, PluginError):
             for _ in range(count):

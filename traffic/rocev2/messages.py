@@ -31,8 +31,11 @@ class Message:
     announces them with `reth`.
 
     To send: `view` and `address` are the same memory; `first_key`, `middle_key` and `last_key` are keys into
-    `Heads`; `ready`: whether the schedule allows it to start. To receive: `missing` packets have not arrived;
-    `target` is `destination` itself, or a staging buffer if it has yet to be reduced.
+    `Heads`; `ready`: whether the schedule allows it to start; `way`: its path where all packets keep to one,
+    behind the number of the paths that it is of (`PairChoice`).
+
+    To receive: `missing` packets have not arrived; `target` is `destination` itself, or a staging buffer if
+    it has yet to be reduced.
     """
 
     __slots__ = (
@@ -51,6 +54,7 @@ class Message:
         "target",
         "transfer",
         "view",
+        "way",
     )
 
     def __init__(
@@ -73,6 +77,7 @@ class Message:
         self.reduce = reduce
         self.reth = reth
         self.ready = False
+        self.way = (-1, 0)
         self.target: memoryview | None = None
         last_bytes = self.size - (self.packets - 1) * mtu
         self.first_key = opcode_at(0, self.packets) << 16 | min(mtu, self.size)

@@ -213,7 +213,7 @@ class Sender:
             self._order.reach(turn + count)
             ways = self._order.order[turn : turn + count]
         else:
-            ways = self.choice.take(count, now)
+            ways = self.choice.ways(message, count, now)
         for number, at in zip(range(first, first + count), ways, strict=True):
             path = paths[at]
             transmission += 1
