@@ -12,11 +12,13 @@ PACKETS = 128
 
 
 @pytest.mark.parametrize(
-    ("chooser", "together"), [("random", False), ({"name": "flowlets", "gap": "1s"}, True)]
+    ("chooser", "together"),
+    [("random", False), ({"name": "flowlets", "gap": "1s"}, True), ("messages", True)],
 )
 def test_packets_are_shared_out_over_two_planes(chooser: object, together: bool) -> None:
     """A message of 128 packets each way. Drawn one by one, 0.2 to 0.8 of them take each plane, 6.8 standard
-    deviations off the half; in one flowlet, as a gap of a second never comes, all take the same."""
+    deviations off the half; in one flowlet, as a gap of a second never comes, or one message all take the
+    same."""
     result = rw.run(
         topology=PLANES, router="spray", chooser=chooser, collective="send-recv", size=f"{4 * PACKETS}K",
         iterations=1, faults=[], feedback=False,
