@@ -4,8 +4,9 @@ import inspect
 import os
 import re
 import sys
+import time
 from collections import UserDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from functools import partial
 from hashlib import sha256
@@ -46,8 +47,10 @@ PROTOCOLS: Mapping[str, type] = {
 """Every kind of plugin, and the shape of what is registered."""
 FILES = "RAILWEAVE_PLUGINS"
 """Of the environment: plugins of one file, separated as in PATH. Labs and workers inherit it."""
-OPTIONAL = ("wants_demand",)
-"""Members that came later, which a plugin may be without: False then."""
+TRACE = "RAILWEAVE_TRACE"
+"""Of the environment: where it is not empty, standard error says which hooks run, and how long."""
+OPTIONAL: Mapping[str, object] = {"wants_demand": False, "chooser": "", "each": "packet"}
+"""Members that came later, and what holds of a plugin that is without."""
 PLURALS = {kind: f"{kind}s" for kind in PROTOCOLS} | {"topology": "topologies"}
 
 
@@ -109,9 +112,11 @@ def _unfit(kind: str, name: str, registered: Any) -> str:
         if not isinstance(words, tuple) or not all(isinstance(word, str) for word in words):
             return f'has {member} = {words!r}: it takes a tuple such as ("ring",), or () for all'
     for member in ("damped", "lossless", "same_result_everywhere", *OPTIONAL):
+        usual = OPTIONAL.get(member, False)
         said = getattr(registered, member, None)
-        if member in members and not (isinstance(said, bool) or (said is None and member in OPTIONAL)):
-            return f"has {member} = {said!r}: it takes True or False"
+        fits = type(said) is type(usual) or (said is None and member in OPTIONAL)
+        if member in members and not fits:
+            return f"has {member} = {said!r}: it takes {'True or False' if usual is False else 'a text'}"
     return ""
 
 
@@ -124,6 +129,8 @@ class Registers:
     def __init__(self, plugins: Iterable[tuple[str, ModuleType | object]]) -> None:
         self.manager = pluggy.PluginManager("railweave")
         self.manager.add_hookspecs(Hooks)
+        if os.environ.get(TRACE):
+            _trace(self.manager)
         self._plugins = tuple(plugins)
         for name, plugin in self._plugins:
             self._admit(name, plugin)
@@ -187,6 +194,27 @@ class Registers:
 
     def __iter__(self) -> Iterator[Register]:
         return iter(self._kinds.values())
+
+
+def _trace(manager: pluggy.PluginManager) -> None:
+    """Say on standard error what every call of a hook takes, calls within it included."""
+    began_s: list[float] = []
+
+    def before(hook: str, implementations: Sequence[pluggy.HookImpl], arguments: Mapping[str, Any]) -> None:
+        began_s.append(time.perf_counter())
+
+    def after(
+        outcome: pluggy.Result[Any],
+        hook: str,
+        implementations: Sequence[pluggy.HookImpl],
+        arguments: Mapping[str, Any],
+    ) -> None:
+        took_s = time.perf_counter() - began_s.pop()
+        names = ", ".join(implementation.plugin_name for implementation in reversed(implementations))
+        failed = f", fails: {describe(outcome.exception)}" if outcome.exception else ""
+        sys.stderr.write(f"{TRACE}: {hook}: {names or 'nobody'}: {took_s * 1e3:.3f} ms{failed}\n")
+
+    manager.add_hookcall_monitoring(before, after)
 
 
 def object_name(owner: type) -> str:

@@ -173,7 +173,7 @@ class Draft:
 
     def _suit_chooser(self, plugins: dict[str, Any], fabric: Fabric | None) -> None:
         """Take the chooser that the router's paths are made for, where none is named."""
-        name = plugins["router"].chooser if plugins["router"] else ""
+        name = getattr(plugins["router"], "chooser", "")
         if name and "chooser" not in self.settings.value:
             self._request = self._request.model_copy(update={"chooser": Choice(name=name)})
             plugins["chooser"] = self.plugin("chooser", fabric)

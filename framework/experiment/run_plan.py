@@ -112,6 +112,11 @@ class Plan:
         return Demand.of((job.on_gpus(job.compact[-1]) for job in self.jobs), self.fabric.n_gpus)
 
     @property
+    def whole_messages(self) -> bool:
+        """Whether all packets of a message take one path; a stranger's chooser need not say."""
+        return getattr(self.chooser, "each", "packet") == "message"
+
+    @property
     def healthy_table(self) -> RouteTable:
         """The router's table before anything was measured, whatever it raises."""
         demand = self.demand if wants_demand(self.router) else None

@@ -1,4 +1,5 @@
-"""A new plugin: an installable package with one that works, tests that use the kit, and a README."""
+"""A new plugin: an installable package with one that works, tests that use the kit and a workflow that runs
+them, a README and how to cite it."""
 
 import keyword
 import re
@@ -27,6 +28,8 @@ def files_of(kind: str) -> dict[str, str]:
     return {
         "pyproject.toml": "pyproject.toml",
         "README.md": "README.md",
+        "CITATION.cff": "CITATION.cff",
+        ".github/workflows/test.yml": "workflow.yml",
         "@MODULE@/__init__.py": "__init__.py",
         "@MODULE@/plugin.py": "observer_plugin.py" if kind == "observer" else "plugin.py",
         f"@MODULE@/{kind}.py": f"{kind}.py",

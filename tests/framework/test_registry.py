@@ -4,6 +4,7 @@ and a lost hook is refused by name."""
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -159,6 +160,7 @@ UNFIT = {
     "parameters": (("parameters", ["x"]), "has the parameters ['x']: it takes a tuple of Parameter"),
     "serves": (("serves", "ring"), "has serves = 'ring': it takes a tuple"),
     "damped": (("damped", None), "has damped = None: it takes True or False"),
+    "chooser": (("chooser", 4), "has chooser = 4: it takes a text"),
 }
 
 
@@ -187,3 +189,36 @@ def test_a_name_that_no_option_can_carry_is_refused() -> None:
 
     with pytest.raises(PluginError, match=r"router 'my router' .* has no name that options can carry"):
         Registers([("strange", Plugin())])
+
+
+@pytest.mark.parametrize("wanted", ["1", ""])
+def test_hooks_are_traced_where_it_is_asked_for(
+    wanted: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line for every call: the hook, the plugin, its time; one that fails says so."""
+    monkeypatch.setenv("RAILWEAVE_TRACE", wanted)
+
+    class Plugin:
+        @hookimpl
+        def register_routers(self, register: Register) -> None:
+            time.sleep(0.02)
+            register("mine", THING)
+
+        @hookimpl
+        def register_engines(self, register: Register) -> None:
+            raise ValueError("no engine today")
+
+    with pytest.raises(PluginError, match="no engine today"):
+        Registers([("strange", Plugin())])
+    lines = capsys.readouterr().err.splitlines()
+    if not wanted:
+        assert lines == []
+        return
+    routers, engines = (
+        next(line for line in lines if f"register_{kind}" in line) for kind in ("routers", "engines")
+    )
+    words = routers.split(": ")
+    assert (
+        words[:3] == ["RAILWEAVE_TRACE", "register_routers", "strange"] and float(words[3].split()[0]) >= 20
+    )
+    assert "fails: " in engines and "no engine today" in engines

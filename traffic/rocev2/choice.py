@@ -33,6 +33,7 @@ class PairChoice:
     """
 
     def __init__(self, chooser: PathChooser, name: str, seed: int) -> None:
+        self._each = getattr(chooser, "each", "packet")  # a stranger's may have none
         self._chooser, self._name, self._state = chooser, f"chooser {name}", seed & _MASK
         with blaming(self._name, PluginError):
             self._record = chooser.start()[0]
@@ -46,7 +47,7 @@ class PairChoice:
 
     def ways(self, message: Message, count: int, now_s: float) -> list[int]:
         """The paths of `count` packets of a message."""
-        if self._chooser.each == "packet":
+        if self._each != "message":
             return self.take(count, now_s)
         if message.way[0] != self._version:
             message.way = self._version, self.take(1, now_s)[0]
