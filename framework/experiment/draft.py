@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from railweave.framework.errors import ExperimentError, FaultError, RailweaveError
+from railweave.framework.experiment.defaults import choice_of, chooser_for
 from railweave.framework.experiment.engines import instead
 from railweave.framework.experiment.fault_targets import find_link
 from railweave.framework.experiment.faults import ResolvedFault, parse, resolve, steps
@@ -27,7 +28,7 @@ from railweave.framework.experiment.ranks import gpus_of
 from railweave.framework.experiment.reading import experiment, options_of
 from railweave.framework.experiment.route_memory import why_too_large
 from railweave.framework.experiment.run_plan import Plan
-from railweave.framework.experiment.schema import KEYS, KINDS, OF_COLLECTIVES, OF_PROGRAMS, Choice
+from railweave.framework.experiment.schema import KINDS, OF_COLLECTIVES, OF_PROGRAMS, Choice
 from railweave.framework.experiment.settings import Key, Settings
 from railweave.framework.experiment.several_jobs import plan_of_jobs
 from railweave.framework.experiment.wants import refusals, why_not_chosen
@@ -37,7 +38,6 @@ from railweave.framework.hookspecs import (
     Collective,
     Engine,
     Estimator,
-    MadeForRouter,
     PathChooser,
     Report,
     Router,
@@ -173,8 +173,7 @@ class Draft:
 
     def _suit_chooser(self, plugins: dict[str, Any], fabric: Fabric | None) -> None:
         """Take the chooser that the router's paths are made for, where none is named."""
-        name = getattr(plugins["router"], "chooser", "")
-        if name and "chooser" not in self.settings.value:
+        if name := chooser_for(self.settings.value, plugins["router"]):
             self._request = self._request.model_copy(update={"chooser": Choice(name=name)})
             plugins["chooser"] = self.plugin("chooser", fabric)
 
@@ -284,7 +283,7 @@ class Draft:
         """The chosen plugin with its options; a router or collective must serve the fabric."""
         if kind in self._broken:
             return None
-        choice = self._choice(kind, fabric)
+        choice = choice_of(self._request, self.settings.value, self.registers, kind, fabric)
         plugin, options = self._configured(
             kind, choice.name, choice.options, key=(kind,), name_key=self._name_key(kind)
         )
@@ -311,39 +310,6 @@ class Draft:
     def chosen(self, kind: str) -> str:
         """The name of the plugin that `plugin` gave."""
         return self._choices[kind].name if kind in self._choices else ""
-
-    def _choice(self, kind: str, fabric: Fabric | None) -> Choice:
-        """The choice of a plugin; where there is none, the first of the defaults that serves the fabric."""
-        choice: Choice = getattr(self._request, kind)
-        if fabric is None or kind in self.settings.value or not KEYS[kind].otherwise:
-            return choice
-        offered = self.registers[kind]
-        topologies = self.registers["topology"] if kind == "router" else {}
-        suited = topologies[fabric.kind].router if fabric.kind in topologies else ""
-        made_for = self._made_for() if kind == "router" else {}
-        otherwise = (choice.name, *KEYS[kind].otherwise)
-        if kind == "router" and fabric.kind not in topologies and len(fabric.groups) > 1:
-            # from a file: its switches may have equal paths
-            at = 1 if "isolated-rails" in fabric.capabilities else 0
-            otherwise = (*otherwise[:at], "spray", *otherwise[at:])
-        names = (str(made_for.get("name", "")), suited, *otherwise)
-        served_by = [n for n in names if n in offered and not why_unserved(offered[n], fabric)]
-        if not served_by:
-            return choice
-        options = {key: value for key, value in made_for.items() if key != "name"}
-        return Choice(name=served_by[0], options=options if served_by[0] == names[0] else {})
-
-    def _made_for(self) -> Mapping[str, object]:
-        """The router that the traffic is made for, by name and options; empty where there is none."""
-        if self._request.program or self._request.jobs:
-            return {}
-        kind = "workload" if self._request.workload else "collective"
-        offered = self.registers[kind]
-        name = self._request.traffic.name
-        traffic = offered[name] if kind in self.settings.value and name in offered else None
-        if isinstance(traffic, MadeForRouter) and isinstance(traffic.router, Mapping):
-            return traffic.router
-        return {}
 
     def must_serve(self, kind: str, name: str, plugin: Router | Collective, fabric: Fabric) -> None:
         """Report a router or collective that does not serve the fabric, with those that do."""
