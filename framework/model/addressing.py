@@ -6,13 +6,14 @@ their one number over two bytes. A rule that matches an axis is then an address 
 
 from railweave.framework.errors import FabricError
 from railweave.framework.model import Fabric
+from railweave.framework.model.routes import MOST_PATHS
 
 NETWORK = 10 << 24
 ROCE_PORT = 4791
 TRAIN_SINK, TRAIN_SEEN = 0xC0000202, 0xC0000203
 """Destinations of measuring trains (TEST-NET-1, RFC 5737: outside 10/8, so no route forwards them):
 a switch drops those to the first, and sends those to the second to its controller where a rule says so."""
-ENTROPY_BASE = 0xC000
+ENTROPY_BASE = (1 << 16) - MOST_PATHS
 """First UDP source port that RoCEv2 senders use for entropy; path i of a pair uses ENTROPY_BASE + i."""
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,6 +14,10 @@ from railweave.framework.model.arrays import ArrayNoun, Float, Int32, Int64
 
 if TYPE_CHECKING:
     from railweave.framework.model.fabric import Fabric
+
+
+MOST_PATHS = 1 << 14
+"""Of a pair: the UDP source ports that tell them apart (RFC 6335: ports from 49152 on are nobody's)."""
 
 
 def starts(count: NDArray[Any]) -> Int64:
@@ -200,7 +205,8 @@ class RouteTable:
         cannot be reached. It must be pure; it is asked once for a pair. One that has a method `batch(src,
         dst)`, which answers whole arrays with a PathBatch, is asked by that.
 
-        Raises RouteError, naming the pair, for weights that are not positive numbers.
+        Raises RouteError, naming the pair, for what is no path, weights that are not positive numbers, and
+        more than `MOST_PATHS`.
 
         >>> fabric = rw.topology("ring", nodes=4)
         >>> round_it = {(int(a), int(b)): i for i, (a, b) in enumerate(zip(fabric.link_src, fabric.link_dst))}
@@ -216,10 +222,10 @@ class RouteTable:
 
         def ways(src: int, dst: int) -> list[Path]:
             if (src, dst) not in known:
-                found = [way if isinstance(way, Path) else Path(tuple(way)) for way in paths_of(src, dst)]
-                if wrong := [way.weight for way in found if not 0 < way.weight < inf]:
+                found = [_path(way) for way in islice(paths_of(src, dst), MOST_PATHS + 1)]
+                if why := _wrong(found):
                     pair = f"{fabric.node_name(src)} -> {fabric.node_name(dst)}"
-                    raise RouteError(f"{pair}: a path has the weight {wrong[0]!r}. Give a positive number.")
+                    raise RouteError(f"{pair}: {why}")
                 known[src, dst] = found
             return known[src, dst]
 
@@ -239,6 +245,22 @@ class RouteTable:
     def path(self, src: int, dst: int) -> tuple[Path, ...]:
         """The weighted paths of one pair; empty when it is unreachable."""
         return self.paths(np.array([src]), np.array([dst])).paths(0)
+
+
+def _path(way: Way) -> Path:
+    return way if isinstance(way, Path) else Path(tuple(way))
+
+
+def _wrong(found: Sequence[Path]) -> str:
+    """Why these cannot be the paths of a pair; empty where they can."""
+    if len(found) > MOST_PATHS:
+        return f"it has more than {MOST_PATHS} paths, which packets tell apart at most. Give fewer."
+    for path in found:
+        if not all(isinstance(link, int | np.integer) for link in path.links):
+            return f"{path.links!r} is no path. Give a list of link ids, or a Path with a weight."
+        if not 0 < path.weight < inf:
+            return f"a path has the weight {path.weight!r}. Give a positive number."
+    return ""
 
 
 def all_pairs(n: int) -> tuple[Int64, Int64]:

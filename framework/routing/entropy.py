@@ -6,10 +6,8 @@ from railweave.framework.errors import RouteError
 from railweave.framework.model import EntropyTable, Fabric, PathBatch
 from railweave.framework.model.addressing import ENTROPY_BASE
 from railweave.framework.model.arrays import Float, Int64
+from railweave.framework.model.routes import MOST_PATHS
 from railweave.framework.routing.batches import seen_before, spread
-
-CLASSES = (1 << 16) - ENTROPY_BASE
-"""UDP source ports from ENTROPY_BASE on; path classes are counted from it."""
 
 
 def path_classes(fabric: Fabric, batch: PathBatch) -> Int64:
@@ -37,9 +35,9 @@ def path_classes(fabric: Fabric, batch: PathBatch) -> Int64:
         named = np.where(branch == lowest[pair], 0, first + branch)
         classes, open_pairs = np.where(told[pair], named, classes), open_pairs & ~told
         first += group.size
-    if len(classes) and int(classes.max()) >= CLASSES:
+    if len(classes) and int(classes.max()) >= MOST_PATHS:
         raise RouteError(
-            f"a pair with a path number {classes.max()}: senders have {CLASSES} entropies at most."
+            f"a pair with a path number {classes.max()}: senders have {MOST_PATHS} entropies at most."
         )
     return classes
 

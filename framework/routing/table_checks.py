@@ -5,6 +5,7 @@ import numpy as np
 from railweave.framework.errors import RouteError
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
 from railweave.framework.model.arrays import Bool, Int64
+from railweave.framework.model.routes import MOST_PATHS
 from railweave.framework.routing.batches import batches, seen_before, unreachable
 
 WEIGHTS_WITHIN = 1e-9
@@ -45,6 +46,8 @@ def check_batch(fabric: Fabric, router: str, batch: PathBatch, health: HealthSna
         name, nth = pair_name(fabric, batch.src[pair], batch.dst[pair]), path - batch.pair_start[pair]
         raise RouteError(f"router {router}: path {nth} of {name} is wrong{where}: {why}.")
 
+    number = np.arange(len(batch.weight)) - batch.pair_start[path_pair]
+    refuse(number >= MOST_PATHS, f"packets tell {MOST_PATHS} paths of a pair apart at most")
     refuse((links < 0) | (links >= fabric.n_links), "the fabric has no such link", every_hop)
     refuse(np.diff(batch.hop_start) == 0, "a path without links; an unreachable pair has no path at all")
     begin, end = batch.hop_start[:-1], batch.hop_start[1:] - 1

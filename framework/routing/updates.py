@@ -14,6 +14,7 @@ import numpy as np
 
 from railweave.framework.model import EntropyTable, Fabric, PathBatch, Rule, RuleUpdate
 from railweave.framework.model.arrays import ArrayNoun, Bool, Int64
+from railweave.framework.model.routes import MOST_PATHS
 from railweave.framework.routing.batches import distinct, take, unreachable
 from railweave.framework.routing.compiler import (
     HOST_PORT,
@@ -24,7 +25,7 @@ from railweave.framework.routing.compiler import (
     ingress_rules,
     transit_rules,
 )
-from railweave.framework.routing.entropy import CLASSES, entropy_table, path_classes
+from railweave.framework.routing.entropy import entropy_table, path_classes
 from railweave.framework.routing.trie import ANY
 
 NO_TAG = -1
@@ -231,9 +232,9 @@ class _Move:
         self.classes = np.empty(len(new_path), np.int64)
         self.classes[new_path] = path_classes(fabric, take(batch, np.flatnonzero(moved)))
         self.classes[~new_path] = old.classes[~old_path]
-        before = old.batch.path_pair[old_path] * CLASSES + old.classes[old_path]
-        after = batch.path_pair[new_path] * CLASSES + self.classes[new_path]
-        pair, entropy = np.divmod(np.setdiff1d(before, after), CLASSES)
+        before = old.batch.path_pair[old_path] * MOST_PATHS + old.classes[old_path]
+        after = batch.path_pair[new_path] * MOST_PATHS + self.classes[new_path]
+        pair, entropy = np.divmod(np.setdiff1d(before, after), MOST_PATHS)
         # Class 0 of a pair without a path is dropped anyway.
         some = (np.diff(batch.pair_start)[pair] > 0) | (entropy > 0)
         self._stale_pair, self._stale_entropy = pair[some], entropy[some]
