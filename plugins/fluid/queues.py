@@ -28,7 +28,7 @@ class Behind(NamedTuple):
     @property
     def links(self) -> Int64:
         """Those at which packets of some pair wait if it sends."""
-        return np.unique(self.link).astype(np.int64)
+        return np.flatnonzero(np.bincount(self.link, minlength=self.n_links))
 
 
 class WaitingPlaces(NamedTuple):
