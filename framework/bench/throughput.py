@@ -63,8 +63,9 @@ class Turn:
 
 @dataclass
 class Climber:
-    """Searches for the load at which most arrives: three loads per turn, the next turn around the best of
-    them."""
+    """Searches for the load at which most arrives. A turn counts what arrives at the best load so far; then its
+    neighbours are tried, and the best of the three is the next turn's. The best of several trials, counted
+    itself, would be luck as well."""
 
     run: Callable[[float], Turn]
     pps: float
@@ -82,14 +83,13 @@ class Climber:
         return best
 
     def turn(self) -> Turn:
-        """The best of three loads; the next turn starts from it."""
-        loads = (self.pps / FINE, self.pps, self.pps * FINE)
-        tried = [(self.run(pps), pps) for pps in loads]
-        best, pps = max(tried, key=lambda row: row[0].rate)
-        if best.rate > 0:  # a turn in which nothing arrived shows nothing
-            self.pps = pps
-            self.turns.append(best)
-        return best
+        """What arrives at the best load so far."""
+        counted = self.run(self.pps)
+        neighbours = [(self.run(pps).rate, pps) for pps in (self.pps / FINE, self.pps * FINE)]
+        self.pps = max([(counted.rate, self.pps), *neighbours])[1]
+        if counted.rate > 0:  # a turn in which nothing arrived shows nothing
+            self.turns.append(counted)
+        return counted
 
 
 class Contest:

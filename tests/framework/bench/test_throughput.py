@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -41,6 +42,19 @@ def test_the_climb_ends_near_the_load_at_which_most_arrives(peak: float, collaps
         best = climber.turn()
     assert best.rate >= 0.85 * peak
     assert len(climber.turns) == 4
+
+
+def test_luck_does_not_count() -> None:
+    """Trials that scatter by 5 % around what arrives: the median of 200 turns is not above the peak."""
+    draw, peak = np.random.default_rng(1), 100_000.0
+
+    def run(pps: float) -> Turn:
+        arrived = pps if pps <= peak else peak * (peak / pps) ** 2
+        return Turn(arrived * draw.normal(1.0, 0.05), 1.0, 0.1, 1.0)
+
+    climber = Climber(run, peak)
+    rates = [climber.turn().rate for _ in range(200)]
+    assert 0.85 * peak < np.median(rates) < 1.01 * peak
 
 
 @pytest.mark.parametrize("mode", [RECEIVED, COUNTED])
