@@ -63,9 +63,9 @@ class Turn:
 
 @dataclass
 class Climber:
-    """Searches for the load at which most arrives. A turn counts what arrives at the best load so far; then its
-    neighbours are tried, and the best of the three is the next turn's. The best of several trials, counted
-    itself, would be luck as well."""
+    """Searches for the load at which most arrives. A turn counts what arrives at the best load so far; then
+    its neighbours are tried, and the best of the three is the next turn's. The best of several trials,
+    counted itself, would be luck as well."""
 
     run: Callable[[float], Turn]
     pps: float
