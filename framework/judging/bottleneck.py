@@ -331,12 +331,12 @@ def _stand_ins(fabric: Fabric, units: Int64, in_use: Bool, busy_s: Float) -> dic
         out = fabric.out_links(node)
         least = USED * max(busy_s[out].max(), busy_s[out ^ 1].max())
         ends = [set(fabric.link_dst[out[busy_s[way] > least]].tolist()) for way in (out ^ 1, out)]
-        beside = {
+        near = {
             int(end): set(fabric.link_dst[fabric.out_links(end)].tolist()) & idle for end in set.union(*ends)
         }
         joined = {
-            other: {end for end, others in beside.items() if other in others}
-            for other in set().union(*beside.values())
+            other: {end for end, others in near.items() if other in others}
+            for other in set().union(*near.values())
         }
         found[node] = [
             other for other, its in joined.items() if len(its) > 1 and all(its & side for side in ends)

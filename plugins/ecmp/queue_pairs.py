@@ -1,4 +1,4 @@
-"""The paths of a pair's queue pairs, of which several may take the same one."""
+"""The paths of a pair's queue pairs, several of which may take the same one."""
 
 from collections.abc import Sequence
 
@@ -24,8 +24,9 @@ def together(parts: Sequence[PathBatch]) -> PathBatch:
         filled = np.full((len(length), longest), -1, np.int32)
         filled[place] = part.links
         row[has] = filled
-    same = (rows[:, None] == rows[None]).all(axis=3)
-    original = same.argmax(axis=0)  # of each pair's queue pairs, the first with the same path
+    original = np.full((len(parts), n), -1)  # of each pair's queue pairs, the first with the same path
+    for number, row in enumerate(rows):
+        original[(rows == row).all(axis=2) & (original < 0)] = number
     weight = np.stack([(original == number).sum(axis=0) for number in range(len(parts))], axis=1) / len(parts)
     kept = (weight > 0) & has[:, None]
     hops = rows.transpose(1, 0, 2)[kept]

@@ -14,6 +14,7 @@ from railweave.plugins.ecmp.hashing import FlowHash
 from railweave.plugins.ecmp.queue_pairs import together
 
 MOST_QPS = 64
+"""Queue pairs of a pair at most: each costs a walk over the fabric and a rule for each destination."""
 
 
 class Ecmp(Router):

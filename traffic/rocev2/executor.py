@@ -271,15 +271,17 @@ class Executor:
         """If a pair was silent with packets in flight for `dead_after`, or if these are longer for four of
         its timeouts or of the longest round trips at its ends: all pairs silent for half as long; else none.
         An answer waits behind all that its rank sends, so other pairs show how long one may take."""
+        waiting = [pair for pair in self.pairs.values() if not pair.sender.idle]
+        if all(now - pair.sender.progress_at < self.tuning.dead_after for pair in waiting):
+            return []
         longest_s = [0.0] * len(self.endpoints)
         for pair in self.pairs.values():
             for end in (pair.src, pair.dst):
                 longest_s[end] = max(longest_s[end], pair.sender.timing.longest)
         silences = []
-        for pair in self.pairs.values():
-            if not (sender := pair.sender).idle:
-                patience_s = max(sender.patience, longest_s[pair.src], longest_s[pair.dst])
-                allowed_s = max(self.tuning.dead_after, TIMEOUTS * patience_s)
-                silences.append((pair, (now - sender.progress_at) / allowed_s))
+        for pair in waiting:
+            patience_s = max(pair.sender.patience, longest_s[pair.src], longest_s[pair.dst])
+            allowed_s = max(self.tuning.dead_after, TIMEOUTS * patience_s)
+            silences.append((pair, (now - pair.sender.progress_at) / allowed_s))
         given_up = any(silence >= 1 for _, silence in silences)
         return [pair for pair, silence in silences if given_up and silence >= 0.5]

@@ -66,8 +66,8 @@ class Spines:
     def instead(
         self, links: RailLinks, margin: float, own: PathBatch, kind: Int64
     ) -> tuple[Int64, Int64, PathBatch]:
-        """Of a batch of pairs of places on their own rails, whose paths are of these kinds: the positions of
-        those that leave them for a spine that scores more by the margin, these spines, and the paths of all.
+        """Of a batch of pairs of places, whose paths over their own rails are of these kinds: the positions
+        of the pairs that leave them for a spine that scores more by the margin, these spines, and all paths.
 
         A path that is none of the source's kinds, over two rails and another domain, counts for nothing."""
         rows = np.flatnonzero(own.src % links.rails != own.dst % links.rails)
