@@ -147,12 +147,13 @@ def test_shapes_agree_with_scapy(frame: bytes) -> None:
 def test_heads_are_the_headers_that_packets_are_made_of() -> None:
     heads = Heads(PAIR, 0xC003)
     frame = built(Opcode.WRITE_LAST, b"abcdef")
-    head, crc = heads[int(Opcode.WRITE_LAST) << 16 | 6]
-    assert frame.startswith(head)
-    assert len(head) == 50
-    assert icrc(frame[50:-4], crc) == struct.unpack("<I", frame[-4:])[0]
-    repeated, _ = heads[9 << 24 | int(Opcode.WRITE_LAST) << 16 | 6]
-    assert struct.unpack_from("!H", repeated, 18) == (9,)
+    head = heads[int(Opcode.WRITE_LAST) << 16 | 6]
+    assert frame.startswith(head.first)
+    assert len(head.first) == 50
+    assert icrc(frame[50:-4], head.crc) == struct.unpack("<I", frame[-4:])[0]
+    assert (head.own_bytes, head.payload_bytes, head.pad_bytes) == (4, 6, 2)
+    repeated = heads[9 << 24 | int(Opcode.WRITE_LAST) << 16 | 6]
+    assert struct.unpack_from("!H", repeated.first, 18) == (9,)
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,16 @@
 
 import ctypes
 import errno
+import struct
 from collections.abc import Callable
 
 from railweave.framework.processes.packet_socket import IoVec, MMsgHdr
+from railweave.traffic.packets import PSN_AT
+from railweave.traffic.rocev2.headers import Head
 
 SLOTS = 64
-_HEAD_BYTES, _TAIL_AT, _SLOT_BYTES = 112, 112, 128
+_ICRC_AT, _SLOT_BYTES = 124, 128
+_ICRC = struct.Struct("<I").pack_into
 _SKIPPED = frozenset({errno.ENETDOWN, errno.ENOBUFS, errno.EAGAIN, errno.ENXIO, errno.ENODEV, errno.EINTR})
 """Errors after which a packet counts as lost: the interface is down or gone, or a queue is full."""
 
@@ -37,9 +41,9 @@ def kernel_send(fd: int) -> Send:
 class Batch:
     """Up to SLOTS packets of one rank, sent together by `flush`, or as soon as there are SLOTS of them.
 
-    Each packet has three parts: a head (copied), a payload (an address, not copied: its memory must stay
-    unchanged until `flush`), a tail (padding and ICRC, copied). `dirty` receives the batch when its first
-    packet is added.
+    Each packet has three parts: head (copied), payload (an address, not copied: its memory must stay
+    unchanged until `flush`), and padding with ICRC. What a slot keeps from its last packet is not written
+    anew. `dirty` receives the batch when its first packet is added.
     """
 
     def __init__(self, send: Send, dirty: list["Batch"]) -> None:
@@ -51,10 +55,10 @@ class Batch:
         self._room = ctypes.create_string_buffer(SLOTS * _SLOT_BYTES)
         self._vectors = (IoVec * (3 * SLOTS))()
         self._headers = (MMsgHdr * SLOTS)()
-        room, vectors = ctypes.addressof(self._room), ctypes.addressof(self._vectors)
+        self._heads: list[Head | None] = [None] * SLOTS
+        self._room_at, vectors = ctypes.addressof(self._room), ctypes.addressof(self._vectors)
         for slot in range(SLOTS):
-            self._vectors[3 * slot].base = room + slot * _SLOT_BYTES
-            self._vectors[3 * slot + 2].base = room + slot * _SLOT_BYTES + _TAIL_AT
+            self._vectors[3 * slot].base = self._room_at + slot * _SLOT_BYTES
             self._headers[slot].header.iov = vectors + 3 * slot * ctypes.sizeof(IoVec)
             self._headers[slot].header.iov_count = 3
         self.messages_at = ctypes.addressof(self._headers)
@@ -62,24 +66,33 @@ class Batch:
         self._bytes = memoryview(self._room).cast("B")
         self._words = memoryview(self._vectors).cast("B").cast("L")
 
-    def add(self, head: bytes, payload_at: int, payload_bytes: int, tail: bytes) -> None:
+    def add(self, head: Head, own: bytes, payload_at: int, icrc: int) -> None:
+        """Add the packet of `head` with what is its own: from the PSN word to the payload, the address of
+        that, and the ICRC over all of it."""
         slot = self.count
         if slot == SLOTS:
             self.flush()
             slot = 0
         if slot == 0:
             self._dirty.append(self)
+        if self._heads[slot] is not head:
+            self._lay(slot, head)
         at = slot * _SLOT_BYTES
-        self._bytes[at : at + len(head)] = head
-        at += _TAIL_AT
-        self._bytes[at : at + len(tail)] = tail
-        words = self._words
-        at = slot * 6
-        words[at + 1] = len(head)
-        words[at + 2] = payload_at
-        words[at + 3] = payload_bytes
-        words[at + 5] = len(tail)
+        self._bytes[at + PSN_AT : at + PSN_AT + len(own)] = own
+        _ICRC(self._bytes, at + _ICRC_AT, icrc)
+        self._words[slot * 6 + 2] = payload_at
         self.count = slot + 1
+
+    def _lay(self, slot: int, head: Head) -> None:
+        """Write what packets of this head have in common. Padding lies before the ICRC, and stays zero."""
+        self._heads[slot] = head
+        at = slot * _SLOT_BYTES
+        self._bytes[at : at + PSN_AT] = head.first
+        at, words = slot * 6, self._words
+        words[at + 1] = PSN_AT + head.own_bytes
+        words[at + 3] = head.payload_bytes
+        words[at + 4] = self._room_at + slot * _SLOT_BYTES + _ICRC_AT - head.pad_bytes
+        words[at + 5] = head.pad_bytes + 4
 
     def flush(self) -> None:
         """Send everything. Packets that the kernel refuses are lost, as on a wire."""

@@ -4,7 +4,7 @@ import struct
 from dataclasses import dataclass
 
 from railweave.framework.model.addressing import ROCE_PORT
-from railweave.traffic.packets import PSN_AT, Addresses, header, header_crc, templates
+from railweave.traffic.packets import PSN_AT, Addresses, Opcode, header, header_crc, padding, templates
 
 KEY_AT = 12
 """Bytes KEY_AT..PSN_AT of a frame (EtherType to destination QP) are the same in many packets: they are parsed
@@ -52,10 +52,24 @@ def read_shape(key: bytes) -> Shape | None:
     return Shape(opcode, repetition, qp_high << 16 | qp_low, header_crc(key), body_at, body_end, icrc_at)
 
 
-class Heads(dict[int, tuple[bytes, int]]):
-    """Headers of one direction of a pair on one entropy, built at their first use.
+@dataclass(frozen=True, slots=True, eq=False)
+class Head:
+    """What all packets of one kind on one path have in common: `first`, the 50 bytes before the PSN word, and
+    `crc`, the ICRC so far. From there on each has `own_bytes` of its own before its payload of
+    `payload_bytes`, and `pad_bytes` behind it."""
 
-    Key: repetition << 24 | opcode << 16 | payload bytes. Value: the first 50 bytes, and the ICRC so far.
+    first: bytes
+    crc: int
+    own_bytes: int
+    payload_bytes: int
+    pad_bytes: int
+
+
+class Heads(dict[int, Head]):
+    """Heads of one direction of a pair on one entropy, built at their first use.
+
+    Key: repetition << 24 | opcode << 16 | bytes after BTH and RETH or AETH, which acknowledgements count
+    among their own.
     """
 
     def __init__(self, to: Addresses, udp_src: int) -> None:
@@ -63,10 +77,13 @@ class Heads(dict[int, tuple[bytes, int]]):
         self._to = to
         self._udp_src = udp_src
 
-    def __missing__(self, key: int) -> tuple[bytes, int]:
-        repetition = key >> 24
-        head = header(key >> 16 & 0xFF, self._to, self._udp_src, key & 0xFFFF, repetition)
-        entry = (head, header_crc(head[KEY_AT:PSN_AT]))
+    def __missing__(self, key: int) -> Head:
+        repetition, opcode, size = key >> 24, key >> 16 & 0xFF, key & 0xFFFF
+        first = header(opcode, self._to, self._udp_src, size, repetition)
+        own = len(templates()[opcode]) - PSN_AT
+        if opcode == Opcode.ACKNOWLEDGE:
+            own, size = own + size, 0
+        entry = Head(first, header_crc(first[KEY_AT:PSN_AT]), own, size, padding(size))
         if repetition == 0:  # any other number is used once in 65535 retransmissions
             self[key] = entry
         return entry

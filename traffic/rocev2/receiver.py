@@ -10,7 +10,7 @@ from railweave.traffic.rocev2.messages import Message, holding, opcode_at
 from railweave.traffic.rocev2.tuning import SPAN
 
 _HALF = 1 << 23
-_ACK, _LITTLE = struct.Struct("!IIHH").pack, struct.Struct("<I").pack
+_ACK = struct.Struct("!IIHH").pack
 _MIDDLE = int(Opcode.WRITE_MIDDLE)
 _ACK_KEY = int(Opcode.ACKNOWLEDGE) << 16
 _COUNTS_BYTES = 4
@@ -39,13 +39,13 @@ class Receiver:
         self.expected = number
         self._above = 0
         self._echo = 0
-        self._messages: list[Message] = []
-        self._current = 0
+        self.offer([])
 
     def offer(self, messages: list[Message]) -> None:
         """The messages of an iteration, in order; their numbers start at `expected`."""
         self._messages = messages
         self._current = 0
+        self._advance()
 
     def accept(self, word: int, kind: int, view: memoryview, start: int, end: int, now: float) -> None:
         """Handle a packet with a correct ICRC whose payload is view[start:end]; `kind` holds its opcode and,
@@ -72,41 +72,43 @@ class Receiver:
 
     def _place(self, number: int, opcode: int, view: memoryview, start: int, end: int) -> bool:
         """Copy the payload of packet `number` to its place; False if it does not fit the message there."""
-        messages = self._messages
-        if self._current >= len(messages):
+        message = self._next
+        if message is None:
             return False
-        message = messages[self._current]
         index = number - message.first
         if not 0 <= index < message.packets:
-            other = holding(messages, number)
+            other = holding(self._messages, number)
             if other is None:
                 return False
             message, index = other, number - other.first
-        low = index * self._mtu
-        if 0 < index < message.packets - 1:
-            fits = opcode == _MIDDLE and end - start == self._mtu
-        else:
-            size = min(self._mtu, message.size - low)
-            fits = opcode == opcode_at(index, message.packets) and end - start == size
-            if index == 0:
-                fits = fits and view[start - len(message.reth) : start] == message.reth
-        if not fits:
-            return False
-        (message.target or message.open())[low : low + end - start] = view[start:end]
+        low, size = index * self._mtu, end - start
+        if opcode != _MIDDLE or size != self._mtu or not 0 < index < message.packets - 1:
+            whole = size == min(self._mtu, message.size - low)
+            if not whole or opcode != opcode_at(index, message.packets):
+                return False
+            if index == 0 and view[start - len(message.reth) : start] != message.reth:
+                return False
+        (message.target or message.open())[low : low + size] = view[start:end]
         message.missing -= 1
         if message.missing == 0:
             self._completed += 1
-            while self._current < len(messages) and messages[self._current].missing == 0:
-                self._current += 1
+            if message is self._next:
+                self._advance()
             self._landed(message)
         return True
+
+    def _advance(self) -> None:
+        """Find the first message that still misses something."""
+        while self._current < len(self._messages) and self._messages[self._current].missing == 0:
+            self._current += 1
+        self._next = self._messages[self._current] if self._current < len(self._messages) else None
 
     def acknowledge(self) -> None:
         """Send an acknowledgement: the last number in order, a count of duplicates, the latest repetition
         that arrived, and a bitmap of the numbers beyond."""
         bitmap_bytes = -(-self._above.bit_length() // 32) * 4
-        head, crc = self.heads[_ACK_KEY | _COUNTS_BYTES + bitmap_bytes]
+        head = self.heads[_ACK_KEY | _COUNTS_BYTES + bitmap_bytes]
         last, messages = self.expected - 1 & PSN_MASK, self._completed & PSN_MASK
         body = _ACK(last, AETH_ACK | messages, self.duplicates & 0xFFFF, self._echo)
         body += self._above.to_bytes(bitmap_bytes, "little")
-        self._batch.add(head + body, 0, 0, _LITTLE(icrc(body, crc)))
+        self._batch.add(head, body, 0, icrc(body, head.crc))

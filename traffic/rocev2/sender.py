@@ -16,7 +16,7 @@ from railweave.traffic.rocev2.tuning import SPAN, Tuning, acknowledge_every
 from railweave.traffic.rocev2.turns import turns_of
 
 _COUNTS = struct.Struct("!HH").unpack_from
-_WORD, _LITTLE = struct.Struct("!I").pack, struct.Struct("<I").pack
+_WORD = struct.Struct("!I").pack
 _NEVER = float("inf")
 
 
@@ -225,17 +225,14 @@ class Sender:
                 key = message.middle_key if index else message.first_key
                 high = low + mtu
                 request = again or transmission % stride == 0 or number == asks
-            head, crc = path.heads[repetition << 24 | key]
-            word = _WORD(number & PSN_MASK | ACK_REQUEST if request else number & PSN_MASK)
+            head = path.heads[repetition << 24 | key]
+            own = _WORD(number & PSN_MASK | ACK_REQUEST if request else number & PSN_MASK)
             if index == 0:
-                word += message.reth
-            crc = icrc(view[low:high], icrc(word, crc))
-            if (high - low) & 3:
-                pad = bytes(padding(high - low))
-                trailer = pad + _LITTLE(icrc(pad, crc))
-            else:
-                trailer = _LITTLE(crc)
-            add(head + word, address + low, high - low, trailer)
+                own += message.reth
+            crc = icrc(view[low:high], icrc(own, head.crc))
+            if head.pad_bytes:
+                crc = icrc(bytes(head.pad_bytes), crc)
+            add(head, own, address + low, crc)
             outstanding[number] = (now, transmission, path, again)
         self.transmissions = transmission
         self._turns[again] = turn + count

@@ -16,6 +16,7 @@ from railweave.traffic.collectives.hierarchical import HierarchicalAllReduce
 from railweave.traffic.collectives.rings import RingAllReduce
 from railweave.traffic.rocev2.batch import SLOTS, Batch
 from railweave.traffic.rocev2.buffers import Buffers
+from railweave.traffic.rocev2.headers import Head
 from railweave.traffic.rocev2.messages import Message, holding, packet_count
 from railweave.traffic.rocev2.progress import TransferProgress
 from railweave.traffic.rocev2.sockets import ReceiveRing, RingShape
@@ -38,10 +39,16 @@ class Wire:
         return min(count, self.takes)
 
 
+def head_of(i: int) -> Head:
+    """Packets of the same kind are told apart by their first bytes."""
+    payload = i % 5
+    return Head(f"head{i};".ljust(50, ".").encode(), 0, 4 + i % 7, payload, -payload % 4)
+
+
 def filled(wire: Wire, n: int, payload: np.ndarray[Any, np.dtype[np.uint8]]) -> Batch:
     batch = Batch(wire.send, [])
     for i in range(n):
-        batch.add(f"head{i};".encode(), payload.ctypes.data + i, i % 5, f";tail{i}"[:8].encode())
+        batch.add(head_of(i), bytes([i % 251] * (4 + i % 7)), payload.ctypes.data + i, 7 * i)
     return batch
 
 
@@ -51,8 +58,25 @@ def test_a_batch_hands_over_every_packet_in_order(n: int, takes: int) -> None:
     wire = Wire(takes)
     filled(wire, n, payload).flush()
     assert wire.packets == [
-        f"head{i};".encode() + payload[i : i + i % 5].tobytes() + f";tail{i}"[:8].encode() for i in range(n)
+        head_of(i).first
+        + bytes([i % 251] * (4 + i % 7))
+        + payload[i : i + i % 5].tobytes()
+        + bytes(-(i % 5) % 4)
+        + (7 * i).to_bytes(4, "little")
+        for i in range(n)
     ]
+
+
+def test_a_slot_keeps_nothing_of_the_packet_before_but_its_head() -> None:
+    wire, payload, wanted = Wire(), np.arange(256, dtype=np.uint8), []
+    batch, kinds = Batch(wire.send, []), (head_of(6), head_of(8))
+    for turn, head in enumerate([kinds[0], kinds[1], kinds[0], kinds[0]]):
+        for i in range(3):
+            batch.add(head, bytes([turn] * head.own_bytes), payload.ctypes.data + i, turn << 8 | i)
+            own = bytes([turn] * head.own_bytes) + payload[i : i + head.payload_bytes].tobytes()
+            wanted.append(head.first + own + bytes(head.pad_bytes) + (turn << 8 | i).to_bytes(4, "little"))
+        batch.flush()
+    assert wire.packets == wanted
 
 
 def test_packets_that_the_kernel_refuses_are_lost_and_the_rest_goes_on() -> None:
@@ -71,8 +95,8 @@ def test_an_error_that_is_nobodys_weather_is_raised() -> None:
 def test_a_batch_is_dirty_once_when_its_first_packet_enters() -> None:
     dirty: list[Batch] = []
     batch = Batch(Wire().send, dirty)
-    batch.add(b"a", 0, 0, b"b")
-    batch.add(b"c", 0, 0, b"d")
+    batch.add(head_of(0), bytes(4), 0, 0)
+    batch.add(head_of(1), bytes(5), 0, 0)
     assert dirty == [batch]
 
 
