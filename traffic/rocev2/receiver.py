@@ -24,9 +24,9 @@ class Receiver:
     heads: Heads
 
     def __init__(
-        self, batch: Batch, mtu: int, landed: Callable[[Message], None], owing: dict["Receiver", None]
+        self, batch: Batch, mtu: int, landed: Callable[[Message], None], owing: dict["Receiver", bool]
     ) -> None:
-        self._batch = batch
+        self.batch = batch
         self._mtu = mtu
         self._landed = landed
         self._owing = owing
@@ -68,7 +68,7 @@ class Receiver:
         else:
             self.expected += 1
         if word & ACK_REQUEST:
-            self._owing[self] = None
+            self._owing.setdefault(self, False)
 
     def _place(self, number: int, opcode: int, view: memoryview, start: int, end: int) -> bool:
         """Copy the payload of packet `number` to its place; False if it does not fit the message there."""
@@ -111,4 +111,4 @@ class Receiver:
         last, messages = self.expected - 1 & PSN_MASK, self._completed & PSN_MASK
         body = _ACK(last, AETH_ACK | messages, self.duplicates & 0xFFFF, self._echo)
         body += self._above.to_bytes(bitmap_bytes, "little")
-        self._batch.add(head, body, 0, icrc(body, head.crc))
+        self.batch.add(head, body, 0, icrc(body, head.crc))
