@@ -49,7 +49,12 @@ FILES = "RAILWEAVE_PLUGINS"
 """Of the environment: plugins of one file, separated as in PATH. Labs and workers inherit it."""
 TRACE = "RAILWEAVE_TRACE"
 """Of the environment: where it is not empty, standard error says which hooks run, and how long."""
-OPTIONAL: Mapping[str, object] = {"wants_demand": False, "chooser": "", "each": "packet"}
+OPTIONAL: Mapping[str, object] = {
+    "wants_demand": False,
+    "chooser": "",
+    "each": "packet",
+    "keeps_shares": False,
+}
 """Members that came later, and what holds of a plugin that is without."""
 PLURALS = {kind: f"{kind}s" for kind in PROTOCOLS} | {"topology": "topologies"}
 

@@ -26,6 +26,7 @@ class InTurn(PathChooser):
     """
 
     summary = "paths in turn: exact shares after any number of packets"
+    keeps_shares = True
     state = np.dtype([("sent", np.int64), ("of", np.int64, (MOST_PATHS,))])
 
     def start(self) -> NDArray[np.void]:
@@ -53,6 +54,7 @@ class WholeMessages(InTurn):
 
     summary = "paths in turn, a whole message each"
     each = "message"
+    keeps_shares = False
 
 
 class Flowlets(PathChooser):
@@ -105,6 +107,7 @@ class AtRandom(Flowlets):
     keep no order. A flowlet for every packet."""
 
     summary = "a path at random for every packet, by shares"
+    keeps_shares = True
     parameters = ()
 
     def __init__(self) -> None:
@@ -112,3 +115,87 @@ class AtRandom(Flowlets):
 
     def configured(self, options: Mapping[str, Value]) -> "AtRandom":
         return self
+
+
+KEPT = 8
+"""Paths that `Reps` remembers (section 3.1 of its source)."""
+
+
+class Reps(PathChooser):
+    """Paths whose packets met no congestion are taken again: REPS (Bonato and others, "REPS: recycled entropy
+    packet spraying", arXiv 2407.21625).
+
+    A packet takes the oldest path in a store of KEPT that came back unmarked and was not taken since, else
+    one at random. What is marked or lost does not come back. After a loss the store is frozen for `freeze`:
+    its paths are taken in turn, fresh or not, none at random. Then one packet in KEPT explores at random, as
+    long as before.
+    """
+
+    summary = "paths that met no congestion are taken again, others at random (REPS)"
+    parameters: tuple[Parameter, ...] = (
+        Parameter(
+            "freeze", 100e-6, "time", "declared time after a loss in which no new path is tried", minimum=0
+        ),
+    )
+    needs = ("mark",)
+    state = np.dtype(
+        [
+            ("freeze", np.int64),
+            ("frozen_until", np.int64),
+            ("explores_until", np.int64),
+            ("sent", np.int64),
+            ("stored", np.int64),
+            ("fresh", np.int64),
+            ("next", np.int64),
+            ("path", np.int64, (KEPT,)),
+        ]
+    )
+
+    def __init__(self, freeze_s: float = 100e-6) -> None:
+        self._freeze_s = freeze_s
+
+    def configured(self, options: Mapping[str, Value]) -> "Reps":
+        return Reps(float(options["freeze"]))
+
+    def start(self) -> NDArray[np.void]:
+        s = np.zeros(1, self.state)
+        s["freeze"] = round(self._freeze_s * 1e12)
+        return s
+
+    @staticmethod
+    def use_paths(s: Any, n_paths: int) -> None:
+        s["stored"] = s["fresh"] = s["next"] = s["frozen_until"] = s["explores_until"] = 0
+
+    @staticmethod
+    def choose(s: Any, now: int, draw: np.uint64, shares: NDArray[np.float64]) -> int:
+        s["sent"] += 1
+        frozen = now < s["frozen_until"]
+        explores = not frozen and now < s["explores_until"] and s["sent"] % KEPT == 0
+        if s["stored"] > 0 and frozen:
+            path = s["path"][s["next"] % min(s["stored"], KEPT)]
+            s["next"] += 1
+            s["fresh"] = max(s["fresh"] - 1, 0)
+            return int(path)
+        if s["fresh"] > 0 and not explores:
+            path = s["path"][(s["stored"] - s["fresh"]) % KEPT]
+            s["fresh"] -= 1
+            return int(path)
+        left = np.float64(draw >> np.uint64(11)) * UNIT
+        at = 0
+        while at < len(shares) - 1 and left >= shares[at]:
+            left -= shares[at]
+            at += 1
+        return at
+
+    @staticmethod
+    def acknowledged(s: Any, now: int, path: int, marked: bool, delay: int) -> None:
+        if not marked and now >= s["frozen_until"]:
+            s["path"][s["stored"] % KEPT] = path
+            s["stored"] += 1
+            s["fresh"] = min(s["fresh"] + 1, KEPT)
+
+    @staticmethod
+    def lost(s: Any, now: int, path: int) -> None:
+        if now >= s["frozen_until"]:
+            s["frozen_until"] = now + s["freeze"]
+            s["explores_until"] = s["frozen_until"] + s["freeze"]

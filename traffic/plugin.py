@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from railweave.framework.hookspecs import Benchmark, Collective, PathChooser, Transport, Workload, hookimpl
 from railweave.framework.parameters import Parameter, Value
-from railweave.traffic.choosers import IN_TURN, MESSAGES, AtRandom, Flowlets, InTurn, WholeMessages
+from railweave.traffic.choosers import IN_TURN, MESSAGES, AtRandom, Flowlets, InTurn, Reps, WholeMessages
 from railweave.traffic.collectives.all_to_all import DirectAllToAll, HierarchicalAllToAll
 from railweave.traffic.collectives.halving_doubling import HalvingDoublingAllReduce
 from railweave.traffic.collectives.hierarchical import (
@@ -82,6 +82,7 @@ def register_choosers(register: Callable[[str, PathChooser], None]) -> None:
     register(IN_TURN, InTurn())
     register(MESSAGES, WholeMessages())
     register("random", AtRandom())
+    register("reps", Reps())
     register("flowlets", Flowlets())
 
 

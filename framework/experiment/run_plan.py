@@ -112,9 +112,9 @@ class Plan:
         return Demand.of((job.on_gpus(job.compact[-1]) for job in self.jobs), self.fabric.n_gpus)
 
     @property
-    def whole_messages(self) -> bool:
-        """Whether all packets of a message take one path; a stranger's chooser need not say."""
-        return getattr(self.chooser, "each", "packet") == "message"
+    def keeps_shares(self) -> bool:
+        """Whether paths get their shares of the packets; a stranger's chooser need not say."""
+        return getattr(self.chooser, "keeps_shares", False)
 
     @property
     def healthy_table(self) -> RouteTable:

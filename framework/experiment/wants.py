@@ -25,14 +25,15 @@ def chooses(request: Experiment) -> bool:
 
 
 def why_not_chosen(request: Experiment, chooser: PathChooser, transport: Transport) -> str:
-    """Why a chooser cannot be used: its transport cannot ask it, or it goes by marks, which no packet has;
-    empty where it can."""
+    """Why a chooser cannot be used: its transport cannot ask it, or it goes by marks, which are off; empty
+    where it can."""
     name = request.chooser.name
     if not chooses(request):
         return ""
     if not isinstance(transport, ChoosesPaths):
         return f"{name}: transport {request.transport.name} takes paths in turn alone."
-    return f"{name} goes by marks of congestion, and no link makes any." * ("mark" in chooser.needs)
+    off = request.engine.options.get("marks") == "off"
+    return f"{name} goes by marks of congestion, and engine.marks is off." * (off and "mark" in chooser.needs)
 
 
 def refusals(

@@ -22,11 +22,14 @@ class PathChooser(Configurable, Protocol):
     a number, 0 up to the paths of the pair. All are called in the order of what happens.
 
     `each`: what it is asked for; the packets of a "message" stay together, unless paths change meanwhile.
+    `keeps_shares`: whether paths get their shares of the packets, exactly or in the mean, so that it is known
+    what an iteration should take.
     `needs`: "mark" for a chooser that is of no use without marks of congestion on packets.
     """
 
     state: np.dtype[np.void]
     each: Literal["packet", "message"] = "packet"
+    keeps_shares: bool = False
     needs: tuple[str, ...] = ()
 
     @abstractmethod

@@ -154,7 +154,7 @@ def _timings(
     table = None
     if latency_s is not None and not computed:
         try:
-            if not plan.whole_messages:  # of whole messages the shares of paths are not even
+            if plan.keeps_shares:  # of others it is not known which path carries how much
                 table = plan.healthy_table
         except PLUGIN_FAILURES as error:  # whatever the plugin raises, the run has its result
             note(f"{plan.experiment.router.name}: routes fails with {describe(error)}")

@@ -32,6 +32,7 @@ def link_figures(fabric: Fabric, findings: Findings, jobs: int = 0) -> tuple[Lin
             float(age_s[i]) if np.isfinite(age_s[i]) else None,
             float(loss[i]),
             tuple(None if bytes_ is None else int(bytes_[i]) for bytes_ in by_job),
+            int(links.marked[i]) if len(links.marked) and np.isfinite(links.marked[i]) else None,
         )
         for i in _listed(fabric, used).tolist()
     )

@@ -101,6 +101,7 @@ def _row(timed: TimedIteration, rate_scale: float, busbw_factor: float | None, r
         job=record.job,
         compared=result.compared,
         wrong_icrc=result.wrong_icrc,
+        marked=result.marked,
         compute_us=_compute_us(timed),
         rank_fairness=record.rank_fairness,
     )
@@ -138,6 +139,7 @@ def _mean(iterations: Sequence[TimedIteration]) -> TimedIteration:
             send_lag_s=max(i.send_lag_s for i in results),
             compared=sum(i.compared for i in results),
             wrong_icrc=sum(i.wrong_icrc for i in results),
+            marked=_sum([i.marked for i in results]),
         ),
         link_bytes=fmean(timed.record.link_bytes for timed in iterations),
         rank_fairness=fmean(fair) if len(fair) == len(iterations) else None,

@@ -18,10 +18,12 @@ from railweave.framework.lab.measuring.health_sources import open_source
 from railweave.framework.lab.measuring.job_counters import JobCounters
 from railweave.framework.lab.measuring.measurements import LabMeasurements
 from railweave.framework.lab.measuring.queue_telemetry import QueueTelemetry
+from railweave.framework.lab.ramp import ramp_of
 from railweave.framework.lab.rate_scale import RateScale
 from railweave.framework.lab.switching.controller_link import ControllerLink
 from railweave.framework.lab.switching.emulation import Emulation, cpu_seconds
 from railweave.framework.lab.switching.host_addresses import open_to_programs
+from railweave.framework.lab.switching.marking import EcnMarker
 from railweave.framework.model import Fabric
 from railweave.framework.model.events import RunEvent
 from railweave.framework.model.findings import EngineFacts
@@ -133,7 +135,7 @@ class EmulatedRun:
         source = open_source(
             plan.experiment.measure, scaled, plan.packet, plan.experiment.health.interval_s, link
         )
-        self.telemetry = QueueTelemetry.of(self.lab, scaled, plan.packet)
+        self.telemetry = QueueTelemetry.of(self.lab, scaled, plan.packet, self._marker())
         self.watch.ending(self.telemetry.sampler.start(), self._sampler_ended)
         jobs = JobCounters(self.lab, self.traffic.told_apart, len(plan.jobs))
         self.measurements = LabMeasurements(
@@ -149,6 +151,12 @@ class EmulatedRun:
             concurrent=True,
         )  # fmt: skip
 
+    def _marker(self) -> EcnMarker | None:
+        """What marks packets, where the plan wants it."""
+        options = self._plan.experiment.engine.options
+        by_marks = options["marks"] == "auto" and "mark" in self._plan.chooser.needs
+        return EcnMarker.of(self.lab, ramp_of(options)) if by_marks or options["marks"] == "on" else None
+
     def _summary(self, scaled: Fabric, rate_scale: float) -> str:
         rates = ", ".join(
             f"{kind} {scaled.capacity_bps[scaled.link_kind == i].min() / 1e6:.3g} Mb/s"
@@ -157,7 +165,9 @@ class EmulatedRun:
         rules = f"{self._rules} rules by {self._plan.experiment.controller.name}"
         latency_s = self.scale.latency_s
         latency = "" if latency_s is None else f"; a packet takes {latency_s * 1e3:.2g} ms unshaped"
-        return f"{rules}; emulated rates: {rates} (scale {rate_scale:.2g}){latency}"
+        marker = self.telemetry.marker if self.telemetry else None
+        marks = "" if marker is None else f"; {marker.ramp}"
+        return f"{rules}; emulated rates: {rates} (scale {rate_scale:.2g}){latency}{marks}"
 
     def until(self, done: Callable[[], bool], awaited: str) -> None:
         """Wait for something without letting the health loop run; LabError if it takes too long."""

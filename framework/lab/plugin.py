@@ -9,11 +9,12 @@ from railweave.framework import errors
 from railweave.framework.errors import ChannelClosedError, LabError, RailweaveError
 from railweave.framework.experiment.run_plan import Plan
 from railweave.framework.hookspecs import Callers, Engine, Estimate, hookimpl
+from railweave.framework.lab.ramp import ramp_of
 from railweave.framework.lab.sandbox import check_machine, unshare_command, why_it_ended
 from railweave.framework.lab.switching.datapath import DATAPATHS
 from railweave.framework.model.events import RunEvent, TaskEnded, TaskFailed
 from railweave.framework.model.findings import Findings
-from railweave.framework.parameters import Parameter
+from railweave.framework.parameters import Parameter, Value
 from railweave.framework.processes.child import ChildProcess
 from railweave.framework.processes.memory import pss_bytes
 from railweave.framework.processes.programs import search_path
@@ -33,8 +34,22 @@ class EmulationEngine(Engine):
             "what switches: Open vSwitch in the kernel or as a process",
             choices=DATAPATHS,
         ),
+        Parameter(
+            "marks",
+            "auto",
+            "text",
+            "switches mark packets that enter a long queue (ECN); auto: where the chooser goes by marks",
+            choices=("auto", "on", "off"),
+        ),
+        Parameter("kmin", 20 << 10, "bytes", "queue from which a link marks some", minimum=0),
+        Parameter("kmax", 80 << 10, "bytes", "queue from which a link marks all", minimum=0),
+        Parameter("pmax", 1.0, "ratio", "share that it marks just below kmax", minimum=0, maximum=1),
     )
     lacks: Mapping[str, str] = {"trace": "it sees links only when it samples their health (health.npz)"}
+
+    def configured(self, options: Mapping[str, Value]) -> Engine:
+        ramp_of(options)
+        return self
 
     def estimate(self, plan: Plan) -> Estimate:
         from railweave.framework.lab.foresight import foreseen  # mininet's side of the lab is not needed else

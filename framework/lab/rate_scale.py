@@ -76,7 +76,7 @@ class RateScale:
     def _tried(self, control: RouteControl, scale: float, carried: list[_Traffic]) -> float:
         """`scale`, or the lower one that short iterations ask for; the links are as unshaped as before."""
         short = [traffic for traffic in carried if 0 < traffic.timeline.seconds() <= TRIED_S * scale]
-        if not short or self._plan.whole_messages:  # whole messages take longer than their links
+        if not short or not self._plan.keeps_shares:  # others take longer than their links
             return scale
         self._pace(control, scale)
         times = [

@@ -141,13 +141,15 @@ class LinkTrace(ArrayNoun):
 class LinkTotals(ArrayNoun):
     """(n_links,) each, since the fabric is up: wire bytes sent, packets sent, packets dropped at the queue,
     packets sent that did not reach the far end. `job_bytes` (n_jobs, n_links): which of the bytes sent are a
-    job's, NaN of those whose packets are not counted apart; without rows where there are none."""
+    job's, NaN of those whose packets are not counted apart; without rows where there are none. `marked`:
+    packets that the link marked, NaN where it marks none; empty where no link does."""
 
     sent_bytes: Float
     sent_packets: Float
     drops: Float
     lost: Float
     job_bytes: Float = field(default_factory=lambda: np.empty((0, 0)))
+    marked: Float = field(default_factory=lambda: np.empty(0))
 
     def since(self, before: "LinkTotals") -> "LinkTotals":
         """What was added to `before`."""
@@ -157,6 +159,7 @@ class LinkTotals(ArrayNoun):
             self.drops - before.drops,
             self.lost - before.lost,
             self.job_bytes - before.job_bytes,
+            self.marked - before.marked,
         )
 
 

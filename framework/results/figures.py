@@ -119,6 +119,7 @@ class Row:
     job: int = 0
     compared: int | None = None
     wrong_icrc: int = 0
+    marked: int | None = None
     compute_us: float | None = None
     predicted_us: float | None = None
     rank_fairness: float | None = None
@@ -172,6 +173,7 @@ class LinkFigures:
     age_s: float | None = None
     loss: float = 0.0
     job_bytes: tuple[int | None, ...] = ()
+    marked: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,8 @@ def endpoints(n: int, mtu: int) -> list[Endpoint]:
 
 class MemoryFabric:
     """`alive(src, dst, udp_src)` says whether a link carries packets; the default is always. `queue`: in
-    which one its packets wait, by default its own."""
+    which one its packets wait, by default its own. `marks(src, dst, udp_src, waits_s)`: whether a packet that
+    will wait so long is marked; the default is never."""
 
     def __init__(
         self,
@@ -91,6 +92,7 @@ class MemoryFabric:
         self.rate_bps: Callable[[int, int, int], float] = lambda src, dst, udp_src: RATE_BPS
         self.alive: Callable[[int, int, int], bool] = lambda src, dst, udp_src: True
         self.queue: Callable[[int, int, int], object] = lambda *link: link
+        self.marks: Callable[[int, int, int, float], bool] = lambda *_: False
         self.seen: list[tuple[float, int, int, bytes]] = []
         self._latency_s = latency_s
         self._random = random.Random(seed)
@@ -122,11 +124,14 @@ class MemoryFabric:
         self.seen.append((self.now, src, dst, frame))
         link = src, dst, udp_src
         queue = self.queue(*link)
-        leaves = max(self.now, self._free_at.get(queue, 0.0)) + len(frame) * 8 / self.rate_bps(*link)
+        begins = max(self.now, self._free_at.get(queue, 0.0))
+        leaves = begins + len(frame) * 8 / self.rate_bps(*link)
         self._free_at[queue] = leaves
         roll, harm = self._random.random, self.harm
         if not self.alive(*link) or roll() < harm.loss:
             return
+        if self.marks(*link, begins - self.now):
+            frame = frame[:15] + bytes([frame[15] | 3]) + frame[16:]
         for _ in range(2 if roll() < harm.double else 1):
             late = roll() * harm.late_s if roll() < harm.late else 0.0
             if roll() < harm.damage:

@@ -18,13 +18,13 @@ from railweave.framework.hookspecs import PathChooser
 from railweave.framework.kit.plugin_check import check_plugin
 from railweave.framework.model.addressing import ENTROPY_BASE
 from railweave.framework.registry import load_plugins
-from railweave.traffic.choosers import AtRandom, Flowlets, InTurn, WholeMessages
+from railweave.traffic.choosers import AtRandom, Flowlets, InTurn, Reps, WholeMessages
 from railweave.traffic.collectives.entries import Entries
 from railweave.traffic.rocev2.buffers import Buffers
 from railweave.traffic.rocev2.choice import Choosing, PairChoice
 from railweave.traffic.rocev2.tuning import Tuning
 from railweave.traffic.rocev2.turns import Turns
-from tests.traffic.memory_fabric import Harm, MemoryFabric
+from tests.traffic.memory_fabric import RATE_BPS, Harm, MemoryFabric
 from tests.traffic.rocev2.test_delivery import one_message, table
 
 NAMES = ("in-turn", "messages", "random", "flowlets")
@@ -159,8 +159,10 @@ def test_a_wrong_chooser_is_named(chooser: PathChooser, why: str) -> None:
 def test_who_has_no_packets_refuses_choosers_before_anything_starts() -> None:
     with pytest.raises(ExperimentError, match="choosing paths by random: engine fluid cannot"):
         rw.load(engine="fluid", chooser="random")
-    with pytest.raises(ExperimentError, match="there is no chooser 'reps'"):
-        rw.load(chooser="reps")
+    with pytest.raises(ExperimentError, match="there is no chooser 'rep'"):
+        rw.load(chooser="rep")
+    with pytest.raises(ExperimentError, match=r"reps goes by marks of congestion, and engine\.marks is off"):
+        rw.load(chooser="reps", engine={"name": "emulation", "marks": "off"})
     plan = rw.load(chooser={"name": "flowlets", "gap": "1us"})
     assert plan.document()["chooser"] == {"name": "flowlets", "gap": 1e-6}
 
@@ -187,3 +189,90 @@ def test_whole_messages_take_paths_in_turn_and_keep_them() -> None:
     assert all(len(way) == 1 for way in ways) and fabric.executor.counts()["retransmitted"] > 0
     for four in (ways[:4], ways[4:]):
         assert sorted(path for way in four for path in way) == [0, 0, 1, 2]
+
+
+class Marks(Recorder):
+    """In turn, and counts the marks of each path."""
+
+    @staticmethod
+    def acknowledged(s: Any, now: int, path: int, marked: bool, delay: int) -> None:
+        s["heard"][1] += 1
+        s["heard"][2] += marked == (path == 1)
+
+
+def marking(fabric: MemoryFabric, way: int) -> MemoryFabric:
+    fabric.marks = lambda src, dst, udp_src, waits_s: udp_src == ENTROPY_BASE + way
+    return fabric
+
+
+@pytest.mark.parametrize("window", [16, 256])
+def test_a_chooser_hears_which_packets_were_marked(window: int) -> None:
+    """All over one of three paths, out of order: late ones of the others are told of beyond a gap."""
+    Recorder.records.clear()
+    harm, tuning = Harm(late=0.2, late_s=0.0015), Tuning(min_window=window, max_window=window)
+    fabric = MemoryFabric(2, tuning=tuning, harm=harm, choosing=Choosing(Marks(), "mine", 1), slots=512)
+    marking(fabric, 1).executor.use_entropies(table(2, {(0, 1): 3}), 0.0)
+    schedule = one_message(3000 * 256)
+    fabric.run(schedule, Buffers(schedule))
+    heard = Recorder.records[0]["heard"][0]
+    again, marked = (fabric.executor.counts()[name] for name in ("retransmitted", "marked"))
+    assert heard[1] >= 3000 and heard[2] >= heard[1] - again, "but for packets whose first copy came late"
+    assert 1000 - again <= marked <= 1000 + again and again < 100
+
+
+def test_marks_survive_lost_answers() -> None:
+    """Three of ten packets and answers are lost, so of 1,000 marked packets some are told of by a later
+    answer. Every packet is sent until it arrives, and only those sent again may take another path."""
+    fabric = MemoryFabric(2, harm=Harm(loss=0.3), seed=3)
+    marking(fabric, 0).executor.use_entropies(table(2, {(0, 1): 1}), 0.0)
+    schedule = one_message(1000 * 256)
+    fabric.run(schedule, Buffers(schedule))
+    assert fabric.executor.counts()["marked"] == 1000
+
+
+def recycled(reps: Any, s: Any, answers: list[tuple[int, bool]]) -> list[int]:
+    """What is chosen of eight paths after each path was answered, marked or not; draws are of the last."""
+    reps.use_paths(s, 8)
+    for path, marked in answers:
+        reps.acknowledged(s, 1000, path, marked, 500)
+    return [
+        reps.choose(s, 2000, np.uint64((1 << 64) - 1), np.full(8, 0.125)) for _ in range(len(answers) + 1)
+    ]
+
+
+def test_reps_takes_unmarked_paths_again_oldest_first_and_then_at_random() -> None:
+    """Section 3 of arXiv 2407.21625. The draw of all ones is the last path."""
+    assert recycled(Reps(), Reps().start()[0], [(3, False), (5, True), (2, False), (4, False)]) == [
+        3, 2, 4, 7, 7,
+    ]  # fmt: skip
+    many = [(path, False) for path in (0, 1, 2, 3, 4, 5, 6, 0, 1, 2)]
+    assert recycled(Reps(), Reps().start()[0], many)[:9] == [2, 3, 4, 5, 6, 0, 1, 2, 7], "the last eight"
+
+
+def test_reps_frozen_by_a_loss_tries_nothing_new_and_then_explores() -> None:
+    reps, s = Reps(1e-6), Reps(1e-6).start()[0]
+    last, shares = np.uint64((1 << 64) - 1), np.full(8, 0.125)
+    recycled(reps, s, [(3, False), (5, False)])
+    reps.lost(s, 10_000, 7)
+    assert [reps.choose(s, 20_000, last, shares) for _ in range(4)] == [3, 5, 3, 5]
+    reps.acknowledged(s, 20_000, 6, False, 500)
+    assert {reps.choose(s, 30_000, last, shares) for _ in range(9)} == {3, 5}, "nothing is stored meanwhile"
+    after = [(reps.acknowledged(s, 1_500_000, 1, False, 9), reps.choose(s, 1_500_000, last, shares))[1]
+             for _ in range(32)]  # fmt: skip
+    assert after.count(7) == 32 // 8 and set(after) == {1, 7}
+
+
+def test_reps_avoids_a_slow_path_on_which_packets_wait() -> None:
+    """Four paths, one at a quarter. In turn, a quarter of the packets take it, four packet times each: as long
+    as all of them over one path. All paths together would need 1 / 3.25 of that."""
+    packets, took = 4000, dict[str, float]()
+    for name, chooser in (("in turn", InTurn()), ("reps", Reps())):
+        tuning = Tuning(min_window=64, max_window=64)
+        fabric = MemoryFabric(2, tuning=tuning, choosing=Choosing(chooser, "mine", 1), slots=512)
+        packet_s = 314 * 8 / RATE_BPS
+        fabric.rate_bps = lambda src, dst, udp: RATE_BPS / (4 if udp == ENTROPY_BASE + 2 else 1)
+        fabric.marks = lambda src, dst, udp, waits_s, limit=5 * packet_s: waits_s > limit
+        fabric.executor.use_entropies(table(2, {(0, 1): 4}), 0.0)
+        schedule = one_message(packets * 256)
+        took[name] = fabric.run(schedule, Buffers(schedule)) / (packets * packet_s)
+    assert took["in turn"] > 0.95 and 1 / 3.25 < took["reps"] < 0.6, took

@@ -10,7 +10,8 @@ from railweave.traffic.packets import PSN_AT
 from railweave.traffic.rocev2.headers import Head
 
 SLOTS = 64
-_ICRC_AT, _SLOT_BYTES = 124, 128
+_ICRC_AT, _SLOT_BYTES = 252, 256
+"""The longest acknowledgement has 162 bytes before its ICRC: bitmaps of SPAN and of twice as many numbers."""
 _ICRC = struct.Struct("<I").pack_into
 _SKIPPED = frozenset({errno.ENETDOWN, errno.ENOBUFS, errno.EAGAIN, errno.ENXIO, errno.ENODEV, errno.EINTR})
 """Errors after which a packet counts as lost: the interface is down or gone, or a queue is full."""

@@ -64,10 +64,10 @@ class PairChoice:
             raise PluginError(f"{self._name}: choose() at {place} gives path {wrong[0]} of 0..{n - 1}.")
         return chosen
 
-    def acknowledged(self, path: int, sent_s: float, now_s: float) -> None:
+    def acknowledged(self, path: int, sent_s: float, now_s: float, marked: bool) -> None:
         now, delay = round(now_s * self.clock), round((now_s - sent_s) * self.clock)
         with blaming(self._name, PluginError):
-            self._chooser.acknowledged(self._record, now, path, False, delay)
+            self._chooser.acknowledged(self._record, now, path, marked, delay)
 
     def lost(self, path: int, now_s: float) -> None:
         with blaming(self._name, PluginError):

@@ -134,6 +134,7 @@ class Executor:
         return {
             "packets_sent": sum(pair.sender.transmissions for pair in pairs),
             "retransmitted": sum(pair.sender.retransmitted for pair in pairs),
+            "marked": sum(pair.sender.marked for pair in pairs),
             "duplicates": sum(pair.receiver.duplicates for pair in pairs),
             "bytes_sent": sum(pair.sender.wire_bytes for pair in pairs),
             "wrong_icrc": sum(port.bad_icrc for port in self.ports),

@@ -9,19 +9,24 @@ from railweave.traffic.packets import PSN_AT, Addresses, Opcode, header, header_
 KEY_AT = 12
 """Bytes KEY_AT..PSN_AT of a frame (EtherType to destination QP) are the same in many packets: they are parsed
 once, and the result is cached under the bytes themselves."""
-_FIELDS = struct.Struct("!HBxHHHxB2x8x2xHH2xBBHxBH")
+_FIELDS = struct.Struct("!HBBHHHxB2x8x2xHH2xBBHxBH")
+MARKED = 1 << 24
+"""In the kind of a packet, above repetition and opcode: a switch marked it, because packets waited there."""
+_CE = 0b11
+"""Congestion experienced: both bits of the ECN field (RFC 3168, section 5)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
     """What the constant part of a header says. Offsets count from the start of the frame.
 
-    `repetition` is 0 in a first transmission; `crc` is the ICRC so far; `body_at`..`body_end` the payload
-    without padding; `icrc_at` its ICRC.
+    `repetition` is 0 in a first transmission; `marked`: by a switch where packets wait; `crc` is the ICRC so
+    far; `body_at`..`body_end` the payload without padding; `icrc_at` its ICRC.
     """
 
     opcode: int
     repetition: int
+    marked: bool
     qp: int
     crc: int
     body_at: int
@@ -34,7 +39,7 @@ def read_shape(key: bytes) -> Shape | None:
 
     The bytes are not trusted yet: the ICRC covers them, and is checked for every packet.
     """
-    ethertype, version, length, repetition, fragment, protocol, *transport = _FIELDS.unpack(key)
+    ethertype, version, service, length, repetition, fragment, protocol, *transport = _FIELDS.unpack(key)
     port, udp_length, opcode, flags, pkey, qp_high, qp_low = transport
     if (
         (ethertype, version, protocol, port, pkey) != (0x0800, 0x45, 17, ROCE_PORT, 0xFFFF)
@@ -49,7 +54,8 @@ def read_shape(key: bytes) -> Shape | None:
     body_end = icrc_at - (flags >> 4 & 3)
     if body_end < body_at:
         return None
-    return Shape(opcode, repetition, qp_high << 16 | qp_low, header_crc(key), body_at, body_end, icrc_at)
+    marked, qp = service & _CE == _CE, qp_high << 16 | qp_low
+    return Shape(opcode, repetition, marked, qp, header_crc(key), body_at, body_end, icrc_at)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from railweave.traffic.packets import PSN_AT, Opcode, icrc
 from railweave.traffic.rocev2.batch import Batch
-from railweave.traffic.rocev2.headers import KEY_AT, read_shape
+from railweave.traffic.rocev2.headers import KEY_AT, MARKED, read_shape
 from railweave.traffic.rocev2.receiver import Receiver
 from railweave.traffic.rocev2.sender import Sender
 from railweave.traffic.rocev2.sockets import (
@@ -21,7 +21,7 @@ SHAPES_KEPT = 4096
 _HEADER = struct.Struct(f"!{PSN_AT - KEY_AT}sI").unpack_from
 _LITTLE = struct.Struct("<I").unpack_from
 Handler = Callable[[int, int, memoryview, int, int, float], None]
-"""handler(PSN word, repetition << 8 | opcode, memory, first byte of the payload, its end, now)."""
+"""handler(PSN word, MARKED | repetition << 8 | opcode, memory, first byte of the payload, its end, now)."""
 
 
 class Port:
@@ -75,7 +75,7 @@ class Port:
             return None
         if len(self._known) >= SHAPES_KEPT:
             self._known.clear()
-        kind = shape.repetition << 8 | shape.opcode
+        kind = MARKED * shape.marked | shape.repetition << 8 | shape.opcode
         entry = (shape.crc, shape.icrc_at, half.accept, kind, shape.body_at, shape.body_end)
         if shape.repetition == 0:
             self._known[key] = entry

@@ -5,12 +5,13 @@ from collections.abc import Callable
 
 from railweave.traffic.packets import ACK_REQUEST, AETH_ACK, PSN_MASK, Opcode, icrc
 from railweave.traffic.rocev2.batch import Batch
-from railweave.traffic.rocev2.headers import Heads
+from railweave.traffic.rocev2.headers import MARKED, Heads
 from railweave.traffic.rocev2.messages import Message, holding, opcode_at
 from railweave.traffic.rocev2.tuning import SPAN
 
 _HALF = 1 << 23
-_ACK = struct.Struct("!IIHH").pack
+_ACK, _BEHIND = struct.Struct("!IIBBH").pack, struct.Struct("!I").pack
+_REPETITION = 0xFFFF
 _MIDDLE = int(Opcode.WRITE_MIDDLE)
 _ACK_KEY = int(Opcode.ACKNOWLEDGE) << 16
 _COUNTS_BYTES = 4
@@ -18,8 +19,9 @@ _COUNTS_BYTES = 4
 
 class Receiver:
     """`expected` is the first number that has not arrived (a PSN that does not wrap); bit i of `_above` says
-    that number expected + i has. `owing` collects the receivers that have an acknowledgement to send; `heads`
-    are the headers of those."""
+    that number expected + i has, bit i of `_marks` that number `_marks_from` + i came marked. `owing`
+    collects the receivers that have an acknowledgement to send, and whether it has waited a pass; `heads` are
+    the headers of those."""
 
     heads: Heads
 
@@ -39,6 +41,7 @@ class Receiver:
         self.expected = number
         self._above = 0
         self._echo = 0
+        self._marks, self._marks_from = 0, number
         self.offer([])
 
     def offer(self, messages: list[Message]) -> None:
@@ -49,26 +52,34 @@ class Receiver:
 
     def accept(self, word: int, kind: int, view: memoryview, start: int, end: int, now: float) -> None:
         """Handle a packet with a correct ICRC whose payload is view[start:end]; `kind` holds its opcode and,
-        above the lowest byte, the number of a repetition."""
-        if kind > 0xFF:
-            self._echo = kind >> 8
+        above the lowest byte, the number of a repetition and whether it is MARKED."""
+        if kind > 0xFF and (repetition := kind >> 8 & _REPETITION):
+            self._echo = repetition
         ahead = ((word & PSN_MASK) - self.expected) & PSN_MASK
         if ahead >= _HALF or self._above >> ahead & 1:
             self.duplicates += 1
         elif ahead >= SPAN or not self._place(self.expected + ahead, kind & 0xFF, view, start, end):
             self.refused += 1
             return
-        elif ahead:
-            self._above |= 1 << ahead
-        elif self._above:
-            here = self._above | 1
-            run = (~here & here + 1).bit_length() - 1
-            self.expected += run
-            self._above = here >> run
         else:
-            self.expected += 1
+            if kind >= MARKED:
+                self._mark(self.expected + ahead)
+            if ahead:
+                self._above |= 1 << ahead
+            elif self._above:
+                here = self._above | 1
+                run = (~here & here + 1).bit_length() - 1
+                self.expected += run
+                self._above = here >> run
+            else:
+                self.expected += 1
         if word & ACK_REQUEST:
             self._owing.setdefault(self, False)
+
+    def _mark(self, number: int) -> None:
+        if not self._marks:
+            self._marks_from = self.expected
+        self._marks |= 1 << number - self._marks_from
 
     def _place(self, number: int, opcode: int, view: memoryview, start: int, end: int) -> bool:
         """Copy the payload of packet `number` to its place; False if it does not fit the message there."""
@@ -105,10 +116,20 @@ class Receiver:
 
     def acknowledge(self) -> None:
         """Send an acknowledgement: the last number in order, a count of duplicates, the latest repetition
-        that arrived, and a bitmap of the numbers beyond."""
-        bitmap_bytes = -(-self._above.bit_length() // 32) * 4
-        head = self.heads[_ACK_KEY | _COUNTS_BYTES + bitmap_bytes]
+        that arrived, a bitmap of the numbers beyond, and one of those that came marked, up to SPAN before:
+        an answer may be lost."""
+        words = -(-self._above.bit_length() // 32)
         last, messages = self.expected - 1 & PSN_MASK, self._completed & PSN_MASK
-        body = _ACK(last, AETH_ACK | messages, self.duplicates & 0xFFFF, self._echo)
-        body += self._above.to_bytes(bitmap_bytes, "little")
+        body = _ACK(last, AETH_ACK | messages, self.duplicates & 0xFF, words, self._echo)
+        bitmaps = self._above.to_bytes(4 * words, "little") + (self._marked() if self._marks else b"")
+        head = self.heads[_ACK_KEY | _COUNTS_BYTES + len(bitmaps)]
+        body += bitmaps
         self.batch.add(head, body, 0, icrc(body, head.crc))
+
+    def _marked(self) -> bytes:
+        """By how many numbers the bitmap of marks begins before `expected`, and the bitmap."""
+        behind = self.expected - self._marks_from
+        if behind > SPAN:
+            self._marks >>= behind - SPAN
+            self._marks_from, behind = self.expected - SPAN, SPAN
+        return _BEHIND(behind) + self._marks.to_bytes(-(-self._marks.bit_length() // 32) * 4, "little")

@@ -15,7 +15,7 @@ from railweave.traffic.rocev2.timing import Timing
 from railweave.traffic.rocev2.tuning import SPAN, Tuning, acknowledge_every
 from railweave.traffic.rocev2.turns import turns_of
 
-_COUNTS = struct.Struct("!HH").unpack_from
+_COUNTS, _BEHIND = struct.Struct("!BBH"), struct.Struct("!I")
 _WORD = struct.Struct("!I").pack
 _NEVER = float("inf")
 
@@ -77,7 +77,7 @@ class Sender:
         self.choice = choice
         self.congestion = Congestion(tuning.min_window)
         self.timing = Timing()
-        self.transmissions = self.retransmitted = self.wire_bytes = self._duplicates = 0
+        self.transmissions = self.retransmitted = self.wire_bytes = self.marked = self._duplicates = 0
         self.reset(0)
 
     def reset(self, number: int) -> None:
@@ -268,27 +268,33 @@ class Sender:
 
     # -- acknowledgements ------------------------------------------------------------------------------
     def accept(self, word: int, kind: int, view: memoryview, start: int, end: int, now: float) -> None:
-        """Handle an acknowledgement whose payload (count of duplicates, latest repetition, bitmap) is
-        view[start:end]."""
+        """Handle an acknowledgement whose payload is view[start:end], as `Receiver.acknowledge` makes it."""
         ahead = ((word & PSN_MASK) + 1 - self.una) & PSN_MASK
-        if ahead > self.next - self.una or end - start < 4:
+        if ahead > self.next - self.una or end - start < _COUNTS.size:
             return  # old and overtaken, or for numbers that were never sent
+        duplicates, words, echo = _COUNTS.unpack_from(view, start)
+        bitmap_at = start + _COUNTS.size
+        marks_at = bitmap_at + 4 * words
         before = len(self.outstanding) + len(self.lost)
         upto = self.una + ahead
+        marks = (upto, 0)
+        if end >= marks_at + _BEHIND.size:
+            first = upto - _BEHIND.unpack_from(view, marks_at)[0]
+            marks = first, int.from_bytes(view[marks_at + _BEHIND.size : end], "little")
         if ahead:
-            self._arrived(range(self.una, upto), now)
+            self._arrived(range(self.una, upto), now, *marks)
             self.una = upto
             self._sacked >>= ahead
-        if end - start > 4:
-            fresh = int.from_bytes(view[start + 4 : end], "little") & ~self._sacked
+        if words:
+            fresh = int.from_bytes(view[bitmap_at:marks_at], "little") & ~self._sacked
             fresh &= (1 << (self.next - upto)) - 1
             self._sacked |= fresh
-            self._arrived([upto + bit for bit in range(fresh.bit_length()) if fresh >> bit & 1], now)
+            beyond = [upto + bit for bit in range(fresh.bit_length()) if fresh >> bit & 1]
+            self._arrived(beyond, now, *marks)
         if len(self.outstanding) + len(self.lost) < before:
             self.progress_at = self._active_at = now
             self.timing.probes = 0
             self._pending[self] = None
-        duplicates, echo = _COUNTS(view, start)
         if duplicates != self._duplicates:
             self._duplicates = duplicates
             self.timing.spurious()
@@ -300,18 +306,23 @@ class Sender:
         if self.outstanding:
             self._detect(now)
 
-    def _arrived(self, numbers: Iterable[int], now: float) -> None:
+    def _arrived(self, numbers: Iterable[int], now: float, marks_from: int, marks: int) -> None:
         """Remove packets that arrived, and learn from those that were sent once. Which copy of a repeated
-        packet arrived is unknown until its repetition number is echoed."""
+        packet arrived is unknown until its repetition number is echoed. Bit i of `marks`: number
+        `marks_from` + i came marked."""
         take, before, choice = self.outstanding.pop, len(self.outstanding), self.choice
         latest: tuple[float, int, PathState, bool] | None = None
+        marked = False
         for number in numbers:
             record = take(number, None)
             if record is None:
                 self.lost.pop(number, None)
                 continue
+            if marks:
+                marked = number >= marks_from and marks >> number - marks_from & 1 == 1
+                self.marked += marked
             if choice is not None and record[2].timeout is None:
-                choice.acknowledged(record[2].at, record[0], now)
+                choice.acknowledged(record[2].at, record[0], now, marked)
             if not record[3]:
                 latest = record
                 path = record[2]

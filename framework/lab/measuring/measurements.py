@@ -76,7 +76,9 @@ class LabMeasurements:
         job_bytes = self._jobs.read()
         self._losses.count(now.sent_packets)
         self._losses.count(self._telemetry.snapshot().sent_packets)  # what one misses may be under way
-        return LinkTotals(now.sent_bytes, now.sent_packets, now.drops, self._losses.total, job_bytes)
+        marker, totals = self._telemetry.marker, (now.sent_bytes, now.sent_packets, now.drops)
+        marked = np.empty(0) if marker is None else marker.read()
+        return LinkTotals(*totals, self._losses.total, job_bytes, marked)
 
     def drain_s(self) -> float:
         """How long packets may still be on paths that were just replaced, at the present rates."""

@@ -7,20 +7,24 @@ import numpy as np
 from railweave.framework.lab.measuring.queue_counters import QueueCounters, ShardQueues, read_all
 from railweave.framework.lab.measuring.sampler import Sampler
 from railweave.framework.lab.switching.emulation import Emulation
+from railweave.framework.lab.switching.marking import EcnMarker
 from railweave.framework.model import Fabric, Measurement, PacketFormat
 from railweave.framework.model.arrays import Bool
 
 
 class QueueTelemetry:
     """Measurements of all links of a lab, one per call: counters and queues of the latest sample, and the
-    service rate of every link of which samples since the last call say one. `last`: the latest sample."""
+    service rate of every link of which samples since the last call say one. `last`: the latest sample;
+    `marker`: what marks by it."""
 
-    def __init__(self, sampler: Sampler, shards: list[ShardQueues]) -> None:
-        self.sampler, self._shards = sampler, shards
+    def __init__(self, sampler: Sampler, shards: list[ShardQueues], marker: EcnMarker | None = None) -> None:
+        self.sampler, self._shards, self.marker = sampler, shards, marker
         self.last = sampler.read()
 
     @classmethod
-    def of(cls, lab: Emulation, scaled: Fabric, packet: PacketFormat) -> Self:
+    def of(
+        cls, lab: Emulation, scaled: Fabric, packet: PacketFormat, marker: EcnMarker | None = None
+    ) -> Self:
         """The telemetry of every link of a lab that is shaped: per shard a netlink socket for the sampler and
         one for snapshots."""
         sampled, for_snapshots = (
@@ -31,8 +35,9 @@ class QueueTelemetry:
             for _ in range(2)
         )
         return cls(
-            Sampler(sampled, scaled.capacity_bps, packet.full_packet_bytes, scaled.link_element),
+            Sampler(sampled, scaled.capacity_bps, packet.full_packet_bytes, scaled.link_element, marker),
             for_snapshots,
+            marker,
         )
 
     def snapshot(self) -> QueueCounters:

@@ -4,6 +4,7 @@ import mmap
 import os
 import signal
 import time
+import traceback
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from railweave.framework.lab.measuring.queue_counters import (
 )
 from railweave.framework.lab.measuring.service_meter import ServiceMeter
 from railweave.framework.lab.measuring.stolen_time import StolenTime
+from railweave.framework.lab.switching.marking import EcnMarker
 from railweave.framework.model.arrays import Float, Int32
 from railweave.framework.processes.namespaces import die_with_parent
 
@@ -57,8 +59,9 @@ class Sampler:
         line_bps: Float,
         packet_bytes: float,
         switch: Int32 | None = None,
+        marker: EcnMarker | None = None,
     ) -> None:
-        self._shards, n = shards, len(line_bps)
+        self._shards, n, self._marker = shards, len(line_bps), marker
         memory = mmap.mmap(-1, 8 + 2 * len(Samples._fields) * n * 8)
         self._count = np.frombuffer(memory, np.int64, 1)
         self._slots = np.frombuffer(memory, np.float64, offset=8).reshape(2, len(Samples._fields), n)
@@ -73,6 +76,8 @@ class Sampler:
         if pid == 0:
             try:
                 self._run()
+            except Exception:  # noqa: BLE001 - whatever it is, the log shows it
+                traceback.print_exc()
             finally:
                 os._exit(1)
         self.pid = pid
@@ -110,11 +115,16 @@ class Sampler:
         kept = sorted(queues.fileno() for queues in self._shards)
         for low, high in pairwise((2, *kept, os.sysconf("SC_OPEN_MAX"))):
             os.closerange(low + 1, high)
+        if self._marker is not None:
+            self._marker.open()
         due = judged = time.monotonic()
         samples, usual_s = list[list[Dump]](), 0.0
         while True:
             began = time.thread_time()
             samples.append(self._dump())
+            if self._marker is not None:
+                n_links = len(self._meter.all_waited_bytes)
+                self._marker.follow(counters_of(self._shards, samples[-1:], n_links).queue_bytes[0])
             if due >= judged + JUDGED_S:
                 self._judge(samples)
                 samples, judged = [], due

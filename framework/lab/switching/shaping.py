@@ -17,6 +17,8 @@ FIRST_BAND, LAST_BAND = "0:6", "0:2"
 SHORT_BYTES = 256
 ACKNOWLEDGE = 0x11
 """BTH opcode of an acknowledgement (InfiniBand Architecture Specification, volume 1, 9.2.1)."""
+DATA = f"udp dport {ROCE_PORT} @th,64,8 != {ACKNOWLEDGE:#x}"
+"""What nftables knows RoCEv2 data by; the opcode follows UDP's 8 bytes."""
 LINK_MTU = 9000
 """Larger than every packet of a run (path MTU 4096 and headers); that of programs on hosts."""
 DEVICES_PER_CHAIN = 128
@@ -80,10 +82,9 @@ def put_in_bands(namespace: NetNamespace, interfaces: Sequence[str]) -> str:
     senders would take them for lost. A train on a slow link delayed an iteration's data by seconds.
     """
     train = f"ip daddr {ipv4_text(TRAIN_SINK)} udp sport {ROCE_PORT}"  # timed ones have their marks there
-    data = f"udp dport {ROCE_PORT} @th,64,8 != {ACKNOWLEDGE:#x}"  # the opcode follows UDP's 8 bytes
     rules = (
         f"{train} meta priority set {LAST_BAND} accept\n"
-        f"meta length >= {SHORT_BYTES} accept\n{data} accept\nmeta priority set {FIRST_BAND}"
+        f"meta length >= {SHORT_BYTES} accept\n{DATA} accept\nmeta priority set {FIRST_BAND}"
     )
     chains = ""
     for first in range(0, len(interfaces), DEVICES_PER_CHAIN):

@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,10 @@ from railweave.framework.lab.measuring.arrivals import IngressCounters
 from railweave.framework.lab.measuring.queue_counters import ShardQueues, read_all
 from railweave.framework.lab.measuring.queue_telemetry import QueueTelemetry
 from railweave.framework.lab.measuring.sampler import Sampler
+from railweave.framework.lab.ramp import Ramp
 from railweave.framework.lab.switching import shaping
 from railweave.framework.lab.switching.emulation import Emulation
+from railweave.framework.lab.switching.marking import EcnMarker
 from railweave.framework.model import Fabric, FabricBuilder, NodeGroup
 from railweave.framework.processes.event_loop import Watch
 from railweave.framework.processes.namespaces import NetNamespace, mount
@@ -219,8 +222,53 @@ def packets_in_bands(ports: int) -> dict[str, Any]:
     return {"reason": reason, "arrived": arrived}
 
 
-def _roce(size: int, opcode: int) -> bytes:
+def marks(ports: int, packets: int) -> dict[str, Any]:
+    """Data out of the first and the last of `ports` ports of a namespace, which count as queues of as many
+    bytes as asked, in a process that has none of the descriptors of this one: how many arrive marked of each,
+    what the links counted, and the same of acknowledgements and of packets that take no part in ECN."""
+    near, far = NetNamespace.create("near"), NetNamespace.create("far")
+    lines = [
+        f"link add name a{i} netns near type veth peer name b{i} netns far\n" for i in range(1, ports - 1)
+    ]
+    run([tool("ip"), "-batch", "-"], stdin="".join(lines))
+    cables = [_join(near, far, f"a{i}", f"b{i}", ethertype=ETH_P_IP) for i in (0, ports - 1)]
+    shard: Any = SimpleNamespace(namespace=near)
+    interfaces = {2 * i: f"a{i}" for i in range(ports)}
+    marker = EcnMarker.loaded(Ramp(10_000, 50_000, 0.5), [(shard, interfaces)], 2 * ports)
+    able, deaf = ((_roce(200, 0x07, ecn), _roce(90, 0x11, ecn)) for ecn in (2, 0))
+    found: list[list[int]] = []
+    asked, told = os.pipe()
+    heard, answer = os.pipe()
+    if os.fork() == 0:
+        os.close(near.fd)
+        marker.open()
+        while line := os.read(asked, 8):
+            queue_bytes = np.zeros(2 * ports)
+            queue_bytes[0] = int(line)
+            marker.follow(queue_bytes)
+            os.write(answer, b"!")
+        os._exit(0)
+    for queue in (0, 10_000, 20_000, 30_000, 49_999, 50_000, 0):
+        before = marker.read()
+        os.write(told, str(queue).encode().ljust(8))
+        os.read(heard, 1)
+        time.sleep(0.05)  # nft says nothing once it is done
+        row = [queue]
+        for sender, receiver in cables:
+            receiver.settimeout(1.0)
+            for frame in (able[0], able[1], deaf[0]):
+                row.append(0)
+                for _ in range(packets):
+                    sender.send(frame)
+                    row[-1] += receiver.recv(64)[15] & 3 == 3
+        counted = marker.read() - before
+        found.append([*row, int(counted[0]), int(counted[2 * ports - 2])])
+    return {"rows": found, "silent": bool(np.isnan(marker.read()[1::2]).all())}
+
+
+def _roce(size: int, opcode: int, ecn: int = 0) -> bytes:
     frame = udp_frame(1, 2, size)
+    frame = frame[:15] + bytes([frame[15] | ecn]) + frame[16:]
     return frame[:HEADER_BYTES] + bytes([opcode]) + frame[HEADER_BYTES + 1 :]
 
 
