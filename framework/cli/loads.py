@@ -1,9 +1,5 @@
 """`railweave loads`: the load of every link under a traffic pattern, by the router's paths."""
 
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 
 import click
@@ -13,10 +9,9 @@ from railweave.framework import api
 from railweave.framework.api.runs import LoadReport
 from railweave.framework.cli._context import example, json_command, print_json, table
 from railweave.framework.cli._options import RouteCommand, routed_of
+from railweave.framework.cli._progress_bar import progress_bar
 
 SHOWN_PAIRS = 1000
-QUIET_S = 2.0
-"""No progress bar before this."""
 
 
 @click.command(
@@ -58,7 +53,7 @@ def loads(ctx: click.Context, /, what: str, pattern_seed: int, top: int, as_json
     """
     routed = routed_of(ctx)
     fabric, name, faults = routed.fabric, routed.name, routed.faults
-    with _progress() as on_progress:
+    with progress_bar("pairs") as on_progress:
         report = api.loads(what, routed=routed, seed=pattern_seed, on_progress=on_progress)
     demand = report.demand
     pairs = fabric.n_gpus * (fabric.n_gpus - 1) if demand.uniform else len(demand.src)
@@ -130,27 +125,3 @@ def _described(loads: LoadReport, busiest: list[dict[str, object]]) -> str:
     else:
         parts.append(f"unreachable: 0 pairs\n{relative}: {loads.ratio:.4f}")
     return "\n\n".join(parts)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int], None]]:
-    """Shows pairs done of all pairs on stderr, after two seconds and on a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    bar = Progress(console=Console(stderr=True), transient=True)
-    task = bar.add_task("pairs")
-    began = time.monotonic()
-
-    def show(done: int, total: int) -> None:
-        bar.update(task, completed=done, total=total)
-        if not bar.live.is_started and time.monotonic() - began > QUIET_S:
-            bar.start()
-
-    try:
-        yield show
-    finally:
-        bar.stop()

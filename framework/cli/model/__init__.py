@@ -7,6 +7,7 @@ import click
 
 from railweave.framework.cli._context import example, json_command, print_json, table
 from railweave.framework.cli.model._options import RATE, SIZE, TIME, value_option
+from railweave.framework.cli.model.fleet import fleet
 from railweave.framework.cli.model.rail_only import allgather, cost
 from railweave.framework.cli.model.training import iteration, traffic
 from railweave.framework.papers.optical.all_gather_costs import Costs, compare
@@ -16,12 +17,12 @@ from railweave.framework.parameters import units
 
 
 @click.group(
-    commands=[iteration, cost, allgather, traffic],
+    commands=[iteration, cost, allgather, traffic, fleet],
     epilog=example("railweave model optree --nodes 1024 --wavelengths 64"),
 )
 def model() -> None:
     """Evaluate the formulas of the papers that railweave implements: costs, bounds, iteration times, optical
-    schedules.
+    schedules, a pod's failures over a year.
 
     Nothing is brought up.
     """

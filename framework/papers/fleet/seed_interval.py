@@ -1,0 +1,38 @@
+"""A mean over seeds and its 95 % interval."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from railweave.framework.errors import ExperimentError
+from railweave.framework.model.arrays import Float
+
+RESAMPLES = 2000
+PERCENT = 95
+
+
+@dataclass(frozen=True, slots=True)
+class SeedMean:
+    """The mean of one value per seed, and the ends of its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def seed_mean(values: Float) -> SeedMean:
+    """Of (seeds,) values. The interval is the percentile bootstrap of Efron and Tibshirani (1993, section
+    13.3), drawn the same way each time. Raises ExperimentError for fewer than 2 seeds."""
+    if values.size < 2:
+        raise ExperimentError(f"{values.size} seeds have no interval: it takes 2 or more. Raise --seeds.")
+    means = _weights(values.size) @ values
+    low, high = np.percentile(means, [(100 - PERCENT) / 2, (100 + PERCENT) / 2])
+    return SeedMean(float(values.mean()), float(low), float(high))
+
+
+@cache
+def _weights(seeds: int) -> Float:
+    """(RESAMPLES, seeds): the share of each seed in a sample of as many seeds, with replacement."""
+    generator = np.random.default_rng(0)
+    return generator.multinomial(seeds, np.full(seeds, 1 / seeds), RESAMPLES) / seeds

@@ -1,0 +1,59 @@
+"""Slices that cubes allow: any cubes that are up where circuits join them, whole blocks in a fixed pod."""
+
+from math import comb, fsum
+
+import numpy as np
+
+from railweave.framework.model.arrays import Float
+from railweave.framework.papers.fleet.down_times import DownTimes, counts, joined
+
+
+def slice_sizes(cubes: int) -> list[int]:
+    """Powers of two up to the pod, in cubes."""
+    return [1 << power for power in range(cubes.bit_length())]
+
+
+def up_share(cubes_down: DownTimes, cubes: int, least: int, window: float) -> Float:
+    """(replicas,): share of the time in which at least `least` of the pod's cubes are up."""
+    up = cubes - np.arange(cubes + 1)
+    return counts(cubes_down).mean((up >= least).astype(float), window)
+
+
+def reconfigurable_share(cubes_down: DownTimes, cubes: int, size: int, window: float) -> Float:
+    """(replicas,): mean share of the pod's cubes that are in whole slices of `size` cubes, any of them."""
+    up = cubes - np.arange(cubes + 1)
+    return counts(cubes_down).mean(up // size * size / cubes, window)
+
+
+def fixed_share(cubes_down: DownTimes, cubes: int, size: int, window: float) -> Float:
+    """(replicas,): the same in a pod with fixed wiring, where a slice is one of the blocks that tile it.
+
+    Cubes are numbered such that `size` consecutive ones, from a multiple of `size`, are a block: in Morton
+    order for powers of two.
+    """
+    blocks = cubes // size
+    inside = cubes_down.select(cubes_down.unit < blocks * size)
+    down_days = joined(inside.in_blocks(size)).days(window)
+    return (blocks - down_days / window) * size / cubes
+
+
+def expected_fixed_share(cubes: int, size: int, cube_up: float) -> float:
+    """The expectation of `fixed_share`: a block of n components is whole with a^n."""
+    return float(cubes // size * size / cubes * cube_up**size)
+
+
+def at_least_up(least: int, cubes: int, cube_up: float) -> float:
+    """Probability that at least `least` of `cubes` independent cubes are up: a binomial tail."""
+    chances = (comb(cubes, k) * cube_up**k * (1 - cube_up) ** (cubes - k) for k in range(least, cubes + 1))
+    return fsum(chances)
+
+
+def expected_reconfigurable_share(cubes: int, size: int, cube_up: float) -> float:
+    """The expectation of `reconfigurable_share`: slice j exists where at least j x size cubes are up."""
+    whole = fsum(at_least_up(j * size, cubes, cube_up) for j in range(1, cubes // size + 1))
+    return whole * size / cubes
+
+
+def availability(rate_per_day: float, repair_days: float) -> float:
+    """Of one component in the long run: MTBF / (MTBF + MTTR)."""
+    return 1 / (1 + rate_per_day * repair_days)
