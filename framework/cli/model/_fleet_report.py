@@ -9,6 +9,8 @@ from railweave.framework.papers.fleet.pod import CHIPS_PER_CUBE
 from railweave.framework.papers.fleet.seed_interval import SeedMean
 from railweave.framework.papers.fleet.year import Fleet, FleetYear
 
+MOST_DIGITS = 7
+
 
 @dataclass(frozen=True, slots=True)
 class FleetReport:
@@ -72,9 +74,9 @@ class FleetReport:
             )
             for same_size in zip(*(year.availability.slices for year in self.years), strict=True)
         ]
-        return "share of the pod's cubes in whole slices, by chips of a slice\n" + table(
-            ("chips", *titles), rows
-        )
+        title = "share of the pod's cubes in whole slices, by chips of a slice"
+        meaning = "circuits: of any cubes that are up; fixed: of blocks that tile the pod"
+        return f"{title} ({meaning})\n{table(('chips', *titles), rows)}"
 
     def _circuits(self) -> str:
         columns = (
@@ -136,6 +138,7 @@ def _number(value: SeedMean) -> str:
 
 
 def _percent(value: SeedMean) -> str:
-    """In percent, with the digits that the interval leaves uncertain."""
+    """In percent, with as many digits as tell the mean from 100 %."""
     mean, low, high = (100 * x for x in (value.mean, value.low, value.high))
-    return f"{mean:.2f} % [{low:.2f}, {high:.2f}]"
+    digits = next((n for n in range(2, MOST_DIGITS) if round(mean, n) < 100), 2)
+    return f"{mean:.{digits}f} % [{low:.{digits}f}, {high:.{digits}f}]"

@@ -57,10 +57,10 @@ class Failures:
         up = _while_up(self.replica, self.part, self.day, end)
         return DownTimes(self.replicas, self.replica, self.unit, self.day, end).select(up)
 
-    def in_days(self, days: float) -> Int64:
+    def in_days(self, days: float) -> Float:
         """(replicas,): failures on days 0 to `days`, without regard to repair."""
         inside = (self.day >= 0) & (self.day < days)
-        return np.bincount(self.replica[inside], minlength=self.replicas)
+        return np.bincount(self.replica[inside], minlength=self.replicas).astype(float)
 
 
 @dataclass(frozen=True, slots=True)

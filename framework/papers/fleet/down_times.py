@@ -23,13 +23,13 @@ class DownTimes:
 
     def select(self, chosen: Bool | Int64) -> Self:
         """The spans with these indices, or where `chosen` holds."""
-        columns = (self.replica, self.unit, self.begin, self.end)
-        return type(self)(self.replicas, *(column[chosen] for column in columns))
+        replica, unit = self.replica[chosen], self.unit[chosen]
+        return type(self)(self.replicas, replica, unit, self.begin[chosen], self.end[chosen])
 
     def days(self, window: float) -> Float:
         """(replicas,): days of all spans between 0 and `window`."""
         inside = np.clip(self.end, 0, window) - np.clip(self.begin, 0, window)
-        return np.bincount(self.replica, inside, self.replicas)
+        return np.bincount(self.replica, inside, self.replicas).astype(float)
 
     def in_blocks(self, size: int) -> Self:
         """The spans with `size` consecutive units as one."""
@@ -50,7 +50,8 @@ class DownCounts:
         """(replicas,): mean from 0 to `window` of a quantity that is `by_count[k]` while k units are down."""
         inside = np.clip(self.end, 0, window) - np.clip(self.begin, 0, window)
         change = (by_count[self.count] - by_count[0]) * inside
-        return by_count[0] + np.bincount(self.replica, change, self.replicas) / window
+        changed: Float = np.bincount(self.replica, change, self.replicas) / window
+        return changed + float(by_count[0])
 
 
 def joined(*parts: DownTimes) -> DownTimes:
@@ -130,7 +131,8 @@ class Clock:
             return np.zeros(np.broadcast(begin, end).shape)
         passed = (np.interp(self._lifted(x), self._knots, self._total, left=0.0) for x in (end, begin))
         until_end, until_begin = passed
-        return until_end - until_begin
+        days: Float = until_end - until_begin
+        return days
 
     def next_day(self, instants: Float) -> Float:
         """The day on which a span next holds: now, at the begin of the next one, or never (inf)."""
@@ -148,5 +150,4 @@ def _together(parts: tuple[DownTimes, ...]) -> DownTimes:
 
 def _lift(spans: DownTimes, group: Int64) -> Float:
     """Days to add so that the spans of each group lie behind those of all groups before it."""
-    lift: Float = group * float(spans.end.max() - spans.begin.min() + 1)
-    return lift
+    return group.astype(float) * float(spans.end.max() - spans.begin.min() + 1)

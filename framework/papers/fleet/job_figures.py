@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from railweave.framework.model.arrays import Bool, Float
+from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.papers.fleet.down_times import Clock, DownTimes, at_least
 from railweave.framework.papers.fleet.job_mix import JobMix
 from railweave.framework.papers.fleet.job_stream import JobStream
@@ -77,7 +77,8 @@ def turned_away(jobs: JobStream, placement: Placement, days: float) -> Float:
     """(replicas,): share of the jobs that arrived between 0 and `days` and found no room, with routes or
     without."""
     arrived = _arrived(jobs, days)
-    return (arrived & ~placement.accepted).sum(axis=0) / np.maximum(1, arrived.sum(axis=0))
+    share: Float = (arrived & ~placement.accepted).sum(axis=0) / np.maximum(1, arrived.sum(axis=0))
+    return share
 
 
 def moved(jobs: JobStream, placement: Placement, days: float) -> tuple[Float, Float]:
@@ -94,12 +95,13 @@ def daily_circuits(jobs: JobStream, placement: Placement, mix: JobMix, days: int
     """Circuits that jobs needed when they started, and where a failed cube was replaced."""
     replicas = jobs.arrival.shape[1]
 
-    def by_day(replica: Float, day: Float, weight: Float) -> Float:
+    def by_day(replica: Int64, day: Float, weight: Float) -> Float:
         inside = (day >= 0) & (day < days)
         cell = replica[inside] * days + day[inside].astype(np.int64)
-        return np.bincount(cell, weight[inside], replicas * days).reshape(replicas, days)
+        total = np.bincount(cell, weight[inside], replicas * days).astype(float)
+        return total.reshape(replicas, days)
 
-    job, replica = np.nonzero(placement.accepted)
+    job, replica = (index.astype(np.int64) for index in np.nonzero(placement.accepted))
     started = jobs.arrival[job, replica]
     circuits = mix.column("circuits")[jobs.kind[job, replica]]
     swaps = mix.column("circuits_of_swap")[jobs.kind[placement.swap_job, placement.swap_replica]]

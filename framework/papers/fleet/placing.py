@@ -85,7 +85,7 @@ def place(
 
 
 def pod_replicas(jobs: JobStream) -> int:
-    return jobs.arrival.shape[1]
+    return int(jobs.arrival.shape[1])
 
 
 class _Cubes:

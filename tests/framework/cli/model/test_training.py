@@ -163,7 +163,7 @@ def test_bad_input_exits_with_2(words: tuple[str, ...], says: str) -> None:
     assert says in shown.stderr
 
 
-@pytest.mark.parametrize("name", ["iteration", "cost", "allgather", "traffic"])
+@pytest.mark.parametrize("name", ["iteration", "cost", "allgather", "traffic", "fleet"])
 def test_help_has_an_example(name: str) -> None:
     shown = call(name, "--help")
     assert shown.exit_code == 0 and f"railweave model {name}" in shown.output.split("Example:")[1]

@@ -67,6 +67,16 @@ def test_circuits_join_any_cubes_that_are_up(size: int) -> None:
     assert (shares >= fixed_share(cubes_down(64), 64, size, DAYS) - 1e-9).all()
 
 
+def test_hosts_that_are_up_99_percent() -> None:
+    """A quarter of the pod as one slice: circuits give three slices of four, fixed blocks next to none. With
+    99 % of hosts up, 54 of 64 cubes are on average."""
+    cube = 0.99**16
+    assert 54 < 64 * cube < 55
+    assert expected_reconfigurable_share(64, 16, cube) == pytest.approx(0.75, abs=0.01)
+    assert expected_fixed_share(64, 16, cube) == pytest.approx(0.99**256)
+    assert 0.99**256 < 0.08
+
+
 @pytest.mark.parametrize("least", [56, 60, 62, 64])
 def test_enough_cubes_are_up_as_the_binomial_says(least: int) -> None:
     up = cube_availability(FailureRates(), REPAIR_DAYS)
