@@ -74,8 +74,8 @@ class FleetReport:
             )
             for same_size in zip(*(year.availability.slices for year in self.years), strict=True)
         ]
-        title = "share of the pod's cubes in whole slices, by chips of a slice"
-        meaning = "circuits: of any cubes that are up; fixed: of blocks that tile the pod"
+        title = "share of the pod's cubes in whole slices"
+        meaning = "circuits: any cubes that are up; fixed: blocks that tile the pod"
         return f"{title} ({meaning})\n{table(('chips', *titles), rows)}"
 
     def _circuits(self) -> str:
