@@ -1,1 +1,1 @@
-"""Published models as formulas: training over rail-only clusters, all-gather on optical rings, a year of a pod."""
+"""Published models: training over rail-only clusters, all-gather on optical rings, a year of a pod."""
