@@ -1,7 +1,5 @@
 """Slices that cubes allow: any cubes that are up where circuits join them, whole blocks in a fixed pod."""
 
-from math import comb, fsum
-
 import numpy as np
 
 from railweave.framework.model.arrays import Float
@@ -42,16 +40,27 @@ def expected_fixed_share(cubes: int, size: int, cube_up: float) -> float:
     return float(cubes // size * size / cubes * cube_up**size)
 
 
+def up_chances(cubes: int, cube_up: float) -> Float:
+    """(cubes + 1,): probability that k independent cubes are up, binomial. Any pod's: in logarithms."""
+    up = np.arange(cubes + 1)
+    if cube_up in (0, 1):
+        certain: Float = (up == cubes * cube_up).astype(float)
+        return certain
+    factorial = np.append(0.0, np.cumsum(np.log(up[1:])))
+    ways = factorial[-1] - factorial - factorial[::-1]
+    chances: Float = np.exp(ways + up * np.log(cube_up) + up[::-1] * np.log1p(-cube_up))
+    return chances
+
+
 def at_least_up(least: int, cubes: int, cube_up: float) -> float:
     """Probability that at least `least` of `cubes` independent cubes are up: a binomial tail."""
-    chances = (comb(cubes, k) * cube_up**k * (1 - cube_up) ** (cubes - k) for k in range(least, cubes + 1))
-    return fsum(chances)
+    return float(up_chances(cubes, cube_up)[least:].sum())
 
 
 def expected_reconfigurable_share(cubes: int, size: int, cube_up: float) -> float:
-    """The expectation of `reconfigurable_share`: slice j exists where at least j x size cubes are up."""
-    whole = fsum(at_least_up(j * size, cubes, cube_up) for j in range(1, cubes // size + 1))
-    return whole * size / cubes
+    """The expectation of `reconfigurable_share`: k cubes make floor(k / size) slices."""
+    in_slices = np.arange(cubes + 1) // size * size / cubes
+    return float(up_chances(cubes, cube_up) @ in_slices)
 
 
 def availability(rate_per_day: float, repair_days: float) -> float:

@@ -85,6 +85,14 @@ def test_enough_cubes_are_up_as_the_binomial_says(least: int) -> None:
     assert at_least_up(least, 64, up) == pytest.approx((drawn >= least).mean(), abs=0.005)
 
 
+def test_large_pods_and_cubes_that_never_fail() -> None:
+    """By hand: 3000 cubes that are up half the time are 1500 on average; 2 or 3 of 3: 3/8 + 1/8."""
+    assert at_least_up(0, 3000, 0.5) == pytest.approx(1)
+    assert expected_reconfigurable_share(3000, 1, 0.5) == pytest.approx(0.5)
+    assert at_least_up(2, 3, 0.5) == pytest.approx(3 / 8 + 1 / 8)
+    assert at_least_up(64, 64, 1.0) == 1 and at_least_up(1, 64, 0.0) == 0
+
+
 def test_more_spare_cubes_never_lower_availability() -> None:
     """In every replica, because the cubes that were there keep their failures."""
     shares = [up_share(cubes_down(cubes), cubes, 60, DAYS) for cubes in (60, 62, 64, 68)]
