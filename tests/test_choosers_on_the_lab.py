@@ -28,3 +28,19 @@ def test_packets_are_shared_out_over_two_planes(chooser: object, together: bool)
     assert len(ports) == 2
     shares = [port.bytes / sum(port.bytes for port in ports) for port in ports]
     assert (max(shares) > 0.9) == together and (together or min(shares) > 0.2)
+
+
+def test_reps_leaves_a_slow_plane_by_its_marks() -> None:
+    """One plane at a quarter one way. In turn it would carry half; with a queue there it carries what it
+    serves, a quarter of the other. What a link marks arrives marked, once, but for packets sent again."""
+    result = rw.run(
+        topology=PLANES, router="spray", chooser="reps", collective="send-recv", size=f"{16 * PACKETS}K",
+        iterations=1, faults=["at=0s degrade link:a0.0.0->b0.0.0 to=25%"], feedback=False,
+    )  # fmt: skip
+    links = {link.name: link for link in result.links}
+    slow, other = (links[f"g0.0.0->a{plane}.0.0"].bytes for plane in (0, 1))
+    assert slow < 0.4 * (slow + other)
+    row, marked = result.rows[0], {name: link.marked for name, link in links.items() if link.marked}
+    assert row.wrong == 0 and marked["a0.0.0->b0.0.0"] == max(marked.values()) >= 10
+    assert 0 <= sum(marked.values()) - (row.marked or 0) <= 2 * (row.retransmitted or 0)
+    assert links["g0.0.0->a0.0.0"].marked is None
