@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from railweave.framework.routing.torus.legs import (
     marked_before,
     signed_text,
 )
+from railweave.framework.routing.torus.placement import Placement
 from railweave.framework.routing.torus.wild_first import (
     Sequence,
     WildFirst,
@@ -28,6 +30,7 @@ from railweave.framework.routing.torus.wild_first import (
     parse_sequence,
     wild_text,
 )
+from railweave.plugins.wfr.balance import Detours, detours
 
 AUTO = "auto"
 
@@ -54,6 +57,7 @@ class WildFirstRouting(Router):
 
     def __init__(self, sequence: Sequence | None = None) -> None:
         self._sequence = sequence
+        self._solved: dict[tuple[object, ...], Detours] = {}
 
     def configured(self, options: Mapping[str, Value]) -> "WildFirstRouting":
         """Raises ExperimentError for a sequence that cannot be read or that breaks the order rule."""
@@ -79,18 +83,18 @@ class WildFirstRouting(Router):
         Raises UnsupportedFabricError for other fabrics, HealthError for a snapshot of another fabric,
         ExperimentError for a sequence that does not name this fabric's axes.
         """
-        search = self._search(fabric, health)
-        rings, damaged = search.lattice.rings, bool(health.down.any())
+        search, around = self._search(fabric, health)
+        signs = np.array(choices(search.sequence), np.int64)
 
         def resolve(src: Int64, dst: Int64) -> PathBatch:
             legs = search.dimension_order(src, dst)
             reachable = src != dst
-            if damaged:
+            if around:
                 broken = np.flatnonzero(legs.crosses(search.dead_before))
-                choice, around = search.best(src[broken], dst[broken])
-                legs = _merged(legs, broken, around)
+                choice = around.of(src[broken], dst[broken])
+                legs = _merged(legs, broken, search.candidate(signs[choice], src[broken], dst[broken]))
                 reachable[broken[choice < 0]] = False
-            return batch_of(rings, src, dst, legs, None if reachable.all() else reachable)
+            return batch_of(search.lattice.rings, src, dst, legs, None if reachable.all() else reachable)
 
         return RouteTable("wfr", health.version, fabric.n_gpus, resolve)
 
@@ -101,7 +105,7 @@ class WildFirstRouting(Router):
         dimension-order path lives. Raises RouteError for a GPU that is not there, otherwise as `routes`
         does."""
         fabric.check_gpus(src, dst)
-        search = self._search(fabric, health)
+        search, around = self._search(fabric, health)
         a, b, sequence = np.array([src]), np.array([dst]), search.sequence
 
         def dead(legs: Legs) -> list[str]:
@@ -117,22 +121,21 @@ class WildFirstRouting(Router):
         blocked = dead(search.dimension_order(a, b))
         wild, candidates = "none", list[str]()
         why = "same GPU" if src == dst else f"the dimension-order path of {sequence} lives"
-        if blocked:
+        if blocked and around:
             for signs in choices(sequence):
                 legs = search.candidate(signs, a, b)
                 candidates.append(
                     f"{wild_text(sequence, signs)}: {legs.length()[0]} hops, {verdict(signs, legs)}"
                 )
-            choice, down = int(search.best(a, b)[0][0]), ", ".join(blocked)
+            choice, down = int(around.of(a, b)[0]), ", ".join(blocked)
             if choice < 0:
                 why = f"unreachable: {down} down, and no path by {sequence} avoids it"
             else:
                 wild = wild_text(sequence, choices(sequence)[choice])
                 live = sum(text.endswith(", live") for text in candidates)
                 why = (
-                    f"{down} down: of {live} live paths by {sequence} the one with the fewest hops, then "
-                    f"wild hops, "
-                    "then signs in the order none, +, -"
+                    f"{down} down: of {live} live paths by {sequence} one with the fewest hops, whose "
+                    "busiest links carry least, given the choices of all other pairs"
                 )
         return Explanation(
             why,
@@ -143,22 +146,36 @@ class WildFirstRouting(Router):
                 "ties": search.displacements.ties(src, dst),
                 "blocked": blocked,
                 "candidates": candidates,
+                **({"busiest_link": around.busiest} if around else {}),
             },
         )
 
-    def _search(self, fabric: Fabric, health: HealthSnapshot) -> WildFirst:
+    def _search(self, fabric: Fabric, health: HealthSnapshot) -> tuple[WildFirst, Detours | None]:
+        """The paths, and the detours of the broken ones, where any link in use is down."""
         lattice = Lattice.of(fabric, health, "wfr")
-        axes, sequence = len(lattice.shape), self._sequence
-        if sequence is None:
-            order = order_around(dimension_order(lattice.shape), lattice.links_down(health.down))
-            sequence = default_sequence(order)
-        elif set(sequence.order) != set(range(axes)):
+        displacements, dead = Displacements(lattice), marked_before(lattice.rings, health.down)
+        sequences = self._sequences(fabric, lattice, health)
+        if not dead[-1]:
+            return WildFirst(lattice, displacements, sequences[0], dead), None
+        place = Placement.among(lattice, health.down, displacements.neutral)
+        key = (lattice.shape, lattice.steps.tobytes(), place.fault.tobytes())
+        if key not in self._solved:
+            solved = (detours(displacements, sequence, place) for sequence in sequences)
+            self._solved[key] = min(solved, key=lambda one: (one.unreachable, one.busiest))
+        around = replace(self._solved[key], place=place)
+        return WildFirst(lattice, displacements, around.sequence, dead), around
+
+    def _sequences(self, fabric: Fabric, lattice: Lattice, health: HealthSnapshot) -> list[Sequence]:
+        """Those to compare: the one given, or with every order of the axes but the last."""
+        if self._sequence is None:
+            *first, last = order_around(dimension_order(lattice.shape), lattice.links_down(health.down))
+            return [default_sequence((*order, last)) for order in permutations(first)]
+        if set(self._sequence.order) != set(range(len(lattice.shape))):
             raise ExperimentError(
-                f"sequence {sequence}: this {fabric.kind} has {axes} axes, and each must stand in upper "
-                f"case once."
+                f"sequence {self._sequence}: this {fabric.kind} has {len(lattice.shape)} axes, and each must "
+                "stand in upper case once."
             )
-        dead = marked_before(lattice.rings, health.down)
-        return WildFirst(lattice, Displacements(lattice), sequence, dead)
+        return [self._sequence]
 
 
 def _merged(legs: Legs, rows: Int64, around: Legs) -> Legs:

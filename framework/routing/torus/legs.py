@@ -3,6 +3,7 @@ order of the axes, as ranges on rings."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, reduce
 from itertools import product
 from typing import Self
 
@@ -52,17 +53,27 @@ class Displacements:
         return list(self._vectors[:, choice])
 
     def to_all(self, sources: Int64) -> list[Int64]:
-        """For each axis (S, 1, .., length of the axis, .., 1): signed hops to every coordinate. Plain tori
-        only."""
-        axes = len(self._lattice.shape)
+        """For each axis: signed hops from each source to every GPU. (S, 1, .., length of the axis, .., 1) on
+        plain tori, by coordinates; (S, n) on twisted ones, whose axes depend on each other."""
+        shape, n = self._lattice.shape, self._lattice.n_gpus
+        if not self._lattice.is_plain:
+            signed = self.of(np.repeat(sources, n), np.tile(np.arange(n), len(sources)))
+            return [hops.reshape(-1, n) for hops in signed]
         return [
             table.take(row.take(sources)[:, None] + np.arange(length)).reshape(
-                -1, *(length if other == axis else 1 for other in range(axes))
+                -1, *(length if other == axis else 1 for other in range(len(shape)))
             )
-            for axis, (table, row, length) in enumerate(
-                zip(self._signed, self._row, self._lattice.shape, strict=True)
-            )
+            for axis, (table, row, length) in enumerate(zip(self._signed, self._row, shape, strict=True))
         ]
+
+    @cached_property
+    def neutral(self) -> Int64:
+        """The GPUs to which GPU 0 can be moved so that all choices between ties move with it: on axes of even
+        length by even steps. Twisted tori, where ties of three exist, have none but GPU 0."""
+        if not self._lattice.is_plain:
+            return np.zeros(1, np.int64)
+        odd = np.array(self._lattice.shape)[:, None] % 2
+        return np.flatnonzero(((self._lattice.coordinates % 2 == 0) | odd.astype(bool)).all(axis=0))
 
     def ties(self, src: int, dst: int) -> tuple[str, ...]:
         """What decided for this pair where two displacements are equally short, as words."""
@@ -120,11 +131,11 @@ class Legs:
     channel: list[int]
 
     def crosses(self, marked_before: Int32) -> Bool:
-        """(P,): whether any link of the path is marked; `marked_before` counts marked links before a
-        position."""
+        """Whether any link of a path is marked, in the shape of the legs; `marked_before` counts marked links
+        before a position."""
         legs = zip(self.first, self.hops, strict=True)
-        hits = [marked_before[first + hops] != marked_before[first] for first, hops in legs]
-        return np.asarray(np.any(hits, axis=0))
+        hits = (marked_before.take(first + hops) != marked_before.take(first) for first, hops in legs)
+        return np.asarray(reduce(np.logical_or, hits))
 
     def length(self) -> Int64:
         """(P,): the hops of all legs."""
@@ -151,6 +162,14 @@ def dimension_legs(
     """One leg per axis, in this order."""
     signed = displacements.of(src, dst)
     return straight_legs(lattice, ((axis, signed[axis]) for axis in order), src)
+
+
+def legs_from(lattice: Lattice, displacements: Displacements, order: Sequence[int], sources: Int64) -> Legs:
+    """One leg per axis, in this order, from each source to every GPU, in shapes that broadcast as those of
+    `to_all`."""
+    signed = displacements.to_all(sources)
+    start = sources.reshape(-1, *[1] * (signed[0].ndim - 1))
+    return straight_legs(lattice, ((axis, signed[axis]) for axis in order), start)
 
 
 def straight_legs(lattice: Lattice, moves: Iterable[tuple[int, Int64]], src: Int64, channel: int = 0) -> Legs:
@@ -199,8 +218,7 @@ def batch_from(
     Plain tori only: the axes of twisted ones depend on each other.
     """
     axes = len(lattice.shape)
-    signed = displacements.to_all(sources)
-    legs = straight_legs(lattice, ((axis, signed[axis]) for axis in order), sources.reshape(-1, *[1] * axes))
+    legs = legs_from(lattice, displacements, order, sources)
     shape = (len(sources), *lattice.shape)
     first, hops = _side_by_side(legs.first, shape), _side_by_side(legs.hops, shape)
     ends, links, vc = _laid_out(lattice.rings, first.reshape(-1, axes), hops.reshape(-1, axes), legs.channel)

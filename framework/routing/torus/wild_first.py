@@ -9,14 +9,12 @@ import numpy as np
 
 from railweave.framework.errors import ExperimentError
 from railweave.framework.model.arrays import Bool, Int32, Int64
+from railweave.framework.routing.batches import spread, starts
 from railweave.framework.routing.torus.lattice import AXES, Lattice
 from railweave.framework.routing.torus.legs import Displacements, Legs, dimension_legs, straight_legs
 
 WILD_CHANNEL = 2
 """Wild hops have a channel class of their own: with it and one order the dependencies have no cycle."""
-
-BLOCK = 1 << 16
-"""Broken pairs worked on at a time; bounds the memory."""
 
 Signs = tuple[int, ...]
 
@@ -101,6 +99,21 @@ def wild_text(sequence: Sequence, signs: Signs) -> str:
 
 
 @dataclass(frozen=True)
+class Options:
+    """The paths that pairs may take; those of one pair have equally many hops and stand in the order of their
+    wild hops, then of their signs.
+
+    `start` (P + 1,): which are a pair's; `number` (C,): the choice of wild hops of each. `hop_start` (P +
+    1,): the hops of all paths of a pair, one path after the other, in `links` (H,).
+    """
+
+    start: Int64
+    number: Int64
+    hop_start: Int64
+    links: Int32
+
+
+@dataclass(frozen=True)
 class WildFirst:
     """Wild-first paths on a lattice. `dead_before`: dead links before each position of the rings."""
 
@@ -112,38 +125,45 @@ class WildFirst:
     def dimension_order(self, src: Int64, dst: Int64) -> Legs:
         return dimension_legs(self.lattice, self.displacements, self.sequence.order, src, dst)
 
-    def candidate(self, signs: Signs, src: Int64, dst: Int64) -> Legs:
-        """The path with these wild hops; legs without a hop stay, so that all candidates have equal legs.
+    def candidate(self, signs: Signs | Int64, src: Int64, dst: Int64) -> Legs:
+        """The paths with these wild hops, of all pairs or (P, wild axes) of each; legs without a hop stay, so
+        that all candidates have equal legs.
 
         The dimension-order phase begins at the end of the wild hops, and so do its ties.
         """
-        wild = wild_legs(self.lattice, self.sequence, np.tile(signs, (len(src), 1)), src)
+        hops = np.broadcast_to(signs, (len(src), len(self.sequence.wild)))
+        wild = wild_legs(self.lattice, self.sequence, hops, src)
         return wild.then(self.dimension_order(wild.end(self.lattice.rings, src), dst))
 
     def fits(self, signs: Signs, legs: Legs) -> tuple[Bool, Bool]:
         """(live, simple): whether each path crosses no dead link, and whether it meets no node twice."""
         return ~legs.crosses(self.dead_before), ~self._returns(signs, legs)
 
-    def best(self, src: Int64, dst: Int64) -> tuple[Int64, Legs]:
-        """(choice (P,), legs): the first by hops, then wild hops, then order of signs; choice -1 where none
-        fits."""
-        n_legs = len(self.sequence.wild) + len(self.sequence.order)
-        choice = np.full(len(src), -1, np.int64)
-        first, hops = np.zeros((n_legs, len(src)), np.int64), np.zeros((n_legs, len(src)), np.int64)
-        for low in range(0, len(src), BLOCK):
-            part = slice(low, low + BLOCK)
-            rank = np.full(len(src[part]), np.iinfo(np.int64).max)
-            for number, signs in enumerate(choices(self.sequence)):
-                legs = self.candidate(signs, src[part], dst[part])
-                live, simple = self.fits(signs, legs)
-                worth = np.where(live & simple, legs.length() * (n_legs + 1) + sum(map(abs, signs)), rank)
-                rows = np.flatnonzero(worth < rank)
-                rank[rows], choice[low + rows] = worth[rows], number
-                for leg in range(n_legs):
-                    first[leg, low + rows] = legs.first[leg][rows]
-                    hops[leg, low + rows] = legs.hops[leg][rows]
-        channels = [WILD_CHANNEL] * len(self.sequence.wild) + [0] * len(self.sequence.order)
-        return choice, Legs(list(first), list(hops), channels)
+    def options(self, src: Int64, dst: Int64) -> "Options":
+        """The live and simple paths of the fewest hops of each pair."""
+        every = choices(self.sequence)
+        owner, number, first, hops = list[Int64](), list[Int64](), list[Int64](), list[Int64]()
+        for rank in sorted(range(len(every)), key=lambda rank: sum(map(abs, every[rank]))):
+            legs = self.candidate(every[rank], src, dst)
+            live, simple = self.fits(every[rank], legs)
+            fitting = np.flatnonzero(live & simple)
+            owner.append(fitting)
+            number.append(np.full(len(fitting), rank))
+            first.append(np.stack(legs.first, axis=1)[fitting])
+            hops.append(np.stack(legs.hops, axis=1)[fitting])
+        pair, legs_hops = np.concatenate(owner), np.concatenate(hops)
+        length = legs_hops.sum(axis=1)
+        least = np.full(len(src), np.iinfo(np.int64).max)
+        np.minimum.at(least, pair, length)
+        some = np.flatnonzero(length == least[pair])
+        some = some[np.argsort(pair[some], kind="stable")]
+        position = spread(np.concatenate(first)[some].ravel(), legs_hops[some].ravel())
+        return Options(
+            starts(np.bincount(pair[some], minlength=len(src))),
+            np.concatenate(number)[some],
+            starts(np.bincount(pair[some], length[some], len(src)).astype(np.int64)),
+            self.lattice.rings.link[position],
+        )
 
     def _returns(self, signs: Signs, legs: Legs) -> Bool:
         """(P,): whether the dimension-order phase comes back to a node of the wild phase.
