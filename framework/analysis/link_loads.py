@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from railweave.framework.errors import ExperimentError, did_you_mean
 from railweave.framework.hookspecs import Router
-from railweave.framework.model import Fabric, HealthSnapshot, RouteTable
+from railweave.framework.model import Fabric, HealthSnapshot
 from railweave.framework.model.arrays import Float, Int64
-from railweave.framework.routing.loads import LinkLoads, all_to_all_loads, link_loads
+from railweave.framework.routing.loads import LinkLoads, between, everywhere, loads_of
 from railweave.framework.routing.router_calls import ask_for_live_links
 
 ALL_TO_ALL, PERMUTATION = "all-to-all", "permutation"
@@ -54,7 +54,7 @@ class LoadReport(LinkLoads):
 
     `ratio`: throughput relative to the same demand on the healthy fabric, if all pairs progress equally: the
     busiest link's time there over its time here; 0 with unreachable pairs. `ratio_of_routed`: the same
-    without the unreachable pairs.
+    without the unreachable pairs. `moved`: pairs with another path than on the healthy fabric.
     """
 
     fabric: Fabric
@@ -63,6 +63,7 @@ class LoadReport(LinkLoads):
     kinds: tuple[KindLoads, ...]
     ratio: float
     ratio_of_routed: float
+    moved: int
 
 
 def tables_asked(health: HealthSnapshot) -> int:
@@ -86,14 +87,15 @@ def report(
 
     Raises PluginError for a router that breaks its contract.
     """
-    now = _loads(fabric, ask_for_live_links(router, name, fabric, health, watch), demand)
+    states = [HealthSnapshot.healthy(fabric), health] if _damaged(health) else [health]
+    tables = [ask_for_live_links(router, name, fabric, state, watch) for state in states]
+    demanded = everywhere(fabric.n_gpus) if demand.uniform else between(demand.src, demand.dst, demand.amount)
+    (healthy, *damaged), moved = loads_of(fabric, tables, demanded)
+    now = damaged[0] if damaged else healthy
     rate = fabric.capacity_bps * health.link_score
     busy = np.divide(now.load * 8, rate, out=np.zeros(fabric.n_links), where=rate > 0)
-    before = busy
-    if _damaged(health):
-        table = ask_for_live_links(router, name, fabric, HealthSnapshot.healthy(fabric), watch)
-        before = _loads(fabric, table, demand).load * 8 / fabric.capacity_bps
-    routed = float(before.max() / busy.max()) if busy.any() else 0.0
+    before = float((healthy.load * 8 / fabric.capacity_bps).max())
+    routed = before / float(busy.max()) if busy.any() else 0.0
     kinds = tuple(
         _of_kind(kind, now.load[fabric.link_kind == i], health.down[fabric.link_kind == i])
         for i, kind in enumerate(fabric.kinds)
@@ -106,17 +108,12 @@ def report(
         kinds=kinds,
         ratio=0.0 if len(now.unreachable) else routed,
         ratio_of_routed=routed,
+        moved=moved,
     )
 
 
 def _damaged(health: HealthSnapshot) -> bool:
     return bool((health.link_score < 1).any() or (health.element_score < 1).any())
-
-
-def _loads(fabric: Fabric, table: RouteTable, demand: Pattern) -> LinkLoads:
-    if demand.uniform:
-        return all_to_all_loads(fabric, table)
-    return link_loads(fabric, table, demand.src, demand.dst, demand.amount)
 
 
 def _of_kind(kind: str, load: Float, down: np.ndarray) -> KindLoads:

@@ -81,12 +81,16 @@ def loads(ctx: click.Context, /, what: str, pattern_seed: int, top: int, as_json
             },
             throughput_ratio=report.ratio,
             throughput_ratio_of_routed=report.ratio_of_routed,
+            moved_pairs=report.moved,
         )
         return
     click.echo(f"{demand.name} on {fabric.kind}, router {name}, {pairs} pairs; loads in {demand.unit}")
     for fault in faults:
         click.echo(f"after {fault.text}")
     click.echo("\n" + _described(report, busiest))
+    if faults:
+        share = f"{report.moved} pairs ({report.moved / pairs:.1%})"
+        click.echo(f"moved by the faults, and back by their repair: {share}")
 
 
 def _busiest(loads: LoadReport, top: int) -> list[dict[str, object]]:

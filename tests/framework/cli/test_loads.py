@@ -56,6 +56,15 @@ def test_a_lost_ocs_cuts_dor_and_not_wfr(call: Call) -> None:
     assert around["unreachable"]["pairs"] == 0 and 0.25 < around["throughput_ratio"] < 1
 
 
+def test_only_pairs_over_the_fault_move_where_the_order_stays(call: Call) -> None:
+    """Y of 4x4x4 is not last in XYZ: its cable carried 32 pairs each way. With `dor` they have no path."""
+    words = ("--topology", "torus", "--shape", "4x4x4", "--fault", "down ocs:Y:0,0", "--router")
+    assert document(call, *words, "wfr")["moved_pairs"] == 64
+    assert document(call, *words, "dor")["moved_pairs"] == 0
+    shown = call(*words, "wfr").output
+    assert "moved by the faults, and back by their repair: 64 pairs (1.6%)" in shown
+
+
 def test_a_slow_rail_without_a_way_around(call: Call) -> None:
     """2 domains: every GPU's traffic to its twin crosses its rail; at 20 %, a fifth.
     Shortest does not turn away."""
