@@ -39,7 +39,7 @@ def all_to_all_loads(
 
 
 def between(src: Int64, dst: Int64, amount: Float, *, chunk: int = CHUNK) -> Demanded:
-    """A demand between pairs, in chunks that bound the memory; without those that never enter the fabric."""
+    """A demand between pairs, in chunks that bound the memory; pairs of equal ends never enter it."""
     if not (len(src) == len(dst) == len(amount)):
         raise RouteError(f"demand of {len(src)} sources, {len(dst)} destinations and {len(amount)} amounts.")
     outside = np.flatnonzero(src != dst)

@@ -80,11 +80,11 @@ def _broken(search: WildFirst, place: Placement) -> tuple[Int64, Int64]:
     step, order = max(1, BLOCK // n), search.sequence.order
     change = np.zeros(len(rings.link) + 1, np.int64)  # of the load from one position of the rings to the next
 
-    def carry(legs: Legs, pairs: int) -> None:
-        """A unit of each pair; `pairs` negative takes it off again."""
+    def carry(legs: Legs, units: int) -> None:
+        """Adds the load of these paths, `units` in all; less than 0 takes it off again."""
         for first, hops in zip(legs.first, legs.hops, strict=True):
             ends = np.bincount((first + hops).ravel(), minlength=len(change))
-            change[:] += (np.bincount(first.ravel(), minlength=len(change)) - ends) * (pairs // first.size)
+            change[:] += (np.bincount(first.ravel(), minlength=len(change)) - ends) * (units // first.size)
 
     pairs = list[Int64]()
     for low in range(0, len(place.representatives), step):

@@ -36,11 +36,12 @@ AUTO = "auto"
 
 
 class WildFirstRouting(Router):
-    """Pairs whose dimension-order path lives keep it; the others take the best wild-first path, if there is
-    one.
+    """Pairs whose dimension-order path lives keep it; the others take one of the shortest wild-first paths,
+    chosen so that the busiest links of an all-to-all carry little.
 
     With nothing down its table is that of `dor`. With `sequence` auto, a fault on the last axis of the order
-    puts another axis last, for all pairs, because one order must hold for all to stay free of deadlock. Wild
+    puts another axis last, and of the orders of the others the one that loads links least is used, for all
+    pairs, because one order must hold for all to stay free of deadlock. Links count as equally fast. Wild
     hops have a virtual channel of their own. Source: Zu et al., "Resiliency at Scale", NSDI'24.
     """
 
@@ -158,7 +159,7 @@ class WildFirstRouting(Router):
         if not dead[-1]:
             return WildFirst(lattice, displacements, sequences[0], dead), None
         place = Placement.among(lattice, health.down, displacements.neutral)
-        key = (lattice.shape, lattice.steps.tobytes(), place.fault.tobytes())
+        key = (lattice.shape, lattice.twist.tobytes(), lattice.steps.tobytes(), place.fault.tobytes())
         if key not in self._solved:
             solved = (detours(displacements, sequence, place) for sequence in sequences)
             self._solved[key] = min(solved, key=lambda one: (one.unreachable, one.busiest))

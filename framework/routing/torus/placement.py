@@ -32,9 +32,9 @@ class Placement:
 
     @classmethod
     def among(cls, lattice: Lattice, down: Bool, origins: Int64) -> Self:
-        """The place of the dead links `down` (n_links,) where their numbers are least, of those that have one
-        of `origins` (K,) as GPU 0: those that a group of translations moves there, or what of them can give
-        the least."""
+        """The canonical place of the dead links `down` (n_links,): the least image under the translations
+        that move one of `origins` (K,) to GPU 0. They form a group, or are the members of one that may give
+        the least image."""
         n = lattice.n_gpus
         direction, tail = np.full((2, len(down)), -1, np.int64)
         direction[lattice.steps[::-1]] = np.arange(len(lattice.steps))[::-1, None]

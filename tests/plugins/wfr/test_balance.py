@@ -161,10 +161,11 @@ def test_no_channels_wait_in_a_cycle(fabric: Fabric, down: str | list[int]) -> N
 
 
 def test_equal_faults_give_equal_paths_whatever_was_asked_before() -> None:
-    fabric = torus(4, 4, 8)
-    health, other = ocs_down(fabric, "Z:1,2"), with_down(fabric, [5, 9])
-    used = WildFirstRouting()
+    """The twisted torus of equal shape has links of equal numbers that lead elsewhere."""
+    fabric, other = torus(4, 4, 8), twisted(4, 4, 8)
+    health, used = ocs_down(fabric, "Z:1,2"), WildFirstRouting()
+    used.routes(other, ocs_down(other, "Z:1,2"))
+    used.routes(fabric, with_down(fabric, [5, 9]))
     before = all_paths(used.routes(fabric, health))
-    used.routes(fabric, other)
     for router in (used, WildFirstRouting()):
         assert same_paths(before, all_paths(router.routes(fabric, health))).all()
