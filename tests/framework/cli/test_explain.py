@@ -114,7 +114,7 @@ def test_wild_hops_around_a_lost_ocs(call: Call) -> None:
     words = ("3,0,0", "0,0,0", "--topology", "torus", "--shape", "4x4x8", "--fault", "at=2s down ocs:X:0,0")
     document = json.loads(call(*words, "--router", "wfr", "--json").output)
     facts = document["facts"]
-    assert (facts["wild_hops"], facts["blocked"]) == ("y+", ["g3.0.0->g0.0.0"])
+    assert facts["wild_hops"] in ("y+", "y-") and facts["blocked"] == ["g3.0.0->g0.0.0"]
     assert len(document["paths"][0]["hops"]) == 3
     assert "none: 1 hops, crosses g3.0.0->g0.0.0, which is down" in facts["candidates"]
     cut = call(*words, "--router", "dor")
