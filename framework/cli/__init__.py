@@ -44,6 +44,7 @@ COMMANDS = {
     "loads": "Compute the load of every link under a traffic pattern; no lab.",
     "schema": "Print the JSON schema of experiment files or results.",
     "model": "Evaluate the formulas of the papers; no lab.",
+    "paper": "Print what four papers print, what comes out here, and why they differ; no lab.",
     "bench": "Run a benchmark on this machine: bring-up, throughput, health, fluid and others.",
 }
 

@@ -1,0 +1,201 @@
+"""`railweave paper`: what four sources print, and what railweave computes for each item."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from railweave.framework.cli._context import example, json_command, json_text, print_json, registers, table
+from railweave.framework.errors import ExperimentError, InputError
+from railweave.framework.experiment.engines import DEFAULT, predicting
+from railweave.framework.papers.items import report
+from railweave.framework.papers.items.computed import NOT_YET, Computed, computed, method_of
+from railweave.framework.papers.items.item import Item, Paper
+from railweave.framework.papers.items.registry import PAPERS, item_named, paper_named
+from railweave.framework.papers.items.workbench import Workbench
+from railweave.framework.papers.training.model_files import read_model
+
+ALL, PAGE = "all", "papers.md"
+MODEL = "model"
+"""The input that `--model` sets."""
+
+
+@click.command(
+    epilog=example(
+        "railweave paper",
+        "railweave paper optree o06",
+        "railweave paper rail-only r05 --svg heatmap.svg",
+        "railweave paper all --out docs",
+    )
+)
+@click.argument("source", metavar="[PAPER]", required=False)
+@click.argument("item", metavar="[ITEM]", required=False)
+@click.option(
+    "--svg", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    help="Write the picture of ITEM in the manner of the source's figure.",
+)  # fmt: skip
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
+    help="With all: write papers.md, its pictures and its JSON here.",
+)  # fmt: skip
+@click.option("--lab", is_flag=True, help="Carry out the runs of items on the lab, not on a model.")
+@click.option(
+    "--model", "model_file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    help="YAML of a language model of yours, for the item that takes one: name, heads, hidden, layers.",
+)  # fmt: skip
+@json_command
+def paper(
+    ctx: click.Context,
+    source: str | None,
+    item: str | None,
+    svg: Path | None,
+    out: Path | None,
+    lab: bool,
+    model_file: Path | None,
+    as_json: bool,
+) -> None:
+    """Print the tables, figures and claims of a PAPER (hscore, optree, tpuv4, rail-only): what the source
+    prints, what comes out here, the difference and why, and by which method.
+
+    Without PAPER, list all items. `all` computes every item; with --out it writes the page docs/papers.md.
+    """
+    chosen, asked = _chosen(source, item)
+    _refuse(chosen, source, asked, svg=svg, out=out, lab=lab, model_file=model_file)
+    engine = predicting(registers(ctx))
+    workbench = Workbench(registers(ctx), DEFAULT if lab else engine)
+    if source is None:
+        _list(workbench, engine, as_json=as_json)
+        return
+    inputs = {} if model_file is None else {MODEL: read_model(model_file)}
+    papers = [
+        (one, _computed(one, asked, workbench, inputs, tell=source == ALL, err=as_json)) for one in chosen
+    ]
+    rows = [row for _, some in papers for row in some]
+    if svg:
+        _write(svg, _picture(rows[0]))
+    if out:
+        click.echo(_write_page(out, papers, engine), err=as_json)
+    if as_json:
+        print_json("paper", items=[report.document(row, engine) for row in rows])
+    elif out is None:
+        click.echo(table(report.HEAD, [line for row in rows for line in report.rows_of(row)]))
+    for row in rows:
+        if row.error is not None:
+            raise row.error
+
+
+def _chosen(source: str | None, item: str | None) -> tuple[list[Paper], Item | None]:
+    """The papers asked for, and the item of one. Raises InputError for names that there are not."""
+    if source in (None, ALL):
+        if item is not None:
+            raise InputError(f"all takes no item (got {item}). Name the paper: {', '.join(PAPERS)}.")
+        return [*PAPERS.values()], None
+    found = paper_named(str(source))
+    return [found], None if item is None else item_named(found, item)
+
+
+def _refuse(
+    papers: Sequence[Paper],
+    source: str | None,
+    item: Item | None,
+    *,
+    svg: Path | None,
+    out: Path | None,
+    lab: bool,
+    model_file: Path | None,
+) -> None:
+    """Raise InputError for options that would have no effect."""
+    items = [item] if item else [one for paper in papers for one in paper.items]
+    named = item.id if item else source or "the list"
+    if out and source != ALL:
+        raise InputError(f"--out goes with all, not with {named}. Use --svg or --json, or leave it out.")
+    if svg and (item is None or not item.picture):
+        with_one = ", ".join(one.id for one in items if one.picture) or "none"
+        what = f"{named} has no picture" if item else "--svg goes with one item"
+        near = [one.id for paper in papers for one in paper.items if one.picture]
+        raise InputError(f"{what}; those with a picture are {', '.join(near) if item else with_one}.")
+    if lab and (source is None or not any(one.method == "run" and one.compute for one in items)):
+        runs = [one.id for paper in PAPERS.values() for one in paper.items if one.method == "run"]
+        raise InputError(f"{named} runs nothing, so --lab changes nothing. Runs: {', '.join(runs)}.")
+    if model_file and (item is None or MODEL not in item.inputs or isinstance(item.inputs[MODEL], str)):
+        takers = [
+            f"{paper.key} {one.id}" for paper in PAPERS.values() for one in paper.items
+            if MODEL in one.inputs and not isinstance(one.inputs[MODEL], str)
+        ]  # fmt: skip
+        raise InputError(f"{named} takes no --model. Use it with {', '.join(takers)}.")
+
+
+def _list(workbench: Workbench, engine: str, *, as_json: bool) -> None:
+    """All items of all papers, without computing any."""
+    items = [(paper, one) for paper in PAPERS.values() for one in paper.items]
+    if as_json:
+        print_json(
+            "papers",
+            items=[
+                {
+                    "id": one.id, "paper": paper.key, "title": one.title, "place": one.place,
+                    "method": method_of(one, workbench), "command": report.command_of(one, engine),
+                    "picture": one.picture, "missing": one.missing, "computed_by": one.computed_by,
+                }
+                for paper, one in items
+            ],
+        )  # fmt: skip
+        return
+    rows = [
+        (one.id, paper.key, one.place, one.title, method_of(one, workbench),
+         "yes" if one.picture else "-", f"{NOT_YET}: {one.missing}" if one.missing else "computed")
+        for paper, one in items
+    ]  # fmt: skip
+    click.echo(table(("item", "paper", "place", "title", "method", "picture", "state"), rows))
+
+
+def _computed(
+    paper: Paper,
+    item: Item | None,
+    workbench: Workbench,
+    inputs: Mapping[str, object],
+    *,
+    tell: bool,
+    err: bool,
+) -> list[Computed]:
+    """The items computed; with `tell`, what each took is printed as it is done."""
+    rows = []
+    for row in computed([item] if item else paper.items, workbench, inputs):
+        if tell:
+            spent = f"{row.seconds:7.2f} s  {row.peak_mb:6.0f} MB" if row.state == "computed" else row.state
+            click.echo(f"{row.item.id}  {spent}", err=err)
+        rows.append(row)
+    return rows
+
+
+def _picture(row: Computed) -> str:
+    """The SVG of an item. Raises what its computation raised."""
+    if row.error is not None:
+        raise row.error
+    assert row.outcome is not None and row.outcome.svg
+    return row.outcome.svg
+
+
+def _write_page(out: Path, papers: Sequence[tuple[Paper, Sequence[Computed]]], engine: str) -> str:
+    """papers.md, and the pictures and the JSON of all items in a folder next to it; says what it took."""
+    rows = [row for _, some in papers for row in some]
+    pictures = out / report.PICTURES
+    try:
+        pictures.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ExperimentError(f"{error.filename} cannot be made: {error.strerror}.") from error
+    _write(out / PAGE, report.page(papers, engine))
+    _write(pictures / "items.json", json_text("paper", items=[report.document(row, engine) for row in rows]))
+    for row in rows:
+        if row.outcome is not None and row.outcome.svg:
+            _write(pictures / f"{row.item.id}.svg", row.outcome.svg)
+    total = sum(row.seconds for row in rows)
+    peak = max((row.peak_mb for row in rows), default=0.0)
+    return f"{out / PAGE}: {len(rows)} items, {total:.1f} s, at most {peak:.0f} MB"
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise ExperimentError(f"{error.filename} cannot be written: {error.strerror}.") from error

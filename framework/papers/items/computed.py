@@ -1,0 +1,93 @@
+"""Items computed one after the other: what each came to, by which method, and what it took."""
+
+import re
+import resource
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from railweave.framework.errors import RailweaveError
+from railweave.framework.papers.items.item import Item, Outcome
+from railweave.framework.papers.items.workbench import Workbench
+
+NOT_YET = "not there yet"
+_PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """An item and its outcome; of one that is not there yet, or whose computation raised `error`, None."""
+
+    item: Item
+    outcome: Outcome | None
+    method: str
+    seconds: float = 0.0
+    peak_mb: float = 0.0
+    error: RailweaveError | None = None
+
+    @property
+    def state(self) -> str:
+        """`computed`, `not there yet` or `failed`."""
+        if self.outcome is not None:
+            return "computed"
+        return NOT_YET if self.error is None else "failed"
+
+    @property
+    def why(self) -> str:
+        """Why ours differs; else what is missing, or what failed."""
+        if self.error is not None:
+            return f"failed: {self.error}"
+        return self.item.why if self.outcome is not None else f"{NOT_YET}: {self.item.missing}"
+
+
+def computed(
+    items: Iterable[Item], workbench: Workbench, inputs: Mapping[str, object] | None = None
+) -> Iterator[Computed]:
+    """Each item with its outcome, as it is computed; an item that raises a RailweaveError has it."""
+    for item in items:
+        method = method_of(item, workbench)
+        if item.compute is None:
+            yield Computed(item, None, method)
+            continue
+        outcome, error = None, None
+        began = time.perf_counter()
+        _forget_peak()
+        try:
+            outcome = item.outcome(workbench, **(inputs or {}))
+        except RailweaveError as raised:
+            error = raised
+        yield Computed(item, outcome, method, time.perf_counter() - began, _peak_mb(), error)
+
+
+def method_of(item: Item, workbench: Workbench) -> str:
+    """`formula`, `LP` or `ILP`; of a run the engine, or `lab` where that has packets; `-` where nothing
+    computes the item."""
+    if item.compute is None:
+        return "-"
+    if item.method != "run":
+        return item.method
+    engine = workbench.registers["engine"][workbench.engine]
+    return "lab" if engine.packets else workbench.engine
+
+
+def _forget_peak() -> None:
+    """Let the kernel measure this process's largest memory anew (proc(5), clear_refs); elsewhere the peak is
+    that of the process so far."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return
+
+
+def _peak_mb() -> float:
+    """The largest resident memory since then, in MB."""
+    try:
+        match = _PEAK.search(Path("/proc/self/status").read_text())
+    except OSError:
+        match = None
+    if match:
+        return int(match[1]) * 1024 / 1e6
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6

@@ -1,0 +1,1 @@
+"""Items of Dai et al., "OpTree", arXiv 2211.15119: all-gathers on optical rings."""

@@ -1,0 +1,134 @@
+"""The items of this source: what each is, and why ours differs."""
+
+from railweave.framework.papers.items.item import Item, Paper
+from railweave.framework.papers.items.tpuv4.optimiser import t03, t06, t07
+from railweave.framework.papers.items.tpuv4.routes import t01, t02, t04, t05, t08
+
+LOADS = "railweave loads --topology torus --shape {shape} --router {router} --fault 'down ocs:X:0,0'"
+
+
+FLEET = "a Monte Carlo of the fleet: cubes, machines, cables and optical switches that fail and are repaired"
+
+
+ITEMS = (
+    Item(
+        "t01",
+        "static tables, one path a pair",
+        "4",
+        compute=t01,
+        command="railweave routers; railweave plugin check wfr",
+        why=("The time to program the tables at a job's start needs a lab and is not measured here."),
+    ),
+    Item(
+        "t02",
+        "dimension order, ties by parity, 2 virtual channels",
+        "4.1",
+        compute=t02,
+        command="railweave explain 1,0,0 5,0,0 --topology torus --shape 8x8x8 --router dor",
+        why="Axes of equal length go in the order X, Y, Z, which the source leaves open.",
+    ),
+    Item(
+        "t03",
+        "ties on a twisted torus",
+        "4.1, figure 9",
+        "ILP",
+        compute=t03,
+        picture=True,
+        command="railweave explain 0,0,0 1,1,2 --topology twisted-torus --shape 4x4x8 --router ilp",
+        why="The source leaves ties to its optimiser and prints no numbers of them.",
+    ),
+    Item(
+        "t04",
+        "one X OCS out of 4x4x8",
+        "4.2, figure 10",
+        compute=t04,
+        picture=True,
+        command=LOADS.format(shape="4x4x8", router="wfr"),
+        why="The source prints no throughput for this figure.",
+    ),
+    Item(
+        "t05",
+        "wild-first sequences: sandwich rule and order rule",
+        "4.2, figure 11",
+        compute=t05,
+        command=(
+            "railweave loads --topology torus --shape 4x4x4 --router wfr --set router.sequence=xyZYX "
+            "--fault 'down link:g0.0.0->g0.0.1'"
+        ),
+        why="A sequence that breaks the order rule is refused, so no faults are tried with it.",
+    ),
+    Item(
+        "t06",
+        "offline optimiser: maximum concurrent flow",
+        "4.3",
+        "LP",
+        compute=t06,
+        command=(
+            "railweave explain 0,0,0 1,0,0 --topology torus --shape 8x8x8 --router ilp --fault 'down "
+            "ocs:X:0,0'"
+        ),
+        why="The source writes 15/16 as 93.4 %; it is 93.75 %.",
+    ),
+    Item(
+        "t07",
+        "all-to-all, healthy and with one OCS down",
+        "4.3, table 2",
+        "ILP",
+        compute=t07,
+        picture=True,
+        command=LOADS.format(shape="8x8x8", router="ilp"),
+        why=(
+            "15/16 holds where the lost axis is the bottleneck and 8 or longer; other shapes lose "
+            "less, or more by single paths. dor replaces no path: its figures leave out the pairs "
+            "without one."
+        ),
+    ),
+    Item(
+        "t08",
+        "nearest neighbours fall to a half",
+        "5.3",
+        compute=t08,
+        command="railweave paper tpuv4 t08",
+        why=("Every neighbour sends one unit in each direction; the pair of a lost link shares another."),
+    ),
+    Item(
+        "t09",
+        "step times of RM, LLM and BERT",
+        "5.3, table 3",
+        missing="a mix of workloads under fault-tolerant routes; the source's models are not public",
+    ),
+    Item(
+        "t10",
+        "failure rates of machines, cables and OCSes",
+        "5.2, figure 12",
+        missing=FLEET,
+    ),
+    Item(
+        "t11",
+        "xconnects against jobs",
+        "5.1, figure 13",
+        missing=f"jobs that arrive on composed cubes; {FLEET}",
+    ),
+    Item(
+        "t12",
+        "share of jobs on fault-tolerant routes",
+        "5.3, figure 14",
+        missing=FLEET,
+    ),
+    Item(
+        "t13",
+        "cubes set anew, spare cubes, healthd, preflight",
+        "5, 7",
+        missing=(
+            "circuits that can be set anew: an OCS is a label of cables, and a fault verb takes it down"
+        ),
+    ),
+    Item(
+        "t14",
+        "randomised routes, hot swap of a cube",
+        "7",
+        missing=("a router that draws paths for nearest neighbours, and a fault verb that replaces a cube"),
+    ),
+)
+
+PAPER = Paper("tpuv4", "Zu et al., Resiliency at Scale (NSDI'24)", ITEMS)
