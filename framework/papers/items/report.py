@@ -117,7 +117,8 @@ def section(row: Computed, engine: str) -> list[str]:
     """The paragraphs of an item on the page."""
     item = row.item
     heading = f"### {item.id}: {item.title}"
-    where = f"{item.place[:1].upper()}{item.place[1:]}"
+    numbered = item.place[:1].isdigit() or item.place.startswith(("I", "V"))
+    where = f"Section {item.place}" if numbered else f"{item.place[:1].upper()}{item.place[1:]}"
     if row.outcome is None:
         return [heading, _wrapped(f"{where}. {row.why[:1].upper()}{row.why[1:]}.")]
     figures = [

@@ -9,12 +9,13 @@ from railweave.framework.analysis.assumed_health import AssumedScores, assumed_h
 from railweave.framework.analysis.explain import ExplainedPair
 from railweave.framework.analysis.link_loads import LoadReport, Pattern, report
 from railweave.framework.api import runs, studies
-from railweave.framework.experiment.plan import Routed, routed_from_keys
+from railweave.framework.experiment.plan import Routed, plan_from_keys, routed_from_keys
 from railweave.framework.model import Fabric, HealthSnapshot, RouteTable
 from railweave.framework.model.coordinates import Counting
 from railweave.framework.registry import Registers
 from railweave.framework.results.result import RunResult
 from railweave.framework.routing.router_calls import ask_for_live_links
+from railweave.framework.studies.sweeps import sweep_of_keywords
 
 FROM_ONE = Counting(1)
 """The sources count domains and rails from 1."""
@@ -35,12 +36,12 @@ class Workbench:
         self, fabric: Fabric, pair: tuple[str, str], scores: AssumedScores | None = None, **keys: object
     ) -> ExplainedPair:
         """The paths of a pair and the router's reasons; `keys`: router, its parameters, faults."""
-        return runs.explain(*pair, scores=scores, registers=self.registers, topology=fabric, **keys)
+        return runs.explain(*pair, scores=scores, routed=self.routed(topology=fabric, **keys))
 
     def loads(self, pattern: str | Pattern, **keys: object) -> LoadReport:
         """The load of every link; `keys`: topology, router, their parameters, faults."""
         if isinstance(pattern, str):
-            return runs.loads(pattern, registers=self.registers, **keys)
+            return runs.loads(pattern, routed=self.routed(**keys))
         fabric, name, router, faults = self.routed(**keys)
         return report(name, router, fabric, assumed_health(fabric, None, faults), pattern)
 
@@ -56,12 +57,13 @@ class Workbench:
 
     def run(self, **keys: object) -> RunResult:
         """A run on the engine, without a directory. Raises what `rw.run` raises."""
-        return runs.run(registers=self.registers, engine=self.engine, **keys)
+        plan = plan_from_keys({**keys, "engine": self.engine}, self.registers)
+        return runs.run(plan, registers=self.registers)
 
     def sweep(self, axes: Mapping[str, Sequence[object]], **keys: object) -> Sequence[Mapping[str, object]]:
         """The rows of a study over these axes, in the order of its points (docs/studies.md)."""
-        swept = studies.sweep(axes=axes, workers=1, registers=self.registers, engine=self.engine, **keys)
-        return swept.rows
+        sweep = sweep_of_keywords(axes, {**keys, "engine": self.engine}, {}, limited=False)
+        return studies.in_turn(sweep, self.registers)
 
 
 def scored(fabric: Fabric, **scores: Sequence[float]) -> AssumedScores:

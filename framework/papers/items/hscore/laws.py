@@ -18,7 +18,8 @@ def drawn_scores(
     """A rail-only fabric with scores drawn evenly from (0, 1], and its pairs on two domains and two rails."""
     fabric = workbench.fabric("rail-only", domains=domains, rails=rails)
     draw = np.random.default_rng(seed)
-    snapshot = health_of(fabric, scored(fabric, domain=1 - draw.random(domains), rail=1 - draw.random(rails)))
+    of_domains, of_rails = ((1 - draw.random(count)).tolist() for count in (domains, rails))
+    snapshot = health_of(fabric, scored(fabric, domain=of_domains, rail=of_rails))
     links = RailLinks.of(fabric, ROUTER)
     src, dst = every_pair(fabric)
     both = (src // rails != dst // rails) & (src % rails != dst % rails)

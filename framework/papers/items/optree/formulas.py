@@ -1,7 +1,8 @@
 """Items by formula: lemmas, theorems, Table I and the figures of times."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import mean
+from types import MappingProxyType
 
 import numpy as np
 
@@ -32,8 +33,13 @@ ITEMS_BYTES = tuple(float(2**power) for power in range(22, 28))
 """4 MiB to 128 MiB, figures 5 and 6."""
 
 
-BASELINES = {"WRHT": wrht_steps, "Ring": lambda n, w: ring_steps(n),
-             "NE": lambda n, w: neighbor_exchange_steps(n)}  # fmt: skip
+BASELINES: Mapping[str, Callable[[int, int], int]] = MappingProxyType(
+    {
+        "WRHT": wrht_steps,
+        "Ring": lambda nodes, _: ring_steps(nodes),
+        "NE": lambda nodes, _: neighbor_exchange_steps(nodes),
+    }
+)
 """Steps by Table I, of nodes and wavelengths."""
 
 

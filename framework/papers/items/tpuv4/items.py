@@ -79,8 +79,7 @@ ITEMS = (
         command=LOADS.format(shape="8x8x8", router="ilp"),
         why=(
             "15/16 holds where the lost axis is the bottleneck and 8 or longer; other shapes lose "
-            "less, or more by single paths. dor replaces no path: its figures leave out the pairs "
-            "without one."
+            "less, or more by single paths. dor replaces no path, so some pairs have none: 0."
         ),
     ),
     Item(

@@ -41,7 +41,7 @@ def t03(workbench: Workbench, *, shape: str = "4x4x8", faults: Sequence[str] = (
 def _is_twisted_wrap(fabric: Fabric, link: int) -> bool:
     """Whether the cable changes more than one coordinate."""
     ends = (fabric.coordinates(int(end[link])) for end in (fabric.link_src, fabric.link_dst))
-    return sum(a != b for a, b in zip(*ends, strict=True)) > 1
+    return sum(int(a != b) for a, b in zip(*ends, strict=True)) > 1
 
 
 def optimum(workbench: Workbench, topology: dict[str, object], faults: Sequence[str]) -> tuple[float, float]:
@@ -89,11 +89,9 @@ def t07(
             report = workbench.loads(
                 "all-to-all", topology=torus(kind, shape), router=router, faults=[f"down ocs:{axis}:0,0"]
             )
-            kept = report.ratio_of_routed if router == "dor" else report.ratio
-            ratios[router].append(kept)
+            ratios[router].append(report.ratio)
             printed = 15 / 16 if (kind, shape, router) == (PLAIN, "8x8x8", "ilp") else None
-            words = ", pairs that keep a path" if router == "dor" else ""
-            figures.append(Figure(f"{name}: {router}{words}", printed, kept))
+            figures.append(Figure(f"{name}: {router}", printed, report.ratio))
     last = routers[-1]
     for kind, shape in shapes:
         report = workbench.loads("all-to-all", topology=torus(kind, shape), router=last)
