@@ -1,13 +1,12 @@
 """The items of this source: what each is, and why ours differs."""
 
 from railweave.framework.papers.items.hscore.laws import h05, h06
-from railweave.framework.papers.items.hscore.paths import h01, h02, h03, h04, h07, h09, h10
+from railweave.framework.papers.items.hscore.paths import DOMAINS, RAILS, h01, h02, h03, h04, h07, h09, h10
 from railweave.framework.papers.items.hscore.runs import h11, h12
 from railweave.framework.papers.items.item import Item, Paper
 
 OPEN_SCORES = "The source names no scores; these are an example of ours, and the formula is taken there."
-
-
+EXAMPLE_SCORES = f"{OPEN_SCORES} FILE: domains {list(DOMAINS)}, rails {list(RAILS)}, from 1."
 EXPLAIN = "railweave explain 1,1 2,2 --domains 2 --rails 5 --router hscore --scores FILE"
 
 
@@ -17,7 +16,7 @@ ITEMS = (
         "r- and d-interfaces, h-scores, score of a path",
         "introduction",
         command=EXPLAIN,
-        why=OPEN_SCORES,
+        why=EXAMPLE_SCORES,
         compute=h01,
     ),
     Item(
@@ -34,7 +33,10 @@ ITEMS = (
         "Part 1, cited",
         compute=h03,
         command="railweave explain 1,1 1,2 --domains 2 --rails 5 --router hscore --scores FILE",
-        why=("The text of Part 1 is not at hand, so nothing of it is printed; these are the paths here."),
+        why=(
+            "The text of Part 1 is not at hand, so nothing of it is printed; these are the paths here, "
+            "with the scores of h01."
+        ),
     ),
     Item(
         "h04",
@@ -43,7 +45,7 @@ ITEMS = (
         command=EXPLAIN,
         compute=h04,
         picture=True,
-        why=OPEN_SCORES,
+        why=EXAMPLE_SCORES,
     ),
     Item(
         "h05",
@@ -94,7 +96,7 @@ ITEMS = (
             "railweave explain 1,1 2,2 --domains 2 --rails 5 --router spray --set router.window=blog "
             "--set router.delta=0.1 --scores FILE"
         ),
-        why=f"{OPEN_SCORES} The source leaves delta open: 0.1 here. Packets take the paths in turn.",
+        why=f"{EXAMPLE_SCORES} The source leaves delta open: 0.1 here. Packets take the paths in turn.",
     ),
     Item(
         "h10",

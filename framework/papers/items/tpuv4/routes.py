@@ -95,7 +95,7 @@ ORDERED = {"yXY": True, "xYX": True, "xyZYX": True, "yxZYX": False}
 
 
 def t05(workbench: Workbench, *, cases: Sequence[tuple[str, str, str]] = SEQUENCES) -> Outcome:
-    """The order rule, and the axes of which each sequence avoids any lost link."""
+    """The order rule, and the axes whose lost links each sequence avoids."""
     figures = []
     for text, shape, avoided in cases:
         ordered = parse_sequence(text).is_ordered
