@@ -1,4 +1,4 @@
-"""Pictures of items: a fabric with some cables marked, several pictures in a row, and lightpaths by stage."""
+"""Pictures of items: fabrics with cables marked, pictures in a row, lightpaths by stage, pipelines."""
 
 from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree
@@ -7,10 +7,13 @@ from railweave.framework.drawing import svg
 from railweave.framework.drawing.canvas import INK, PALE, Canvas, colour
 from railweave.framework.model import Fabric
 from railweave.framework.papers.optical.lightpath_plan import LightpathPlan
+from railweave.framework.papers.training.pipeline import Pass
 
 MARK = "#111111"
 _SVG = "http://www.w3.org/2000/svg"
 GAP = 24
+PASS = 26.0
+"""Of a picture of a pipeline: height of a stage, and width of its shortest pass."""
 PITCH, ROW = 30.0, 90.0
 """Between nodes, and between stages, of a picture of lightpaths."""
 
@@ -70,6 +73,26 @@ def lightpaths(plan: LightpathPlan, node: int, title: str) -> str:
             busy = place == node or place in reached
             canvas.dot((place * PITCH, y), 4.0, INK if busy else "#ffffff", INK if busy else PALE)
             canvas.text((place * PITCH, y + 14), str(place), 9.0)
+    return canvas.document(title)
+
+
+def pipeline(passes: Sequence[Pass], critical: Sequence[Pass], title: str) -> str:
+    """A row for each stage, a box for each pass, those on the critical path with a thick frame."""
+    canvas = Canvas()
+    canvas.text((0.0, -24.0), title, 12.0, anchor="start", bold=True)
+    on_path = set(critical)
+    scale = PASS / min(one.end_s - one.start_s for one in passes)
+    for one in passes:
+        wide, y = (one.end_s - one.start_s) * scale, one.stage * PASS
+        centre = (one.start_s * scale + wide / 2, y)
+        words = f"{'backward' if one.backward else 'forward'} {one.microbatch}, stage {one.stage}"
+        fill, thick = ("#cfe3d6", "#d5e3f5")[not one.backward], 2.4 if one in on_path else 0.6
+        size = (wide - 2, PASS - 6)
+        canvas.box(
+            centre, size, fill, radius=2.0, width=thick, title=words, words=str(one.microbatch), font=9.0
+        )
+    for stage in sorted({one.stage for one in passes}):
+        canvas.text((-8.0, stage * PASS), f"stage {stage}", 10.0, anchor="end")
     return canvas.document(title)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from railweave.framework.drawing.plots import Axis, Curve, curves
 from railweave.framework.papers.items.item import Figure, Outcome
+from railweave.framework.papers.items.pictures import pipeline
 from railweave.framework.papers.items.workbench import Workbench
 from railweave.framework.papers.training.all_gather import Grid, ag_time_s
 from railweave.framework.papers.training.clusters import GPUS, Cluster, gpu_named
@@ -23,6 +24,7 @@ from railweave.framework.papers.training.models import (
     hardware_utilisation,
     model_named,
 )
+from railweave.framework.papers.training.pipeline import critical_path, one_f_one_b
 from railweave.framework.papers.training.placement import place
 from railweave.framework.papers.training.strategies import FixedDegrees, candidates
 from railweave.framework.papers.training.strategy_search import memory_bytes, search
@@ -44,6 +46,31 @@ HFU_1T = 0.15
 def fitted(gemm_factor: float, attention: float) -> tuple[Calibration, Calibration]:
     """The calibration with these values, and the equations read literally."""
     return Calibration(gemm_factor=gemm_factor, attention=attention), Calibration()
+
+
+def r02(
+    workbench: Workbench,
+    *,
+    stages: int = 4,
+    microbatches: int = 8,
+    forward_s: float = 1.0,
+    backward_s: float = 2.0,
+) -> Outcome:
+    """The 1F1B schedule pass by pass: its length, its bubble and its critical path."""
+    passes = one_f_one_b(stages, microbatches, forward_s, backward_s)
+    chain = critical_path(passes)
+    length_s = max(one.end_s for one in passes)
+    busy_s = sum(one.end_s - one.start_s for one in passes if one.stage == 0)
+    both_s = forward_s + backward_s
+    title = f"1F1B, {stages} stages, {microbatches} microbatches"
+    return Outcome(
+        (
+            Figure("length, (m + p - 1) t(b)", (microbatches + stages - 1) * both_s, length_s, "s"),
+            Figure("bubble of a stage, (p - 1) t(b)", (stages - 1) * both_s, length_s - busy_s, "s"),
+            Figure("critical path", length_s, sum(one.end_s - one.start_s for one in chain), "s"),
+        ),
+        pipeline(passes, chain, title),
+    )
 
 
 def r03(

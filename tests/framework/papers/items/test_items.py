@@ -67,6 +67,7 @@ CHANGED: Mapping[str, Mapping[str, Any]] = {
     "t07": {"shapes": SMALL, "routers": ("wfr", "ilp"), "axes": "Y"},
     "t08": {"router": "dor"},
     "r01": {"spines": 3},
+    "r02": {"stages": 3},
     "r03": {"rails": 4},
     "r04": {"tp": 4, "dp": 12},
     "r05": {"tp": 4, "pp": 16},
