@@ -263,8 +263,8 @@ def test_reps_frozen_by_a_loss_tries_nothing_new_and_then_explores() -> None:
 
 
 def test_reps_avoids_a_slow_path_on_which_packets_wait() -> None:
-    """Four paths, one at a quarter. In turn, a quarter of the packets take it, four packet times each: as long
-    as all of them over one path. All paths together would need 1 / 3.25 of that."""
+    """Four paths, one at a quarter. In turn, a quarter of the packets take it, four packet times each: as
+    long as all of them over one path. All paths together would need 1 / 3.25 of that."""
     packets, took = 4000, dict[str, float]()
     for name, chooser in (("in turn", InTurn()), ("reps", Reps())):
         tuning = Tuning(min_window=64, max_window=64)

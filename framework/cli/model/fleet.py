@@ -12,13 +12,12 @@ from railweave.framework.cli.model._options import bundled, value_option
 from railweave.framework.errors import ExperimentError
 from railweave.framework.papers.fleet.assumptions import assumptions
 from railweave.framework.papers.fleet.component_failures import Draws
-from railweave.framework.papers.fleet.job_mix import JobMix, parse_days, parse_kind
+from railweave.framework.papers.fleet.job_mix import TYPICAL, JobMix, parse_days, parse_kind
 from railweave.framework.papers.fleet.pod import FailureRates, Pod, read_rates
 from railweave.framework.papers.fleet.year import Fleet, simulate
 from railweave.framework.parameters import Parameter
 
 FILE = click.Path(dir_okay=False, path_type=Path)
-JOBS = ("1x1x1:40%:12h", "1x1x2:25%:12h", "1x2x2:15%:24h", "2x2x2:15%:24h", "2x2x4:5%:48h")
 REPAIRS = ("4h", "12h", "24h")
 
 
@@ -78,7 +77,7 @@ def mix_of(kinds: tuple[str, ...], per_day: float, opt_in: float) -> JobMix:
     "--rates", "rates_file", type=FILE, help="YAML or JSON with hosts, cables and ocs, in place of these."
 )
 @value_option("--repair repairs", REPAIRS, str, "Mean time to repair: a row each. Repeatable.")
-@value_option("--job kinds", JOBS, str, "SHAPE:SHARE:DURATION of jobs, shape in cubes. Repeatable.")
+@value_option("--job kinds", TYPICAL, str, "SHAPE:SHARE:DURATION of jobs, shape in cubes. Repeatable.")
 @value_option("--jobs-per-day per_day", 12.0, float, "Jobs that arrive in a day.")
 @value_option("--opt-in", "95%", SHARE, "Share of jobs that may run on fault-tolerant routes.")
 @value_option("--days", 365, int, "Days to simulate.")

@@ -9,9 +9,9 @@ from typing import Literal
 from railweave.framework.papers.items.workbench import Workbench
 
 Value = bool | int | float | str
-Method = Literal["formula", "LP", "ILP", "run"]
-"""How `ours` comes about: by formulas and routes, a linear program, an integer program, or a run on an
-engine."""
+Method = Literal["formula", "LP", "ILP", "Monte Carlo", "run"]
+"""How `ours` comes about: by formulas and routes, a linear program, an integer program, drawn failures, or a
+run on an engine."""
 Bound = Literal["", ">", "<", ">=", "<="]
 HOLDS = {
     ">": lambda ours, limit: ours > limit,
