@@ -2,7 +2,7 @@
 
 from railweave.framework.papers.items.hscore.laws import h05, h06
 from railweave.framework.papers.items.hscore.paths import DOMAINS, RAILS, h01, h02, h03, h04, h07, h09, h10
-from railweave.framework.papers.items.hscore.runs import h11, h12
+from railweave.framework.papers.items.hscore.runs import h08, h11, h12
 from railweave.framework.papers.items.item import Item, Paper
 
 OPEN_SCORES = "The source names no scores; these are an example of ours, and the formula is taken there."
@@ -85,7 +85,14 @@ ITEMS = (
         "h08",
         "the registry, synchronised to every GPU",
         "problem 2",
-        missing=("one process decides for all GPUs; a copy of the registry that lags behind is not emulated"),
+        "run",
+        "railweave run --engine {engine} --domains 2 --rails 4 --size 1M --iterations 16 --fault "
+        "'at=iter:2 degrade rail:1 to=20%' --set health.control_delay=25us",
+        compute=h08,
+        why=(
+            "The source names no delay. One process decides for all GPUs here, so all copies are equally "
+            "late; what is printed as the source's is the delay itself."
+        ),
     ),
     Item(
         "h09",

@@ -7,6 +7,7 @@ from railweave.framework.experiment.modes import MODES
 from railweave.framework.papers.items.hscore.paths import ROUTER, number
 from railweave.framework.papers.items.item import Figure, Outcome
 from railweave.framework.papers.items.workbench import Workbench
+from railweave.framework.parameters.units import parse_time
 
 
 def h11(
@@ -59,3 +60,33 @@ def h12(workbench: Workbench, *, depth: str = "20%", rail: int = 1, iterations: 
             Figure("feedback over no feedback", 1.0, after["feedback"] / after["no-feedback"], bound="<"),
         )
     )
+
+
+def h08(
+    workbench: Workbench,
+    *,
+    delays: Sequence[str] = ("0s", "25us", "100us"),
+    depth: str = "20%",
+    iterations: int = 16,
+) -> Outcome:
+    """A rail loses rate, and every GPU hears of its score so much later: when routes change, and what the
+    iterations from the fault on take in all."""
+    keys = {
+        "topology": {"name": "rail-only", "domains": 2, "rails": 4}, "router": ROUTER, "size": "1M",
+        "iterations": iterations, "faults": [f"at=iter:2 degrade rail:1 to={depth}"],
+    }  # fmt: skip
+    answered, took = list[float](), list[float]()
+    for delay in delays:
+        result = workbench.run(**keys, health={"control_delay": delay})
+        answered.append(number(result.faults[0].recovered_s) * result.fabric.rate_scale * 1e6)
+        took.append(sum(number(row.declared_time_us) for row in result.rows[2:iterations]))
+    later = [*zip(delays, answered, took, strict=True)][1:]
+    figures = [Figure("fault to new routes, copies at once", None, answered[0], "us")]
+    for delay, when, us in later:
+        figures += [
+            Figure(
+                f"copies {delay} late: new routes later by", 1e6 * parse_time(delay), when - answered[0], "us"
+            ),
+            Figure(f"copies {delay} late: iterations from the fault on", None, us / took[0]),
+        ]
+    return Outcome(tuple(figures))

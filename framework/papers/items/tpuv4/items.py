@@ -101,8 +101,10 @@ ITEMS = (
         "Monte Carlo",
         compute=t10,
         command="railweave model fleet",
-        why="failures are drawn at the rates of the figure; cables of a cube and repair times are "
-        "assumed. OCSes fail some 400 times in all 60 years: 5 % by chance",
+        why=(
+            "Failures are drawn at the rates of the figure; cables of a cube and repair times are assumed. "
+            "OCSes fail some 400 times in the 60 years drawn, which is 5 % by chance."
+        ),
     ),
     Item(
         "t11",
@@ -111,7 +113,7 @@ ITEMS = (
         "Monte Carlo",
         compute=t11,
         command="railweave model fleet",
-        why="the figure has no numbers that could be read; sizes and durations of jobs are assumed",
+        why="The figure has no numbers that could be read; sizes and durations of jobs are assumed.",
     ),
     Item(
         "t12",
@@ -120,7 +122,7 @@ ITEMS = (
         "Monte Carlo",
         compute=t12,
         command="railweave model fleet",
-        why="repair times are assumed; jobs that do not opt in move to another pod",
+        why="Repair times are assumed; jobs that do not opt in move to another pod.",
     ),
     Item(
         "t13",

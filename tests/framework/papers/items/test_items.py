@@ -43,6 +43,7 @@ CHANGED: Mapping[str, Mapping[str, Any]] = {
     "h05": {"bar": -0.1},  # H(x) > m no longer
     "h06": {"gamma_limit": 2.0},  # neither gamma at most 1
     "h07": {"rails": (0.4, 0.5, 0.63, 0.9, 0.64)},
+    "h08": {"delays": ("0s", "50us")},
     "h09": {"delta": 0.3},
     "h10": {"spine": 1.0, "source_rail": 1.0, "domain": 0.5},  # gamma above 1 / H(S)
     "h11": {"sizes": ("4K",), "link_latency": "5us"},
@@ -132,7 +133,7 @@ def test_all_54_items_are_listed() -> None:
     }
 
 
-@pytest.mark.parametrize("item", ITEMS.values(), ids=str)
+@pytest.mark.parametrize("item", ITEMS.values(), ids=list(ITEMS))
 def test_an_item_is_computed_or_says_what_is_missing(item: Item) -> None:
     assert bool(item.compute) != bool(item.missing)
     assert not item.compute or (item.command.startswith("railweave ") and item.why)
