@@ -82,7 +82,7 @@ class Executor:
         self._dirty = dirty
         self._packet = packet
         self._budget = Budget(tuning.send_budget_bytes, packet.full_packet_bytes)
-        self._owing: dict[Receiver, bool] = {}
+        self._owing: dict[Receiver, None] = {}
         self._pending: dict[Sender, None] = {}
         self._busy: dict[Sender, None] = {}
         self._rank_of = {endpoint.gpu: rank for rank, endpoint in enumerate(endpoints)}
@@ -243,10 +243,12 @@ class Executor:
         self._settle(now)
 
     def _settle(self, now: float) -> None:
-        """Send a batch of each sender in turn, until these are `PASS_PACKETS` or nothing is left, and the
-        acknowledgements. One of a rank that sends nothing waits until the next pass for company: a switch
-        pays as much for taking a batch as for several packets."""
+        """Send all acknowledgements, and of the senders in turn a batch each, until these are `PASS_PACKETS`
+        or nothing is left."""
         pending, dirty, budget = self._pending, self._dirty, self._budget
+        for receiver in self._owing:
+            receiver.acknowledge()
+        self._owing.clear()
         left = PASS_PACKETS
         while pending and left > 0:
             sender = next(iter(pending))
@@ -256,12 +258,6 @@ class Executor:
             if budget.waiting and budget.left > 0:
                 pending.update(budget.waiting)
                 budget.waiting.clear()
-        for receiver, waited in list(self._owing.items()):
-            if waited or receiver.batch.count:
-                receiver.acknowledge()
-                del self._owing[receiver]
-            else:
-                self._owing[receiver] = True
         for batch in dirty:
             batch.flush()
         dirty.clear()
@@ -270,7 +266,7 @@ class Executor:
     def pending(self) -> bool:
         """Whether the last pass left something to be sent in the next one, after what has arrived is
         read."""
-        return bool(self._pending or self._owing)
+        return bool(self._pending)
 
     def stuck(self, now: float) -> list[Pair]:
         """If a pair was silent with packets in flight for `dead_after`, or if these are longer for four of

@@ -20,15 +20,14 @@ _COUNTS_BYTES = 4
 class Receiver:
     """`expected` is the first number that has not arrived (a PSN that does not wrap); bit i of `_above` says
     that number expected + i has, bit i of `_marks` that number `_marks_from` + i came marked. `owing`
-    collects the receivers that have an acknowledgement to send, and whether it has waited a pass; `heads` are
-    the headers of those."""
+    collects the receivers that have an acknowledgement to send; `heads` are the headers of those."""
 
     heads: Heads
 
     def __init__(
-        self, batch: Batch, mtu: int, landed: Callable[[Message], None], owing: dict["Receiver", bool]
+        self, batch: Batch, mtu: int, landed: Callable[[Message], None], owing: dict["Receiver", None]
     ) -> None:
-        self.batch = batch
+        self._batch = batch
         self._mtu = mtu
         self._landed = landed
         self._owing = owing
@@ -74,7 +73,7 @@ class Receiver:
             else:
                 self.expected += 1
         if word & ACK_REQUEST:
-            self._owing.setdefault(self, False)
+            self._owing[self] = None
 
     def _mark(self, number: int) -> None:
         if not self._marks:
@@ -124,7 +123,7 @@ class Receiver:
         bitmaps = self._above.to_bytes(4 * words, "little") + (self._marked() if self._marks else b"")
         head = self.heads[_ACK_KEY | _COUNTS_BYTES + len(bitmaps)]
         body += bitmaps
-        self.batch.add(head, body, 0, icrc(body, head.crc))
+        self._batch.add(head, body, 0, icrc(body, head.crc))
 
     def _marked(self) -> bytes:
         """By how many numbers the bitmap of marks begins before `expected`, and the bitmap."""

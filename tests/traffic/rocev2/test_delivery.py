@@ -3,7 +3,6 @@ intact."""
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from dataclasses import replace
 
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from railweave.framework.model import EntropyTable, Schedule
 from railweave.framework.model.addressing import ENTROPY_BASE
 from railweave.topologies.rail_only import RailOnly
-from railweave.traffic.collectives.entries import Entries, listed
+from railweave.traffic.collectives.entries import Entries
 from railweave.traffic.collectives.hierarchical import HierarchicalAllReduce
 from railweave.traffic.collectives.rings import RingAllReduce
 from railweave.traffic.rocev2.buffers import Buffers
@@ -149,26 +148,6 @@ def test_nothing_is_sent_before_an_iteration_that_took_long_to_prepare() -> None
     fabric.executor.step([], 0.1)
     assert {pair.sender.progress_at for pair in fabric.executor.pairs.values()} == {6.0}
     assert not fabric.executor.stuck(6.1)
-
-
-@pytest.mark.parametrize("answering", [False, True])
-def test_an_acknowledgement_waits_one_pass_for_company(answering: bool) -> None:
-    """Rank 1 has something of its own to send in the same pass, or it has not."""
-    entries = Entries(2, 4)
-    entries.add(0, 1, length=1)
-    if answering:
-        entries.add(1, 0, length=1, after=listed([[0]]))
-    fabric, schedule = MemoryFabric(2), entries.build("send", 1, "int32", "sum")
-    fabric.executor.prepare(schedule, Buffers(schedule))
-    fabric.executor.begin(0.0)
-    while fabric._events:
-        fabric._deliver(*heapq.heappop(fabric._events)[2:])
-    fabric.executor.step([fabric.ports[1]], 0.1)
-    assert [src for _, src, _, _ in fabric.seen] == [0, *([1, 1] if answering else [])]
-    assert fabric.executor.pending is not answering
-    fabric.executor.step([], 0.1)
-    assert [src for _, src, _, _ in fabric.seen] == [0, *([1, 1] if answering else [1])]
-    assert not fabric.executor.pending
 
 
 def test_first_transmissions_spread_evenly_over_the_paths_of_the_table_in_force() -> None:
