@@ -89,10 +89,9 @@ def transport() -> Generator[int]:
             executor.prepare(schedule, buffers)
             executor.begin(time.monotonic())
             while not executor.drained:
-                ready = [by_fd[fd] for fd, _ in poll.poll(0 if executor.pending else 0.005)]
-                if ready or executor.pending:
-                    executor.step(ready, time.monotonic())
-                else:
+                ready = [by_fd[fd] for fd, _ in poll.poll(0.005)]
+                executor.step(ready, time.monotonic())
+                if not ready:
                     executor.tick(time.monotonic())
             yield MESSAGE_BYTES // PACKET.path_mtu
 

@@ -154,8 +154,10 @@ class EmulatedRun:
     def _marker(self) -> EcnMarker | None:
         """What marks packets, where the plan wants it."""
         options = self._plan.experiment.engine.options
-        by_marks = options["marks"] == "auto" and "mark" in self._plan.chooser.needs
-        return EcnMarker.of(self.lab, ramp_of(options)) if by_marks or options["marks"] == "on" else None
+        wanted = options["marks"] == "on"
+        if options["marks"] == "auto":
+            wanted = any("mark" in job.chooser.needs for job in self._plan.jobs)
+        return EcnMarker.of(self.lab, ramp_of(options)) if wanted else None
 
     def _summary(self, scaled: Fabric, rate_scale: float) -> str:
         rates = ", ".join(
@@ -264,6 +266,9 @@ class EmulatedRun:
         if self.telemetry is not None and self.telemetry.sampler.pid is not None:
             self.telemetry.sampler.ended()
             self._recorder.note("the sampler of the queues ended: short bursts may go unseen from now on")
+            if self.telemetry.marker is not None:
+                self.telemetry.marker.stop()
+                self._recorder.note("no packet is marked from now on, as nobody follows the queues")
 
     def _daemon_ended(self, shard: int, name: str) -> Callable[[], None]:
         def ended() -> None:

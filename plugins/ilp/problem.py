@@ -8,14 +8,14 @@ import numpy as np
 from railweave.framework.model.arrays import Bool
 from railweave.framework.routing.torus.lattice import Lattice
 from railweave.framework.routing.torus.legs import dimension_order
-from railweave.framework.routing.torus.placement import Placement
+from railweave.framework.routing.torus.placement import CanonicalFault
 from railweave.framework.routing.torus.wild_first import Sequence, default_sequence
 
 VERSION = 2
 """Raise it when candidates, their numbering, the canonical place of a fault or the format of files change."""
 
 
-class Problem(Placement):
+class Problem(CanonicalFault):
     """A torus, its fault moved to the canonical place by any translation, and the shape of paths to choose
     from."""
 

@@ -7,7 +7,7 @@ import numpy as np
 from railweave.framework.model.arrays import Int32, Int64
 from railweave.framework.routing.batches import spread
 from railweave.framework.routing.torus.legs import Displacements, Legs, legs_from, marked_before
-from railweave.framework.routing.torus.placement import Placement
+from railweave.framework.routing.torus.placement import CanonicalFault
 from railweave.framework.routing.torus.wild_first import Options, Sequence, WildFirst
 
 BLOCK = 1 << 18
@@ -26,7 +26,7 @@ class Detours:
     one.
     """
 
-    place: Placement
+    place: CanonicalFault
     sequence: Sequence
     pair: Int64
     number: Int64
@@ -43,7 +43,7 @@ class Detours:
         return self.number[np.searchsorted(self.pair, pair)]
 
 
-def detours(displacements: Displacements, sequence: Sequence, place: Placement) -> Detours:
+def detours(displacements: Displacements, sequence: Sequence, place: CanonicalFault) -> Detours:
     """The detours that the broken pairs settle on.
 
     Each begins with the first of its shortest paths. Then they choose again one after the other, until none
@@ -74,7 +74,7 @@ def detours(displacements: Displacements, sequence: Sequence, place: Placement) 
     return Detours(place, sequence, pair, number, int(load.max(initial=0)))
 
 
-def _broken(search: WildFirst, place: Placement) -> tuple[Int64, Int64]:
+def _broken(search: WildFirst, place: CanonicalFault) -> tuple[Int64, Int64]:
     """The broken pairs as in `Detours`, and the load that the others put on each class of links."""
     lattice, rings, n = search.lattice, search.lattice.rings, search.lattice.n_gpus
     step, order = max(1, BLOCK // n), search.sequence.order

@@ -20,7 +20,7 @@ from railweave.framework.routing.torus.legs import (
     marked_before,
     signed_text,
 )
-from railweave.framework.routing.torus.placement import Placement
+from railweave.framework.routing.torus.placement import CanonicalFault
 from railweave.framework.routing.torus.wild_first import (
     Sequence,
     WildFirst,
@@ -158,7 +158,7 @@ class WildFirstRouting(Router):
         sequences = self._sequences(fabric, lattice, health)
         if not dead[-1]:
             return WildFirst(lattice, displacements, sequences[0], dead), None
-        place = Placement.among(lattice, health.down, displacements.neutral)
+        place = CanonicalFault.among(lattice, health.down, displacements.neutral)
         key = (lattice.shape, lattice.twist.tobytes(), lattice.steps.tobytes(), place.fault.tobytes())
         if key not in self._solved:
             solved = (detours(displacements, sequence, place) for sequence in sequences)

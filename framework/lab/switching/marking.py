@@ -1,8 +1,8 @@
 """Marks of congestion (ECN): a switch sets CE on data that enters a long queue, by nftables at its egress.
 
-A step needs no more than a set of interfaces. A ramp has an eighth of the packets for each level: a map from
-interface to chain says how long each queue is, and whoever samples queues rewrites it through an `nft` that
-stays open (0.5 ms for 20 interfaces, where a new process takes 8). Hosts mark nothing, as their NICs do.
+Each level marks an eighth of the packets more than the one below. A map from interface to chain says at which
+level each queue is; the process that samples queues rewrites it through an `nft` that stays open (0.5 ms for
+20 interfaces, where a new process takes 8). Hosts mark nothing: NICs do not.
 """
 
 import json
@@ -88,6 +88,12 @@ class EcnMarker:
             added = f"; add element {TABLE} level {{ {elements} }}" if long else ""
             assert editor.stdin is not None
             editor.stdin.write(f"flush map {TABLE} level{added}\n".encode())
+
+    def stop(self) -> None:
+        """Mark nothing any more; for when what called `follow` has ended."""
+        for shard, _ in self._parts:
+            with shard.namespace.entered():
+                run([tool("nft"), "-f", "-"], stdin=f"flush map {TABLE} level\n")
 
     def read(self) -> Float:
         """(n_links,): packets marked at each link so far; NaN of those that do not mark."""

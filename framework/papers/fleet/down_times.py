@@ -96,7 +96,7 @@ def at_least(spans: DownTimes, least: int) -> DownTimes:
     return joined(DownTimes(spans.replicas, replica, unit, begin, end))
 
 
-class Clock:
+class DownClock:
     """Answers for many instants at once whether, and for how long, the spans of one unit hold.
 
     Instants are (..., replicas), in days; spans must not overlap.

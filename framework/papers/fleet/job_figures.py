@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from railweave.framework.model.arrays import Bool, Float, Int64
-from railweave.framework.papers.fleet.down_times import Clock, DownTimes, at_least
+from railweave.framework.papers.fleet.down_times import DownClock, DownTimes, at_least
 from railweave.framework.papers.fleet.job_mix import JobMix
 from railweave.framework.papers.fleet.job_stream import JobStream
-from railweave.framework.papers.fleet.placing import NO_ROUTES, NO_SPARE, Placement
+from railweave.framework.papers.fleet.placing import NO_ROUTES, NO_SPARE, JobPlacement
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class DailyCircuits:
 
 
 def job_times(
-    jobs: JobStream, placement: Placement, mix: JobMix, ocs_down: DownTimes, days: float
+    jobs: JobStream, placement: JobPlacement, mix: JobMix, ocs_down: DownTimes, days: float
 ) -> JobTimes:
     """Of the jobs that ran between 0 and `days`.
 
@@ -48,7 +48,7 @@ def job_times(
     ran = placement.accepted
     begin = np.where(ran, np.clip(jobs.arrival, 0, days), 0)
     end = np.where(ran, np.clip(placement.end, 0, days), 0)
-    clock = Clock(at_least(ocs_down, 1), 0, days)
+    clock = DownClock(at_least(ocs_down, 1), 0, days)
     tolerant = clock.between(begin, end)
     on_them = tolerant > 0
     to_end = np.where(on_them, end - np.minimum(clock.next_day(begin), end), 0)
@@ -63,7 +63,7 @@ def job_times(
     )
 
 
-def starts(jobs: JobStream, placement: Placement, days: float) -> Bool:
+def starts(jobs: JobStream, placement: JobPlacement, days: float) -> Bool:
     """(jobs, replicas): jobs that started between 0 and `days`."""
     return placement.accepted & _arrived(jobs, days)
 
@@ -73,7 +73,7 @@ def _arrived(jobs: JobStream, days: float) -> Bool:
     return inside
 
 
-def turned_away(jobs: JobStream, placement: Placement, days: float) -> Float:
+def turned_away(jobs: JobStream, placement: JobPlacement, days: float) -> Float:
     """(replicas,): share of the jobs that arrived between 0 and `days` and found no room, with routes or
     without."""
     arrived = _arrived(jobs, days)
@@ -81,7 +81,7 @@ def turned_away(jobs: JobStream, placement: Placement, days: float) -> Float:
     return share
 
 
-def moved(jobs: JobStream, placement: Placement, days: float) -> tuple[Float, Float]:
+def moved(jobs: JobStream, placement: JobPlacement, days: float) -> tuple[Float, Float]:
     """(replicas,) each, a day: jobs that left because a cube failed and none was free; jobs that left or were
     turned away because an OCS was down."""
     ended = placement.accepted & (placement.end >= 0) & (placement.end < days)
@@ -91,7 +91,7 @@ def moved(jobs: JobStream, placement: Placement, days: float) -> tuple[Float, Fl
     return no_spare / days, (no_routes + refused) / days
 
 
-def daily_circuits(jobs: JobStream, placement: Placement, mix: JobMix, days: int) -> DailyCircuits:
+def daily_circuits(jobs: JobStream, placement: JobPlacement, mix: JobMix, days: int) -> DailyCircuits:
     """Circuits that jobs needed when they started, and where a failed cube was replaced."""
     replicas = jobs.arrival.shape[1]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from railweave.framework.model.arrays import Bool, Float, Int64
-from railweave.framework.papers.fleet.down_times import Clock, DownTimes, at_least
+from railweave.framework.papers.fleet.down_times import DownClock, DownTimes, at_least
 from railweave.framework.papers.fleet.job_mix import JobMix
 from railweave.framework.papers.fleet.job_stream import JobStream
 from railweave.framework.papers.fleet.pod import Pod
@@ -26,7 +26,7 @@ OnProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class JobPlacement:
     """What became of the jobs, (jobs, replicas) each: whether it was `accepted`, its `end` in days, and why
     it ended (`ended_by`). `no_routes`: it was turned away because an OCS was down.
 
@@ -59,7 +59,7 @@ def place(
     cubes_down: DownTimes,
     ocs_down: DownTimes,
     on_progress: OnProgress = lambda done, total: None,
-) -> Placement:
+) -> JobPlacement:
     """Run every job on the first cubes that are free when it arrives.
 
     `cubes_down`: spans by cube, joined; `ocs_down`: spans of OCSes. With one OCS down only jobs that opt in
@@ -68,7 +68,7 @@ def place(
     one, two = at_least(ocs_down, 1), at_least(ocs_down, 2)
     arrived = np.isfinite(jobs.arrival)
     first, last = _bounds(jobs.arrival, cubes_down, ocs_down)
-    degraded, broken = (Clock(spans, first, last).holds(jobs.arrival) for spans in (one, two))
+    degraded, broken = (DownClock(spans, first, last).holds(jobs.arrival) for spans in (one, two))
     no_routes = arrived & (broken | (degraded & ~jobs.opts_in))
     size = mix.cubes[jobs.kind]
     reserve = np.maximum(0, pod.spares - _down_at(jobs.arrival, cubes_down))
@@ -159,10 +159,10 @@ class _Cubes:
         free = self._free[:, replica]
         self._free[:, replica] = np.where(cubes, np.minimum(free, now), free)
 
-    def placement(self, accepted: Bool, no_routes: Bool) -> Placement:
+    def placement(self, accepted: Bool, no_routes: Bool) -> JobPlacement:
         swaps = zip(*self._swaps, strict=True) if self._swaps else ((np.zeros(0, np.int64),),) * 3
         replica, day, job = (np.concatenate(tuple(column)) for column in swaps)
-        return Placement(
+        return JobPlacement(
             accepted, no_routes, self._end, self._ended_by, replica, day.astype(float), job.astype(np.int64)
         )
 

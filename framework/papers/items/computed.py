@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from railweave.framework.errors import RailweaveError
-from railweave.framework.papers.items.item import Item, Outcome
+from railweave.framework.papers.items.item import Claims, Item
 from railweave.framework.papers.items.workbench import Workbench
 
 NOT_YET = "not there yet"
@@ -21,7 +21,7 @@ class Computed:
     """An item and its outcome; of one that is not there yet, or whose computation raised `error`, None."""
 
     item: Item
-    outcome: Outcome | None
+    outcome: Claims | None
     method: str
     seconds: float = 0.0
     peak_mb: float = 0.0

@@ -22,7 +22,7 @@ HOLDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Claim:
     """One number or word of an item. `source`: what the source prints, or its formula at the same inputs;
     None where it prints nothing. `bound`: the source says only that it is above or below `source`."""
 
@@ -48,10 +48,10 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Claims:
     """What an item comes to with one set of inputs; `svg` the picture of the source's figure, "" without."""
 
-    figures: tuple[Figure, ...]
+    figures: tuple[Claim, ...]
     svg: str = ""
 
     @property
@@ -63,7 +63,7 @@ class Outcome:
         return {figure.name: figure.ours for figure in self.figures}
 
 
-Compute = Callable[..., Outcome]
+Compute = Callable[..., Claims]
 """Takes a Workbench, and inputs by name that all have defaults."""
 
 
@@ -96,7 +96,7 @@ class Item:
         """The function, as `module.function`; "" without one."""
         return "" if self.compute is None else f"{self.compute.__module__}.{self.compute.__name__}"
 
-    def outcome(self, workbench: Workbench, **inputs: object) -> Outcome:
+    def outcome(self, workbench: Workbench, **inputs: object) -> Claims:
         """Raises what the computation raises: MachineError where a solver is not installed."""
         assert self.compute is not None, f"{self.id} is not there yet"
         return self.compute(workbench, **inputs)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from textwrap import fill
 
 from railweave.framework.papers.items.computed import NOT_YET, Computed
-from railweave.framework.papers.items.item import Figure, Item, Paper, Value
+from railweave.framework.papers.items.item import Claim, Item, Paper, Value
 
 COLUMNS = 120
 """Of a line of the page that is no table."""
@@ -47,13 +47,13 @@ def text_of(value: Value | None, unit: str = "") -> str:
     return f"{words} {unit}" if unit and not isinstance(value, str) else words
 
 
-def source_text(figure: Figure) -> str:
+def source_text(figure: Claim) -> str:
     """What the source prints: `> 99 %`, or `-`."""
     words = text_of(figure.source, figure.unit)
     return f"{figure.bound} {words}" if figure.bound else words
 
 
-def difference_text(figure: Figure) -> str:
+def difference_text(figure: Claim) -> str:
     """`+0.28 %`; `none`; `differs`; the difference itself where the source has 0; `-` without a source."""
     difference = figure.difference
     if difference is None or isinstance(difference, str):

@@ -11,7 +11,7 @@ from railweave.framework.routing.torus.lattice import Lattice
 
 
 @dataclass(frozen=True)
-class Placement:
+class CanonicalFault:
     """A torus with its fault moved to a canonical place, the same for all faults that are translations of it.
 
     (n_links,) each: `direction` of a link, up where a single cable leads both ways, -1 for links never used;

@@ -24,7 +24,7 @@ from railweave.framework.lab.measuring.arrivals import IngressCounters
 from railweave.framework.lab.measuring.queue_counters import ShardQueues, read_all
 from railweave.framework.lab.measuring.queue_telemetry import QueueTelemetry
 from railweave.framework.lab.measuring.sampler import Sampler
-from railweave.framework.lab.ramp import Ramp
+from railweave.framework.lab.ramp import LEVELS, Ramp
 from railweave.framework.lab.switching import shaping
 from railweave.framework.lab.switching.emulation import Emulation
 from railweave.framework.lab.switching.marking import EcnMarker
@@ -239,8 +239,9 @@ def marks(ports: int, packets: int) -> dict[str, Any]:
     found: list[list[int]] = []
     asked, told = os.pipe()
     heard, answer = os.pipe()
-    if os.fork() == 0:
+    if (follower := os.fork()) == 0:
         os.close(near.fd)
+        os.close(told)
         marker.open()
         while line := os.read(asked, 8):
             queue_bytes = np.zeros(2 * ports)
@@ -252,7 +253,7 @@ def marks(ports: int, packets: int) -> dict[str, Any]:
         before = marker.read()
         os.write(told, str(queue).encode().ljust(8))
         os.read(heard, 1)
-        time.sleep(0.05)  # nft says nothing once it is done
+        _await_level(near, marker.ramp.levels(np.array([float(queue)]))[0])
         row = [queue]
         for sender, receiver in cables:
             receiver.settimeout(1.0)
@@ -263,7 +264,24 @@ def marks(ports: int, packets: int) -> dict[str, Any]:
                     row[-1] += receiver.recv(64)[15] & 3 == 3
         counted = marker.read() - before
         found.append([*row, int(counted[0]), int(counted[2 * ports - 2])])
+    os.write(told, b"60000".ljust(8))
+    os.read(heard, 1)
+    _await_level(near, LEVELS)
+    os.close(told)  # the process ends
+    os.waitpid(follower, 0)
+    marker.stop()
+    _await_level(near, 0)
     return {"rows": found, "silent": bool(np.isnan(marker.read()[1::2]).all())}
+
+
+def _await_level(namespace: NetNamespace, level: int) -> None:
+    """Return once the first port marks by this level and no other does; nft itself says nothing."""
+    wanted = f"jump p{level}" if level else ""
+    while True:
+        with namespace.entered():
+            listing = run([tool("nft"), "list", "map", "netdev", "marks", "level"])
+        if listing.count("jump") == bool(level) and wanted in listing:
+            return
 
 
 def _roce(size: int, opcode: int, ecn: int = 0) -> bytes:

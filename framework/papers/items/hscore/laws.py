@@ -5,7 +5,7 @@ import numpy as np
 from railweave.framework.model.arrays import Float, Int64
 from railweave.framework.model.health import EQUAL_WITHIN
 from railweave.framework.papers.items.hscore.paths import ROUTER
-from railweave.framework.papers.items.item import Figure, Outcome
+from railweave.framework.papers.items.item import Claim, Claims
 from railweave.framework.papers.items.workbench import Workbench, every_pair, health_of, scored
 from railweave.framework.routing.rails.choice import score_of
 from railweave.framework.routing.rails.links import DR, DRD, RD, RailLinks
@@ -38,7 +38,7 @@ def h05(
     rails: int = 8,
     draws: int = 20,
     bar: float = 0.0,
-) -> Outcome:
+) -> Claims:
     """The theorem with the router's own threshold m, on drawn scores. `bar` is added to m, which negates the
     premise H(x) > m where it is below 0."""
     tried = against = corollary = 0
@@ -53,18 +53,18 @@ def h05(
             against += int((routable != (over > direct * (1 + EQUAL_WITHIN))).sum())
             high = np.maximum(scores.gamma[src], scores.gamma[dst]) >= 1
             corollary += int((routable & high).sum())
-    return Outcome(
+    return Claims(
         (
-            Figure("rails for which H(x) > m and 'drd beats rd and dr' disagree", 0, against),
-            Figure("routable rails where a gamma is 1 or more", 0, corollary),
-            Figure("rails and pairs tried", None, tried),
+            Claim("rails for which H(x) > m and 'drd beats rd and dr' disagree", 0, against),
+            Claim("routable rails where a gamma is 1 or more", 0, corollary),
+            Claim("rails and pairs tried", None, tried),
         )
     )
 
 
 def h06(
     workbench: Workbench, *, domains: int = 5, rails: int = 6, draws: int = 20, gamma_limit: float = 1.0
-) -> Outcome:
+) -> Claims:
     """Whether an rdr-path over any domain ever beats the best of rd, dr and drd, by score. `gamma_limit`: the
     premise is that one of the two gammas is not above it."""
     within = beyond = tried = 0
@@ -81,10 +81,10 @@ def h06(
             tried += int(other.sum())
             within += int((wins & premise).sum())
             beyond += int((wins & ~premise).sum())
-    return Outcome(
+    return Claims(
         (
-            Figure("rdr-paths that win, one gamma at most 1", 0, within),
-            Figure("rdr-paths that win, both gammas above 1", 0, beyond),
-            Figure("paths tried", None, tried),
+            Claim("rdr-paths that win, one gamma at most 1", 0, within),
+            Claim("rdr-paths that win, both gammas above 1", 0, beyond),
+            Claim("paths tried", None, tried),
         )
     )

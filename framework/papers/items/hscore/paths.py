@@ -11,7 +11,7 @@ from railweave.framework.analysis.explain import ExplainedPair, explained_path
 from railweave.framework.drawing.plots import Axis, Curve, curves
 from railweave.framework.experiment.fault_targets import find_link
 from railweave.framework.model import Fabric, HealthSnapshot, Path
-from railweave.framework.papers.items.item import Figure, Outcome
+from railweave.framework.papers.items.item import Claim, Claims
 from railweave.framework.papers.items.pictures import marked
 from railweave.framework.papers.items.workbench import FROM_ONE, Workbench, health_of, scored
 from railweave.framework.routing.rails.links import RailLinks
@@ -69,17 +69,17 @@ def h01(
     rails: Sequence[float] = RAILS,
     src: str = SRC,
     dst: str = DST,
-) -> Outcome:
+) -> Claims:
     """Scores of the rd-, dr- and chosen path as products of the scores of domains and rails crossed."""
     _, pair = pair_of(workbench, domains, rails, src, dst)
     hd1, hg1, hd2, hg2 = scores_of(domains, rails, src, dst)
     via = best_fit(domains, rails, src, dst)
     best = hd1 * rails[via - 1] * hd2 if via else max(hg1 * hd2, hd1 * hg2)
-    return Outcome(
+    return Claims(
         (
-            Figure("rd-path, H(g1) H(d2)", hg1 * hd2, number(pair.facts["score_rd"])),
-            Figure("dr-path, H(d1) H(g2)", hd1 * hg2, number(pair.facts["score_dr"])),
-            Figure("path taken, product of its elements", best, pair.paths[0].score),
+            Claim("rd-path, H(g1) H(d2)", hg1 * hd2, number(pair.facts["score_rd"])),
+            Claim("dr-path, H(d1) H(g2)", hd1 * hg2, number(pair.facts["score_dr"])),
+            Claim("path taken, product of its elements", best, pair.paths[0].score),
         )
     )
 
@@ -91,15 +91,15 @@ def h02(
     rails: Sequence[float] = (0.4, 0.5),
     src: str = SRC,
     dst: str = DST,
-) -> Outcome:
+) -> Claims:
     """The h-ratios of both ends, and which interface the source sends on where no remote rail serves."""
     _, pair = pair_of(workbench, domains, rails, src, dst)
     hd1, hg1, hd2, hg2 = scores_of(domains, rails, src, dst)
-    return Outcome(
+    return Claims(
         (
-            Figure("gamma(G1) = H(g1) / H(d1)", hg1 / hd1, number(pair.facts["gamma_src"])),
-            Figure("gamma(G2) = H(g2) / H(d2)", hg2 / hd2, number(pair.facts["gamma_dst"])),
-            Figure("rd iff gamma(G1) > gamma(G2)", "rd" if hg1 / hd1 > hg2 / hd2 else "dr",
+            Claim("gamma(G1) = H(g1) / H(d1)", hg1 / hd1, number(pair.facts["gamma_src"])),
+            Claim("gamma(G2) = H(g2) / H(d2)", hg2 / hd2, number(pair.facts["gamma_dst"])),
+            Claim("rd iff gamma(G1) > gamma(G2)", "rd" if hg1 / hd1 > hg2 / hd2 else "dr",
                    str(pair.facts["kind"])),
         )
     )  # fmt: skip
@@ -107,16 +107,16 @@ def h02(
 
 def h03(
     workbench: Workbench, *, domains: Sequence[float] = DOMAINS, rails: Sequence[float] = RAILS
-) -> Outcome:
+) -> Claims:
     """Pairs of one domain and pairs of one rail."""
     _, inside = pair_of(workbench, domains, rails, "1,1", "1,2")
     _, along = pair_of(workbench, domains, rails, "1,1", "2,1", same_rail_detour="false")
-    return Outcome(
+    return Claims(
         (
-            Figure("same domain, kind", None, str(inside.facts["kind"])),
-            Figure("same domain, score", None, inside.paths[0].score),
-            Figure("same rail, kind", None, str(along.facts["kind"])),
-            Figure("same rail, score", None, along.paths[0].score),
+            Claim("same domain, kind", None, str(inside.facts["kind"])),
+            Claim("same domain, score", None, inside.paths[0].score),
+            Claim("same rail, kind", None, str(along.facts["kind"])),
+            Claim("same rail, score", None, along.paths[0].score),
         )
     )
 
@@ -128,16 +128,16 @@ def h04(
     rails: Sequence[float] = RAILS,
     src: str = SRC,
     dst: str = DST,
-) -> Outcome:
+) -> Claims:
     """The path of a pair over a remote rail: the switches that it crosses, and its picture."""
     fabric, pair = pair_of(workbench, domains, rails, src, dst)
     links = [find_link(fabric, hop.link) for hop in pair.paths[0].hops]
     crossed = [fabric.node_kind(int(fabric.link_dst[link])) for link in links[::2]]
     taken = f"from {pair.src} to {pair.dst}: {pair.facts['kind']}-path"
-    return Outcome(
+    return Claims(
         (
-            Figure("kind of path", "drd", str(pair.facts["kind"])),
-            Figure("switches crossed", "domain, rail, domain", ", ".join(crossed)),
+            Claim("kind of path", "drd", str(pair.facts["kind"])),
+            Claim("switches crossed", "domain, rail, domain", ", ".join(crossed)),
         ),
         marked(fabric, links, taken),
     )
@@ -150,7 +150,7 @@ def h07(
     rails: Sequence[float] = RAILS,
     src: str = SRC,
     dst: str = DST,
-) -> Outcome:
+) -> Claims:
     """The rail that best fit takes from the sorted registry, and the comparisons of its binary search."""
     fabric, pair = pair_of(workbench, domains, rails, src, dst)
     snapshot = health_of(fabric, scored(fabric, domain=domains, rail=rails))
@@ -170,12 +170,12 @@ def h07(
         Curve("H of the rails, ascending", [*map(float, range(len(names)))], scores.ordered.tolist()),
         Curve("m = max(gamma1, gamma2)", [0.0, float(len(names) - 1)], [m, m]),
     ]
-    return Outcome(
+    return Claims(
         (
-            Figure("lowest rail above m", f"rail {rule}" if rule else "none",
+            Claim("lowest rail above m", f"rail {rule}" if rule else "none",
                    str(pair.facts.get("remote_rail", "none"))),
-            Figure("registry in order of H", True, all(a <= b for a, b in pairwise(scores.ordered))),
-            Figure("comparisons of a look-up", floor(log2(len(rails))) + 1, len(compared), bound="<="),
+            Claim("registry in order of H", True, all(a <= b for a, b in pairwise(scores.ordered))),
+            Claim("comparisons of a look-up", floor(log2(len(rails))) + 1, len(compared), bound="<="),
         ),
         curves("the registry and the bar", Axis("rail, by h-score", names), Axis("h-score"), drawn),
     )  # fmt: skip
@@ -188,7 +188,7 @@ def h09(
     rails: Sequence[float] = RAILS,
     delta: float = 0.1,
     window: str = "blog",
-) -> Outcome:
+) -> Claims:
     """The rails that packets of a pair are sprayed over, and how even their shares are."""
     _, pair = pair_of(workbench, domains, rails, router="spray", window=window, delta=delta)
     hd1, hg1, hd2, hg2 = scores_of(domains, rails, SRC, DST)
@@ -198,11 +198,11 @@ def h09(
     rails_taken = pair.facts["window"]
     assert isinstance(rails_taken, Sequence)
     shares = [path.weight for path in pair.paths]
-    return Outcome(
+    return Claims(
         (
-            Figure("rails in [m - delta, m + delta]", ", ".join(inside) or "none",
+            Claim("rails in [m - delta, m + delta]", ", ".join(inside) or "none",
                    ", ".join(map(str, rails_taken)) or "none"),
-            Figure("largest less smallest share of the packets", 0, max(shares) - min(shares)),
+            Claim("largest less smallest share of the packets", 0, max(shares) - min(shares)),
         )
     )  # fmt: skip
 
@@ -214,7 +214,7 @@ def h10(
     source_rail: float = 0.6,
     target_rail: float = 0.8,
     spine: float = 0.7,
-) -> Outcome:
+) -> Claims:
     """The scores of a pair on two rails of a rail-only and of a rail-optimised fabric; which is better."""
     small = {"domains": 2, "rails": 2}
     kinds = {"domain": (domain, 1.0), "rail": (source_rail, target_rail)}
@@ -225,11 +225,11 @@ def h10(
     over = path_score(optimised, health_of(optimised, scored(optimised, **kinds, spine=(spine,))),
                       ("g0.0->r0", "r0->s0", "s0->r1", "r1->g1.1"))  # fmt: skip
     gamma = source_rail / domain
-    return Outcome(
+    return Claims(
         (
-            Figure("rail-only, H(d1) H(g2)", domain * target_rail, inside),
-            Figure("rail-optimised, H(g1) H(S) H(g2)", source_rail * spine * target_rail, over),
-            Figure("rail-only is better iff gamma(G1) < 1 / H(S)", gamma < 1 / spine, inside > over),
+            Claim("rail-only, H(d1) H(g2)", domain * target_rail, inside),
+            Claim("rail-optimised, H(g1) H(S) H(g2)", source_rail * spine * target_rail, over),
+            Claim("rail-only is better iff gamma(G1) < 1 / H(S)", gamma < 1 / spine, inside > over),
         )
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from railweave.framework.drawing.plots import Axis, Curve, curves
 from railweave.framework.experiment.modes import MODES
 from railweave.framework.papers.items.hscore.paths import ROUTER, number
-from railweave.framework.papers.items.item import Figure, Outcome
+from railweave.framework.papers.items.item import Claim, Claims
 from railweave.framework.papers.items.workbench import Workbench
 from railweave.framework.parameters.units import parse_time
 
@@ -16,7 +16,7 @@ def h11(
     sizes: Sequence[str] = ("4K", "64K", "1M"),
     link_latency: str = "500ns",
     domain_latency: str = "100ns",
-) -> Outcome:
+) -> Claims:
     """One pair on two rails, alone, by size, on both fabrics: the time of an iteration."""
     fabrics = {"rail-only": {}, "rail-optimised": {"spine_latency": link_latency}}
     times: dict[str, list[float]] = {}
@@ -30,15 +30,15 @@ def h11(
         rows = workbench.sweep({"size": list(sizes)}, **keys)
         times[name] = [float(str(row["iteration_us"])) for row in rows]
     pairs = [*zip(sizes, *times.values(), strict=True)]
-    figures = [Figure(f"{size}: rail-only over rail-optimised", 1.0, only / other, bound="<")
+    figures = [Claim(f"{size}: rail-only over rail-optimised", 1.0, only / other, bound="<")
                for size, only, other in pairs]  # fmt: skip
-    figures += [Figure(f"{size}: rail-only", None, only, "us") for size, only, _ in pairs]
+    figures += [Claim(f"{size}: rail-only", None, only, "us") for size, only, _ in pairs]
     drawn = [Curve(name, [*map(float, range(len(sizes)))], us) for name, us in times.items()]
     title = "a pair on two rails, by size"
-    return Outcome(tuple(figures), curves(title, Axis("size", sizes), Axis("us"), drawn))
+    return Claims(tuple(figures), curves(title, Axis("size", sizes), Axis("us"), drawn))
 
 
-def h12(workbench: Workbench, *, depth: str = "20%", rail: int = 1, iterations: int = 8) -> Outcome:
+def h12(workbench: Workbench, *, depth: str = "20%", rail: int = 1, iterations: int = 8) -> Claims:
     """A rail loses rate in the middle of a run; with the feedback loop and without."""
     keys = {
         "topology": {"name": "rail-only", "domains": 2, "rails": 4}, "router": ROUTER, "size": "1M",
@@ -52,12 +52,12 @@ def h12(workbench: Workbench, *, depth: str = "20%", rail: int = 1, iterations: 
         times = groups.after if groups.after.iterations else groups.during
         after[mode] = number(times.declared_us) / number(groups.before.declared_us)
         reroutes = reroutes or len(result.reroutes)
-    return Outcome(
+    return Claims(
         (
-            Figure("routes change after the fault", True, reroutes > 0),
-            Figure("iteration after the fault over before, feedback", None, after["feedback"]),
-            Figure("iteration after the fault over before, no feedback", None, after["no-feedback"]),
-            Figure("feedback over no feedback", 1.0, after["feedback"] / after["no-feedback"], bound="<"),
+            Claim("routes change after the fault", True, reroutes > 0),
+            Claim("iteration after the fault over before, feedback", None, after["feedback"]),
+            Claim("iteration after the fault over before, no feedback", None, after["no-feedback"]),
+            Claim("feedback over no feedback", 1.0, after["feedback"] / after["no-feedback"], bound="<"),
         )
     )
 
@@ -68,7 +68,7 @@ def h08(
     delays: Sequence[str] = ("0s", "25us", "100us"),
     depth: str = "20%",
     iterations: int = 16,
-) -> Outcome:
+) -> Claims:
     """A rail loses rate, and every GPU hears of its score so much later: when routes change, and what the
     iterations from the fault on take in all."""
     keys = {
@@ -81,12 +81,12 @@ def h08(
         answered.append(number(result.faults[0].recovered_s) * result.fabric.rate_scale * 1e6)
         took.append(sum(number(row.declared_time_us) for row in result.rows[2:iterations]))
     later = [*zip(delays, answered, took, strict=True)][1:]
-    figures = [Figure("fault to new routes, copies at once", None, answered[0], "us")]
+    figures = [Claim("fault to new routes, copies at once", None, answered[0], "us")]
     for delay, when, us in later:
         figures += [
-            Figure(
+            Claim(
                 f"copies {delay} late: new routes later by", 1e6 * parse_time(delay), when - answered[0], "us"
             ),
-            Figure(f"copies {delay} late: iterations from the fault on", None, us / took[0]),
+            Claim(f"copies {delay} late: iterations from the fault on", None, us / took[0]),
         ]
-    return Outcome(tuple(figures))
+    return Claims(tuple(figures))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from railweave.framework.papers.items.item import Figure, Outcome
+from railweave.framework.papers.items.item import Claim, Claims
 from railweave.framework.papers.items.pictures import lightpaths
 from railweave.framework.papers.items.workbench import Workbench
 from railweave.framework.papers.optical.algorithms import plan_of
@@ -15,29 +15,29 @@ from railweave.framework.papers.optical.lightpath_plan import LightpathPlan
 from railweave.framework.papers.optical.optree import integer_steps, optree_plan
 
 
-def o01(workbench: Workbench, *, nodes: int = 16, wavelengths: int = 64, rate: str = "40Gb/s") -> Outcome:
+def o01(workbench: Workbench, *, nodes: int = 16, wavelengths: int = 64, rate: str = "40Gb/s") -> Claims:
     """The node of the source's ring in the fabric here."""
     fabric = workbench.fabric("ring", nodes=nodes, wavelengths=wavelengths, rate=rate)
     up = np.flatnonzero((fabric.link_src == 0) & (fabric.link_dst == 1))
     ways = {int(end) for end in fabric.link_dst[fabric.link_src == 0]}
-    return Outcome(
+    return Claims(
         (
-            Figure("wavelengths per fibre", 64, len(np.unique(fabric.wavelength[up]))),
-            Figure("rate of a wavelength", RATE_BPS, float(fabric.capacity_bps[up].min()), "bit/s"),
-            Figure("directions", 2, len(ways)),
-            Figure("fibre rings", 4, len(ways) * len(up) // wavelengths),
+            Claim("wavelengths per fibre", 64, len(np.unique(fabric.wavelength[up]))),
+            Claim("rate of a wavelength", RATE_BPS, float(fabric.capacity_bps[up].min()), "bit/s"),
+            Claim("directions", 2, len(ways)),
+            Claim("fibre rings", 4, len(ways) * len(up) // wavelengths),
         )
     )
 
 
-def o04(workbench: Workbench, *, nodes: int = 16, wavelengths: int = 2, arity: int = 4) -> Outcome:
+def o04(workbench: Workbench, *, nodes: int = 16, wavelengths: int = 2, arity: int = 4) -> Claims:
     """The lightpaths by stage and position: complete, and without a wavelength used twice on a link."""
     plan = optree_plan(nodes, wavelengths, arity)
-    return Outcome(
+    return Claims(
         (
-            Figure("items that reach a node, of N - 1", nodes - 1, min(received(plan))),
-            Figure("lightpaths that share wavelength, link and step", 0, shared(plan)),
-            Figure("stages", len(integer_steps(nodes, wavelengths, arity)), len(plan.stage_names)),
+            Claim("items that reach a node, of N - 1", nodes - 1, min(received(plan))),
+            Claim("lightpaths that share wavelength, link and step", 0, shared(plan)),
+            Claim("stages", len(integer_steps(nodes, wavelengths, arity)), len(plan.stage_names)),
         ),
         lightpaths(plan, 0, f"where node 0 sends, {arity}-ary tree of {nodes} nodes"),
     )
@@ -69,7 +69,7 @@ COLLECTIVES = {
 """The collective that runs each algorithm."""
 
 
-def o07(workbench: Workbench, *, nodes: int = 16, wavelengths: int = 2, item_bytes: int = 1 << 20) -> Outcome:
+def o07(workbench: Workbench, *, nodes: int = 16, wavelengths: int = 2, item_bytes: int = 1 << 20) -> Claims:
     """All five all-gathers as runs, and the steps and item-times of what is run."""
     figures = []
     best = min(
@@ -89,8 +89,8 @@ def o07(workbench: Workbench, *, nodes: int = 16, wavelengths: int = 2, item_byt
         formula = time_s(row.steps, row.steps, item_bytes, step_s=0.0)
         plan = plan_of(name, nodes, wavelengths)
         figures += [
-            Figure(f"{name}: time of a run", 1e6 * formula, result.summary.declared_time_us, "us"),
-            Figure(f"{name}: steps of the schedule", row.steps, plan.n_steps),
-            Figure(f"{name}: item-times of the schedule", row.steps, plan.item_times),
+            Claim(f"{name}: time of a run", 1e6 * formula, result.summary.declared_time_us, "us"),
+            Claim(f"{name}: steps of the schedule", row.steps, plan.n_steps),
+            Claim(f"{name}: item-times of the schedule", row.steps, plan.item_times),
         ]
-    return Outcome(tuple(figures))
+    return Claims(tuple(figures))

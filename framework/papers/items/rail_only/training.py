@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from railweave.framework.drawing.plots import Axis, Curve, curves
-from railweave.framework.papers.items.item import Figure, Outcome
+from railweave.framework.papers.items.item import Claim, Claims
 from railweave.framework.papers.items.pictures import pipeline
 from railweave.framework.papers.items.workbench import Workbench
 from railweave.framework.papers.training.all_gather import Grid, ag_time_s
@@ -55,7 +55,7 @@ def r02(
     microbatches: int = 8,
     forward_s: float = 1.0,
     backward_s: float = 2.0,
-) -> Outcome:
+) -> Claims:
     """The 1F1B schedule pass by pass: its length, its bubble and its critical path."""
     passes = one_f_one_b(stages, microbatches, forward_s, backward_s)
     chain = critical_path(passes)
@@ -63,11 +63,11 @@ def r02(
     busy_s = sum(one.end_s - one.start_s for one in passes if one.stage == 0)
     both_s = forward_s + backward_s
     title = f"1F1B, {stages} stages, {microbatches} microbatches"
-    return Outcome(
+    return Claims(
         (
-            Figure("length, (m + p - 1) t(b)", (microbatches + stages - 1) * both_s, length_s, "s"),
-            Figure("bubble of a stage, (p - 1) t(b)", (stages - 1) * both_s, length_s - busy_s, "s"),
-            Figure("critical path", length_s, sum(one.end_s - one.start_s for one in chain), "s"),
+            Claim("length, (m + p - 1) t(b)", (microbatches + stages - 1) * both_s, length_s, "s"),
+            Claim("bubble of a stage, (p - 1) t(b)", (stages - 1) * both_s, length_s - busy_s, "s"),
+            Claim("critical path", length_s, sum(one.end_s - one.start_s for one in chain), "s"),
         ),
         pipeline(passes, chain, title),
     )
@@ -81,7 +81,7 @@ def r03(
     domains: int = 4,
     gemm_factor: float = FITTED[0],
     attention: float = FITTED[1],
-) -> Outcome:
+) -> Claims:
     """Equation 1, equation 2 as the sum of its terms, and equation 7 alone."""
     gpu = GPUS["a100"]
     fast, slow = gpu.domain_bytes_per_s, gpu.rail_bytes_per_s
@@ -90,12 +90,12 @@ def r03(
     few, many = (case.time(calibration) for case in TABLE_4[2:4])
     parts = many.bubble_compute_s + many.bubble_network_s + many.steady_compute_s + many.steady_network_s
     growth = TABLE_4[3].computed_s - TABLE_4[2].computed_s
-    return Outcome(
+    return Claims(
         (
-            Figure("equation 1", printed, ag_time_s(size, Grid(rails, domains, fast, slow)), "s"),
-            Figure("equation 2, GPT-530B on 2,240 GPUs", parts + many.sync_s, many.total_s, "s"),
-            Figure("equation 7, GPT-530B on 2,240 GPUs over 280", growth, many.sync_s - few.sync_s, "s"),
-            Figure("equation 10, t(b) of GPT-1T", None, microbatch_s(TABLE_4[-1], calibration), "s"),
+            Claim("equation 1", printed, ag_time_s(size, Grid(rails, domains, fast, slow)), "s"),
+            Claim("equation 2, GPT-530B on 2,240 GPUs", parts + many.sync_s, many.total_s, "s"),
+            Claim("equation 7, GPT-530B on 2,240 GPUs over 280", growth, many.sync_s - few.sync_s, "s"),
+            Claim("equation 10, t(b) of GPT-1T", None, microbatch_s(TABLE_4[-1], calibration), "s"),
         )
     )
 
@@ -129,17 +129,17 @@ def r04(
     dp: int = 6,
     rails: int = 8,
     batch: int = 3072,
-) -> Outcome:
+) -> Claims:
     """Bytes by kind of parallelism, and the share of pairs of GPUs that exchange them."""
     demands = traffic(workbench, model, tp, pp, dp, rails, batch)
     shares = {kind: pair_share(demands, kind) for kind in KINDS}
     drawn = [Curve("share of bytes", [0.0, 1.0, 2.0], [demands.shares[kind] for kind in KINDS]),
              Curve("share of pairs", [0.0, 1.0, 2.0], [shares[kind] for kind in KINDS])]  # fmt: skip
-    return Outcome(
+    return Claims(
         (
-            Figure("pairs that exchange nothing", 99.0, 100 * demands.silent_pairs, "%", bound=">"),
-            Figure("pairs of tensor parallelism", 0.04, 100 * shares["tp"], "%", bound="<"),
-            *(Figure(f"bytes of {kind}", None, 100 * demands.shares[kind], "%") for kind in KINDS),
+            Claim("pairs that exchange nothing", 99.0, 100 * demands.silent_pairs, "%", bound=">"),
+            Claim("pairs of tensor parallelism", 0.04, 100 * shares["tp"], "%", bound="<"),
+            *(Claim(f"bytes of {kind}", None, 100 * demands.shares[kind], "%") for kind in KINDS),
         ),
         curves(f"traffic of {model}", Axis("parallelism", KINDS), Axis("share"), drawn),
     )
@@ -154,17 +154,17 @@ def r05(
     dp: int = 4,
     rails: int = 8,
     batch: int = 512,
-) -> Outcome:
+) -> Claims:
     """The matrix of bytes as a heatmap, and the share that stays in HB domains."""
     demands = traffic(workbench, model, tp, pp, dp, rails, batch)
     matrix = demands.matrix()
     inside = (demands.src // rails == demands.dst // rails) * demands.bytes
     across = (demands.src // rails != demands.dst // rails) & (demands.src % rails != demands.dst % rails)
     share = float(inside.sum()) / demands.total_bytes
-    return Outcome(
+    return Claims(
         (
-            Figure("bytes that stay in a domain", 98.0, 100 * share, "%"),
-            Figure("bytes between rails and domains", 0, float(demands.bytes[across].sum()), "bytes"),
+            Claim("bytes that stay in a domain", 98.0, 100 * share, "%"),
+            Claim("bytes between rails and domains", 0, float(demands.bytes[across].sum()), "bytes"),
         ),
         heatmap_svg(matrix, rails, f"traffic of {model}", f"tensor {tp}, pipeline {pp}, data {dp}"),
     )
@@ -178,7 +178,7 @@ def r10(
     domain: int = 8,
     batch: int = 64,
     gpu: str = "a100",
-) -> Outcome:
+) -> Claims:
     """The exhaustive search against every candidate evaluated by itself, and its constraints."""
     language_model, cluster = model_named(model), Cluster(gpus, domain, gpu_named(gpu))
     calibration = Calibration()
@@ -197,12 +197,12 @@ def r10(
         language_model.sequence % s.t == 0, batch % (s.d * s.b) == 0,
         best.memory_bytes <= cluster.gpu.memory_bytes,
     )  # fmt: skip
-    return Outcome(
+    return Claims(
         (
-            Figure("least T_iter of all that fit", min(singly), best.time.total_s, "s"),
-            Figure("constraints 11 to 19 that the best breaks", 0, sum(not one for one in kept)),
-            Figure("strategies that divide the job", None, ranking.tried),
-            Figure("strategies that fit into memory", len(singly), ranking.fitting),
+            Claim("least T_iter of all that fit", min(singly), best.time.total_s, "s"),
+            Claim("constraints 11 to 19 that the best breaks", 0, sum(not one for one in kept)),
+            Claim("strategies that divide the job", None, ranking.tried),
+            Claim("strategies that fit into memory", len(singly), ranking.fitting),
         )
     )
 
@@ -213,7 +213,7 @@ def r11(
     gemm_factor: float = FITTED[0],
     attention: float = FITTED[1],
     domain_bps: float = BOTH_DIRECTIONS_BPS,
-) -> Outcome:
+) -> Claims:
     """Table 4 fitted and read literally, and hardware utilisation from computed and measured times."""
     gpu = gpu_named("a100", domain_bps=domain_bps)
     calibration, literal = fitted(gemm_factor, attention)
@@ -222,19 +222,19 @@ def r11(
     for name, case in zip(names, TABLE_4, strict=True):
         seconds = case.time(calibration, gpu).total_s
         figures += [
-            Figure(f"{name}: T_iter, fitted", case.computed_s, seconds, "s"),
-            Figure(f"{name}: T_iter, as printed", case.computed_s, case.time(literal).total_s, "s"),
+            Claim(f"{name}: T_iter, fitted", case.computed_s, seconds, "s"),
+            Claim(f"{name}: T_iter, as printed", case.computed_s, case.time(literal).total_s, "s"),
         ]
         measured.append(100 * utilisation(case, case.measured_s))
         computed.append(100 * utilisation(case, seconds))
     figures += [
-        Figure("GPT-1T: HFU computed less measured", HFU_1T, computed[-1] - measured[-1], "points"),
-        *(Figure(f"{name}: HFU from the computed time", None, hfu, "%")
+        Claim("GPT-1T: HFU computed less measured", HFU_1T, computed[-1] - measured[-1], "points"),
+        *(Claim(f"{name}: HFU from the computed time", None, hfu, "%")
           for name, hfu in zip(names, computed, strict=True)),
     ]  # fmt: skip
     places = [*map(float, range(len(names)))]
     drawn = [Curve("computed here", places, computed), Curve("from measured times", places, measured)]
-    return Outcome(tuple(figures), curves("utilisation", Axis("model", names), Axis("HFU, %"), drawn))
+    return Claims(tuple(figures), curves("utilisation", Axis("model", names), Axis("HFU, %"), drawn))
 
 
 def utilisation(case: Case, seconds: float) -> float:
@@ -272,31 +272,31 @@ def r12(
     domains: Sequence[int] = (8, 16, 32, 64, 128, 256),
     scales: Sequence[float] = (0.5, 1.0, 2.0),
     batches: Sequence[int] = (1024, 2048, 4096),
-) -> Outcome:
+) -> Claims:
     """The fastest iteration over the size of the HB domain, over both rates, and over the batch."""
     figures, drawn = [], []
     for model in models:
         seconds = [best_s(model, gpus, domain, batch, gpu) for domain in domains]
         drawn.append(Curve(model, [*map(float, domains)], seconds))
         first, last = domains[0], domains[-1]
-        figures.append(Figure(f"{model}: saved from K = {first} to {last}", None,
+        figures.append(Claim(f"{model}: saved from K = {first} to {last}", None,
                               100 * (1 - seconds[-1] / seconds[0]), "%"))  # fmt: skip
         base = seconds[-1]
         ideal = best_s(model, gpus, gpus, batch, gpu)
         name = f"{model}: T_iter at K = {last} over one domain of all"
-        figures.append(Figure(name, None, base / ideal))
+        figures.append(Claim(name, None, base / ideal))
         for scale in scales:
             by_domain = best_s(model, gpus, last, batch, gpu, domain_scale=scale) / base
             by_rail = best_s(model, gpus, last, batch, gpu, rail_scale=scale) / base
             figures += [
-                Figure(f"{model}: T_iter at C_F x {scale:g}, K = {last}", None, by_domain),
-                Figure(f"{model}: T_iter at C_S x {scale:g}, K = {last}", None, by_rail),
+                Claim(f"{model}: T_iter at C_F x {scale:g}, K = {last}", None, by_domain),
+                Claim(f"{model}: T_iter at C_S x {scale:g}, K = {last}", None, by_rail),
             ]
         for samples in batches:
             per_sample = best_s(model, gpus, last, samples, gpu) / samples * batch / base
-            figures.append(Figure(f"{model}: time of a sample at batch {samples}", None, per_sample))
+            figures.append(Claim(f"{model}: time of a sample at batch {samples}", None, per_sample))
     title = f"fastest iteration of {gpus} {gpu}, batch {batch}"
-    return Outcome(tuple(figures), curves(title, Axis("GPUs in an HB domain"), Axis("s"), drawn))
+    return Claims(tuple(figures), curves(title, Axis("GPUs in an HB domain"), Axis("s"), drawn))
 
 
 def r16(
@@ -308,7 +308,7 @@ def r16(
     batch: int = 64,
     gpu: str = "a100",
     rails: int = 8,
-) -> Outcome:
+) -> Claims:
     """A model of the user's, two jobs in rectangles of a fabric, and the bytes of experts between rails."""
     time = fastest(model, gpus, domain, batch, gpu)
     halves = [f"rail:0-{rails // 2 - 1}", f"rail:{rails // 2}-{rails - 1}"]
@@ -318,12 +318,12 @@ def r16(
     experts = workbench.run(collective="moe-all-to-all", **keys)
     slowed = max(job.interference or 1.0 for job in result.jobs)
     assert experts.summary is not None
-    return Outcome(
+    return Claims(
         (
-            Figure(f"{model.name}: parameters", None, model.parameters),
-            Figure(f"{model.name}: T_iter on {gpus} GPUs", None, time.total_s, "s"),
-            Figure("two jobs on rails of their own: time over time alone", 1.0, slowed),
-            Figure("all-to-all of experts", None, experts.summary.declared_time_us, "us"),
+            Claim(f"{model.name}: parameters", None, model.parameters),
+            Claim(f"{model.name}: T_iter on {gpus} GPUs", None, time.total_s, "s"),
+            Claim("two jobs on rails of their own: time over time alone", 1.0, slowed),
+            Claim("all-to-all of experts", None, experts.summary.declared_time_us, "us"),
         )
     )
 

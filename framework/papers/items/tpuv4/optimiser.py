@@ -7,7 +7,7 @@ import numpy as np
 
 from railweave.framework.drawing.plots import Axis, Curve, curves
 from railweave.framework.model import Fabric, HealthSnapshot
-from railweave.framework.papers.items.item import Figure, Outcome
+from railweave.framework.papers.items.item import Claim, Claims
 from railweave.framework.papers.items.pictures import marked
 from railweave.framework.papers.items.tpuv4.routes import OCS_OF_X, PLAIN, TWISTED, torus
 from railweave.framework.papers.items.workbench import Workbench
@@ -18,7 +18,7 @@ SHAPES = ((PLAIN, "4x4x4"), (PLAIN, "4x4x8"), (PLAIN, "4x8x8"), (PLAIN, "8x8x8")
           (TWISTED, "4x4x8"), (TWISTED, "4x8x8"))  # fmt: skip
 
 
-def t03(workbench: Workbench, *, shape: str = "4x4x8", faults: Sequence[str] = ()) -> Outcome:
+def t03(workbench: Workbench, *, shape: str = "4x4x8", faults: Sequence[str] = ()) -> Claims:
     """Destinations with tied displacements on a twisted torus, and what the optimiser makes of them."""
     fabric, _, _, resolved = workbench.routed(
         topology=torus(TWISTED, shape), router="dor", faults=list(faults)
@@ -28,11 +28,11 @@ def t03(workbench: Workbench, *, shape: str = "4x4x8", faults: Sequence[str] = (
     wraps = [link for link in range(0, fabric.n_links, 2) if _is_twisted_wrap(fabric, link)]
     lost = {int(link) for fault in resolved for link in fault.links}
     shown = [link for link in wraps if link not in lost]
-    return Outcome(
+    return Claims(
         (
-            Figure("destinations with tied displacements", None, int((np.diff(start) > 1).sum())),
-            Figure("busiest link over the bound of the LP", None, load / bound),
-            Figure("busiest link, one unit a pair", None, load, "units"),
+            Claim("destinations with tied displacements", None, int((np.diff(start) > 1).sum())),
+            Claim("busiest link over the bound of the LP", None, load / bound),
+            Claim("busiest link, one unit a pair", None, load, "units"),
         ),
         marked(fabric, shown, f"twisted torus {shape}, its twisted wraps", dash="2 3"),
     )
@@ -57,16 +57,16 @@ def optimum(workbench: Workbench, topology: dict[str, object], faults: Sequence[
     return float(load), float(bound)
 
 
-def t06(workbench: Workbench, *, shape: str = "8x8x8", fault: str = OCS_OF_X) -> Outcome:
+def t06(workbench: Workbench, *, shape: str = "8x8x8", fault: str = OCS_OF_X) -> Claims:
     """Maximum concurrent flow: the bound of the linear program with and without a fault."""
     _, healthy = optimum(workbench, torus(PLAIN, shape), [])
     load, bound = optimum(workbench, torus(PLAIN, shape), [fault])
-    return Outcome(
+    return Claims(
         (
-            Figure("throughput with one OCS down, bound of the LP, in %", 93.4, 100 * healthy / bound, "%"),
-            Figure("the same against 15/16", 15 / 16, healthy / bound),
-            Figure("single paths, throughput", None, healthy / load),
-            Figure("busiest link when healthy", None, healthy, "units"),
+            Claim("throughput with one OCS down, bound of the LP, in %", 93.4, 100 * healthy / bound, "%"),
+            Claim("the same against 15/16", 15 / 16, healthy / bound),
+            Claim("single paths, throughput", None, healthy / load),
+            Claim("busiest link when healthy", None, healthy, "units"),
         )
     )
 
@@ -77,9 +77,9 @@ def t07(
     shapes: Sequence[tuple[str, str]] = SHAPES,
     routers: Sequence[str] = ("dor", "wfr", "ilp"),
     axes: str = "XYZ",
-) -> Outcome:
+) -> Claims:
     """All-to-all with one optical switch down, relative to the same router on the healthy fabric."""
-    figures: list[Figure] = []
+    figures: list[Claim] = []
     ratios: dict[str, list[float]] = {router: [] for router in routers}
     busiest: dict[tuple[str, str], float] = {}
     labels = [f"{'tw. ' * (kind == TWISTED)}{shape} {axis}" for (kind, shape), axis in product(shapes, axes)]
@@ -91,7 +91,7 @@ def t07(
             )
             ratios[router].append(report.ratio)
             printed = 15 / 16 if (kind, shape, router) == (PLAIN, "8x8x8", "ilp") else None
-            figures.append(Figure(f"{name}: {router}", printed, report.ratio))
+            figures.append(Claim(f"{name}: {router}", printed, report.ratio))
     last = routers[-1]
     for kind, shape in shapes:
         report = workbench.loads("all-to-all", topology=torus(kind, shape), router=last)
@@ -99,8 +99,8 @@ def t07(
     for (kind, shape), load in busiest.items():
         if kind == TWISTED and (PLAIN, shape) in busiest:
             gain = busiest[PLAIN, shape] / load
-            figures.append(Figure(f"healthy {shape}, twisted over plain: {last}", 1.0, gain, bound=">"))
+            figures.append(Claim(f"healthy {shape}, twisted over plain: {last}", 1.0, gain, bound=">"))
     places = [*map(float, range(len(labels)))]
     drawn = [Curve(router, places, values) for router, values in ratios.items()]
     title = "all-to-all with one OCS down"
-    return Outcome(tuple(figures), curves(title, Axis("torus, lost OCS", labels), Axis("of healthy"), drawn))
+    return Claims(tuple(figures), curves(title, Axis("torus, lost OCS", labels), Axis("of healthy"), drawn))

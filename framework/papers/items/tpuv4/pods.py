@@ -12,14 +12,14 @@ from railweave.framework.papers.fleet.pod import (
     Pod,
 )
 from railweave.framework.papers.fleet.year import Fleet, FleetYear, simulate
-from railweave.framework.papers.items.item import Figure, Outcome
+from railweave.framework.papers.items.item import Claim, Claims
 from railweave.framework.papers.items.workbench import Workbench
 
 DAYS, SEEDS = 365, 60
 REPAIRS = ("4h", "12h", "24h")
 
 
-def t10(workbench: Workbench, *, hosts: float = 0.0008, cables: float = 5e-5, ocs: float = 4e-4) -> Outcome:
+def t10(workbench: Workbench, *, hosts: float = 0.0008, cables: float = 5e-5, ocs: float = 4e-4) -> Claims:
     """Failures in a year over the components that there are, and what is up."""
     pod = Pod()
     year = _years(FailureRates(hosts, cables, ocs), 12.0, 0.95)[1].availability
@@ -28,38 +28,38 @@ def t10(workbench: Workbench, *, hosts: float = 0.0008, cables: float = 5e-5, oc
         ("cables that fail in a day", 0.005, year.cable_failures, pod.cubes * CABLES_PER_CUBE),
         ("OCSes that fail in a day", 0.04, year.ocs_failures, SWITCHES),
     )
-    return Outcome(
+    return Claims(
         (
-            *(Figure(name, rate, 100 * failed.mean / DAYS / n, "%") for name, rate, failed, n in kinds),
-            Figure("cubes up, repairs of 12 h", None, 100 * year.cubes_up.mean, "%"),
-            Figure("60 of 64 cubes up, repairs of 12 h", None, 100 * year.pod_up.mean, "%"),
+            *(Claim(name, rate, 100 * failed.mean / DAYS / n, "%") for name, rate, failed, n in kinds),
+            Claim("cubes up, repairs of 12 h", None, 100 * year.cubes_up.mean, "%"),
+            Claim("60 of 64 cubes up, repairs of 12 h", None, 100 * year.pod_up.mean, "%"),
         )
     )
 
 
-def t11(workbench: Workbench, *, jobs_a_day: float = 12.0) -> Outcome:
+def t11(workbench: Workbench, *, jobs_a_day: float = 12.0) -> Claims:
     """Circuits by the jobs that start: of all, of the busiest day, of cubes that are replaced."""
     year = _years(FailureRates(), jobs_a_day, 0.95)[1].jobs
-    return Outcome(
+    return Claims(
         (
-            Figure("jobs that start in a day", None, year.started.mean),
-            Figure("circuits of a job", None, year.circuits_per_job.mean),
-            Figure("circuits in a day", None, year.circuits_started.mean),
-            Figure("circuits on the busiest day", None, year.busiest_day.mean),
-            Figure("circuits in a day for cubes replaced", None, year.circuits_swapped.mean),
+            Claim("jobs that start in a day", None, year.started.mean),
+            Claim("circuits of a job", None, year.circuits_per_job.mean),
+            Claim("circuits in a day", None, year.circuits_started.mean),
+            Claim("circuits on the busiest day", None, year.busiest_day.mean),
+            Claim("circuits in a day for cubes replaced", None, year.circuits_swapped.mean),
         )
     )
 
 
-def t12(workbench: Workbench, *, opt_in: float = 0.95) -> Outcome:
+def t12(workbench: Workbench, *, opt_in: float = 0.95) -> Claims:
     """The share of jobs on fault-tolerant routes at a time, by the mean time to repair."""
     years = _years(FailureRates(), 12.0, opt_in)
     shares = {repair: 100 * year.jobs.tolerant.mean for repair, year in zip(REPAIRS, years, strict=True)}
     of_time = (
-        Figure(f"jobs on fault-tolerant routes, repairs of {repair}", 2.0, share, "%", bound="<")
+        Claim(f"jobs on fault-tolerant routes, repairs of {repair}", 2.0, share, "%", bound="<")
         for repair, share in shares.items()
     )
-    return Outcome((*of_time, Figure("jobs that opt in", 95.0, 100 * opt_in, "%")))
+    return Claims((*of_time, Claim("jobs that opt in", 95.0, 100 * opt_in, "%")))
 
 
 @cache

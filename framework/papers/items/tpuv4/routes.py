@@ -7,7 +7,7 @@ import numpy as np
 from railweave.framework.analysis.link_loads import Pattern
 from railweave.framework.experiment.fault_targets import links_and_node
 from railweave.framework.model import Fabric
-from railweave.framework.papers.items.item import Figure, Outcome
+from railweave.framework.papers.items.item import Claim, Claims
 from railweave.framework.papers.items.pictures import marked
 from railweave.framework.papers.items.workbench import Workbench, every_pair
 from railweave.framework.routing.dependencies import channel_cycle
@@ -26,7 +26,7 @@ def torus(kind: str, shape: str) -> dict[str, object]:
     return {"name": kind, "shape": shape}
 
 
-def t01(workbench: Workbench, *, shape: str = "4x4x4", router: str = "wfr", fault: str = OCS_OF_X) -> Outcome:
+def t01(workbench: Workbench, *, shape: str = "4x4x4", router: str = "wfr", fault: str = OCS_OF_X) -> Claims:
     """Paths of every pair by the static tables, healthy and with an optical switch down."""
     figures = []
     for words, faults in (("healthy", []), ("one OCS down", [fault])):
@@ -34,11 +34,11 @@ def t01(workbench: Workbench, *, shape: str = "4x4x4", router: str = "wfr", faul
         batch = table.paths(*every_pair(fabric))
         count = np.diff(batch.pair_start)
         figures += [
-            Figure(f"{words}: most paths of a pair", 1, int(count.max())),
-            Figure(f"{words}: pairs without a path", 0, int((count == 0).sum())),
-            Figure(f"{words}: hops of all pairs", None, len(batch.links)),
+            Claim(f"{words}: most paths of a pair", 1, int(count.max())),
+            Claim(f"{words}: pairs without a path", 0, int((count == 0).sum())),
+            Claim(f"{words}: hops of all pairs", None, len(batch.links)),
         ]
-    return Outcome(tuple(figures))
+    return Claims(tuple(figures))
 
 
 def t02(
@@ -48,7 +48,7 @@ def t02(
     src: str = "1,0,0",
     dst: str = "5,0,0",
     long_shape: str = "4x4x8",
-) -> Outcome:
+) -> Claims:
     """The order of axes, a tie by parity, the virtual channels and their dependencies."""
     fabric = workbench.fabric(PLAIN, shape=shape)
     pair = workbench.explained(fabric, (src, dst), router="dor")
@@ -57,30 +57,30 @@ def t02(
     batch = table.paths(*every_pair(small))
     assert batch.vc is not None
     order = dimension_order(small.groups[0].shape)
-    return Outcome(
+    return Claims(
         (
-            Figure("x of (1,0,0) to (5,0,0) in 8x8x8, odd source: X-", "0 7 6 5", " ".join(along)),
-            Figure("axes of 4x4x8, the longest first", "ZXY", letters(order)),
-            Figure("virtual channels", 2, int(batch.vc.max()) + 1),
-            Figure("free of cycles", True, channel_cycle(small, table) is None),
+            Claim("x of (1,0,0) to (5,0,0) in 8x8x8, odd source: X-", "0 7 6 5", " ".join(along)),
+            Claim("axes of 4x4x8, the longest first", "ZXY", letters(order)),
+            Claim("virtual channels", 2, int(batch.vc.max()) + 1),
+            Claim("free of cycles", True, channel_cycle(small, table) is None),
         )
     )
 
 
 def t04(
     workbench: Workbench, *, shape: str = "4x4x8", fault: str = "down ocs:X:0,0", router: str = "wfr"
-) -> Outcome:
+) -> Claims:
     """The links that an optical switch takes with it, and how the others carry an all-to-all."""
     report = workbench.loads("all-to-all", topology=torus(PLAIN, shape), router=router, faults=[fault])
     kind, _, name = fault.split()[1].partition(":")
     lost, _ = links_and_node(report.fabric, kind, name)
     cables = [report.fabric.link_name(int(link)) for link in lost[::2]]
-    return Outcome(
+    return Claims(
         (
-            Figure("cables lost", 2, len(cables)),
-            Figure("which", "g3.0.0->g0.0.0, g3.0.4->g0.0.4", ", ".join(cables)),
-            Figure("pairs without a path", 0, len(report.unreachable)),
-            Figure("throughput of an all-to-all", None, report.ratio),
+            Claim("cables lost", 2, len(cables)),
+            Claim("which", "g3.0.0->g0.0.0, g3.0.4->g0.0.4", ", ".join(cables)),
+            Claim("pairs without a path", 0, len(report.unreachable)),
+            Claim("throughput of an all-to-all", None, report.ratio),
         ),
         marked(report.fabric, lost.tolist(), f"{shape} after {fault}", dash="1 4"),
     )
@@ -94,12 +94,12 @@ ORDERED = {"yXY": True, "xYX": True, "xyZYX": True, "yxZYX": False}
 """What the order rule allows."""
 
 
-def t05(workbench: Workbench, *, cases: Sequence[tuple[str, str, str]] = SEQUENCES) -> Outcome:
+def t05(workbench: Workbench, *, cases: Sequence[tuple[str, str, str]] = SEQUENCES) -> Claims:
     """The order rule, and the axes whose lost links each sequence avoids."""
     figures = []
     for text, shape, avoided in cases:
         ordered = parse_sequence(text).is_ordered
-        figures.append(Figure(f"{text}: order rule", ORDERED.get(text), ordered))
+        figures.append(Claim(f"{text}: order rule", ORDERED.get(text), ordered))
         if not ordered:  # the router refuses it
             continue
         fabric = workbench.fabric(PLAIN, shape=shape)
@@ -108,8 +108,8 @@ def t05(workbench: Workbench, *, cases: Sequence[tuple[str, str, str]] = SEQUENC
             for axis in fabric.axis_names[: len(fabric.groups[0].shape)]
             if not any(_cut(workbench, fabric, text, link) for link in ring_along(fabric, axis))
         ]
-        figures.append(Figure(f"{text}: axes with lost links avoided", ", ".join(avoided), ", ".join(axes)))
-    return Outcome(tuple(figures))
+        figures.append(Claim(f"{text}: axes with lost links avoided", ", ".join(avoided), ", ".join(axes)))
+    return Claims(tuple(figures))
 
 
 def ring_along(fabric: Fabric, axis: str) -> list[int]:
@@ -129,16 +129,16 @@ def _cut(workbench: Workbench, fabric: Fabric, sequence: str, link: int) -> bool
     return bool(len(workbench.loads("all-to-all", topology=fabric, router=router, faults=faults).unreachable))
 
 
-def t08(workbench: Workbench, *, shape: str = "8x8x8", router: str = "wfr", fault: str = OCS_OF_X) -> Outcome:
+def t08(workbench: Workbench, *, shape: str = "8x8x8", router: str = "wfr", fault: str = OCS_OF_X) -> Claims:
     """Nearest neighbours along every axis, both directions, with one optical switch down."""
     fabric = workbench.fabric(PLAIN, shape=shape)
     usable = np.flatnonzero(fabric.usable)
     src, dst = (end[usable].astype(np.int64) for end in (fabric.link_src, fabric.link_dst))
     pattern = Pattern("nearest neighbours", "units", src, dst, np.ones(len(src)))
     report = workbench.loads(pattern, topology=fabric, router=router, faults=[fault])
-    return Outcome(
+    return Claims(
         (
-            Figure("throughput of nearest neighbours", 0.5, report.ratio),
-            Figure("pairs without a path", 0, len(report.unreachable)),
+            Claim("throughput of nearest neighbours", 0.5, report.ratio),
+            Claim("pairs without a path", 0, len(report.unreachable)),
         )
     )

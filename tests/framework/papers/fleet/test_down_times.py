@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from railweave.framework.papers.fleet.down_times import Clock, DownTimes, at_least, counts, joined
+from railweave.framework.papers.fleet.down_times import DownClock, DownTimes, at_least, counts, joined
 
 REPLICAS, UNITS, DAYS = 3, 4, 10.0
 
@@ -73,7 +73,7 @@ def test_at_least_two() -> None:
 
 def test_the_clock_answers_as_instants_do() -> None:
     spans = at_least(drawn(5, 20), 1)
-    clock = Clock(spans, 0, DAYS)
+    clock = DownClock(spans, 0, DAYS)
     moments = np.broadcast_to(INSTANTS[:, None], (INSTANTS.size, REPLICAS))
     for replica in range(REPLICAS):
         held = [bool(holds(spans, replica, 0, day)) for day in INSTANTS]
@@ -96,6 +96,6 @@ def test_no_spans() -> None:
     assert joined(NONE).begin.size == at_least(NONE, 1).begin.size == 0
     assert NONE.days(DAYS).tolist() == [0, 0, 0]
     assert counts(NONE).mean(np.array([0.5, 0.0]), DAYS).tolist() == [0.5, 0.5, 0.5]
-    clock, now = Clock(NONE, 0, DAYS), np.full((1, REPLICAS), 3.0)
+    clock, now = DownClock(NONE, 0, DAYS), np.full((1, REPLICAS), 3.0)
     assert not clock.holds(now).any() and not clock.between(now, now + 1).any()
     assert np.isinf(clock.next_day(now)).all()

@@ -12,7 +12,7 @@ from railweave.framework.papers.fleet.down_times import DownTimes, at_least, joi
 from railweave.framework.papers.fleet.job_figures import job_times, turned_away
 from railweave.framework.papers.fleet.job_mix import JobMix, SliceKind
 from railweave.framework.papers.fleet.job_stream import JobStream, draw_jobs
-from railweave.framework.papers.fleet.placing import NO_ROUTES, NO_SPARE, RUNS, Placement, place
+from railweave.framework.papers.fleet.placing import NO_ROUTES, NO_SPARE, RUNS, JobPlacement, place
 from railweave.framework.papers.fleet.pod import FailureRates, Pod
 
 ONE, TWO = SliceKind((1, 1, 1), 0.5, 1.0), SliceKind((1, 1, 2), 0.5, 1.0)
@@ -158,7 +158,7 @@ def kaufman_roberts(capacity: int, mix: JobMix) -> list[float]:
     return [sum(q[capacity - kind.cubes + 1 :]) / sum(q) for kind in mix.kinds]
 
 
-def healthy(mix: JobMix, pod: Pod, replicas: int = 40) -> tuple[JobStream, Placement]:
+def healthy(mix: JobMix, pod: Pod, replicas: int = 40) -> tuple[JobStream, JobPlacement]:
     jobs = draw_jobs(mix, Period(200, 20), Draws(replicas, 5))
     none = replace(NEVER, replicas=replicas)
     return jobs, place(jobs, mix, pod, none, none)

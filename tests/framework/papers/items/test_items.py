@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from railweave.framework.papers.items.item import Figure, Item, Outcome
+from railweave.framework.papers.items.item import Claim, Claims, Item
 from railweave.framework.papers.items.registry import PAPERS
 from railweave.framework.papers.items.workbench import Workbench
 from railweave.framework.papers.training.models import MODELS
@@ -115,12 +115,12 @@ def workbench() -> Workbench:
 
 
 @cache
-def base(name: str) -> Outcome:
+def base(name: str) -> Claims:
     return ITEMS[name].outcome(workbench(), **BASE.get(name, {}))
 
 
 @cache
-def changed(name: str) -> Outcome:
+def changed(name: str) -> Claims:
     return ITEMS[name].outcome(workbench(), **CHANGED[name])
 
 
@@ -163,7 +163,7 @@ def test_no_picture_is_left_out_of_the_list(name: str) -> None:
     assert not base(name).svg
 
 
-def far(figure: Figure) -> bool:
+def far(figure: Claim) -> bool:
     """Whether ours is not the source's by more than 3 %."""
     difference = figure.difference
     return difference == "differs" if isinstance(difference, str) else abs(difference or 0.0) > 0.03
@@ -203,15 +203,15 @@ def test_a_dead_gpu_cuts_its_pairs() -> None:
 @pytest.mark.parametrize(
     ("figure", "difference"),
     [
-        (Figure("a", 2.0, 3.0), 0.5),
-        (Figure("a", 0, 3), 3.0),
-        (Figure("a", None, 3), None),
-        (Figure("a", "dr", "rd"), "differs"),
-        (Figure("a", True, True), "none"),
-        (Figure("a", 99.0, 99.5, bound=">"), "none"),
-        (Figure("a", 99.0, 98.5, bound=">"), "differs"),
-        (Figure("a", 1.0, float("nan")), "differs"),
+        (Claim("a", 2.0, 3.0), 0.5),
+        (Claim("a", 0, 3), 3.0),
+        (Claim("a", None, 3), None),
+        (Claim("a", "dr", "rd"), "differs"),
+        (Claim("a", True, True), "none"),
+        (Claim("a", 99.0, 99.5, bound=">"), "none"),
+        (Claim("a", 99.0, 98.5, bound=">"), "differs"),
+        (Claim("a", 1.0, float("nan")), "differs"),
     ],
 )
-def test_differences(figure: Figure, difference: float | str | None) -> None:
+def test_differences(figure: Claim, difference: float | str | None) -> None:
     assert figure.difference == difference
