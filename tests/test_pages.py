@@ -1,0 +1,59 @@
+"""The tutorial and the how-to pages: their commands do what stands below them, numbers apart."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.pages import PAGES, ROOT, Shown, carried_out, lay_out, masked, missing, read
+
+BY_NAME = {path.stem: read(path) for path in PAGES}
+
+
+def hold(shown: list[Shown], directory: Path) -> None:
+    for command in shown:
+        printed = carried_out(command.command, directory)
+        line = missing(command.lines, printed)
+        assert line is None, f"$ {command.command}\nis to print {line!r}, and prints\n" + "\n".join(printed)
+
+
+@pytest.mark.parametrize("name", [name for name, page in BY_NAME.items() if page.everywhere])
+def test_commands_that_need_no_lab_print_what_stands_there(name: str, tmp_path: Path) -> None:
+    lay_out(BY_NAME[name], tmp_path)
+    hold(BY_NAME[name].everywhere, tmp_path)
+
+
+@pytest.mark.lab
+@pytest.mark.untimed
+@pytest.mark.parametrize("name", [name for name, page in BY_NAME.items() if page.lab])
+def test_commands_that_bring_up_a_lab_do_too(name: str, tmp_path: Path) -> None:
+    lay_out(BY_NAME[name], tmp_path)
+    hold(BY_NAME[name].lab, tmp_path)
+
+
+def test_the_comparison_masks_numbers_and_nothing_else() -> None:
+    printed = ["a  1.50 us", "b 2", "c", "d"]
+    assert masked("rail:1   0.22 ->  1e-05") == "rail:# # -> #"
+    assert missing(["a 7 us", "...", "c", "d"], printed) is None
+    assert missing(["a 7 us", "..."], printed) is None
+    assert missing(["a ...", "b 3", "c", "d"], printed) is None
+    assert missing(["a 7 ms", "..."], printed) == "a 7 ms"
+    assert missing(["a 7 us", "c", "d"], printed) == "c"
+    assert missing(["...", "c"], printed) == "the end, before 'd'"
+    assert missing(["...", "c", "...", "b 2"], printed) == "b 2"
+
+
+def test_every_page_is_reached_from_the_tutorial() -> None:
+    tutorial = PAGES[0].read_text()
+    assert [path.name for path in PAGES[1:] if f"how-to/{path.name}" not in tutorial] == []
+
+
+LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
+DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_to_files_that_are_there(path: Path) -> None:
+    assert [link for link in LINK.findall(path.read_text()) if not (path.parent / link).exists()] == []
