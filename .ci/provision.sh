@@ -6,7 +6,7 @@
 #   provision.sh vm     `run` on a dedicated machine: kernel modules at boot, `railweave` on every user's PATH
 #                       (Vagrantfile, `make test-vm`)
 #
-# Only system packages, devices and kernel modules need root, through sudo. PYTHON=/path/to/python selects the
+# Only system packages and kernel modules need root, through sudo. PYTHON=/path/to/python selects the
 # interpreter of a new .venv.
 set -eu
 what=${1:-run}
@@ -59,11 +59,6 @@ if [ -n "$missing" ]; then
     echo "Installing system packages (missing:$missing): $packages"
     as_root apt-get update -qq
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >/dev/null
-fi
-
-if [ -c /dev/net/tun ] && ! { [ -r /dev/net/tun ] && [ -w /dev/net/tun ]; }; then
-    echo "Making /dev/net/tun readable and writable by all users, which is the distributions' default"
-    as_root chmod 666 /dev/net/tun
 fi
 
 # -- the environment ----------------------------------------------------------------------------------

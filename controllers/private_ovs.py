@@ -3,12 +3,13 @@
 from collections.abc import Iterable
 
 from railweave.framework.model.addressing import dpid
-from railweave.framework.processes.openvswitch import OpenVSwitch
+from railweave.framework.processes.openvswitch import USERSPACE_TYPE, OpenVSwitch
 from railweave.framework.processes.programs import run, tool
 
 PORT = 6653
 _ADD = (
-    "-- add-br b{node} -- set bridge b{node} datapath_type=netdev protocols=OpenFlow13 fail-mode=secure "
+    f"-- add-br b{{node}} -- set bridge b{{node}} datapath_type={USERSPACE_TYPE} protocols=OpenFlow13 "
+    "fail-mode=secure "
     "other-config:disable-in-band=true other-config:datapath-id={dpid:016x}"
 )
 _CONNECT = f"-- set-controller b{{node}} tcp:127.0.0.1:{PORT} -- set controller b{{node}} max_backoff=1000"

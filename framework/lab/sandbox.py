@@ -7,7 +7,6 @@ from pathlib import Path
 from railweave.framework.errors import LabError, MachineError
 from railweave.framework.processes.programs import tool
 
-TUN = Path("/dev/net/tun")
 APPARMOR_RESTRICTION = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 PROGRAMS = (
     "unshare", "setpriv", "ip", "tc", "nft",
@@ -39,15 +38,6 @@ def check_machine() -> None:
     """Raise MachineError if this machine lacks something that the lab needs; nothing is started."""
     for name in PROGRAMS:
         tool(name)
-    if not TUN.exists():
-        raise MachineError(
-            f"{TUN} is not there, and Open vSwitch needs it for its bridges. As root: modprobe tun, or "
-            f"mkdir -p /dev/net && mknod {TUN} c 10 200 && chmod 666 {TUN}."
-        )
-    if not os.access(TUN, os.R_OK | os.W_OK):
-        raise MachineError(
-            f"{TUN} may not be opened by this user. As root: chmod 666 {TUN} (the usual mode)."
-        )
 
 
 def unshare_command() -> list[str]:

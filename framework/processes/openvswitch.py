@@ -15,6 +15,10 @@ SWITCH, DATABASE = "ovs-vswitchd", "ovsdb-server"
 SCHEMAS = ("/usr/share/openvswitch/vswitch.ovsschema", "/usr/local/share/openvswitch/vswitch.ovsschema")
 VSCTL_EXIT_CODES = {65: "ovs-vswitchd could not set up a port"}
 """Since Open vSwitch 3.6; before, ovs-vsctl printed the error and returned 0."""
+USERSPACE_TYPE = "dummy"
+"""`datapath_type` of bridges that the daemon switches by itself: its userspace datapath without a TAP device
+for each bridge, which nothing here uses; so no /dev/net/tun is needed, which containers lack. Made for Open
+vSwitch's own tests (`--enable-dummy`); interfaces that exist become ports as ever."""
 KEPT_HEAP = {"MALLOC_TRIM_THRESHOLD_": str(64 << 20), "MALLOC_TOP_PAD_": str(4 << 20)}
 """For glibc. The userspace datapath allocates room for 32 packets at every port in every turn of its loop and
 frees it again; giving that memory back to the kernel each time took 40 % of its processor time."""
@@ -53,7 +57,7 @@ class OpenVSwitch:
 
     def start_switch(self) -> None:
         """Start ovs-vswitchd, also after its death: it rebuilds its bridges from the database."""
-        self._start(SWITCH, [self._remote])
+        self._start(SWITCH, ["--enable-dummy", self._remote])
 
     def _start(self, name: str, arguments: Sequence[str]) -> None:
         """Start a daemon; with --detach its starter returns when it serves."""

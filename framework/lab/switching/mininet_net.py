@@ -24,6 +24,7 @@ from railweave.framework.model import Fabric
 from railweave.framework.model.addressing import dpid, ipv4, ipv4_text, mac_text
 from railweave.framework.model.arrays import Int64
 from railweave.framework.processes.namespaces import NetNamespace
+from railweave.framework.processes.openvswitch import USERSPACE_TYPE
 from railweave.framework.processes.programs import run, tool
 
 CONTROLLER_PORT = 6653
@@ -122,6 +123,9 @@ class LabSwitch(LazyShell, OVSSwitch):  # type: ignore[misc]
     def setup(cls) -> None:
         """Mininet looks for the host's Open vSwitch here; the lab has its own."""
 
+    def bridgeOpts(self) -> str:
+        return str(super().bridgeOpts()).replace("datapath_type=netdev", f"datapath_type={USERSPACE_TYPE}")
+
     def dpctl(self, *args: str) -> Any:
         return self.cmd("ovs-ofctl", "-O", "OpenFlow13", args[0], self, *args[1:])
 
@@ -212,14 +216,15 @@ class LabNet(Mininet):  # type: ignore[misc]
     def stop(self) -> None:
         """Close the open shells, and remove all interfaces of a shard at once.
 
-        At the end of the namespaces the kernel would wait for each bridge's TAP device in turn. The switches
-        must be halted (SIGSTOP) meanwhile.
+        At the end of the namespaces the kernel would wait for each one in turn. The switches must be halted
+        (SIGSTOP) meanwhile.
         """
         for node in (*self.hosts, *self.switches):
             if node.shell is not None:
                 node.terminate()
         for shard in self.shards:
-            lines = [f"link set dev {s.name} group {GROUP}\n" for s in self.switches if s.shard is shard]
+            bridges = [switch for switch in self.switches if switch.shard is shard]
+            lines = [f"link set dev {s.name} group {GROUP}\n" for s in bridges if s.datapath == "kernel"]
             run(
                 [tool("ip"), "-n", shard.namespace.name, "-batch", "-"],
                 stdin="".join([*lines, f"link del group {GROUP}\n"]),

@@ -21,7 +21,7 @@ from railweave.framework.experiment.plan import load_plan
 from railweave.framework.experiment.schema import KINDS
 from railweave.framework.hookspecs import Controller
 from railweave.framework.lab.plugin import in_lab
-from railweave.framework.lab.sandbox import TUN, check_machine, namespaces_fix, unshare_command
+from railweave.framework.lab.sandbox import namespaces_fix, unshare_command
 from railweave.framework.lab.switching import shaping
 from railweave.framework.lab.switching.datapath import FIX, KERNEL, refusal
 from railweave.framework.lab.tasks.run import lab_task
@@ -52,7 +52,7 @@ def findings() -> list[Finding]:
     """Check everything; the last findings come from a small lab that is brought up and down."""
     registers = load_plugins()
     checks = [
-        _checked("programs", _programs), _checked("namespaces", _namespaces), _checked("tun device", _tun),
+        _checked("programs", _programs), _checked("namespaces", _namespaces),
         *_controllers(registers), _buffers(),
     ]  # fmt: skip
     if any(finding.ok is False for finding in checks):
@@ -82,11 +82,6 @@ def _namespaces() -> str:
         raise MachineError(f"private namespaces are refused: {refusal}. {namespaces_fix(refusal)}")
     user = ", as this user" if "--user" in unshare_command() else ""
     return f"network, mount and process namespaces can be made{user}"
-
-
-def _tun() -> str:
-    check_machine()
-    return f"{TUN} opens"
 
 
 def _controllers(registers: Registers) -> list[Finding]:
