@@ -1,13 +1,10 @@
 """The hash by which a switch picks among equal next hops: one flow, one pick, whatever else is sent."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from railweave.framework.model import Fabric
 from railweave.framework.model.addressing import ENTROPY_BASE, ROCE_PORT, ipv4
-from railweave.framework.model.arrays import Int64
-
-UInt64 = NDArray[np.uint64]
+from railweave.framework.model.arrays import Int64, Marks, mixed
 
 PORTS = ENTROPY_BASE << 16 | ROCE_PORT
 
@@ -23,24 +20,15 @@ class FlowHash:
 
     def __init__(self, fabric: Fabric, seed: int, salted: bool, queue_pair: int = 0) -> None:
         self._address = np.array([ipv4(fabric, gpu) for gpu in range(fabric.n_gpus)], np.uint64)
-        key = _mixed(np.array([seed], np.uint64))
-        self._ports = _mixed(np.array([PORTS + (queue_pair << 16)], np.uint64) ^ key)
+        key = mixed(np.array([seed], np.uint64))
+        self._ports = mixed(np.array([PORTS + (queue_pair << 16)], np.uint64) ^ key)
         nodes = np.arange(1, fabric.n_nodes + 1, dtype=np.uint64)
-        self._salt = _mixed(nodes ^ key) if salted else np.zeros(fabric.n_nodes, np.uint64)
+        self._salt = mixed(nodes ^ key) if salted else np.zeros(fabric.n_nodes, np.uint64)
 
-    def flows(self, src: Int64, dst: Int64) -> UInt64:
+    def flows(self, src: Int64, dst: Int64) -> Marks:
         """(P,): what all switches see of each flow."""
-        return _mixed((self._address[src] << np.uint64(32) | self._address[dst]) ^ self._ports)
+        return mixed((self._address[src] << np.uint64(32) | self._address[dst]) ^ self._ports)
 
-    def pick(self, flows: UInt64, node: Int64, count: Int64) -> Int64:
+    def pick(self, flows: Marks, node: Int64, count: Int64) -> Int64:
         """(P,): the number of the next hop that `node` picks for each flow, of `count`."""
-        return (_mixed(flows ^ self._salt[node]) % count.astype(np.uint64)).astype(np.int64)
-
-
-def _mixed(x: UInt64) -> UInt64:
-    """A bijection of 64 bits in which every bit moves every other. Source: Steele, Lea and Flood, "Fast
-    splittable pseudorandom number generators", OOPSLA 2014 (its mix64, variant 13)."""
-    x = x + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+        return (mixed(flows ^ self._salt[node]) % count.astype(np.uint64)).astype(np.int64)

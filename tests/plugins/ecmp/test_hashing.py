@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from railweave.plugins.ecmp.hashing import FlowHash, _mixed
+from railweave.framework.model.arrays import mixed
+from railweave.plugins.ecmp.hashing import FlowHash
 from railweave.topologies.rail_only import RailOnly
 from tests.fakes.tori import torus
 
@@ -13,7 +14,7 @@ def test_the_mixer_gives_the_published_words_of_splitmix64() -> None:
     """Vigna's splitmix64 from state 0 gives these; its state grows by the constant that the mixer adds."""
     golden = np.array([0x9E3779B97F4A7C15], np.uint64)
     states = np.array([0], np.uint64) + golden * np.arange(3, dtype=np.uint64)
-    assert [hex(int(x)) for x in _mixed(states)] == [
+    assert [hex(int(x)) for x in mixed(states)] == [
         "0xe220a8397b1dcdaf", "0x6e789e6aa1b965f4", "0x6c45d188009454f",
     ]  # fmt: skip
 
