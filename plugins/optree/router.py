@@ -149,15 +149,9 @@ class Assignment:
 
     @classmethod
     def of(cls, plan: LightpathPlan) -> Self:
-        n, w = plan.nodes, plan.wavelengths
-        row_pair = plan.src.astype(np.int64) * n + plan.dst
-        pair, example = np.unique(row_pair, return_index=True)
-        mixed = np.unique(row_pair[plan.spread])
-        assigned = np.unique(row_pair * w + plan.wavelength)
-        assigned = assigned[~np.isin(assigned // w, mixed)]
-        use = np.sort(np.concatenate((assigned, (mixed[:, None] * w + np.arange(w)).ravel())))
-        first = np.append(np.searchsorted(use // w, pair), len(use))
-        return cls(pair, plan.up[example], first, (use % w).astype(np.int32))
+        pair, first, wavelength = plan.shares()
+        _, example = np.unique(plan.row_pair, return_index=True)
+        return cls(pair, plan.up[example], first, wavelength.astype(np.int32))
 
 
 def _batch(links: RingLinks, assigned: Assignment, src: Int64, dst: Int64) -> PathBatch:

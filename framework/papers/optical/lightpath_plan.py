@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from railweave.framework.errors import RouteError
-from railweave.framework.model.arrays import ArrayNoun, Bool, Int32, Int64
+from railweave.framework.model.arrays import ArrayNoun, Bool, Int32, Int64, spread
+from railweave.framework.model.routes import starts
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,25 +82,33 @@ class LightpathPlan(ArrayNoun):
         """The same as the router optree sends it, whose pairs go over all their wavelengths in equal shares
         (`spread` ones over all there are): the sum over the steps of the items on the busiest link."""
         n, w = self.nodes, self.wavelengths
-        row_pair = self.src.astype(np.int64) * n + self.dst
-        mixed = np.unique(row_pair[self.spread])
-        assigned = np.unique(row_pair * w + self.wavelength)
-        use = np.sort(
-            np.concatenate(
-                (assigned[~np.isin(assigned // w, mixed)], (mixed[:, None] * w + np.arange(w)).ravel())
-            )
-        )
-        first = np.searchsorted(use // w, row_pair)
-        count = np.searchsorted(use // w, row_pair, "right") - first
-        row = np.repeat(np.arange(len(row_pair)), count)
-        wavelength = use[np.arange(len(row)) + np.repeat(first - (np.cumsum(count) - count), count)] % w
+        pair, first, shared = self.shares()
+        place = np.searchsorted(pair, self.row_pair)
+        count = np.diff(first)[place]
+        row, wavelength = np.repeat(np.arange(len(place)), count), shared[spread(first[place], count)]
         hops = self.hops[row]
-        nth = np.arange(int(hops.sum())) - np.repeat(np.cumsum(hops) - hops, hops)
+        nth = spread(np.zeros_like(hops), hops)
         row, wavelength = np.repeat(row, hops), np.repeat(wavelength, hops)
         cable = (self.src[row] + np.where(self.up[row], nth, -nth)) % n
         load = np.zeros((self.n_steps, 2, n, w))
         np.add.at(load, (self.step[row], self.up[row].astype(np.int64), cable, wavelength), 1 / count[row])
         return float(load.reshape(self.n_steps, -1).max(axis=1).sum()) if self.n_steps else 0.0
+
+    @property
+    def row_pair(self) -> Int64:
+        """(R,): the pair of each row, src * nodes + dst."""
+        return self.src.astype(np.int64) * self.nodes + self.dst
+
+    def shares(self) -> tuple[Int64, Int64, Int64]:
+        """The pairs that exchange (A,), src * nodes + dst, ascending; (A + 1,) where the wavelengths of each
+        begin among the last, over which it goes in equal shares: its own, or all where one is `spread`."""
+        w = self.wavelengths
+        mixed = np.unique(self.row_pair[self.spread])
+        assigned = np.unique(self.row_pair * w + self.wavelength)
+        assigned = assigned[~np.isin(assigned // w, mixed)]
+        use = np.sort(np.concatenate((assigned, (mixed[:, None] * w + np.arange(w)).ravel())))
+        pair, count = np.unique(use // w, return_counts=True)
+        return pair, starts(count), use % w
 
     def lightpath_keys(self) -> Int64:
         """(R,): equal for rows that share step, pair, direction and wavelength."""
