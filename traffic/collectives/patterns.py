@@ -13,6 +13,7 @@ from railweave.framework.model import Fabric, Schedule
 from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Parameter
 from railweave.traffic.collectives.arithmetic import count_of, nonzero_input
+from railweave.traffic.collectives.entries import Entries
 from railweave.traffic.collectives.operations import Operation, Sharded, checked_itemsize
 
 EQUAL, EXPONENTIAL = "equal", "exponential"
@@ -42,30 +43,16 @@ class AtOnce(Operation):
     def schedule(
         self, fabric: Fabric, ranks: Sequence[int], size_bytes: int, dtype: str, redop: str
     ) -> Schedule:
-        """As of Operation, made of arrays."""
+        """As of Operation, with a buffer as large as the messages need."""
         self.check(fabric, ranks)
         itemsize, n = checked_itemsize(size_bytes, dtype, redop), len(ranks)
         count = self.element_count(size_bytes, itemsize, n)
-        none = np.empty(0, np.int64)
-        sent = self.messages(n, count) if count and n > 1 else Messages(none, none, none, none, none, 0)
-        return Schedule(
-            collective=self.name,
-            n_ranks=n,
-            size_bytes=count * itemsize,
-            dtype=dtype,
-            redop=redop,
-            buffer_bytes=sent.buffer_count * itemsize,
-            src=sent.src.astype(np.int32),
-            dst=sent.dst.astype(np.int32),
-            src_offset=sent.first * itemsize,
-            dst_offset=sent.to * itemsize,
-            size=sent.length * itemsize,
-            reduce=np.zeros(len(sent.src), np.int32),
-            phase=np.zeros(len(sent.src), np.int32),
-            after_start=np.zeros(len(sent.src) + 1, np.int64),
-            after=none,
-            phase_names=(self.name,) if len(sent.src) else (),
-        )
+        entries, buffer_count = Entries(n, itemsize), 0
+        if count and n > 1:
+            entries.phase(self.name)
+            src, dst, first, to, length, buffer_count = self.messages(n, count)
+            entries.add(src, dst, first=first, to=to, length=length, slot=np.arange(len(src)))
+        return entries.build(self.name, count, dtype, redop, buffer_count=buffer_count)
 
 
 class Permutation(AtOnce):

@@ -8,6 +8,7 @@ from railweave.framework.errors import ExperimentError
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.model.arrays import Float, Int64
 from railweave.framework.parameters import Parameter
+from railweave.traffic.collectives.entries import Entries, columns
 from railweave.traffic.collectives.operations import check_ranks, checked_itemsize
 from railweave.traffic.workloads.replay import ReplayedWorkload
 from railweave.traffic.workloads.simccl_order import places
@@ -60,36 +61,17 @@ class PoissonArrivals(ReplayedWorkload):
             raise ExperimentError(
                 "arrivals of 1 rank: it needs 2 or more, senders and receivers. Add a rank."
             )
-        count, m = size_bytes // itemsize, self._messages
+        count, number = size_bytes // itemsize, np.arange(self._messages)
         slowest = np.full(fabric.n_nodes, np.inf)
         used = np.flatnonzero(fabric.usable)
         np.minimum.at(slowest, fabric.link_src[used], fabric.capacity_bps[used])
-        rate = self._load * float(slowest[np.asarray(ranks)].sum()) / max(8 * count * itemsize, 1)
-        src, dst, length, arrival_s = self.drawn(n, count, rate) if count else _nothing()
-        m = len(src)
-        first, to, buffer_count = places(src, dst, length, np.full(m, -1))
-        none, zero = np.zeros(m, np.int64), np.zeros(2 * m, np.int32)
-        return Schedule(
-            collective="arrivals",
-            n_ranks=n,
-            size_bytes=count * itemsize,
-            dtype=dtype,
-            redop=redop,
-            buffer_bytes=buffer_count * itemsize,
-            src=np.concatenate([src, src]).astype(np.int32),
-            dst=np.concatenate([src, dst]).astype(np.int32),
-            src_offset=np.concatenate([none, first * itemsize]),
-            dst_offset=np.concatenate([none, to * itemsize]),
-            size=np.concatenate([none, length * itemsize]),
-            reduce=zero,
-            phase=zero,
-            after_start=np.concatenate([none, np.arange(m + 1)]),
-            after=np.arange(m),
-            phase_names=("arrivals",) if m else (),
-            seconds=np.concatenate([arrival_s, np.zeros(m)]),
-        )
-
-
-def _nothing() -> tuple[Int64, Int64, Int64, Float]:
-    none = np.empty(0, np.int64)
-    return none, none, none, np.empty(0)
+        entries, buffer_count = Entries(n, itemsize), 0
+        if count:
+            entries.phase("arrivals")
+            rate = self._load * float(slowest[np.asarray(ranks)].sum()) / (8 * count * itemsize)
+            src, dst, length, arrival_s = self.drawn(n, count, rate)
+            first, to, buffer_count = places(src, dst, length, np.full_like(src, -1))
+            arrived = entries.add(src, src, seconds=arrival_s, slot=number)
+            slot = len(number) + number
+            entries.add(src, dst, first=first, to=to, length=length, after=columns(arrived), slot=slot)
+        return entries.build("arrivals", count, dtype, redop, buffer_count=buffer_count)
