@@ -2,13 +2,12 @@
 which a pipeline stage processes its microbatches (1F1B, plain and interleaved), and who waits for what."""
 
 from dataclasses import dataclass
-from itertools import chain, product
-from typing import NamedTuple
+from itertools import product
 
 import numpy as np
 
-from railweave.framework.errors import ExperimentError
 from railweave.framework.model.arrays import Int32, Int64
+from railweave.framework.papers.training.pipeline import Pass, one_forward_one_backward
 from railweave.framework.papers.training.placement import Placement
 from railweave.framework.papers.training.traffic_matrix import TrainingJob, reduced_bytes, traffic, volumes
 from railweave.traffic.collectives.entries import Entries, columns, parts_of
@@ -86,38 +85,6 @@ def share(job: TrainingJob, placed: Placement, busiest: int) -> float:
     """`busiest` over the bytes that the busiest GPU sends in an iteration; 0 if that is nothing."""
     most = float(traffic(job, placed).sent.max(initial=0.0))
     return busiest / most if most > 0 else 0.0
-
-
-class Pass(NamedTuple):
-    """One microbatch through one of a stage's model chunks, forward or backward."""
-
-    forward: bool
-    microbatch: int
-    chunk: int
-
-
-def one_forward_one_backward(stage: int, p: int, m: int, v: int = 1) -> list[Pass]:
-    """The passes of `stage` of p, for m microbatches and v chunks per stage: 2 m v of them.
-
-    First the forward passes that fill the pipeline, then one forward and one backward pass in turn, then the
-    remaining backward passes. Interleaved (v > 1), microbatches pass the chunks p at a time, so p must divide
-    m. Source: Narayanan et al., SC '21, section 2.2.
-    """
-    if v > 1 and m % p:
-        raise ExperimentError(f"interleaved stages need microbatches in multiples of {p} stages, not {m}.")
-    total = m * v
-    ahead = min(total, p - stage - 1 if v == 1 else 2 * (p - stage - 1) + (v - 1) * p)
-    forward = [_pass(i, p, v, forward=True) for i in range(total)]
-    backward = [_pass(i, p, v, forward=False) for i in range(total)]
-    alternating = chain.from_iterable(zip(forward[ahead:], backward, strict=False))
-    return [*forward[:ahead], *alternating, *backward[total - ahead :]]
-
-
-def _pass(i: int, p: int, v: int, *, forward: bool) -> Pass:
-    """The i-th pass of its direction."""
-    round_, place = divmod(i, p * v)
-    chunk = place // p
-    return Pass(forward, round_ * p + place % p, chunk if forward else v - 1 - chunk)
 
 
 def symmetries(placed: Placement) -> Int32:

@@ -7,7 +7,7 @@ from railweave.framework.drawing import svg
 from railweave.framework.drawing.canvas import INK, PALE, Canvas, colour
 from railweave.framework.model import Fabric
 from railweave.framework.papers.optical.lightpath_plan import LightpathPlan
-from railweave.framework.papers.training.pipeline import Pass
+from railweave.framework.papers.training.pipeline import TimedPass
 
 MARK = "#111111"
 _SVG = "http://www.w3.org/2000/svg"
@@ -76,7 +76,7 @@ def lightpaths(plan: LightpathPlan, node: int, title: str) -> str:
     return canvas.document(title)
 
 
-def pipeline(passes: Sequence[Pass], critical: Sequence[Pass], title: str) -> str:
+def pipeline(passes: Sequence[TimedPass], critical: Sequence[TimedPass], title: str) -> str:
     """A row for each stage, a box for each pass, those on the critical path with a thick frame."""
     canvas = Canvas()
     canvas.text((0.0, -24.0), title, 12.0, anchor="start", bold=True)

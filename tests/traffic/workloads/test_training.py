@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from railweave.framework.errors import ExperimentError
-from railweave.traffic.workloads.training import Pass, one_forward_one_backward
+from railweave.framework.papers.training.pipeline import Pass, one_forward_one_backward
 
 
 def words(passes: list[Pass]) -> str:

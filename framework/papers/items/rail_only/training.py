@@ -24,7 +24,7 @@ from railweave.framework.papers.training.models import (
     hardware_utilisation,
     model_named,
 )
-from railweave.framework.papers.training.pipeline import critical_path, one_f_one_b
+from railweave.framework.papers.training.pipeline import critical_path, timed_passes
 from railweave.framework.papers.training.placement import place
 from railweave.framework.papers.training.strategies import FixedDegrees, candidates
 from railweave.framework.papers.training.strategy_search import memory_bytes, search
@@ -57,7 +57,7 @@ def r02(
     backward_s: float = 2.0,
 ) -> Claims:
     """The 1F1B schedule pass by pass: its length, its bubble and its critical path."""
-    passes = one_f_one_b(stages, microbatches, forward_s, backward_s)
+    passes = timed_passes(stages, microbatches, forward_s, backward_s)
     chain = critical_path(passes)
     length_s = max(one.end_s for one in passes)
     busy_s = sum(one.end_s - one.start_s for one in passes if one.stage == 0)

@@ -7,11 +7,11 @@ from itertools import pairwise, product
 import pytest
 
 from railweave.framework.errors import ExperimentError
-from railweave.framework.papers.training.pipeline import critical_path, one_f_one_b
+from railweave.framework.papers.training.pipeline import critical_path, timed_passes
 
 
 def test_order_of_three_stages_by_hand() -> None:
-    passes = one_f_one_b(3, 4, 1.0, 2.0)
+    passes = timed_passes(3, 4, 1.0, 2.0)
     order = {
         stage: " ".join(
             f"{'B' if one.backward else 'F'}{one.microbatch}" for one in passes if one.stage == stage
@@ -29,7 +29,7 @@ def test_order_of_three_stages_by_hand() -> None:
 def test_length_is_that_of_the_equations(stages: int, more: int) -> None:
     """(m + p - 1) t(b) for m >= p; the critical path fills it."""
     microbatches = stages + more
-    passes = one_f_one_b(stages, microbatches, 1.0, 2.0)
+    passes = timed_passes(stages, microbatches, 1.0, 2.0)
     assert max(one.end_s for one in passes) == (microbatches + stages - 1) * 3.0
     chain = critical_path(passes)
     assert chain[0].start_s == 0 and all(a.end_s == b.start_s for a, b in pairwise(chain))
@@ -37,4 +37,4 @@ def test_length_is_that_of_the_equations(stages: int, more: int) -> None:
 
 def test_impossible_numbers() -> None:
     with pytest.raises(ExperimentError, match="0 stages"):
-        one_f_one_b(0, 4, 1.0, 2.0)
+        timed_passes(0, 4, 1.0, 2.0)
