@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from railweave.framework.judging.interference import jain
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.findings import HealthSamples
@@ -26,6 +25,15 @@ def percentile(values: ArrayLike, percent: float, weights: ArrayLike = 1.0) -> f
     order = np.argsort(values)
     up_to = np.cumsum(np.broadcast_to(np.asarray(weights, float), values.shape)[order])
     return float(values[order][np.searchsorted(up_to, up_to[-1] * (percent / 100 - ROUNDING))])
+
+
+def jain(shares: Sequence[float]) -> float:
+    """(sum x)^2 / (n sum x^2): 1 where all have equal shares, 1 / n where one has everything.
+
+    Source: Jain, Chiu and Hawe, "A quantitative measure of fairness and discrimination for resource
+    allocation in shared computer systems", DEC-TR-301, 1984.
+    """
+    return sum(shares) ** 2 / (len(shares) * sum(x * x for x in shares))
 
 
 def busbw_figures(busbw_gbs: Sequence[float]) -> BusbwFigures | None:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railweave.framework.judging.interference import in_company, jain, median_s
+from railweave.framework.judging.job_figures import in_company, median_s
+from railweave.framework.judging.key_figures import jain
 from tests.fakes.findings import iteration
 from tests.fakes.small_fabrics import rail_only
 
