@@ -1,11 +1,12 @@
 """How fast a lab comes up and goes down, against stock Mininet in the same run."""
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from railweave.framework.bench.rail_fabric import square_rail_only
+from railweave.framework.errors import InputError
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.lab.plugin import in_lab
 from railweave.framework.registry import load_plugins
@@ -46,3 +47,19 @@ def _up_and_down(message: Mapping[str, Any]) -> tuple[float, float]:
     stopping: list[float] = []
     in_lab("bring-up", message, lambda _: stopping.append(time.monotonic()))
     return stopping[0] - began, time.monotonic() - stopping[0]
+
+
+def square_rail_only(gpus: int) -> dict[str, object]:
+    """Experiment keys of the rail-only fabric of `gpus` GPUs that is closest to as many domains as rails; no
+    fault."""
+    rails = max(k for k in range(1, math.isqrt(gpus) + 1) if gpus % k == 0)
+    if rails == 1:
+        raise InputError(
+            f"--gpus {gpus}: a rail-only fabric needs domains x rails, and {gpus} is prime. Try {gpus + 1}."
+        )
+    return {
+        "topology": "rail-only",
+        "topology.domains": gpus // rails,
+        "topology.rails": rails,
+        "fault": "none",
+    }

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-from railweave.framework.bench.rail_fabric import square_rail_only
+from railweave.framework.bench.bring_up import square_rail_only
 from railweave.framework.bench.throughput import TASK, planned
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.lab.plugin import in_lab

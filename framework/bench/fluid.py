@@ -7,13 +7,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from railweave.framework.bench.checkout import not_here
-from railweave.framework.bench.fluid_rows import QUICK, FluidCase
 from railweave.framework.errors import RunFailedError
 from railweave.framework.experiment.plan import plan_from_keys
 from railweave.framework.registry import load_plugins
@@ -22,7 +22,37 @@ from railweave.framework.solver.reduction import quotient
 from railweave.framework.solver.simulation import BATCH, Simulation
 
 STAGES = ("start_up", "fabric", "schedule", "routes", "solve", "write")
-MODULE = "railweave.framework.bench.fluid_row"
+MODULE = "railweave.framework.bench.fluid_process"
+TREE_1024 = {"topology": "fat-tree", "k": 16, "router": "ecmp"}
+
+
+@dataclass(frozen=True, slots=True)
+class FluidCase:
+    """One experiment: its name; keys of it, as `rw.run` takes them; seconds and megabytes it should take;
+    whether SimGrid can be asked for it, too. `algorithm`: makes the MSCCL file that is its collective."""
+
+    name: str
+    keys: Mapping[str, object]
+    goal_s: float
+    goal_mb: float | None = None
+    peer: bool = False
+    algorithm: Callable[[], str] | None = None
+
+
+def permutation(sizes: str = "equal") -> dict[str, object]:
+    collective = {"name": "permutation", "sizes": sizes}
+    return {"collective": collective, "size": 2_000_000, "iterations": 1}
+
+
+def all_reduce(domains: int, rails: int) -> dict[str, object]:
+    shape = {"domains": domains, "rails": rails}
+    return {"topology": "rail-only", **shape, "router": "hscore", "collective": "all-reduce", "size": "1G"}
+
+
+QUICK = (
+    FluidCase("permutation 128 fat-tree", TREE_1024 | permutation() | {"k": 8}, 1, peer=True),
+    FluidCase("all-reduce 16x16", all_reduce(16, 16) | {"iterations": 2}, 1),
+)
 
 
 def fluid(rows: str, growth: bool, quick: bool, report: Callable[[str], None]) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from statistics import median
 from typing import Any
 
 from railweave.framework.bench.bare_sender import PORTS, RECEIVED, BareSender, SendTrial
+from railweave.framework.bench.bring_up import square_rail_only
 from railweave.framework.bench.iperf import Iperf
-from railweave.framework.bench.rail_fabric import square_rail_only
 from railweave.framework.errors import LabError
 from railweave.framework.experiment.plan import Plan, load_plan
 from railweave.framework.lab.plugin import in_lab

@@ -8,8 +8,7 @@ from typing import Any
 
 from railweave.bench import simgrid
 from railweave.bench.fluid_rows import COLD, GROWTH, ROWS
-from railweave.framework.bench.fluid import figures, measured, shown
-from railweave.framework.bench.fluid_rows import QUICK, FluidCase
+from railweave.framework.bench.fluid import QUICK, FluidCase, figures, measured, shown
 from railweave.framework.errors import InputError, MachineError, did_you_mean
 
 PEER_WITHIN_S = 120.0

@@ -3,7 +3,7 @@
 from functools import partial
 
 from railweave.bench.msccl_rings import ring_file
-from railweave.framework.bench.fluid_rows import TREE_1024, FluidCase, all_reduce, permutation
+from railweave.framework.bench.fluid import TREE_1024, FluidCase, all_reduce, permutation
 
 RAIL_256 = {"topology": "rail-only", "domains": 16, "rails": 16, "router": "hscore"}
 RAIL_1024 = {"topology": "rail-only", "domains": 32, "rails": 32, "router": "hscore"}

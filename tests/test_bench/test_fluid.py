@@ -12,8 +12,7 @@ from click.testing import CliRunner
 from railweave.bench.fluid import exponents, fluid
 from railweave.bench.fluid_rows import GROWTH, ROWS
 from railweave.bench.msccl_rings import ring_file
-from railweave.framework.bench.fluid import measured
-from railweave.framework.bench.fluid_rows import QUICK, FluidCase
+from railweave.framework.bench.fluid import QUICK, FluidCase, measured
 from railweave.framework.cli import main
 from railweave.framework.errors import InputError
 

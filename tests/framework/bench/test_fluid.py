@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from railweave.framework.bench.fluid import fluid, measured, shown
-from railweave.framework.bench.fluid_rows import FluidCase
+from railweave.framework.bench.fluid import FluidCase, fluid, measured, shown
 from railweave.framework.errors import NotInstalledError
 
 STAGES = {
