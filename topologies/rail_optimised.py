@@ -4,13 +4,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from railweave.framework.hookspecs import Topology
 from railweave.framework.model import Fabric
 from railweave.framework.parameters import Parameter, Value, resolve
 from railweave.topologies.rail_only import RailOnly, rail_builder
 
 
-class RailOptimised(Topology):
+class RailOptimised(RailOnly):
     """GPU (d, g) as in rail-only; the switch of rail g is a leaf with one trunk to every spine.
 
     A leaf's trunks carry together what its GPUs can send, divided by the oversubscription: each runs at
@@ -35,11 +34,6 @@ class RailOptimised(Topology):
         {"domains": 3, "rails": 2, "spines": 1},
         {"domains": 32, "rails": 32, "spines": 16},
     )
-    axis_names = RailOnly.axis_names
-
-    def larger(self, params: Mapping[str, Value], factor: int) -> Mapping[str, object]:
-        """More HB domains, as of rail-only; trunks carry what the GPUs of a leaf can send."""
-        return {**params, "domains": int(params["domains"]) * factor}
 
     def build(self, params: Mapping[str, Value]) -> Fabric:
         """The fabric of D x K GPUs with 2 D K + K S cables.
