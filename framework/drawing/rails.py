@@ -92,17 +92,17 @@ def draw_rails(canvas: Canvas, fabric: Fabric) -> Legend:
                 attributes=of_node(fabric, gpu),
             )  # fmt: skip
     legend = [
-        (BUS, "", f"HB domain, {_rates_into(fabric, 1)} per GPU and direction"),
-        (colour(0), "", f"rails, {_rates_into(fabric, 2)} per GPU and direction"),
+        (BUS, "", f"HB domain, {rates_into(fabric, 1)} per GPU and direction"),
+        (colour(0), "", f"rails, {rates_into(fabric, 2)} per GPU and direction"),
     ]
     if spines:
-        legend.append((TAP, "", f"trunks between rail and spine switches, {_rates_into(fabric, 3)} each"))
+        legend.append((TAP, "", f"trunks between rail and spine switches, {rates_into(fabric, 3)} each"))
     some = ((columns, domains, "domains"), (rows, rails, "rails"))
     left_out = [f"{len(numbers) - 1} of {count} {kind}" for numbers, count, kind in some if None in numbers]
     return legend + ([("", "", f"drawn: {' and '.join(left_out)}")] if left_out else [])
 
 
-def _rates_into(fabric: Fabric, number: int) -> str:
+def rates_into(fabric: Fabric, number: int) -> str:
     """The rates of the links from earlier groups of nodes into this one."""
     group = fabric.groups[number]
     inside = (fabric.link_dst >= group.first) & (fabric.link_dst < group.first + group.size)

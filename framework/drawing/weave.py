@@ -8,13 +8,12 @@ from railweave.framework.drawing.canvas import (
     colour,
     of_link,
     of_node,
-    rate_words,
 )
+from railweave.framework.drawing.rails import BUS, TAP, rates_into
 from railweave.framework.model import Fabric
 
 WITH_GPUS = 1024
 WIDE, NARROW = 26.0, 4.0
-BUS, TRUNK = "#52606d", "#9aa5b1"
 
 
 def draw_weave(canvas: Canvas, fabric: Fabric) -> Legend:
@@ -45,19 +44,11 @@ def draw_weave(canvas: Canvas, fabric: Fabric) -> Legend:
     _trunks(canvas, fabric, step, bottom)
     if with_gpus:
         _gpus(canvas, fabric, step)
-    words = ("HB domain", "rail"), (BUS, colour(0))
     legend: Legend = [
-        (stroke, "", f"a line for each {word}, {rate_words(fabric.capacity_bps[_of(fabric, i)])} per GPU")
-        for i, (word, stroke) in enumerate(zip(*words, strict=True), 1)
+        (stroke, "", f"a line for each {word}, {rates_into(fabric, i)} per GPU")
+        for i, word, stroke in ((1, "HB domain", BUS), (2, "rail", colour(0)))
     ]
     return legend + ([] if with_gpus else [("", "", f"{fabric.n_gpus} GPUs at the crossings are not drawn")])
-
-
-def _of(fabric: Fabric, number: int) -> slice:
-    """The links into a group of nodes, as far as their rates go: the first of them."""
-    group = fabric.groups[number]
-    first = int((fabric.link_dst == group.first).argmax())
-    return slice(first, first + 1)
 
 
 def _gpus(canvas: Canvas, fabric: Fabric, step: float) -> None:
@@ -87,7 +78,7 @@ def _trunks(canvas: Canvas, fabric: Fabric, step: float, bottom: float) -> None:
         rail, node = sorted((int(fabric.link_src[link]), int(fabric.link_dst[link])))
         if node in heights:
             ends = [(-150.0, heights[node]), (-40.0, step * (rail - fabric.groups[2].first + 0.5))]
-            canvas.line(ends, TRUNK, 1.0, title=fabric.link_name(link), attributes=of_link(fabric, link))
+            canvas.line(ends, TAP, 1.0, title=fabric.link_name(link), attributes=of_link(fabric, link))
     for node, y in heights.items():
         name = fabric.node_name(node)
         attributes = of_node(fabric, node)
