@@ -31,10 +31,6 @@ class DownTimes:
         inside = np.clip(self.end, 0, window) - np.clip(self.begin, 0, window)
         return np.bincount(self.replica, inside, self.replicas).astype(float)
 
-    def in_blocks(self, size: int) -> Self:
-        """The spans with `size` consecutive units as one."""
-        return type(self)(self.replicas, self.replica, self.unit // size, self.begin, self.end)
-
 
 @dataclass(frozen=True, slots=True)
 class DownCounts:

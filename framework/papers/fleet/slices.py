@@ -1,5 +1,7 @@
 """Slices that cubes allow: any cubes that are up where circuits join them, whole blocks in a fixed pod."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from railweave.framework.model.arrays import Float
@@ -31,7 +33,7 @@ def fixed_share(cubes_down: DownTimes, cubes: int, size: int, window: float) -> 
     """
     blocks = cubes // size
     inside = cubes_down.select(cubes_down.unit < blocks * size)
-    down_days = joined(inside.in_blocks(size)).days(window)
+    down_days = joined(replace(inside, unit=inside.unit // size)).days(window)
     return (blocks - down_days / window) * size / cubes
 
 
@@ -50,11 +52,6 @@ def up_chances(cubes: int, cube_up: float) -> Float:
     ways = factorial[-1] - factorial - factorial[::-1]
     chances: Float = np.exp(ways + up * np.log(cube_up) + up[::-1] * np.log1p(-cube_up))
     return chances
-
-
-def at_least_up(least: int, cubes: int, cube_up: float) -> float:
-    """Probability that at least `least` of `cubes` independent cubes are up: a binomial tail."""
-    return float(up_chances(cubes, cube_up)[least:].sum())
 
 
 def expected_reconfigurable_share(cubes: int, size: int, cube_up: float) -> float:

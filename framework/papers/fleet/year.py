@@ -23,7 +23,6 @@ from railweave.framework.papers.fleet.pod import (
     CABLES_PER_CUBE,
     CHIPS_PER_CUBE,
     HOSTS_PER_CUBE,
-    SWITCHES,
     FailureRates,
     Pod,
 )
@@ -182,11 +181,6 @@ def cube_availability(rates: FailureRates, repair_days: float) -> float:
     """All hosts and all cables of a cube are up: a^n of each kind."""
     hosts = availability(rates.hosts, repair_days) ** HOSTS_PER_CUBE
     return float(hosts * availability(rates.cables, repair_days) ** CABLES_PER_CUBE)
-
-
-def every_ocs_availability(rates: FailureRates, repair_days: float) -> float:
-    """All OCSes are up."""
-    return float(availability(rates.ocs, repair_days) ** SWITCHES)
 
 
 def _slices(fleet: Fleet, repair_days: float, cubes_down: DownTimes) -> tuple[SliceShares, ...]:

@@ -13,12 +13,12 @@ from railweave.framework.papers.fleet.component_failures import Draws, Period, d
 from railweave.framework.papers.fleet.down_times import DownTimes, joined
 from railweave.framework.papers.fleet.pod import FailureRates, Pod
 from railweave.framework.papers.fleet.slices import (
-    at_least_up,
     expected_fixed_share,
     expected_reconfigurable_share,
     fixed_share,
     reconfigurable_share,
     slice_sizes,
+    up_chances,
     up_share,
 )
 from railweave.framework.papers.fleet.year import cube_availability
@@ -75,6 +75,11 @@ def test_hosts_that_are_up_99_percent() -> None:
     assert expected_reconfigurable_share(64, 16, cube) == pytest.approx(0.75, abs=0.01)
     assert expected_fixed_share(64, 16, cube) == pytest.approx(0.99**256)
     assert 0.99**256 < 0.08
+
+
+def at_least_up(least: int, cubes: int, cube_up: float) -> float:
+    """The tail of the binomial."""
+    return float(up_chances(cubes, cube_up)[least:].sum())
 
 
 @pytest.mark.parametrize("least", [56, 60, 62, 64])

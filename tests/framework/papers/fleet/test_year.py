@@ -13,11 +13,10 @@ from railweave.framework.papers.fleet.component_failures import Draws
 from railweave.framework.papers.fleet.job_mix import JobMix, SliceKind
 from railweave.framework.papers.fleet.pod import FailureRates, Pod
 from railweave.framework.papers.fleet.seed_interval import SeedMean, seed_mean
-from railweave.framework.papers.fleet.slices import at_least_up
+from railweave.framework.papers.fleet.slices import availability, up_chances
 from railweave.framework.papers.fleet.year import (
     Fleet,
     cube_availability,
-    every_ocs_availability,
     simulate,
 )
 
@@ -37,9 +36,9 @@ def test_rows_are_the_closed_forms_and_repeat() -> None:
     for row in rows:
         up, cube = row.availability, cube_availability(FLEET.rates, row.repair_days)
         near(up.cubes_up, cube)
-        near(up.pod_up, at_least_up(14, 16, cube))
+        near(up.pod_up, up_chances(16, cube)[14:].sum())
         near(up.host_failures, 0.0008 * 365 * 256)
-        ocs_up = every_ocs_availability(FLEET.rates, row.repair_days)
+        ocs_up = availability(0.002, row.repair_days) ** 48
         near(up.every_ocs_up, ocs_up)
         for size in up.slices:
             near(size.fixed, size.expected_fixed)
