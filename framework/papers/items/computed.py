@@ -1,8 +1,6 @@
 """Items computed one after the other: what each came to, by which method, and what it took."""
 
 import re
-import resource
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,6 +9,7 @@ from pathlib import Path
 from railweave.framework.errors import RailweaveError
 from railweave.framework.papers.items.item import Claims, Item
 from railweave.framework.papers.items.workbench import Workbench
+from railweave.framework.processes.memory import peak_bytes
 
 NOT_YET = "not there yet"
 _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
@@ -89,5 +88,4 @@ def _peak_mb() -> float:
         match = None
     if match:
         return int(match[1]) * 1024 / 1e6
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 1e6 if sys.platform == "darwin" else peak * 1024 / 1e6
+    return (peak_bytes() or 0) / 1e6
