@@ -51,6 +51,7 @@ TRACE = "RAILWEAVE_TRACE"
 """Of the environment: where it is not empty, standard error says which hooks run, and how long."""
 OPTIONAL: Mapping[str, object] = {
     "wants_demand": False,
+    "wants_health": False,
     "chooser": "",
     "each": "packet",
     "keeps_shares": False,

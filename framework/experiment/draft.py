@@ -16,12 +16,15 @@ from railweave.framework.experiment.fault_targets import find_link
 from railweave.framework.experiment.faults import ResolvedFault, parse, resolve, steps
 from railweave.framework.experiment.plan_notes import notes_of_traffic
 from railweave.framework.experiment.plugin_calls import (
+    a_slow_rank,
     check_collective,
     configured,
     fabric_of,
     needs_of,
     notes_of,
+    schedule_by_health,
     schedule_of,
+    wants_health,
 )
 from railweave.framework.experiment.rank_programs import NoCollective, problems
 from railweave.framework.experiment.ranks import gpus_of
@@ -97,6 +100,7 @@ class Draft:
                     seed,
                 )
                 self._guarded(traffic, check_collective, *tried)
+                self._try_by_health(traffic, job_plan)
         links = LinkTracker.start(fabric).links
         self._guarded(
             ("estimator",), scores_of, plan.estimator, fabric, links, packet, request.estimator.name
@@ -217,6 +221,13 @@ class Draft:
         settings.notes += self._guarded((traffic,), notes_of, name, collective, fabric, ranks) or ()
         settings.notes += notes_of_traffic(fabric, schedules)
         return schedules
+
+    def _try_by_health(self, traffic: Key, plan: Plan) -> None:
+        """Ask a collective that wants health with a slow rank, so that its mistakes show before the run."""
+        if wants_health(plan.collective):
+            name, usual, health = plan.experiment.traffic.name, plan.compact[0], a_slow_rank(plan.fabric, 0)
+            asked = name, plan.collective, plan.fabric, plan.ranks, usual, health
+            self._guarded(traffic, schedule_by_health, *asked)
 
     def _listed(self, traffic: str, schedules: Sequence[Schedule]) -> list[Schedule]:
         """The schedules as an engine with packets takes them. Reports computations, and what is too long."""

@@ -17,7 +17,7 @@ from railweave.framework.hookspecs import (
     NotesOfTraffic,
     Topology,
 )
-from railweave.framework.model import Fabric, PacketFormat, Schedule
+from railweave.framework.model import Fabric, HealthSnapshot, PacketFormat, Schedule
 from railweave.framework.model.arrays import Bool, Int32, Int64
 from railweave.framework.parameters import Value
 
@@ -66,12 +66,26 @@ def needs_of(name: str, estimator: Estimator) -> tuple[str, ...]:
     )
 
 
+def wants_health(collective: Collective) -> bool:
+    """Whether `schedule` takes the health of links; a stranger's need not say."""
+    return bool(getattr(collective, "wants_health", False))
+
+
 def schedule_of(
-    name: str, collective: Collective, fabric: Fabric, ranks: Sequence[int], size: int, dtype: str, redop: str
+    name: str,
+    collective: Collective,
+    fabric: Fabric,
+    ranks: Sequence[int],
+    size: int,
+    dtype: str,
+    redop: str,
+    health: HealthSnapshot | None = None,
 ) -> Schedule:
-    """The schedule of a collective or workload. Raises PluginError where it fails or does not fit."""
+    """The schedule of a collective or workload; `health`: of the moment, for one that wants it. Raises
+    PluginError where it fails or does not fit."""
+    known: list[Any] = [health or HealthSnapshot.healthy(fabric)] if wants_health(collective) else []
     with blaming(f"collective {name}: schedule"):
-        schedule = collective.schedule(fabric, ranks, size, dtype, redop)
+        schedule = collective.schedule(fabric, ranks, size, dtype, redop, *known)
     place = f"collective {name}: schedule() at {defined_at(collective.schedule)}"
     if not isinstance(schedule, Schedule):
         raise PluginError(f"{place} returns {type_name(schedule)}, not a Schedule.")
@@ -81,6 +95,37 @@ def schedule_of(
             f"asked for {len(ranks)}, {dtype}, {redop}."
         )
     return schedule
+
+
+def schedule_by_health(
+    name: str,
+    collective: Collective,
+    fabric: Fabric,
+    ranks: Sequence[int],
+    usual: Schedule,
+    health: HealthSnapshot,
+) -> Schedule:
+    """The schedule, compact, of a collective that wants health, in place of its `usual` one. Raises
+    PluginError also where inputs and results of that do not fit it, and for computations in it."""
+    size, kind = usual.size_bytes, (usual.dtype, usual.redop)
+    schedule = schedule_of(name, collective, fabric, ranks, size, *kind, health)
+    place = f"collective {name}: schedule() at {defined_at(collective.schedule)}"
+    if (schedule.size_bytes, schedule.buffer_bytes) != (size, usual.buffer_bytes):
+        raise PluginError(
+            f"{place} returns, for other scores, a schedule of {schedule.size_bytes} bytes in buffers of "
+            f"{schedule.buffer_bytes}, not of {size} in {usual.buffer_bytes}: inputs and results stay the "
+            "same."
+        )
+    if schedule.seconds.any() and not usual.seconds.any():
+        raise PluginError(f"{place} computes for other scores alone, which no estimate knows.")
+    return schedule
+
+
+def a_slow_rank(fabric: Fabric, gpu: int) -> HealthSnapshot:
+    """Health with which a collective is tried: the links of a GPU at half their rate."""
+    touches = (fabric.link_src == gpu) | (fabric.link_dst == gpu)
+    healthy = HealthSnapshot.healthy(fabric, version=1)
+    return replace(healthy, link_score=np.where(touches, 0.5, 1.0))
 
 
 def notes_of(name: str, collective: Collective, fabric: Fabric, ranks: Sequence[int]) -> tuple[str, ...]:

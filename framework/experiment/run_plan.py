@@ -11,6 +11,7 @@ from railweave.framework.errors import ExperimentError
 from railweave.framework.experiment import yaml_reader
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.jobs import OWN, Job
+from railweave.framework.experiment.plugin_calls import wants_health
 from railweave.framework.experiment.ranks import between_gpus
 from railweave.framework.experiment.schema import KINDS, PARAMETERS, Choice, Experiment, spoken
 from railweave.framework.health.options import PARAMETERS as HEALTH_PARAMETERS
@@ -128,14 +129,20 @@ class Plan:
         all, where the engine has packets, which any pair may send."""
         if self.engine.packets:
             return None
-        n, numbers = self.fabric.n_gpus, [np.empty(0, np.int64)]
-        for job in self.jobs:
-            gpus = np.asarray(job.ranks, np.int64)
-            numbers += [
-                gpus[src] * n + gpus[dst] for src, dst, _ in (schedule.pairs() for schedule in job.schedules)
-            ]
-        src, dst = np.divmod(distinct(np.concatenate(numbers)), n)
+        numbers = [np.empty(0, np.int64), *(job.used_pairs for job in self.jobs)]
+        src, dst = np.divmod(distinct(np.concatenate(numbers)), self.fabric.n_gpus)
         return src, dst
+
+    @property
+    def used_pairs(self) -> Int64:
+        """The pairs of GPUs that this job uses, as src * n_gpus + dst: those of its schedules, and any two of
+        its ranks where schedules follow health."""
+        gpus, n = np.asarray(self.ranks, np.int64), self.fabric.n_gpus
+        if wants_health(self.collective):
+            every: Int64 = (gpus[:, None] * n + gpus)[~np.eye(len(gpus), dtype=bool)]
+            return every
+        sent = (schedule.pairs() for schedule in self.schedules)
+        return np.concatenate([np.empty(0, np.int64), *(gpus[src] * n + gpus[dst] for src, dst, _ in sent)])
 
     @property
     def schedule(self) -> Schedule:
@@ -146,6 +153,14 @@ class Plan:
     def iterations(self) -> int | None:
         """Of all sizes together; None where a program has as many as it marks."""
         return None if self.experiment.program else self.experiment.iterations * len(self.schedules)
+
+    def compact_of(self, schedule: Schedule) -> Schedule:
+        """One of `schedules` as the collective made it."""
+        return next(
+            compact
+            for listed, compact in zip(self.schedules, self.compact, strict=True)
+            if listed is schedule
+        )
 
     def schedule_of(self, iteration: int) -> Schedule:
         """The schedule that an iteration, counted from 0, carries out: one size after the other. A job alone

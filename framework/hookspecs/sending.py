@@ -17,6 +17,10 @@ class Collective(Configurable, Protocol):
     reduce-scatter, all-to-all, broadcast or send-recv; any other word means that no physical limit is known.
     `same_result_everywhere`: whether `expected` is equal on all ranks, and so computed once.
 
+    `wants_health`: `schedule` is given a sixth argument, the HealthSnapshot of the moment. It is asked again
+    when an iteration begins after scores have changed, and its answer is used where that is to end sooner on
+    the routes in use; inputs, size, and results stay those of the first schedule.
+
     Before a run starts every method is called once: a mistake is refused with exit code 2.
     """
 
@@ -24,6 +28,7 @@ class Collective(Configurable, Protocol):
     serves: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
     same_result_everywhere: bool = False
+    wants_health: bool = False
 
     @abstractmethod
     def schedule(

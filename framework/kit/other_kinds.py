@@ -21,7 +21,16 @@ from railweave.framework.errors import (
     RailweaveError,
     UnsupportedFabricError,
 )
-from railweave.framework.experiment.plugin_calls import DATA, OUTPUT, check_collective, needs_of, schedule_of
+from railweave.framework.experiment.plugin_calls import (
+    DATA,
+    OUTPUT,
+    a_slow_rank,
+    check_collective,
+    needs_of,
+    schedule_by_health,
+    schedule_of,
+    wants_health,
+)
 from railweave.framework.experiment.schema import Experiment
 from railweave.framework.health.monitor import scores_of
 from railweave.framework.hookspecs import Collective, Hooks, LinkState
@@ -96,12 +105,20 @@ def collective(subject: Subject, samples: list[Sample]) -> tuple[Outcome, ...]:
                 if again != schedule:
                     why = f"asked again for {size} bytes, its schedule differs"
                     different.append(Violation(sample.name, why))
-                for seed in SEEDS if schedule.n_transfers <= MOST_TRANSFERS else ():
-                    if count := wrong_elements(instance, schedule.expand(), seed):
-                        why = (
-                            f"{count} elements wrong for {size} bytes, transfers in the order of seed {seed}"
-                        )
-                        wrong.append(Violation(sample.name, why))
+                plans = {"": schedule}
+                if wants_health(instance):
+                    asked, slow = (subject.name, instance, fabric, ranks, schedule), a_slow_rank(fabric, 0)
+                    plans[", with a slow rank"] = schedule_by_health(*asked, slow)
+                    if schedule_by_health(*asked, slow) != plans[", with a slow rank"]:
+                        why = f"asked again for {size} bytes, its schedule with a slow rank differs"
+                        different.append(Violation(sample.name, why))
+                for words, planned in plans.items():
+                    for seed in SEEDS if planned.n_transfers <= MOST_TRANSFERS else ():
+                        if count := wrong_elements(instance, planned.expand(), seed):
+                            why = (
+                                f"{count} elements wrong for {size} bytes{words}, transfers in the order of "
+                            )
+                            wrong.append(Violation(sample.name, f"{why}seed {seed}"))
         except (UnsupportedFabricError, FabricError, ExperimentError):
             pass  # refused on purpose: an odd number of GPUs, for instance
         except RailweaveError as error:

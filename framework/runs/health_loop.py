@@ -8,7 +8,7 @@ import numpy as np
 from railweave.framework.errors import HealthError, LabError, PluginError, RunFailedError, describe
 from railweave.framework.health.monitor import HealthMonitor
 from railweave.framework.health.relapses import Outlook, Relapses
-from railweave.framework.model import RouteTable
+from railweave.framework.model import HealthSnapshot, RouteTable
 from railweave.framework.routing.route_control import Reroute, RouteControl
 from railweave.framework.runs.decisions import Decisions
 from railweave.framework.runs.fault_timetable import GroundTruth
@@ -72,6 +72,11 @@ class HealthLoop:
     def table(self) -> RouteTable:
         """The routes in use; those that switches are being told come later."""
         return self.tables[-1][1]
+
+    @property
+    def followed(self) -> HealthSnapshot | None:
+        """The latest scores of those that routes follow; None where they stay as they are."""
+        return None if self._scores is None else self._scores.snapshot
 
     @property
     def at_rest(self) -> bool:

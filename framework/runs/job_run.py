@@ -17,16 +17,19 @@ from railweave.framework.model.findings import CriticalPath, IterationRecord
 from railweave.framework.runs.fault_timetable import FaultTimetable
 from railweave.framework.runs.health_loop import HealthLoop
 from railweave.framework.runs.parts import Clock, EngineParts, Traffic
+from railweave.framework.runs.schedules import SchedulesByHealth
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What all jobs of a run have in common. `by_job`: whether the bytes on links are recorded by job."""
+    """What all jobs of a run have in common. `schedules`: what an iteration of each carries out; `by_job`:
+    whether the bytes on links are recorded by job."""
 
     clock: Clock
     parts: EngineParts
     health: HealthLoop
     faults: FaultTimetable
+    schedules: SchedulesByHealth
     by_job: bool
 
 
@@ -63,7 +66,7 @@ class JobRun:
         if iteration is not None:
             self._iteration = iteration
         shared.faults.begin_iteration(self._iteration, self.plan.job.number)
-        self._schedule = schedule or self.plan.schedule_of(self._iteration)
+        self._schedule = schedule or shared.schedules.of(self.plan, self._iteration)
         self._began_s = shared.clock.now_s()
         self._sent = shared.parts.source.totals().sent_bytes
         self.traffic.begin(self._iteration, self._schedule)

@@ -20,6 +20,7 @@ from railweave.framework.runs.health_loop import HealthLoop
 from railweave.framework.runs.job_run import JobRun, Surroundings
 from railweave.framework.runs.parts import RunEngine, TrafficEnded
 from railweave.framework.runs.recorder import ROUTED_GPUS, Recorder
+from railweave.framework.runs.schedules import SchedulesByHealth
 
 EngineT = TypeVar("EngineT", bound=RunEngine)
 
@@ -74,6 +75,7 @@ class Session(Generic[EngineT]):
                 interval_s=experiment.health.interval_s, scores=scores, probing=self._probing,
                 delay_s=experiment.health.control_delay_s / parts.rate_scale,
             )  # fmt: skip
+            self._schedules = SchedulesByHealth(self.health, self.recorder.note)
             self.faults = FaultTimetable(self._faults, self._clock, parts.faults, truth, self.recorder)
             self.recorder.observers.fire("on_fabric_up", fabric=parts.fabric, endpoints=parts.endpoints)
             self.recorder.first_paths(self.control.installed.batch)
@@ -154,7 +156,8 @@ class Session(Generic[EngineT]):
     def _job_run(
         self, plan: Plan, iterations: int | None, start_s: float = 0.0, *, alone: bool = False
     ) -> JobRun:
-        shared = Surroundings(self._clock, self.parts, self.health, self.faults, bool(self.plan.named_jobs))
+        by_job = bool(self.plan.named_jobs)
+        shared = Surroundings(self._clock, self.parts, self.health, self.faults, self._schedules, by_job)
         return JobRun(plan, shared, iterations=iterations, start_s=start_s, alone=alone)
 
     def _carry_out(self, jobs: Sequence[JobRun]) -> None:

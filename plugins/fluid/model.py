@@ -287,9 +287,7 @@ class Model:
 
     def _used_by(self, job: Plan) -> Bool:
         """(P,): the pairs that a job uses."""
-        gpus, n = np.asarray(job.ranks, np.int64), self.plan.fabric.n_gpus
-        used = [gpus[src] * n + gpus[dst] for src, dst, _ in (schedule.pairs() for schedule in job.schedules)]
-        return np.isin(self.paths.src * n + self.paths.dst, np.concatenate(used))
+        return np.isin(self.paths.src * self.plan.fabric.n_gpus + self.paths.dst, job.used_pairs)
 
     def failure(self, pairs: Int64) -> TransportError:
         """Why a job failed whose pairs stand still; the ranks are those of every such pair, if there are any,

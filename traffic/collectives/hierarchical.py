@@ -11,18 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from railweave.framework.errors import ExperimentError, UnsupportedFabricError
-from railweave.framework.model import Fabric, PacketFormat, Schedule
+from railweave.framework.model import Fabric, HealthSnapshot, PacketFormat, Schedule
 from railweave.framework.parameters import Parameter
 from railweave.traffic.collectives.arithmetic import count_of
 from railweave.traffic.collectives.entries import Entries, Parts, parts_of
 from railweave.traffic.collectives.operations import (
     AllGather,
-    AllReduce,
+    ByHealth,
     Operation,
     ReduceScatter,
     check_ranks,
 )
 from railweave.traffic.collectives.ring_blocks import Ready, Rings, add_rings, none_ready
+from railweave.traffic.collectives.slow_ranks import add_around, parts_by, slow_members, speeds
 
 CHUNKS = 4
 RAIL_FABRICS = ("rail-only", "rail-optimised")
@@ -94,7 +95,7 @@ class OnRails(Operation):
         return sum(by_level_s(fabric, schedule, packet)) + total_latency_s
 
 
-class HierarchicalAllReduce(OnRails, AllReduce):
+class HierarchicalAllReduce(OnRails, ByHealth):
     """Reduce-scatter in the domain, reduce-scatter and all-gather of each shard along its rail, all-gather in
     the domain."""
 
@@ -105,6 +106,26 @@ class HierarchicalAllReduce(OnRails, AllReduce):
 
     def add_transfers(self, entries: Entries, fabric: Fabric, ranks: Sequence[int], count: int) -> None:
         add_all_reduce(entries, self.grid(fabric, ranks), (0, count), none_ready(len(ranks)))
+
+    def add_by_health(
+        self, entries: Entries, fabric: Fabric, ranks: Sequence[int], count: int, health: HealthSnapshot
+    ) -> None:
+        """Along every rail slow ranks keep out of the ring where that pays; and rails get shares of the
+        buffer by how long each then takes."""
+        grid, speed = self.grid(fabric, ranks), speeds(fabric, ranks, health, within="domain")
+        rails = [slow_members(speed[members]) if len(grid) > 1 else (1.0, None) for members in grid.T]
+        shards = parts_by(count, 1 / np.array([takes for takes, _ in rails]))
+        domain = Rings(grid, shards.each, np.zeros(len(grid), np.int64))
+        (before, level), (first, on), (second, _), (after, _) = PHASES
+        ready = _add_phases(entries, [(before, level)], {level: domain}, none_ready(len(ranks)))
+        for members, (_, out), start, length in zip(grid.T, rails, *map(np.ravel, shards), strict=True):
+            span = int(start), int(length)
+            if out is not None and out.any():
+                ready = add_around(entries, members, out, span, ready, (f"{first} {on}", f"{second} {on}"))
+            else:
+                ring = Rings(members[None], parts_of([span[0]], [span[1]], len(grid)).each)
+                ready = _add_phases(entries, PHASES[1:3], {on: ring}, ready)
+        _add_phases(entries, [(after, level)], {level: domain}, ready)
 
 
 class PipelinedAllReduce(HierarchicalAllReduce):
@@ -122,6 +143,7 @@ class PipelinedAllReduce(HierarchicalAllReduce):
     )
 
     def __init__(self, chunks: int = CHUNKS) -> None:
+        super().__init__()
         self._chunks = chunks
 
     def add_transfers(self, entries: Entries, fabric: Fabric, ranks: Sequence[int], count: int) -> None:

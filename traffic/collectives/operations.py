@@ -6,8 +6,9 @@ with the headers of every packet, and None where the fabric gives no formula. Ba
 source; where links have a latency, it counts once for every step that must wait for the one before.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -15,9 +16,9 @@ from numpy.typing import NDArray
 
 from railweave.framework.errors import ExperimentError
 from railweave.framework.hookspecs import Collective
-from railweave.framework.model import Fabric, PacketFormat, Schedule
+from railweave.framework.model import Fabric, HealthSnapshot, PacketFormat, Schedule
 from railweave.framework.model.arrays import Int32
-from railweave.framework.parameters import Value
+from railweave.framework.parameters import Parameter, Value
 from railweave.traffic.collectives.arithmetic import (
     count_of,
     dtype_of,
@@ -27,6 +28,7 @@ from railweave.traffic.collectives.arithmetic import (
     reduced,
 )
 from railweave.traffic.collectives.entries import Entries, rotations
+from railweave.traffic.collectives.slow_ranks import BY_HEALTH
 
 SHARD_STEP = 16
 """Shards are multiples of this many bytes, as in nccl-tests, so that all shards are equal."""
@@ -66,12 +68,24 @@ class Operation(Collective):
     ) -> Schedule:
         """The transfers of one run, compact; none for 0 elements or 1 rank. Raises as `check`, and
         ExperimentError for a negative size or an unknown type or reduction."""
+        return self.planned(fabric, ranks, size_bytes, (dtype, redop), self.add_transfers)
+
+    def planned(
+        self,
+        fabric: Fabric,
+        ranks: Sequence[int],
+        size_bytes: int,
+        kind: tuple[str, str],
+        add: Callable[[Entries, Fabric, Sequence[int], int], None],
+    ) -> Schedule:
+        """As `schedule`, of the transfers that `add` adds; `kind`: type and reduction."""
         self.check(fabric, ranks)
-        itemsize, n = checked_itemsize(size_bytes, dtype, redop), len(ranks)
+        (dtype, redop), n = kind, len(ranks)
+        itemsize = checked_itemsize(size_bytes, dtype, redop)
         count = self.element_count(size_bytes, itemsize, n)
         entries = Entries(n, itemsize)
         if count and n > 1:
-            self.add_transfers(entries, fabric, ranks, count)
+            add(entries, fabric, ranks, count)
         symmetries = self.symmetries(fabric, ranks)
         return entries.build(
             self.name, count, dtype, redop, buffer_count=self.regions * count, symmetries=symmetries
@@ -95,6 +109,36 @@ class AllReduce(Operation):
     def busbw_factor(self, n_ranks: int) -> float:
         """2 (n - 1) / n. Source: nccl-tests doc/PERFORMANCE.md, "AllReduce"."""
         return 2 * (n_ranks - 1) / n_ranks
+
+
+class ByHealth(AllReduce):
+    """An all-reduce that may know the health of links: then slow ranks do less."""
+
+    parameters: tuple[Parameter, ...] = (BY_HEALTH,)
+
+    def __init__(self, by_health: bool = False) -> None:
+        self.wants_health = by_health
+
+    def schedule(
+        self,
+        fabric: Fabric,
+        ranks: Sequence[int],
+        size_bytes: int,
+        dtype: str,
+        redop: str,
+        health: HealthSnapshot | None = None,
+    ) -> Schedule:
+        """As of Operation; by `health`, if it is given and there is something slow."""
+        if health is None or not (health.down.any() or (health.link_score < 1).any()):
+            return super().schedule(fabric, ranks, size_bytes, dtype, redop)
+        kind, add = (dtype, redop), partial(self.add_by_health, health=health)
+        return self.planned(fabric, ranks, size_bytes, kind, add)
+
+    def add_by_health(
+        self, entries: Entries, fabric: Fabric, ranks: Sequence[int], count: int, health: HealthSnapshot
+    ) -> None:
+        """As `add_transfers`, for links of this health."""
+        raise NotImplementedError
 
 
 class Sharded(Operation):

@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from railweave.framework.errors import ExperimentError
-from railweave.framework.model import Fabric, PacketFormat, Schedule
+from railweave.framework.model import Fabric, HealthSnapshot, PacketFormat, Schedule
 from railweave.traffic.collectives.arithmetic import count_of, nonzero_input
 from railweave.traffic.collectives.entries import Entries, parts_of
-from railweave.traffic.collectives.operations import AllGather, AllReduce, Operation, ReduceScatter, longest_s
+from railweave.traffic.collectives.operations import AllGather, ByHealth, Operation, ReduceScatter, longest_s
 from railweave.traffic.collectives.ring_blocks import Rings, add_rings, none_ready
+from railweave.traffic.collectives.slow_ranks import add_around, slow_members, speeds
 
 
 class OneRing(Operation):
@@ -40,7 +41,7 @@ class OneRing(Operation):
         return steps * (longest_s(fabric, schedule, packet) + float(fabric.latency_s.max()))
 
 
-class RingAllReduce(OneRing, AllReduce):
+class RingAllReduce(OneRing, ByHealth):
     """Reduce-scatter, then all-gather, around the ranks in their order: 2 (n - 1) steps of size / n.
 
     Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms", 2009; NCCL's ring.
@@ -48,6 +49,16 @@ class RingAllReduce(OneRing, AllReduce):
 
     name = "ring-all-reduce"
     halves = (("reduce-scatter", True), ("all-gather", False))
+
+    def add_by_health(
+        self, entries: Entries, fabric: Fabric, ranks: Sequence[int], count: int, health: HealthSnapshot
+    ) -> None:
+        """Slow ranks keep out of the ring where that pays."""
+        _, out = slow_members(speeds(fabric, ranks, health))
+        if not out.any():
+            return self.add_transfers(entries, fabric, ranks, count)
+        names, ready = (self.halves[0][0], self.halves[1][0]), none_ready(len(ranks))
+        add_around(entries, np.arange(len(ranks)), out, (0, count), ready, names)
 
 
 class RingAllGather(OneRing, AllGather):
