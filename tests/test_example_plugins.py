@@ -125,3 +125,113 @@ def test_a_file_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv(FILES, "")
     shown = called("run", "--plugin", "none.py")
     assert shown.exit_code == 2 and "none.py: there is no such file" in shown.stderr
+
+
+BAD_ROUTER = """\
+from railweave.framework.hookspecs import Router, hookimpl
+from railweave.framework.model import Path, RouteTable
+from railweave.framework.routing.equal_cost import ShortestPaths
+
+
+class Bad(Router):
+    summary = "answers wrongly"
+
+    def configured(self, options):
+        return self
+
+    def routes(self, fabric, health):
+        shortest = ShortestPaths(fabric, health.down)
+
+        def paths_of(src, dst):
+            return {answer}
+
+        return RouteTable.of(fabric, paths_of)
+
+
+@hookimpl
+def register_routers(register):
+    register("bad", Bad())
+"""
+BAD_CHOOSER = """\
+import numpy as np
+from railweave.framework.hookspecs import PathChooser, hookimpl
+
+
+class Beyond(PathChooser):
+    summary = "{choice}"
+    state = np.dtype([("n", np.int64)])
+
+    def configured(self, options):
+        return self
+
+    def start(self):
+        return np.zeros(1, self.state)
+
+    @staticmethod
+    def use_paths(s, n_paths):
+        s["n"] = n_paths
+
+    @staticmethod
+    def choose(s, now, draw, shares):
+        return {choice}
+
+    @staticmethod
+    def acknowledged(s, now, path, marked, delay):
+        pass
+
+    @staticmethod
+    def lost(s, now, path):
+        pass
+
+
+@hookimpl
+def register_choosers(register):
+    register("beyond", Beyond())
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ("[Path(path.links, 0) for path in shortest(src, dst)]", "has the weight 0"),
+        ("[Path(path.links, float('nan')) for path in shortest(src, dst)]", "has the weight nan"),
+        ("[shortest(src, dst)[0].links] * 10**6", "more than 16384 paths"),
+        ("[(10**6,)]", "the fabric has no such link"),
+        ("1 / 0", "ZeroDivisionError"),
+    ],
+)
+def test_a_routers_bad_answer_is_named_with_its_place(
+    answer: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(FILES, "")
+    (tmp_path / "bad.py").write_text(BAD_ROUTER.format(answer=answer))
+    words = ("run", "--engine", "fluid", "--plugin", "bad.py", "--router", "bad", "--fault", "none")
+    shown = called(*words, "--domains", "2", "--rails", "2")
+    assert shown.exit_code == 2 and message in shown.stderr, shown.output
+    assert "bad.py:12" in shown.stderr or "bad.py:16" in shown.stderr, shown.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ("int(s['n'])", "gives path 2 of 0..1"),
+        ("-1", "gives path -1 of 0..1"),
+        ("10**6", "gives path 1000000 of 0..1"),
+        ("1 // 0", "ZeroDivisionError"),
+    ],
+)
+def test_a_path_that_is_not_there_is_named_before_anything_starts(
+    choice: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a fabric of two planes, by the command for a lab."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(FILES, "")
+    (tmp_path / "bad.py").write_text(BAD_CHOOSER.format(choice=choice))
+    words = ("run", "--plugin", "bad.py", "--chooser", "beyond", "--fault", "none", "--topology", "clos")
+    shape = ("--servers", "2", "--gpus", "1", "--planes", "2", "--t0", "2", "--t1", "1")
+    shown = called(*words, *shape)
+    assert shown.exit_code == 2 and message in shown.stderr, shown.output
+    assert any(f"bad.py:{line}" in shown.stderr for line in (19, 21)), shown.stderr
+    assert not (tmp_path / "runs").exists()

@@ -17,6 +17,7 @@ from railweave.framework.experiment.faults import ResolvedFault, parse, resolve,
 from railweave.framework.experiment.plan_notes import notes_of_traffic
 from railweave.framework.experiment.plugin_calls import (
     a_slow_rank,
+    check_chooser,
     check_collective,
     configured,
     fabric_of,
@@ -85,6 +86,10 @@ class Draft:
         if first and fabric.kind not in self.registers["topology"]:
             how = ": `--router spray` spreads packets over them" if request.router.name == "shortest" else ""
             plan = replace(plan, notes=(*plan.notes, *(f"{idle}{how}" for idle in idle_kinds(fabric, first))))
+        if first and plan.engine.packets:
+            counts = np.unique(np.concatenate([np.diff(paths.pair_start) for paths in first]))
+            tried_on = counts[counts > 0].tolist()
+            self._guarded(("chooser",), check_chooser, request.chooser.name, plan.chooser, tried_on)
         for job_plan in plan.jobs:
             chosen = job_plan.experiment
             if not chosen.program:

@@ -15,6 +15,7 @@ from railweave.framework.hookspecs import (
     Estimator,
     NeedsEvidence,
     NotesOfTraffic,
+    PathChooser,
     Topology,
 )
 from railweave.framework.model import Fabric, HealthSnapshot, PacketFormat, Schedule
@@ -24,6 +25,10 @@ from railweave.framework.parameters import Value
 DATA, OUTPUT = 0, 1
 MOST_BYTES = 1 << 28
 """All ranks' inputs together, at most, of a collective that is tried before a run."""
+
+
+TRIED_PACKETS, TRIED_EVERY_PS = 16, 1_000_000
+"""Packets with which a chooser is tried, besides two for each path, and declared picoseconds between them."""
 
 
 def configured(kind: str, name: str, registered: Any, options: Mapping[str, Value]) -> Any:
@@ -126,6 +131,28 @@ def a_slow_rank(fabric: Fabric, gpu: int) -> HealthSnapshot:
     touches = (fabric.link_src == gpu) | (fabric.link_dst == gpu)
     healthy = HealthSnapshot.healthy(fabric, version=1)
     return replace(healthy, link_score=np.where(touches, 0.5, 1.0))
+
+
+def check_chooser(name: str, chooser: PathChooser, path_counts: Sequence[int]) -> None:
+    """Call a chooser for pairs with so many paths, as a sender does. Raises PluginError, with file and line,
+    where it fails or names a path that is not there."""
+    draws = np.random.default_rng(1)
+    for n_paths in path_counts:
+        with blaming(f"chooser {name}"):
+            s, shares = chooser.start()[0], np.full(n_paths, 1 / n_paths)
+            chooser.use_paths(s, n_paths)
+            for packet in range(2 * n_paths + TRIED_PACKETS):
+                now = packet * TRIED_EVERY_PS
+                path = int(chooser.choose(s, now, np.uint64(draws.integers(1 << 63)), shares))
+                if not 0 <= path < n_paths:
+                    break
+                if packet % 8 == 7:
+                    chooser.lost(s, now, path)
+                else:
+                    chooser.acknowledged(s, now, path, packet % 4 == 3, TRIED_EVERY_PS)
+        if not 0 <= path < n_paths:
+            place = defined_at(chooser.choose)
+            raise PluginError(f"chooser {name}: choose() at {place} gives path {path} of 0..{n_paths - 1}.")
 
 
 def notes_of(name: str, collective: Collective, fabric: Fabric, ranks: Sequence[int]) -> tuple[str, ...]:

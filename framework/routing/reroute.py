@@ -29,7 +29,7 @@ from railweave.framework.routing.batches import (
 from railweave.framework.routing.damping import broken_pairs, damped, lacks, mean_hops, uneven
 from railweave.framework.routing.decision import CUT_MARGIN, TIME_MARGIN, Arrangement, Offer, best
 from railweave.framework.routing.demand import Forecast, JobDemand, Prospects
-from railweave.framework.routing.router_calls import ask, wants_demand
+from railweave.framework.routing.router_calls import ask, placed, wants_demand
 from railweave.framework.routing.table_checks import check_batch, pair_name
 from railweave.framework.routing.views import views
 
@@ -146,8 +146,9 @@ class RoutesInUse:
         """The router's paths for the pairs in use, proved sound."""
         table = ask(self.router, self.name, self.fabric, health, self._sends)
         blocks = [answer(table, block.src, block.dst) for block in self._blocks]
-        for block in blocks:
-            check_batch(self.fabric, self.name, block, health)
+        with placed(self.router):
+            for block in blocks:
+                check_batch(self.fabric, self.name, block, health)
         return blocks
 
     def _whole_tables(
@@ -318,8 +319,9 @@ def first_routes(
     """
     health = HealthSnapshot.healthy(fabric, margin=options.margin)
     blocks = list(batches(ask(router, name, fabric, health, demand), pairs, block))
-    for paths in blocks:
-        check_batch(fabric, name, paths, health)
+    with placed(router):
+        for paths in blocks:
+            check_batch(fabric, name, paths, health)
     if lost := [pair_name(fabric, *pair) for paths in blocks for pair in unreachable(paths)]:
         rest = f" and {len(lost) - 5} more pairs" if len(lost) > 5 else ""
         raise NoPathError(f"router {name} gives no path for {', '.join(lost[:5])}{rest}.")

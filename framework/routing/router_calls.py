@@ -1,12 +1,20 @@
 """Calls a router, a stranger's as well: reports contract violations as errors that name it, with file and
 line."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 
-from railweave.framework.errors import PluginError, RailweaveError, RouteError, blaming, type_name
+from railweave.framework.errors import (
+    PluginError,
+    RailweaveError,
+    RouteError,
+    blaming,
+    defined_at,
+    type_name,
+)
 from railweave.framework.hookspecs import Router
 from railweave.framework.model import Demand, Fabric, HealthSnapshot, PathBatch, RouteTable
 from railweave.framework.model.arrays import Int64
@@ -39,7 +47,7 @@ def ask(
         raise error(f"{where} returns a table of {table.n_gpus} GPUs for a fabric of {fabric.n_gpus}.")
 
     def guarded(src: Int64, dst: Int64) -> PathBatch:
-        with blaming(f"{where}: its table", error):
+        with placed(router), blaming(f"{where}: its table", error):
             batch = table.resolve(src, dst)
         if not isinstance(batch, PathBatch):
             raise error(f"{where}: its table answers with {type_name(batch)} instead of a PathBatch.")
@@ -47,6 +55,18 @@ def ask(
 
     version = health.version if table.version == UNSTAMPED else table.version
     return replace(table, router=name, version=version, resolve=guarded)
+
+
+@contextmanager
+def placed(router: Router) -> Iterator[None]:
+    """Errors in paths name the place in the router's code as well."""
+    try:
+        yield
+    except RouteError as error:
+        place = f"The router is at {defined_at(router.routes)}."
+        if type(error) is not RouteError or place in str(error):
+            raise
+        raise RouteError(f"{error} {place}") from error
 
 
 def unguarded(
