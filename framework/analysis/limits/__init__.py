@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from railweave.framework.analysis.limits.alike import first_of_alike, of_ranks
+from railweave.framework.analysis.limits.alike import ranks_alike
 from railweave.framework.analysis.limits.cuts import (
     broadcast_bound,
     exchange_bound,
@@ -122,7 +122,7 @@ def _over_all_cuts(
     wires: Wires, collective: str, bits: float, family: Sequence[CutBound], root: int | None
 ) -> CutBound:
     """The largest bound of all cuts or partitions; of a broadcast without a root, that of its best one."""
-    apart = first_of_alike(wires, of_ranks(wires))
+    apart = ranks_alike(wires)
     match collective:
         case "all-gather":
             return gather_bound(wires, bits, family[0], apart)
@@ -134,12 +134,14 @@ def _over_all_cuts(
             if price is not None and other is not None and np.allclose(price, other, 1e-9, 1e-9 * bits):
                 return best  # of a set and the others one costs -`bits` or more, so both ways pass `bits`
             from_first = [
-                (i, FlowNetwork(wires, label)) for i, label in first_of_alike(wires, of_ranks(wires, 0)) if i
+                (alike.first, FlowNetwork(wires, alike.label))
+                for alike in ranks_alike(wires, 0)
+                if alike.first
             ]
             pairs = [(0, i, network) for i, network in from_first]
             return pair_bound(wires, pairs + [(i, 0, network) for i, network in from_first], bits, best)
         case _:
-            roots = [rank for rank, _ in apart] if root is None else [root]
+            roots = [alike.first for alike in apart] if root is None else [root]
             return broadcast_bound(wires, bits, family, roots)
 
 

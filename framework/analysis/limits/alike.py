@@ -6,6 +6,7 @@ programs of flows whose nodes get equal colours have the same optimum (Grohe, Ke
 colour may be merged into one, since a flow that is spread evenly over them is as large.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -15,40 +16,85 @@ from railweave.framework.model.arrays import Int64, Marks, distinct, mixed
 
 MOST_ROUNDS = 16
 """Rounds of refinement; where colours are not settled by then, as on long rings, nothing counts as alike."""
+KEPT = 512
+"""Fabrics whose ranks that are alike are kept; each takes some 30 kB at 256 GPUs."""
 
 
 class Alike(NamedTuple):
-    """Markings that are alike: the `first` of them, and the class (n_nodes,) of every node under it, counted
-    from 0."""
+    """Markings that are alike: their places `members`, ascending, and the class (n_nodes,) of every node
+    under the first of them, counted from 0."""
 
-    first: int
+    members: Int64
     label: Int64
 
+    @property
+    def first(self) -> int:
+        return int(self.members[0])
 
-def first_of_alike(wires: Wires, marks: Int64) -> list[Alike]:
-    """Of markings (m, n_nodes) of the nodes, the first of all that are alike."""
-    order = [np.argsort(end, kind="stable") for end in (wires.src, wires.dst)]
-    far = wires.dst[order[0]], wires.src[order[1]]
-    widths = mixed(wires.rate.view(np.int64), wires.free.view(np.int64))
+
+def ranks_alike(wires: Wires, *others: int) -> tuple[Alike, ...]:
+    """The ranks that are alike, each marked by itself; in all markings the places `others` in the list of
+    ranks are marked, too. Results are kept: they depend on which links pass equally much, not on how much,
+    and a study has the same damage at many depths."""
+    arrays = wires.src, wires.dst, _same_width(wires), wires.ranks
+    return _kept_ranks_alike(wires.fabric.n_nodes, *(array.tobytes() for array in arrays), *others)
+
+
+@lru_cache(KEPT)
+def _kept_ranks_alike(
+    n_nodes: int, src: bytes, dst: bytes, width: bytes, ranks: bytes, *others: int
+) -> tuple[Alike, ...]:
+    ends, members = (
+        (np.frombuffer(src, np.int64), np.frombuffer(dst, np.int64)),
+        np.frombuffer(ranks, np.int64),
+    )
+    marks = np.zeros((len(members), n_nodes), np.int64)
+    marks[np.arange(len(marks)), members] = 1
+    for other in others:
+        marks[:, members[other]] += 2
+    return tuple(_alike(n_nodes, ends, np.frombuffer(width, np.int64), members, marks))
+
+
+def _same_width(wires: Wires) -> Int64:
+    """(n_links,): a number for each link, the same for links that pass equally much in any time; numbers
+    count from 0 in the order of the links."""
+    width = mixed(wires.rate.view(np.int64), wires.free.view(np.int64))
+    _, first, number = np.unique(width, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[number]
+
+
+def all_alike(wires: Wires, marks: Int64) -> list[Alike]:
+    """Of markings (m, n_nodes) of the nodes, those that are alike."""
+    return _alike(wires.fabric.n_nodes, (wires.src, wires.dst), _same_width(wires), wires.ranks, marks)
+
+
+def _alike(
+    n_nodes: int, link_ends: tuple[Int64, Int64], same_width: Int64, ranks: Int64, marks: Int64
+) -> list[Alike]:
+    order = [np.argsort(end, kind="stable") for end in link_ends]
+    far = link_ends[1][order[0]], link_ends[0][order[1]]
+    widths = mixed(same_width)
     width = [widths[links] | np.uint64(1) for links in order]
     ends = [
-        np.searchsorted(end[links], np.arange(wires.fabric.n_nodes + 1))
-        for end, links in zip((wires.src, wires.dst), order, strict=True)
+        np.searchsorted(end[links], np.arange(n_nodes + 1))
+        for end, links in zip(link_ends, order, strict=True)
     ]
-    rank = np.zeros(wires.fabric.n_nodes, np.int64)
-    rank[wires.ranks] = 1
+    rank = np.zeros(n_nodes, np.int64)
+    rank[ranks] = 1
     colour = mixed(marks, np.broadcast_to(rank, marks.shape))
     count = 0
     for _ in range(MOST_ROUNDS):
         if (now := len(distinct(colour.ravel().view(np.int64)))) == count:
-            first = np.sort(np.unique(colour.sum(axis=1), return_index=True)[1]).tolist()
-            return [Alike(one, np.unique(colour[one], return_inverse=True)[1]) for one in first]
+            _, number = np.unique(colour.sum(axis=1), return_inverse=True)
+            alike = [np.flatnonzero(number == one) for one in range(int(number.max()) + 1)]
+            alike.sort(key=lambda members: int(members[0]))
+            return [Alike(same, np.unique(colour[same[0]], return_inverse=True)[1]) for same in alike]
         count = now
         shown = mixed(colour)
         by_node = np.ascontiguousarray(shown.T)  # in rows: whole rows are looked up and added
         sums = [_sums(by_node[far[way]] * width[way][:, None], ends[way]) for way in (0, 1)]
         colour = mixed(shown, *sums)
-    return [Alike(one, np.arange(wires.fabric.n_nodes)) for one in range(len(marks))]
+    return [Alike(np.array([one]), np.arange(n_nodes)) for one in range(len(marks))]
 
 
 def _sums(of_link: Marks, ends: Int64) -> Marks:
@@ -57,12 +103,3 @@ def _sums(of_link: Marks, ends: Int64) -> Marks:
     used = np.flatnonzero(np.diff(ends))
     sums[used] = np.add.reduceat(of_link, ends[used], axis=0)
     return sums.T
-
-
-def of_ranks(wires: Wires, *others: int) -> Int64:
-    """(n_ranks, n_nodes): each rank marked, and in all rows the places `others` in the list of ranks."""
-    marks = np.zeros((len(wires.ranks), wires.fabric.n_nodes), np.int64)
-    marks[np.arange(len(marks)), wires.ranks] = 1
-    for other in others:
-        marks[:, wires.ranks[other]] += 2
-    return marks

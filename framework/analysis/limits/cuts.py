@@ -14,18 +14,22 @@ rate this is the well-known 2(n - 1)S/(nB)). So the links that leave the parts c
 from collections.abc import Callable, Sequence
 from itertools import compress
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 
-from railweave.framework.analysis.limits.alike import Alike, first_of_alike, of_ranks
+from railweave.framework.analysis.limits.alike import Alike, all_alike, ranks_alike
 from railweave.framework.analysis.limits.family import gpu_sets
 from railweave.framework.analysis.limits.flow import FlowNetwork
-from railweave.framework.analysis.limits.wires import BETTER, CutBound, Wires, seconds
-from railweave.framework.model.arrays import Bool, Float
+from railweave.framework.analysis.limits.wires import BETTER, NOTHING, CutBound, Wires, seconds
+from railweave.framework.model.arrays import Bool, Float, Int64
 
 Value = Callable[[Bool], CutBound]
 MOST_OF_ALL_SETS = 8
 """Ranks up to which an all-to-all is held against every set of them."""
+LEAST_ALIKE = 4
+"""Ranks that are alike, on average, from which on prices by class are tried: with fewer they cost what the
+weakest partition does."""
 
 
 def gather_bound(wires: Wires, bits: float, at_least: CutBound, apart: Sequence[Alike]) -> CutBound:
@@ -36,9 +40,9 @@ def gather_bound(wires: Wires, bits: float, at_least: CutBound, apart: Sequence[
     def value(inside: Bool) -> CutBound:
         return wires.cut(float(inside[wires.ranks].sum()) * bits / n, inside)
 
-    for sink, label in apart:
-        network = FlowNetwork(wires, label)
-        best = _raised(wires, network, best, [bits / n] * n, _only(sink, n, 2 * bits), bits, value)
+    for alike in apart:
+        network = FlowNetwork(wires, alike.label)
+        best = _raised(wires, network, best, [bits / n] * n, _only(alike.first, n, 2 * bits), bits, value)
     return best
 
 
@@ -79,7 +83,7 @@ def exchange_bound(wires: Wires, bits: float, at_least: CutBound) -> CutBound:
         sets = sets[sets.any(axis=1) & ~sets.all(axis=1)]
     marks = np.zeros((len(sets), nodes), np.int64)
     marks[:, wires.ranks] = sets
-    apart = first_of_alike(wires, marks)
+    apart = all_alike(wires, marks)
 
     def must(within: Bool) -> float:
         return bits / n * int(within.sum()) * int((~within).sum())
@@ -89,8 +93,9 @@ def exchange_bound(wires: Wires, bits: float, at_least: CutBound) -> CutBound:
         def value(inside: Bool, way: Wires = way) -> CutBound:
             return way.cut(must(inside[way.ranks]), inside)
 
-        for chosen, label in apart:
-            within, need, network = sets[chosen], must(sets[chosen]), FlowNetwork(way, label)
+        for alike in apart:
+            within, network = sets[alike.first], FlowNetwork(way, alike.label)
+            need = must(within)
             into, out = (np.where(side, 4 * need, 0.0).tolist() for side in (within, ~within))
             best = _raised(way, network, best, into, out, need, value)
     return best
@@ -115,9 +120,9 @@ def broadcast_bound(
                 lower[other] = lower[other].or_larger(cut)
             return cut
 
-        for sink, label in first_of_alike(wires, of_ranks(wires, chosen)):
-            if sink != chosen and lower[chosen].seconds < best.seconds:
-                pair = (chosen, sink, FlowNetwork(wires, label))
+        for alike in ranks_alike(wires, chosen):
+            if alike.first != chosen and lower[chosen].seconds < best.seconds:
+                pair = (chosen, alike.first, FlowNetwork(wires, alike.label))
                 lower[chosen] = pair_bound(wires, [pair], bits, lower[chosen], value)
         best = min(best, lower[chosen], key=lambda bound: bound.seconds)
     return best if best.seconds < inf else lower[roots[0]]
@@ -159,28 +164,42 @@ def partition_bound(
     2(p - 1) `bits` in it. That is a minimum over partitions of a submodular function; the greedy algorithm
     for Dilworth truncations finds it by n minimum cuts (Cunningham 1985, "Optimal attack and reinforcement of
     a network"). Where prices show that there is none, they are returned too (see
-    `_prices`). `apart` as for `gather_bound`.
+    `_level_prices`, `_by_class`). `apart` as for `gather_bound`.
     """
-    best, merged = at_least, [(rank, FlowNetwork(wires, label)) for rank, label in apart]
+    best, merged = at_least, [(alike, FlowNetwork(wires, alike.label)) for alike in apart]
     while best.seconds < inf:
-        if (price := _prices(wires, bits, best.seconds, merged)) is not None:
+        price = _level_prices(wires, bits, best.seconds, merged)
+        by_class = None
+        if price is None and (by_class := _by_class(wires, bits, best.seconds, merged)) is not None:
+            price = by_class.price if by_class.price.sum() >= -2 * bits * BETTER else None
+        if price is not None:
             return best, price
-        parts = _weakest(FlowNetwork(wires), wires, bits, best.seconds)
-        crossing = np.array([wires.leaving(part) for part in parts]).sum(axis=0)
-        needed = seconds(2 * (len(parts) - 1) * bits, *map(float, crossing))
-        if needed <= best.seconds * BETTER:
+        bound = best if by_class is None else _between(wires, bits, by_class.parts)
+        if bound.seconds <= best.seconds * BETTER:
+            bound = _between(wires, bits, _weakest(FlowNetwork(wires), wires, bits, best.seconds))
+        if bound.seconds <= best.seconds * BETTER:
             break
-        best = CutBound(needed, _words(wires, parts))
+        best = bound
     return best, None
 
 
-def _prices(
-    wires: Wires, bits: float, time_s: float, merged: Sequence[tuple[int, FlowNetwork]]
-) -> Float | None:
+def _between(wires: Wires, bits: float, parts: Sequence[Bool]) -> CutBound:
+    """What a partition bounds an all-reduce to."""
+    if len(parts) < 2:
+        return NOTHING
+    crossing = np.array([wires.leaving(part) for part in parts]).sum(axis=0)
+    return CutBound(seconds(2 * (len(parts) - 1) * bits, *map(float, crossing)), _words(wires, parts))
+
+
+Merged = Sequence[tuple[Alike, FlowNetwork]]
+"""Ranks that are alike, and the network of the first of them."""
+
+
+def _level_prices(wires: Wires, bits: float, time_s: float, merged: Merged) -> Float | None:
     """(n_ranks,): prices that show that no partition is too narrow for this time, None where there are none
     so simple. They are -2 `bits` in all, and every set of ranks passes 2 `bits` more than its prices add up
     to, so the parts of a partition pass 2(p - 1) `bits`. Tried: one price for all, but for ranks that pass
-    less by themselves. `merged`: ranks of which none is like another, each with its network."""
+    less by themselves."""
     n, pipes = len(wires.ranks), wires.rate * time_s + wires.free
     leaving = np.bincount(wires.src, pipes, wires.fabric.n_nodes)[wires.ranks]
     most = np.sort(leaving - 2 * bits)
@@ -191,12 +210,71 @@ def _prices(
     price: Float = np.minimum(leaving - 2 * bits, levels[fits[0]])
     pays, gets = np.maximum(-price, 0.0), np.maximum(price, 0.0)
     enough = 2 * bits + float(gets.sum())
-    for rank, network in merged:
+    for alike, network in merged:
         into = gets.copy()
-        into[rank] = 2 * enough
+        into[alike.first] = 2 * enough
         if network.narrowest(pipes, into.tolist(), pays.tolist(), enough) is not None:
             return None
     return price
+
+
+class _ByClass(NamedTuple):
+    """The largest prices (n_ranks,) that are the same for ranks that are alike, and a partition of the ranks
+    that allows no larger ones; it is empty where sets that do not are several images of one."""
+
+    price: Float
+    parts: list[Bool]
+
+
+def _by_class(wires: Wires, bits: float, time_s: float, merged: Merged) -> _ByClass | None:
+    """The greedy algorithm of `_weakest` with a class of ranks in each step: its price falls to what the
+    narrowest set with one of them allows (Dinkelbach 1967), since a set that is tight for one has an image
+    for each of the others. None where few ranks are alike."""
+    n, pipes = len(wires.ranks), wires.rate * time_s + wires.free
+    number = np.empty(n, np.int64)
+    for i, (alike, _) in enumerate(merged):
+        number[alike.members] = i
+    apart = all(_tells_apart(alike.label[wires.ranks], number) for alike, _ in merged)
+    if len(merged) * LEAST_ALIKE > n or not apart:
+        return None
+    leaving = np.bincount(wires.src, pipes, wires.fabric.n_nodes)[wires.ranks]
+    price: Float = np.asarray(leaving - 2 * bits, np.float64)
+    parts: list[Bool] = []
+    whole = True
+    for i, (alike, network) in enumerate(merged):
+        tight = np.arange(wires.fabric.n_nodes) == wires.ranks[alike.members][:, None]
+        while True:
+            pays, gets = np.maximum(-price, 0.0), np.where(number <= i, np.maximum(price, 0.0), 0.0)
+            enough = 2 * bits + float(gets.sum())
+            pays[number > i] = gets[alike.first] = 2 * enough
+            inside = network.narrowest(pipes, gets.tolist(), pays.tolist(), enough)
+            within = None if inside is None else inside[wires.ranks]
+            if inside is None or within is None:
+                break
+            lacks = float(price[within].sum()) + 2 * bits - float(pipes[wires.out(inside)].sum())
+            if lacks <= (BETTER - 1) * bits:
+                break
+            shared = np.count_nonzero(within[alike.members])
+            price[alike.members] -= lacks / shared
+            tight, whole = inside[None], whole and shared == len(alike.members)
+        for part in tight:
+            parts = _joined(wires, parts, part)
+    return _ByClass(price, parts if whole else [])
+
+
+def _joined(wires: Wires, parts: Sequence[Bool], inside: Bool) -> list[Bool]:
+    """The parts with another one, which takes in those that share a rank with it."""
+    within = inside[wires.ranks]
+    meets = np.array([np.any(part[wires.ranks] & within) for part in parts], bool)
+    joined: Bool = np.any([inside, *compress(parts, meets)], axis=0)
+    return [*compress(parts, ~meets), joined]
+
+
+def _tells_apart(label: Int64, number: Int64) -> bool:
+    """Whether no class of `label` (n_ranks,) has ranks of two classes of `number` (n_ranks,)."""
+    of_label = np.zeros(int(label.max()) + 1, np.int64)
+    of_label[label] = number
+    return bool(np.array_equal(of_label[label], number))
 
 
 def _weakest(network: FlowNetwork, wires: Wires, bits: float, time_s: float) -> list[Bool]:
@@ -216,13 +294,11 @@ def _weakest(network: FlowNetwork, wires: Wires, bits: float, time_s: float) -> 
         leaving = float(pipes[wires.out(inside)].sum())
         within = inside[wires.ranks]
         price[rank] = leaving - 2 * bits - sum(price[i] for i in range(rank) if within[i])
-        meets = np.array([np.any(part[wires.ranks] & within) for part in parts], bool)
-        joined: Bool = np.any([inside, *compress(parts, meets)], axis=0)
-        parts = [*compress(parts, ~meets), joined]
+        parts = _joined(wires, parts, inside)
     return parts
 
 
-def _words(wires: Wires, parts: list[Bool]) -> str:
+def _words(wires: Wires, parts: Sequence[Bool]) -> str:
     sizes = sorted((int(part[wires.ranks].sum()) for part in parts), reverse=True)
     if sizes[0] == 1:
         return f"between {len(parts)} single GPUs"

@@ -133,6 +133,22 @@ def test_a_slow_rail_raises_the_bound() -> None:
     assert bound == pytest.approx(2 * 3 / (4 * 3.2) * S / 1e6 * WIRE)
 
 
+@pytest.mark.parametrize(("m", "g"), [(3, 4), (8, 8)])
+def test_the_gpus_of_a_slow_domain_bound_an_all_reduce_together(
+    m: int, g: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By hand: what its GPUs send into the domain is slow. Each is a part of its own, all others are one:
+    2gS leave g GPUs over g (s B_N + B_R) and the others over g B_R. Found without asking rank by rank."""
+    monkeypatch.delattr("railweave.framework.analysis.limits.cuts._weakest")
+    fabric, slow = rail_only(m, g, 9e6, 1e6), 0.05
+    (domains,) = (group for group in fabric.groups if group.kind == "domain")
+    rate = fabric.capacity_bps.copy()
+    rate[fabric.link_dst == domains.first + 1] *= slow
+    bound = tightest_cut(fabric, "all-reduce", S, PACKET, capacity_bps=rate)
+    assert bound.seconds == pytest.approx(2 * g * S / (g * (slow * 9e6 + 2e6)) * WIRE)
+    assert bound.cut.startswith(f"between {g + 1} parts of {(m - 1) * g}, 1, 1, 1")
+
+
 def test_one_slow_gpu_does_not_limit_an_all_reduce_twice() -> None:
     """Ring of 4 with both cables of GPU 0 at 1/100: it sends its array away to be summed and takes the result
     back, S over 2 x 0.01 B each way at once, and that is a schedule; twice the all-gather's bound,

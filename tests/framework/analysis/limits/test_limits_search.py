@@ -346,7 +346,8 @@ def test_merging_what_is_alike_changes_no_bound(
         merged = tightest_cut(fabric, collective, S, PACKET, capacity_bps=rate).seconds
         with monkeypatch.context() as patch:
             for module in (limits, searched):
-                patch.setattr(module, "first_of_alike", each_by_itself)
+                patch.setattr(module, "ranks_alike", ranks_by_themselves)
+            patch.setattr(searched, "all_alike", each_by_itself)
             limits._searched.cache_clear()
             whole = tightest_cut(fabric, collective, S, PACKET, capacity_bps=rate).seconds
         limits._searched.cache_clear()
@@ -354,7 +355,11 @@ def test_merging_what_is_alike_changes_no_bound(
 
 
 def each_by_itself(wires: Wires, marks: np.ndarray) -> list[Alike]:
-    return [Alike(one, np.arange(wires.fabric.n_nodes)) for one in range(len(marks))]
+    return [Alike(np.array([one]), np.arange(wires.fabric.n_nodes)) for one in range(len(marks))]
+
+
+def ranks_by_themselves(wires: Wires, *others: int) -> list[Alike]:
+    return each_by_itself(wires, wires.ranks)
 
 
 def ring(rates: list[float]) -> Fabric:
