@@ -9,7 +9,7 @@ import numpy as np
 
 from railweave.framework.errors import FabricError
 from railweave.framework.hookspecs import Topology
-from railweave.framework.model import Fabric, NodeGroup
+from railweave.framework.model import CircuitSwitches, Fabric, NodeGroup, UnitKind
 from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Parameter, Value, resolve
 
@@ -24,6 +24,16 @@ LINK_PARAMETERS = (
     Parameter("link_rate", LINK_RATE_BPS, "rate", "rate of a link, per direction", 1),
     Parameter("link_latency", 0.0, "time", "latency of a link", minimum=0),
 )
+
+CIRCUIT_PARAMETERS = (
+    Parameter("spare_cubes", 0, "count", "cubes that can take the place of another", minimum=0),
+    Parameter("spare_ports", 8, "count", "ports of an OCS to which circuits can move", minimum=0),
+    Parameter(
+        "ocs_time", 25e-6, "time", "until light passes over a circuit that is connected anew", minimum=0
+    ),
+)
+"""Of fabrics of whole cubes. An OCS of a TPUv4 pod has 136 ports, 8 of them spare, and takes milliseconds;
+the default is the 25 us of silicon photonics, which a lab can wait for."""
 
 Twist = tuple[tuple[int, ...], ...]
 """For each axis, what crossing its wrap in the + direction adds to the coordinates."""
@@ -40,6 +50,7 @@ class Torus(Topology):
     parameters: tuple[Parameter, ...] = (
         Parameter("shape", "4x4x4", "text", "lengths of the axes, such as 8, 4x4 or 4x4x8"),
         *LINK_PARAMETERS,
+        *CIRCUIT_PARAMETERS,
     )
     examples: tuple[Mapping[str, object], ...] = tuple(
         {"shape": shape} for shape in ("3x3", "5", "2x3", "4x4", "3x4x3", "2x2x2", "8x8x16")
@@ -103,6 +114,7 @@ class TwistedTorus(Torus):
     parameters: tuple[Parameter, ...] = (
         Parameter("shape", "4x4x8", "text", "lengths of the axes: k,k,2k or k,2k,2k with k a multiple of 4"),
         *LINK_PARAMETERS,
+        *CIRCUIT_PARAMETERS,
     )
     examples: tuple[Mapping[str, object], ...] = ({"shape": "4x4x8"}, {"shape": "8x8x16"})
 
@@ -159,6 +171,13 @@ def _wired(kind: str, shape: tuple[int, ...], twist: Twist, params: Mapping[str,
         ends.append(np.stack((near, far), axis=1))
         kinds.append(np.tile([2 * axis, 2 * axis + 1], len(near)))
         planes.append(np.repeat(_plane(where, axis)[near] if optical else np.full(len(near), -1), 2))
+    spare_cubes = int(params["spare_cubes"])
+    if spare_cubes and not optical:
+        raise FabricError(
+            f"{kind} of shape {_text(shape)} with {spare_cubes} spare cubes: it is not made of cubes. Choose "
+            f"three axes that are multiples of {CUBE}, or leave spare_cubes out."
+        )
+    cubes = UnitKind("cube", (CUBE,) * 3, spare_cubes)
     cables = np.concatenate(ends)
     n_links = cables.size
     return Fabric(
@@ -177,6 +196,9 @@ def _wired(kind: str, shape: tuple[int, ...], twist: Twist, params: Mapping[str,
         if optical
         else (),
         params=dict(params),
+        circuits=CircuitSwitches(float(params["ocs_time"]), int(params["spare_ports"]), (cubes,))
+        if optical
+        else None,
     )
 
 

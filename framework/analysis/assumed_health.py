@@ -61,7 +61,7 @@ class FaultEffects:
                 self._arriving[verb][links] = 1 - float(fault.options["rate"])
             case "down" | "up":
                 self._down[cables] = fault.verb == "down"
-            case "restore":
+            case "restore" | "replace" | "reconnect":
                 self.ceiling[links] = 1.0
                 for arriving in self._arriving.values():
                     arriving[links] = 1.0
@@ -88,9 +88,10 @@ def assumed_health(
 
     A link has the score of its switch unless it has its own. `degrade` limits links to `to`, `loss` and
     `corrupt` leave the speed that the transport keeps (`health/loss.py`), `down` takes links down, `up` and
-    `restore` undo, and so does `start` for a switch that is killed where there are no processes; other verbs
-    change no score. A score of 0 is down. A switch with links that have their own score or a fault gets their
-    aggregate (`how`), all others keep their score. The version is 0 for a healthy fabric, else 1.
+    `restore` undo, as do `replace` and `reconnect` once light passes, and `start` for a switch that is killed
+    where there are no processes; other verbs change no score. A score of 0 is down. A switch with links that
+    have their own score or a fault gets their aggregate (`how`), all others keep their score. The version is
+    0 for a healthy fabric, else 1.
 
     Raises FaultError for faults of processes: they change no route.
     """

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from railweave.framework.cli._bars import FabricBars, rows_of
 from railweave.framework.model import Fabric
 from railweave.framework.model.events import (
+    CircuitsConnected,
     FaultInjected,
     HealthPublished,
     IterationEnded,
@@ -22,12 +23,14 @@ from railweave.framework.model.events import (
     RunEvent,
     Sampled,
 )
+from railweave.framework.parameters import units
 
 NOTEWORTHY = 0.15
 """Without -v a score is shown again once it has moved this far from what was last shown."""
 
 _STYLES: dict[type[RunEvent], str] = {
     FaultInjected: "bold red",
+    CircuitsConnected: "bold green",
     RoutesChanged: "bold green",
     HealthPublished: "yellow",
     Note: "cyan",
@@ -142,6 +145,11 @@ def describe(event: RunEvent, iterations: int | None, *, verbose: bool = False, 
             return f"{when}iteration {number}  {event.seconds:.3f} s{who}{wrong}"
         case FaultInjected():
             return f"{when}fault     {event.text}"
+        case CircuitsConnected():
+            return (
+                f"{when}circuits  {event.summary}: {event.circuits} on {event.switches} OCS "
+                f"({units.time(event.connect_s)} declared)"
+            )
         case HealthPublished():
             moved = ", ".join(f"{name} {old:.2f} -> {new:.2f}" for name, (old, new) in event.changes.items())
             if not moved and not verbose:

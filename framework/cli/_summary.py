@@ -6,7 +6,7 @@ from statistics import median
 
 from railweave.framework.cli._context import table
 from railweave.framework.parameters import units
-from railweave.framework.results.figures import FaultFigures, Group
+from railweave.framework.results.figures import CircuitFigures, FaultFigures, Group
 from railweave.framework.results.result import RunResult
 
 SHOWN_REROUTES = 8
@@ -197,6 +197,8 @@ def _happened(result: RunResult) -> list[str]:
         when = f"{fault.t_s:.2f} s" if fault.t_s is not None else "never fired"
         text = f"{fault.verb} {fault.target}, {fault.links} links{_response(fault, result)}"
         lines.append(_line("fault", f"{when}: {text}"))
+        if fault.circuits is not None and fault.t_s is not None:
+            lines.append(_line("", _connected(fault.circuits)))
     largest = sorted(result.reroutes, key=lambda reroute: -reroute.pairs_changed)[:SHOWN_REROUTES]
     if len(largest) < len(result.reroutes):
         lines.append(_line("reroutes", f"{len(result.reroutes)}, the largest were:"))
@@ -204,6 +206,13 @@ def _happened(result: RunResult) -> list[str]:
         _line("reroute", f"{reroute.t_s:.2f} s: {reroute.pairs_changed} pairs, because {reroute.why}")
         for reroute in sorted(largest, key=lambda reroute: reroute.t_s)
     ]
+
+
+def _connected(made: CircuitFigures) -> str:
+    """What circuits a fault connected, and how long they passed no light."""
+    number = "1 circuit" if made.circuits == 1 else f"{made.circuits} circuits"
+    dark = "no light came" if made.connected_s is None else f"dark for {made.connected_s:.2f} s"
+    return f"{made.summary}; {number} on {made.switches} OCS, {dark} ({units.time(made.connect_s)} declared)"
 
 
 def _response(fault: FaultFigures, result: RunResult) -> str:

@@ -10,10 +10,10 @@ from railweave.framework.model import Fabric
 def graphml(fabric: Fabric) -> str:
     """GraphML text. Nodes have their names; each direction of a cable is an edge, parallel ones by their key.
 
-    Attributes of the graph: kind, options (JSON), traits, axes, ocs. Of nodes: kind, coordinates (`0.1`). Of
-    edges: link (id), name, kind, capacity_bps, latency_s, and where they exist wavelength, ocs, element (the
-    switch whose health the link counts for), usable (false where a direction carries nothing) and lossless
-    (true, where others are not).
+    Attributes of the graph: kind, options (JSON), traits, axes, ocs, circuits (JSON). Of nodes: kind,
+    coordinates (`0.1`). Of edges: link (id), name, kind, capacity_bps, latency_s, and where they exist
+    wavelength, ocs, element (the switch whose health the link counts for), usable (false where a direction
+    carries nothing) and lossless (true, where others are not).
     networkx.read_graphml gives a MultiDiGraph. Raises MachineError without networkx (extra `graph`).
     """
     try:
@@ -27,6 +27,7 @@ def graphml(fabric: Fabric) -> str:
     graph = networkx.MultiDiGraph(
         kind=fabric.kind,
         options=json.dumps(fabric.params),
+        **({} if fabric.circuits is None else {"circuits": json.dumps(fabric.circuits.document())}),
         **{name: " ".join(values) for name, values in words.items() if values},
     )
     graph.add_nodes_from((fabric.node_name(node), _node(fabric, node)) for node in range(fabric.n_nodes))

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from railweave.framework.errors import ExperimentError, FaultError, RailweaveError
+from railweave.framework.experiment.circuit_board import CircuitBoard
 from railweave.framework.experiment.defaults import choice_of, chooser_for
 from railweave.framework.experiment.engines import instead
 from railweave.framework.experiment.fault_targets import find_link
@@ -352,6 +353,7 @@ class Draft:
             notes.append("no fault in this run: it has several jobs; give one with --fault if you want it")
             return ()
         resolved: list[ResolvedFault] = []
+        board = None if fabric.circuits is None else CircuitBoard(fabric)
         for i, text in enumerate(request.faults):
             try:
                 fault = parse(text)
@@ -362,7 +364,7 @@ class Draft:
                     )
                 # a stored experiment holds the steps of a fault next to it
                 resolved += [
-                    resolve(step, fabric, processes=engine is None or engine.packets)
+                    resolve(step, fabric, processes=engine is None or engine.packets, board=board)
                     for step in steps(fault)
                     if step is fault or step.text not in request.faults
                 ]

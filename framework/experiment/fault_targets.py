@@ -3,6 +3,7 @@
 import numpy as np
 
 from railweave.framework.errors import FaultError, did_you_mean
+from railweave.framework.experiment.circuit_board import unit_named
 from railweave.framework.model import Fabric, NodeGroup
 from railweave.framework.model.arrays import Int64
 
@@ -11,7 +12,8 @@ def links_and_node(fabric: Fabric, kind: str, name: str) -> tuple[Int64, int]:
     """The directed links of an object, ascending, and its node, or -1 where it is none.
 
     Kinds: link (that direction alone), switch (every link of a node), ocs (every link over it), nic (a GPU's
-    rail cables), and the fabric's own: gpu (all its links), rail, domain, ... (the links of that switch).
+    rail cables), and the fabric's own: gpu (all its links), rail, domain, ... (the links of that switch), and
+    units that can be replaced, such as cube (all links of its GPUs).
     Raises FaultError that says what there is instead.
     """
     match kind:
@@ -26,6 +28,9 @@ def links_and_node(fabric: Fabric, kind: str, name: str) -> tuple[Int64, int]:
             return _nic(fabric, name)
     group = fabric.group(kind)
     if group is None:
+        if fabric.circuits is not None and (unit := fabric.circuits.unit(kind)):
+            members = unit_named(fabric, unit, name)[1]
+            return np.flatnonzero(members[fabric.link_src] | members[fabric.link_dst]), -1
         raise FaultError(_no_such_kind(fabric, kind))
     node = _member(group, kind, name)
     links = touching(fabric, node) if kind == "gpu" else fabric.element_links(node)
@@ -100,7 +105,9 @@ def _nic(fabric: Fabric, name: str) -> tuple[Int64, int]:
 def _no_such_kind(fabric: Fabric, kind: str) -> str:
     node_kinds = [group.kind for group in fabric.groups]
     nic = ["nic"] if "rail" in node_kinds else []
+    units = [] if fabric.circuits is None else [unit.kind for unit in fabric.circuits.units]
     kinds = [node_kinds[0], *nic, *node_kinds[1:], "link", "switch", *(["ocs"] if fabric.ocs_names else [])]
+    kinds += [unit for unit in units if unit not in kinds]
     return f"a {fabric.kind} fabric has no {kind}; it has: {', '.join(kinds)}.{did_you_mean(kind, kinds)}"
 
 

@@ -6,12 +6,13 @@ rails and everything else count from 0.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from railweave.framework.errors import ExperimentError, FaultError, did_you_mean
-from railweave.framework.experiment.fault_targets import links_and_node
+from railweave.framework.experiment.circuit_board import CircuitBoard, Reconnection
+from railweave.framework.experiment.fault_targets import find_link, links_and_node
 from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import ArrayNoun, Int64
 from railweave.framework.parameters import Parameter, Value
@@ -24,13 +25,14 @@ EXAMPLE = "at=iter:4 degrade rail:1 to=20%"
 class Verb:
     """What a fault does. `parameters` must be written, `options` have defaults.
 
-    `objects`: the processes it is done to; links where there are none.
+    `objects`: the processes it is done to; links where there are none, in words `takes`.
     """
 
     summary: str
     parameters: tuple[Parameter, ...] = ()
     options: tuple[Parameter, ...] = ()
     objects: tuple[str, ...] = ()
+    takes: str = "links"
 
 
 SMALLEST = 1e-6
@@ -46,6 +48,12 @@ _WAY = Parameter(
 _BACK = Parameter(
     "back", "500ms", "time", "start the switch again after this time", minimum=0.01, maximum=3600
 )
+_CONNECT = Parameter(
+    "time", "25us", "time", "declared, until light passes; that of the fabric where left out", minimum=0
+)
+_PORT = Parameter("port", 0, "count", "of the OCS; the first free one where left out", minimum=0)
+_ONLY_WRITTEN = (_BACK.name, _CONNECT.name, _PORT.name)
+"""Options without a default of their own."""
 
 
 def _share(name: str, default: float, help_text: str) -> tuple[Parameter, ...]:
@@ -87,7 +95,21 @@ VERBS: Mapping[str, Verb] = {
     "restore": Verb("undo degrade, loss, corrupt, reorder, duplicate and down"),
     "kill": Verb("kill -9 the process", options=(_BACK,), objects=("controller", "switch")),
     "start": Verb("start the killed switch again", objects=("switch",)),
+    "replace": Verb(
+        "let a spare take its place: links are healthy, circuits dark until they are connected",
+        options=(_CONNECT,),
+        takes="what has spares: `cube:0.0.1`, `gpu:0.1`, `domain:0`",
+    ),
+    "reconnect": Verb(
+        "move the circuit, where A is plugged in, to another port of its OCS",
+        options=(_PORT, _CONNECT),
+        takes="`link:A->B` over an OCS",
+    ),
 }
+
+
+SET_CIRCUITS = ("replace", "reconnect")
+"""Verbs that connect circuits anew."""
 
 
 @dataclass(frozen=True)
@@ -118,12 +140,14 @@ class ResolvedFault(ArrayNoun, Fault):
     """A fault with its object resolved in a fabric.
 
     `links`: ids, ascending, each direction for itself; empty where a process is meant. `process`:
-    "controller", "switch" or "". `node`: the node whose switch or element is meant, or -1.
+    "controller", "switch" or "". `node`: the node whose switch or element is meant, or -1. `circuits`: those
+    that it connects anew, None where it connects none.
     """
 
     links: Int64
     process: str = ""
     node: int = -1
+    circuits: Reconnection | None = None
 
 
 def parse(text: str) -> Fault:
@@ -206,7 +230,7 @@ def _options(verb: str, words: list[str]) -> dict[str, Value]:
                 f"{verb} needs {parameter.name}= ({parameter.help}), such as "
                 f"{parameter.name}={parameter.default:.0%}."
             )
-    return {k: v for k, v in values.items() if k in written or k != _BACK.name}
+    return {k: v for k, v in values.items() if k in written or k not in _ONLY_WRITTEN}
 
 
 def steps(fault: Fault) -> tuple[Fault, ...]:
@@ -234,11 +258,16 @@ def _step(fault: Fault, later_s: float, verb: str) -> Fault:
     return parse(f"at={when} {verb} {fault.target}")
 
 
-def resolve(fault: Fault, fabric: Fabric, *, processes: bool = True) -> ResolvedFault:
+def resolve(
+    fault: Fault, fabric: Fabric, *, processes: bool = True, board: CircuitBoard | None = None
+) -> ResolvedFault:
     """The fault with its links or process. Raises FaultError when the fabric has no such object.
 
-    `processes` false: there are none, as on a model, and to kill a switch takes its links down.
+    `processes` false: there are none, as on a model, and to kill a switch takes its links down. `board`: the
+    circuits as earlier faults left them, by default as the fabric has them; the fault changes it.
     """
+    if fault.verb in SET_CIRCUITS:
+        return _connected(fault, fabric, board)
     links, node, process = np.empty(0, np.int64), -1, "controller"
     if fault.kind != "controller":
         try:
@@ -252,3 +281,23 @@ def resolve(fault: Fault, fabric: Fabric, *, processes: bool = True) -> Resolved
         case "in":
             links = links[fabric.link_dst[links] == node]
     return ResolvedFault(**vars(fault), links=links[:0] if process else links, process=process, node=node)
+
+
+def _connected(fault: Fault, fabric: Fabric, board: CircuitBoard | None) -> ResolvedFault:
+    """A fault that connects circuits anew."""
+    try:
+        board = board or CircuitBoard(fabric)
+        if fault.verb == "replace":
+            circuits = board.replace(fault.kind, fault.name)
+        elif fault.kind != "link":
+            raise FaultError(
+                f"reconnect takes link:FROM->TO, a circuit from one of its ends, not {fault.kind!r}."
+            )
+        else:
+            port = fault.options.get(_PORT.name)
+            circuits = board.reconnect(find_link(fabric, fault.name), None if port is None else int(port))
+    except FaultError as error:
+        raise FaultError(f"{fault.text!r}: {error}") from None
+    if (connect_s := fault.options.get(_CONNECT.name)) is not None:
+        circuits = replace(circuits, connect_s=float(connect_s))
+    return ResolvedFault(**vars(fault), links=circuits.links, circuits=circuits)

@@ -61,9 +61,9 @@ instant fire in the order in which they are written, also `at=1s` and `at=iter:1
 """
 _OBJECTS = """
 Objects: `gpu:1.2` (all its links), `nic:1.2` (its rail cable), `rail:1`, `domain:0`, `spine:0`, `switch:r1`
-(links of that node, or its process), `ocs:X:0,0`, `link:A->B` (that direction; a carrier is of both),
-`controller`. With `way`, out are the packets that leave the object. A killed controller is started again at
-once; a switch, with all of its shard, after `back`, or never, and then the run fails.
+(links of that node, or its process), `ocs:X:0,0`, `cube:0.0.1`, `link:A->B` (that direction; a carrier is of
+both), `controller`. With `way`, out are the packets that leave the object. A killed controller is started
+again at once; a switch, with all of its shard, after `back`, or never, and then the run fails.
 """
 
 
@@ -97,7 +97,7 @@ def markdown() -> str:
     verbs = [
         (
             f"`{verb}`",
-            ", ".join("`switch:NAME`" if o == "switch" else f"`{o}`" for o in entry.objects) or "links",
+            ", ".join("`switch:NAME`" if o == "switch" else f"`{o}`" for o in entry.objects) or entry.takes,
             ", ".join(f"`{p.name}={p.written(p.default)}`" for p in (*entry.parameters, *entry.options)),
             entry.summary,
         )

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from railweave.framework.errors import FabricError
-from railweave.framework.model import Fabric, NodeGroup
+from railweave.framework.model import CircuitSwitches, Fabric, NodeGroup
 from railweave.framework.model.arrays import Int32, Int64
 
 AUTO, NONE, FROM, TO = "auto", "none", "from", "to"
@@ -58,6 +58,7 @@ class Cables:
         params: dict[str, object] | None = None,
         traits: Sequence[str] = (),
         axis_names: Sequence[str] = (),
+        circuits: CircuitSwitches | None = None,
     ) -> Fabric:
         """The fabric. `switches`: ids by name; `lossless` in `traits` holds for cables that say nothing else.
         Raises FabricError for one that cannot exist, and for a GPU without a cable."""
@@ -86,6 +87,7 @@ class Cables:
             traits=tuple(sorted({*traits} - {"lossless"})),
             axis_names=tuple(axis_names),
             lossless=column([v.lossless or ("lossless" in traits,) * 2 for v in variants], np.bool_),
+            circuits=circuits,
         )
 
     def _kinds(self) -> dict[str, int]:

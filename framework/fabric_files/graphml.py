@@ -14,7 +14,7 @@ from railweave.framework.errors import ExperimentError, FabricError, did_you_mea
 from railweave.framework.fabric_files.cables import AUTO, NONE, CableKind, Cables
 from railweave.framework.fabric_files.node_patterns import Names, check_kind, is_number, is_option
 from railweave.framework.fabric_files.sections import LATENCY, RATE
-from railweave.framework.model import Fabric, NodeGroup
+from railweave.framework.model import CircuitSwitches, Fabric, NodeGroup
 
 NODE_KEYS = ("kind", "coordinates")
 SIDE_KEYS = (
@@ -66,10 +66,20 @@ def read(data: bytes, path: str) -> tuple[Fabric, tuple[str, ...]]:
             params=_options(graph.data.get("options", "{}")),
             traits=words["traits"],
             axis_names=words["axes"],
+            circuits=_circuits(graph.data.get("circuits")),
         )
     except FabricError as error:
         raise ExperimentError(f"{path}: {error}") from error
     return fabric, tuple(_lost(graph, fabric, ids))
+
+
+def _circuits(text: str | None) -> CircuitSwitches | None:
+    if text is None:
+        return None
+    try:
+        return CircuitSwitches.from_document(json.loads(text))
+    except (json.JSONDecodeError, AttributeError) as error:
+        raise FabricError(f"circuits: {text!r} is no JSON object ({error}).") from None
 
 
 def _options(text: str) -> dict[str, object]:

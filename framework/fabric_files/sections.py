@@ -21,7 +21,7 @@ from railweave.framework.fabric_files.node_patterns import (
     is_option,
     places_of,
 )
-from railweave.framework.model import Fabric, NodeGroup
+from railweave.framework.model import CircuitSwitches, Fabric, NodeGroup
 from railweave.framework.parameters import Parameter
 
 VERSION = "1"
@@ -96,6 +96,7 @@ class Document(_Model):
     traits: tuple[Word, ...] = ()
     options: Mapping[str, object] = Field(default_factory=dict)
     ocs: tuple[Word, ...] = ()
+    circuits: Mapping[str, object] | None = None
     nodes: Mapping[str, Nodes]
     links: tuple[Section, ...]
 
@@ -127,6 +128,7 @@ def read(settings: Settings) -> Fabric:
             params=dict(document.options),
             traits=tuple(traits),
             axis_names=document.axes,
+            circuits=None if document.circuits is None else CircuitSwitches.from_document(document.circuits),
         )
     except FabricError as error:
         raise ExperimentError(f"{settings.source}: {error}") from error

@@ -53,6 +53,8 @@ def _lines(fabric: Fabric) -> Iterator[str]:
     if fabric.params:
         yield "options:"
         yield from (f"  {_scalar(name)}: {_scalar(value)}" for name, value in fabric.params.items())
+    if fabric.circuits is not None:
+        yield f"circuits: {json.dumps(fabric.circuits.document())}"
     yield "nodes:"
     for group in fabric.groups:
         yield f"  {group.kind}: {{prefix: {_scalar(group.prefix)}, {_places(group)}}}"

@@ -18,8 +18,9 @@ from railweave.framework.judging.detection import (
 )
 from railweave.framework.model import Fabric
 from railweave.framework.model.arrays import Int64
+from railweave.framework.model.events import CircuitsConnected
 from railweave.framework.model.findings import Findings, HealthSamples, RuleAgreement
-from railweave.framework.results.figures import Accuracy, FaultFigures
+from railweave.framework.results.figures import Accuracy, CircuitFigures, FaultFigures
 
 
 def fault_figures(plan: Plan, findings: Findings) -> tuple[tuple[FaultFigures, ...], Accuracy]:
@@ -48,10 +49,21 @@ def fault_figures(plan: Plan, findings: Findings) -> tuple[tuple[FaultFigures, .
             FaultFigures(
                 fault.text, fault.verb, fault.target, t_s, len(fault.links),
                 answer.detected_s, answer.recovered_s, answer.visible, jobs.get(fault.text, 0), when, scores,
-                allowed,
+                allowed, _circuits(fault, findings.circuits),
             )
         )  # fmt: skip
     return tuple(figures), views[0].accuracy()
+
+
+def _circuits(fault: ResolvedFault, connected: Sequence[CircuitsConnected]) -> CircuitFigures | None:
+    """The circuits that a fault connected anew, if it does so."""
+    if fault.circuits is None:
+        return None
+    took_s = (event.t_s - event.since_s for event in connected if event.fault == fault.text)
+    made = fault.circuits
+    return CircuitFigures(
+        made.summary, len(made.dark) // 2, made.switches, made.connect_s, next(took_s, None)
+    )
 
 
 class _ScoresAndTruth:

@@ -21,7 +21,7 @@ from railweave.framework.results.figures import (
 
 NCCL_TYPES = {"float16": "half", "float32": "float", "float64": "double"}
 """nccl-tests' names of types where they differ from numpy's."""
-REPAIRS = ("restore", "up", "start")
+REPAIRS = ("restore", "up", "start", "replace", "reconnect")
 SAME_S = 1e-9
 """Less than any time that means something: sums of a model's clock differ by rounding."""
 
@@ -189,7 +189,7 @@ def iteration_groups(
     """The iterations (summary rows are skipped) grouped by the state of the fabric while they ran.
 
     before: ended before the first fault fired. after: began once it was answered, by the first reroute after
-    it or a repair (restore, up, start). during: the others. Without a fault all are `before`.
+    it or a repair. during: the others. Without a fault all are `before`.
     """
     fired = [(f.t_s, f.verb in REPAIRS) for f in faults if f.t_s is not None]
     part = part_of(fired, [reroute.t_s for reroute in reroutes])

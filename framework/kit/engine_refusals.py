@@ -17,6 +17,8 @@ from railweave.framework.registry import Registers
 WITHOUT_PACKETS = ("reorder", "duplicate", "pcap", "program", "chooser")
 """What needs packets, or hosts that send them."""
 
+_WITH_SPARES = {"name": "rail-only", "domains": 2, "rails": 2, "spares": 1, "spare_ports": 1}
+
 
 def refusals(trial: Trial) -> Outcome:
     """What `lacks` names is refused with its reason by everything that wants it; what needs packets is named
@@ -63,13 +65,19 @@ def _wanting(trial: Trial, word: str) -> list[dict[str, Any]]:
         "pcap": {"pcap": [trial.link_name]},
         "trace": {"trace": "1ms"},
         "chooser": {"chooser": "random"},
+        "replace": {"topology": _WITH_SPARES, "faults": ["at=iter:1 replace gpu:0.0"], "iterations": 2},
+        "reconnect": {
+            "topology": _WITH_SPARES,
+            "faults": ["at=iter:1 reconnect link:g0.0->r0"],
+            "iterations": 2,
+        },
     }
     wanting = [plain[word]] if word in plain else []
     if word in EVIDENCE:
         wanting.append({"estimator": _needing(word)})
     verb, _, rest = word.partition(" ")
     kind, _, without = rest.partition(" ")
-    if verb in VERBS and without in ("", "without back"):
+    if verb in VERBS and verb not in plain and without in ("", "without back"):
         kinds = (kind,) if kind else VERBS[verb].objects or ("link",)
         given = "".join(f" {p.name}={p.default:.0%}" for p in VERBS[verb].parameters)
         given += " back=500ms" * (word == "kill switch")

@@ -46,6 +46,7 @@ def foreseen(plan: Plan) -> Estimate:
         for job, timelines in jobs
         for timeline in timelines
     )
+    declared_s += sum(fault.circuits.connect_s for fault in plan.faults if fault.circuits is not None)
     run_s = declared_s / scale if declared_s else 0.0
     buffers = sum(job.schedule.n_ranks * job.schedule.buffer_bytes for job, _ in jobs)
     memory = BYTES + BYTES_PER_GPU * fabric.n_gpus + buffers

@@ -1,5 +1,6 @@
 """The nouns: frozen, typed, checked when made. Nothing else crosses a folder boundary."""
 
+from railweave.framework.model.circuits import CircuitSwitches, UnitKind
 from railweave.framework.model.fabric import Endpoint, Fabric, FabricBuilder, Link, NodeGroup
 from railweave.framework.model.health import HealthSnapshot, Measurement
 from railweave.framework.model.routes import Path, PathBatch, RouteTable, all_pairs
@@ -19,6 +20,7 @@ from railweave.framework.model.traffic import Demand, IterationResult, PacketFor
 __all__ = [
     "CONTROLLER_PORT",
     "Action",
+    "CircuitSwitches",
     "Demand",
     "Endpoint",
     "EntropyTable",
@@ -41,5 +43,6 @@ __all__ = [
     "SetDscp",
     "Spans",
     "Transfer",
+    "UnitKind",
     "all_pairs",
 ]

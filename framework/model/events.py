@@ -74,6 +74,20 @@ class FaultInjected(RunEvent, kind="fault"):
     text: str
 
 
+class CircuitsConnected(RunEvent, kind="circuits"):
+    """Light passes over circuits that were connected anew. `fault`: as written, what connected them; "" where
+    they were set before the run. `summary`: what is connected; `circuits` on `switches` OCS. `connect_s`:
+    declared seconds that it takes; `since_s`: when it began, on the run's clock."""
+
+    t_s: float
+    fault: str
+    summary: str
+    circuits: int
+    switches: int
+    connect_s: float
+    since_s: float
+
+
 class HealthPublished(RunEvent, kind="health"):
     """New scores. `changes`: (old, new) by element (`rail:1`), by link where links belong to none."""
 
@@ -283,8 +297,8 @@ class CaptureFinished(Event, kind="captured"):
 
 
 EVENTS: tuple[type[Event], ...] = (
-    PhaseStarted, Progress, IterationEnded, FaultInjected, HealthPublished, RoutesChanged, Sampled, Note,
-    TaskEnded, TaskFailed, Answered, ProcessReady, ProcessDied,
+    PhaseStarted, Progress, IterationEnded, FaultInjected, CircuitsConnected, HealthPublished, RoutesChanged,
+    Sampled, Note, TaskEnded, TaskFailed, Answered, ProcessReady, ProcessDied,
     SwitchUp, SwitchDown, PortsDown, PortChanged, RulesInstalled, UpdateApplied, UpdateRetired, RuleRefused,
     PortCounts, TrainTimed, IterationStarted, IterationFinished, IterationFailed, CaptureFinished,
     Printed, IterationMarked, ProgramEnded,

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from railweave.framework.errors import FabricError, RouteError
 from railweave.framework.model.arrays import ArrayNoun, Bool, Float, Int32, Int64, readonly
 from railweave.framework.model.capabilities import capabilities
+from railweave.framework.model.circuits import CircuitSwitches
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -130,7 +131,8 @@ class Fabric(ArrayNoun):
     `wavelength` or -1; `ocs` index into `ocs_names` or -1; `usable` False for the direction of a one-way
     cable that carries nothing (all usable where left empty); `lossless` whether the link waits instead of
     dropping. `traits`: capabilities that the topology declares; `lossless` is there where all links are so.
-    `axis_names`: what the coordinates of a GPU are called, where the topology says.
+    `axis_names`: what the coordinates of a GPU are called, where the topology says. `circuits`: what its
+    optical circuit switches can do, None where circuits stay as they are.
     """
 
     kind: str
@@ -150,6 +152,7 @@ class Fabric(ArrayNoun):
     traits: tuple[str, ...] = ()
     axis_names: tuple[str, ...] = ()
     lossless: Bool = field(default_factory=lambda: np.empty(0, bool))
+    circuits: CircuitSwitches | None = None
 
     def __post_init__(self) -> None:
         n = len(self.link_src)
@@ -191,6 +194,16 @@ class Fabric(ArrayNoun):
             )
         if np.any(~(self.latency_s >= 0)):
             raise FabricError(f"{self.kind}: a link latency is negative or not a number.")
+        if self.circuits is not None:
+            self._check_circuits(self.circuits)
+
+    def _check_circuits(self, circuits: CircuitSwitches) -> None:
+        if not np.array_equal(self.ocs[0::2], self.ocs[1::2]) or not np.any(self.ocs >= 0):
+            raise FabricError(
+                f"{self.kind}: circuits need cables that pass an `ocs`, the same one in both directions."
+            )
+        for unit in circuits.units:
+            unit.places(self.gpu_coordinates)
 
     @cached_property
     def capabilities(self) -> frozenset[str]:
@@ -347,7 +360,9 @@ class FabricBuilder:
         params: dict[str, object],
         *,
         traits: Sequence[str] = (),
+        circuits: CircuitSwitches | None = None,
     ) -> None:
+        self._circuits = circuits
         self._kind, self._groups = kind, tuple(groups)
         self._params, self._traits = dict(params), tuple(traits)
         self._kinds: dict[str, int] = {}
@@ -364,23 +379,26 @@ class FabricBuilder:
         *,
         element: Int64 | Sequence[int] | None = None,
         wavelength: int = -1,
-        ocs: str | None = None,
+        ocs: str | Sequence[str] | None = None,
         one_way: bool = False,
         lossless: bool = False,
     ) -> None:
         """Join a[i] with b[i] by a cable; `kind` may differ per direction (there, back).
 
-        `one_way`: only a[i] -> b[i] carries traffic. `lossless`: they wait instead of dropping.
+        `ocs`: the optical circuit switch that they pass, of all or of each. `one_way`: only a[i] -> b[i]
+        carries traffic. `lossless`: they wait instead of dropping.
         """
         ends = np.stack(np.broadcast_arrays(np.atleast_1d(a), b), axis=1)
         n = 2 * len(ends)
         forward, back = (kind, kind) if isinstance(kind, str) else kind
         kinds = [self._kinds.setdefault(name, len(self._kinds)) for name in (forward, back)]
-        plane = -1 if ocs is None else self._ocs_names.setdefault(ocs, len(self._ocs_names))
+        passed = [] if ocs is None else [ocs] * len(ends) if isinstance(ocs, str) else ocs
+        planes = [self._ocs_names.setdefault(name, len(self._ocs_names)) for name in passed]
+        plane = np.repeat(planes, 2) if planes else np.full(n, -1)
         switch = np.full(n, -1) if element is None else np.repeat(element, 2)
         self._columns.append(
             (ends.ravel(), ends[:, ::-1].ravel(), np.tile(kinds, n // 2), np.full(n, capacity_bps),
-             np.full(n, latency_s), switch, np.full(n, wavelength), np.full(n, plane),
+             np.full(n, latency_s), switch, np.full(n, wavelength), plane,
              np.tile([True, not one_way], n // 2), np.full(n, lossless))
         )  # fmt: skip
 
@@ -393,4 +411,5 @@ class FabricBuilder:
         return Fabric(
             self._kind, self._groups, tuple(self._kinds), src, dst, kinds, capacity, latency, element,
             wavelength, ocs, tuple(self._ocs_names), self._params, usable, self._traits, lossless=lossless,
+            circuits=self._circuits,
         )  # fmt: skip

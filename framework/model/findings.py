@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from railweave.framework.model.arrays import ArrayNoun, Float, Int64
-from railweave.framework.model.events import FaultInjected, Note, RoutesChanged
+from railweave.framework.model.events import CircuitsConnected, FaultInjected, Note, RoutesChanged
 from railweave.framework.model.health import HealthSnapshot
 from railweave.framework.model.routes import PathBatch, starts
 from railweave.framework.model.rules import Rule
@@ -228,3 +228,4 @@ class Findings(ArrayNoun):
     rules: tuple[Rule, ...] = ()
     together_s: float = 0.0
     trace: LinkTrace | None = None
+    circuits: tuple[CircuitsConnected, ...] = ()

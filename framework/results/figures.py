@@ -189,6 +189,21 @@ class ElementFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class CircuitFigures:
+    """Circuits that a fault connected anew: `circuits` on `switches` OCS, in words what is connected.
+
+    `connect_s`: declared seconds that this takes; `connected_s`: until light passed, on the run's clock; None
+    where that never came.
+    """
+
+    summary: str
+    circuits: int
+    switches: int
+    connect_s: float
+    connected_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class FaultFigures:
     """A fault as written, and when it fired (None: never); `links`: how many it touched.
 
@@ -198,7 +213,7 @@ class FaultFigures:
     (detection.py, `asked_below`); `allowance_s`, until it has to be, of a `degrade` after which enough
     packets waited. `visible`: whether the ground truth of any judged score changed by more than the margin;
     None where that is not known. `link_scores`: of the links it touched, as last published before the next
-    fault of links.
+    fault of links. `circuits`: those that it connected anew.
     """
 
     text: str
@@ -213,6 +228,7 @@ class FaultFigures:
     published_s: float | None = None
     link_scores: Mapping[str, float] = field(default_factory=dict)
     allowance_s: float | None = None
+    circuits: CircuitFigures | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from railweave.framework.analysis.assumed_health import assumed_health
+from railweave.framework.experiment.circuit_board import Reconnection
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.health.options import HealthOptions
 from railweave.framework.model import Fabric, HealthSnapshot
-from railweave.framework.model.arrays import Float
+from railweave.framework.model.arrays import Float, Int64
 from railweave.framework.runs.parts import Clock, FaultPlace
 from railweave.framework.runs.recorder import Recorder
 
@@ -22,7 +23,7 @@ class GroundTruth:
     """
 
     def __init__(self, fabric: Fabric, options: HealthOptions) -> None:
-        self._fabric, self._options = fabric, options
+        self.fabric, self._options = fabric, options
         self._faults: list[ResolvedFault] = []
         self.snapshot = HealthSnapshot.healthy(fabric, margin=options.margin)
 
@@ -32,12 +33,22 @@ class GroundTruth:
             return False
         self._faults.append(fault)
         self.snapshot = replace(
-            assumed_health(self._fabric, faults=self._faults, how=self._options.aggregate),
+            assumed_health(self.fabric, faults=self._faults, how=self._options.aggregate),
             version=len(self._faults),
             t_s=now_s,
             margin=self._options.margin,
         )
         return True
+
+
+@dataclass
+class _Connecting:
+    """Circuits without light until `until_s`; `links`: those of them that no later fault took down."""
+
+    fault: ResolvedFault
+    links: Int64
+    since_s: float
+    until_s: float
 
 
 class FaultTimetable:
@@ -56,7 +67,11 @@ class FaultTimetable:
         place: FaultPlace,
         truth: GroundTruth,
         recorder: Recorder,
+        *,
+        rate_scale: float = 1.0,
     ) -> None:
+        self._rate_scale, self._connecting = rate_scale, list[_Connecting]()
+        self._fabric = truth.fabric
         self._waiting, self._clock, self._place = list(faults), clock, place
         self._truth, self._recorder = truth, recorder
         self.in_force: list[tuple[ResolvedFault, HealthSnapshot]] = []
@@ -65,9 +80,16 @@ class FaultTimetable:
 
     @property
     def next_s(self) -> float:
-        """When the next fault is due by the clock; infinity if none is."""
+        """When the next fault is due by the clock, or light passes; infinity if nothing is due."""
         waiting = () if self._held else self._waiting
-        return min((f.at_s for f in waiting if f.at_s is not None), default=np.inf)
+        times = [f.at_s for f in waiting if f.at_s is not None]
+        return min([*times, *(connecting.until_s for connecting in self._connecting)], default=np.inf)
+
+    def dark_until_s(self, gpus: Sequence[int]) -> float:
+        """When light passes over all circuits of these GPUs; -inf if it does."""
+        src = self._fabric.link_src  # of both directions, so each end is one
+        times = [c.until_s for c in self._connecting if np.isin(src[c.links], gpus).any()]
+        return max(times, default=-np.inf)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -100,7 +122,9 @@ class FaultTimetable:
             self._recorder.fault(fault.text)
 
     def advance(self, iteration: int | None = None) -> None:
-        """Inject what is due by the clock, or before an `iteration` that begins now."""
+        """Inject what is due by the clock, or before an `iteration` that begins now; let light pass that is
+        due."""
+        self._light()
         if self._held:
             return
         now, waiting, due = self._clock.now_s(), list[ResolvedFault](), list[ResolvedFault]()
@@ -115,7 +139,11 @@ class FaultTimetable:
 
     def inject(self, fault: ResolvedFault) -> None:
         """Inject a fault now, whatever its time."""
-        self._place.inject(fault)
+        if fault.circuits is None:
+            self._place.inject(fault)
+            self._stay_dark(fault)
+        else:
+            self._connect(fault, fault.circuits)
         for job, best in self.best_rates_bps.items():
             self.best_rates_bps[job] = np.maximum(best, self._place.rates_bps)
         if self._truth.inject(fault, self._clock.now_s()):
@@ -124,3 +152,37 @@ class FaultTimetable:
             if (self._truth.snapshot.link_score == 1).all():
                 self.in_force.clear()
         self._recorder.fault(fault.text)
+
+    # -- circuits ----------------------------------------------------------------------------------------
+    def _connect(self, fault: ResolvedFault, circuits: Reconnection) -> None:
+        """What is in place now is healthy; its circuits pass no light yet."""
+        now = self._clock.now_s()
+        self._place.inject(_on(fault, "restore", circuits.links))
+        self._place.inject(_on(fault, "down", circuits.dark))
+        until_s = now + circuits.connect_s / self._rate_scale
+        for earlier in self._connecting:
+            earlier.links = np.setdiff1d(earlier.links, circuits.dark)
+        self._connecting.append(_Connecting(fault, circuits.dark, now, until_s))
+
+    def _stay_dark(self, fault: ResolvedFault) -> None:
+        """Circuits under way pass no light before their time, and none then if a fault took them down."""
+        for connecting in self._connecting:
+            cables = np.concatenate((fault.links, fault.links ^ 1))
+            if fault.verb == "down":
+                connecting.links = np.setdiff1d(connecting.links, cables)
+            elif fault.verb in ("up", "restore") and (dark := np.intersect1d(connecting.links, cables)).size:
+                self._place.inject(_on(fault, "down", dark))
+
+    def _light(self) -> None:
+        """Let light pass over the circuits whose time has come."""
+        now = self._clock.now_s()
+        due = [connecting for connecting in self._connecting if connecting.until_s <= now]
+        self._connecting = [connecting for connecting in self._connecting if connecting.until_s > now]
+        for connecting in due:
+            self._place.inject(_on(connecting.fault, "up", connecting.links))
+            self._recorder.connected(connecting.fault, connecting.since_s)
+
+
+def _on(fault: ResolvedFault, verb: str, links: Int64) -> ResolvedFault:
+    """A step of a fault: another verb on these links."""
+    return replace(fault, verb=verb, links=links, options={}, circuits=None)

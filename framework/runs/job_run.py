@@ -61,11 +61,15 @@ class JobRun:
         self._fairness: float | None = None
 
     def begin(self, iteration: int | None = None, schedule: Schedule | None = None) -> None:
-        """Begin the next iteration, or another one of the job; `schedule`: in place of the plan's."""
+        """Begin the next iteration, or another one of the job; `schedule`: in place of the plan's. While
+        circuits of its GPUs pass no light it does not begin, and is due once they do."""
         shared, experiment = self._shared, self.plan.experiment
         if iteration is not None:
             self._iteration = iteration
         shared.faults.begin_iteration(self._iteration, self.plan.job.number)
+        if (dark_until_s := shared.faults.dark_until_s(self.plan.ranks)) > shared.clock.now_s():
+            self.due_s = dark_until_s
+            return
         self._schedule = schedule or shared.schedules.of(self.plan, self._iteration)
         self._began_s = shared.clock.now_s()
         self._sent = shared.parts.source.totals().sent_bytes

@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.hookspecs import Callers
 from railweave.framework.judging.link_figures import is_large
 from railweave.framework.model import Fabric, HealthSnapshot, Measurement
 from railweave.framework.model.events import (
+    CircuitsConnected,
     FaultInjected,
     HealthPublished,
     IterationEnded,
@@ -56,6 +58,7 @@ class Recorder:
         self.iterations: list[IterationRecord] = []
         self.reroutes: list[RoutesChanged] = []
         self.faults: list[FaultInjected] = []
+        self.circuits: list[CircuitsConnected] = []
         self.notes: list[Note] = []
         self.health: list[HealthPoint] = []
         self.truth: list[HealthSnapshot] = []
@@ -68,8 +71,8 @@ class Recorder:
 
     def forget(self) -> None:
         """Keep nothing of what was recorded so far but paths: most are in use still."""
-        kept = (self.iterations, self.reroutes, self.faults, self.notes, self.health, self.truth,
-                self.agreements, self._samples)  # fmt: skip
+        kept = (self.iterations, self.reroutes, self.faults, self.circuits, self.notes, self.health,
+                self.truth, self.agreements, self._samples)  # fmt: skip
         for items in kept:
             items.clear()
 
@@ -101,6 +104,27 @@ class Recorder:
         """A fault was injected just now."""
         self.faults.append(FaultInjected(self._now_s(), text, job=self.job))
         self.emit(self.faults[-1])
+
+    def connected(self, fault: ResolvedFault, since_s: float) -> None:
+        """Light passes over the circuits of a fault from now on."""
+        assert fault.circuits is not None
+        circuits = fault.circuits
+        self.circuits.append(
+            CircuitsConnected(
+                self._now_s(), fault.text, circuits.summary, len(circuits.dark) // 2, circuits.switches,
+                circuits.connect_s, since_s, job=self.job,
+            )
+        )  # fmt: skip
+        self.emit(self.circuits[-1])
+
+    def circuits_set(self) -> None:
+        """The circuits of the fabric as the run finds them, set before its clock starts."""
+        fabric = self._fabric
+        if fabric.circuits is None:
+            return
+        passed = fabric.ocs[0::2][fabric.ocs[0::2] >= 0]
+        switches, connect_s = len(np.unique(passed)), fabric.circuits.connect_s
+        self.emit(CircuitsConnected(0.0, "", "set before the run", len(passed), switches, connect_s, 0.0))
 
     def agreement(self, agrees: bool) -> None:
         """Whether the controller and all switches hold the same rules, from now on."""

@@ -76,7 +76,9 @@ class Session(Generic[EngineT]):
                 delay_s=experiment.health.control_delay_s / parts.rate_scale,
             )  # fmt: skip
             self._schedules = SchedulesByHealth(self.health, self.recorder.note)
-            self.faults = FaultTimetable(self._faults, self._clock, parts.faults, truth, self.recorder)
+            self.faults = FaultTimetable(
+                self._faults, self._clock, parts.faults, truth, self.recorder, rate_scale=parts.rate_scale
+            )
             self.recorder.observers.fire("on_fabric_up", fabric=parts.fabric, endpoints=parts.endpoints)
             self.recorder.first_paths(self.control.installed.batch)
             self.recorder.phase("up", parts.summary, parts.bring_up_s, parts.rate_scale)
@@ -129,6 +131,7 @@ class Session(Generic[EngineT]):
         text = f"a program on {ranks} ranks" if many is None else f"{many} iterations"
         if self.plan.named_jobs:
             text = f"{len(jobs)} jobs" + (f", each {alone} iterations alone first" if alone else "")
+        self.recorder.circuits_set()
         self.recorder.phase("run", text)
         self.start()
         self.failed, began_s = {}, self._clock.now_s()
@@ -148,6 +151,9 @@ class Session(Generic[EngineT]):
         plan's."""
         job = self._job_run(self.plan.jobs[0], None)
         job.begin(iteration, schedule)
+        while not job.under_way:  # it waits for circuits
+            self.step(job.due_s)
+            job.begin(iteration, schedule)
         while (record := job.ended()) is None:
             self.step(job.due_s)
         self._keep(record)
@@ -243,6 +249,7 @@ class Session(Generic[EngineT]):
             health=tuple(recorder.health),
             reroutes=tuple(recorder.reroutes),
             faults=tuple(recorder.faults),
+            circuits=tuple(recorder.circuits),
             notes=tuple(recorder.notes),
             truth=tuple(recorder.truth),
             agreements=tuple(recorder.agreements),

@@ -77,7 +77,7 @@ def carriers(
             or fault.process == "controller"
         ):
             continue
-        resets += t_s >= begin_s
+        resets += (t_s >= begin_s) * (1 if fault.circuits is None else 2)  # dark, and light again
         if fault.verb == "down":
             down[fault.links] |= t_s <= begin_s
         else:

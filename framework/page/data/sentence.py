@@ -23,6 +23,8 @@ _WORDS = {
     "restore": "was repaired",
     "kill": "was killed",
     "start": "was started again",
+    "replace": "was replaced by a spare",
+    "reconnect": "moved to another port of its optical circuit switch",
 }
 
 
