@@ -40,6 +40,7 @@ PROTOCOLS: Mapping[str, type] = {
     "controller": hookspecs.Controller,
     "transport": hookspecs.Transport,
     "chooser": hookspecs.PathChooser,
+    "congestion-control": hookspecs.CongestionControl,
     "engine": hookspecs.Engine,
     "report": hookspecs.Report,
     "benchmark": hookspecs.Benchmark,
@@ -55,9 +56,12 @@ OPTIONAL: Mapping[str, object] = {
     "chooser": "",
     "each": "packet",
     "keeps_shares": False,
+    "follows_links": False,
 }
 """Members that came later, and what holds of a plugin that is without."""
-PLURALS = {kind: f"{kind}s" for kind in PROTOCOLS} | {"topology": "topologies"}
+PLURALS = {kind: f"{kind.replace('-', '_')}s" for kind in PROTOCOLS} | {"topology": "topologies"}
+KEYS: Mapping[str, str] = {"control": "congestion-control"}
+"""Kinds by the key that an experiment has for them, where that is another word."""
 
 
 class Register(UserDict[str, Any]):
@@ -165,7 +169,7 @@ class Registers:
     def offering(self, kind: str, name: str, plugin: object) -> "Registers":
         """These registers, and this plugin in them."""
         holder = f"object {len(self._plugins)}, a {type(plugin).__name__}"
-        return Registers([*self._plugins, (holder, _offer(kind, name, plugin))])
+        return Registers([*self._plugins, (holder, _offer(self[kind].kind, name, plugin))])
 
     def _admit(self, name: str, plugin: ModuleType | object) -> None:
         """Hand a plugin to pluggy. Raises PluginError for a hook that would never be called, or not as
@@ -196,7 +200,8 @@ class Registers:
                     )
 
     def __getitem__(self, kind: str) -> Register:
-        return self._kinds[kind]
+        """That of a kind, or of an experiment's key for it."""
+        return self._kinds[KEYS.get(kind, kind)]
 
     def __iter__(self) -> Iterator[Register]:
         return iter(self._kinds.values())

@@ -2,7 +2,15 @@
 
 from collections.abc import Callable, Mapping
 
-from railweave.framework.hookspecs import Benchmark, Collective, PathChooser, Transport, Workload, hookimpl
+from railweave.framework.hookspecs import (
+    Benchmark,
+    Collective,
+    CongestionControl,
+    PathChooser,
+    Transport,
+    Workload,
+    hookimpl,
+)
 from railweave.framework.parameters import Parameter, Value
 from railweave.traffic.choosers import IN_TURN, MESSAGES, AtRandom, Flowlets, InTurn, Reps, WholeMessages
 from railweave.traffic.collectives.all_to_all import DirectAllToAll, HierarchicalAllToAll
@@ -19,6 +27,8 @@ from railweave.traffic.collectives.optical import NeighborExchange, OneStage, Op
 from railweave.traffic.collectives.patterns import MoeAllToAll, Permutation
 from railweave.traffic.collectives.rings import RingAllGather, RingAllReduce, RingReduceScatter, SendRecv
 from railweave.traffic.collectives.trees import Broadcast, TreeAllReduce
+from railweave.traffic.controls.dcqcn import Dcqcn
+from railweave.traffic.controls.window import WINDOW, Window
 from railweave.traffic.proxy import RoceV2
 from railweave.traffic.workloads.arrivals import PoissonArrivals
 from railweave.traffic.workloads.chakra import Chakra
@@ -84,6 +94,12 @@ def register_choosers(register: Callable[[str, PathChooser], None]) -> None:
     register("random", AtRandom())
     register("reps", Reps())
     register("flowlets", Flowlets())
+
+
+@hookimpl
+def register_congestion_controls(register: Callable[[str, CongestionControl], None]) -> None:
+    register(WINDOW, Window())
+    register("dcqcn", Dcqcn())
 
 
 @hookimpl

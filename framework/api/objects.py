@@ -35,7 +35,7 @@ def named(keys: Mapping[str, object], registers: Registers) -> tuple[dict[str, o
         if not name:
             name = object_name(type(plugin))
             registers = registers.offering(kind, name, plugin)
-            new.append((kind, plugin))
+            new.append((registers[kind].kind, plugin))
         keys[kind] = {**choice, "name": name} if isinstance(choice, Mapping) else name
     return keys, registers, new
 

@@ -36,17 +36,15 @@ from railweave.framework.experiment.run_plan import Plan
 from railweave.framework.experiment.schema import KINDS, OF_COLLECTIVES, OF_PROGRAMS, Choice
 from railweave.framework.experiment.settings import Key, Settings
 from railweave.framework.experiment.several_jobs import plan_of_jobs
-from railweave.framework.experiment.wants import refusals, why_not_chosen
+from railweave.framework.experiment.wants import refusals, why_not_chosen, why_not_controlled
 from railweave.framework.health.monitor import scores_of
 from railweave.framework.health.smoothing import LinkTracker
 from railweave.framework.hookspecs import (
     Collective,
     Engine,
     Estimator,
-    PathChooser,
     Report,
     Router,
-    Transport,
 )
 from railweave.framework.model import Fabric, PacketFormat, Schedule
 from railweave.framework.model.capabilities import why_unserved
@@ -135,7 +133,7 @@ class Draft:
         pcap, reports = self.captured(fabric), self.reports()
         if engine is not None:
             self.check_engine(engine, faults, plugins["estimator"])
-            self._check_chooser(plugins["chooser"], plugins["transport"])
+            self._check_senders(plugins)
             if fabric is not None and engine.packets and (why := why_too_large(fabric)):
                 settings.report(("topology",), why)
         settings.check()
@@ -150,13 +148,8 @@ class Draft:
             experiment=request.model_copy(update={**self._choices, "faults": tuple(f.text for f in faults)}),
             topology=topology,
             fabric=fabric,
-            router=plugins["router"],
             collective=collective,
-            estimator=plugins["estimator"],
-            controller=plugins["controller"],
-            transport=plugins["transport"],
-            chooser=plugins["chooser"],
-            engine=plugins["engine"],
+            **{kind: plugins[kind] for kind in KINDS if kind not in ("topology", "collective", "workload")},
             ranks=gpus,
             schedules=tuple(schedules),
             compact=tuple(compact),
@@ -187,10 +180,12 @@ class Draft:
             self._request = self._request.model_copy(update={"chooser": Choice(name=name)})
             plugins["chooser"] = self.plugin("chooser", fabric)
 
-    def _check_chooser(self, chooser: PathChooser | None, transport: Transport | None) -> None:
-        """Report a chooser that cannot be used."""
-        if chooser and transport and (why := why_not_chosen(self._request, chooser, transport)):
-            self.settings.report(("chooser",), why)
+    def _check_senders(self, plugins: Mapping[str, Any]) -> None:
+        """Report a chooser or a congestion control that cannot be used."""
+        for kind, why_not in (("chooser", why_not_chosen), ("control", why_not_controlled)):
+            plugin, transport = plugins[kind], plugins["transport"]
+            if plugin and transport and (why := why_not(self._request, plugin, transport)):
+                self.settings.report((kind,), why)
 
     def _check_sizes(self) -> None:
         """Report a size that is not one of whole elements."""

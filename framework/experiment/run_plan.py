@@ -17,6 +17,7 @@ from railweave.framework.experiment.schema import KINDS, PARAMETERS, Choice, Exp
 from railweave.framework.health.options import PARAMETERS as HEALTH_PARAMETERS
 from railweave.framework.hookspecs import (
     Collective,
+    CongestionControl,
     Controller,
     Engine,
     Estimate,
@@ -67,6 +68,7 @@ class Plan:
     controller: Controller
     transport: Transport
     chooser: PathChooser
+    control: CongestionControl
     engine: Engine
     ranks: tuple[int, ...]
     schedules: tuple[Schedule, ...]
@@ -114,8 +116,10 @@ class Plan:
 
     @property
     def keeps_shares(self) -> bool:
-        """Whether paths get their shares of the packets; a stranger's chooser need not say."""
-        return getattr(self.chooser, "keeps_shares", False)
+        """Whether paths get their shares of the packets, and pairs send what links allow; a stranger's
+        plugins need not say."""
+        kept = getattr(self.chooser, "keeps_shares", False)
+        return kept and getattr(self.control, "follows_links", False)
 
     @property
     def healthy_table(self) -> RouteTable:

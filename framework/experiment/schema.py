@@ -194,6 +194,9 @@ class Experiment(BaseModel):
     chooser: Annotated[
         Choice, _plugin("Which of its paths each packet of a pair takes; in-turn: exact shares.")
     ] = Choice(name="in-turn")
+    control: Annotated[
+        Choice, _plugin("Congestion control: how fast pairs send; window: as much as links hold.")
+    ] = Choice(name="window")
     engine: Annotated[Choice, _plugin("Carries the packets.")] = Choice(name="emulation")
     rate_scale: Annotated[
         float | Literal["auto"],

@@ -5,7 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from railweave.framework.experiment.faults import Fault
 from railweave.framework.experiment.schema import DEFAULTS, Choice, Experiment
 from railweave.framework.experiment.settings import Key
-from railweave.framework.hookspecs import ChoosesPaths, Engine, PathChooser, Transport
+from railweave.framework.hookspecs import (
+    ChoosesPaths,
+    CongestionControl,
+    ControlsCongestion,
+    Engine,
+    PathChooser,
+    Transport,
+)
 
 MEASURED_BY: Mapping[str, tuple[str, ...]] = {"probe_s": ("probe",), "loss": ("auto", "queue")}
 """Evidence that only some values of `measure` give, where there are packets."""
@@ -36,6 +43,24 @@ def why_not_chosen(request: Experiment, chooser: PathChooser, transport: Transpo
     return f"{name} goes by marks of congestion, and engine.marks is off." * (off and "mark" in chooser.needs)
 
 
+def controls(request: Experiment) -> bool:
+    """Whether a congestion control of the user's decides how fast pairs send."""
+    window: Choice = DEFAULTS["control"]
+    return request.control != window
+
+
+def why_not_controlled(request: Experiment, control: CongestionControl, transport: Transport) -> str:
+    """Why a congestion control cannot be used: its transport does not ask it, or it goes by marks, which are
+    off; empty where it can."""
+    name = request.control.name
+    if not controls(request):
+        return ""
+    if not isinstance(transport, ControlsCongestion):
+        return f"{name}: transport {request.transport.name} has its own congestion control alone (window)."
+    off = request.engine.options.get("marks") == "off"
+    return f"{name} goes by marks of congestion, and engine.marks is off." * (off and "mark" in control.needs)
+
+
 def refusals(
     request: Experiment,
     engine: Engine,
@@ -49,6 +74,7 @@ def refusals(
     wanted += [(("pcap",), "pcap", "captures")] * bool(request.pcap)
     wanted += [(("trace",), "trace", "link loads over time")] * (request.trace != "none")
     wanted += [(("chooser",), "chooser", f"choosing paths by {request.chooser.name}")] * chooses(request)
+    wanted += [(("control",), "control", f"congestion control by {request.control.name}")] * controls(request)
     wanted += [(("faults",), lacked(fault, engine) or fault.verb, repr(fault.text)) for fault in faults]
     estimator = request.estimator.name
     wanted += [(("estimator",), need, f"measuring {need}, which {estimator} needs") for need in needs]

@@ -8,6 +8,7 @@ that have a value or a body here.
 
 from railweave.framework.hookspecs.choosing import ChoosesPaths, PathChooser
 from railweave.framework.hookspecs.configurable import Configurable
+from railweave.framework.hookspecs.congestion import CongestionControl, ControlsCongestion
 from railweave.framework.hookspecs.engines import Callers, Capture, Controller, Engine, Estimate, Transport
 from railweave.framework.hookspecs.estimators import EVIDENCE, Estimator, LinkState, NeedsEvidence
 from railweave.framework.hookspecs.hooks import Hooks, hookimpl, hookspec
@@ -34,7 +35,9 @@ __all__ = [
     "ChoosesPaths",
     "Collective",
     "Configurable",
+    "CongestionControl",
     "Controller",
+    "ControlsCongestion",
     "Engine",
     "Estimate",
     "Estimator",

@@ -128,7 +128,8 @@ class Engine(Configurable, Protocol):
     what a run on another engine should take (`--predict`, `what-if`, reports). `lacks`: what of an experiment
     it cannot carry out, and why, to be refused before anything starts: verbs of faults (`reorder`), with the
     kind of their object where that matters (`kill controller`, `kill switch without back`), `program`,
-    `pcap`, `trace`, `chooser` (paths packet by packet), evidence that estimators need (`probe_s`), and `lab`
+    `pcap`, `trace`, `chooser` (paths packet by packet), `control` (congestion control other than `window`),
+    evidence that estimators need (`probe_s`), and `lab`
     (labs that stay up).
 
     A `plan` is checked, and has everything decided (framework/experiment/plan.py, Plan).

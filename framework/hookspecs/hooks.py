@@ -8,6 +8,7 @@ import pluggy
 from numpy.typing import NDArray
 
 from railweave.framework.hookspecs.choosing import PathChooser
+from railweave.framework.hookspecs.congestion import CongestionControl
 from railweave.framework.hookspecs.engines import Controller, Engine, Transport
 from railweave.framework.hookspecs.estimators import Estimator
 from railweave.framework.hookspecs.reports import Benchmark, Report
@@ -69,6 +70,10 @@ class Hooks:
     @hookspec
     def register_choosers(self, register: Callable[[str, PathChooser], None]) -> None:
         """Offer choosers of paths by name (`--chooser NAME`)."""
+
+    @hookspec
+    def register_congestion_controls(self, register: Callable[[str, CongestionControl], None]) -> None:
+        """Offer congestion controls by name (`--control NAME`)."""
 
     @hookspec
     def register_engines(self, register: Callable[[str, Engine], None]) -> None:

@@ -14,7 +14,7 @@ from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.model.arrays import Float
 from railweave.framework.registry import Registers
 
-WITHOUT_PACKETS = ("reorder", "duplicate", "pcap", "program", "chooser")
+WITHOUT_PACKETS = ("reorder", "duplicate", "pcap", "program", "chooser", "control")
 """What needs packets, or hosts that send them."""
 
 _WITH_SPARES = {"name": "rail-only", "domains": 2, "rails": 2, "spares": 1, "spare_ports": 1}
@@ -71,6 +71,7 @@ def _wanting(trial: Trial, word: str) -> list[dict[str, Any]]:
             "faults": ["at=iter:1 reconnect link:g0.0->r0"],
             "iterations": 2,
         },
+        "control": {"control": "dcqcn"},
     }
     wanting = [plain[word]] if word in plain else []
     if word in EVIDENCE:

@@ -49,6 +49,7 @@ class FluidEngine(Engine):
         "program": "it has no hosts to run them on",
         "pcap": NO_PACKETS,
         "chooser": NO_PACKETS,
+        "control": "its flows take their fair share at once",
         "probe_s": "nothing times its trains",
         "lab": "it computes a run and keeps nothing up",
     }

@@ -40,6 +40,7 @@ from railweave.plugins.estimators import plugin as estimators
 from railweave.plugins.hscore import plugin as hscore
 from railweave.topologies import plugin as topologies
 from railweave.traffic.choosers import InTurn
+from railweave.traffic.controls.window import Window
 from tests.fakes.findings import timed
 
 
@@ -145,6 +146,10 @@ class Others:
     @hookimpl
     def register_choosers(self, register: Callable[[str, Any], None]) -> None:
         register("in-turn", InTurn())
+
+    @hookimpl
+    def register_congestion_controls(self, register: Callable[[str, Any], None]) -> None:
+        register("window", Window())
 
     @hookimpl
     def register_engines(self, register: Callable[[str, Any], None]) -> None:

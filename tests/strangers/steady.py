@@ -14,7 +14,7 @@ from railweave.framework.runs.session import Session
 
 LACKED = (
     "reorder", "duplicate", "loss", "corrupt", "kill", "start",
-    "program", "pcap", "trace", "chooser", "probe_s",
+    "program", "pcap", "trace", "chooser", "control", "probe_s",
 )  # fmt: skip
 
 
