@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from railweave.framework.cli import DIRECTORY, VERBOSE
-from railweave.framework.cli._context import example, plain_command, registers
+from railweave.framework.cli._context import example, plain_command, registers, table
 from railweave.framework.cli._options import ExperimentCommand, plan_of
 from railweave.framework.cli._page import check_packages, live_page
 from railweave.framework.cli._signals import raised_signals
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Refuse a run on the lab that should take longer on the wall clock.",
 )
+@click.option("--kpi", is_flag=True, help="Print the key figures, and which of them are not known.")
 @click.option("--predict", is_flag=True, help="Print what {engine} makes of every iteration next to it.")
 @click.option(
     "--live", is_flag=True, help="Serve a page on this machine that follows the run; prints its URL."
@@ -67,6 +68,7 @@ def run(
     json_to: str | None,
     dry_run: bool,
     longest: float,
+    kpi: bool,
     predict: bool,
     live: bool,
     port: int | None,
@@ -100,6 +102,8 @@ def run(
     if json_path and unwritten is None:
         write_whole(json_path, result_json(result).encode())
     _show_result(result, directory.path, quiet=quiet, as_json=to_stdout)
+    if kpi:
+        _show_key_figures(result, as_json=to_stdout)
     if unwritten is not None:
         raise unwritten
     _check_success(result)
@@ -187,6 +191,17 @@ def _show_result(result: "RunResult", directory: Path, *, quiet: bool, as_json: 
         click.echo("\n" + report(result, directory), nl=False, err=as_json)
     elif result.fidelity.verdict == "degraded":  # `invalid` is an error, see _check_success
         click.echo(f"fidelity degraded: {'; '.join(result.fidelity.reasons)}", err=True)
+
+
+def _show_key_figures(result: "RunResult", *, as_json: bool) -> None:
+    """Print those that are known, and the names of the others; with JSON on stdout, on stderr."""
+    from railweave.framework.page.data.figure_texts import UNKNOWN, key_figures
+
+    found = key_figures(result)
+    cells = [(figure.name, figure.value, figure.meaning) for figure in found if figure.value != UNKNOWN]
+    click.echo("\n" + table(("figure", "value", "meaning"), cells), err=as_json)
+    if unknown := [figure.name for figure in found if figure.value == UNKNOWN]:
+        click.echo(f"not known: {', '.join(unknown)}", err=as_json)
 
 
 def _check_success(result: "RunResult") -> None:

@@ -4,6 +4,7 @@ Names as in IETF draft-calabria-bmwg-ai-fabric-training-bench; definitions in do
 """
 
 from collections.abc import Sequence
+from statistics import median
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,9 +12,11 @@ from numpy.typing import ArrayLike
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.findings import HealthSamples
-from railweave.framework.results.figures import BusbwFigures
+from railweave.framework.results.figures import BusbwFigures, ResponseFigures, TimeFigures
 
 ROUNDING = 1e-12
+ONE_IN = 100
+"""Values that it takes to see what happens once in so many: fewer have no P99."""
 LONGEST = 4
 """Intervals of health that a sample stands for at most: what is longer was not sampled, as between faults on
 `fluid`, and before the second run in a lab that stays up."""
@@ -36,12 +39,76 @@ def jain(shares: Sequence[float]) -> float:
     return sum(shares) ** 2 / (len(shares) * sum(x * x for x in shares))
 
 
+def independent(values: ArrayLike) -> int:
+    """How many of the values differ: a model repeats what it has computed, and a repetition adds no evidence.
+    Rounding of sums apart."""
+    return len({float(f"{value:.9g}") for value in np.asarray(values, float).tolist()})
+
+
+def p99(values: ArrayLike) -> float | None:
+    """That which 99 % of the values do not exceed; None of less than ONE_IN independent ones."""
+    return percentile(values, 99) if independent(values) >= ONE_IN else None
+
+
+def variation(values: ArrayLike) -> float:
+    """CV: standard deviation (of these values, not of those they are drawn from) over mean, no unit; 0 of
+    values that are all 0."""
+    array = np.asarray(values, float)
+    mean = float(array.mean())
+    return float(array.std() / mean) if mean else 0.0
+
+
 def busbw_figures(busbw_gbs: Sequence[float]) -> BusbwFigures | None:
     """None of less than two iterations, and where nothing was sent."""
     if len(busbw_gbs) < 2 or not any(busbw_gbs):
         return None
-    p5, p50, p95, p99 = (percentile(busbw_gbs, percent) for percent in (5, 50, 95, 99))
-    return BusbwFigures(len(busbw_gbs), p5, p50, p95, p99, float(np.std(busbw_gbs) / np.mean(busbw_gbs)))
+    p5, p50, p95 = (percentile(busbw_gbs, percent) for percent in (5, 50, 95))
+    return BusbwFigures(len(busbw_gbs), p5, p50, p95, p99(busbw_gbs), variation(busbw_gbs))
+
+
+def time_figures(declared_us: Sequence[float]) -> TimeFigures | None:
+    """Percentiles and CV of the declared times of iterations, in us; None of less than two."""
+    if len(declared_us) < 2:
+        return None
+    p50, p95 = (percentile(declared_us, percent) for percent in (50, 95))
+    return TimeFigures(
+        len(declared_us), independent(declared_us), p50, p95, p99(declared_us), variation(declared_us)
+    )
+
+
+def jct_ratio(time_us: float, bound_us: float | None) -> float | None:
+    """Completion time over the least that is physically possible, no unit, 1 or more. Source:
+    draft-calabria-bmwg-ai-fabric-training-bench, "JCT ratio": 1.05 and less is excellent there, and more than
+    1.15 overhead. None where no limit is known."""
+    return time_us / bound_us if bound_us else None
+
+
+def max_mean_ratio(fabric: Fabric, sent_bytes: Float) -> dict[str, float]:
+    """MMR: bytes of the most loaded link over the mean, no unit, for every kind of links (tier) that carried
+    anything; 1 where all carried the same. `sent_bytes` (n_links,)."""
+    of_kinds = ((kind, sent_bytes[fabric.link_kind == i]) for i, kind in enumerate(fabric.kinds))
+    return {kind: float(sent.max() / sent.mean()) for kind, sent in of_kinds if sent.any()}
+
+
+def share_of_packets(counts: Sequence[int | None], packets: int) -> float | None:
+    """Packets of some sort, counted by iteration, over all that were sent, 0..1; None where nothing was sent,
+    or an iteration did not count them."""
+    known = [count for count in counts if count is not None]
+    return sum(known) / packets if packets and known and len(known) == len(counts) else None
+
+
+def response_figures(seconds: Sequence[float], rate_scale: float) -> ResponseFigures | None:
+    """Of the `seconds` on the run's clock from each fault until it was seen, or answered; None of none.
+    Declared time is emulated time x rate_scale."""
+    if not seconds:
+        return None
+    middle, longest, rare, declared = median(seconds), max(seconds), None, rate_scale * 1e6
+    if len(seconds) >= ONE_IN:  # faults are drawn or written one by one, so equal ones are evidence, too
+        rare = percentile(seconds, 99)
+    return ResponseFigures(
+        len(seconds), middle, longest, rare,
+        middle * declared, longest * declared, None if rare is None else rare * declared,
+    )  # fmt: skip
 
 
 def queue_figures(

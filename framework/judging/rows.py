@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from statistics import fmean, median
+from typing import Any
 
 import numpy as np
 
-from railweave.framework.judging.key_figures import busbw_figures
+from railweave.framework.judging.key_figures import busbw_figures, time_figures
 from railweave.framework.model import IterationResult, Schedule
 from railweave.framework.model.findings import IterationRecord
 from railweave.framework.results.figures import (
-    BusbwFigures,
     FaultFigures,
     Group,
     Groups,
@@ -60,15 +60,17 @@ def iteration_rows(
     return (
         *per_iteration,
         *(
-            replace(summary, iteration=None, busbw_figures=_busbw(summary, per_iteration))
-            for summary in summaries
+            replace(summary, iteration=None, **_spread_of([r for r in per_iteration if r.size_bytes == size]))
+            for size, summary in zip(sizes, summaries, strict=True)
         ),
     )
 
 
-def _busbw(summary: Row, rows: Sequence[Row]) -> BusbwFigures | None:
-    of_size = [row.busbw_gbs for row in rows if row.size_bytes == summary.size_bytes]
-    return busbw_figures([busbw for busbw in of_size if busbw is not None])
+def _spread_of(rows: Sequence[Row]) -> dict[str, Any]:
+    """How the iterations of one size differ."""
+    busbw = [row.busbw_gbs for row in rows if row.busbw_gbs is not None]
+    times = [row.declared_time_us for row in rows]
+    return {"busbw_figures": busbw_figures(busbw), "time_figures": time_figures(times)}
 
 
 def _row(timed: TimedIteration, rate_scale: float, busbw_factor: float | None, root: int | None) -> Row:
@@ -104,6 +106,7 @@ def _row(timed: TimedIteration, rate_scale: float, busbw_factor: float | None, r
         marked=result.marked,
         compute_us=_compute_us(timed),
         rank_fairness=record.rank_fairness,
+        out_of_order=result.out_of_order,
     )
 
 
@@ -140,6 +143,7 @@ def _mean(iterations: Sequence[TimedIteration]) -> TimedIteration:
             compared=sum(i.compared for i in results),
             wrong_icrc=sum(i.wrong_icrc for i in results),
             marked=_sum([i.marked for i in results]),
+            out_of_order=_sum([i.out_of_order for i in results]),
         ),
         link_bytes=fmean(timed.record.link_bytes for timed in iterations),
         rank_fairness=fmean(fair) if len(fair) == len(iterations) else None,

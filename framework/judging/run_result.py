@@ -11,7 +11,14 @@ from railweave.framework.judging.fault_figures import fault_figures
 from railweave.framework.judging.fidelity import together
 from railweave.framework.judging.job_figures import fairness, job_figures
 from railweave.framework.judging.job_part import job_part
-from railweave.framework.judging.key_figures import link_fairness, percentile, queue_figures
+from railweave.framework.judging.key_figures import (
+    jct_ratio,
+    link_fairness,
+    max_mean_ratio,
+    queue_figures,
+    response_figures,
+    share_of_packets,
+)
 from railweave.framework.judging.link_figures import element_figures, is_large, link_figures
 from railweave.framework.model import Fabric
 from railweave.framework.model.findings import Findings
@@ -19,8 +26,10 @@ from railweave.framework.results.figures import (
     ControllerFigures,
     FabricFigures,
     FaultFigures,
+    JobFigures,
     KeyFigures,
     RerouteFigures,
+    Row,
     WallTimes,
 )
 from railweave.framework.results.result import RunResult
@@ -44,6 +53,7 @@ def run_result(plan: Plan, findings: Findings, tear_down_s: float, note: Callabl
     if not any(part.rows for part in parts):
         raise RunFailedError("no iteration ended, so there is no result. See the lab's log.")
     of_jobs = job_figures(plan, findings, parts)
+    rows = tuple(row for part in parts for row in part.rows)
     return RunResult(
         experiment=plan.document(),
         seed=plan.experiment.seed,
@@ -58,7 +68,7 @@ def run_result(plan: Plan, findings: Findings, tear_down_s: float, note: Callabl
             None if facts.packet_latency_s is None else facts.packet_latency_s * 1e6,
         ),
         controller=ControllerFigures(plan.experiment.controller.name, facts.rules, facts.install_s),
-        rows=tuple(row for part in parts for row in part.rows),
+        rows=rows,
         iterations=parts[0].iterations,
         links=link_figures(scaled, findings, len(plan.named_jobs)),
         elements=element_figures(scaled, findings),
@@ -77,22 +87,38 @@ def run_result(plan: Plan, findings: Findings, tear_down_s: float, note: Callabl
         bottlenecks=tuple(bottleneck for part in parts for bottleneck in part.bottlenecks),
         jobs=of_jobs,
         fairness=fairness(of_jobs),
-        key_figures=_key_figures(plan, scaled, findings, faults),
+        key_figures=_key_figures(plan, scaled, findings, faults, rows, of_jobs),
     )
 
 
 def _key_figures(
-    plan: Plan, scaled: Fabric, findings: Findings, faults: Sequence[FaultFigures]
+    plan: Plan,
+    scaled: Fabric,
+    findings: Findings,
+    faults: Sequence[FaultFigures],
+    rows: Sequence[Row],
+    jobs: Sequence[JobFigures],
 ) -> KeyFigures:
+    """`rows` of all jobs, the summaries of each behind its iterations."""
     results = [record.result for record in findings.iterations]
-    again = [result.retransmitted for result in results if result.retransmitted is not None]
     packets = sum(result.packets_sent for result in results)
+    seen = [fault.detected_s for fault in faults if fault.detected_s is not None]
     answered = [fault.recovered_s for fault in faults if fault.recovered_s is not None]
+    p95, most = queue_figures(findings.samples, plan.experiment.health.interval_s, whole=not is_large(scaled))
+    convergence = response_figures(answered, findings.rate_scale)
     return KeyFigures(
-        sum(again) / packets if packets and len(again) == len(results) else None,
-        *queue_figures(findings.samples, plan.experiment.health.interval_s, whole=not is_large(scaled)),
-        percentile(answered, 99) if answered else None,
-        link_fairness(scaled, findings.links.sent_bytes),
+        retransmission_rate=share_of_packets([result.retransmitted for result in results], packets),
+        queue_p95_bytes=p95,
+        queue_max_bytes=most,
+        failover_p99_s=None if convergence is None else convergence.p99_s,
+        link_fairness=link_fairness(scaled, findings.links.sent_bytes),
+        jct_ratio=None if jobs else jct_ratio(rows[-1].time_us, rows[-1].bound_us),
+        max_mean_ratio=max_mean_ratio(scaled, findings.links.sent_bytes),
+        out_of_order_rate=share_of_packets([result.out_of_order for result in results], packets),
+        marked_rate=share_of_packets([result.marked for result in results], packets),
+        detection=response_figures(seen, findings.rate_scale),
+        convergence=convergence,
+        interference=max((x for job in jobs if (x := job.interference) is not None), default=None),
     )
 
 

@@ -31,29 +31,70 @@ class Accuracy:
 
 @dataclass(frozen=True, slots=True)
 class BusbwFigures:
-    """Bus bandwidth over the `iterations` of one size: that which 5, 50, 95 and 99 % of them do not exceed;
-    `cv`: standard deviation over mean."""
+    """Bus bandwidth over the `iterations` of one size: that which 5, 50, 95 and 99 % of them do not exceed
+    (`p99_gbs` None of less than 100 independent ones); `cv`: standard deviation over mean."""
 
     iterations: int
     p5_gbs: float
     p50_gbs: float
     p95_gbs: float
-    p99_gbs: float
+    p99_gbs: float | None
     cv: float
+
+
+@dataclass(frozen=True, slots=True)
+class TimeFigures:
+    """Declared time of the `iterations` of one size, in microseconds: that which 50, 95 and 99 % of them do
+    not exceed; `cv`: standard deviation over mean. `independent`: how many of the times differ, since a model
+    repeats what it has computed; `p99_us` is None of less than 100."""
+
+    iterations: int
+    independent: int
+    p50_us: float
+    p95_us: float
+    p99_us: float | None
+    cv: float
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseFigures:
+    """How long `faults` of a run took to be seen or answered: median and longest, and P99 of 100 or more
+    (else None), in seconds on the run's clock and in declared microseconds."""
+
+    faults: int
+    median_s: float
+    max_s: float
+    p99_s: float | None
+    median_declared_us: float
+    max_declared_us: float
+    p99_declared_us: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class KeyFigures:
     """Of a whole run; None where there is nothing to take one from. `retransmission_rate`: packets sent again
     over packets sent. `queue_p95_bytes`: in 95 % of the time that was sampled no queue of the fabric held
-    more; `queue_max_bytes`: never. `failover_p99_s`: within it 99 % of the faults that were answered were, by
-    rules in use. `link_fairness`: Jain's index of the bytes that links of one kind carried."""
+    more; `queue_max_bytes`: never. `failover_p99_s`: within it 99 % of 100 faults or more that were answered
+    were, by rules in use. `link_fairness`: Jain's index of the bytes that links of one kind carried.
+
+    `jct_ratio`: mean time of an iteration of the largest size over its physical limit. `max_mean_ratio`:
+    bytes of the most loaded link over the mean, for each kind of links. `out_of_order_rate`: packets that
+    arrived behind a later one of their pair, over packets sent; `marked_rate`: those that came marked.
+    `detection`, `convergence`: of the faults that the scores showed, and that routes in use answered.
+    `interference`: the largest of all jobs."""
 
     retransmission_rate: float | None = None
     queue_p95_bytes: float | None = None
     queue_max_bytes: float | None = None
     failover_p99_s: float | None = None
     link_fairness: Mapping[str, float] = field(default_factory=dict)
+    jct_ratio: float | None = None
+    max_mean_ratio: Mapping[str, float] = field(default_factory=dict)
+    out_of_order_rate: float | None = None
+    marked_rate: float | None = None
+    detection: ResponseFigures | None = None
+    convergence: ResponseFigures | None = None
+    interference: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +133,8 @@ class Row:
     None for a program, of which nothing is compared, and where no data was carried; then `retransmitted` and
     `duplicates` are None, too. `compute_us`: for how long of `time_us` what it consists of was computations;
     None where the schedule has none. `predicted_us`: what a model says of `time_us`, if it was asked.
-    `rank_fairness`: Jain's index of the ranks' throughput; `busbw_figures`: of a summary.
+    `rank_fairness`: Jain's index of the ranks' throughput; `busbw_figures`, `time_figures`: of a summary.
+    `out_of_order`: packets that arrived behind a later one of their pair, None where there are no packets.
     """
 
     iteration: int | None
@@ -124,6 +166,8 @@ class Row:
     predicted_us: float | None = None
     rank_fairness: float | None = None
     busbw_figures: BusbwFigures | None = None
+    time_figures: TimeFigures | None = None
+    out_of_order: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

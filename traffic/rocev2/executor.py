@@ -136,6 +136,7 @@ class Executor:
             "retransmitted": sum(pair.sender.retransmitted for pair in pairs),
             "marked": sum(pair.sender.marked for pair in pairs),
             "duplicates": sum(pair.receiver.duplicates for pair in pairs),
+            "out_of_order": sum(pair.receiver.out_of_order for pair in pairs),
             "bytes_sent": sum(pair.sender.wire_bytes for pair in pairs),
             "wrong_icrc": sum(port.bad_icrc for port in self.ports),
         }

@@ -20,7 +20,9 @@ _COUNTS_BYTES = 4
 class Receiver:
     """`expected` is the first number that has not arrived (a PSN that does not wrap); bit i of `_above` says
     that number expected + i has, bit i of `_marks` that number `_marks_from` + i came marked. `owing`
-    collects the receivers that have an acknowledgement to send; `heads` are the headers of those."""
+    collects the receivers that have an acknowledgement to send; `heads` are the headers of those.
+    `out_of_order` counts new packets that arrive behind one of a higher number, those that were sent again
+    included (RFC 4737, section 3.3)."""
 
     heads: Heads
 
@@ -31,7 +33,7 @@ class Receiver:
         self._mtu = mtu
         self._landed = landed
         self._owing = owing
-        self.duplicates = self.refused = 0
+        self.duplicates = self.refused = self.out_of_order = 0
         self._completed = 0
         self.reset(0)
 
@@ -64,8 +66,10 @@ class Receiver:
             if kind >= MARKED:
                 self._mark(self.expected + ahead)
             if ahead:
+                self.out_of_order += self._above >> ahead > 0
                 self._above |= 1 << ahead
             elif self._above:
+                self.out_of_order += 1
                 here = self._above | 1
                 run = (~here & here + 1).bit_length() - 1
                 self.expected += run

@@ -1,69 +1,107 @@
-"""The key figures of a run, in words; docs/report.md defines them."""
+"""The key figures of a run, in words; docs/results.md defines them."""
 
-from collections.abc import Iterator
-
-import numpy as np
+from collections.abc import Iterator, Mapping
 
 from railweave.framework.page.data.page_data import Figure
 from railweave.framework.page.data.sentence import both_clocks
-from railweave.framework.results.figures import Row
+from railweave.framework.results.figures import ResponseFigures, Row
 from railweave.framework.results.result import RunResult
+
+UNKNOWN = ""
+"""The text of a figure that is not known."""
 
 
 def figures(result: RunResult) -> tuple[Figure, ...]:
-    """Those that are known of it; of several jobs not how fast each was, which tables say."""
-    speeds = () if result.jobs else _speeds(result.summary)
+    """Those that are known of it."""
+    return tuple(figure for figure in key_figures(result) if figure.value != UNKNOWN)
+
+
+def key_figures(result: RunResult) -> tuple[Figure, ...]:
+    """All; of several jobs not how fast each was, which tables say."""
+    speeds = () if result.jobs or not result.rows else _speeds(result.summary)
     return (*speeds, *_balance(result), *_disturbances(result))
 
 
 def _speeds(row: Row) -> Iterator[Figure]:
     """Of the iterations of the largest size."""
     yield Figure("Iteration", f"{row.declared_time_us:.4g} us", "mean time at declared rates, largest size")
+    times = row.time_figures
+    middle = "" if times is None else f"{times.p50_us:.4g} / {times.p95_us:.4g} us"
+    yield Figure("Iteration P50 / P95", middle, "50 % and 95 % of the iterations take no longer")
+    rare = times is None or times.p99_us is None
+    text = "" if times is None or rare else f"{times.p99_us:.4g} us"
+    yield Figure("Iteration P99", text, "99 % take no longer; of 100 different times or more")
+    repeated = "" if times is None else f"n {times.iterations}, CV {100 * times.cv:.2f} %"
+    yield Figure("Repeatability", repeated, "iterations of this size; standard deviation over mean")
     yield Figure("algbw", f"{row.algbw_gbs:.4g} GB/s", "size over declared time")
-    if row.busbw_gbs is not None:
-        yield Figure("busbw", f"{row.busbw_gbs:.4g} GB/s", "bus bandwidth as nccl-tests define it, mean")
-    if (busbw := row.busbw_figures) is not None:
-        low, high = f"{busbw.p5_gbs:.4g} / {busbw.p50_gbs:.4g}", f"{busbw.p95_gbs:.4g} / {busbw.p99_gbs:.4g}"
-        yield Figure("busbw P5 / P50", f"{low} GB/s", "5 % and 50 % of the iterations reach no more")
-        yield Figure("busbw P95 / P99", f"{high} GB/s", "95 % and 99 % of the iterations reach no more")
-        meaning = f"standard deviation of busbw over its mean, {busbw.iterations} iterations"
-        yield Figure("busbw CV", f"{100 * busbw.cv:.1f} %", meaning)
-    if row.ratio_to_bound:
-        yield Figure("JCT ratio", f"{1 / row.ratio_to_bound:.2f}", "mean time over the physical limit")
+    mean = "" if row.busbw_gbs is None else f"{row.busbw_gbs:.4g} GB/s"
+    yield Figure("busbw", mean, "bus bandwidth as nccl-tests define it, mean")
+    yield from _busbw(row)
+    ratio = f"{1 / row.ratio_to_bound:.2f}" if row.ratio_to_bound else ""
+    yield Figure("JCT ratio", ratio, "mean time over the physical limit")
+
+
+def _busbw(row: Row) -> Iterator[Figure]:
+    if (busbw := row.busbw_figures) is None:
+        yield Figure("busbw P5 / P50 / P95", "", "so many of the iterations reach no more")
+        return
+    low, high = f"{busbw.p5_gbs:.4g} / {busbw.p50_gbs:.4g}", f"{busbw.p95_gbs:.4g}"
+    yield Figure("busbw P5 / P50 / P95", f"{low} / {high} GB/s", "so many of the iterations reach no more")
+    rare = "" if busbw.p99_gbs is None else f"{busbw.p99_gbs:.4g} GB/s"
+    yield Figure("busbw P99", rare, "99 % reach no more; of 100 different ones or more")
+    meaning = f"standard deviation of busbw over its mean, {busbw.iterations} iterations"
+    yield Figure("busbw CV", f"{100 * busbw.cv:.1f} %", meaning)
 
 
 def _balance(result: RunResult) -> Iterator[Figure]:
-    carried = np.array([link.bytes for link in result.links], float)
-    if carried.sum():
-        mmr = f"{carried.max() / carried.mean():.2f}"
-        yield Figure("MMR", mmr, "bytes of the most loaded link over the mean of all")
-    if by_kind := result.key_figures.link_fairness:
-        kind = min(by_kind, key=lambda kind: by_kind[kind])
-        meaning = f"Jain's index of the bytes of links of one kind; lowest for kind {kind}"
-        yield Figure("JFI of links", f"{by_kind[kind]:.3f}", meaning)
+    found = result.key_figures
+    meaning = "bytes of the most loaded link over the mean of its kind"
+    yield Figure("MMR", _by_kind(found.max_mean_ratio, ".2f"), meaning)
+    by_kind = found.link_fairness
+    yield Figure("JFI of links", _by_kind(by_kind, ".3f"), "Jain's index of the bytes of links of one kind")
     if result.jobs:
+        worst = "" if found.interference is None else f"{found.interference:.2f}"
+        yield Figure("Interference", worst, "time in company over time alone, of the job that lost most")
         fair, subject = result.fairness, "the speeds of jobs, each relative to its own alone"
     else:
-        fair, subject = result.summary.rank_fairness, "the throughput of ranks, mean of the iterations"
-    if fair is not None:
-        yield Figure(
-            f"JFI of {'jobs' if result.jobs else 'ranks'}", f"{fair:.3f}", f"Jain's index of {subject}"
-        )
+        fair = result.summary.rank_fairness if result.rows else None
+        subject = "the throughput of ranks, mean of the iterations"
+    name, text = f"JFI of {'jobs' if result.jobs else 'ranks'}", "" if fair is None else f"{fair:.3f}"
+    yield Figure(name, text, f"Jain's index of {subject}")
+
+
+def _by_kind(values: Mapping[str, float], form: str) -> str:
+    return ", ".join(f"{kind} {value:{form}}" for kind, value in values.items())
 
 
 def _disturbances(result: RunResult) -> Iterator[Figure]:
-    key_figures = result.key_figures
-    if key_figures.retransmission_rate is not None:
-        yield Figure("Retransmitted", f"{100 * key_figures.retransmission_rate:.3g} %", "of the packets sent")
-    if key_figures.queue_p95_bytes is not None and key_figures.queue_max_bytes is not None:
-        queue = f"{key_figures.queue_p95_bytes / 1e3:.3g} / {key_figures.queue_max_bytes / 1e3:.3g} kB"
-        yield Figure("Queue P95 / max", queue, "the fullest queue: no more for 95 % of the time, and ever")
-    if key_figures.failover_p99_s is not None:
-        meaning = "from a fault until rules that answer it are in use, 99 % of the faults answered"
-        yield Figure(
-            "Failover P99", both_clocks(key_figures.failover_p99_s, result.fabric.rate_scale), meaning
-        )
+    found, scale = result.key_figures, result.fabric.rate_scale
+    yield Figure("Retransmitted", _percent(found.retransmission_rate), "of the packets sent")
+    yield Figure(
+        "Out of order", _percent(found.out_of_order_rate), "arrived behind a later one of their pair"
+    )
+    yield Figure("Marked", _percent(found.marked_rate), "of the packets sent, as they met long queues")
+    queue = ""
+    if found.queue_p95_bytes is not None and found.queue_max_bytes is not None:
+        queue = f"{found.queue_p95_bytes / 1e3:.3g} / {found.queue_max_bytes / 1e3:.3g} kB"
+    yield Figure("Queue P95 / max", queue, "the fullest queue: no more for 95 % of the time, and ever")
+    yield Figure("Detection", _response(found.detection, scale), "from a fault until the scores show it")
+    meaning = "from a fault until routes that answer it are in use"
+    yield Figure("Convergence", _response(found.convergence, scale), meaning)
+    rare = None if found.convergence is None else found.convergence.p99_s
+    text = "" if rare is None else both_clocks(rare, scale)
+    yield Figure("Failover P99", text, "the same, 99 % of 100 faults or more")
     yield Figure("Reroutes", str(len(result.reroutes)), "how often routes changed")
-    if result.compared:
-        wrong = f"{result.wrong} of {result.compared}"
-        yield Figure("Wrong", wrong, "elements that differ from arithmetic")
+    wrong = f"{result.wrong} of {result.compared}" if result.compared else ""
+    yield Figure("Wrong", wrong, "elements that differ from arithmetic")
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.3g} %"
+
+
+def _response(times: ResponseFigures | None, scale: float) -> str:
+    if times is None:
+        return ""
+    text = both_clocks(times.median_s, scale)
+    return text if times.faults == 1 else f"{text}, {times.max_s:.2g} s at most, of {times.faults}"

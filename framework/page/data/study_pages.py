@@ -5,7 +5,7 @@ from pathlib import Path
 from statistics import median
 from typing import cast
 
-from railweave.framework.judging.key_figures import percentile
+from railweave.framework.judging.key_figures import ONE_IN, percentile
 from railweave.framework.page.data.page_data import Bar, BarChart, PageData, Table
 from railweave.framework.results.figures import Accuracy
 from railweave.framework.studies.campaigns import Campaign, ChaosRun, read_campaign
@@ -144,8 +144,9 @@ def _endings(rows: Sequence[ChaosRun]) -> str:
     if took:
         words += f" Faults were seen after {median(took):.2g} s (median of {len(took)})."
     if answered:
-        p99_s = percentile(answered, 99)
-        words += f" Routes that answer them were in use after {p99_s:.2g} s (P99 of {len(answered)})."
+        rare = percentile(answered, 99) if len(answered) >= ONE_IN else None
+        after, which = (max(answered), "longest") if rare is None else (rare, "P99")
+        words += f" Routes that answer them were in use after {after:.2g} s ({which} of {len(answered)})."
     return words
 
 

@@ -10,13 +10,21 @@ import pytest
 import railweave as rw
 from railweave.framework.judging.key_figures import (
     busbw_figures,
+    independent,
+    jct_ratio,
     link_fairness,
+    max_mean_ratio,
+    p99,
     percentile,
     queue_figures,
     rank_fairness,
+    response_figures,
+    share_of_packets,
+    time_figures,
 )
 from railweave.framework.model import Schedule
 from railweave.framework.model.findings import HealthSamples
+from railweave.framework.results.figures import ResponseFigures, TimeFigures
 
 
 @pytest.mark.parametrize(("percent", "value"), [(1, 1), (5, 5), (50, 50), (95, 95), (99, 99), (100, 100)])
@@ -40,8 +48,80 @@ def test_bus_bandwidth_of_one_iteration_has_no_spread() -> None:
     assert busbw_figures([]) is busbw_figures([3.0]) is busbw_figures([0.0, 0.0]) is None
     of = busbw_figures([2.0, 4.0] * 10)
     assert of is not None
-    assert (of.iterations, of.p5_gbs, of.p50_gbs, of.p95_gbs, of.p99_gbs) == (20, 2, 2, 4, 4)
+    assert (of.iterations, of.p5_gbs, of.p50_gbs, of.p95_gbs, of.p99_gbs) == (20, 2, 2, 4, None)
     assert of.cv == pytest.approx(1 / 3)
+
+
+def test_p99_takes_a_hundred_values_that_differ() -> None:
+    """Of 1 .. n the 99th percentile by nearest rank is the value number ceil(0.99 n); 99 of 100."""
+    numbers = [float(n) for n in range(1, 101)]
+    assert p99(numbers) == 99 and p99(numbers[:99]) is None
+    assert p99(numbers[:99] * 5) is None and independent(numbers[:99] * 5) == 99
+    assert independent([0.1 + 0.2, 0.3]) == 1  # the same sum, rounded differently
+
+
+def test_times_of_iterations_have_percentiles_and_a_variation() -> None:
+    """9 of 10 us and one of 60: mean 15, deviation sqrt(0.9 x 25 + 0.1 x 2025) = 15, so a CV of 1."""
+    assert time_figures([10.0]) is None
+    assert time_figures([60.0, *[10.0] * 9]) == TimeFigures(10, 2, 10, 60, None, pytest.approx(1))
+    assert time_figures([0.0, 0.0]) == TimeFigures(2, 1, 0, 0, None, 0.0)
+
+
+def test_the_most_loaded_link_is_compared_with_the_mean_of_its_kind() -> None:
+    """One of n links that carries twice what the others do: 2 / ((n + 1) / n) = 2n / (n + 1)."""
+    fabric = rw.topology("rail-only", domains=2, rails=2)
+    rails = np.flatnonzero(fabric.link_kind == fabric.kinds.index("r"))
+    sent = np.zeros(fabric.n_links)
+    sent[rails], sent[rails[3]] = 100.0, 200.0
+    assert max_mean_ratio(fabric, sent) == {"r": pytest.approx(2 * len(rails) / (len(rails) + 1))}
+
+
+def test_completion_over_the_limit_is_one_at_best() -> None:
+    assert jct_ratio(23.0, 20.0) == pytest.approx(1.15)
+    assert jct_ratio(23.0, None) is None
+
+
+def test_counts_of_packets_are_shares_of_what_was_sent() -> None:
+    """3 + 1 of 200 packets; what one iteration did not count is not known of the run."""
+    assert share_of_packets([3, 1], 200) == pytest.approx(0.02)
+    assert share_of_packets([3, None], 200) is share_of_packets([], 200) is share_of_packets([3], 0) is None
+
+
+def test_faults_are_answered_on_both_clocks() -> None:
+    """At a rate scale of 1e-5 a second of the run is 10 declared microseconds."""
+    assert response_figures([], 1e-5) is None
+    assert response_figures([0.5, 3.0, 1.0], 1e-5) == ResponseFigures(
+        3, 1.0, 3.0, None, pytest.approx(10), pytest.approx(30), None
+    )
+    many = response_figures([float(n) for n in range(1, 101)], 1.0)
+    assert many is not None and many.p99_s == 99 and many.p99_declared_us == pytest.approx(99e6)
+
+
+def test_key_figures_of_a_computed_run() -> None:
+    """The largest size's limit over its mean time, as its row has them; an engine without packets counts
+    none."""
+    slow_rail = ["at=iter:2 degrade rail:1 to=20%"]
+    result = rw.run(engine="fluid", domains=2, rails=4, size="1M", iterations=6, faults=slow_rail)
+    found, fault = result.key_figures, result.faults[0]
+    assert found.jct_ratio == pytest.approx(1 / result.summary.ratio_to_bound)
+    assert found.out_of_order_rate is found.marked_rate is found.retransmission_rate is None
+    assert found.detection is not None and found.detection.median_s == fault.detected_s
+    assert found.convergence is not None and found.convergence.max_s == fault.recovered_s
+    assert found.convergence.max_declared_us == pytest.approx(
+        fault.recovered_s * result.fabric.rate_scale * 1e6
+    )
+    times = [row.declared_time_us for row in result.rows if row.iteration is not None]
+    assert result.summary.time_figures == time_figures(times)
+    rails = [link.bytes for link in result.links if link.kind == "r"]
+    assert found.max_mean_ratio["r"] == pytest.approx(max(rails) * len(rails) / sum(rails))
+
+
+def test_the_interference_of_a_run_is_that_of_the_job_that_lost_most() -> None:
+    jobs = ["name=a ranks=rail:0-3 share=true", "name=b ranks=rail:2-5 share=true"]
+    keys = {"domains": 2, "rails": 8, "size": "64K", "iterations": 2, "collective": "all-to-all"}
+    result = rw.run(engine="fluid", jobs=jobs, **keys)
+    assert result.key_figures.jct_ratio is None
+    assert result.key_figures.interference == max(job.interference for job in result.jobs)
 
 
 def test_the_fullest_queue_counts_by_the_time_it_lasts() -> None:

@@ -29,6 +29,7 @@ from railweave.framework.results.directory import read_result, result_json
 from railweave.framework.results.figures import (
     FaultFigures,
     JobFigures,
+    KeyFigures,
     RerouteFigures,
     Row,
 )
@@ -241,9 +242,10 @@ def test_rows_without_a_summary_or_a_job_are_refused(result: RunResult) -> None:
 
 
 def test_a_result_of_jobs_that_all_failed_is_read_without_rows(result: RunResult) -> None:
-    failed = replace(result, rows=(), jobs=(failed_job(0, result), failed_job(1, result)))
+    jobs = failed_job(0, result), failed_job(1, result)
+    failed = replace(result, rows=(), jobs=jobs, key_figures=KeyFigures(max_mean_ratio={"r": 1.5}))
     assert from_document(failed.document()) == failed and "RunResult" in repr(failed)
-    assert {figure.name for figure in figures(failed)} > {"Reroutes"}
+    assert {figure.name for figure in figures(failed)} == {"MMR", "Reroutes"}
     one_lives = replace(failed, jobs=(failed.jobs[0], replace(failed.jobs[1], error=None)))
     with pytest.raises(RunFailedError, match="there are no rows"):
         from_document(one_lives.document())

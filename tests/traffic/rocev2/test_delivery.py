@@ -115,8 +115,8 @@ def test_a_healthy_fabric_sees_every_packet_once_and_few_acknowledgements() -> N
     counted = fabric.executor.counts()
     sent_bytes = fabric.packet.wire_bytes(200 * 256)
     assert counted == {
-        "packets_sent": 200, "retransmitted": 0, "marked": 0, "duplicates": 0, "bytes_sent": sent_bytes,
-        "wrong_icrc": 0,
+        "packets_sent": 200, "retransmitted": 0, "marked": 0, "duplicates": 0, "out_of_order": 0,
+        "bytes_sent": sent_bytes, "wrong_icrc": 0,
     }  # fmt: skip
     acks = [len(frame) for _, src, _, frame in fabric.seen if src == 1]
     assert len(acks) <= 200 / 4 + 1 and set(acks) == {fabric.packet.acknowledgement_bytes}

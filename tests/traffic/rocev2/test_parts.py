@@ -14,11 +14,13 @@ from railweave.framework.parameters import resolve
 from railweave.topologies.rail_only import RailOnly
 from railweave.traffic.collectives.hierarchical import HierarchicalAllReduce
 from railweave.traffic.collectives.rings import RingAllReduce
+from railweave.traffic.packets import Opcode
 from railweave.traffic.rocev2.batch import SLOTS, Batch
 from railweave.traffic.rocev2.buffers import Buffers
 from railweave.traffic.rocev2.headers import Head
 from railweave.traffic.rocev2.messages import Message, holding, packet_count
 from railweave.traffic.rocev2.progress import TransferProgress
+from railweave.traffic.rocev2.receiver import Receiver
 from railweave.traffic.rocev2.sockets import ReceiveRing, RingShape
 from railweave.traffic.rocev2.timing import Timing
 from railweave.traffic.rocev2.tuning import PARAMETERS, Tuning
@@ -281,3 +283,24 @@ def test_reordering_patience_doubles_up_to_a_round_trip() -> None:
     for _ in range(20):
         timing.spurious()
     assert timing.reorder == pytest.approx(0.05, rel=0.01)
+
+
+@given(st.permutations(range(24)), st.lists(st.tuples(st.integers(0, 23), st.integers(0, 23)), max_size=4))
+def test_packets_out_of_order_are_those_of_rfc_4737(
+    order: list[int], repeated: list[tuple[int, int]]
+) -> None:
+    """A packet is reordered if a higher number came before it; counted a second time packet by packet. What
+    arrives twice is a duplicate and counts once."""
+    for at, number in repeated:
+        order.insert(at, number)
+    payload = memoryview(bytes(256))
+    target = np.zeros((24, 256), np.uint8)
+    receiver = Receiver(Batch(Wire().send, []), 256, lambda _: None, {})
+    receiver.offer([Message(i, i, 256, (payload, 0), target[i], b"", reduce=False) for i in range(24)])
+    seen: set[int] = set()
+    reordered = 0
+    for number in order:
+        reordered += number not in seen and number < max(seen, default=-1)
+        seen.add(number)
+        receiver.accept(number, int(Opcode.WRITE_ONLY), payload, 0, 256, 0.0)
+    assert (receiver.out_of_order, receiver.duplicates, receiver.refused) == (reordered, len(repeated), 0)

@@ -20,7 +20,8 @@ from railweave.topologies.rail_only import RailOnly
 def test_marks_items_and_key_figures_are_those_of_the_result(result: RunResult) -> None:
     (link,), (fault,) = result.links, result.faults
     links = (replace(link, bytes=3000, loss=0.25), replace(link, name="d0->g0.0", bytes=1000))
-    run = replace(result, links=links, faults=(replace(fault, detected_s=0.5),))
+    key_figures = replace(result.key_figures, max_mean_ratio={"d": 1.5, "r": 1.0}, retransmission_rate=None)
+    run = replace(result, links=links, faults=(replace(fault, detected_s=0.5),), key_figures=key_figures)
     fabric = RailOnly().build({"domains": 4, "rails": 4, "domain_rate": 72e6, "rail_rate": 8e6})
     page = run_page(Known("a run", fabric, "fluid", "", "", result=run, course=Course.of(events_of(run))))
     rail = page.items.name.index("rail:1")
@@ -31,7 +32,8 @@ def test_marks_items_and_key_figures_are_those_of_the_result(result: RunResult) 
     back = page.items.name.index("d0->g0.0")
     assert [(page.items.bytes[i], page.items.loss[i]) for i in (there, back)] == [(3000, 0.25), (1000, 0)]
     figures = {figure.name: figure.value for figure in page.figures}
-    assert figures["MMR"] == "1.50"  # 3000 over the mean of both
+    assert figures["MMR"] == "d 1.50, r 1.00"
+    assert "Retransmitted" not in figures
     assert figures["JCT ratio"] == "2.40"  # 5.75 s for four iterations whose limit is 0.6 s
     assert figures["Reroutes"] == "1"
     assert page.iterations.held_by == (None, None, "rail:1", None)
