@@ -2,10 +2,11 @@
 
 import json
 
+from railweave.framework.analysis.fabric_cost import FabricCost, cost, read_prices
 from railweave.framework.analysis.topology_metrics import TopologyMetrics, metrics
 from railweave.framework.model import Fabric
 
-__all__ = ["TopologyMetrics", "exported", "graph", "metrics"]
+__all__ = ["FabricCost", "TopologyMetrics", "cost", "exported", "graph", "metrics", "read_prices"]
 
 
 def graph(fabric: Fabric, form: str) -> str:

@@ -27,6 +27,7 @@ FILES = "RAILWEAVE_PLUGINS"
 COMMANDS = {
     "run": "Bring up a lab and run an experiment in it, or compute it (--engine).",
     "report": "Write a run, a comparison or a campaign as one HTML file.",
+    "export": "Write a run for Prometheus, NCCL Inspector's tools, Perfetto, or as CSV or Parquet.",
     "serve": "Serve the pages of runs on disk, on this machine.",
     "topo": "List fabrics, or show one.",
     "routers": "List the routers and the fabrics they serve.",
@@ -45,6 +46,7 @@ COMMANDS = {
     "schema": "Print the JSON schema of experiment files or results.",
     "model": "Evaluate the formulas of the papers; no lab.",
     "paper": "Print what four papers print, what comes out here, and why they differ; no lab.",
+    "completion": "Print the script that completes commands and options in a shell.",
     "bench": "Run a benchmark on this machine: bring-up, throughput, health, fluid and others.",
 }
 

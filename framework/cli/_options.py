@@ -1,6 +1,7 @@
 """Options of the commands that take an experiment, generated from the declarations of its keys and of
 plugins."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from railweave.framework.experiment.sources import SPELLINGS
 from railweave.framework.parameters import Parameter
 
 _CACHE = "railweave.options"
+_EVERYTHING = "railweave.help-all"
+"""Key of click's `ctx.meta` that --help-all sets."""
 _OFFERED = {"topology": "topologies", "workload": "workloads", "engine": "engines"}
 """Kinds of plugins whose parameters are options of the command, and what the help calls them."""
 
@@ -39,6 +42,8 @@ class ExperimentCommand(click.Command):
     """Defaults of keys that differ from those of a run, for the help."""
     refused: tuple[str, ...] = ()
     """Keys that the command refuses with a reason; the help leaves them out."""
+    common: tuple[str, ...] = ()
+    """Parameters that `--help` shows, in this order, where `--help-all` shows the others; none: all."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         params = [*self.leading, *super().get_params(ctx)]
@@ -54,8 +59,15 @@ class ExperimentCommand(click.Command):
         return super().get_help(ctx).replace("{engine}", next(iter(computing(registers(ctx))), "NAME"))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        params = self.get_params(ctx)
+        if self.common and _EVERYTHING not in ctx.meta:
+            named = {param.name: param for param in params}
+            common = (named[name].get_help_record(ctx) for name in self.common if name in named)
+            with formatter.section("Common options"):
+                formatter.write_dl([(names, _in_short(text)) for names, text in filter(None, common)])
+            return
         sections: dict[str, list[tuple[str, str]]] = {"": [], **{kind: [] for kind in _OFFERED}}
-        for param in self.get_params(ctx):
+        for param in params:
             if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
                 kind, double, _ = (param.name or "").partition("__")
                 sections[kind if double else ""].append(record)
@@ -63,6 +75,35 @@ class ExperimentCommand(click.Command):
             if records:
                 with formatter.section(f"Options of {_OFFERED[kind]}" if kind else "Options"):
                     formatter.write_dl(records)
+
+
+def _in_short(text: str) -> str:
+    """What an option is, without what it takes and its default."""
+    return re.split(r"  \[|[.;:] ", text)[0].removesuffix(".")
+
+
+def _help_all(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        ctx.meta[_EVERYTHING] = True
+        click.echo(ctx.get_help())
+        ctx.exit()
+
+
+class RunCommand(ExperimentCommand):
+    """`railweave run`, whose options are too many for a screen."""
+
+    common = (
+        "engine", "topology", "topology__domains", "topology__rails", "router", "collective", "workload",
+        "size", "iterations", "faults", "feedback", "jobs", "out", "json_to", "kpi", "dry_run", "live",
+        "quiet", "help_all",
+    )  # fmt: skip
+    leading = (
+        *ExperimentCommand.leading,
+        click.Option(
+            ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=_help_all,
+            help="Show every option, those of plugins included.",
+        ),
+    )  # fmt: skip
 
 
 class FabricCommand(ExperimentCommand):

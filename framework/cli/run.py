@@ -9,7 +9,7 @@ import click
 
 from railweave.framework.cli import DIRECTORY, VERBOSE
 from railweave.framework.cli._context import example, plain_command, registers, table
-from railweave.framework.cli._options import ExperimentCommand, plan_of
+from railweave.framework.cli._options import RunCommand, plan_of
 from railweave.framework.cli._page import check_packages, live_page
 from railweave.framework.cli._signals import raised_signals
 from railweave.framework.cli.model._options import TIME
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    cls=ExperimentCommand,
+    cls=RunCommand,
     epilog=example(
         "railweave run",
         "railweave run --domains 2 --rails 8 --size 4M --fault 'at=2s degrade rail:1 to=20%'",
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
         "railweave run --size 64K:4M:x2 --iterations 3",
         "railweave run --job 'ranks=domain:0-1' --job 'ranks=domain:2-3 collective=all-to-all'",
         "railweave run experiment.yaml --no-feedback --json result.json",
-        "railweave run --predict",
-        "railweave run --live",
+        "railweave run --predict --live",
         "railweave run --engine {engine} --trace 50ms",
         "railweave run --engine {engine} --domains 256 --rails 256 --size 1G --fault none --dry-run",
     ),

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -22,14 +23,15 @@ from railweave.framework.model import Fabric
 from railweave.framework.parameters import units
 
 if TYPE_CHECKING:
-    from railweave.framework.api.fabrics import TopologyMetrics
+    from railweave.framework.api.fabrics import FabricCost, TopologyMetrics
 
 
 @click.group(
     epilog=example("railweave topo show rail-only --domains 8 --rails 8"),
 )
 def topo() -> None:
-    """List the fabrics there are, show, draw or export what one consists of, or measure it on paper."""
+    """List the fabrics there are, show, draw or export what one consists of, measure it on paper, or
+    price it."""
 
 
 @topo.command("list", epilog=example("railweave topo list --json"))
@@ -108,6 +110,42 @@ def metrics(ctx: click.Context, /, name: str, as_json: bool, **_: object) -> Non
         print_json("topology-metrics", kind=fabric.kind, options=dict(fabric.params), **asdict(measured))
     else:
         click.echo(describe_metrics(fabric.kind, measured))
+
+
+@topo.command(
+    "cost", cls=FabricCommand, epilog=example("railweave topo cost rail-only --prices examples/prices.yaml")
+)
+@click.option(
+    "--prices", type=click.Path(path_type=Path), required=True, metavar="FILE", help="What each part costs."
+)
+@json_command
+def cost(ctx: click.Context, /, name: str, prices: Path, as_json: bool, **_: object) -> None:
+    """What the fabric NAME (rail-only) costs by a price file: ports, cables, optics and power
+    (docs/fabrics.md)."""
+    from railweave.framework.api import fabrics
+
+    fabric = _fabric(ctx, name)
+    total = fabrics.cost(fabric, fabrics.read_prices(prices))
+    if as_json:
+        figures = {**asdict(total), "price_per_gpu": total.price_per_gpu}
+        print_json("topology-cost", kind=fabric.kind, options=dict(fabric.params), **figures)
+    else:
+        click.echo(describe_cost(fabric.kind, total))
+
+
+def describe_cost(kind: str, total: "FabricCost") -> str:
+    cells = [
+        (part.section, part.kind, part.count, f"{part.price:,.0f}", f"{part.power_w:,.0f}", part.optics)
+        for part in total.parts
+    ]
+    together = f"together {total.price:,.0f} {total.currency} and {total.power_w:,.0f} W"
+    counts = f"{total.gpus} GPUs, {total.ports} ports, {total.cables} cables, {total.optics} optics"
+    parts = (
+        f"{kind}: {counts}",
+        table(("part", "kind", "count", f"price ({total.currency})", "power (W)", "optics"), cells),
+        f"{together}; {total.price_per_gpu:,.0f} {total.currency} a GPU",
+    )
+    return "\n\n".join(parts)
 
 
 def _fabric(ctx: click.Context, name: str) -> Fabric:

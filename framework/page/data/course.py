@@ -16,11 +16,13 @@ class Course:
     """A run as its events describe it: `take` each in order, a line of events.jsonl as a document.
 
     `ended`: iterations, without those that jobs run alone; `iterations`: of the first ITERATIONS the columns
-    of page_data.Iterations that events fill. `marks`: faults and reroutes, each with its weight and without
-    its items. `broken_s`, `answered_s`: when the first fault was injected, and when something answered it.
+    of page_data.Iterations that events fill, `last`: those of the latest. `marks`: faults and reroutes, each
+    with its weight and without its items. `broken_s`, `answered_s`: when the first fault was injected, and
+    when something answered it.
     """
 
     iterations: list[dict[str, Any]] = field(default_factory=list)
+    last: dict[str, Any] = field(default_factory=dict)
     marks: list[tuple[float, Mark]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     ended: int = 0
@@ -68,8 +70,6 @@ class Course:
         seconds = float(event["seconds"])
         end_s = event.get("end_s", self.end_s + seconds)
         self.ended, self.end_s = self.ended + 1, max(self.end_s, end_s)
-        if len(self.iterations) == ITERATIONS:
-            return {}
         part = part_of([(self.broken_s, False)], [self.answered_s])
         row = {
             "number": event["iteration"],
@@ -79,6 +79,9 @@ class Course:
             "wrong": event.get("wrong"),
             "part": part(end_s - seconds, end_s),
         }
+        self.last = row
+        if len(self.iterations) == ITERATIONS:
+            return {}
         self.iterations.append(row)
         return {"iterations": row}
 

@@ -55,7 +55,7 @@ def read_known(
     text, document, no_experiment = _experiment(experiment, result, parse=fabric is None)
     if fabric is None:
         fabric = _fabric(path, document, registers)
-    events, lines, no_events = _events(path / "events.jsonl")
+    events, lines, no_events = read_events(path / "events.jsonl")
     if result is not None and (no_events or not lines):
         events = events_of(result)
     samples, no_samples = read_samples(path / "health.npz", fabric)
@@ -129,7 +129,7 @@ def _kept(path: Path, result: RunResult) -> Mapping[str, object]:
     return {**result.experiment, **kept}
 
 
-def _events(path: Path) -> tuple[list[Mapping[str, Any]], int, str]:
+def read_events(path: Path) -> tuple[list[Mapping[str, Any]], int, str]:
     """The events as documents, MOST_EVENTS at most; how many lines the file has; and what was left out of
     them, "" if nothing."""
     events: list[Mapping[str, Any]] = []

@@ -16,6 +16,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from railweave.framework.page.exports.prometheus import CONTENT_TYPE
 from railweave.framework.page.serving.feed import Feed
 
 MOST_STREAMS, SEND_S, RETRY_MS = 32, 5.0, 500
@@ -85,6 +86,15 @@ def page_routes(prefix: str, data: Callable[[Request], str]) -> list[BaseRoute]:
         Route(f"{prefix}/data.json", data_json),
         Route(f"{prefix}/{{name}}", static),
     ]
+
+
+def metrics_route(text: Callable[[], str]) -> Route:
+    """What Prometheus scrapes; `text` is asked in a thread of its own."""
+
+    def metrics(_: Request) -> Response:
+        return Response(text(), media_type=CONTENT_TYPE)
+
+    return Route("/metrics", metrics)
 
 
 @cache

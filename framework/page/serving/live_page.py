@@ -17,14 +17,17 @@ import numpy as np
 from starlette.applications import Starlette
 
 from railweave.framework.experiment.plan import Plan
-from railweave.framework.model.events import Printed, Progress, RunEvent, Sampled
+from railweave.framework.model import Fabric
+from railweave.framework.model.events import IterationEnded, Printed, Progress, RunEvent, Sampled
 from railweave.framework.page.data.course import Course, placed
 from railweave.framework.page.data.items import Arrays, items, shown
 from railweave.framework.page.data.page_data import INSTANTS, Packed, PageData, ShownJob
 from railweave.framework.page.data.run_page import Known, page_of
 from railweave.framework.page.data.sentence import so_far
 from railweave.framework.page.data.series import series
-from railweave.framework.page.serving.app import application, events_route, page_routes
+from railweave.framework.page.exports.exported_run import ExportedRun, iteration_of, jobs_of
+from railweave.framework.page.exports.prometheus import LinkLoads, metrics_text, used
+from railweave.framework.page.serving.app import application, events_route, metrics_route, page_routes
 from railweave.framework.page.serving.feed import Feed
 from railweave.framework.page.serving.server import PageServer
 from railweave.framework.results.directory import event_line
@@ -52,6 +55,7 @@ class LivePage:
             jobs=tuple(map(_job, plan.named_jobs)),
         )
         self._course, self._samples = Course(), list[Sampled]()
+        self._events, self._done = list[dict[str, Any]](), list[dict[str, Any]]()
         self._chosen = shown(plan.fabric, None)
         self._most = 2 * max(1, min(INSTANTS, MOST_VALUES // (2 * plan.fabric.n_links)))  # they go in pairs
         self._lock, self._making = threading.Lock(), threading.Lock()
@@ -67,7 +71,8 @@ class LivePage:
 
     def application(self, token: str) -> Starlette:
         """The page, its data and its messages below /TOKEN/."""
-        return application(token, [events_route(self._feed), *page_routes("", lambda _: self.snapshot())])
+        routes = [events_route(self._feed), metrics_route(self.metrics)]
+        return application(token, [*routes, *page_routes("", lambda _: self.snapshot())])
 
     @property
     def last(self) -> int:
@@ -81,6 +86,16 @@ class LivePage:
         data = (self._so_far() if page is None else page).json()
         self._feed.publish(f'{{"kind":"end","data":{data}}}')
         self._feed.close()
+
+    def metrics(self) -> str:
+        """The run so far in Prometheus' text format."""
+        with self._lock:
+            scale, events, done = self._course.rate_scale, [*self._events], [*self._done]
+            samples = [*self._samples]
+        plan, title = self._plan, self._known.title
+        iterations = tuple(iteration_of(plan, row, scale) for row in done)
+        run = ExportedRun(title, plan.fabric, scale, jobs_of(plan), iterations, events, None, None)
+        return metrics_text(run, _loads(plan.fabric.scaled(scale or 1.0), samples) if samples else None)
 
     def snapshot(self) -> str:
         """The data of the page so far, as JSON."""
@@ -105,6 +120,10 @@ class LivePage:
         """The message for an event: its line of events.jsonl, and what that changes on the page."""
         line = json.loads(event_line(event))
         add = self._course.take(line)
+        if line["kind"] in ("fault", "reroute"):
+            self._events.append(line)
+        if isinstance(event, IterationEnded) and not event.alone:
+            self._done.append(self._course.last)
         if "marks" in add:
             add["marks"] = placed(add["marks"], items(self._known.fabric, self._chosen, None).name)
         return {**line, **self._changes(add)}
@@ -137,6 +156,12 @@ class LivePage:
             return False
         here = sample.link_score[self._chosen.links]
         return bool(np.delete(sample.link_score, self._chosen.links).min() < here.max() - NEWLY_WORST)
+
+
+def _loads(fabric: Fabric, samples: list[Sampled]) -> LinkLoads:
+    """Of all samples so far; `fabric` has emulated rates."""
+    sent, last = np.sum([sample.sent_bytes for sample in samples], axis=0), samples[-1]
+    return LinkLoads(sent, used(fabric, sent, last.t_s), last.queue_bytes, last.element_score)
 
 
 def _job(plan: Plan) -> ShownJob:

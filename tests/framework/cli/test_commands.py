@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 import pytest
@@ -169,3 +171,29 @@ def test_an_option_by_its_other_name_is_the_same_option(call: Call) -> None:
 def test_columns_of_numbers_are_right_aligned() -> None:
     assert table(("a", "n"), [("xx", 5), ("y", 12)]) == "a    n\nxx   5\ny   12"
     assert table(("a", "b"), []) == "a  b"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_the_script_of_a_shell(call: Call, shell: str) -> None:
+    shown = call("completion", shell)
+    assert shown.exit_code == 0 and "_RAILWEAVE_COMPLETE" in shown.stdout
+    assert call("completion", "csh").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [("railweave comp", {"compare", "completion"}), ("railweave run --help-", {"--help-all"}),
+     ("railweave completion b", {"bash"})],
+)  # fmt: skip
+def test_bash_completes_by_the_script(words: str, completed: set[str]) -> None:
+    """Bash itself runs the function of the script, which asks the installed command."""
+    bash, railweave = shutil.which("bash"), Path(sys.executable).with_name("railweave")
+    if bash is None or not railweave.exists():
+        pytest.skip("needs bash and an installed railweave")
+    script = (
+        f'PATH={railweave.parent}:$PATH; eval "$(railweave completion bash)"\n'
+        f"COMP_WORDS=({words}); COMP_CWORD={len(words.split()) - 1}; _railweave_completion railweave\n"
+        "printf '%s\\n' \"${COMPREPLY[@]}\""
+    )
+    done = subprocess.run([bash, "-c", script], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == completed

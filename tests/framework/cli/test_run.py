@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -112,6 +113,16 @@ def test_the_help_names_the_defaults_of_the_command(
 ) -> None:
     shown = " ".join(CliRunner().invoke(main, [command, "--help"], obj=registers).stdout.split())
     assert default in shown and no_default not in shown
+
+
+def test_the_help_of_run_fits_a_screen_and_the_rest_is_behind_help_all(registers: Registers) -> None:
+    """45 lines of 80 columns; every option that it shows is in the long help, too."""
+    short = CliRunner().invoke(main, ["run", "--help"], obj=registers, terminal_width=80).stdout
+    whole = CliRunner().invoke(main, ["run", "--help-all"], obj=registers, terminal_width=80)
+    assert whole.exit_code == 0 and len(short.splitlines()) <= 45 < len(whole.stdout.splitlines())
+    options = set(re.findall(r"^  (?:-., )?(--[a-z-]+)", short, re.MULTILINE))
+    assert options < set(re.findall(r"^  (?:-., )?(--[a-z-]+)", whole.stdout, re.MULTILINE))
+    assert {"--fault", "--engine", "--domains", "--help-all"} <= options and "--path-mtu" not in options
 
 
 @pytest.mark.parametrize("option", [("--fault", "at=0s down rail:1"), ("--set", "faults=none")])
@@ -391,7 +402,7 @@ def test_topology_options_are_options_of_the_command(registers: Registers) -> No
     context = click.Context(command, info_name="run", obj=registers)
     flags = {o for p in command.get_params(context) for o in p.opts}
     assert {"--domains", "--rails", "--rail-rate", "--gpus", "--tp", "--model"} <= flags
-    help_text = command.get_help(context)
+    help_text = CliRunner().invoke(main, ["run", "--help-all"], obj=registers).stdout
     assert "Options of topologies:" in help_text and "Options of workloads:" in help_text
     assert help_text.index("--seed") < help_text.index("--rails COUNT")
 

@@ -45,7 +45,7 @@ def with_the_key(tmp_path_factory: pytest.TempPathFactory) -> Railweave:
 
 
 def test_it_is_an_option_and_in_both_schemas(with_the_key: Railweave) -> None:
-    assert "--patience TIME" in with_the_key("run", "--help").stdout
+    assert "--patience TIME" in with_the_key("run", "--help-all").stdout
     declared = json.loads(with_the_key("schema", "experiment").stdout)["properties"]["patience"]
     assert declared["description"].startswith("How long to wait for nothing.")
     page = with_the_key("schema", "experiment", "--format", "markdown").stdout

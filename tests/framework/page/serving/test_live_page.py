@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from railweave.framework import api
 from railweave.framework.errors import InputError
@@ -55,6 +56,38 @@ def sample(plan: Plan, t_s: float, scale: float = 0.01) -> Sampled:
     queue[0], score[0] = 1000.0, 0.2
     sent = 0.5 * fabric.capacity_bps * scale * 0.25 / 8
     return Sampled(t_s, 0.25, queue, sent, np.full(n, 4.0), np.ones(n), score, np.ones(fabric.n_nodes))
+
+
+def test_prometheus_scrapes_the_run_so_far(run: tuple[str, LivePage], plan: Plan) -> None:
+    """Two samples of a quarter of a second, in which every link carried half of its rate of 0.01 of the
+    declared one; iterations of 1.5 s and 3 s."""
+    url, page = run
+    page.emit(PhaseStarted("up", rate_scale=0.01))
+    page.emit(IterationEnded(0, 1.5, 0, alone=True))
+    for number, seconds in enumerate((1.5, 3.0)):
+        page.emit(IterationEnded(number, seconds, 0))
+    page.emit(FaultInjected(4.6, "at=iter:1 degrade rail:1 to=20%"))
+    page.emit(RoutesChanged(4.7, 1, 3, "rail:1 1.00 -> 0.20"))
+    for t_s in (0.25, 0.5):
+        page.emit(sample(plan, t_s))
+    status, headers, body = get(url, "metrics")
+    assert (status, headers["content-type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    found = {
+        (name, *labels.values()): value
+        for family in text_string_to_metric_families(body.decode())
+        for name, labels, value, *_ in family.samples
+    }
+    link, kind = plan.fabric.link_name(0), plan.fabric.kinds[plan.fabric.link_kind[0]]
+    half_a_second = 0.5 * plan.fabric.capacity_bps[0] * 0.01 * 0.5 / 8
+    assert found["railweave_link_bytes_total", link, kind] == pytest.approx(half_a_second)
+    assert found["railweave_link_utilisation_ratio", link, kind] == pytest.approx(0.5)
+    assert found["railweave_link_queue_bytes", link, kind] == 1000
+    assert found["railweave_iteration_seconds_count", "0"] == 2
+    assert found["railweave_iteration_seconds_sum", "0"] == 4.5
+    assert found["railweave_reroutes_total",] == found["railweave_faults_total",] == 1
+    assert found["railweave_fidelity", "none"] == 1
+    times = [value for (name, *_), value in found.items() if name == "nccl_collective_exec_time_microseconds"]
+    assert times == [pytest.approx(2.25 * 0.01 * 1e6)]
 
 
 def test_a_snapshot_then_what_follows_then_the_end(run: tuple[str, LivePage], plan: Plan) -> None:

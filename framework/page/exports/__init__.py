@@ -1,0 +1,1 @@
+"""Runs in formats that other tools read."""
