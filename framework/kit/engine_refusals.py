@@ -7,15 +7,22 @@ import numpy as np
 
 from railweave.framework.errors import ExperimentError, RailweaveError, blaming, type_name
 from railweave.framework.experiment.faults import VERBS
-from railweave.framework.hookspecs import EVIDENCE, Estimate, Estimator, LinkState, hookimpl
+from railweave.framework.hookspecs import EVIDENCE, Engine, Estimate, Estimator, LinkState, hookimpl
 from railweave.framework.kit.check_report import Broken, Outcome, Violation
 from railweave.framework.kit.engine_trials import Trial, held
 from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.model.arrays import Float
 from railweave.framework.registry import Registers
 
-WITHOUT_PACKETS = ("reorder", "duplicate", "pcap", "program", "chooser", "control")
-"""What needs packets, or hosts that send them."""
+WITHOUT_HOSTS = ("pcap", "program")
+"""What needs packets with their bytes, or hosts that send them."""
+WITHOUT_PACKETS = (*WITHOUT_HOSTS, "reorder", "duplicate", "chooser", "control")
+"""What needs packets, were they but computed."""
+
+
+def computes_flows(engine: Engine) -> bool:
+    """Whether an engine computes runs without packets, which choosers of paths would choose for."""
+    return not engine.packets and "chooser" in engine.lacks
 
 _WITH_SPARES = {"name": "rail-only", "domains": 2, "rails": 2, "spares": 1, "spare_ports": 1}
 
@@ -43,7 +50,7 @@ def refusals(trial: Trial) -> Outcome:
     if not engine.packets:
         wrong += [
             Violation("", f"it has no packets, and lacks does not name {word!r}, which needs them")
-            for word in WITHOUT_PACKETS
+            for word in (WITHOUT_PACKETS if computes_flows(engine) else WITHOUT_HOSTS)
             if word not in engine.lacks
         ]
     return Outcome.of("refusals", wrong, ", ".join(engine.lacks) or "it lacks nothing")

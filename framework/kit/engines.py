@@ -12,7 +12,7 @@ from railweave.framework.errors import RailweaveError, RunFailedError
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.judging.fidelity import SLOWER
 from railweave.framework.kit.check_report import Broken, Outcome, Violation
-from railweave.framework.kit.engine_refusals import estimates, refusals
+from railweave.framework.kit.engine_refusals import computes_flows, estimates, refusals
 from railweave.framework.kit.engine_trials import Trial, held, loads
 from railweave.framework.kit.subject import Sample, Subject
 from railweave.framework.kit.trials import MOST_GPUS
@@ -153,12 +153,13 @@ def _bytes(name: str, plan: Plan, findings: Findings) -> list[Violation]:
     planned, sent = loads(plan), findings.links.sent_bytes
     expected = planned * len(findings.iterations)
     off = sent < expected * (1 - ROUNDING)
-    off |= (not packets) & (sent > expected * (1 + ROUNDING))
+    exact = computes_flows(plan.engine)
+    off |= exact & (sent > expected * (1 + ROUNDING))
     for link in np.flatnonzero(off)[:1].tolist():
         why = f"link {fabric.link_name(link)} sent {sent[link]:.0f} bytes, by the routes {expected[link]:.0f}"
         wrong.append(Violation(name, why))
     least = planned.sum() * (1 - ROUNDING)
-    most = planned.sum() * (MORE_BYTES if packets else 1 + ROUNDING)
+    most = planned.sum() * (1 + ROUNDING if exact else MORE_BYTES)
     for record in findings.iterations:
         result, number = record.result, record.result.iteration
         if not least <= record.link_bytes <= most:

@@ -12,13 +12,13 @@ import numpy as np
 from railweave.framework.errors import LabError, RailweaveError
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
+from railweave.framework.experiment.ramp import ramp_of
 from railweave.framework.lab.faults.injector import Injector
 from railweave.framework.lab.job_traffic import JobTraffic
 from railweave.framework.lab.measuring.health_sources import open_source
 from railweave.framework.lab.measuring.job_counters import JobCounters
 from railweave.framework.lab.measuring.measurements import LabMeasurements
 from railweave.framework.lab.measuring.queue_telemetry import QueueTelemetry
-from railweave.framework.lab.ramp import ramp_of
 from railweave.framework.lab.rate_scale import RateScale
 from railweave.framework.lab.switching.controller_link import ControllerLink
 from railweave.framework.lab.switching.emulation import Emulation, cpu_seconds

@@ -7,9 +7,9 @@ from typing import Any
 
 from railweave.framework import errors
 from railweave.framework.errors import ChannelClosedError, LabError, RailweaveError
+from railweave.framework.experiment.ramp import ramp_of
 from railweave.framework.experiment.run_plan import Plan
 from railweave.framework.hookspecs import Callers, Engine, Estimate, hookimpl
-from railweave.framework.lab.ramp import ramp_of
 from railweave.framework.lab.sandbox import check_machine, unshare_command, why_it_ended
 from railweave.framework.lab.switching.datapath import DATAPATHS
 from railweave.framework.model.events import RunEvent, TaskEnded, TaskFailed

@@ -22,6 +22,11 @@ def expanded(schedule: Schedule, kept: Bool) -> Schedule:
     >>> ring.n_entries, expanded(ring, np.ones(ring.n_entries, bool)).n_entries
     (8, 24)
     """
+    return listed(schedule, kept)[0]
+
+
+def listed(schedule: Schedule, kept: Bool) -> tuple[Schedule, Int64]:
+    """The list, and the entry that each item of it is a repetition of."""
     repeat = np.where(kept, schedule.repeat, 0).astype(np.int64)
     waits = _without_others(schedule, kept)
     wait_count = np.add.reduceat(np.append(repeat[waits[1]], 0), waits[0][:-1]) * (np.diff(waits[0]) > 0)
@@ -44,7 +49,7 @@ def expanded(schedule: Schedule, kept: Bool) -> Schedule:
         src_offset[in_list], dst_offset[in_list], size[in_list] = spans.at(
             listed, repetition[in_list], turn[listed]
         )
-    return Schedule(
+    items = Schedule(
         schedule.collective,
         schedule.n_ranks,
         schedule.size_bytes,
@@ -63,7 +68,9 @@ def expanded(schedule: Schedule, kept: Bool) -> Schedule:
         schedule.src_buffer[entry],
         schedule.dst_buffer[entry],
         schedule.phase_names,
+        seconds=schedule.seconds[entry],
     )
+    return items, entry
 
 
 def _without_others(schedule: Schedule, kept: Bool) -> Lists:

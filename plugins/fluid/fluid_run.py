@@ -13,11 +13,11 @@ from railweave.framework.model.traffic import RankOutcome
 from railweave.framework.parameters.units import time as time_text
 from railweave.framework.processes.memory import peak_bytes
 from railweave.framework.routing.route_control import RouteControl
+from railweave.framework.runs.load_trace import TraceRecorder
 from railweave.framework.runs.parts import EngineParts, RoutesInPlace
 from railweave.plugins.fluid.measurements import ModelSource
 from railweave.plugins.fluid.model import Model
 from railweave.plugins.fluid.parts import ModelClock, ModelTraffic
-from railweave.plugins.fluid.trace import TraceRecorder
 from railweave.plugins.fluid.work import Work
 
 FIRST_S = 1.0

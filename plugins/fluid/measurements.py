@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 
 from railweave.framework.health.monitor import scores_of
+from railweave.framework.health.rate_evidence import RateEvidence
 from railweave.framework.health.smoothing import FASTER
+from railweave.framework.health.timed_trains import Trains
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.judging.link_figures import is_large
 from railweave.framework.model import Measurement
 from railweave.framework.model.arrays import Int64
 from railweave.framework.model.findings import LinkTotals
-from railweave.plugins.fluid.fluid_trains import Trains
 from railweave.plugins.fluid.model import Model
 from railweave.plugins.fluid.queues import Behind
-from railweave.plugins.fluid.rate_evidence import RateEvidence
 
 
 class ModelSource:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from railweave.framework.errors import LabError, TransportError, blaming
+from railweave.framework.errors import TransportError, blaming
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.health.loss import passes_at_loss
@@ -13,6 +13,7 @@ from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.model.senders import Senders
 from railweave.framework.routing.batches import replaced, take
 from railweave.framework.routing.table_checks import pair_name
+from railweave.framework.runs.faulty_links import FaultyLinks
 from railweave.framework.solver.quotient import NetworkState, Quotient
 from railweave.framework.solver.reduction import quotients
 from railweave.plugins.fluid.counters import Counters
@@ -34,23 +35,17 @@ class Model:
     """The flows of a run and what they run on, by the run's clock: declared seconds are those times
     `rate_scale`. Faults, routes and traffic change it; the clock moves it.
 
-    `up` (L,): the links that have a carrier, and a switch at both ends; `loss` (L,): the share of packets
-    that do not reach the far end of each, `ever_lossy` whether there was one. `version` counts the changes of
-    links and routes.
+    `version` counts the changes of links and routes.
     """
 
     def __init__(self, plan: Plan, paths: PathBatch, work: Work) -> None:
         self.plan, self.paths, self._work = plan, paths, work
         self.now_s, self.rate_scale, self.version = 0.0, 1.0, 0
         self._switch_s = 0.0
-        self._share, self._down = np.ones(plan.fabric.n_links), np.zeros(plan.fabric.n_links, bool)
-        self._arriving = {verb: np.ones(plan.fabric.n_links) for verb in ("loss", "corrupt", "icrc")}
-        self.loss = np.zeros(plan.fabric.n_links)
-        self._lossy = self.ever_lossy = False
+        self._links = FaultyLinks(plan.fabric)
         self._counters = Counters(plan.fabric.n_links, plan.packet)
         self._senders: tuple[PathBatch, Senders, WaitingPlaces] | None = None
-        self._dead = np.zeros(plan.fabric.n_nodes, bool)
-        self.up = self._passing = ~self._down
+        self._passing = self._links.up
         self._all_pass = True
         self._changed_s, self._settled_in = np.inf, 0
         self._stands_since, self._tried = np.full(len(paths.src), np.inf), np.zeros(len(paths.src))
@@ -77,17 +72,32 @@ class Model:
 
     # -- the fabric ------------------------------------------------------------------------------------
     @property
+    def up(self) -> Bool:
+        """(L,): the links that have a carrier, and a switch at both ends."""
+        return self._links.up
+
+    @property
+    def loss(self) -> Float:
+        """(L,): the share of packets that do not reach the far end of each."""
+        return self._links.loss
+
+    @property
+    def ever_lossy(self) -> bool:
+        """Whether a link ever lost some."""
+        return self._links.ever_lossy
+
+    @property
     def rates_bps(self) -> Float:
         """(L,): by the run's clock; those of links that are down, too."""
-        return self.plan.fabric.capacity_bps * self._share * self.rate_scale
+        return self.plan.fabric.capacity_bps * self._links.share * self.rate_scale
 
     def _state(self) -> NetworkState:
         """What is lost leaves flows a part of the rate, and messages wait for it (health/loss.py); a wrong
         ICRC costs as much, and only the destination notices."""
-        capacity_bps, wait_s = self.plan.fabric.capacity_bps * self._share, np.empty(0)
-        if self._lossy:
+        capacity_bps, wait_s = self.plan.fabric.capacity_bps * self._links.share, np.empty(0)
+        if self._links.lossy:
             packet_bits = 8.0 * self.plan.packet.full_packet_bytes
-            capacity_bps, wait_s = passes_at_loss(capacity_bps, 1 - self._through(), packet_bits)
+            capacity_bps, wait_s = passes_at_loss(capacity_bps, 1 - self._links.through, packet_bits)
         capacity_bps = np.where(self._passing & ~self._dark, capacity_bps, 0.0)
         if self._switch_s:
             capacity_bps /= 1 + self._acks()
@@ -128,8 +138,8 @@ class Model:
 
     def counted(self) -> Counters:
         """The counters of the links, now."""
-        self._counters.count(self.flows.carried_bits(), self.loss if self._lossy else None)
-        if self._lossy and not self._all_pass:
+        self._counters.count(self.flows.carried_bits(), self.loss if self._links.lossy else None)
+        if self._links.lossy and not self._all_pass:
             self._count_unheard()
         return self._counters
 
@@ -150,39 +160,15 @@ class Model:
     def inject(self, fault: ResolvedFault) -> None:
         """What a fault does to links and switches."""
         self.counted()
-        cables = np.concatenate((fault.links, fault.links ^ 1))
-        match fault.verb:
-            case "degrade":
-                self._share[fault.links] = float(fault.options["to"])
-            case "down" | "up" as carrier:
-                self._down[cables] = carrier == "down"
-            case "loss" | "corrupt" as verb:
-                share = 1 - float(fault.options["rate"])
-                self._arriving["icrc" if fault.options.get("icrc") else verb][fault.links] = share
-            case "restore":
-                self._share[fault.links], self._down[cables] = 1.0, False
-                for arriving in self._arriving.values():
-                    arriving[fault.links] = 1.0
-            case "kill" | "start":
-                self._dead[fault.node] = fault.verb == "kill"
-            case other:
-                raise LabError(f"{fault.text!r}: the engine fluid cannot {other}.")
-        self.loss = 1 - self._arriving["loss"] * self._arriving["corrupt"]
-        self._lossy = any((arriving < 1).any() for arriving in self._arriving.values())
-        self.ever_lossy |= self._lossy
-        fabric, before = self.plan.fabric, self._passing
-        self.up = ~(self._down | self._dead[fabric.link_src] | self._dead[fabric.link_dst])
-        self._passing = self.up & (self._through() > 0)
+        before, links = self._passing, self._links
+        links.inject(fault, "fluid")
+        self._passing = links.passing
         self._wait_for_senders(self._passing & ~before)
         self._all_pass = bool(self._passing.all()) and not self._dark.any()
         if self._all_pass:
             self._stands_since[:] = np.inf
         self._take_up()
         self._look_who_stands()
-
-    def _through(self) -> Float:
-        """(L,): the share of packets that get through each link with the right ICRC."""
-        return (1 - self.loss) * self._arriving["icrc"]
 
     def _wait_for_senders(self, repaired: Bool) -> None:
         """Links that are back carry nothing before the senders that stand still on them try again."""

@@ -7,9 +7,9 @@ import numpy as np
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.model import IterationResult, Schedule
 from railweave.framework.routing.route_control import Reroute
+from railweave.framework.runs.load_trace import TraceRecorder
 from railweave.plugins.fluid.flows import IterationOutcome
 from railweave.plugins.fluid.model import Model
-from railweave.plugins.fluid.trace import TraceRecorder
 
 MOST_KEPT = 32
 """Different iterations of a job that are kept."""

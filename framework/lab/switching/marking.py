@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 
 from railweave.framework.errors import LabError, MachineError
-from railweave.framework.lab.ramp import LEVELS, Ramp
+from railweave.framework.experiment.ramp import LEVELS, Ramp
 from railweave.framework.lab.switching.emulation import Emulation
 from railweave.framework.lab.switching.ovs import OvsShard
 from railweave.framework.lab.switching.shaping import DATA, DEVICES_PER_CHAIN

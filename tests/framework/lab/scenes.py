@@ -17,6 +17,7 @@ import numpy as np
 
 from railweave.framework.errors import LabError, MachineError
 from railweave.framework.experiment.faults import parse, resolve
+from railweave.framework.experiment.ramp import LEVELS, Ramp
 from railweave.framework.lab.faults.impairment import Impairment, script
 from railweave.framework.lab.faults.injector import Injector
 from railweave.framework.lab.faults.wire_loss import ingress_script, lose
@@ -24,7 +25,6 @@ from railweave.framework.lab.measuring.arrivals import IngressCounters
 from railweave.framework.lab.measuring.queue_counters import ShardQueues, read_all
 from railweave.framework.lab.measuring.queue_telemetry import QueueTelemetry
 from railweave.framework.lab.measuring.sampler import Sampler
-from railweave.framework.lab.ramp import LEVELS, Ramp
 from railweave.framework.lab.switching import shaping
 from railweave.framework.lab.switching.emulation import Emulation
 from railweave.framework.lab.switching.marking import EcnMarker

@@ -10,6 +10,8 @@ import pytest
 import railweave as rw
 from railweave.bench.engine_cases import JOBS, Case, keys_of
 from railweave.framework.experiment.plan import load_plan
+from railweave.framework.health.rate_evidence import RateEvidence
+from railweave.framework.health.timed_trains import Trains
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.lab.measuring.prober import Prober
 from railweave.framework.lab.measuring.queue_counters import QueueCounters
@@ -17,9 +19,7 @@ from railweave.framework.lab.measuring.service_meter import ServiceMeter
 from railweave.framework.model import HealthSnapshot, Measurement, PathBatch
 from railweave.framework.registry import load_plugins
 from railweave.plugins.fluid.counters import Counters
-from railweave.plugins.fluid.fluid_trains import Trains
 from railweave.plugins.fluid.queues import WaitingPlaces
-from railweave.plugins.fluid.rate_evidence import RateEvidence
 from tests.recordings.replay import HERE
 
 PACKET = 4154

@@ -17,8 +17,8 @@ from railweave.framework.errors import ExperimentError, InputError
 from railweave.framework.model.events import Note, RunEvent
 from railweave.framework.registry import Registers, load_plugins
 from railweave.framework.results.result import RunResult
-from railweave.plugins.fluid import trace
-from railweave.plugins.fluid.trace import TraceRecorder
+from railweave.framework.runs import load_trace as trace
+from railweave.framework.runs.load_trace import TraceRecorder
 
 ALONG_A_RAIL: dict[str, Any] = {"domains": 4, "rails": 1, "collective": "all-gather", "size": "4M"}
 SLOW = "at=1.4s degrade rail:0 to=20%"

@@ -1,16 +1,24 @@
 """Trains of packets over idle links of a model: they take their time, and their bytes count."""
 
+from typing import Protocol
+
 import numpy as np
 
+from railweave.framework.health.rate_evidence import EXACT_PACKETS
 from railweave.framework.health.trains import TrainTimes
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.model.arrays import Bool, Float, Int64
-from railweave.plugins.fluid.counters import Counters
-from railweave.plugins.fluid.rate_evidence import EXACT_PACKETS
 
 FILL_SAMPLES = 5
 """For how many samples a train keeps a healthy link busy, as in lab/measuring/health_sources.py."""
+
+
+class CountsTrains(Protocol):
+    """The counters of links."""
+
+    def add(self, packets: Float, packet_bytes: Float, loss: Float) -> None:
+        """(L,) each: links have sent so many packets of so many bytes, and lost a share."""
 
 
 class Trains:
@@ -39,7 +47,7 @@ class Trains:
         """Links that carried data until now, and those whose rate that has stated."""
         self._times.seen(now_s, data, data, stated)
 
-    def arrived(self, now_s: float, rates_bps: Float, loss: Float, counters: Counters) -> Bool:
+    def arrived(self, now_s: float, rates_bps: Float, loss: Float, counters: CountsTrains) -> Bool:
         """(L,): the links whose train has arrived since the last call, and has shown their rate; `rates_bps`,
         `loss` (L,) are those of now."""
         times = self._times

@@ -7,7 +7,7 @@ import pytest
 
 import railweave as rw
 from railweave.framework.errors import ExperimentError
-from railweave.framework.lab.ramp import LEVELS, Ramp
+from railweave.framework.experiment.ramp import LEVELS, Ramp
 
 
 @pytest.mark.parametrize("pmax", [0.01, 0.5, 1.0])

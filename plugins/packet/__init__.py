@@ -1,0 +1,1 @@
+"""Runs computed packet by packet: queues, marks, losses, choice of paths, on a simulated clock."""

@@ -1,0 +1,136 @@
+"""The engine `packet` as plans and commands see it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from importlib.util import find_spec
+
+import numpy as np
+
+from railweave.framework.errors import NotInstalledError
+from railweave.framework.experiment.plan import Plan
+from railweave.framework.experiment.ramp import ramp_of
+from railweave.framework.hookspecs import Callers, Engine, Estimate
+from railweave.framework.model.events import RunEvent
+from railweave.framework.model.findings import Findings
+from railweave.framework.parameters import Parameter, Value
+from railweave.framework.runs.recorder import Recorder
+from railweave.framework.runs.session import Session
+from railweave.plugins.packet.packet_run import PacketRun
+
+PROGRAM_BYTES, PAIR_BYTES, ENTRY_BYTES, HOP_BYTES, LINK_BYTES, PACKET_BYTES = (
+    150_000_000, 1_000, 250, 35, 500, 110,
+)  # fmt: skip
+"""Memory of the program with numba, and of each pair in use, entry of the listed schedule, hop of the paths,
+link, and packet in flight with its events."""
+
+
+class PacketEngine(Engine):
+    """Computes a run in this process, packet by packet, on a clock of its own."""
+
+    summary = "packets in queues with marks, losses and choice of paths, on a simulated clock; no lab"
+    parameters: tuple[Parameter, ...] = (
+        Parameter(
+            "marks",
+            "auto",
+            "text",
+            "switches mark packets that enter a long queue (ECN); auto: where the chooser goes by marks",
+            choices=("auto", "on", "off"),
+        ),
+        Parameter("kmin", 20 << 10, "bytes", "queue from which a link marks some", minimum=0),
+        Parameter("kmax", 80 << 10, "bytes", "queue from which a link marks all", minimum=0),
+        Parameter("pmax", 1.0, "ratio", "share that it marks just below kmax", minimum=0, maximum=1),
+        Parameter(
+            "buffer", 0, "bytes",
+            "room of a switch's queue for each port and priority; what finds it full is dropped; 0: no limit "
+            "(a lab's queues hold all windows)",
+            minimum=0,
+        ),
+        Parameter(
+            "window", "transport", "text",
+            "what a pair may have in flight: as the transport does, or ideal: its bandwidth-delay product "
+            "and eight packets",
+            choices=("transport", "ideal"),
+        ),
+        Parameter(
+            "ack_every", 4, "count",
+            "packets that an acknowledgement waits for at most; marked ones and the last of a message are "
+            "acknowledged at once",
+            minimum=1, maximum=256,
+        ),
+        Parameter(
+            "nic", "in-turn", "text",
+            "a NIC fetches packets of its pairs in turn, or queues what their windows allow, as a lab does",
+            choices=("in-turn", "fifo"),
+        ),
+    )  # fmt: skip
+    packets, predicts = False, True
+    lacks: Mapping[str, str] = {
+        "reorder": "links keep the order of packets",
+        "duplicate": "links carry every packet once",
+        "kill controller": "it needs no controller",
+        "kill switch without back": "it has no processes: it takes the switch's links down until `back`",
+        "program": "it has no hosts to run them on",
+        "pcap": "its packets have sizes, but no bytes",
+        "control": "its pairs have windows that stay",
+        "probe_s": "nothing times its trains",
+        "lab": "it computes a run and keeps nothing up",
+    }
+
+    def configured(self, options: Mapping[str, Value]) -> Engine:
+        ramp_of(options)
+        return self
+
+    def run(
+        self,
+        plan: Plan,
+        observers: Callers,
+        emit: Callable[[RunEvent], None],
+        directory: str | None = None,
+        pcap: int | None = None,
+    ) -> Findings:
+        run = PacketRun(plan, emit)
+        recorder = Recorder(plan.fabric, observers, emit, run.clock.now_s)
+        recorder.observers.fire("on_run_start", experiment=plan.document(), directory=directory)
+        with Session(plan, run, recorder) as session:
+            session.iterate()
+            trace = run.traced(recorder.note)
+            recorder.phase("tear-down")
+            return replace(session.findings(), trace=trace)
+
+    def estimate(self, plan: Plan) -> Estimate:
+        """Events of all iterations: two a packet and link where packets wait, and those of acknowledgements.
+        Raises NotInstalledError without numba."""
+        if find_spec("numba") is None:
+            raise NotInstalledError(
+                "the engine packet computes with numba, which is not installed. "
+                "Install it: pip install 'railweave[fluid]'."
+            )
+        events, entries = 0.0, 0
+        hops = _mean_hops(plan)
+        for job in plan.jobs:
+            for schedule in job.schedules:
+                sent = schedule.is_transfer
+                packets = float(schedule.in_all(plan.packet.packets_of)[sent].sum())
+                events += packets * hops * 2.5 * (job.experiment.iterations or 1)
+                entries = max(entries, int(schedule.repeat.sum(dtype=np.int64)))
+        pairs = sum(len(paths.src) for paths in plan.first_paths)
+        in_paths = sum(len(paths.links) for paths in plan.first_paths)
+        memory = PROGRAM_BYTES + PAIR_BYTES * pairs + ENTRY_BYTES * entries + HOP_BYTES * in_paths
+        memory += LINK_BYTES * plan.fabric.n_links + PACKET_BYTES * _in_flight(plan, pairs)
+        return Estimate(memory, events=round(events))
+
+
+def _mean_hops(plan: Plan) -> float:
+    """Links of a path in use, on average."""
+    paths = sum(len(batch.weight) for batch in plan.first_paths)
+    return sum(len(batch.links) for batch in plan.first_paths) / max(paths, 1)
+
+
+def _in_flight(plan: Plan, pairs: int) -> int:
+    """Packets at most: a window of each pair, but no more than it sends."""
+    packets = sum(
+        float(schedule.in_all(plan.packet.packets_of).max(initial=0.0))
+        for job in plan.jobs
+        for schedule in job.schedules[-1:]
+    )
+    return int(pairs * min(64.0, packets))

@@ -1,0 +1,188 @@
+"""The arrays of the simulation. Times are whole picoseconds on the declared clock, sizes wire bytes."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from railweave.framework.model.arrays import Int32, Int64
+
+Records = NDArray[Any]
+NEVER = 1 << 62
+"""A time after every other."""
+NONE = -1
+
+DATA, ACK = 1, 0
+"""What a packet is, and the priority of its queue: 0 goes first."""
+MARKED, ARRIVED_BAD, ASKS, ACKED, LOST, LISTED, IN_NIC = 1, 2, 4, 8, 16, 32, 64
+"""Flags of packets: met congestion; its ICRC is wrong; wants an acknowledgement at once; acknowledged;
+declared lost; in the list of its path; in the NIC of its sender."""
+
+PACKET = np.dtype(
+    [
+        ("sent", "i8"),  # when its sender gave it to the NIC
+        ("pair", "i4"),
+        ("entry", "i4"),  # of the schedule: its message
+        ("number", "i4"),  # among the packets of its pair in this iteration
+        ("copy", "i4"),  # how often it was sent before
+        ("path", "i4"),
+        ("hop", "i4"),  # place in its path of the link that it is on
+        ("size", "i4"),
+        ("epoch", "i4"),  # of its pair
+        ("kind", "i4"),
+        ("flags", "i4"),
+        ("uses", "i4"),  # lists that hold it
+        ("next", "i4"),  # in a queue, at the receiver, in an acknowledgement, among free ones
+        ("later", "i4"),  # in the list of its path, or of what its pair has lost
+        ("first", "i4"),  # of an acknowledgement: the first packet that it acknowledges
+    ],
+    align=True,
+)
+LINK = np.dtype(
+    [
+        ("ps_per_byte", "f8"),
+        ("latency", "i8"),
+        ("busy", "i8"),  # until when it sends
+        ("sending", "i8"),  # bytes of the packet that it sends, or sent last
+        ("queued", "i8", (2,)),  # bytes waiting by priority, but for those in a NIC
+        ("in_nic", "i8"),  # bytes of packets of senders that wait for their turn
+        ("head", "i4", (2,)),
+        ("tail", "i4", (2,)),
+        ("waking", "i8"),  # whether it looks into its queues once it is free
+        ("room", "i8"),  # bytes that may wait by priority; 0: no limit
+        ("kmin", "f8"),
+        ("kmax", "f8"),  # 0: it marks nothing
+        ("pmax", "f8"),
+        ("down", "i8"),
+        ("loss", "f8"),
+        ("bad_icrc", "f8"),
+        ("sent_bytes", "i8"),
+        ("sent_packets", "i8"),
+        ("data_bytes", "i8"),
+        ("drops", "i8"),
+        ("lost", "i8"),
+        ("marked", "i8"),
+        ("longest", "i8"),  # most bytes that have waited
+    ],
+    align=True,
+)
+PATH = np.dtype(
+    [
+        ("start", "i8"),  # in the hops
+        ("hops", "i4"),
+        ("head", "i4"),  # packets under way on it, in the order in which they were sent
+        ("tail", "i4"),
+        ("turns", "i4"),  # how often it was taken, of those of its pair
+        ("share", "f8"),
+    ],
+    align=True,
+)
+PAIR = np.dtype(
+    [
+        ("window", "f8"),  # bytes; what a congestion control sets stands first, in this order
+        ("rate", "f8"),  # bytes a second; 0: no pacing
+        ("wake", "i8"),  # when the congestion control wants to be woken; NEVER: not
+        ("key", "u8"),  # of its draws
+        ("job", "i4"),
+        ("first_path", "i4"),
+        ("paths", "i4"),
+        ("turns", "i4"),  # packets that were given a path in turn
+        ("messages", "i8"),  # where its messages begin in the order
+        ("messages_end", "i8"),
+        ("message", "i8"),  # place in the order of the one that it sends
+        ("done", "i4"),  # packets of it that were sent
+        ("number", "i4"),  # of the next packet
+        ("got", "i8"),  # where its packets begin among what has arrived
+        ("epoch", "i4"),
+        ("asked", "i4"),  # whether it is to look what it may send
+        ("in_flight", "i8"),  # bytes
+        ("in_nic", "i4"),  # packets that wait in the NIC
+        ("most_in_nic", "i4"),
+        ("paced", "i8"),  # before this time it sends nothing
+        ("waking", "i4"),  # whether an event for that is out
+        ("timing", "i4"),  # whether one for its timeouts is
+        ("lost_head", "i4"),
+        ("lost_tail", "i4"),
+        ("left_head", "i4"),  # under way on paths that it has left
+        ("probes", "i4"),  # since it last heard of something
+        ("heard", "i8"),  # when that was
+        ("active", "i8"),  # when it last heard, or sent a probe
+        ("newest", "i8"),  # when the latest packet was sent that has arrived
+        ("smoothed", "i8"),  # round trip; RFC 6298
+        ("variation", "i8"),
+        ("first_wait", "i8"),  # silence before the first probe
+        ("timeout", "i8"),
+        ("most_wait", "i8"),
+        ("dead_after", "i8"),
+        ("owed_head", "i4"),  # what has arrived and is not acknowledged
+        ("owed_tail", "i4"),
+        ("owed", "i4"),
+        ("calls", "i4"),  # of the chooser
+        ("packets", "i8"),
+        ("again", "i8"),
+        ("twice", "i8"),
+        ("marked", "i8"),
+        ("bad_icrc", "i8"),
+        ("bytes", "i8"),
+        ("declared", "i8"),  # how many packets it considered lost
+    ],
+    align=True,
+)
+ENTRY = np.dtype(
+    [
+        ("pair", "i4"),  # NONE: it sends nothing
+        ("waits", "i4"),  # for so many others
+        ("missing", "i4"),  # packets that have not arrived
+        ("packets", "i4"),
+        ("first", "i4"),  # number of the first one
+        ("job", "i4"),
+        ("path", "i4"),  # where all its packets take one
+        ("size", "i8"),  # payload
+        ("takes", "i8"),  # time of a computation
+        ("after", "i8"),  # where those that wait for it begin
+        ("after_end", "i8"),
+        ("ready", "i8"),
+        ("end", "i8"),
+    ],
+    align=True,
+)
+
+(NOW, FREE, N_FREE, N_EVENTS, LOOK_HEAD, LOOKS, READY_HEAD, READIES, HOPS, DONE, ENDED, DEAD, WRONG_PATH,
+ MTU, HEADERS, FIRST_HEADERS, ACK_BYTES, ACK_EVERY, CHOOSER, CHOOSER_BYTES, CHOOSES_MESSAGES, SHARES, CONTROL,
+ CONTROL_BYTES, PAIR_BASE, OTHER_HOPS, N_GLOBALS) = range(27)  # fmt: skip
+"""Places in `globals`: the time; the first free packet, and how many there are; events in the heap; pairs
+that are to look what they may send, a ring; entries that are ready, a ring; hops of packets so far; events so
+far; whether a job has ended; 1 + a pair that has given up; 1 + a pair whose chooser named no path of it;
+sizes; packets per acknowledgement; the addresses and bytes of what choosers and controls know of pairs."""
+
+REACHED, FULL, STOPPED, BUSY = range(4)
+"""Why the loop ends: the time is reached; it needs larger arrays; see ENDED, DEAD and WRONG_PATH; enough
+events."""
+ROOM = 256
+"""Free packets, and events that have a place, which a step needs at most."""
+BATCH = 64
+"""Packets that a pair sends before others have their turn to look."""
+
+
+class State(NamedTuple):
+    """All that changes. `hops`: links of paths; `order`: messages by pair; `after`: entries that wait for an
+    entry; `got`: of each packet number of each pair 0, 1 once it has arrived, 2 once its sender knows;
+    `looks`, `ready`: rings; `left`: entries of each job that are not over; `time`, `what`: the heap of
+    events; `shares`: of paths, as the choosers see them."""
+
+    packet: Records
+    link: Records
+    path: Records
+    pair: Records
+    entry: Records
+    hops: Int32
+    order: Int32
+    after: Int32
+    got: NDArray[np.uint8]
+    looks: Int32
+    ready: Int32
+    left: Int64
+    time: Int64
+    what: Int64
+    shares: NDArray[np.float64]
+    globals: Int64

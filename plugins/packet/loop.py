@@ -1,0 +1,77 @@
+"""The loop over events, in numba's subset of Python."""
+
+from typing import Any
+
+from railweave.plugins.packet.layout import (
+    BUSY,
+    DEAD,
+    DONE,
+    ENDED,
+    FULL,
+    LOOK_HEAD,
+    LOOKS,
+    N_EVENTS,
+    N_FREE,
+    NOW,
+    REACHED,
+    READIES,
+    READY_HEAD,
+    ROOM,
+    STOPPED,
+    WRONG_PATH,
+    State,
+)
+from railweave.plugins.packet.queues import FREES, TIMER, frees, look, pop
+from railweave.plugins.packet.receiving import COMPUTED, arrives, begin, complete
+from railweave.plugins.packet.sending import WAKES, WOKE, control, pump, timer
+
+
+def run(s: State, until: int, events: int, call: Any) -> int:
+    """Carry out what happens up to `until`, `events` at most; why it ends (layout.py). `call`: the functions
+    of the chooser and of the congestion control."""
+    g = s.globals
+    while True:
+        if g[ENDED] or g[DEAD] or g[WRONG_PATH]:
+            return STOPPED
+        if g[N_FREE] < ROOM or g[N_EVENTS] + ROOM > len(s.time):
+            return FULL
+        if g[READIES] > 0:
+            e = s.ready[g[READY_HEAD]]
+            g[READY_HEAD] = (g[READY_HEAD] + 1) % len(s.ready)
+            g[READIES] -= 1
+            begin(s, e, g[NOW])
+            continue
+        if g[LOOKS] > 0:
+            p = s.looks[g[LOOK_HEAD]]
+            g[LOOK_HEAD] = (g[LOOK_HEAD] + 1) % len(s.looks)
+            g[LOOKS] -= 1
+            pump(s, call, p, g[NOW])
+            continue
+        if g[N_EVENTS] == 0 or s.time[0] > until:
+            g[NOW] = until
+            return REACHED
+        if events == 0:
+            return BUSY
+        events -= 1
+        g[DONE] += 1
+        now, what = s.time[0], s.what[0]
+        g[NOW] = now
+        pop(s)
+        happens(s, call, what, now)
+
+
+def happens(s: State, call: Any, what: int, now: int) -> None:
+    """One event."""
+    kind, at, which = what >> 60, (what >> 32) & 0xFFFFFFF, what & 0xFFFFFFFF
+    if kind < TIMER:
+        arrives(s, call, which, at, now)
+    elif kind == FREES:
+        frees(s, at, now)
+    elif which == COMPUTED:
+        complete(s, at, now)
+    elif which == WAKES:
+        s.pair[at]["waking"] = 0
+        control(s, call, WOKE, at, now, 0, 0, 0, 0)
+        look(s, at)
+    else:
+        timer(s, call, at, now)

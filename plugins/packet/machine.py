@@ -1,0 +1,101 @@
+"""The simulation's machine code, and the functions of plugins that it calls."""
+
+from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from railweave.framework.errors import NotInstalledError
+from railweave.framework.hookspecs import PathChooser
+from railweave.plugins.packet import layout, loop, queues, receiving, sending
+
+MODULES = (queues, sending, receiving, loop)
+INLINED = ("mixed", "draw", "chance", "new_packet", "look", "chooser_of", "becomes_ready", "happens")
+ARGUMENTS = 8
+
+
+@cache
+def machine_code() -> Callable[..., int]:
+    """`loop.run`, compiled by numba, which keeps the result on disk. Raises NotInstalledError without numba.
+
+    numba notices changes of a function's own file alone, so a function's name holds a hash of all of them.
+    """
+    try:
+        import numba
+    except ImportError:
+        raise NotInstalledError(
+            "the engine packet computes with numba, which is not installed. "
+            "Install it: pip install 'railweave[fluid]'."
+        ) from None
+    files = (__file__, *(str(module.__file__) for module in (*MODULES, layout)))
+    version = sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()[:8]
+    names: dict[str, Any] = {}
+    for module in MODULES:
+        names |= vars(module)
+    for module in MODULES:
+        for name, function in vars(module).items():
+            if isinstance(function, FunctionType) and function.__module__ == module.__name__:
+                clone = FunctionType(function.__code__, names, name)
+                clone.__qualname__ = f"{name}_{version}"
+                inner = name != "run"
+                names[name] = numba.njit(
+                    cache=True, error_model="numpy", no_cpython_wrapper=inner, no_cfunc_wrapper=True,
+                    forceinline=name in INLINED, _nrt=False,
+                )(clone)  # fmt: skip
+    code: Callable[..., int] = names["run"]
+    return code
+
+
+def _record_at(record: Any) -> Any:
+    """A compiled function from an address to what lies there."""
+    from numba import types
+    from numba.extending import intrinsic
+
+    pointer = types.CPointer(record)
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def at(typing: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.inttoptr(arguments[0], context.get_value_type(pointer))
+
+        return pointer(types.int64), generate
+
+    return at
+
+
+def called(chooser: PathChooser | None) -> Any:
+    """The functions of a chooser behind the one address that the loop calls: call(what, address of what it
+    knows of the pair, -, now, ...) (sending.py). None: one that is never called."""
+    import numba
+    from numba import carray, types
+
+    signature = types.int64(*[types.int64] * ARGUMENTS)
+    if chooser is None:
+        return numba.cfunc(signature, cache=True)(_nothing)
+    record, share = _record_at(numba.from_dtype(chooser.state)), _record_at(types.float64)
+    use_paths, choose, acknowledged, lost = (
+        numba.njit(getattr(chooser, name)) for name in ("use_paths", "choose", "acknowledged", "lost")
+    )
+    _use_paths, _choose, _heard = sending.USE_PATHS, sending.CHOOSE, sending.PATH_HEARD
+
+    def call(what: int, address: int, out: int, now: int, a: int, b: int, c: int, d: int) -> Any:
+        s = carray(record(address), 1)[0]
+        if what == _choose:
+            return np.int64(choose(s, now, np.uint64(a), carray(share(b), c)))
+        if what == _heard:
+            acknowledged(s, now, a, b != 0, c)
+        elif what == _use_paths:
+            use_paths(s, a)
+        else:
+            lost(s, now, a)
+        return 0
+
+    return numba.cfunc(signature)(call)
+
+
+def _nothing(what: int, address: int, out: int, now: int, a: int, b: int, c: int, d: int) -> int:
+    return 0

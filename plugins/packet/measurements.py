@@ -1,0 +1,74 @@
+"""The health of links as the model's queues, counters and losses show it."""
+
+import numpy as np
+
+from railweave.framework.health.rate_evidence import RateEvidence
+from railweave.framework.health.timed_trains import Trains
+from railweave.framework.hookspecs import LinkState
+from railweave.framework.model import Measurement
+from railweave.framework.model.arrays import Float
+from railweave.framework.model.findings import LinkTotals
+from railweave.plugins.packet.model import Model
+
+
+class PacketSource:
+    """Which links are up, what waits at them, their counters, the rates of those where packets wait or a
+    train has arrived, and what they lose. Trains take their time on idle links, and their bytes count."""
+
+    def __init__(self, model: Model) -> None:
+        plan, self._model = model.plan, model
+        fabric = plan.fabric.scaled(model.rate_scale)
+        self._train_bytes, self._train_packets, self._train_lost = np.zeros((3, fabric.n_links))
+        self._interval_s = plan.experiment.health.interval_s
+        self._last_s, self._last, self._last_data = 0.0, self.totals(), np.zeros(fabric.n_links)
+        self._rates = RateEvidence(fabric.capacity_bps, plan.packet.full_packet_bytes)
+        self._trains = Trains(fabric, plan.packet, self._interval_s)
+
+    def measure(self) -> Measurement:
+        model, now_s = self._model, self._model.now_s
+        rates_bps, loss, link = model.rates_bps, model.links.loss, model.sim.s.link
+        waiting = (link["queued"].sum(axis=1) + link["in_nic"]).astype(np.float64)
+        arrived = self._trains.arrived(now_s, rates_bps, loss, self)
+        totals, before, since_s = self.totals(), self._last, self._last_s
+        self._last_s, self._last = now_s, totals
+        new, backlogged = totals.since(before), waiting > 0
+        most_bits = rates_bps * self._interval_s  # what came before the last interval may have had a gap
+        stated = self._rates.add(backlogged, np.minimum(8 * new.sent_bytes, most_bits), rates_bps)
+        data = link["data_bytes"].astype(np.float64)
+        self._trains.seen(now_s, data > self._last_data, stated)
+        self._last_data = data
+        self._rates.know(arrived, self._trains.shown_bps)
+        return Measurement(
+            t_s=now_s,
+            dt_s=now_s - since_s,
+            sent_bytes=new.sent_bytes,
+            sent_packets=new.sent_packets,
+            drops=new.drops,
+            lost=new.lost,
+            queue_bytes=waiting,
+            waited_bytes=np.where(backlogged, new.sent_bytes, 0.0),
+            service_bps=np.where(stated | arrived, self._rates.rate_bps, np.nan),
+            probe_s=np.full(len(backlogged), np.nan),
+            up=model.links.up,
+        )
+
+    def probe(self, now_s: float, links: LinkState) -> None:
+        self._trains.send(now_s, links, self._model.rates_bps)
+
+    def totals(self) -> LinkTotals:
+        link = self._model.sim.s.link
+        columns = ("sent_bytes", "sent_packets", "drops", "lost", "marked")
+        sent, packets, drops, lost, marked = (link[name].astype(np.float64) for name in columns)
+        return LinkTotals(
+            sent + self._train_bytes,
+            packets + self._train_packets,
+            drops,
+            lost + self._train_lost,
+            marked=marked if self._model.settings.kmax else np.empty(0),
+        )
+
+    def add(self, packets: Float, packet_bytes: Float, loss: Float) -> None:
+        """Trains have been sent."""
+        self._train_bytes += packets * packet_bytes
+        self._train_packets += packets
+        self._train_lost += packets * loss

@@ -1,0 +1,200 @@
+"""The packets of a run and the fabric they run on, by the run's clock."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from railweave.framework.errors import PluginError, TransportError, blaming, defined_at
+from railweave.framework.experiment.faults import ResolvedFault
+from railweave.framework.experiment.plan import Plan
+from railweave.framework.experiment.ramp import ramp_of
+from railweave.framework.experiment.wants import chooses
+from railweave.framework.model import Fabric, PathBatch, RouteTable, Schedule
+from railweave.framework.model.arrays import Bool, Float, Int64
+from railweave.framework.model.senders import Senders
+from railweave.framework.parameters.units import size as size_text
+from railweave.framework.routing.batches import answer, distinct, same_paths, take
+from railweave.framework.routing.table_checks import pair_name
+from railweave.framework.runs.faulty_links import FaultyLinks
+from railweave.plugins.packet import layout
+from railweave.plugins.packet.layout import NEVER
+from railweave.plugins.packet.messages import Messages, messages_of
+from railweave.plugins.packet.simulation import PICOSECONDS, Settings, Simulation, Waits
+from railweave.plugins.packet.windows import ideal_window
+
+MARKS = {"on": True, "off": False}
+
+
+def settings_of(plan: Plan) -> Settings:
+    """How the options of the engine have packets carried. Raises ExperimentError where they contradict."""
+    options: Mapping[str, object] = plan.experiment.engine.options
+    ramp = ramp_of(options)
+    marks = MARKS.get(str(options["marks"]), "mark" in getattr(plan.chooser, "needs", ()))
+    return Settings(
+        room=int(str(options["buffer"])),
+        kmin=ramp.kmin_bytes if marks else 0.0,
+        kmax=max(ramp.kmax_bytes, 1.0) if marks else 0.0,
+        pmax=ramp.pmax,
+        ack_every=int(str(options["ack_every"])),
+        in_turn=options["nic"] == "in-turn",
+        seed=plan.experiment.seed,
+    )
+
+
+def pairs_of(job: Plan) -> tuple[Int64, Int64]:
+    """(src, dst) of the pairs of GPUs that a job uses, by src, then dst."""
+    n, gpus = job.fabric.n_gpus, np.asarray(job.ranks, np.int64)
+    used = [gpus[src] * n + gpus[dst] for src, dst, _ in (schedule.pairs() for schedule in job.schedules)]
+    src, dst = np.divmod(distinct(np.concatenate(used)), n)
+    return src, dst
+
+
+class Model:
+    """The packets of a run and what they run on, by the run's clock: declared seconds are those times
+    `rate_scale`. Faults, routes and traffic change it; the clock moves it."""
+
+    def __init__(
+        self, plan: Plan, table: RouteTable, rate_scale: float, show: Callable[[], None] = lambda: None
+    ) -> None:
+        self.plan, self.rate_scale, self._show = plan, rate_scale, show
+        self.now_s = 0.0
+        self.settings = settings_of(plan)
+        self._links = FaultyLinks(plan.fabric)
+        self._pairs = [pairs_of(job) for job in plan.jobs]
+        self._messages = {
+            id(schedule): messages_of(job.on_gpus(schedule), plan.packet, *pairs, plan.fabric.n_gpus)
+            for job, pairs in zip(plan.jobs, self._pairs, strict=True)
+            for schedule in job.schedules
+        }
+        known = [[self.messages(schedule) for schedule in job.schedules] for job in plan.jobs]
+        chooser = plan.chooser if chooses(plan.experiment) else None
+        self.sim = Simulation(plan.fabric, plan.packet, self._pairs, known, self.settings, chooser)
+        self._paths = list[PathBatch]()
+        for job, pairs in enumerate(self._pairs):
+            batch = answer(table, *pairs)
+            self._paths.append(batch)
+            self.sim.use_paths(job, batch)
+            self._allow(job)
+        self._given_up: dict[int, list[int]] = {}
+
+    def messages(self, schedule: Schedule) -> Messages:
+        return self._messages[id(schedule)]
+
+    @property
+    def _scaled(self) -> Fabric:
+        return self.plan.fabric.scaled(self.rate_scale)
+
+    def _allow(self, job: int) -> None:
+        """Windows and waits of a job's pairs, as its transport states them for their paths."""
+        plan, paths = self.plan, self._paths[job]
+        with blaming(f"transport {plan.experiment.transport.name}: senders()"):
+            senders: Senders = plan.transport.senders(self._scaled, paths, plan.packet)
+        window = senders.window_bits / 8
+        if plan.experiment.engine.options["window"] == "ideal":
+            window = ideal_window(plan.fabric, paths, plan.packet)
+        slack = window * plan.packet.RETH / plan.packet.full_packet_bytes  # a window counts packets
+        waits = (senders.first_s, senders.timeout_s, senders.most_s, senders.dead_after_s)
+        scale = self.rate_scale * PICOSECONDS
+        self.sim.allow(
+            job, window + slack, Waits(*(np.minimum(w * scale, NEVER).astype(np.int64) for w in waits))
+        )
+
+    @property
+    def described(self) -> str:
+        """The queues, in words."""
+        settings = self.settings
+        room = size_text(settings.room) if settings.room else "no limit"
+        marks = f"marks at enqueue from {size_text(int(settings.kmin))} to {size_text(int(settings.kmax))}"
+        return f"queues: {room}, {marks if settings.kmax else 'no marks'}"
+
+    # -- the fabric ------------------------------------------------------------------------------------
+    @property
+    def links(self) -> FaultyLinks:
+        return self._links
+
+    @property
+    def rates_bps(self) -> Float:
+        """(L,): by the run's clock; those of links that are down, too."""
+        return self.plan.fabric.capacity_bps * self._links.share * self.rate_scale
+
+    def inject(self, fault: ResolvedFault) -> None:
+        """What a fault does to links and switches."""
+        self._links.inject(fault, "packet")
+        link = self.sim.s.link
+        link["ps_per_byte"] = 8 * PICOSECONDS / (self.plan.fabric.capacity_bps * self._links.share)
+        link["loss"], link["down"] = self._links.loss, ~self._links.up
+        link["bad_icrc"] = 1 - self._links.right_icrc
+
+    def follow(self, table: RouteTable) -> None:
+        """Other routes of the same pairs: packets under way stay on theirs."""
+        for job, before in enumerate(self._paths):
+            paths = answer(table, before.src, before.dst)
+            changed: Bool = ~same_paths(before, paths) | ~_same_weights(before, paths)
+            if changed.any():
+                self._paths[job] = paths
+                self.sim.use_paths(job, paths, changed)
+                self._allow(job)
+
+    # -- time ------------------------------------------------------------------------------------------
+    def advance(self, until_s: float) -> None:
+        """Go on until then, or to the first end of an iteration if that is earlier."""
+        until_s = max(until_s, self.now_s)
+        scale = self.rate_scale * PICOSECONDS
+        until = round(min(until_s * scale, float(NEVER - 1)))
+        reached = self.sim.advance(max(until, self.sim.now), self._show)
+        self.now_s = until_s if reached else self.sim.now / scale
+        self._look_for_failures()
+
+    def _look_for_failures(self) -> None:
+        g, pair = self.sim.s.globals, self.sim.s.pair
+        if wrong := int(g[layout.WRONG_PATH]):
+            chooser, name = self.plan.chooser, self.plan.experiment.chooser.name
+            n = int(pair[wrong - 1]["paths"])
+            raise PluginError(
+                f"chooser {name}: choose() at {defined_at(chooser.choose)} gives a path that is none of "
+                f"0..{n - 1}."
+            )
+        if dead := int(g[layout.DEAD]):
+            g[layout.DEAD] = 0
+            pair[dead - 1]["dead_after"] = NEVER
+            self._given_up.setdefault(int(pair[dead - 1]["job"]), []).append(dead - 1)
+
+    def failure(self, job: int) -> TransportError | None:
+        """Why a job has failed whose pairs have given up; None if it has not."""
+        if job not in self._given_up:
+            return None
+        fabric, (src, dst) = self.plan.fabric, self._pairs[job]
+        records = self.sim.of_job(job)
+        silent = np.flatnonzero((records["probes"] > 0) | (records["dead_after"] == NEVER))
+        ends = np.stack((src, dst))[:, silent]
+        gpus, times = np.unique(ends, return_counts=True)
+        blamed = gpus[times == len(silent)] if len(silent) > 1 and (times == len(silent)).any() else gpus
+        names = ", ".join(map(fabric.node_name, blamed[:8].tolist()))
+        rest = f" and {len(blamed) - 8} more" if len(blamed) > 8 else ""
+        first = self._given_up[job][0] - self.sim.first_pair(job)
+        still_s = (self.sim.now - int(records[first]["heard"])) / PICOSECONDS / self.rate_scale
+        closed = int((~self._links.passing).sum())
+        return TransportError(
+            f"the collective failed at {names}{rest}: {len(silent)} pairs, such as "
+            f"{pair_name(fabric, int(src[first]), int(dst[first]))}, stood still for {still_s:.3g} s: their "
+            f"packets are lost on links that are down or lose every packet ({closed} of them) or in full "
+            "queues. Leave a path, repair one earlier, or give queues more room."
+        )
+
+    def drop(self, job: int) -> None:
+        """A job has failed, and others go on."""
+        self.sim.drop(job)
+        self._given_up.pop(job, None)
+
+
+def _same_weights(a: PathBatch, b: PathBatch) -> Bool:
+    """(P,): whether pairs with the same paths share their packets out alike."""
+    if len(a.weight) == len(b.weight) and np.array_equal(a.pair_start, b.pair_start):
+        wrong = np.bincount(a.path_pair, a.weight != b.weight, len(a.src)) > 0
+        return np.asarray(~wrong, np.bool_)
+    alike = np.diff(a.pair_start) == np.diff(b.pair_start)
+    at = np.flatnonzero(alike)
+    same = np.zeros(len(a.src), np.bool_)
+    first, second = take(a, at), take(b, at)
+    same[at] = np.bincount(first.path_pair, first.weight != second.weight, len(at)) == 0
+    return same

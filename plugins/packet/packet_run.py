@@ -1,0 +1,111 @@
+"""One run of a plan on the model."""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from railweave.framework.experiment.plan import Plan
+from railweave.framework.model import RouteTable
+from railweave.framework.model.events import Progress, RunEvent
+from railweave.framework.model.findings import EngineFacts, LinkTrace
+from railweave.framework.model.traffic import RankOutcome
+from railweave.framework.parameters.units import time as time_text
+from railweave.framework.processes.memory import peak_bytes
+from railweave.framework.routing.batches import answer
+from railweave.framework.routing.route_control import RouteControl
+from railweave.framework.runs.load_trace import TraceRecorder
+from railweave.framework.runs.parts import EngineParts, RoutesInPlace
+from railweave.framework.solver.prediction import least_seconds
+from railweave.framework.solver.quotient import NetworkState
+from railweave.plugins.packet import layout
+from railweave.plugins.packet.measurements import PacketSource
+from railweave.plugins.packet.model import Model, pairs_of
+from railweave.plugins.packet.parts import ModelClock, ModelTraffic
+
+FIRST_S = 1.0
+"""What the busiest link needs for the first iteration with `rate_scale: auto`: long enough for health to be
+measured in it."""
+SHOWN_AFTER_S, SHOWN_EVERY_S = 2.0, 0.25
+"""How long an iteration is computed before its progress is shown, and how often then."""
+
+
+class PacketRun:
+    """Runs one plan on the model (runs/parts.py: RunEngine)."""
+
+    ranks: tuple[RankOutcome, ...] = ()
+
+    def __init__(self, plan: Plan, emit: Callable[[RunEvent], None]) -> None:
+        self._plan, self._emit, interval_s = plan, emit, plan.experiment.trace
+        self._trace = None if interval_s == "none" else TraceRecorder(interval_s, plan.fabric.n_links)
+        self.clock = ModelClock(self._trace)
+        self._traffic: tuple[ModelTraffic, ...] = ()
+        self._began_s, self._cpu_before_s = time.monotonic(), time.process_time()
+        self._shown_s, self._iteration = self._began_s + SHOWN_AFTER_S, -1
+
+    def _show(self) -> None:
+        """How far an iteration is that takes long to compute."""
+        now_s, model = time.monotonic(), self.clock.model
+        iteration = self._traffic[0].iteration if self._traffic else 0
+        if iteration != self._iteration:
+            self._iteration, self._shown_s = iteration, max(self._shown_s, now_s + SHOWN_AFTER_S)
+        if now_s >= self._shown_s and model is not None:
+            self._shown_s = now_s + SHOWN_EVERY_S
+            left, total = int(model.sim.s.left[0]), len(model.messages(self._plan.jobs[0].schedule).of)
+            self._emit(Progress(iteration, max(0, total - left), total))
+
+    def bring_up(self, control: RouteControl) -> EngineParts:
+        began, plan = time.monotonic(), self._plan
+        scale = self._rate_scale(control.table)
+        model = self.clock.model = Model(plan, control.table, scale, self._show)
+        traffic = self._traffic = tuple(ModelTraffic(job, model) for job in plan.jobs)
+        rates = f"rate scale {scale:.3g}" if scale != 1 else "declared rates and times"
+        text = f"{len(model.sim.s.pair)} pairs; {rates}; {model.described}"
+        return EngineParts(
+            plan.fabric.scaled(scale), scale, text, time.monotonic() - began, (), PacketSource(model),
+            RoutesInPlace(model.follow), model, traffic,
+        )  # fmt: skip
+
+    def _rate_scale(self, table: RouteTable) -> float:
+        """As the experiment gives it, or such that the first iteration takes about `FIRST_S`."""
+        plan = self._plan
+        scale = plan.experiment.rate_scale
+        if scale != "auto":
+            return scale
+        job = plan.jobs[0]
+        state = NetworkState(answer(table, *pairs_of(job)), plan.fabric.capacity_bps)
+        schedule = job.on_gpus(job.schedule_of(0))
+        seconds = float(least_seconds([schedule], plan.fabric, state, plan.packet)[0])
+        return seconds / FIRST_S if 0 < seconds < np.inf else 1.0
+
+    def traced(self, note: Callable[[str], None]) -> LinkTrace | None:
+        """What links sent over time, if that is kept, at the end of the run; `note` receives what a user
+        should know of it."""
+        model, trace, wanted_s = self.clock.model, self._trace, self._plan.experiment.trace
+        if model is None or trace is None or wanted_s == "none":
+            return None
+        if trace.interval_s != wanted_s:
+            every, wanted = time_text(trace.interval_s), time_text(wanted_s)
+            note(f"trace.npz has the loads of every {every}: intervals of {wanted} would be too many")
+        return trace.ended(model.now_s, model.sim.s.link["data_bytes"].astype(np.float64))
+
+    def checkpoint(self) -> None:
+        """Memory is read at the end: the system keeps its peak."""
+
+    def facts(self) -> EngineFacts:
+        model = self.clock.model
+        assert model is not None
+        g = model.sim.s.globals
+        took_s = time.process_time() - self._cpu_before_s
+        return EngineFacts(
+            cpu_s={**self._plan.took_s, "rest": took_s},
+            counts={
+                "events": int(g[layout.DONE]),
+                "packet_hops": int(g[layout.HOPS] + g[layout.OTHER_HOPS]),
+            },
+            memory_peak_bytes=peak_bytes(),
+            computed_in_s=time.monotonic() - self._began_s,
+        )
+
+    def down(self) -> None:
+        """Nothing is up."""

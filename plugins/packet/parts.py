@@ -1,0 +1,85 @@
+"""What the model gives to a run (runs/parts.py): the clock and the traffic."""
+
+import numpy as np
+
+from railweave.framework.experiment.plan import Plan
+from railweave.framework.model import IterationResult, Schedule
+from railweave.framework.routing.route_control import Reroute
+from railweave.framework.runs.load_trace import TraceRecorder
+from railweave.plugins.packet.model import Model
+from railweave.plugins.packet.simulation import PICOSECONDS
+
+
+class ModelClock:
+    """The run's clock; it moves as far as it is waited for, and shows a `trace` what links have sent."""
+
+    def __init__(self, trace: TraceRecorder | None) -> None:
+        self.model: Model | None = None
+        self._trace = trace
+
+    def start(self) -> None:
+        """It stands anyway until somebody waits."""
+
+    def now_s(self) -> float:
+        return 0.0 if self.model is None else self.model.now_s
+
+    def wait(self, until_s: float) -> None:
+        model, trace = self.model, self._trace
+        assert model is not None
+        model.advance(until_s if trace is None else min(until_s, trace.next_s))
+        if trace is not None and model.now_s >= trace.next_s:
+            trace.add(model.sim.s.link["data_bytes"].astype(np.float64))
+
+
+class ModelTraffic:
+    """The iterations of one job. `iteration`: the one that was begun last."""
+
+    def __init__(self, plan: Plan, model: Model) -> None:
+        self._plan, self._model, self._number = plan, model, plan.job.number
+        self.iteration, self._began = 0, 0
+        self._schedule: Schedule | None = None
+
+    def begin(self, iteration: int, schedule: Schedule) -> None:
+        self.iteration, self._schedule = iteration, schedule
+        self._began = self._model.sim.now
+        self._model.sim.begin(self._number, self._model.messages(schedule))
+
+    def finished(self) -> IterationResult | None:
+        model = self._model
+        if (failure := model.failure(self._number)) is not None:
+            raise failure
+        if self._schedule is None or not model.sim.over(self._number):
+            return None
+        return self._result(self._schedule)
+
+    def _result(self, schedule: Schedule) -> IterationResult:
+        model, seconds_per = self._model, 1 / (PICOSECONDS * self._model.rate_scale)
+        messages, pair = model.messages(schedule), model.sim.of_job(self._number)
+        ends = (model.sim.entries(self._number, len(messages.of))["end"] - self._began) * seconds_per
+        end_s = np.zeros(schedule.n_entries)
+        np.maximum.at(end_s, messages.of, ends)
+        of_phase = np.zeros(len(schedule.phase_names))
+        named = (schedule.phase >= 0) & (schedule.phase < len(of_phase))
+        np.maximum.at(of_phase, schedule.phase[named], end_s[named])
+        phases = np.diff(np.maximum.accumulate(np.append(0.0, of_phase)))
+        return IterationResult(
+            iteration=self.iteration,
+            seconds=float(end_s.max(initial=0.0)),
+            wrong=None,
+            packets_sent=int(pair["packets"].sum()),
+            retransmitted=int(pair["again"].sum()),
+            duplicates=int(pair["twice"].sum()),
+            bytes_sent=int(pair["bytes"].sum()),
+            phase_seconds=tuple(phases.tolist()),
+            cpu_s=0.0,
+            send_lag_s=0.0,
+            wrong_icrc=int(pair["bad_icrc"].sum()),
+            marked=int(pair["marked"].sum()),
+            end_s=end_s,
+        )
+
+    def give_up(self) -> None:
+        self._model.drop(self._number)
+
+    def use_routes(self, reroute: Reroute) -> None:
+        """They go by the routes that are in use."""

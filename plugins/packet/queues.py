@@ -1,0 +1,215 @@
+"""Events, links and their queues, in numba's subset of Python (machine.py)."""
+
+import numpy as np
+
+from railweave.plugins.packet.layout import (
+    ACK,
+    DATA,
+    FREE,
+    HOPS,
+    IN_NIC,
+    LOOK_HEAD,
+    LOOKS,
+    MARKED,
+    N_EVENTS,
+    N_FREE,
+    NONE,
+    OTHER_HOPS,
+    State,
+)
+
+ARRIVES, TIMER, FREES = 0, 2, 3
+"""Classes of events, in the order of those of one time: arrivals by priority and link, timers, links that are
+free for what waits."""
+MARKING, LOSING, SPOILING, CHOOSING = range(1, 5)
+"""What draws are for."""
+UNIT = 2.0**-53
+_A, _B, _C = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_30, _27, _31, _11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
+
+
+def mixed(z: np.uint64) -> np.uint64:
+    """SplitMix64 (Steele and others, OOPSLA 2014)."""
+    z = (z ^ (z >> _30)) * _B
+    z = (z ^ (z >> _27)) * _C
+    return z ^ (z >> _31)
+
+
+def draw(key: np.uint64, purpose: int, number: int, copy: int, hop: int) -> np.uint64:
+    """64 random bits that depend on what they are for alone."""
+    z = mixed(key + _A * np.uint64(purpose + 1))
+    z = mixed(z + _A * np.uint64(number + 1))
+    return mixed(z + _A * np.uint64((copy << 16) + hop + 1))
+
+
+def chance(key: np.uint64, purpose: int, number: int, copy: int, hop: int) -> float:
+    """A random number of 0 up to 1."""
+    return np.float64(draw(key, purpose, number, copy, hop) >> _11) * UNIT
+
+
+# -- events --------------------------------------------------------------------------------------------
+def push(s: State, at: int, what: int) -> None:
+    """An event into the heap, of four children a node."""
+    i = s.globals[N_EVENTS]
+    s.globals[N_EVENTS] = i + 1
+    time, things = s.time, s.what
+    while i > 0:
+        up = (i - 1) >> 2
+        if time[up] < at or (time[up] == at and things[up] < what):
+            break
+        time[i], things[i] = time[up], things[up]
+        i = up
+    time[i], things[i] = at, what
+
+
+def pop(s: State) -> None:
+    """Remove the first event, which stands at 0."""
+    n = s.globals[N_EVENTS] - 1
+    s.globals[N_EVENTS] = n
+    time, things = s.time, s.what
+    at, what, i = time[n], things[n], 0
+    while True:
+        child = 4 * i + 1
+        if child >= n:
+            break
+        best, end = child, min(child + 4, n)
+        for j in range(child + 1, end):
+            if time[j] < time[best] or (time[j] == time[best] and things[j] < things[best]):
+                best = j
+        if at < time[best] or (at == time[best] and what < things[best]):
+            break
+        time[i], things[i] = time[best], things[best]
+        i = best
+    time[i], things[i] = at, what
+
+
+def look(s: State, p: int) -> None:
+    """A pair is to look what it may send."""
+    if s.pair[p]["asked"] == 0:
+        s.pair[p]["asked"] = 1
+        n = len(s.looks)
+        s.looks[(s.globals[LOOK_HEAD] + s.globals[LOOKS]) % n] = p
+        s.globals[LOOKS] += 1
+
+
+# -- packets -------------------------------------------------------------------------------------------
+def new_packet(s: State) -> int:
+    i = s.globals[FREE]
+    s.globals[FREE] = s.packet[i]["next"]
+    s.globals[N_FREE] -= 1
+    return i
+
+
+def release(s: State, i: int) -> None:
+    """One of the lists that hold a packet lets it go."""
+    packet = s.packet[i]
+    packet["uses"] -= 1
+    if packet["uses"] == 0:
+        packet["next"] = s.globals[FREE]
+        s.globals[FREE] = i
+        s.globals[N_FREE] += 1
+
+
+def vanish(s: State, i: int) -> None:
+    """A packet does not get on. What a lost acknowledgement would have acknowledged, the next one does."""
+    packet = s.packet[i]
+    if packet["kind"] == ACK:
+        pair = s.pair[packet["pair"]]
+        last = packet["first"]
+        count = 1
+        while s.packet[last]["next"] != NONE:
+            last = s.packet[last]["next"]
+            count += 1
+        s.packet[last]["next"] = pair["owed_head"]
+        if pair["owed_head"] == NONE:
+            pair["owed_tail"] = last
+        pair["owed_head"] = packet["first"]
+        pair["owed"] += count
+    release(s, i)
+
+
+# -- links ---------------------------------------------------------------------------------------------
+def transmit(s: State, i: int, at: int, now: int) -> None:
+    """A link begins to send a packet."""
+    packet, link = s.packet[i], s.link[at]
+    size = packet["size"]
+    end = now + np.int64(size * link["ps_per_byte"] + 0.5)
+    link["busy"] = end
+    link["sending"] = size
+    link["sent_bytes"] += size
+    link["sent_packets"] += 1
+    if packet["kind"] == DATA:
+        link["data_bytes"] += size
+        s.globals[HOPS] += 1
+    else:
+        s.globals[OTHER_HOPS] += 1
+    push(s, end + link["latency"], ((ARRIVES + packet["kind"]) << 60) | (at << 32) | i)
+
+
+def enqueue(s: State, i: int, at: int, now: int) -> bool:
+    """Send a packet over a link, or let it wait there; whether it waits. A link that ends with one packet now
+    takes the next once all that comes now is there."""
+    packet, link = s.packet[i], s.link[at]
+    packet["next"] = NONE
+    if link["busy"] < now and link["head"][0] == NONE and link["head"][1] == NONE:
+        transmit(s, i, at, now)
+        return False
+    kind = packet["kind"]
+    if link["head"][kind] == NONE:
+        link["head"][kind] = i
+    else:
+        s.packet[link["tail"][kind]]["next"] = i
+    link["tail"][kind] = i
+    if packet["flags"] & IN_NIC:
+        link["in_nic"] += packet["size"]
+    else:
+        link["queued"][kind] += packet["size"]
+        link["longest"] = max(link["longest"], link["queued"][0] + link["queued"][1])
+    if link["waking"] == 0:
+        link["waking"] = 1
+        push(s, link["busy"], (FREES << 60) | (at << 32))
+    return True
+
+
+def frees(s: State, at: int, now: int) -> None:
+    """A link is free for the first packet that waits, acknowledgements first."""
+    link = s.link[at]
+    kind = 0 if link["head"][0] != NONE else 1
+    i = link["head"][kind]
+    packet = s.packet[i]
+    link["head"][kind] = packet["next"]
+    if packet["flags"] & IN_NIC:
+        link["in_nic"] -= packet["size"]
+        packet["flags"] &= ~IN_NIC
+        s.pair[packet["pair"]]["in_nic"] -= 1
+        look(s, packet["pair"])
+    else:
+        link["queued"][kind] -= packet["size"]
+    transmit(s, i, at, now)
+    if link["head"][0] != NONE or link["head"][1] != NONE:
+        push(s, link["busy"], (FREES << 60) | (at << 32))
+    else:
+        link["waking"] = 0
+
+
+def forward(s: State, i: int, at: int, now: int, limited: bool) -> None:
+    """A packet comes to the queue of a link: it is dropped where that is full, if it is `limited`, and may be
+    marked."""
+    packet, link = s.packet[i], s.link[at]
+    kind = packet["kind"]
+    waiting = link["queued"][kind]
+    if link["busy"] > now:
+        waiting += link["sending"]
+    if limited and link["room"] > 0 and waiting + packet["size"] > link["room"]:
+        link["drops"] += 1
+        vanish(s, i)
+        return
+    if kind == DATA and link["kmax"] > 0 and waiting > link["kmin"]:
+        share = 1.0
+        if waiting < link["kmax"]:
+            share = link["pmax"] * (waiting - link["kmin"]) / (link["kmax"] - link["kmin"])
+        key = s.pair[packet["pair"]]["key"]
+        if share >= 1 or chance(key, MARKING, packet["number"], packet["copy"], packet["hop"]) < share:
+            packet["flags"] |= MARKED
+            link["marked"] += 1
+    enqueue(s, i, at, now)

@@ -1,0 +1,191 @@
+"""Receivers, acknowledgements and the schedule that goes on; in numba's subset of Python."""
+
+from typing import Any
+
+from railweave.plugins.packet.layout import (
+    ACK,
+    ACK_BYTES,
+    ACK_EVERY,
+    ACKED,
+    ARRIVED_BAD,
+    ASKS,
+    DATA,
+    ENDED,
+    LISTED,
+    LOST,
+    MARKED,
+    NONE,
+    READIES,
+    READY_HEAD,
+    State,
+)
+from railweave.plugins.packet.queues import (
+    LOSING,
+    SPOILING,
+    TIMER,
+    chance,
+    forward,
+    look,
+    new_packet,
+    push,
+    release,
+    vanish,
+)
+from railweave.plugins.packet.sending import HEARD, acknowledge, control, overtaken
+
+COMPUTED = 2
+"""Timers at one time after those of pairs: the end of a computation."""
+
+
+# -- the schedule --------------------------------------------------------------------------------------
+def becomes_ready(s: State, e: int) -> None:
+    s.ready[(s.globals[READY_HEAD] + s.globals[READIES]) % len(s.ready)] = e
+    s.globals[READIES] += 1
+
+
+def begin(s: State, e: int, now: int) -> None:
+    """An entry waits for nothing any more."""
+    entry = s.entry[e]
+    entry["ready"] = now
+    if entry["pair"] != NONE:
+        look(s, entry["pair"])
+    elif entry["takes"] > 0:
+        push(s, now + entry["takes"], (TIMER << 60) | (e << 32) | COMPUTED)
+    else:
+        complete(s, e, now)
+
+
+def complete(s: State, e: int, now: int) -> None:
+    """An entry is over; those that wait for it alone become ready."""
+    entry = s.entry[e]
+    entry["end"] = now
+    s.left[entry["job"]] -= 1
+    if s.left[entry["job"]] == 0:
+        s.globals[ENDED] = 1
+    for k in range(entry["after"], entry["after_end"]):
+        other = s.entry[s.after[k]]
+        other["waits"] -= 1
+        if other["waits"] == 0:
+            becomes_ready(s, s.after[k])
+
+
+# -- packets that arrive -------------------------------------------------------------------------------
+def arrives(s: State, call: Any, i: int, at: int, now: int) -> None:
+    """A packet has come to the far end of a link."""
+    packet, link = s.packet[i], s.link[at]
+    hop, kind = packet["hop"], packet["kind"]
+    if link["down"] or link["loss"] > 0 or link["bad_icrc"] > 0:
+        key = s.pair[packet["pair"]]["key"]
+        number = 2 * packet["number"] + kind
+        lost = chance(key, LOSING, number, packet["copy"], hop) < link["loss"]
+        if lost or link["down"]:
+            link["lost"] += 1
+            vanish(s, i)
+            return
+        if chance(key, SPOILING, number, packet["copy"], hop) < link["bad_icrc"]:
+            packet["flags"] |= ARRIVED_BAD
+    path = s.path[packet["path"]]
+    if kind == DATA:
+        packet["hop"] = hop + 1
+        if hop + 1 < path["hops"]:
+            forward(s, i, s.hops[path["start"] + hop + 1], now, True)
+        else:
+            arrived(s, i, now)
+    else:
+        packet["hop"] = hop - 1
+        if hop > 0:
+            forward(s, i, s.hops[path["start"] + hop - 1] ^ 1, now, True)
+        else:
+            heard(s, call, i, now)
+
+
+def arrived(s: State, i: int, now: int) -> None:
+    """A packet of data is at its receiver, which accepts any order."""
+    packet = s.packet[i]
+    p = packet["pair"]
+    pair = s.pair[p]
+    if packet["flags"] & ARRIVED_BAD:
+        pair["bad_icrc"] += 1
+        release(s, i)
+        return
+    if packet["epoch"] != pair["epoch"]:
+        release(s, i)
+        return
+    place = pair["got"] + packet["number"]
+    asks = packet["flags"] & (ASKS | MARKED)
+    if s.got[place] > 0:
+        pair["twice"] += 1
+        asks = ASKS
+    else:
+        s.got[place] = 1
+        e = packet["entry"]
+        s.entry[e]["missing"] -= 1
+        if s.entry[e]["missing"] == 0:
+            complete(s, e, now)
+    packet["next"] = NONE
+    if pair["owed_head"] == NONE:
+        pair["owed_head"] = i
+    else:
+        s.packet[pair["owed_tail"]]["next"] = i
+    pair["owed_tail"] = i
+    pair["owed"] += 1
+    if packet["flags"] & MARKED:
+        pair["marked"] += 1
+    if asks or pair["owed"] >= s.globals[ACK_EVERY]:
+        answer(s, i, now)
+
+
+def answer(s: State, i: int, now: int) -> None:
+    """An acknowledgement of all that a pair has got since the last one, back over the path of packet `i`."""
+    packet, a = s.packet[i], new_packet(s)
+    pair, path, ack = s.pair[packet["pair"]], s.path[packet["path"]], s.packet[a]
+    ack["pair"], ack["number"], ack["copy"] = packet["pair"], packet["number"], packet["copy"]
+    ack["path"], ack["hop"], ack["epoch"] = packet["path"], path["hops"] - 1, packet["epoch"]
+    ack["kind"], ack["size"], ack["flags"], ack["uses"] = ACK, s.globals[ACK_BYTES], 0, 1
+    ack["sent"], ack["later"], ack["entry"] = now, NONE, packet["entry"]
+    ack["first"] = pair["owed_head"]
+    pair["owed_head"] = pair["owed_tail"] = NONE
+    pair["owed"] = 0
+    forward(s, a, s.hops[path["start"] + path["hops"] - 1] ^ 1, now, False)
+
+
+def heard(s: State, call: Any, a: int, now: int) -> None:
+    """An acknowledgement is at the sender."""
+    p = s.packet[a]["pair"]
+    pair = s.pair[p]
+    total, marked, delay = 0, 0, 0
+    i = s.packet[a]["first"]
+    if s.packet[a]["flags"] & ARRIVED_BAD:
+        pair["bad_icrc"] += 1
+        vanish(s, a)
+        return
+    while i != NONE:
+        packet = s.packet[i]
+        after = packet["next"]
+        if not packet["flags"] & (ACKED | LOST):
+            total += packet["size"]
+            delay = now - packet["sent"]
+            if packet["flags"] & MARKED:
+                marked += packet["size"]
+            if packet["copy"] == 0:
+                sample(s, p, delay)
+        acknowledge(s, call, i, now)
+        if packet["flags"] & LISTED and 0 <= packet["path"] - pair["first_path"] < pair["paths"]:
+            overtaken(s, call, packet["path"], i, 0, now)
+        release(s, i)
+        i = after
+    release(s, a)
+    if total > 0:
+        control(s, call, HEARD, p, now, total, marked, delay, pair["in_flight"])
+    look(s, p)
+
+
+def sample(s: State, p: int, trip: int) -> None:
+    """Learn from a round trip (RFC 6298)."""
+    pair = s.pair[p]
+    if pair["smoothed"] == 0:
+        pair["smoothed"], pair["variation"] = trip, trip >> 1
+        return
+    error = trip - pair["smoothed"]
+    pair["smoothed"] += error >> 3
+    pair["variation"] += (abs(error) - pair["variation"]) >> 2

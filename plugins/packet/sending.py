@@ -1,0 +1,362 @@
+"""Senders: what a pair sends next, over which path, what it considers lost; in numba's subset of Python."""
+
+from typing import Any
+
+import numpy as np
+
+from railweave.plugins.packet.layout import (
+    ACKED,
+    ASKS,
+    BATCH,
+    CHOOSER,
+    CHOOSER_BYTES,
+    CHOOSES_MESSAGES,
+    CONTROL,
+    CONTROL_BYTES,
+    DATA,
+    DEAD,
+    FIRST_HEADERS,
+    HEADERS,
+    IN_NIC,
+    LISTED,
+    LOST,
+    MARKED,
+    MTU,
+    NEVER,
+    NONE,
+    PAIR_BASE,
+    SHARES,
+    WRONG_PATH,
+    State,
+)
+from railweave.plugins.packet.queues import (
+    CHOOSING,
+    TIMER,
+    draw,
+    enqueue,
+    forward,
+    look,
+    new_packet,
+    push,
+    release,
+)
+
+AHEAD = 1e-9
+"""As of the chooser in turn (traffic/choosers.py)."""
+USE_PATHS, CHOOSE, PATH_HEARD, PATH_LOST = range(4)
+"""What is called of a chooser."""
+SENT, HEARD, NOTIFIED, GONE, WOKE, RECEIVED = range(4, 10)
+"""What is called of a congestion control."""
+WAKES = 1
+"""Timers of a pair at one time: the timeout first, then what it waits for to send."""
+
+
+# -- paths ---------------------------------------------------------------------------------------------
+def chooser_of(s: State, p: int) -> int:
+    """The address of what the chooser knows of a pair."""
+    return s.globals[CHOOSER] + p * s.globals[CHOOSER_BYTES]
+
+
+def in_turn(s: State, p: int) -> int:
+    """The path whose packet is due first of those not ahead of their share (WF2Q, as traffic/choosers.py)."""
+    pair = s.pair[p]
+    first, best, due = pair["first_path"], 0, np.inf
+    for k in range(pair["paths"]):
+        path = s.path[first + k]
+        if path["turns"] <= (pair["turns"] + AHEAD) * path["share"]:
+            mine = (path["turns"] + 1) / path["share"]
+            if mine < due:
+                best, due = k, mine
+    pair["turns"] += 1
+    s.path[first + best]["turns"] += 1
+    return best
+
+
+def chosen(s: State, call: Any, p: int, now: int) -> int:
+    """A path of a pair, as its number among all."""
+    pair = s.pair[p]
+    first, n = pair["first_path"], pair["paths"]
+    if n == 1:
+        return first
+    if s.globals[CHOOSER] == 0:
+        return first + in_turn(s, p)
+    bits = draw(pair["key"], CHOOSING, pair["calls"], pair["epoch"], 0)
+    pair["calls"] += 1
+    shares = s.globals[SHARES] + 8 * first
+    k = call(CHOOSE, chooser_of(s, p), 0, now, np.int64(bits), shares, n, 0)
+    if k < 0 or k >= n:
+        s.globals[WRONG_PATH] = p + 1
+        return first
+    return first + k
+
+
+def control(s: State, call: Any, what: int, p: int, now: int, a: int, b: int, c: int, d: int) -> None:
+    """Let the congestion control of a pair know of something."""
+    if s.globals[CONTROL] != 0:
+        out = s.globals[PAIR_BASE] + p * s.globals[CONTROL_BYTES]
+        call(what, s.globals[CONTROL], out, now, a, b, c, d)
+
+
+def way(s: State, call: Any, p: int, e: int, now: int) -> int:
+    """The path of the next packet of a message, as its number among all: one of its own, or that of its
+    message where the chooser chooses for messages."""
+    if s.globals[CHOOSES_MESSAGES] == 0:
+        return chosen(s, call, p, now)
+    pair, entry = s.pair[p], s.entry[e]
+    if entry["path"] < pair["first_path"] or entry["path"] >= pair["first_path"] + pair["paths"]:
+        entry["path"] = chosen(s, call, p, now)
+    return entry["path"]
+
+
+# -- sending -------------------------------------------------------------------------------------------
+def resent(s: State, p: int) -> int:
+    """The first packet that a pair has lost and still misses, NONE without one."""
+    pair = s.pair[p]
+    while pair["lost_head"] != NONE:
+        i = pair["lost_head"]
+        packet = s.packet[i]
+        if packet["epoch"] == pair["epoch"] and s.got[pair["got"] + packet["number"]] != 2:
+            return i
+        pair["lost_head"] = packet["later"]
+        release(s, i)
+    return NONE
+
+
+def size_of(s: State, e: int, place: int) -> int:
+    """Wire bytes of a packet of a message."""
+    entry = s.entry[e]
+    payload = min(s.globals[MTU], entry["size"] - place * s.globals[MTU])
+    headers = s.globals[FIRST_HEADERS] if place == 0 else s.globals[HEADERS]
+    return ((payload + 3) >> 2 << 2) + headers
+
+
+def pump(s: State, call: Any, p: int, now: int) -> None:
+    """Send what a pair may send now; its NIC fetches a packet when the one before has left."""
+    pair = s.pair[p]
+    pair["asked"] = 0
+    for _ in range(BATCH):
+        if pair["in_nic"] >= pair["most_in_nic"]:
+            return
+        old, e = resent(s, p), NONE
+        if old != NONE:
+            e, number, copy = s.packet[old]["entry"], s.packet[old]["number"], s.packet[old]["copy"] + 1
+        else:
+            if pair["message"] == pair["messages_end"] or s.entry[s.order[pair["message"]]]["waits"] > 0:
+                return
+            e, number, copy = s.order[pair["message"]], pair["number"], 0
+        entry = s.entry[e]
+        size = size_of(s, e, number - entry["first"])
+        if pair["in_flight"] > 0 and pair["in_flight"] + size > pair["window"]:
+            return
+        if pair["rate"] > 0 and now < pair["paced"]:
+            if pair["waking"] == 0:
+                pair["waking"] = 1
+                push(s, pair["paced"], (TIMER << 60) | (p << 32) | WAKES)
+            return
+        if old != NONE:
+            pair["lost_head"] = s.packet[old]["later"]
+            release(s, old)
+            pair["again"] += 1
+        else:
+            pair["number"] += 1
+            pair["done"] += 1
+            if pair["done"] == entry["packets"]:
+                pair["done"] = 0
+                pair["message"] += 1
+        launch(s, call, p, e, number, copy, size, now)
+        if s.globals[WRONG_PATH]:
+            return
+    look(s, p)
+
+
+def launch(s: State, call: Any, p: int, e: int, number: int, copy: int, size: int, now: int) -> None:
+    """A packet of a pair goes to its NIC, on a path of its own."""
+    pair, i = s.pair[p], new_packet(s)
+    packet = s.packet[i]
+    packet["pair"], packet["entry"], packet["number"], packet["copy"] = p, e, number, copy
+    packet["sent"], packet["size"], packet["epoch"] = now, size, pair["epoch"]
+    packet["kind"], packet["hop"], packet["flags"], packet["uses"] = DATA, 0, LISTED, 2
+    packet["later"] = packet["first"] = packet["next"] = NONE
+    packet["path"] = q = way(s, call, p, e, now)
+    path = s.path[q]
+    if path["head"] == NONE:
+        path["head"] = i
+    else:
+        s.packet[path["tail"]]["later"] = i
+    path["tail"] = i
+    if pair["in_flight"] == 0:
+        pair["heard"] = pair["active"] = now
+    pair["in_flight"] += size
+    pair["packets"] += 1
+    pair["bytes"] += size
+    last = number == s.entry[e]["first"] + s.entry[e]["packets"] - 1
+    if last or copy > 0 or pair["in_flight"] + s.globals[MTU] + s.globals[HEADERS] > pair["window"]:
+        packet["flags"] |= ASKS
+    if pair["rate"] > 0:
+        pair["paced"] = max(pair["paced"], now) + np.int64(size / pair["rate"] * 1e12)
+    if pair["timing"] == 0:
+        pair["timing"] = 1
+        push(s, now + pair["first_wait"], (TIMER << 60) | (p << 32))
+    control(s, call, SENT, p, now, size, 0, 0, 0)
+    at = s.hops[path["start"]]
+    if pair["most_in_nic"] == NEVER_IN_NIC:
+        forward(s, i, at, now, False)
+        return
+    packet["flags"] |= IN_NIC
+    if enqueue(s, i, at, now):
+        pair["in_nic"] += 1
+    else:
+        packet["flags"] &= ~IN_NIC
+
+
+NEVER_IN_NIC = 1 << 30
+"""`most_in_nic` of pairs whose packets go straight into the queues of links."""
+
+
+# -- loss ----------------------------------------------------------------------------------------------
+def acknowledge(s: State, call: Any, i: int, now: int) -> None:
+    """The sender of a packet knows that it has arrived."""
+    packet = s.packet[i]
+    if packet["flags"] & ACKED:
+        return
+    p = packet["pair"]
+    pair = s.pair[p]
+    packet["flags"] |= ACKED
+    if not packet["flags"] & LOST:
+        pair["in_flight"] -= packet["size"]
+        pair["heard"] = pair["active"] = now
+        pair["probes"] = 0
+    if packet["epoch"] == pair["epoch"]:
+        s.got[pair["got"] + packet["number"]] = 2
+    k = packet["path"] - pair["first_path"]
+    if s.globals[CHOOSER] != 0 and pair["paths"] > 1 and 0 <= k < pair["paths"]:
+        marked = packet["flags"] & MARKED
+        call(PATH_HEARD, chooser_of(s, p), 0, now, k, marked, now - packet["sent"], 0)
+    pair["newest"] = max(pair["newest"], packet["sent"])
+
+
+def gone(s: State, call: Any, i: int, now: int, silent: bool) -> None:
+    """A packet that has left the list of its path without an answer: one that has arrived is known by the
+    acknowledgements of others, unless all is `silent`; another one is sent again."""
+    packet = s.packet[i]
+    p = packet["pair"]
+    pair = s.pair[p]
+    current = packet["epoch"] == pair["epoch"]
+    arrived = not current or s.got[pair["got"] + packet["number"]] > 0
+    if arrived and not silent:
+        acknowledge(s, call, i, now)
+        release(s, i)
+        return
+    packet["flags"] |= LOST
+    pair["in_flight"] -= packet["size"]
+    pair["declared"] += 1
+    k = packet["path"] - pair["first_path"]
+    if s.globals[CHOOSER] != 0 and pair["paths"] > 1 and 0 <= k < pair["paths"]:
+        call(PATH_LOST, chooser_of(s, p), 0, now, k, 0, 0, 0)
+    control(s, call, GONE, p, now, packet["size"], 0, 0, 0)
+    look(s, p)
+    if not current:
+        release(s, i)
+        return
+    packet["later"] = NONE
+    if pair["lost_head"] == NONE:
+        pair["lost_head"] = i
+    else:
+        s.packet[pair["lost_tail"]]["later"] = i
+    pair["lost_tail"] = i
+
+
+def overtaken(s: State, call: Any, q: int, until: int, newest: int, now: int) -> None:
+    """Take packets off the list of a path: those known to have arrived, and those lost, which are the ones
+    before packet `until`, sent later and arrived, or sent before `newest`."""
+    path = s.path[q]
+    while path["head"] != NONE:
+        i = path["head"]
+        packet = s.packet[i]
+        done = packet["flags"] & ACKED
+        if until == NONE and not done and packet["sent"] >= newest:
+            return
+        path["head"] = packet["later"]
+        packet["flags"] &= ~LISTED
+        if done:
+            release(s, i)
+        else:
+            gone(s, call, i, now, False)
+        if i == until:
+            return
+
+
+def overdue_left(s: State, call: Any, p: int, newest: int, now: int) -> None:
+    """The same of packets under way on paths that a pair has left, which are in no order."""
+    pair, before = s.pair[p], NONE
+    i = pair["left_head"]
+    while i != NONE:
+        packet = s.packet[i]
+        after = packet["later"]
+        if packet["flags"] & ACKED or packet["sent"] < newest:
+            if before == NONE:
+                pair["left_head"] = after
+            else:
+                s.packet[before]["later"] = after
+            if packet["flags"] & ACKED:
+                release(s, i)
+            else:
+                gone(s, call, i, now, False)
+        else:
+            before = i
+        i = after
+
+
+def timeout_of(s: State, p: int) -> int:
+    pair = s.pair[p]
+    return max(pair["timeout"], pair["smoothed"] + 4 * pair["variation"])
+
+
+def timer(s: State, call: Any, p: int, now: int) -> None:
+    """Consider lost what was sent a timeout before a packet that arrived, and probe after silence."""
+    pair = s.pair[p]
+    pair["timing"] = 0
+    late = timeout_of(s, p)
+    for k in range(pair["paths"]):
+        overtaken(s, call, pair["first_path"] + k, NONE, pair["newest"] - late, now)
+    overdue_left(s, call, p, pair["newest"] - late, now)
+    if pair["in_flight"] == 0:
+        return
+    wait = max(pair["first_wait"], 2 * pair["smoothed"])
+    if pair["probes"] > 0:
+        wait = min(late << min(pair["probes"] - 1, 30), max(pair["most_wait"], late))
+    if now - pair["active"] >= wait:
+        if now - pair["heard"] >= pair["dead_after"]:
+            s.globals[DEAD] = p + 1
+        probe(s, call, p, now)
+    due = min(max(pair["active"] + wait, now + 1), now + late)
+    pair["timing"] = 1
+    push(s, due, (TIMER << 60) | (p << 32))
+
+
+def probe(s: State, call: Any, p: int, now: int) -> None:
+    """Send again the packet that has been under way for longest."""
+    pair = s.pair[p]
+    oldest, at, when = NONE, NONE, NEVER
+    for k in range(pair["paths"]):
+        i = s.path[pair["first_path"] + k]["head"]
+        if i != NONE and s.packet[i]["sent"] < when:
+            oldest, at, when = i, pair["first_path"] + k, s.packet[i]["sent"]
+    i, before, before_oldest = pair["left_head"], NONE, NONE
+    while i != NONE:
+        if s.packet[i]["sent"] < when:
+            oldest, at, when, before_oldest = i, NONE, s.packet[i]["sent"], before
+        before, i = i, s.packet[i]["later"]
+    pair["probes"] += 1
+    pair["active"] = now
+    if oldest == NONE:
+        return
+    packet = s.packet[oldest]
+    if at != NONE:
+        s.path[at]["head"] = packet["later"]
+    elif before_oldest == NONE:
+        pair["left_head"] = packet["later"]
+    else:
+        s.packet[before_oldest]["later"] = packet["later"]
+    packet["flags"] &= ~LISTED
+    gone(s, call, oldest, now, True)

@@ -1,0 +1,307 @@
+"""The arrays of the simulation, made, filled and read: pairs, paths, links, iterations."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from railweave.framework.hookspecs import PathChooser
+from railweave.framework.model import Fabric, PacketFormat, PathBatch
+from railweave.framework.model.arrays import Bool, Float, Int64
+from railweave.plugins.packet import layout
+from railweave.plugins.packet.layout import (
+    ENTRY,
+    FULL,
+    LINK,
+    LISTED,
+    NEVER,
+    NONE,
+    PACKET,
+    PAIR,
+    PATH,
+    STOPPED,
+    State,
+)
+from railweave.plugins.packet.machine import called, machine_code
+from railweave.plugins.packet.messages import Messages
+from railweave.plugins.packet.sending import NEVER_IN_NIC, USE_PATHS
+
+PICOSECONDS = 1e12
+EVENTS = 1 << 18
+"""That are carried out before others see what has become of it: about a tenth of a second."""
+FIRST_PACKETS, FIRST_EVENTS = 1 << 12, 1 << 12
+_MASK, _GOLDEN = (1 << 64) - 1, 0x9E3779B97F4A7C15
+
+
+def mixed(z: int) -> int:
+    """As `queues.mixed`, of a Python number."""
+    z &= _MASK
+    z = ((z ^ z >> 30) * 0xBF58476D1CE4E5B9) & _MASK
+    z = ((z ^ z >> 27) * 0x94D049BB133111EB) & _MASK
+    return z ^ z >> 31
+
+
+def key_of(seed: int, job: int, src: int, dst: int) -> int:
+    """Of the draws of a pair: they depend on what it is, not on what else there is."""
+    key = 0
+    for part in (seed, job, src, dst):
+        key = mixed(key + _GOLDEN * (part + 1))
+    return key
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How packets are carried. Bytes: `room` of a queue by priority (0: no limit), `kmin`, `kmax` (0: no
+    marks), with `pmax` just below kmax. `ack_every`: packets per acknowledgement at most; `in_turn`: whether
+    a NIC fetches the packets of its pairs in turn, instead of queuing what their windows allow."""
+
+    room: int = 0
+    kmin: float = 0.0
+    kmax: float = 0.0
+    pmax: float = 1.0
+    ack_every: int = 4
+    in_turn: bool = True
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Of pairs (P,), picoseconds: silence before the first probe, the timeout at least, the longest wait, and
+    the silence after which a pair gives up."""
+
+    first: Int64
+    timeout: Int64
+    most: Int64
+    dead: Int64
+
+
+class Simulation:
+    """Packets on a fabric. `pairs`: for every job the pairs of GPUs (src, dst) that it may use; they are
+    numbered one job after the other. `messages`: for every job the largest iterations it may have.
+
+    Times are declared picoseconds, sizes wire bytes; rates are those of the fabric.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        packet: PacketFormat,
+        pairs: Sequence[tuple[Int64, Int64]],
+        messages: Sequence[Sequence[Messages]],
+        settings: Settings,
+        chooser: PathChooser | None = None,
+    ) -> None:
+        self._run, self._call = machine_code(), called(chooser)
+        self._settings, self._packet = settings, packet
+        self._first_pair = np.cumsum([0, *(len(src) for src, _ in pairs)])
+        most = [max((len(m.entry) for m in of_job), default=0) for of_job in messages]
+        waits = [max((len(m.after) for m in of_job), default=0) for of_job in messages]
+        packets = [max((int(m.packets.sum()) for m in of_job), default=0) for of_job in messages]
+        self._first_entry, self._first_after = np.cumsum([0, *most]), np.cumsum([0, *waits])
+        self._first_got = np.cumsum([0, *packets])
+        n_pairs, n_entries = int(self._first_pair[-1]), int(self._first_entry[-1])
+        self.s = State(
+            np.zeros(0, PACKET), self._links(fabric), np.zeros(0, PATH), np.zeros(n_pairs, PAIR),
+            np.zeros(n_entries, ENTRY), np.zeros(0, np.int32), np.zeros(n_entries, np.int32),
+            np.zeros(int(self._first_after[-1]), np.int32), np.zeros(int(self._first_got[-1]), np.uint8),
+            np.zeros(n_pairs + 1, np.int32), np.zeros(n_entries + 1, np.int32),
+            np.full(len(pairs), NEVER), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0),
+            np.zeros(layout.N_GLOBALS, np.int64),
+        )  # fmt: skip
+        self._chooser, self._known = chooser, self._records(chooser, n_pairs)
+        self._set_globals(packet)
+        self._set_pairs(pairs)
+        self._grow()
+
+    def _records(self, chooser: PathChooser | None, n_pairs: int) -> Any:
+        """What the chooser knows of each pair."""
+        return np.zeros(0) if chooser is None else np.repeat(np.asarray(chooser.start()), n_pairs)
+
+    def _links(self, fabric: Fabric) -> Any:
+        links, settings = np.zeros(fabric.n_links, LINK), self._settings
+        links["ps_per_byte"] = 8 * PICOSECONDS / fabric.capacity_bps
+        links["latency"] = np.rint(fabric.latency_s * PICOSECONDS)
+        links["head"] = links["tail"] = links["busy"] = NONE
+        links["room"], links["kmin"] = settings.room, settings.kmin
+        links["kmax"], links["pmax"] = settings.kmax, settings.pmax
+        return links
+
+    def _set_globals(self, packet: PacketFormat) -> None:
+        g, pair = self.s.globals, self.s.pair
+        g[layout.FREE] = NONE
+        g[layout.MTU], g[layout.HEADERS] = packet.path_mtu, packet.HEADERS
+        g[layout.FIRST_HEADERS] = packet.HEADERS + packet.RETH
+        g[layout.ACK_BYTES], g[layout.ACK_EVERY] = packet.acknowledgement_bytes, self._settings.ack_every
+        g[layout.PAIR_BASE] = pair.ctypes.data
+        if self._chooser is not None:
+            g[layout.CHOOSER], g[layout.CHOOSER_BYTES] = self._known.ctypes.data, self._known.itemsize
+            g[layout.CHOOSES_MESSAGES] = getattr(self._chooser, "each", "packet") == "message"
+
+    def _set_pairs(self, pairs: Sequence[tuple[Int64, Int64]]) -> None:
+        pair = self.s.pair
+        for name in ("lost_head", "lost_tail", "left_head", "owed_head", "owed_tail"):
+            pair[name] = NONE
+        pair["wake"] = NEVER
+        for job, (src, dst) in enumerate(pairs):
+            ours = slice(self._first_pair[job], self._first_pair[job + 1])
+            pair["job"][ours] = job
+            pair["key"][ours] = [
+                key_of(self._settings.seed, job, *ends)
+                for ends in zip(src.tolist(), dst.tolist(), strict=True)
+            ]
+
+    # -- room ------------------------------------------------------------------------------------------
+    def _grow(self) -> None:
+        """Twice the room for packets, or for events, whichever lacks it."""
+        g = self.s.globals
+        if g[layout.N_FREE] < layout.ROOM:
+            before = len(self.s.packet)
+            packet = np.zeros(max(2 * before, FIRST_PACKETS), PACKET)
+            packet[:before] = self.s.packet
+            packet["next"][before:] = np.arange(before + 1, len(packet) + 1)
+            packet["next"][-1] = g[layout.FREE]
+            g[layout.FREE] = before
+            g[layout.N_FREE] += len(packet) - before
+            self.s = self.s._replace(packet=packet)
+        if g[layout.N_EVENTS] + layout.ROOM > len(self.s.time):
+            time, what = (
+                np.append(array, np.zeros(max(len(array), FIRST_EVENTS), np.int64))
+                for array in (self.s.time, self.s.what)
+            )
+            self.s = self.s._replace(time=time, what=what)
+
+    # -- paths -----------------------------------------------------------------------------------------
+    def use_paths(self, job: int, batch: PathBatch, which: Bool | None = None) -> None:
+        """The pairs of a job take the paths of `batch` from now on, or those of them `which` do (P,)."""
+        s, first_pair = self.s, int(self._first_pair[job])
+        path, n_before, hops_before = np.zeros(len(batch.weight), PATH), len(s.path), len(s.hops)
+        path["start"], path["hops"] = batch.hop_start[:-1] + hops_before, np.diff(batch.hop_start)
+        path["head"], path["tail"], path["share"] = NONE, NONE, batch.weight
+        shares = np.concatenate((s.shares, batch.weight))
+        self.s = s = s._replace(
+            path=np.concatenate((s.path, path)),
+            hops=np.concatenate((s.hops, batch.links.astype(np.int32))),
+            shares=shares,
+        )
+        s.globals[layout.SHARES] = shares.ctypes.data
+        changed = np.arange(len(batch.src)) if which is None else np.flatnonzero(which)
+        for i in changed.tolist():
+            p, low, high = first_pair + i, int(batch.pair_start[i]), int(batch.pair_start[i + 1])
+            self._leave_paths(p)
+            s.pair[p]["first_path"], s.pair[p]["paths"] = n_before + low, high - low
+            s.pair[p]["turns"] = 0
+            first_links = len(set(batch.links[batch.hop_start[low:high]].tolist()))
+            most = 1 if first_links == 1 else 2 * first_links
+            s.pair[p]["most_in_nic"] = most if self._settings.in_turn else NEVER_IN_NIC
+            if self._chooser is not None and high > low:
+                known = self._known.ctypes.data + p * self._known.itemsize
+                self._call.ctypes(USE_PATHS, known, 0, 0, high - low, 0, 0, 0)
+            self._look(p)
+
+    def _leave_paths(self, p: int) -> None:
+        """What is under way on the paths of a pair is on paths that it has left."""
+        s = self.s
+        first = int(s.pair[p]["first_path"])
+        for q in range(first, first + int(s.pair[p]["paths"])):
+            if (head := int(s.path[q]["head"])) == NONE:
+                continue
+            i = head
+            while True:
+                s.packet[i]["flags"] &= ~LISTED
+                if s.packet[i]["later"] == NONE:
+                    break
+                i = int(s.packet[i]["later"])
+            s.packet[i]["later"] = s.pair[p]["left_head"]
+            s.pair[p]["left_head"], s.path[q]["head"] = head, NONE
+        if s.pair[p]["probes"]:  # the other end was unreachable: probe the new paths at once
+            s.pair[p]["probes"], s.pair[p]["active"] = 0, 0
+
+    def _look(self, p: int) -> None:
+        g, s = self.s.globals, self.s
+        if not s.pair[p]["asked"]:
+            s.pair[p]["asked"] = 1
+            s.looks[(g[layout.LOOK_HEAD] + g[layout.LOOKS]) % len(s.looks)] = p
+            g[layout.LOOKS] += 1
+
+    def allow(self, job: int, window_bytes: Float, waits: Waits) -> None:
+        """Windows and waits of the pairs of a job (P,)."""
+        ours = slice(self._first_pair[job], self._first_pair[job + 1])
+        pair = self.s.pair
+        pair["window"][ours] = window_bytes
+        pair["first_wait"][ours], pair["timeout"][ours] = waits.first, waits.timeout
+        pair["most_wait"][ours], pair["dead_after"][ours] = waits.most, waits.dead
+
+    # -- iterations ------------------------------------------------------------------------------------
+    def begin(self, job: int, messages: Messages) -> None:
+        """An iteration of a job begins now."""
+        s, g = self.s, self.s.globals
+        pairs = slice(self._first_pair[job], self._first_pair[job + 1])
+        first, n = int(self._first_entry[job]), len(messages.entry)
+        entry, pair = messages.entry.copy(), s.pair[pairs]
+        entry["job"], entry["path"] = job, NONE
+        entry["pair"] += np.where(entry["pair"] >= 0, self._first_pair[job], 0).astype(np.int32)
+        entry["after"] += self._first_after[job]
+        entry["after_end"] += self._first_after[job]
+        s.entry[first : first + n] = entry
+        s.order[first : first + len(messages.order)] = messages.order + first
+        s.after[self._first_after[job] : self._first_after[job] + len(messages.after)] = (
+            messages.after + first
+        )
+        pair["messages"], pair["messages_end"] = messages.start[:-1] + first, messages.start[1:] + first
+        pair["message"], pair["done"], pair["number"] = pair["messages"], 0, 0
+        pair["epoch"] += 1
+        pair["calls"] = 0
+        for name in ("packets", "again", "twice", "marked", "bad_icrc", "bytes", "declared"):
+            pair[name] = 0
+        pair["got"] = self._first_got[job] + np.cumsum(messages.packets) - messages.packets
+        s.got[self._first_got[job] : self._first_got[job + 1]] = 0
+        s.left[job] = n
+        for e in (first + np.flatnonzero(entry["waits"] == 0)).tolist():
+            s.ready[(g[layout.READY_HEAD] + g[layout.READIES]) % len(s.ready)] = e
+            g[layout.READIES] += 1
+
+    def drop(self, job: int) -> None:
+        """The iteration of a job ends as it is, and none follows."""
+        s = self.s
+        ours = slice(self._first_pair[job], self._first_pair[job + 1])
+        s.pair["epoch"][ours] += 1
+        s.pair["message"][ours] = s.pair["messages_end"][ours]
+        entries = s.entry[self._first_entry[job] : self._first_entry[job + 1]]
+        entries["after_end"] = entries["after"]
+        s.left[job] = NEVER
+
+    def over(self, job: int) -> bool:
+        return not self.s.left[job]
+
+    def first_pair(self, job: int) -> int:
+        """The number of a job's first pair."""
+        return int(self._first_pair[job])
+
+    def of_job(self, job: int) -> Any:
+        """Its pairs, as records (layout.PAIR)."""
+        return self.s.pair[self._first_pair[job] : self._first_pair[job + 1]]
+
+    def entries(self, job: int, n: int) -> Any:
+        """The first `n` entries of a job, as records (layout.ENTRY)."""
+        return self.s.entry[self._first_entry[job] : self._first_entry[job] + n]
+
+    # -- time ------------------------------------------------------------------------------------------
+    @property
+    def now(self) -> int:
+        return int(self.s.globals[layout.NOW])
+
+    def advance(self, until: int, shown: Callable[[], None] = lambda: None) -> bool:
+        """Go on until then; False if that has ended earlier: an iteration is over, a pair has given up, or a
+        chooser was wrong. `shown` is called now and then."""
+        g = self.s.globals
+        g[layout.ENDED] = 0
+        while True:
+            why = self._run(self.s, until, EVENTS, self._call)
+            if why == FULL:
+                self._grow()
+            elif why == STOPPED:
+                return False
+            elif why == layout.REACHED:
+                return True
+            shown()
