@@ -24,6 +24,7 @@ def computes_flows(engine: Engine) -> bool:
     """Whether an engine computes runs without packets, which choosers of paths would choose for."""
     return not engine.packets and "chooser" in engine.lacks
 
+
 _WITH_SPARES = {"name": "rail-only", "domains": 2, "rails": 2, "spares": 1, "spare_ports": 1}
 
 
