@@ -28,7 +28,7 @@ from railweave.framework.processes.channel import Channel
 from railweave.framework.processes.namespaces import die_with_parent
 
 GRACE_S = 2.0
-"""From SIGTERM to SIGKILL."""
+"""Seconds from SIGTERM to SIGKILL, for a program to end by itself."""
 LAST_LINES = 15
 
 
@@ -41,7 +41,7 @@ class Launcher:
         self._channel, self._mpi = channel, order["launcher"] == "mpi"
         self._hosts = [tuple(host) for host in order["hosts"]]
         self._command, self._directory = list(order["command"]), order["directory"]
-        self._folder, self._port = Path(order["folder"]), order["port"]
+        self._folder = Path(order["folder"])
         self._user = User.invoking()
         self._selector = selectors.DefaultSelector()
         self._running: dict[RunningProgram, int | None] = {}
@@ -50,7 +50,15 @@ class Launcher:
         self._mark_files: list[Fifo] = []
         self._marks, self._marked = [0] * len(self._hosts), 0
         self._cpu_s, self._failed, self._reported = 0.0, "", False
-        self._environment = {**self._user.environment(order["environment"]), **self._common()}
+        self._environment = {
+            **self._user.environment(order["environment"]),
+            "WORLD_SIZE": str(len(self._hosts)),
+            "LOCAL_RANK": "0",
+            "LOCAL_WORLD_SIZE": "1",
+            "MASTER_ADDR": self._hosts[0][2],
+            "MASTER_PORT": str(order["port"]),
+            "RAILWEAVE_HOSTFILE": str(self._folder / HOSTFILE),
+        }
         self._kept: str | None = order["output"]
         budget = ShowBudget()
         ranks: list[int | None] = [*range(len(self._hosts)), *([None] if self._mpi else [])]
@@ -79,16 +87,6 @@ class Launcher:
                 }
                 self._start(rank, rank, self._command, {**self._environment, **variables}, nothing)
         os.close(nothing)
-
-    def _common(self) -> dict[str, str]:
-        return {
-            "WORLD_SIZE": str(len(self._hosts)),
-            "LOCAL_RANK": "0",
-            "LOCAL_WORLD_SIZE": "1",
-            "MASTER_ADDR": self._hosts[0][2],
-            "MASTER_PORT": str(self._port),
-            "RAILWEAVE_HOSTFILE": str(self._folder / HOSTFILE),
-        }
 
     def _start(
         self, rank: int | None, place: int, command: list[str], environment: dict[str, str], nothing: int

@@ -49,7 +49,8 @@ class OpenLab:
         self._under_way: int | None = None
         self._open = True
         self._requests: Mapping[str, Callable[..., Any]] = {
-            "fault": self._fault, "health": self._health, "routes": self._routes, "in_force": self._in_force,
+            "fault": self._fault, "health": self._health, "routes": self._routes,
+            "in_force": lambda: [fault.text for fault, _ in session.faults.in_force],
         }  # fmt: skip
 
     def serve(self) -> None:
@@ -143,9 +144,6 @@ class OpenLab:
         """The paths in use from one GPU to another, and the scores in force."""
         paths = self._session.health.table.paths(np.array([src]), np.array([dst])).paths(0)
         return {"paths": paths, "health": self._session.monitor.snapshot}
-
-    def _in_force(self) -> list[str]:
-        return [fault.text for fault, _ in self._session.faults.in_force]
 
     def _run(self, request: Mapping[str, Any]) -> Findings:
         """Carry out the plan of a document."""

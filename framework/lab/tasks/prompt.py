@@ -164,18 +164,12 @@ class Prompt(CLI):  # type: ignore[misc]
         Usage: pingall [TIMEOUT]"""
         self.failed |= self.mn.pingAll(line) > 0
 
-    def do_xterm(self, line: str, term: str = "xterm") -> None:
+    def do_xterm(self, line: str) -> None:
         """There is no display in a lab; `HOST COMMAND` runs a command."""
-        node = next(iter(line.split()), "h0.0")
+        node, term = next(iter(line.split()), "h0.0"), self.lastcmd.split()[0]
         raise InputError(f"{term}: there is no display in a lab. Run the command here instead: `{node} CMD`.")
 
-    def do_gterm(self, line: str) -> None:
-        """There is no display in a lab; `HOST COMMAND` runs a command."""
-        self.do_xterm(line, "gterm")
-
-    def do_x(self, line: str) -> None:
-        """There is no display in a lab; `HOST COMMAND` runs a command."""
-        self.do_xterm(line, "x")
+    do_gterm = do_x = do_xterm
 
     def do_iperf(self, line: str) -> None:
         """Measure TCP between two hosts with iperf3; the first and the last by default, for 10 s.
