@@ -8,7 +8,7 @@ from railweave.framework.processes.udp_frame import HEADER_BYTES, udp_frame
 SOURCE = 192 << 24 | 2 << 8 | 1
 """In TEST-NET-1 (RFC 5737), like the destination: GPUs are in 10/8, so no rule forwards a train."""
 DSCP = 63
-"""No version tag and no rule uses it."""
+"""DSCP of trains, which no version tag and no rule uses."""
 MAC_SOURCE = bytes.fromhex("02ffffffff01")
 MAC_DESTINATION = bytes.fromhex("02ffffffff02")
 FIRST, LAST = 1, 2
@@ -16,7 +16,7 @@ FIRST, LAST = 1, 2
 NUMBERS = 1 << 16
 
 _IDENTIFICATION = 14 + 4
-"""Where it is in the frame; the destination follows after 10 bytes, and then the source port."""
+"""Bytes before it in the frame; the destination follows after 10 bytes, and then the source port."""
 
 
 def train_frame(size_bytes: int, number: int = 0, mark: int = 0) -> bytes:

@@ -17,7 +17,8 @@ VARIABLE = "RAILWEAVE_OPENFLOW_LIBRARY"
 NAME = os.environ.get(VARIABLE, "ryu")
 ECHO_INTERVAL_S = 5.0
 ECHO_UNANSWERED = 2
-"""A switch that answers nothing for about 15 s is disconnected; an update would wait for it for ever."""
+"""Echo requests without an answer, some 15 s, after which a switch is disconnected; an update would wait for
+it for ever."""
 
 _APPLICATIONS = {"ryu": "RyuApp", "os-ken": "OSKenApp", "c65of": "OFApp"}
 _C65OF = {

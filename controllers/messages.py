@@ -17,7 +17,7 @@ ETH_TYPE_IPV4 = 0x0800
 IP_PROTO_UDP = 17
 WHOLE_COOKIE = (1 << 64) - 1
 HEAD_BYTES = 64
-"""How much of a packet a rule sends to the controller: its headers."""
+"""Bytes of a packet that a rule sends to the controller: its headers."""
 ONF = 0x4F4E4600
 BUNDLE_CONTROL, BUNDLE_ADD = 2300, 2301
 OPEN_REQUEST, COMMIT_REQUEST = 0, 4
@@ -26,7 +26,7 @@ ATOMIC_ORDERED = 1 | 2
 _BUNDLE_CONTROL = struct.Struct("!IHH")
 _BUNDLE_ADD = struct.Struct("!I2xH")
 BUNDLED_AT = ofproto.OFP_EXPERIMENTER_HEADER_SIZE + _BUNDLE_ADD.size
-"""Where the change begins in a bundle-add message."""
+"""Bytes of a bundle-add message before the change in it."""
 _MATCH_HEAD = struct.Struct("!HH")
 
 

@@ -48,7 +48,7 @@ BURST = 32
 """Packets that leave a host together: as many as Open vSwitch takes from a port at once."""
 
 PASS_S = 0.0005
-"""Sleep between two bursts."""
+"""Seconds of sleep between two bursts."""
 
 _RECEIVE_BUFFER_BYTES = 8 << 20
 _libc = ctypes.CDLL(None)

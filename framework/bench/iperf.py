@@ -16,7 +16,7 @@ from railweave.framework.processes.programs import tool
 
 PORT = 5201
 GRACE_S = 6.0
-"""A client that runs longer than its test by more than this is killed."""
+"""Seconds beyond its test after which a client is killed."""
 _LISTENS = re.compile(rf"^ *\d+: 00000000:{PORT:04X} \S+ 0A ", re.MULTILINE)
 
 

@@ -33,7 +33,7 @@ CHUNK = 1 << 15
 """Pairs requested together: so many that numpy's cost per call vanishes, so few that the caches hold their
 arrays."""
 WALKS = 3
-"""Medians are of so many; ours and networkx's take turns."""
+"""Measurements of each, of which medians are shown; ours and networkx's take turns."""
 REACTIONS = 7
 """Reactions to one changed score, each of a loop of its own; medians are shown."""
 SOURCES = 8

@@ -15,7 +15,7 @@ from railweave.framework.model import Fabric
 
 MOST, STEP, TIER = 128, 64.0, 120.0
 WHOLE_ROW, NAMED, CLOSE = 1024, 48, 13.0
-"""Nodes of a row where all are wanted; how many have room for their names; the step of others."""
+"""Nodes of a row drawn where all are wanted, and nodes up to which names have room; pixels between others."""
 
 
 def draw_tiers(canvas: Canvas, fabric: Fabric, most: int = MOST) -> Legend:

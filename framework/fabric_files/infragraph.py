@@ -27,7 +27,7 @@ from railweave.framework.parameters.units import rate
 TOP_KEYS = tuple(Infrastructure.model_fields)
 MOST_COMPONENTS = 1 << 21
 DEEPEST = 8
-"""Devices inside devices."""
+"""Levels of devices inside devices at most: expansion is recursive, and a device may name itself."""
 _PART = re.compile(r"([^\[\].]+)(?:\[([-\d:]*)\])?")
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from railweave.framework.experiment.settings import FilePlace, Key, Settings
 
 KEY = "edges"
 MOST_UNLIKE = 3 << 20
-"""Characters of a file that is read as YAML in less than 2 s."""
+"""Characters up to which a file goes to the YAML reader whole, which then takes less than 2 s."""
 _FIRST = re.compile(r"( *)- .*\n(?:\1 .*\n)*")
 _WORD = r"[A-Za-z][\w\[\]:.()<>-]*(?<!:)"
 """What stands in a file as a plain scalar or in quotes, and means itself; not so _NO_TEXT."""

@@ -17,13 +17,13 @@ from railweave.framework.fabric_files.infragraph_schema import OLD_TOP_KEYS, OLD
 from railweave.framework.model import Fabric
 
 LARGEST = 36 << 20
-"""Bytes of a file."""
+"""Bytes of a file of any format at most; one that is larger is refused unread."""
 LARGEST_INFRAGRAPH = 8 << 20
-"""Characters: 57,000 edges one by one, which are 114,000 links."""
+"""Characters of an InfraGraph file at most: 57,000 edges one by one, which are 114,000 links."""
 LARGE = 1 << 20
-"""Characters of an InfraGraph file that is first tried as JSON, or as edges that are written alike."""
+"""Characters from which an InfraGraph file is first tried as JSON, or as edges that are written alike."""
 MOST_EVENTS = 200_000
-"""YAML events of a fabric file, whose cables are a few long texts."""
+"""YAML events of a fabric file at most: its cables are a few long texts."""
 
 
 @dataclass(frozen=True)

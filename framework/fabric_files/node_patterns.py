@@ -13,7 +13,7 @@ from railweave.framework.model.arrays import Bool, Int32, Int64
 
 MOST_NODES = 1 << 20
 FEW = 2000
-"""Up to so many names a near one is suggested."""
+"""Names of nodes up to which a message suggests the nearest; of more it shows what names look like."""
 _PREFIX = re.compile(r"[A-Za-z]([A-Za-z0-9_-]*[A-Za-z_-])?")
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _RESERVED = ("link", "nic", "ocs")

@@ -28,9 +28,9 @@ VERSION = "1"
 MOST_CABLES = 1 << 22
 MOST_PARALLEL = 4096
 TOGETHER = 1 << 12
-"""Lines of cables that are read at once where all of them are plain."""
+"""Lines of cables looked up at once where all of them are two names and nothing else."""
 SHOWN = 20
-"""Errors reported of one section."""
+"""Errors of one section that are reported, the first."""
 RATE = Parameter("rate", "1b/s", "rate", "", 1)
 LATENCY = Parameter("latency", 0.0, "time", "", 0)
 T = TypeVar("T")

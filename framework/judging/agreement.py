@@ -17,11 +17,11 @@ from railweave.framework.results.figures import (
 from railweave.framework.results.result import RunResult
 
 TIMES, OF_FAULT, OF_FAULT_S = 0.10, 0.25, 0.5
-"""Part by which medians may differ; and part or emulated seconds by which the iteration of the fault may."""
+"""Share by which medians may differ; share or emulated seconds by which the iteration of the fault may."""
 STANDS_OUT = 1.1
-"""An element carried more than its like if it carried this many times their median."""
+"""Ratio to the median of its like from which an element has carried more than they."""
 PREDICTED = 0.15
-"""Part by which an iteration may differ from its prediction before the verdict says so."""
+"""Share of the prediction by which an iteration may differ before the verdict says so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,17 +16,17 @@ from railweave.framework.results.figures import Bottleneck
 from railweave.framework.routing.batches import join, starts
 
 ALIKE = 1.1
-"""An element within this factor of its like is as good as it, and so is a link of its declared rate."""
+"""Ratio up to which an element is as good as its like, and a link serves its declared rate."""
 EVIDENT = 0.03
-"""A slow element that cost less than this part of the time is not what held it."""
+"""Share of an iteration's time that a slow element must have cost to be what held it."""
 DOWN = 1e-3
-"""Part of its rate that a link which is down counts with."""
+"""Share of its declared rate that a link counts with while it is down, so that times stay finite."""
 MOST_ROWS = 256
-"""Samples of an iteration that are looked at."""
+"""Samples of an iteration that are looked at, evenly spread; each is a row of n_links."""
 BUSY = 0.1
-"""A link that was busy for less than this part of the time did not hold it, where nothing else is known."""
+"""Share of the time that a link must have been busy to have held it, where nothing else is known."""
 USED = 0.05
-"""An element that was busy for less than this part of the busiest one's time is no measure for it, unless it
+"""Share of the busiest element's time below which another was idle: it is no measure for its like, unless it
 joins the same nodes and could have carried as much."""
 
 

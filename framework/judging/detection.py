@@ -22,10 +22,10 @@ Scores = NDArray[np.floating]
 
 PUBLISHED_WITHIN = 0.3
 ALLOWED_PACKETS, ALLOWED_S = 24, 0.25
-"""A slow element is published this long after its links have sent so many full packets that had waited."""
+"""Full packets that had waited, sent by a slow element's links until it has to show; seconds to publish."""
 REPAIRED_WITHIN = 0.1
 EQUAL_WITHIN = 1e-6
-"""Scores are kept in 32 bits."""
+"""Difference up to which scores are equal: they are kept in 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)

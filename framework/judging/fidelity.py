@@ -10,17 +10,17 @@ from railweave.framework.results.figures import Fidelity, Verdict
 BUSY_SWITCHES = 0.9
 BUSY_MACHINE = 0.97
 LATE_SENDER_S, LATE_SENDER = 0.1, 0.01
-"""A sender may be so late, or by this part of the shortest healthy iteration if that is more."""
+"""Seconds that a sender may be late, or this share of the shortest healthy iteration if that is more."""
 RETRANSMITTED = 0.01
 SLOWER, FASTER = 1.1, 0.95
-"""Healthy iterations may take this many times what they would at a quarter of the rates, where the latency of
-packets counts a quarter as much, and at rates so low that it counts nothing: declared times of runs that pass
+"""Largest ratio of healthy iterations to their time at a quarter of the rates, where the latency of packets
+counts a quarter as much, and least ratio to their time without that latency: declared times of runs that pass
 are the same at any scale to within 10 %."""
 CLOSED_FORM = 0.01
-"""Part by which healthy iterations that a model computed may differ from the closed form."""
+"""Share of the closed form by which healthy iterations that a model computed may differ."""
 LATENCY_SHARE = 0.09
-"""Part of an iteration that the latency of packets through the emulator, which does not scale with the rates,
-may make up."""
+"""Share of an iteration that the latency of packets through the emulator may make up: it does not scale with
+the rates."""
 FULL_BUFFER = 0.8
 EARLY = 1.0
 

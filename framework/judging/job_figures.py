@@ -16,7 +16,7 @@ from railweave.framework.model.names import element_name
 from railweave.framework.results.figures import JobFigures
 
 COMPANY = 0.5
-"""Part of an iteration during which another job's must be under way."""
+"""Share of an iteration's time, during which others must be under way for it to count as in company."""
 
 
 def job_figures(plan: Plan, findings: Findings, parts: Sequence[JobPart]) -> tuple[JobFigures, ...]:

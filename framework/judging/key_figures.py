@@ -18,7 +18,7 @@ ROUNDING = 1e-12
 ONE_IN = 100
 """Values that it takes to see what happens once in so many: fewer have no P99."""
 LONGEST = 4
-"""Intervals of health that a sample stands for at most: what is longer was not sampled, as between faults on
+"""Health intervals that a sample stands for at most: what is longer was not sampled, as between faults on
 `fluid`, and before the second run in a lab that stays up."""
 
 

@@ -23,7 +23,7 @@ NCCL_TYPES = {"float16": "half", "float32": "float", "float64": "double"}
 """nccl-tests' names of types where they differ from numpy's."""
 REPAIRS = ("restore", "up", "start", "replace", "reconnect")
 SAME_S = 1e-9
-"""Less than any time that means something: sums of a model's clock differ by rounding."""
+"""Seconds up to which times are equal, relative above 1 s: sums of a model's clock differ by rounding."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from railweave.framework.kit.check_report import Outcome, Violation
 from railweave.framework.kit.subject import Subject
 
 MOST_BYTES = 4096
-"""Of the record of a pair: a simulator has one for each."""
+"""Bytes of the record of a pair at most: a simulator has one for each pair."""
 PACKETS = 400
 PATHS = (1, 2, 3, 16, 128)
 FUNCTIONS = ("use_paths", "choose", "acknowledged", "lost")

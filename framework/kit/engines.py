@@ -22,7 +22,7 @@ from railweave.framework.model.findings import Findings
 from railweave.framework.registry import Registers
 
 PART = 0.5
-"""What a degraded link keeps of its rate."""
+"""Share of its rate, 0..1, that a link keeps which trials degrade."""
 EARLY_PACKETS = 2
 """Packets that an engine with packets may send faster than at line rate: the first one finds its token bucket
 full, and the bucket holds 50 us more (docs/architecture.md, "Honesty")."""

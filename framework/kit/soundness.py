@@ -19,13 +19,13 @@ from railweave.framework.routing.batches import pair_chunks
 from railweave.framework.routing.table_checks import check_batch, check_table
 
 EACH = 400_000
-"""Pairs times failures checked on one fabric; on larger ones, some failures of each kind are sampled."""
+"""Pairs times failures up to which every failure of a fabric is checked; of larger ones some of each kind."""
 
 FEW = 4
-"""How many of each sort then."""
+"""Failures of each kind that are checked then."""
 
 MOST_ASKED = 20_000
-"""Pairs tried one by one to locate the wrong one."""
+"""Pairs at most that are tried one by one to find the first wrong one."""
 
 
 def scored(fabric: Fabric, seed: int) -> HealthSnapshot:

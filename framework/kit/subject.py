@@ -16,7 +16,7 @@ from railweave.framework.routing.router_calls import ask
 Options = Mapping[str, object]
 
 MOST_GPUS = 256
-"""Fabrics up to here are small: every check is made on them."""
+"""GPUs up to which a fabric is small, so that every check is made on it."""
 
 
 REROUTES = "reroutes"

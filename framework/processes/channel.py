@@ -13,7 +13,7 @@ from railweave.framework.errors import ChannelClosedError
 
 _ARRAY, _NOUN = 1, 2
 _HEAD_BYTES = 256
-"""The element type and the shape of an array are shorter than this."""
+"""Bytes of an array's message that hold its element type and shape, which are shorter."""
 _NOUNS = "railweave.framework.model."
 """The modules of all nouns; each is imported when one of it travels."""
 

@@ -8,7 +8,7 @@ from railweave.framework.hookspecs import Report
 from railweave.framework.parameters import Parameter, Value
 
 MOST_GPUS = 1024
-"""Beyond this many, a matrix has millions of cells."""
+"""GPUs up to which the whole matrix and its pictures are written; of more it has millions of cells."""
 WHEN = ("workloads", "always", "never")
 
 

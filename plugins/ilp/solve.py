@@ -31,12 +31,12 @@ MOST_EXACT, NODES = 1000, 20_000
 optimum of some healthy rings and tori of up to 12 GPUs, where the relaxation does not."""
 
 STEEP = 2.0
-"""What one more unit on a link multiplies its price by."""
+"""Factor of a link's price for each unit more on it."""
 HEAT, COOLING = 0.01, 20_000
 """Probability that a pair takes any candidate, not the cheapest, where no single move helps; and the pairs
 tried after which it is half of that (simulated annealing)."""
 ROUNDS, MOVES = 1000, 400_000
-"""Of the search, and pairs tried at most: 10 s of CPU."""
+"""Rounds of the search, and pairs tried in all, at most: 10 s of CPU."""
 
 
 def solve(problem: Problem, limit_s: float = LIMIT_S) -> Solution:

@@ -17,7 +17,7 @@ REDOPS: Mapping[str, np.ufunc] = MappingProxyType(
     {"sum": np.add, "max": np.maximum, "min": np.minimum, "prod": np.multiply}
 )
 EXACT = {"float32": 1 << 24, "float16": 1 << 11}
-"""Whole numbers up to here are exact in each floating type (its significand)."""
+"""Largest whole number up to which all are exact in each floating type (its significand)."""
 BLOCK = 4099
 """Inputs repeat after this many elements: a prime, so that no chunk length is a multiple of the period."""
 DOUBLING_RANKS = 6

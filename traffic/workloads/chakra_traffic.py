@@ -47,7 +47,7 @@ TWO_LEVELS: dict[str, Operation] = {
     "all-to-all": HierarchicalAllToAll(pipelined=True),
 }
 MOST_WAITS = 1 << 23
-"""The most transfers and dependencies of a schedule, together."""
+"""Transfers and dependencies of a schedule, together, at most."""
 
 Key = tuple[str, tuple[int, ...], int, int]
 """Kind, members, root and bytes of an operation."""

@@ -19,7 +19,7 @@ from railweave.framework.model.arrays import Int64
 COLUMNS = ("collective", "flow_id", "src", "dest", "flow_size", "parent_flow_ids")
 MOST_FLOWS = 1 << 21
 LARGEST = 1 << 50
-"""Bytes and numbers beyond it are taken for mistakes."""
+"""Largest number and size in bytes of a file; what is larger is taken for a mistake."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from railweave.traffic.collectives.entries import levels
 from railweave.traffic.workloads.simccl_file import FlowColumns
 
 MOST_WAITS = 1 << 23
-"""The most dependencies of a schedule."""
+"""Dependencies of a schedule at most."""
 MOST_SHOWN = 6
 
 

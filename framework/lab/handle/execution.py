@@ -15,9 +15,9 @@ from typing import Any, Self
 from railweave.framework.errors import LabError, ProgramError
 
 MOST_BYTES = 64 << 20
-"""Of what a command prints on each of its streams that is kept: the beginning."""
+"""Bytes that are kept of each stream of a command, the first."""
 GRACE_S = 2.0
-"""From SIGTERM to SIGKILL."""
+"""Seconds from SIGTERM to SIGKILL, for a command to end by itself."""
 
 
 class _Stream:

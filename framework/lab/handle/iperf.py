@@ -8,7 +8,7 @@ from railweave.framework.errors import ProgramError
 from railweave.framework.lab.handle.client import LabClient
 
 PORT = "5210"
-"""Not iperf3's own, which a user may have in use."""
+"""TCP and UDP port of measurements; not iperf3's own, which a user may have in use."""
 LISTENS_WITHIN_S = 10.0
 REFUSED = "Connection refused"
 

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 MOST_BYTES = 64 << 20
-"""Of a rank's output that is kept in its file."""
+"""Bytes of a rank's output that its file keeps, the first."""
 TAIL_BYTES = 64 << 10
-"""Of a rank's output that is kept in memory: its end."""
+"""Bytes of a rank's output that are kept in memory, the last, for messages."""
 SHOWN_BYTES_A_SECOND = 64 << 10
-"""Of all ranks together that are shown live."""
+"""Bytes a second of all ranks together that are shown live."""
 _READ_BYTES = 1 << 16
 _READS = 16
-"""At a time, so that a rank that prints without end leaves the others a turn."""
+"""Reads of one pipe in a turn, so that a rank that prints without end leaves the others theirs."""
 
 
 class Fifo:

@@ -23,12 +23,12 @@ from railweave.framework.results.rule_file import read_rules
 from railweave.framework.runs.recorder import ROUTED_GPUS
 
 MOST_EXPERIMENT = 20_000_000
-"""Bytes of experiment.yaml."""
+"""Bytes of experiment.yaml at most; no experiment has as many."""
 MOST_EVENTS = 100_000
 MOST_LINE = 1_000_000
 """Bytes; a longer line is read as several, which are no events."""
 MOST_NUMBER = 1e15
-"""A line with a larger number, or with NaN, is no event."""
+"""Largest number of an event, s or a count; a line with a larger one, or with NaN, is damaged."""
 
 
 def page_of_run(

@@ -34,11 +34,11 @@ from railweave.framework.results.rule_file import SwitchRules
 from railweave.framework.runs.recorder import ROUTED_GPUS
 
 UNSAMPLED = 0.02
-"""Part of a run without samples at its end that its page mentions."""
+"""Share of a run's time, 0..1, without samples at its end from which the page says so."""
 EVENT_COLUMNS = ("number", "job", "begin_s", "seconds", "wrong", "part")
 """Of iterations, those that events fill."""
 MOST_RULES = 400_000
-"""Bytes of rules, packed, that a page takes."""
+"""Bytes of rules, packed, up to which a page holds them."""
 
 
 @dataclass(frozen=True)

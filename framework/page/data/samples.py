@@ -18,7 +18,7 @@ from railweave.framework.page.data.items import Arrays
 from railweave.framework.runs.recorder import ROUTED_GPUS
 
 MOST_BYTES = 2_000_000_000
-"""Of all arrays together, uncompressed."""
+"""Bytes of all arrays together, uncompressed, at most: a small archive may claim terabytes."""
 MOST_NUMBER = 1e18
 MOST_PATHS, MOST_HOPS = 100_000, 1_000_000
 _NEEDED = ("t_s", "queue_bytes", "link_score", "element_score")

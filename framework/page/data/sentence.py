@@ -11,7 +11,7 @@ from railweave.framework.results.figures import (
 from railweave.framework.results.result import RunResult
 
 SAME = 0.03
-"""Times that differ by less are called equal."""
+"""Relative difference below which times are called equal."""
 _WORDS = {
     "degrade": "fell to {value} of its rate",
     "loss": "began to lose {value} of its packets",

@@ -10,9 +10,9 @@ from railweave.framework.registry import Registers
 from railweave.framework.results.result import RunResult
 
 MOST_TRANSFERS = 2000
-"""In an iteration; more would take longer than a report may."""
+"""Transfers of an iteration at most; computing more would take longer than a report may."""
 MOST_S = 60_000.0
-"""Of an iteration on the model's clock; a damaged experiment may have links that carry next to nothing."""
+"""Seconds of an iteration on the model's clock at most: a damaged experiment may have links near 0 b/s."""
 
 
 def unanswered(document: Mapping[str, Any], result: RunResult, registers: Registers) -> float | None:

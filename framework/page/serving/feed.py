@@ -6,7 +6,7 @@ from threading import Lock
 from typing import NamedTuple
 
 MOST_MESSAGES, MOST_BYTES = 20_000, 16_000_000
-"""What is kept for pages that come back. Of a run of 16 GPUs it lasts for an hour and a half."""
+"""Messages, and bytes of them, kept for pages that come back: an hour and a half of a run of 16 GPUs."""
 
 
 class PageMessage(NamedTuple):

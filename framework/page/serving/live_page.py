@@ -35,7 +35,7 @@ from railweave.framework.results.directory import event_line
 MOST_VALUES, SNAPSHOT_S = 1_000_000, 0.5
 """Figures of each kind that a snapshot is made of; seconds until it is made anew."""
 NEWLY_WORST = 0.05
-"""Of a large fabric other links are shown once one of them scores so much below one that is."""
+"""Difference of scores: a link that is not shown and scores this much below one that is takes its place."""
 
 
 class LivePage:

@@ -38,7 +38,7 @@ from railweave.framework.papers.fleet.slices import (
 )
 
 MEMORY = 10
-"""Mean repair times and durations before the days that count: what came before them is forgotten to e^-10."""
+"""Warm-up in mean repair times, or mean durations if longer: what came before is forgotten to e^-10."""
 
 
 @dataclass(frozen=True, slots=True)

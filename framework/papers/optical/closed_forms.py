@@ -15,9 +15,9 @@ RATE_BPS = 40e9
 RECONFIGURATION_S = 25e-6
 """What a step costs beyond its data in the source's setup, without the O/E/O delay of one cycle per flit."""
 DIGITS = 9
-"""A sum is rounded to so many digits before its ceiling is taken, so that rounding errors add no step."""
+"""Decimals that a sum is rounded to before its ceiling is taken, so that rounding errors add no step."""
 SMALLEST_TREE = exp(2)
-"""Theorem 2 has no real root for fewer nodes; there one stage is best."""
+"""Nodes from which theorem 2 has a real root; below, one stage is best."""
 
 
 def ring_wavelengths(nodes: int, *, published: bool = False) -> int:

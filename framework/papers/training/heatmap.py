@@ -12,10 +12,10 @@ from railweave.framework.model.arrays import Float
 
 SIDE = 512.0
 MOST_CELLS = 256
-"""Larger matrices are summed into this many cells per side at most, each of equally many GPUs."""
+"""Cells per side of a picture at most; larger matrices are summed into cells of equally many GPUs."""
 GREY = 205
 MOST_DOMAINS = 64
-"""Beyond this many, lines would hide the cells."""
+"""HB domains up to which lines are drawn between them; more lines would hide the cells."""
 STOPS = ((190, 214, 232), (120, 175, 215), (47, 128, 237), (123, 79, 201), (214, 69, 69), (120, 20, 40))
 """From the fewest to the most bytes; no bytes are white."""
 

@@ -13,7 +13,7 @@ from railweave.framework.papers.training.models import LanguageModel
 from railweave.framework.papers.training.strategies import FixedDegrees, Strategy, StrategyTable, candidates
 
 DIGITS = 12
-"""Times that agree in so many digits are equal; the order of summation may change the rest."""
+"""Significant digits in which equal times agree; the order of summation may change the others."""
 STATE_BYTES = 18.0
 """Per parameter: the weight in 16 bits (2) and 32 (4), its gradient in 32 (4), two moments of Adam (8)."""
 
