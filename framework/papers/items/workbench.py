@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from railweave.framework.analysis.assumed_health import AssumedScores, assumed_health
 from railweave.framework.analysis.explain import ExplainedPair
 from railweave.framework.analysis.link_loads import LoadReport, Pattern, report
@@ -74,15 +72,3 @@ def scored(fabric: Fabric, **scores: Sequence[float]) -> AssumedScores:
         assert group is not None, f"{fabric.kind} has no {kind}"
         nodes |= {group.first + i: float(value) for i, value in enumerate(values)}
     return AssumedScores(FROM_ONE, nodes)
-
-
-def health_of(fabric: Fabric, scores: AssumedScores) -> HealthSnapshot:
-    """The snapshot with these scores and no fault."""
-    return assumed_health(fabric, scores)
-
-
-def every_pair(fabric: Fabric) -> tuple[np.ndarray, np.ndarray]:
-    """(src, dst) of every ordered pair of GPUs that differ, (n (n - 1),) each."""
-    src, dst = (end.ravel() for end in np.indices((fabric.n_gpus, fabric.n_gpus)))
-    apart = src != dst
-    return src[apart], dst[apart]

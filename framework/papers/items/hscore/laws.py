@@ -2,11 +2,13 @@
 
 import numpy as np
 
+from railweave.framework.analysis.assumed_health import assumed_health
+from railweave.framework.model import all_pairs
 from railweave.framework.model.arrays import Float, Int64
 from railweave.framework.model.health import EQUAL_WITHIN
 from railweave.framework.papers.items.hscore.paths import ROUTER
 from railweave.framework.papers.items.item import Claim, Claims
-from railweave.framework.papers.items.workbench import Workbench, every_pair, health_of, scored
+from railweave.framework.papers.items.workbench import Workbench, scored
 from railweave.framework.routing.rails.choice import score_of
 from railweave.framework.routing.rails.links import DR, DRD, RD, RailLinks
 from railweave.framework.routing.rails.scores import Scores
@@ -19,9 +21,9 @@ def drawn_scores(
     fabric = workbench.fabric("rail-only", domains=domains, rails=rails)
     draw = np.random.default_rng(seed)
     of_domains, of_rails = ((1 - draw.random(count)).tolist() for count in (domains, rails))
-    snapshot = health_of(fabric, scored(fabric, domain=of_domains, rail=of_rails))
+    snapshot = assumed_health(fabric, scored(fabric, domain=of_domains, rail=of_rails))
     links = RailLinks.of(fabric, ROUTER)
-    src, dst = every_pair(fabric)
+    src, dst = all_pairs(fabric.n_gpus)
     both = (src // rails != dst // rails) & (src % rails != dst % rails)
     return links, Scores.of(fabric, snapshot, links), src[both], dst[both]
 

@@ -7,13 +7,14 @@ from math import floor, log2
 
 import numpy as np
 
+from railweave.framework.analysis.assumed_health import assumed_health
 from railweave.framework.analysis.explain import ExplainedPair, explained_path
 from railweave.framework.drawing.plots import Axis, Curve, curves
 from railweave.framework.experiment.fault_targets import find_link
 from railweave.framework.model import Fabric, HealthSnapshot, Path
 from railweave.framework.papers.items.item import Claim, Claims
 from railweave.framework.papers.items.pictures import marked
-from railweave.framework.papers.items.workbench import FROM_ONE, Workbench, health_of, scored
+from railweave.framework.papers.items.workbench import FROM_ONE, Workbench, scored
 from railweave.framework.routing.rails.links import RailLinks
 from railweave.framework.routing.rails.scores import Scores
 
@@ -153,7 +154,7 @@ def h07(
 ) -> Claims:
     """The rail that best fit takes from the sorted registry, and the comparisons of its binary search."""
     fabric, pair = pair_of(workbench, domains, rails, src, dst)
-    snapshot = health_of(fabric, scored(fabric, domain=domains, rail=rails))
+    snapshot = assumed_health(fabric, scored(fabric, domain=domains, rail=rails))
     scores = Scores.of(fabric, snapshot, RailLinks.of(fabric, ROUTER))
     hd1, hg1, hd2, hg2 = scores_of(domains, rails, src, dst)
     compared: list[float] = []
@@ -220,9 +221,9 @@ def h10(
     kinds = {"domain": (domain, 1.0), "rail": (source_rail, target_rail)}
     only = workbench.fabric("rail-only", **small)
     optimised = workbench.fabric("rail-optimised", **small, spines=1)
-    inside = path_score(only, health_of(only, scored(only, **kinds)),
+    inside = path_score(only, assumed_health(only, scored(only, **kinds)),
                         ("g0.0->d0", "d0->g0.1", "g0.1->r1", "r1->g1.1"))  # fmt: skip
-    over = path_score(optimised, health_of(optimised, scored(optimised, **kinds, spine=(spine,))),
+    over = path_score(optimised, assumed_health(optimised, scored(optimised, **kinds, spine=(spine,))),
                       ("g0.0->r0", "r0->s0", "s0->r1", "r1->g1.1"))  # fmt: skip
     gamma = source_rail / domain
     return Claims(

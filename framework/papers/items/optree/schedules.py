@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from railweave.framework.model.arrays import spread
 from railweave.framework.papers.items.item import Claim, Claims
 from railweave.framework.papers.items.pictures import lightpaths
 from railweave.framework.papers.items.workbench import Workbench
@@ -56,7 +57,7 @@ def shared(plan: LightpathPlan) -> int:
     paths = np.unique(plan.lightpath_keys(), return_index=True)[1]
     hops = plan.hops[paths]
     row = np.repeat(paths, hops)
-    nth = np.arange(len(row)) - np.repeat(np.cumsum(hops) - hops, hops)
+    nth = spread(np.zeros_like(hops), hops)
     low = np.where(plan.up[row], plan.src[row] + nth, plan.src[row] - nth - 1) % plan.nodes
     places = np.stack((plan.step[row], plan.up[row], low, plan.wavelength[row]), axis=1)
     return len(places) - len(np.unique(places, axis=0))

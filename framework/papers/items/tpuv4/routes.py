@@ -6,10 +6,10 @@ import numpy as np
 
 from railweave.framework.analysis.link_loads import Pattern
 from railweave.framework.experiment.fault_targets import links_and_node
-from railweave.framework.model import Fabric
+from railweave.framework.model import Fabric, all_pairs
 from railweave.framework.papers.items.item import Claim, Claims
 from railweave.framework.papers.items.pictures import marked
-from railweave.framework.papers.items.workbench import Workbench, every_pair
+from railweave.framework.papers.items.workbench import Workbench
 from railweave.framework.routing.dependencies import channel_cycle
 from railweave.framework.routing.torus.lattice import letters
 from railweave.framework.routing.torus.legs import dimension_order
@@ -31,7 +31,7 @@ def t01(workbench: Workbench, *, shape: str = "4x4x4", router: str = "wfr", faul
     figures = []
     for words, faults in (("healthy", []), ("one OCS down", [fault])):
         fabric, _, table = workbench.table(topology=torus(PLAIN, shape), router=router, faults=faults)
-        batch = table.paths(*every_pair(fabric))
+        batch = table.paths(*all_pairs(fabric.n_gpus))
         count = np.diff(batch.pair_start)
         figures += [
             Claim(f"{words}: most paths of a pair", 1, int(count.max())),
@@ -54,7 +54,7 @@ def t02(
     pair = workbench.explained(fabric, (src, dst), router="dor")
     along = [hop.end.split()[-1].split(",")[0] for hop in pair.paths[0].hops]
     small, _, table = workbench.table(topology=torus(PLAIN, long_shape), router="dor")
-    batch = table.paths(*every_pair(small))
+    batch = table.paths(*all_pairs(small.n_gpus))
     assert batch.vc is not None
     order = dimension_order(small.groups[0].shape)
     return Claims(
