@@ -1,6 +1,6 @@
 """Equal-cost multi-path as switches do it: a hash per flow, blind to load and health."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -8,10 +8,9 @@ from railweave.framework.hookspecs import Explanation, Fact, NodeName, Router
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch, RouteTable
 from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Parameter, Value
-from railweave.framework.routing.batches import join, take
+from railweave.framework.routing.batches import join, starts, take
 from railweave.framework.routing.equal_cost import EqualCost, NextHops
 from railweave.plugins.ecmp.hashing import FlowHash
-from railweave.plugins.ecmp.queue_pairs import together
 
 MOST_QPS = 64
 """Queue pairs of a pair at most: each costs a walk over the fabric and a rule for each destination."""
@@ -131,3 +130,35 @@ def _walk(
         walking = walking[node[walking] != dst[walking]]
         columns.append(column)
     return PathBatch.single(src, dst, np.concatenate(columns, axis=1), reachable=reachable)
+
+
+def together(parts: Sequence[PathBatch]) -> PathBatch:
+    """The paths of all `parts`, which are of the same pairs and have one path or none for each: every path
+    once, its weight how many of them take it. Pairs without a path have none in any."""
+    first, n, longest = (
+        parts[0],
+        len(parts[0].src),
+        max(int(np.diff(p.hop_start).max(initial=0)) for p in parts),
+    )
+    has = np.diff(first.pair_start) > 0
+    rows = np.full((len(parts), n, longest), -1, np.int32)
+    for row, part in zip(rows, parts, strict=True):
+        length = np.diff(part.hop_start)
+        place = np.arange(longest) < length[:, None]
+        filled = np.full((len(length), longest), -1, np.int32)
+        filled[place] = part.links
+        row[has] = filled
+    original = np.full((len(parts), n), -1)  # of each pair's queue pairs, the first with the same path
+    for number, row in enumerate(rows):
+        original[(rows == row).all(axis=2) & (original < 0)] = number
+    weight = np.stack([(original == number).sum(axis=0) for number in range(len(parts))], axis=1) / len(parts)
+    kept = (weight > 0) & has[:, None]
+    hops = rows.transpose(1, 0, 2)[kept]
+    return PathBatch(
+        first.src,
+        first.dst,
+        starts(kept.sum(axis=1)),
+        weight[kept],
+        starts((hops >= 0).sum(axis=1)),
+        hops[hops >= 0],
+    )
