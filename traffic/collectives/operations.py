@@ -37,11 +37,12 @@ SHARD_STEP = 16
 class Operation(Collective):
     """Base of every collective. `name` is that on the command line and of its schedules; `requires`:
     capabilities of the fabric (framework/model/capabilities.py); every rank's buffer has `regions` of the
-    size of the operation."""
+    size of the operation; fewer than `least_ranks`, 1 or 2, are refused."""
 
     summary = ""
     name = ""
     regions = 1
+    least_ranks = 1
 
     def configured(self, options: Mapping[str, Value]) -> Self:
         """The algorithm with these options, which are named as the arguments of its constructor."""
@@ -50,6 +51,11 @@ class Operation(Collective):
     def check(self, fabric: Fabric, ranks: Sequence[int]) -> None:
         """Raise ExperimentError or UnsupportedFabricError for ranks on which the algorithm cannot run."""
         check_ranks(fabric, ranks)
+        if len(ranks) < self.least_ranks:
+            raise ExperimentError(
+                f"{self.name} of {len(ranks)} rank: it needs {self.least_ranks} or more, a sender and a "
+                "receiver. Add a rank."
+            )
 
     def element_count(self, size_bytes: int, itemsize: int, n_ranks: int) -> int:
         """Elements of the operation's array: `size_bytes`, rounded down."""
@@ -263,8 +269,7 @@ def check_ranks(fabric: Fabric, ranks: Sequence[int]) -> None:
     """Raise ExperimentError for an empty list, a GPU that does not exist, and one that is listed twice."""
     if not ranks:
         raise ExperimentError("a collective needs 1 rank or more; the list of ranks is empty.")
-    n_gpus = fabric.n_gpus
-    outside = [gpu for gpu in ranks if not 0 <= gpu < n_gpus]
+    outside = [gpu for gpu in ranks if not 0 <= gpu < fabric.n_gpus]
     if outside:
         raise ExperimentError(f"there is no GPU {outside[0]}; {fabric.kind} has 0 to {fabric.n_gpus - 1}.")
     if len(set(ranks)) != len(ranks):

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from railweave.framework.analysis.link_loads import derangement
-from railweave.framework.errors import ExperimentError
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Parameter
@@ -62,6 +61,7 @@ class Permutation(AtOnce):
 
     summary = "every rank to one other, drawn at random (seed), at once; any fabric"
     kind = name = "permutation"
+    least_ranks = 2
     parameters: tuple[Parameter, ...] = (
         Parameter("sizes", EQUAL, "text", "whether messages are equal", choices=(EQUAL, EXPONENTIAL)),
         SEED,
@@ -69,13 +69,6 @@ class Permutation(AtOnce):
 
     def __init__(self, sizes: str = EQUAL, seed: int = 1) -> None:
         self._sizes, self._seed = sizes, seed
-
-    def check(self, fabric: Fabric, ranks: Sequence[int]) -> None:
-        super().check(fabric, ranks)
-        if len(ranks) == 1:
-            raise ExperimentError(
-                "permutation of 1 rank: it needs 2 or more, a sender and a receiver. Add a rank."
-            )
 
     def lengths(self, n_ranks: int, count: int) -> Int64:
         """(n_ranks,): elements that each rank sends; at least one of `count`, 1 or more."""

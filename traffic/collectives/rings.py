@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from railweave.framework.errors import ExperimentError
 from railweave.framework.model import Fabric, HealthSnapshot, PacketFormat, Schedule
 from railweave.traffic.collectives.arithmetic import count_of, nonzero_input
 from railweave.traffic.collectives.entries import Entries, parts_of
@@ -93,13 +92,7 @@ class SendRecv(OneRing):
     summary = "every rank to the next and from the one before, at once; any fabric"
     kind = name = "send-recv"
     regions = 2
-
-    def check(self, fabric: Fabric, ranks: Sequence[int]) -> None:
-        super().check(fabric, ranks)
-        if len(ranks) == 1:
-            raise ExperimentError(
-                "send-recv of 1 rank: it needs 2 or more, a sender and a receiver. Add a rank."
-            )
+    least_ranks = 2
 
     def add_transfers(self, entries: Entries, fabric: Fabric, ranks: Sequence[int], count: int) -> None:
         entries.phase("send-recv")
