@@ -1,6 +1,7 @@
 """The figures of links and switches over a whole run."""
 
 from collections.abc import Mapping
+from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,20 +22,26 @@ def link_figures(fabric: Fabric, findings: Findings, jobs: int = 0) -> tuple[Lin
     loss = links.lost / np.maximum(links.sent_packets, 1)
     by_job = [job_bytes(findings, job) for job in range(jobs)]
     age_s = findings.run_s - findings.measured_s
+    at = _listed(fabric, used)
+    columns = (
+        fabric.link_kind, links.sent_bytes.astype(np.int64), links.drops.astype(np.int64), used,
+        findings.link_score, age_s, loss, links.marked if len(links.marked) else np.full(len(used), np.nan),
+    )  # fmt: skip
+    rows = zip(at.tolist(), *(column[at].tolist() for column in columns), strict=True)
     return tuple(
         LinkFigures(
             fabric.link_name(i),
-            fabric.kinds[fabric.link_kind[i]],
-            int(links.sent_bytes[i]),
-            int(links.drops[i]),
-            float(used[i]),
-            float(findings.link_score[i]),
-            float(age_s[i]) if np.isfinite(age_s[i]) else None,
-            float(loss[i]),
+            fabric.kinds[kind],
+            sent,
+            drops,
+            used_share,
+            score,
+            age if isfinite(age) else None,
+            lost,
             tuple(None if bytes_ is None else int(bytes_[i]) for bytes_ in by_job),
-            int(links.marked[i]) if len(links.marked) and np.isfinite(links.marked[i]) else None,
+            int(marked) if isfinite(marked) else None,
         )
-        for i in _listed(fabric, used).tolist()
+        for i, kind, sent, drops, used_share, score, age, lost, marked in rows
     )
 
 

@@ -1,8 +1,8 @@
 """The result of a run, from its plan and what its engine found."""
 
-import contextlib
 import platform
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from railweave.framework.errors import RunFailedError
@@ -130,8 +130,18 @@ def _wall_s(findings: Findings) -> float:
 
 def versions() -> dict[str, str]:
     """What the run was made with."""
-    installed = {"python": platform.python_version(), "kernel": platform.release()}
-    for name in VERSIONED:
-        with contextlib.suppress(PackageNotFoundError):
-            installed[name] = version(name)
-    return installed
+    installed = ((name, _installed(name)) for name in VERSIONED)
+    return {
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+        **{name: number for name, number in installed if number is not None},
+    }
+
+
+@cache
+def _installed(name: str) -> str | None:
+    """What this process found first: a study asks for every point."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

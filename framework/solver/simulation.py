@@ -49,7 +49,8 @@ class Simulation:
     """
 
     watched_work: ClassVar[int] = 0
-    """What all simulations with `progress` in this process have cost at least, in hops looked at."""
+    """What all simulations in this process have cost at least since the first with `progress`, in hops looked
+    at."""
 
     def __init__(
         self,
@@ -101,7 +102,7 @@ class Simulation:
         number, self._added = self._added, self._added + 1
         repetitions = int(tasks.repeat.sum())
         self._total += repetitions
-        if self._progress is not None:
+        if self._progress is not None or Simulation.watched_work:
             Simulation.watched_work += EACH * repetitions
         self._jobs[number] = RunningJob.new(tasks, at_s)
         self._resume()
@@ -219,11 +220,12 @@ class Simulation:
         return over
 
     def _wants_machine_code(self) -> bool:
-        """Where it is there already, or pays for this simulation or all that were watched in this process: a
-        lab's decisions, which nobody watches, have no half second to spare. Both codes give the same bits."""
+        """Where it is there already, or pays for this simulation or all since one was watched: this process
+        computes runs then. A lab's decisions, which nobody watches, have no half second to spare. Both codes
+        give the same bits."""
         if self._accelerated is not None:
             return False
-        work = max(self._size, self._work, Simulation.watched_work if self._progress else 0)
+        work = max(self._size, self._work, Simulation.watched_work)
         return loaded() or (work >= LARGE and find_spec("numba") is not None)
 
     def _pause(self) -> None:

@@ -12,12 +12,14 @@ from typing import NamedTuple
 import numpy as np
 
 from railweave.framework.analysis.limits.wires import Wires
-from railweave.framework.model.arrays import Int64, Marks, distinct, mixed
+from railweave.framework.model.arrays import Int32, Int64, Marks, distinct, mixed
 
 MOST_ROUNDS = 16
 """Rounds of refinement; where colours are not settled by then, as on long rings, nothing counts as alike."""
-KEPT = 512
+KEPT = 1024
 """Fabrics whose ranks that are alike are kept; each takes some 30 kB at 256 GPUs."""
+
+Whole = Int32 | Int64
 
 
 class Alike(NamedTuple):
@@ -37,22 +39,22 @@ def ranks_alike(wires: Wires, *others: int) -> tuple[Alike, ...]:
     ranks are marked, too. Results are kept: they depend on which links pass equally much, not on how much,
     and a study has the same damage at many depths."""
     arrays = wires.src, wires.dst, _same_width(wires), wires.ranks
-    return _kept_ranks_alike(wires.fabric.n_nodes, *(array.tobytes() for array in arrays), *others)
+    return _kept_ranks_alike(
+        wires.fabric.n_nodes, *(array.astype(np.int32).tobytes() for array in arrays), *others
+    )
 
 
 @lru_cache(KEPT)
 def _kept_ranks_alike(
     n_nodes: int, src: bytes, dst: bytes, width: bytes, ranks: bytes, *others: int
 ) -> tuple[Alike, ...]:
-    ends, members = (
-        (np.frombuffer(src, np.int64), np.frombuffer(dst, np.int64)),
-        np.frombuffer(ranks, np.int64),
-    )
+    ends = np.frombuffer(src, np.int32), np.frombuffer(dst, np.int32)
+    members = np.frombuffer(ranks, np.int32)
     marks = np.zeros((len(members), n_nodes), np.int64)
     marks[np.arange(len(marks)), members] = 1
     for other in others:
         marks[:, members[other]] += 2
-    return tuple(_alike(n_nodes, ends, np.frombuffer(width, np.int64), members, marks))
+    return tuple(_alike(n_nodes, ends, np.frombuffer(width, np.int32), members, marks))
 
 
 def _same_width(wires: Wires) -> Int64:
@@ -69,11 +71,11 @@ def all_alike(wires: Wires, marks: Int64) -> list[Alike]:
 
 
 def _alike(
-    n_nodes: int, link_ends: tuple[Int64, Int64], same_width: Int64, ranks: Int64, marks: Int64
+    n_nodes: int, link_ends: tuple[Whole, Whole], same_width: Whole, ranks: Whole, marks: Int64
 ) -> list[Alike]:
     order = [np.argsort(end, kind="stable") for end in link_ends]
     far = link_ends[1][order[0]], link_ends[0][order[1]]
-    widths = mixed(same_width)
+    widths = mixed(same_width.astype(np.int64))
     width = [widths[links] | np.uint64(1) for links in order]
     ends = [
         np.searchsorted(end[links], np.arange(n_nodes + 1))
