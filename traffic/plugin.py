@@ -32,6 +32,7 @@ from railweave.traffic.controls.window import WINDOW, Window
 from railweave.traffic.proxy import RoceV2
 from railweave.traffic.workloads.arrivals import PoissonArrivals
 from railweave.traffic.workloads.chakra import Chakra
+from railweave.traffic.workloads.kv import KvTransfer
 from railweave.traffic.workloads.ptdp import Ptdp
 from railweave.traffic.workloads.simccl import SimCcl
 
@@ -85,6 +86,7 @@ def register_workloads(register: Callable[[str, Workload], None]) -> None:
     register("chakra", Chakra())
     register("simccl", SimCcl())
     register("arrivals", PoissonArrivals())
+    register("kv", KvTransfer())
 
 
 @hookimpl

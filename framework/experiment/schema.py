@@ -94,7 +94,8 @@ class Experiment(BaseModel):
     workload: Annotated[
         Choice | None,
         _plugin(
-            "Messages of an application in place of a collective: ptdp, arrivals, chakra:DIR, simccl:FILE."
+            "Messages of an application in place of a collective: ptdp, kv, arrivals, chakra:DIR, "
+            "simccl:FILE."
         ),
     ] = None
     program: Annotated[

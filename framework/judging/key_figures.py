@@ -12,11 +12,13 @@ from numpy.typing import ArrayLike
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.findings import HealthSamples
-from railweave.framework.results.figures import BusbwFigures, ResponseFigures, TimeFigures
+from railweave.framework.results.figures import BusbwFigures, MessageFigures, ResponseFigures, TimeFigures
 
 ROUNDING = 1e-12
 ONE_IN = 100
 """Values that it takes to see what happens once in so many: fewer have no P99."""
+MOST_MESSAGES = 4096
+"""Of an iteration, whose landing times a run keeps: what a request or an incast sends, not a large ring."""
 LONGEST = 4
 """Health intervals that a sample stands for at most: what is longer was not sampled, as between faults on
 `fluid`, and before the second run in a lab that stays up."""
@@ -143,3 +145,20 @@ def rank_fairness(schedule: Schedule, end_s: Float) -> float | None:
     np.maximum.at(last_s, src, end_s[sent])
     senders = (amount > 0) & (last_s > 0)
     return jain((amount[senders] / last_s[senders]).tolist()) if senders.any() else None
+
+
+def landed_s(schedule: Schedule, end_s: Float) -> Float:
+    """(messages,): when each message of an iteration had landed, of the transfers that send anything; empty
+    where they were not timed, or there are more than MOST_MESSAGES. `end_s` as in IterationResult."""
+    sent = schedule.is_transfer & (schedule.size > 0)
+    many = int(sent.sum()) > MOST_MESSAGES or bool((schedule.repeat[sent] > 1).any())
+    return np.empty(0) if not len(end_s) or many else np.asarray(end_s[sent], float)
+
+
+def message_figures(declared_us: Float) -> MessageFigures | None:
+    """Percentiles of when messages had landed, in declared microseconds from the start of their iteration;
+    None of less than two."""
+    if len(declared_us) < 2:
+        return None
+    p50, p95 = (percentile(declared_us, percent) for percent in (50, 95))
+    return MessageFigures(len(declared_us), p50, p95, p99(declared_us), float(declared_us.max()))

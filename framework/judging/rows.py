@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from railweave.framework.judging.key_figures import busbw_figures, time_figures
+from railweave.framework.judging.key_figures import busbw_figures, message_figures, time_figures
 from railweave.framework.model import IterationResult, Schedule
 from railweave.framework.model.findings import IterationRecord
 from railweave.framework.results.figures import (
@@ -107,6 +107,7 @@ def _row(timed: TimedIteration, rate_scale: float, busbw_factor: float | None, r
         compute_us=_compute_us(timed),
         rank_fairness=record.rank_fairness,
         out_of_order=result.out_of_order,
+        message_figures=message_figures(record.landed_s * rate_scale * 1e6),
     )
 
 
@@ -147,6 +148,7 @@ def _mean(iterations: Sequence[TimedIteration]) -> TimedIteration:
         ),
         link_bytes=fmean(timed.record.link_bytes for timed in iterations),
         rank_fairness=fmean(fair) if len(fair) == len(iterations) else None,
+        landed_s=np.concatenate([timed.record.landed_s for timed in iterations]),
     )
     return replace(
         iterations[0], record=mean, bound_s=fmean(bounds) if len(bounds) == len(iterations) else None

@@ -42,7 +42,8 @@ class IterationRecord(ArrayNoun):
     `link_bytes`: wire bytes that all links together carried meanwhile. `critical`: None where the traffic
     does not time its transfers. `own_bytes`: (n_links,), wire bytes of the job's data by its routes; empty
     where it is the only job, or a program. `alone`: no other job ran, to compare with. `rank_fairness`:
-    Jain's index of the ranks' throughput, None where the traffic does not time its transfers."""
+    Jain's index of the ranks' throughput, None where the traffic does not time its transfers. `landed_s`:
+    seconds from the start until each message had landed; empty where it does not, or there are too many."""
 
     result: IterationResult
     begin_s: float
@@ -54,6 +55,7 @@ class IterationRecord(ArrayNoun):
     own_bytes: Float = field(default_factory=lambda: np.empty(0))
     alone: bool = False
     rank_fairness: float | None = None
+    landed_s: Float = field(default_factory=lambda: np.empty(0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,18 @@ class TimeFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class MessageFigures:
+    """From the start of their iteration until `messages` had landed, in declared microseconds: within it 50,
+    95 and 99 % of them had (`p99_us` None of less than 100 different times), and all."""
+
+    messages: int
+    p50_us: float
+    p95_us: float
+    p99_us: float | None
+    max_us: float
+
+
+@dataclass(frozen=True, slots=True)
 class ResponseFigures:
     """How long `faults` of a run took to be seen or answered: median and longest, and P99 of 100 or more
     (else None), in seconds on the run's clock and in declared microseconds."""
@@ -134,6 +146,7 @@ class Row:
     `duplicates` are None, too. `compute_us`: for how long of `time_us` what it consists of was computations;
     None where the schedule has none. `predicted_us`: what a model says of `time_us`, if it was asked.
     `rank_fairness`: Jain's index of the ranks' throughput; `busbw_figures`, `time_figures`: of a summary.
+    `message_figures`: of up to 4,096 messages an iteration, where they are timed.
     `out_of_order`: packets that arrived behind a later one of their pair, None where there are no packets.
     """
 
@@ -168,6 +181,7 @@ class Row:
     busbw_figures: BusbwFigures | None = None
     time_figures: TimeFigures | None = None
     out_of_order: int | None = None
+    message_figures: MessageFigures | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from railweave.framework.analysis.job_loads import job_loads
 from railweave.framework.errors import ProgramError, TransportError
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.judging.bottleneck import critical_path, link_times
-from railweave.framework.judging.key_figures import rank_fairness
+from railweave.framework.judging.key_figures import landed_s, rank_fairness
 from railweave.framework.model import IterationResult, RouteTable, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.findings import CriticalPath, IterationRecord
@@ -59,6 +59,7 @@ class JobRun:
         self._ended: tuple[IterationResult, RouteTable] | None = None
         self._critical: CriticalPath | None = None
         self._fairness: float | None = None
+        self._landed_s: Float = np.empty(0)
 
     def begin(self, iteration: int | None = None, schedule: Schedule | None = None) -> None:
         """Begin the next iteration, or another one of the job; `schedule`: in place of the plan's. While
@@ -104,6 +105,7 @@ class JobRun:
         elif len(tables) > 1 or not self._as_before(result, tables[0][1]):
             self._critical = critical_path(schedule, result.end_s, tables, carried)
             self._fairness = rank_fairness(self._schedule, result.end_s)
+            self._landed_s = landed_s(self._schedule, result.end_s)
         self._ended = (result, tables[-1][1])
         return IterationRecord(
             result,
@@ -116,6 +118,7 @@ class JobRun:
             self._own_bytes(schedule, result, tables),
             self._alone,
             self._fairness,
+            self._landed_s,
         )
 
     def _own_bytes(

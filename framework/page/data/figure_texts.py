@@ -33,6 +33,11 @@ def _speeds(row: Row) -> Iterator[Figure]:
     yield Figure("Iteration P99", text, "99 % take no longer; of 100 different times or more")
     repeated = "" if times is None else f"n {times.iterations}, CV {100 * times.cv:.2f} %"
     yield Figure("Repeatability", repeated, "iterations of this size; standard deviation over mean")
+    landed = row.message_figures
+    text = "" if landed is None else f"{landed.p50_us:.4g} / {landed.p95_us:.4g} / {landed.max_us:.4g} us"
+    yield Figure("Messages P50 / P95 / max", text, "from an iteration's start until a message had landed")
+    text = "" if landed is None or landed.p99_us is None else f"{landed.p99_us:.4g} us"
+    yield Figure("Messages P99", text, "the same, of 100 different times or more; with kv: TTFT less a step")
     yield Figure("algbw", f"{row.algbw_gbs:.4g} GB/s", "size over declared time")
     mean = "" if row.busbw_gbs is None else f"{row.busbw_gbs:.4g} GB/s"
     yield Figure("busbw", mean, "bus bandwidth as nccl-tests define it, mean")

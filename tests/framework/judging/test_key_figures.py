@@ -14,6 +14,7 @@ from railweave.framework.judging.key_figures import (
     jct_ratio,
     link_fairness,
     max_mean_ratio,
+    message_figures,
     p99,
     percentile,
     queue_figures,
@@ -24,7 +25,7 @@ from railweave.framework.judging.key_figures import (
 )
 from railweave.framework.model import Schedule
 from railweave.framework.model.findings import HealthSamples
-from railweave.framework.results.figures import ResponseFigures, TimeFigures
+from railweave.framework.results.figures import MessageFigures, ResponseFigures, TimeFigures
 
 
 @pytest.mark.parametrize(("percent", "value"), [(1, 1), (5, 5), (50, 50), (95, 95), (99, 99), (100, 100)])
@@ -189,3 +190,16 @@ def test_a_run_that_sends_nothing_has_times_of_nothing() -> None:
     result = rw.run(engine="fluid", **keys)
     assert {row.time_us for row in result.rows} == {0.0} and result.summary.busbw_figures is None
     json.dumps(result.document(), allow_nan=False)
+
+
+def test_messages_land_when_their_transfers_end() -> None:
+    """Of an all-to-all of two ranks each message is the whole iteration; a ring that repeats its transfers
+    has no times of single ones."""
+    keys = {"engine": "fluid", "faults": [], "iterations": 2, "size": "64K", "rails": 1}
+    found = rw.run(domains=2, collective="direct-all-to-all", **keys).summary
+    assert found.message_figures is not None
+    assert found.message_figures.messages == 4
+    assert found.message_figures.max_us == pytest.approx(found.declared_time_us)
+    assert message_figures(np.array([5.0])) is None
+    many = message_figures(np.arange(1.0, 101.0))
+    assert many == MessageFigures(100, 50, 95, 99, 100)
