@@ -14,6 +14,8 @@ from railweave.framework.registry import Registers
 from railweave.framework.results.directory import RunDirectory
 from railweave.framework.results.result import RunResult
 from railweave.framework.studies.answers import Answer, words
+from railweave.framework.studies.bmwg import DRAFT, NOT_EMULATED, QUICK, WHOLE, Outcome, Procedure, study_of
+from railweave.framework.studies.bmwg import procedures as procedures_on
 from railweave.framework.studies.carrying_out import ROWS, Tally, status
 from railweave.framework.studies.chaos import campaign, scenarios
 from railweave.framework.studies.comparison import Comparison, Variant, comparing, variant_of, variants_of
@@ -45,11 +47,12 @@ from railweave.framework.studies.what_if import FACTORS, WhatIf
 from railweave.framework.studies.what_if import what_if as larger_runs
 
 __all__ = [
-    "FACTORS", "ROWS", "SHARES", "Agreement", "Ahead", "Answer", "Comparison", "Point", "Row", "SharedRails",
-    "Spread", "Sweep", "SweepResult", "Tally", "Variant", "WhatIf", "ahead", "as_parquet", "campaign",
-    "compare", "compare_engines", "compare_jobs", "compare_results", "compare_shares", "compared_picture",
-    "comparing", "engines_of", "found", "has_rows", "in_turn", "jobs_sharing", "run_both", "scenarios",
-    "sharing", "status", "sweep", "variant_of", "variants_of", "what_if", "words",
+    "DRAFT", "FACTORS", "ROWS", "SHARES", "Agreement", "Ahead", "Answer", "Comparison", "Outcome",
+    "Point", "Procedure", "Row", "SharedRails", "Spread", "Sweep", "SweepResult", "Tally", "Variant",
+    "WhatIf", "ahead", "as_parquet", "bmwg", "bmwg_procedures", "campaign", "compare", "compare_engines",
+    "compare_jobs", "compare_results", "compare_shares", "compared_picture", "comparing", "engines_of",
+    "found", "has_rows", "in_turn", "jobs_sharing", "run_both", "scenarios", "sharing", "status",
+    "sweep", "variant_of", "variants_of", "what_if", "words",
 ]  # fmt: skip
 
 
@@ -216,6 +219,55 @@ def sweep(
         None if out is None else Path(out), workers=workers, on=on, limit=limit, retry_failed=retry_failed,
         mix_versions=mix_versions, add=None if add is None else Path(add), on_progress=on_progress,
     )  # fmt: skip
+
+
+def bmwg_procedures(
+    plan: Plan, routers: Sequence[str], registers: Registers | None = None, *, quick: bool = False
+) -> tuple[list[Procedure], dict[str, str]]:
+    """The procedures of the BMWG draft that can be run on the fabric of a plan, with each of `routers`; and
+    those that cannot, with the reason.
+
+    >>> chosen, others = bmwg_procedures(rw.load(engine="fluid", faults=[]), ["hscore"], quick=True)
+    >>> chosen[0].label, others["7.3 convergence of DCQCN"]
+    ('9.1 all-reduce, BusBW and JCT ratio (10.1)', 'senders have a window, and no DCQCN')
+    """
+    chosen, left_out = procedures_on(plan, routers, QUICK if quick else WHOLE, registers or installed())
+    return chosen, {**NOT_EMULATED, **left_out}
+
+
+def bmwg(
+    plan: Plan,
+    chosen: Sequence[Procedure],
+    out: Place,
+    registers: Registers | None = None,
+    on_point: Callable[[Point], None] = lambda point: None,
+) -> list[Outcome]:
+    """Run procedures in turn, as a study whose rows and runs are in `out`; one that fails has its error.
+
+    >>> plan = rw.load(engine="fluid", domains=2, rails=2, size="64K", faults=[])
+    >>> chosen, _ = bmwg_procedures(plan, ["hscore"], quick=True)
+    >>> from tempfile import mkdtemp
+    >>> [f"{outcome.figures['jct_ratio']:.2f}" for outcome in bmwg(plan, chosen[:1], mkdtemp())]
+    ['1.22']
+    """
+    registers = registers or installed()
+    results, outcomes = list[RunResult](), list[Outcome]()
+
+    def run_here(plan: Plan, place: RunDirectory) -> RunResult:
+        results.append(run(plan, out=place, registers=registers))
+        return results[-1]
+
+    def add(point: Point, row: Row) -> Row:
+        procedure = next(p for p in chosen if p.label == point.settings["procedure"])
+        error = row.get("error")
+        figures = {} if error is not None else procedure.read(results[-1])
+        outcome = Outcome(procedure.section, procedure.name, row.get("verdict"), figures, error)
+        outcomes.append(outcome)
+        return row
+
+    sweep = study_of(plan, chosen)
+    carried_out(sweep, Path(out), registers, run_here, here=True, on_point=on_point, on_row=add)
+    return outcomes
 
 
 def in_turn(

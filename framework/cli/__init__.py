@@ -35,6 +35,7 @@ COMMANDS = {
     "plugin": "Write a new plugin, or check one.",
     "compare": "Compare routers under the same fault, two jobs on shared rails, or two engines.",
     "what-if": "Compute the experiment of a finished run at 10, 100, 1,000 times the GPUs; no lab.",
+    "bmwg": "Run what can be run of the IETF's BMWG drafts on AI fabrics, and say why not of the rest.",
     "sweep": "Run an experiment at every combination of settings; go on where it was left.",
     "chaos": "Run random faults from a seed and check how each run ends.",
     "verify": "Prove on the lab that packets follow the route table.",

@@ -16,7 +16,7 @@ from railweave.framework.experiment.sources import SPELLINGS
 from railweave.framework.parameters import Parameter
 
 _CACHE = "railweave.options"
-_EVERYTHING = "railweave.help-all"
+EVERYTHING = "railweave.help-all"
 """Key of click's `ctx.meta` that --help-all sets."""
 _OFFERED = {"topology": "topologies", "workload": "workloads", "engine": "engines"}
 """Kinds of plugins whose parameters are options of the command, and what the help calls them."""
@@ -60,7 +60,7 @@ class ExperimentCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         params = self.get_params(ctx)
-        if self.common and _EVERYTHING not in ctx.meta:
+        if self.common and EVERYTHING not in ctx.meta:
             named = {param.name: param for param in params}
             common = (named[name].get_help_record(ctx) for name in self.common if name in named)
             with formatter.section("Common options"):
@@ -84,7 +84,7 @@ def _in_short(text: str) -> str:
 
 def _help_all(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        ctx.meta[_EVERYTHING] = True
+        ctx.meta[EVERYTHING] = True
         click.echo(ctx.get_help())
         ctx.exit()
 
