@@ -50,6 +50,12 @@ def test_every_page_is_reached_from_the_tutorial() -> None:
     assert [path.name for path in PAGES[1:] if f"how-to/{path.name}" not in tutorial] == []
 
 
+def test_every_page_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "README.md").read_text()
+    pages = [path.name for path in (ROOT / "docs").glob("*.md") if path.name != "README.md"]
+    assert [name for name in pages if f"({name})" not in index] == []
+
+
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
 
