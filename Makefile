@@ -3,7 +3,7 @@
 
 BIN := .venv/bin
 
-.PHONY: run test check lint types imports setup dev test-quiet test-vm test-vagrant clean help
+.PHONY: run test check lint types imports docs setup dev test-quiet test-vm test-vagrant clean help
 
 run: setup
 	$(BIN)/railweave run
@@ -27,6 +27,10 @@ types: dev
 
 imports: dev
 	$(BIN)/lint-imports
+
+docs: dev
+	@$(BIN)/python -c 'import zensical' 2>/dev/null || $(BIN)/pip install --quiet --editable ".[docs]"
+	$(BIN)/python .ci/site.py
 
 setup:
 	.ci/provision.sh run
@@ -53,4 +57,5 @@ help:
 	@echo "make test-quiet    times of the lab against closed forms, on a machine with nothing else to do"
 	@echo "make test-vm       test the lab in a virtual machine: kernel datapath, netem (root, qemu; docs/vm.md)"
 	@echo "make test-vagrant  test the Vagrantfile, from vagrant up to vagrant destroy (root, vagrant; docs/vm.md)"
+	@echo "make docs          build docs/ as a site in build/site (Zensical)"
 	@echo "make clean         remove the environment and all caches"

@@ -1,0 +1,163 @@
+"""Builds the documentation as a site, without a network: `python .ci/site.py [DIR]`, by default build/site.
+
+The pages are those of docs/, which stay readable on a code host. The reference is generated from code:
+commands, results, hooks, metrics. What the pages link to outside docs/ has no page here, and becomes text.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+NAV = {
+    "Tutorial": ["tutorial.md"],
+    "How-to": [
+        "install.md", "routers.md", "multipath.md", "fabrics.md", "imports.md", "programs.md", "prompt.md",
+        "jobs.md", "studies.md", "report.md", "exports.md", "bmwg.md", "python.md", "vm.md",
+    ],
+    "Reference": [
+        "cli.md", "experiment.md", "results.md", "result-schema.md", "hooks.md", "plugins.md", "metrics.md",
+        "glossary.md", "dependencies.md", "changelog.md",
+    ],
+    "Explanation": [
+        "architecture.md", "health.md", "health-figures.md", "fluid.md", "fidelity.md", "fleet.md",
+        "reliability.md",
+    ],
+    "Papers": ["papers.md"],
+}  # fmt: skip
+"""The pages by what they are for; all of docs/ and all that is generated."""
+_OUTSIDE = re.compile(r"\[([^\]]*)\]\((?:\.\./|CONTRIBUTING\.md)[^)]*\)")
+
+
+def sources(into: Path) -> None:
+    """Write all pages."""
+    shutil.copytree(ROOT / "docs", into)
+    for page in into.glob("*.md"):
+        page.write_text(_OUTSIDE.sub(r"\1", page.read_text()))
+    for name, page in (("README.md", "index.md"), ("CHANGELOG.md", "changelog.md")):
+        text = (
+            (ROOT / name).read_text().replace("](docs/", "](").replace("](CHANGELOG.md)", "](changelog.md)")
+        )
+        (into / page).write_text(_OUTSIDE.sub(r"\1", text))
+    for page, text in generated():
+        (into / page).write_text(text)
+
+
+def generated() -> Iterator[tuple[str, str]]:
+    """The pages of the reference that are made of code."""
+    yield "cli.md", "# Commands\n\nAs `--help` shows them.\n\n" + "\n".join(_commands())
+    yield "result-schema.md", "# Schema of results\n\n" + _result_schema()
+    yield "hooks.md", "# Hooks and protocols\n\n" + "\n".join(_hooks())
+    yield "metrics.md", "# Metrics\n\n" + _metrics()
+
+
+def _commands() -> Iterator[str]:
+    from railweave.framework.cli import COMMANDS, main
+
+    context = click.Context(main, info_name="railweave", terminal_width=100)
+    for name in COMMANDS:
+        command = main.get_command(context, name)
+        assert command is not None
+        yield from _help(command, click.Context(command, context, name, terminal_width=100))
+
+
+def _help(command: click.Command, context: click.Context) -> Iterator[str]:
+    from railweave.framework.cli._options import EVERYTHING
+
+    context.meta[EVERYTHING] = True
+    context.meta.pop("railweave.options", None)  # those of the command before
+    yield f"## {context.command_path}\n\n```text\n{command.get_help(context)}\n```\n"
+    if isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            yield from _help(inner, click.Context(inner, context, name, terminal_width=100))
+
+
+def _result_schema() -> str:
+    from railweave.framework.results.result import json_schema
+
+    return (
+        "JSON schema of `result.json`, as `railweave schema result` prints it; [results.md](results.md) "
+        f"explains the keys.\n\n```json\n{json.dumps(json_schema(), indent=1)}\n```\n"
+    )
+
+
+def _hooks() -> Iterator[str]:
+    import inspect
+
+    from railweave.framework import hookspecs
+
+    for name in sorted(hookspecs.__all__):
+        kind = getattr(hookspecs, name)
+        if inspect.isclass(kind) and kind.__module__.startswith(hookspecs.__name__):
+            yield f"## {name}\n\n{inspect.getdoc(kind) or ''}\n"
+            for member, function in inspect.getmembers(kind, inspect.isfunction):
+                if not member.startswith("_") and function.__module__ == kind.__module__:
+                    yield f"### {name}.{member}\n\n```python\n{member}{inspect.signature(function)}\n```\n"
+                    yield f"{inspect.getdoc(function) or ''}\n"
+
+
+def _metrics() -> str:
+    """Those of a small run."""
+    import railweave as rw
+    from railweave.framework.api import installed
+    from railweave.framework.page.exports.formats import exported
+
+    found: dict[str, tuple[str, str]] = {}
+    with tempfile.TemporaryDirectory() as directory:
+        for collective in ("all-reduce", "send-recv"):
+            path = Path(directory) / collective
+            rw.run(engine="fluid", domains=2, rails=2, size="64K", collective=collective, out=path)
+            lines = exported(path, "prometheus", installed()).decode().splitlines()
+            words = [line.split(" ", 3) for line in lines if line.startswith("# ")]
+            for (_, _, name, help_), (_, _, _, kind) in zip(words[::2], words[1::2], strict=True):
+                found[name] = kind, help_
+    rows = "".join(f"| `{name}` | {kind} | {help_} |\n" for name, (kind, help_) in found.items())
+    return (
+        "What `railweave export RUN --format prometheus` and `/metrics` of the live page have "
+        f"([exports.md](exports.md)), with their HELP.\n\n| metric | type | is |\n|---|---|---|\n{rows}"
+    )
+
+
+def config(docs: str, site: str) -> str:
+    """The configuration, in MkDocs' format."""
+    nav = [{"Overview": "index.md"}, *({title: pages} for title, pages in NAV.items())]
+    return yaml.safe_dump(
+        {
+            "site_name": "railweave",
+            "docs_dir": docs,
+            "site_dir": site,
+            "use_directory_urls": False,
+            "theme": {
+                "name": "material",
+                "font": False,
+                "features": ["navigation.tabs", "navigation.indexes"],
+            },
+            "nav": nav,
+        },
+        sort_keys=False,
+    )
+
+
+def build(out: Path) -> None:
+    """The site in `out`, in the place of an earlier one."""
+    work = out.parent / "site-sources"
+    shutil.rmtree(work, ignore_errors=True)
+    shutil.rmtree(out, ignore_errors=True)
+    work.mkdir(parents=True)
+    sources(work / "docs")
+    (work / "mkdocs.yml").write_text(config("docs", "site"))
+    command = [str(Path(sys.executable).with_name("zensical")), "build", "--clean", "-f", "mkdocs.yml"]
+    subprocess.run(command, cwd=work, check=True)
+    shutil.move(work / "site", out)
+
+
+if __name__ == "__main__":
+    build(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "site")
