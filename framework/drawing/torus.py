@@ -109,7 +109,8 @@ def _gpu(canvas: Canvas, fabric: Fabric, steps: Steps, gpu: int, flat: bool) -> 
             attributes=of_node(fabric, gpu),
         )  # fmt: skip
         return
-    fill = _towards_white(_nearness(fabric, place))
+    near = _nearness(fabric, place)
+    fill = "#" + bytes(int(255 - near * (255 - c)) for c in (31, 41, 51)).hex()
     canvas.dot(
         (x, y),
         5.5 if fabric.n_gpus <= 512 else 3.5,
@@ -124,10 +125,6 @@ def _gpu(canvas: Canvas, fabric: Fabric, steps: Steps, gpu: int, flat: bool) -> 
 def _nearness(fabric: Fabric, place: tuple[int, ...]) -> float:
     """1 in front, down to 0.4 at the back; of a fabric of three axes."""
     return 1.0 - 0.6 * place[2] / max(1, fabric.groups[0].shape[2] - 1)
-
-
-def _towards_white(near: float) -> str:
-    return "#" + bytes(int(255 - near * (255 - c)) for c in (31, 41, 51)).hex()
 
 
 def _axes(canvas: Canvas, steps: Steps, shape: tuple[int, ...]) -> None:

@@ -36,11 +36,6 @@ LATENCY = Parameter("latency", 0.0, "time", "", 0)
 T = TypeVar("T")
 
 
-def _both(value: object) -> object:
-    """One value for both directions of a cable, or a list of two."""
-    return value if isinstance(value, list | tuple) else [value, value]
-
-
 def _parsed(parameter: Parameter) -> BeforeValidator:
     def parse(value: object) -> object:
         try:
@@ -52,7 +47,8 @@ def _parsed(parameter: Parameter) -> BeforeValidator:
 
 
 Word = Annotated[str, Field(pattern=r"^[^\s#]+$", strict=True)]
-Both = BeforeValidator(_both)
+Both = BeforeValidator(lambda value: value if isinstance(value, list | tuple) else [value, value])
+"""Of a pair of values, one for each direction of a cable: a list of two, or one value for both."""
 
 
 class _Model(BaseModel):

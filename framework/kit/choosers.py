@@ -16,7 +16,6 @@ MOST_BYTES = 4096
 """Bytes of the record of a pair at most: a simulator has one for each pair."""
 PACKETS = 400
 PATHS = (1, 2, 3, 16, 128)
-FUNCTIONS = ("use_paths", "choose", "acknowledged", "lost")
 
 
 class Calls(NamedTuple):
@@ -32,7 +31,7 @@ def chooser(subject: Subject) -> tuple[Outcome, ...]:
     """Its record is one, every path that it names is there, equal calls give equal paths, and compiled code
     gives the same bits."""
     made: PathChooser = subject.made()
-    plain = Calls(*(getattr(made, name) for name in FUNCTIONS))
+    plain = Calls(*(getattr(made, name) for name in Calls._fields))
     wrong, different = list[Violation](), list[Violation]()
     with blaming(f"chooser {subject.name}"):
         record = np.asarray(made.start())

@@ -70,16 +70,14 @@ class Marker:
         for begin in range(0, len(src), FLIGHT):
             part = slice(begin, begin + FLIGHT)
             for a, b, port in zip(src[part], dst[part], udp_src[part], strict=True):
-                self._sockets[a].send(self._frame(int(a), int(b), int(port)))
+                ends = ipv4(self._fabric, int(a)), ipv4(self._fabric, int(b))
+                self._sockets[a].send(udp_frame(*ends, MARKED_BYTES, src_port=int(port)))
             for b in dst[part]:
                 try:
                     self._sockets[b].recv(64)
                 except TimeoutError:
                     lost += 1
         return lost
-
-    def _frame(self, src: int, dst: int, udp_src: int) -> bytes:
-        return udp_frame(ipv4(self._fabric, src), ipv4(self._fabric, dst), MARKED_BYTES, src_port=udp_src)
 
 
 def verify(session: LabSession) -> Verification:

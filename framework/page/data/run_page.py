@@ -116,7 +116,7 @@ def run_page(run: Known) -> RunPage:
         events=run.lines,
         jobs=run.jobs if result is None else _jobs(result, columns),
         planned=run.planned,
-        what=_what(run),
+        what=headline(run.fabric, {**_document(run), "engine": run.engine}),
         traffic=run.traffic,
         routes=None if run.paths is None else _routes(fabric, run.paths),
         rules=rules,
@@ -145,11 +145,6 @@ def _rules(run: Known) -> tuple[Packed | None, str]:
     if not run.result.controller.rules:
         return None, f"The engine {run.engine} is a model: it moves flows by the routes, without switches."
     return None, f"They are kept of up to {ROUTED_GPUS} GPUs." if run.fabric.n_gpus > ROUTED_GPUS else ""
-
-
-def _what(run: Known) -> str:
-    """The experiment in a few words."""
-    return headline(run.fabric, {**_document(run), "engine": run.engine})
 
 
 def _document(run: Known) -> Mapping[str, object]:

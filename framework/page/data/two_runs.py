@@ -7,10 +7,8 @@ from statistics import median
 from railweave.framework.page.data.directories import read_known
 from railweave.framework.page.data.page_data import Iterations, PageData, RunPage
 from railweave.framework.page.data.run_page import run_page
+from railweave.framework.page.data.sentence import SAME
 from railweave.framework.registry import Registers
-
-SAME = 0.03
-"""Times that differ by less are called equal."""
 
 
 def page_of_two_runs(first: Path, second: Path, registers: Registers) -> PageData:
