@@ -5,6 +5,7 @@ commands, results, hooks, metrics. What the pages link to outside docs/ has no p
 """
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -20,35 +21,54 @@ ROOT = Path(__file__).resolve().parents[1]
 NAV = {
     "Tutorial": ["tutorial.md"],
     "How-to": [
-        "install.md", "routers.md", "multipath.md", "fabrics.md", "imports.md", "programs.md", "prompt.md",
-        "jobs.md", "studies.md", "report.md", "exports.md", "bmwg.md", "python.md", "vm.md",
+        *(f"how-to/{page.name}" for page in sorted((ROOT / "docs" / "how-to").glob("*.md"))),
+        "install.md", "routers.md", "multipath.md", "circuits.md", "fabrics.md", "imports.md", "programs.md",
+        "prompt.md", "jobs.md", "studies.md", "report.md", "exports.md", "bmwg.md", "python.md", "vm.md",
     ],
     "Reference": [
-        "cli.md", "experiment.md", "results.md", "result-schema.md", "hooks.md", "plugins.md", "metrics.md",
-        "glossary.md", "dependencies.md", "changelog.md",
+        "pages.md", "cli.md", "experiment.md", "results.md", "result-schema.md", "hooks.md", "plugins.md",
+        "metrics.md", "glossary.md", "dependencies.md", "changelog.md",
     ],
     "Explanation": [
-        "architecture.md", "health.md", "health-figures.md", "fluid.md", "fidelity.md", "fleet.md",
-        "reliability.md",
+        "architecture.md", "health.md", "health-figures.md", "fluid.md", "packets.md", "fidelity.md",
+        "fleet.md", "reliability.md",
     ],
     "Papers": ["papers.md"],
 }  # fmt: skip
 """The pages by what they are for; all of docs/ and all that is generated."""
-_OUTSIDE = re.compile(r"\[([^\]]*)\]\((?:\.\./|CONTRIBUTING\.md)[^)]*\)")
+_LINK = re.compile(r"\[([^\]]*)\]\((?!\w+://|#)([^)#\s]+)(#[^)\s]*)?\)")
+_NAMES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "docs/README.md": "pages.md"}
+"""Files of the project whose pages have other names, from its top folder; others of docs/ keep theirs."""
 
 
 def sources(into: Path) -> None:
     """Write all pages."""
     shutil.copytree(ROOT / "docs", into)
-    for page in into.glob("*.md"):
-        page.write_text(_OUTSIDE.sub(r"\1", page.read_text()))
-    for name, page in (("README.md", "index.md"), ("CHANGELOG.md", "changelog.md")):
-        text = (
-            (ROOT / name).read_text().replace("](docs/", "](").replace("](CHANGELOG.md)", "](changelog.md)")
-        )
-        (into / page).write_text(_OUTSIDE.sub(r"\1", text))
+    (into / "README.md").unlink()
+    for path in (*(ROOT / name for name in _NAMES), *(ROOT / "docs").rglob("*.md")):
+        (into / _page_of(path)).write_text(_with_links_to_pages(path))
     for page, text in generated():
         (into / page).write_text(text)
+
+
+def _page_of(path: Path) -> str:
+    """Where a file of the project stands in the site."""
+    name = path.relative_to(ROOT).as_posix()
+    return _NAMES.get(name, name.removeprefix("docs/"))
+
+
+def _with_links_to_pages(path: Path) -> str:
+    """The text of a file: links lead to pages of the site; those to anything else become text."""
+
+    def of_site(link: re.Match[str]) -> str:
+        target = (path.parent / link[2]).resolve()
+        inside = target.is_relative_to(ROOT / "docs") or target.relative_to(ROOT).as_posix() in _NAMES
+        if not inside or not target.is_file():
+            return link[1]
+        here = Path(_page_of(path)).parent
+        return f"[{link[1]}]({os.path.relpath(_page_of(target), here)}{link[3] or ''})"
+
+    return _LINK.sub(of_site, path.read_text())
 
 
 def generated() -> Iterator[tuple[str, str]]:

@@ -37,7 +37,7 @@ def sources(site: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_page_is_in_the_navigation_once(site: ModuleType, sources: Path) -> None:
     listed = [page for pages in site.NAV.values() for page in pages]
     assert len(listed) == len(set(listed))
-    assert {*listed, "index.md"} == {page.name for page in sources.glob("*.md")}
+    assert {*listed, "index.md"} == {page.relative_to(sources).as_posix() for page in sources.rglob("*.md")}
 
 
 def test_the_reference_is_made_of_code(sources: Path) -> None:
@@ -53,9 +53,9 @@ def test_the_reference_is_made_of_code(sources: Path) -> None:
 
 
 def test_links_between_pages_lead_somewhere(sources: Path) -> None:
-    for page in sources.glob("*.md"):
+    for page in sources.rglob("*.md"):
         for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
-            assert "://" in target or (sources / target).exists(), f"{page.name}: {target}"
+            assert "://" in target or (page.parent / target).exists(), f"{page.name}: {target}"
 
 
 def test_the_built_site_asks_nothing_of_a_network(site: ModuleType, tmp_path: Path) -> None:

@@ -48,10 +48,12 @@ def _speeds(row: Row) -> Iterator[Figure]:
 
 def _busbw(row: Row) -> Iterator[Figure]:
     if (busbw := row.busbw_figures) is None:
-        yield Figure("busbw P5 / P50 / P95", "", "5, 50 and 95 % of the iterations reach no more")
+        yield Figure("busbw P5 / P50 / P95", "", "5, 50, 95 % of the iterations reach no more")
         return
     low, high = f"{busbw.p5_gbs:.4g} / {busbw.p50_gbs:.4g}", f"{busbw.p95_gbs:.4g}"
-    yield Figure("busbw P5 / P50 / P95", f"{low} / {high} GB/s", "5, 50 and 95 % of the iterations reach no more")
+    yield Figure(
+        "busbw P5 / P50 / P95", f"{low} / {high} GB/s", "5, 50, 95 % of the iterations reach no more"
+    )
     rare = "" if busbw.p99_gbs is None else f"{busbw.p99_gbs:.4g} GB/s"
     yield Figure("busbw P99", rare, "99 % reach no more; of 100 different ones or more")
     meaning = f"standard deviation of busbw over its mean, {busbw.iterations} iterations"
