@@ -30,6 +30,9 @@ from railweave.framework.processes.programs import run, tool
 CONTROLLER_PORT = 6653
 GROUP = 7
 """Interface group of everything in a lab, so the kernel can remove all of it at once."""
+MOST_IDLE_MS = 600_000
+"""How long a flow that sends nothing stays in a switch's cache (10 s by default): between two iterations of
+many paths, at low rates, all of them would go, and the first packet of each take the slow path again."""
 
 
 class FabricTopo(Topo):  # type: ignore[misc]
@@ -185,7 +188,8 @@ class LabNet(Mininet):  # type: ignore[misc]
         ports = [intf.name for switch in switches for intf in switch.intfList() if intf.name != "lo"]
         lines = "".join(f"link set dev {port} up\n" for port in ports)
         run([tool("ip"), "-n", shard.namespace.name, "-batch", "-"], stdin=lines)
-        command = ["--", "--id=@noop", "create", "QoS", "type=linux-noop"]
+        command = ["--", "set", "Open_vSwitch", ".", f"other_config:max-idle={MOST_IDLE_MS}"]
+        command += ["--", "--id=@noop", "create", "QoS", "type=linux-noop"]
         for switch in switches:
             name = f"@c{switch.fabric_node}"
             command += shlex.split(" ".join(switch.commands))
