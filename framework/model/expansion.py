@@ -26,7 +26,12 @@ def expanded(schedule: Schedule, kept: Bool) -> Schedule:
 
 
 def listed(schedule: Schedule, kept: Bool) -> tuple[Schedule, Int64]:
-    """The list, and the entry that each item of it is a repetition of."""
+    """The list, and the entry that each item of it is a repetition of.
+
+    >>> ring = rw.load(domains=2, rails=2, size="64K", collective="ring-all-reduce").compact[0]
+    >>> listed(ring, np.ones(ring.n_entries, bool))[1].tolist()[:9]
+    [0, 1, 2, 3, 0, 1, 2, 3, 0]
+    """
     repeat = np.where(kept, schedule.repeat, 0).astype(np.int64)
     waits = _without_others(schedule, kept)
     wait_count = np.add.reduceat(np.append(repeat[waits[1]], 0), waits[0][:-1]) * (np.diff(waits[0]) > 0)
