@@ -109,7 +109,8 @@ def carry_out(
     version = code_version()
     with Ledger(directory / ROWS, study.name) as ledger:
         on_begin()
-        _add(ledger, add, known(directory / ROWS, study.name, None))
+        if others := [*add]:
+            _add(ledger, others, known(directory / ROWS, study.name, None))
         found = known(directory / ROWS, study.name, None if mix_versions else version)
         tally = Tally(_wanted(study, limit), versions=found.others, cut_bytes=ledger.cut)
         labs = _Labs(study, directory, registers, version)

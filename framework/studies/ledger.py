@@ -189,7 +189,7 @@ def _named(path: Path, first: bytes) -> str:
 
 def _parsed(path: Path, line: bytes) -> dict[str, Any]:
     try:
-        row = json.loads(line)
+        row = json.loads(line.decode())  # of bytes it would guess the encoding
     except (ValueError, RecursionError) as error:
         raise InputError(_no_ledger(path, f"a row is no JSON: {error}")) from None
     assert isinstance(row, dict)  # it begins as one

@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 RESAMPLES = 2000
 PERCENT = 95
+MOST_DRAWN = 1000
+"""Values up to which resamples are kept for others as many; from there on they are drawn a few at a time, and
+of medians alone only the middle of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ def spread(values: Sequence[float]) -> Spread | None:
     middle = float(np.median(array))
     if len(array) == 1:
         return Spread(1, middle)
-    drawn = np.median(array[_drawn(len(array))], axis=1)
+    drawn = _medians(array, 0) if len(array) <= MOST_DRAWN else _middles(np.sort(array))
     mean = float(array.mean())
     return Spread(len(array), middle, float(array.std(ddof=1) / mean) if mean else None, *_ends(drawn))
 
@@ -47,9 +50,28 @@ def ratio(ours: Sequence[float], theirs: Sequence[float], *, paired: bool = Fals
     n = min(len(first), len(second))
     if n < 2:
         return Spread(n, middle)
-    again = _drawn(len(second)) if paired else _drawn(len(second), 1)
-    drawn = np.median(first[_drawn(len(first))], axis=1) / np.median(second[again], axis=1)
-    return Spread(n, middle, None, *_ends(drawn))
+    return Spread(n, middle, None, *_ends(_medians(first, 0) / _medians(second, 0 if paired else 1)))
+
+
+def _medians(values: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+    """Of RESAMPLES samples, with replacement; of as many values with one seed the same places are drawn."""
+    n = len(values)
+    if n <= MOST_DRAWN:
+        return np.asarray(np.median(values[_drawn(n, seed)], axis=1))
+    draw = np.random.default_rng(seed)
+    return np.array([np.median(values[draw.integers(0, n, n)]) for _ in range(RESAMPLES)])
+
+
+def _middles(ascending: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The same without the samples: places drawn with replacement are uniform numbers rounded down, so the
+    two in the middle are order statistics of n uniform numbers (David and Nagaraja, Order statistics, 2003,
+    section 2.1): the lower one is Beta, and above it the least of those that are left."""
+    n, draw = len(ascending), np.random.default_rng(0)
+    lower = (n + 1) // 2
+    first = draw.beta(lower, n + 1 - lower, RESAMPLES)
+    second = first if n % 2 else first + (1 - first) * draw.beta(1, n - lower, RESAMPLES)
+    low, high = (ascending[np.minimum((n * place).astype(np.int64), n - 1)] for place in (first, second))
+    return np.asarray((low + high) / 2)
 
 
 def _ends(drawn: NDArray[np.float64]) -> tuple[float, float]:

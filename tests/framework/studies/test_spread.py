@@ -10,14 +10,15 @@ import pytest
 from railweave.framework.studies.spread import ratio, spread
 
 
-def test_the_interval_of_a_median_has_the_width_of_its_asymptotic_distribution() -> None:
+@pytest.mark.parametrize("n", [400, 1500, 1501])  # more than a thousand are not drawn
+def test_the_interval_of_a_median_has_the_width_of_its_asymptotic_distribution(n: int) -> None:
     """The median of n normal values has the variance pi sigma^2 / 2n (Kenney and Keeping 1962, p. 211)."""
-    values = np.random.default_rng(5).normal(100.0, 3.0, 400)
+    values = np.random.default_rng(5).normal(100.0, 3.0, n)
     shown = spread(values.tolist())
     assert shown is not None and shown.low is not None and shown.high is not None and shown.cv is not None
-    width = 2 * 1.96 * 3.0 * sqrt(pi / 2 / 400)
+    width = 2 * 1.96 * 3.0 * sqrt(pi / 2 / n)
     assert shown.high - shown.low == pytest.approx(width, rel=0.3)
-    assert shown.low < shown.median < shown.high and shown.n == 400
+    assert shown.low < shown.median < shown.high and shown.n == n
     assert shown.cv == pytest.approx(0.03, rel=0.1)
 
 
@@ -45,6 +46,25 @@ def test_pairs_know_what_they_have_in_common() -> None:
     assert pairs is not None and alone is not None
     assert (pairs.median, pairs.low, pairs.high) == pytest.approx((1.5, 1.5, 1.5))
     assert alone.low is not None and alone.low < 1.2 and alone.high is not None and alone.high > 1.8
+
+
+@pytest.mark.parametrize("n", [1200, 1201])
+def test_the_middle_of_many_is_that_of_drawn_samples(n: int) -> None:
+    """Against samples that are drawn: both ends of the interval, by their places in order, to four standard
+    deviations of a quantile of 2,000 draws, sqrt(p (1 - p) / 2000) over the normal density there, for the
+    median's own deviation sqrt(n) / 2."""
+    shown, draw = spread([float(i) for i in range(n)]), np.random.default_rng(9)
+    drawn = [float(np.median(draw.integers(0, n, n))) for _ in range(2000)]
+    deviation = sqrt(0.025 * 0.975 / 2000) / 0.0584 * sqrt(n) / 2
+    assert shown is not None
+    assert shown.low == pytest.approx(np.percentile(drawn, 2.5), abs=4 * sqrt(2) * deviation)
+    assert shown.high == pytest.approx(np.percentile(drawn, 97.5), abs=4 * sqrt(2) * deviation)
+
+
+def test_many_pairs_know_what_they_have_in_common() -> None:
+    theirs = np.geomspace(1, 10, 1100)
+    pairs = ratio((1.5 * theirs).tolist(), theirs.tolist(), paired=True)
+    assert pairs is not None and (pairs.median, pairs.low, pairs.high) == pytest.approx((1.5, 1.5, 1.5))
 
 
 def test_it_says_the_same_each_time() -> None:
