@@ -21,6 +21,7 @@ from railweave.traffic.collectives.hierarchical import (
     HierarchicalReduceScatter,
     PipelinedAllReduce,
 )
+from railweave.traffic.collectives.incast import Incast
 from railweave.traffic.collectives.msccl import Msccl
 from railweave.traffic.collectives.multi_ring import MultiRingAllReduce
 from railweave.traffic.collectives.optical import NeighborExchange, OneStage, OpTreeAllGather, Wrht
@@ -69,6 +70,7 @@ def register_collectives(register: Callable[[str, Collective], None]) -> None:
         DirectAllToAll(),
         MoeAllToAll(),
         Permutation(),
+        Incast(),
         Broadcast(),
         SendRecv(),
         Msccl(),

@@ -133,7 +133,7 @@ class Draft:
         pcap, reports = self.captured(fabric), self.reports()
         if engine is not None:
             self.check_engine(engine, faults, plugins["estimator"])
-            self._check_senders(plugins)
+            self._check_senders(engine, plugins)
             if fabric is not None and engine.packets and (why := why_too_large(fabric)):
                 settings.report(("topology",), why)
         settings.check()
@@ -180,11 +180,11 @@ class Draft:
             self._request = self._request.model_copy(update={"chooser": Choice(name=name)})
             plugins["chooser"] = self.plugin("chooser", fabric)
 
-    def _check_senders(self, plugins: Mapping[str, Any]) -> None:
+    def _check_senders(self, engine: Engine, plugins: Mapping[str, Any]) -> None:
         """Report a chooser or a congestion control that cannot be used."""
         for kind, why_not in (("chooser", why_not_chosen), ("control", why_not_controlled)):
             plugin, transport = plugins[kind], plugins["transport"]
-            if plugin and transport and (why := why_not(self._request, plugin, transport)):
+            if plugin and transport and (why := why_not(self._request, engine, plugin, transport)):
                 self.settings.report((kind,), why)
 
     def _check_sizes(self) -> None:

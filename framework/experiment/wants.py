@@ -31,13 +31,13 @@ def chooses(request: Experiment) -> bool:
     return request.chooser != in_turn
 
 
-def why_not_chosen(request: Experiment, chooser: PathChooser, transport: Transport) -> str:
-    """Why a chooser cannot be used: its transport cannot ask it, or it goes by marks, which are off; empty
-    where it can."""
+def why_not_chosen(request: Experiment, engine: Engine, chooser: PathChooser, transport: Transport) -> str:
+    """Why a chooser cannot be used: its transport cannot ask it, where the engine does not by itself, or it
+    goes by marks, which are off; empty where it can."""
     name = request.chooser.name
     if not chooses(request):
         return ""
-    if not isinstance(transport, ChoosesPaths):
+    if engine.packets and not isinstance(transport, ChoosesPaths):
         return f"{name}: transport {request.transport.name} takes paths in turn alone."
     off = request.engine.options.get("marks") == "off"
     return f"{name} goes by marks of congestion, and engine.marks is off." * (off and "mark" in chooser.needs)
@@ -49,13 +49,15 @@ def controls(request: Experiment) -> bool:
     return request.control != window
 
 
-def why_not_controlled(request: Experiment, control: CongestionControl, transport: Transport) -> str:
-    """Why a congestion control cannot be used: its transport does not ask it, or it goes by marks, which are
-    off; empty where it can."""
+def why_not_controlled(
+    request: Experiment, engine: Engine, control: CongestionControl, transport: Transport
+) -> str:
+    """Why a congestion control cannot be used: its transport does not ask it, where the engine does not by
+    itself, or it goes by marks, which are off; empty where it can."""
     name = request.control.name
     if not controls(request):
         return ""
-    if not isinstance(transport, ControlsCongestion):
+    if engine.packets and not isinstance(transport, ControlsCongestion):
         return f"{name}: transport {request.transport.name} has its own congestion control alone (window)."
     off = request.engine.options.get("marks") == "off"
     return f"{name} goes by marks of congestion, and engine.marks is off." * (off and "mark" in control.needs)

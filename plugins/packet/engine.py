@@ -33,7 +33,7 @@ class PacketEngine(Engine):
             "marks",
             "auto",
             "text",
-            "switches mark packets that enter a long queue (ECN); auto: where the chooser goes by marks",
+            "switches mark packets that enter a long queue (ECN); auto: if chooser or control goes by marks",
             choices=("auto", "on", "off"),
         ),
         Parameter("kmin", 20 << 10, "bytes", "queue from which a link marks some", minimum=0),
@@ -71,7 +71,6 @@ class PacketEngine(Engine):
         "kill switch without back": "it has no processes: it takes the switch's links down until `back`",
         "program": "it has no hosts to run them on",
         "pcap": "its packets have sizes, but no bytes",
-        "control": "its pairs have windows that stay",
         "probe_s": "nothing times its trains",
         "lab": "it computes a run and keeps nothing up",
     }

@@ -14,9 +14,10 @@ NONE = -1
 
 DATA, ACK = 1, 0
 """What a packet is, and the priority of its queue: 0 goes first."""
-MARKED, ARRIVED_BAD, ASKS, ACKED, LOST, LISTED, IN_NIC = 1, 2, 4, 8, 16, 32, 64
+MARKED, ARRIVED_BAD, ASKS, ACKED, LOST, LISTED, IN_NIC, CNP = 1, 2, 4, 8, 16, 32, 64, 128
 """Flags of packets: met congestion; its ICRC is wrong; wants an acknowledgement at once; acknowledged;
-declared lost; in the list of its path; in the NIC of its sender."""
+declared lost; in the list of its path; in the NIC of its sender; no acknowledgement, but a congestion
+notification packet."""
 
 PACKET = np.dtype(
     [
@@ -98,7 +99,11 @@ PAIR = np.dtype(
         ("in_flight", "i8"),  # bytes
         ("in_nic", "i4"),  # packets that wait in the NIC
         ("most_in_nic", "i4"),
-        ("paced", "i8"),  # before this time it sends nothing
+        ("unpaced", "f8"),  # rate from which its NIC alone paces it
+        ("left", "i8"),  # when its last packet left, of so many bytes
+        ("left_bytes", "i8"),
+        ("woken", "i8"),  # when an event for `wake` is out; NEVER: none is
+        ("notified", "i8"),  # CNPs that have come
         ("waking", "i4"),  # whether an event for that is out
         ("timing", "i4"),  # whether one for its timeouts is
         ("lost_head", "i4"),
@@ -147,13 +152,15 @@ ENTRY = np.dtype(
     align=True,
 )
 
-(NOW, FREE, N_FREE, N_EVENTS, LOOK_HEAD, LOOKS, READY_HEAD, READIES, HOPS, DONE, ENDED, DEAD, WRONG_PATH,
- MTU, HEADERS, FIRST_HEADERS, ACK_BYTES, ACK_EVERY, CHOOSER, CHOOSER_BYTES, CHOOSES_MESSAGES, SHARES, CONTROL,
- CONTROL_BYTES, PAIR_BASE, OTHER_HOPS, N_GLOBALS) = range(27)  # fmt: skip
+(NOW, FREE, N_FREE, N_EVENTS, LOOK_HEAD, LOOKS, READY_HEAD, READIES, HOPS, OTHER_HOPS, DONE, ENDED, DEAD,
+ WRONG_PATH, MTU, HEADERS, FIRST_HEADERS, ACK_BYTES, CNP_BYTES, ACK_EVERY, CHOOSER, CHOOSER_BYTES,
+ CHOOSES_MESSAGES, SHARES, CONTROL, CONTROL_BYTES, RECEIVER, RECEIVER_BYTES, PAIR_BASE, PAIR_BYTES,
+ N_GLOBALS) = range(31)  # fmt: skip
 """Places in `globals`: the time; the first free packet, and how many there are; events in the heap; pairs
-that are to look what they may send, a ring; entries that are ready, a ring; hops of packets so far; events so
-far; whether a job has ended; 1 + a pair that has given up; 1 + a pair whose chooser named no path of it;
-sizes; packets per acknowledgement; the addresses and bytes of what choosers and controls know of pairs."""
+that are to look what they may send, a ring; entries that are ready, a ring; hops of data and of other packets
+so far; events so far; whether a job has ended; 1 + a pair that has given up; 1 + a pair whose chooser named
+no path of it; sizes; packets per acknowledgement; addresses and bytes of what choosers and congestion
+controls know of pairs, 0 where there is none; those of the pairs themselves."""
 
 REACHED, FULL, STOPPED, BUSY = range(4)
 """Why the loop ends: the time is reached; it needs larger arrays; see ENDED, DEAD and WRONG_PATH; enough

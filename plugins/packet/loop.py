@@ -23,7 +23,7 @@ from railweave.plugins.packet.layout import (
 )
 from railweave.plugins.packet.queues import FREES, TIMER, frees, look, pop
 from railweave.plugins.packet.receiving import COMPUTED, arrives, begin, complete
-from railweave.plugins.packet.sending import WAKES, WOKE, control, pump, timer
+from railweave.plugins.packet.sending import PACED, WAKES, pump, timer, wakes
 
 
 def run(s: State, until: int, events: int, call: Any) -> int:
@@ -70,8 +70,9 @@ def happens(s: State, call: Any, what: int, now: int) -> None:
     elif which == COMPUTED:
         complete(s, at, now)
     elif which == WAKES:
+        wakes(s, call, at, now)
+    elif which == PACED:
         s.pair[at]["waking"] = 0
-        control(s, call, WOKE, at, now, 0, 0, 0, 0)
         look(s, at)
     else:
         timer(s, call, at, now)

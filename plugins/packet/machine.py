@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from railweave.framework.errors import NotInstalledError
-from railweave.framework.hookspecs import PathChooser
+from railweave.framework.hookspecs import CongestionControl, PathChooser
 from railweave.plugins.packet import layout, loop, queues, receiving, sending
 
 MODULES = (queues, sending, receiving, loop)
 INLINED = ("mixed", "draw", "chance", "new_packet", "look", "chooser_of", "becomes_ready", "happens")
 ARGUMENTS = 8
+SET = np.dtype([("window", "f8"), ("rate", "f8"), ("wake", "i8")])
+"""What a congestion control sets, as a pair begins with it (layout.PAIR)."""
 
 
 @cache
@@ -67,15 +69,32 @@ def _record_at(record: Any) -> Any:
     return at
 
 
-def called(chooser: PathChooser | None) -> Any:
-    """The functions of a chooser behind the one address that the loop calls: call(what, address of what it
-    knows of the pair, -, now, ...) (sending.py). None: one that is never called."""
+def called(chooser: PathChooser | None, control: CongestionControl | None) -> Any:
+    """The functions of a chooser and of a congestion control behind the one address that the loop calls:
+    call(what, address of what is known of the pair, address of the pair, now, ...) (sending.py). Without
+    both: one that is never called."""
+    import numba
+    from numba import types
+
+    signature = types.int64(*[types.int64] * ARGUMENTS)
+    if chooser is None and control is None:
+        return numba.cfunc(signature, cache=True)(_nothing)
+    paths = _nothing if chooser is None else _chooser_call(chooser)
+    rates = _nothing if control is None else _control_call(control)
+    paths, rates, last = numba.njit(paths), numba.njit(rates), sending.PATH_LOST
+
+    def call(what: int, address: int, out: int, now: int, a: int, b: int, c: int, d: int) -> Any:
+        if what <= last:
+            return paths(what, address, out, now, a, b, c, d)
+        return rates(what, address, out, now, a, b, c, d)
+
+    return numba.cfunc(signature)(call)
+
+
+def _chooser_call(chooser: PathChooser) -> Any:
     import numba
     from numba import carray, types
 
-    signature = types.int64(*[types.int64] * ARGUMENTS)
-    if chooser is None:
-        return numba.cfunc(signature, cache=True)(_nothing)
     record, share = _record_at(numba.from_dtype(chooser.state)), _record_at(types.float64)
     use_paths, choose, acknowledged, lost = (
         numba.njit(getattr(chooser, name)) for name in ("use_paths", "choose", "acknowledged", "lost")
@@ -92,9 +111,45 @@ def called(chooser: PathChooser | None) -> Any:
             use_paths(s, a)
         else:
             lost(s, now, a)
-        return 0
+        return np.int64(0)
 
-    return numba.cfunc(signature)(call)
+    return call
+
+
+def _control_call(control: CongestionControl) -> Any:
+    import numba
+    from numba import carray
+
+    receives = control.receiver or np.dtype([("none", np.int64)])
+    record, receiver = (_record_at(numba.from_dtype(dtype)) for dtype in (control.state, receives))
+    fields = _record_at(numba.from_dtype(SET))
+    sent, acknowledged, notified, lost, woke, received = (
+        numba.njit(getattr(control, name))
+        for name in ("sent", "acknowledged", "notified", "lost", "woke", "received")
+    )
+    _sent, _heard, _notified, _gone, _received = (
+        sending.SENT, sending.HEARD, sending.NOTIFIED, sending.GONE, sending.RECEIVED,
+    )  # fmt: skip
+
+    def call(what: int, address: int, out: int, now: int, a: int, b: int, c: int, d: int) -> Any:
+        if what == _received:
+            return np.int64(received(carray(receiver(address), 1)[0], now, a, b != 0))
+        s = carray(record(address), 1)[0]
+        if what == _sent:
+            sent(s, now, a)
+        elif what == _heard:
+            acknowledged(s, now, a, b, c, d)
+        elif what == _notified:
+            notified(s, now)
+        elif what == _gone:
+            lost(s, now, a, b)
+        else:
+            woke(s, now)
+        pair = carray(fields(out), 1)[0]
+        pair["window"], pair["rate"], pair["wake"] = s["window"], s["rate"], s["wake"]
+        return np.int64(0)
+
+    return call
 
 
 def _nothing(what: int, address: int, out: int, now: int, a: int, b: int, c: int, d: int) -> int:

@@ -8,7 +8,7 @@ from railweave.framework.errors import PluginError, TransportError, blaming, def
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.experiment.ramp import ramp_of
-from railweave.framework.experiment.wants import chooses
+from railweave.framework.experiment.wants import chooses, controls
 from railweave.framework.model import Fabric, PathBatch, RouteTable, Schedule
 from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.model.senders import Senders
@@ -20,7 +20,7 @@ from railweave.plugins.packet import layout
 from railweave.plugins.packet.layout import NEVER
 from railweave.plugins.packet.messages import Messages, messages_of
 from railweave.plugins.packet.simulation import PICOSECONDS, Settings, Simulation, Waits
-from railweave.plugins.packet.windows import ideal_window
+from railweave.plugins.packet.windows import ideal_window, links_of
 
 MARKS = {"on": True, "off": False}
 
@@ -29,7 +29,8 @@ def settings_of(plan: Plan) -> Settings:
     """How the options of the engine have packets carried. Raises ExperimentError where they contradict."""
     options: Mapping[str, object] = plan.experiment.engine.options
     ramp = ramp_of(options)
-    marks = MARKS.get(str(options["marks"]), "mark" in getattr(plan.chooser, "needs", ()))
+    needs = *getattr(plan.chooser, "needs", ()), *getattr(plan.control, "needs", ())
+    marks = MARKS.get(str(options["marks"]), "mark" in needs)
     return Settings(
         room=int(str(options["buffer"])),
         kmin=ramp.kmin_bytes if marks else 0.0,
@@ -68,7 +69,9 @@ class Model:
         }
         known = [[self.messages(schedule) for schedule in job.schedules] for job in plan.jobs]
         chooser = plan.chooser if chooses(plan.experiment) else None
-        self.sim = Simulation(plan.fabric, plan.packet, self._pairs, known, self.settings, chooser)
+        self._controlled = controls(plan.experiment)
+        control = plan.control if self._controlled else None
+        self.sim = Simulation(plan.fabric, plan.packet, self._pairs, known, self.settings, chooser, control)
         self._paths = list[PathBatch]()
         for job, pairs in enumerate(self._pairs):
             batch = answer(table, *pairs)
@@ -84,20 +87,21 @@ class Model:
     def _scaled(self) -> Fabric:
         return self.plan.fabric.scaled(self.rate_scale)
 
-    def _allow(self, job: int) -> None:
+    def _allow(self, job: int, which: Bool | None = None) -> None:
         """Windows and waits of a job's pairs, as its transport states them for their paths."""
         plan, paths = self.plan, self._paths[job]
         with blaming(f"transport {plan.experiment.transport.name}: senders()"):
             senders: Senders = plan.transport.senders(self._scaled, paths, plan.packet)
         window = senders.window_bits / 8
         if plan.experiment.engine.options["window"] == "ideal":
-            window = ideal_window(plan.fabric, paths, plan.packet)
+            window = ideal_window(links_of(plan.fabric, paths, plan.packet), plan.packet)
         slack = window * plan.packet.RETH / plan.packet.full_packet_bytes  # a window counts packets
         waits = (senders.first_s, senders.timeout_s, senders.most_s, senders.dead_after_s)
         scale = self.rate_scale * PICOSECONDS
-        self.sim.allow(
-            job, window + slack, Waits(*(np.minimum(w * scale, NEVER).astype(np.int64) for w in waits))
-        )
+        in_ps = (np.minimum(seconds * scale, NEVER).astype(np.int64) for seconds in waits)
+        self.sim.allow(job, window + slack, Waits(*in_ps))
+        if self._controlled:
+            self.sim.control(job, links_of(plan.fabric, paths, plan.packet), which)
 
     @property
     def described(self) -> str:
@@ -133,7 +137,7 @@ class Model:
             if changed.any():
                 self._paths[job] = paths
                 self.sim.use_paths(job, paths, changed)
-                self._allow(job)
+                self._allow(job, changed)
 
     # -- time ------------------------------------------------------------------------------------------
     def advance(self, until_s: float) -> None:

@@ -113,7 +113,7 @@ def release(s: State, i: int) -> None:
 def vanish(s: State, i: int) -> None:
     """A packet does not get on. What a lost acknowledgement would have acknowledged, the next one does."""
     packet = s.packet[i]
-    if packet["kind"] == ACK:
+    if packet["kind"] == ACK and packet["first"] != NONE:
         pair = s.pair[packet["pair"]]
         last = packet["first"]
         count = 1

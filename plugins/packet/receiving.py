@@ -9,6 +9,8 @@ from railweave.plugins.packet.layout import (
     ACKED,
     ARRIVED_BAD,
     ASKS,
+    CNP,
+    CNP_BYTES,
     DATA,
     ENDED,
     LISTED,
@@ -17,6 +19,8 @@ from railweave.plugins.packet.layout import (
     NONE,
     READIES,
     READY_HEAD,
+    RECEIVER,
+    RECEIVER_BYTES,
     State,
 )
 from railweave.plugins.packet.queues import (
@@ -31,7 +35,7 @@ from railweave.plugins.packet.queues import (
     release,
     vanish,
 )
-from railweave.plugins.packet.sending import HEARD, acknowledge, control, overtaken
+from railweave.plugins.packet.sending import HEARD, NOTIFIED, RECEIVED, acknowledge, control, overtaken
 
 COMPUTED = 2
 """Timers at one time after those of pairs: the end of a computation."""
@@ -90,7 +94,7 @@ def arrives(s: State, call: Any, i: int, at: int, now: int) -> None:
         if hop + 1 < path["hops"]:
             forward(s, i, s.hops[path["start"] + hop + 1], now, True)
         else:
-            arrived(s, i, now)
+            arrived(s, call, i, now)
     else:
         packet["hop"] = hop - 1
         if hop > 0:
@@ -99,7 +103,7 @@ def arrives(s: State, call: Any, i: int, at: int, now: int) -> None:
             heard(s, call, i, now)
 
 
-def arrived(s: State, i: int, now: int) -> None:
+def arrived(s: State, call: Any, i: int, now: int) -> None:
     """A packet of data is at its receiver, which accepts any order."""
     packet = s.packet[i]
     p = packet["pair"]
@@ -111,6 +115,11 @@ def arrived(s: State, i: int, now: int) -> None:
     if packet["epoch"] != pair["epoch"]:
         release(s, i)
         return
+    g = s.globals
+    if g[RECEIVER] != 0:
+        known, marked = g[RECEIVER] + p * g[RECEIVER_BYTES], packet["flags"] & MARKED
+        if call(RECEIVED, known, 0, now, packet["size"], marked, 0, 0):
+            answer(s, i, NONE, now)
     place = pair["got"] + packet["number"]
     asks = packet["flags"] & (ASKS | MARKED)
     if s.got[place] > 0:
@@ -131,21 +140,23 @@ def arrived(s: State, i: int, now: int) -> None:
     pair["owed"] += 1
     if packet["flags"] & MARKED:
         pair["marked"] += 1
-    if asks or pair["owed"] >= s.globals[ACK_EVERY]:
-        answer(s, i, now)
+    if asks or pair["owed"] >= g[ACK_EVERY]:
+        first = pair["owed_head"]
+        pair["owed_head"] = pair["owed_tail"] = NONE
+        pair["owed"] = 0
+        answer(s, i, first, now)
 
 
-def answer(s: State, i: int, now: int) -> None:
-    """An acknowledgement of all that a pair has got since the last one, back over the path of packet `i`."""
+def answer(s: State, i: int, first: int, now: int) -> None:
+    """Back over the path of packet `i`: an acknowledgement of the list that `first` begins; NONE: a CNP."""
     packet, a = s.packet[i], new_packet(s)
-    pair, path, ack = s.pair[packet["pair"]], s.path[packet["path"]], s.packet[a]
+    path, ack = s.path[packet["path"]], s.packet[a]
     ack["pair"], ack["number"], ack["copy"] = packet["pair"], packet["number"], packet["copy"]
     ack["path"], ack["hop"], ack["epoch"] = packet["path"], path["hops"] - 1, packet["epoch"]
-    ack["kind"], ack["size"], ack["flags"], ack["uses"] = ACK, s.globals[ACK_BYTES], 0, 1
+    ack["kind"], ack["uses"], ack["first"] = ACK, 1, first
+    ack["size"] = s.globals[CNP_BYTES] if first == NONE else s.globals[ACK_BYTES]
+    ack["flags"] = CNP if first == NONE else 0
     ack["sent"], ack["later"], ack["entry"] = now, NONE, packet["entry"]
-    ack["first"] = pair["owed_head"]
-    pair["owed_head"] = pair["owed_tail"] = NONE
-    pair["owed"] = 0
     forward(s, a, s.hops[path["start"] + path["hops"] - 1] ^ 1, now, False)
 
 
@@ -158,6 +169,12 @@ def heard(s: State, call: Any, a: int, now: int) -> None:
     if s.packet[a]["flags"] & ARRIVED_BAD:
         pair["bad_icrc"] += 1
         vanish(s, a)
+        return
+    if s.packet[a]["flags"] & CNP:
+        pair["notified"] += 1
+        control(s, call, NOTIFIED, p, now, 0, 0, 0, 0)
+        release(s, a)
+        look(s, p)
         return
     while i != NONE:
         packet = s.packet[i]

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from railweave.framework.hookspecs.congestion import OVERTAKEN, TIMEOUT
 from railweave.plugins.packet.layout import (
     ACKED,
     ASKS,
@@ -25,6 +26,7 @@ from railweave.plugins.packet.layout import (
     NEVER,
     NONE,
     PAIR_BASE,
+    PAIR_BYTES,
     SHARES,
     WRONG_PATH,
     State,
@@ -47,8 +49,12 @@ USE_PATHS, CHOOSE, PATH_HEARD, PATH_LOST = range(4)
 """What is called of a chooser."""
 SENT, HEARD, NOTIFIED, GONE, WOKE, RECEIVED = range(4, 10)
 """What is called of a congestion control."""
-WAKES = 1
-"""Timers of a pair at one time: the timeout first, then what it waits for to send."""
+WAKES, PACED = 1, 3
+"""Timers of a pair at one time: the timeout first, then its congestion control's, then its time to send."""
+PROBED = 2
+"""Why a packet is lost, besides OVERTAKEN and TIMEOUT (hookspecs/congestion.py): after silence."""
+SLACK_PACKETS = 5
+"""For so many packets at its rate a paced pair need not hear of anything: every fourth is acknowledged."""
 
 
 # -- paths ---------------------------------------------------------------------------------------------
@@ -91,10 +97,38 @@ def chosen(s: State, call: Any, p: int, now: int) -> int:
 
 
 def control(s: State, call: Any, what: int, p: int, now: int, a: int, b: int, c: int, d: int) -> None:
-    """Let the congestion control of a pair know of something."""
-    if s.globals[CONTROL] != 0:
-        out = s.globals[PAIR_BASE] + p * s.globals[CONTROL_BYTES]
-        call(what, s.globals[CONTROL], out, now, a, b, c, d)
+    """Let the congestion control of a pair know of something, and wake it when it wants."""
+    g = s.globals
+    if g[CONTROL] == 0:
+        return
+    out = g[PAIR_BASE] + p * g[PAIR_BYTES]
+    call(what, g[CONTROL] + p * g[CONTROL_BYTES], out, now, a, b, c, d)
+    pair = s.pair[p]
+    if pair["wake"] < pair["woken"]:
+        pair["woken"] = max(pair["wake"], now)
+        push(s, pair["woken"], (TIMER << 60) | (p << 32) | WAKES)
+
+
+def wakes(s: State, call: Any, p: int, now: int) -> None:
+    """A congestion control is woken, if it still wants that."""
+    pair = s.pair[p]
+    if now < pair["woken"]:
+        return  # another event comes
+    pair["woken"] = NEVER
+    if pair["wake"] <= now:
+        control(s, call, WOKE, p, now, 0, 0, 0, 0)
+        look(s, p)
+    elif pair["wake"] < NEVER:
+        pair["woken"] = pair["wake"]
+        push(s, pair["wake"], (TIMER << 60) | (p << 32) | WAKES)
+
+
+def gap_of(s: State, p: int, size: int) -> int:
+    """The time of so many bytes at the rate of a pair that is paced; 0 of others."""
+    pair = s.pair[p]
+    if pair["rate"] <= 0 or pair["rate"] >= pair["unpaced"]:
+        return 0
+    return int(size / pair["rate"] * 1e12)
 
 
 def way(s: State, call: Any, p: int, e: int, now: int) -> int:
@@ -148,10 +182,11 @@ def pump(s: State, call: Any, p: int, now: int) -> None:
         size = size_of(s, e, number - entry["first"])
         if pair["in_flight"] > 0 and pair["in_flight"] + size > pair["window"]:
             return
-        if pair["rate"] > 0 and now < pair["paced"]:
+        due = pair["left"] + gap_of(s, p, pair["left_bytes"])
+        if now < due:
             if pair["waking"] == 0:
                 pair["waking"] = 1
-                push(s, pair["paced"], (TIMER << 60) | (p << 32) | WAKES)
+                push(s, due, (TIMER << 60) | (p << 32) | PACED)
             return
         if old != NONE:
             pair["lost_head"] = s.packet[old]["later"]
@@ -192,8 +227,7 @@ def launch(s: State, call: Any, p: int, e: int, number: int, copy: int, size: in
     last = number == s.entry[e]["first"] + s.entry[e]["packets"] - 1
     if last or copy > 0 or pair["in_flight"] + s.globals[MTU] + s.globals[HEADERS] > pair["window"]:
         packet["flags"] |= ASKS
-    if pair["rate"] > 0:
-        pair["paced"] = max(pair["paced"], now) + np.int64(size / pair["rate"] * 1e12)
+    pair["left"], pair["left_bytes"] = now, size
     if pair["timing"] == 0:
         pair["timing"] = 1
         push(s, now + pair["first_wait"], (TIMER << 60) | (p << 32))
@@ -235,15 +269,15 @@ def acknowledge(s: State, call: Any, i: int, now: int) -> None:
     pair["newest"] = max(pair["newest"], packet["sent"])
 
 
-def gone(s: State, call: Any, i: int, now: int, silent: bool) -> None:
+def gone(s: State, call: Any, i: int, now: int, why: int) -> None:
     """A packet that has left the list of its path without an answer: one that has arrived is known by the
-    acknowledgements of others, unless all is `silent`; another one is sent again."""
+    acknowledgements of others, unless there are none; another one is sent again."""
     packet = s.packet[i]
     p = packet["pair"]
     pair = s.pair[p]
     current = packet["epoch"] == pair["epoch"]
     arrived = not current or s.got[pair["got"] + packet["number"]] > 0
-    if arrived and not silent:
+    if arrived and why != PROBED:
         acknowledge(s, call, i, now)
         release(s, i)
         return
@@ -253,7 +287,7 @@ def gone(s: State, call: Any, i: int, now: int, silent: bool) -> None:
     k = packet["path"] - pair["first_path"]
     if s.globals[CHOOSER] != 0 and pair["paths"] > 1 and 0 <= k < pair["paths"]:
         call(PATH_LOST, chooser_of(s, p), 0, now, k, 0, 0, 0)
-    control(s, call, GONE, p, now, packet["size"], 0, 0, 0)
+    control(s, call, GONE, p, now, packet["size"], min(why, TIMEOUT), 0, 0)
     look(s, p)
     if not current:
         release(s, i)
@@ -281,7 +315,7 @@ def overtaken(s: State, call: Any, q: int, until: int, newest: int, now: int) ->
         if done:
             release(s, i)
         else:
-            gone(s, call, i, now, False)
+            gone(s, call, i, now, TIMEOUT if until == NONE else OVERTAKEN)
         if i == until:
             return
 
@@ -301,7 +335,7 @@ def overdue_left(s: State, call: Any, p: int, newest: int, now: int) -> None:
             if packet["flags"] & ACKED:
                 release(s, i)
             else:
-                gone(s, call, i, now, False)
+                gone(s, call, i, now, TIMEOUT)
         else:
             before = i
         i = after
@@ -316,17 +350,18 @@ def timer(s: State, call: Any, p: int, now: int) -> None:
     """Consider lost what was sent a timeout before a packet that arrived, and probe after silence."""
     pair = s.pair[p]
     pair["timing"] = 0
-    late = timeout_of(s, p)
+    slack = gap_of(s, p, SLACK_PACKETS * (s.globals[MTU] + s.globals[HEADERS]))
+    late = timeout_of(s, p) + slack
     for k in range(pair["paths"]):
         overtaken(s, call, pair["first_path"] + k, NONE, pair["newest"] - late, now)
     overdue_left(s, call, p, pair["newest"] - late, now)
     if pair["in_flight"] == 0:
         return
-    wait = max(pair["first_wait"], 2 * pair["smoothed"])
+    wait = max(pair["first_wait"], 2 * pair["smoothed"]) + slack
     if pair["probes"] > 0:
         wait = min(late << min(pair["probes"] - 1, 30), max(pair["most_wait"], late))
     if now - pair["active"] >= wait:
-        if now - pair["heard"] >= pair["dead_after"]:
+        if now - pair["heard"] >= pair["dead_after"] + 4 * slack:
             s.globals[DEAD] = p + 1
         probe(s, call, p, now)
     due = min(max(pair["active"] + wait, now + 1), now + late)
@@ -359,4 +394,4 @@ def probe(s: State, call: Any, p: int, now: int) -> None:
     else:
         s.packet[before_oldest]["later"] = packet["later"]
     packet["flags"] &= ~LISTED
-    gone(s, call, oldest, now, True)
+    gone(s, call, oldest, now, PROBED)

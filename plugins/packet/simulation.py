@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from railweave.framework.hookspecs import PathChooser
+from railweave.framework.hookspecs import CongestionControl, PathChooser
 from railweave.framework.model import Fabric, PacketFormat, PathBatch
 from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.plugins.packet import layout
@@ -25,9 +25,12 @@ from railweave.plugins.packet.layout import (
 )
 from railweave.plugins.packet.machine import called, machine_code
 from railweave.plugins.packet.messages import Messages
-from railweave.plugins.packet.sending import NEVER_IN_NIC, USE_PATHS
+from railweave.plugins.packet.queues import TIMER, push
+from railweave.plugins.packet.sending import NEVER_IN_NIC, USE_PATHS, WAKES
 
 PICOSECONDS = 1e12
+CNP_BODY = 16
+"""Reserved bytes of a CNP behind its BTH (InfiniBand specification, annex A17)."""
 EVENTS = 1 << 18
 """That are carried out before others see what has become of it: about a tenth of a second."""
 FIRST_PACKETS, FIRST_EVENTS = 1 << 12, 1 << 12
@@ -66,6 +69,17 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
+class Links:
+    """Of the paths of pairs (P,): bytes a second that they carry together, the most that the NICs of the
+    sender do, picoseconds of the longest round trip of a packet and its answer on idle links, most hops."""
+
+    rate: Float
+    nic_rate: Float
+    trip: Int64
+    hops: Int64
+
+
+@dataclass(frozen=True, slots=True)
 class Waits:
     """Of pairs (P,), picoseconds: silence before the first probe, the timeout at least, the longest wait, and
     the silence after which a pair gives up."""
@@ -91,8 +105,9 @@ class Simulation:
         messages: Sequence[Sequence[Messages]],
         settings: Settings,
         chooser: PathChooser | None = None,
+        control: CongestionControl | None = None,
     ) -> None:
-        self._run, self._call = machine_code(), called(chooser)
+        self._run, self._call = machine_code(), called(chooser, control)
         self._settings, self._packet = settings, packet
         self._first_pair = np.cumsum([0, *(len(src) for src, _ in pairs)])
         most = [max((len(m.entry) for m in of_job), default=0) for of_job in messages]
@@ -109,14 +124,15 @@ class Simulation:
             np.full(len(pairs), NEVER), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0),
             np.zeros(layout.N_GLOBALS, np.int64),
         )  # fmt: skip
-        self._chooser, self._known = chooser, self._records(chooser, n_pairs)
+        self._chooser, self._control = chooser, control
+        nothing = np.zeros(0)
+        self._known = nothing if chooser is None else np.repeat(np.asarray(chooser.start()), n_pairs)
+        self.controlled = nothing if control is None else np.repeat(control.sender_record(), n_pairs)
+        receiver = None if control is None else control.receiver_record()
+        self._receivers = nothing if receiver is None else np.repeat(receiver, n_pairs)
         self._set_globals(packet)
         self._set_pairs(pairs)
         self._grow()
-
-    def _records(self, chooser: PathChooser | None, n_pairs: int) -> Any:
-        """What the chooser knows of each pair."""
-        return np.zeros(0) if chooser is None else np.repeat(np.asarray(chooser.start()), n_pairs)
 
     def _links(self, fabric: Fabric) -> Any:
         links, settings = np.zeros(fabric.n_links, LINK), self._settings
@@ -133,16 +149,24 @@ class Simulation:
         g[layout.MTU], g[layout.HEADERS] = packet.path_mtu, packet.HEADERS
         g[layout.FIRST_HEADERS] = packet.HEADERS + packet.RETH
         g[layout.ACK_BYTES], g[layout.ACK_EVERY] = packet.acknowledgement_bytes, self._settings.ack_every
-        g[layout.PAIR_BASE] = pair.ctypes.data
+        g[layout.CNP_BYTES] = packet.HEADERS + CNP_BODY
+        g[layout.PAIR_BASE], g[layout.PAIR_BYTES] = pair.ctypes.data, pair.itemsize
+        known = (
+            (layout.CHOOSER, self._known),
+            (layout.CONTROL, self.controlled),
+            (layout.RECEIVER, self._receivers),
+        )
+        for place, records in known:
+            if len(records):
+                g[place], g[place + 1] = records.ctypes.data, records.itemsize
         if self._chooser is not None:
-            g[layout.CHOOSER], g[layout.CHOOSER_BYTES] = self._known.ctypes.data, self._known.itemsize
             g[layout.CHOOSES_MESSAGES] = getattr(self._chooser, "each", "packet") == "message"
 
     def _set_pairs(self, pairs: Sequence[tuple[Int64, Int64]]) -> None:
         pair = self.s.pair
         for name in ("lost_head", "lost_tail", "left_head", "owed_head", "owed_tail"):
             pair[name] = NONE
-        pair["wake"] = NEVER
+        pair["wake"] = pair["woken"] = NEVER
         for job, (src, dst) in enumerate(pairs):
             ours = slice(self._first_pair[job], self._first_pair[job + 1])
             pair["job"][ours] = job
@@ -225,12 +249,37 @@ class Simulation:
             g[layout.LOOKS] += 1
 
     def allow(self, job: int, window_bytes: Float, waits: Waits) -> None:
-        """Windows and waits of the pairs of a job (P,)."""
+        """Waits of the pairs of a job, and windows where no congestion control sets them, (P,)."""
         ours = slice(self._first_pair[job], self._first_pair[job + 1])
         pair = self.s.pair
-        pair["window"][ours] = window_bytes
+        if self._control is None:
+            pair["window"][ours] = window_bytes
         pair["first_wait"][ours], pair["timeout"][ours] = waits.first, waits.timeout
         pair["most_wait"][ours], pair["dead_after"][ours] = waits.most, waits.dead
+
+    def control(self, job: int, links: Links, which: Bool | None = None) -> None:
+        """The congestion controls of a job's pairs, or of those `which` (P,), begin on such paths."""
+        control, first = self._control, int(self._first_pair[job])
+        assert control is not None
+        changed = np.arange(len(links.hops)) if which is None else np.flatnonzero(which)
+        for i in changed.tolist():
+            known, pair = self.controlled[first + i], self.s.pair[first + i]
+            control.start(
+                known, self.now, float(links.rate[i]), int(links.trip[i]), int(links.hops[i]),
+                self._packet.full_packet_bytes,
+            )  # fmt: skip
+            pair["window"], pair["rate"], pair["wake"] = known["window"], known["rate"], known["wake"]
+            pair["unpaced"], pair["woken"] = links.nic_rate[i], NEVER
+            if pair["wake"] < NEVER:
+                self._wake(first + i)
+
+    def _wake(self, p: int) -> None:
+        """An event for the congestion control of a pair."""
+        pair = self.s.pair[p]
+        if self.s.globals[layout.N_EVENTS] + layout.ROOM > len(self.s.time):
+            self._grow()
+        pair["woken"] = max(int(pair["wake"]), self.now)
+        push(self.s, int(pair["woken"]), (TIMER << 60) | (p << 32) | WAKES)
 
     # -- iterations ------------------------------------------------------------------------------------
     def begin(self, job: int, messages: Messages) -> None:
@@ -252,7 +301,7 @@ class Simulation:
         pair["message"], pair["done"], pair["number"] = pair["messages"], 0, 0
         pair["epoch"] += 1
         pair["calls"] = 0
-        for name in ("packets", "again", "twice", "marked", "bad_icrc", "bytes", "declared"):
+        for name in ("packets", "again", "twice", "marked", "notified", "bad_icrc", "bytes", "declared"):
             pair[name] = 0
         pair["got"] = self._first_got[job] + np.cumsum(messages.packets) - messages.packets
         s.got[self._first_got[job] : self._first_got[job + 1]] = 0

@@ -13,6 +13,7 @@ from railweave.framework.analysis.link_loads import pattern
 from railweave.framework.errors import ExperimentError
 from railweave.topologies.fat_tree import FatTree
 from railweave.topologies.ring import Ring
+from railweave.traffic.collectives.incast import Incast
 from railweave.traffic.collectives.patterns import MoeAllToAll, Permutation
 from tests.traffic.random_execution import execute
 
@@ -92,3 +93,19 @@ def test_slices_differ_by_the_spread_and_end_in_the_order_of_senders(spread: flo
             [expected[:before], expected[len(expected) - sum(s for _, s in tags[rank:]) :]]
         )
         assert np.array_equal(others, np.repeat(*np.array(tags).T))
+
+
+# -- incast ----------------------------------------------------------------------------------------------
+def test_incast_has_the_first_rank_receive_what_all_others_send() -> None:
+    schedule = Incast().schedule(Ring().build({"nodes": 5}), range(5), 400, "int32", "sum")
+    assert schedule.src.tolist() == [1, 2, 3, 4] and set(schedule.dst.tolist()) == {0}
+    assert set(schedule.size.tolist()) == {400}
+    inputs = Incast().inputs(schedule, 7)
+    sent = np.concatenate([inputs[rank][400:] for rank in range(1, 5)])
+    assert np.array_equal(Incast().expected(schedule, inputs, 0), sent) and sent.all()
+    assert not Incast().expected(schedule, inputs, 3).any()
+
+
+def test_incast_needs_a_sender() -> None:
+    with pytest.raises(ExperimentError, match="incast of 1 rank"):
+        Incast().schedule(Ring().build({"nodes": 2}), [0], 64, "int8", "sum")
