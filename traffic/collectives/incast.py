@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from railweave.framework.errors import ExperimentError
-from railweave.framework.model import Fabric, Schedule
+from railweave.framework.model import Schedule
 from railweave.traffic.collectives.arithmetic import count_of, nonzero_input
 from railweave.traffic.collectives.patterns import AtOnce, Messages
 
@@ -18,13 +17,7 @@ class Incast(AtOnce):
 
     summary = "every rank to the first one, at once; any fabric"
     kind = name = "incast"
-
-    def check(self, fabric: Fabric, ranks: Sequence[int]) -> None:
-        super().check(fabric, ranks)
-        if len(ranks) == 1:
-            raise ExperimentError(
-                "incast of 1 rank: it needs 2 or more, a sender and a receiver. Add a rank."
-            )
+    least_ranks = 2
 
     def messages(self, n_ranks: int, count: int) -> Messages:
         src = np.arange(1, n_ranks)
