@@ -42,7 +42,7 @@ from railweave.framework.studies.sweeps import (
     has_rows,
 )
 from railweave.framework.studies.sweeps import sweep as swept
-from railweave.framework.studies.two_engines import engines_of, run_both
+from railweave.framework.studies.two_engines import engines_of, run_both, run_on_all
 from railweave.framework.studies.what_if import FACTORS, WhatIf
 from railweave.framework.studies.what_if import what_if as larger_runs
 
@@ -51,8 +51,8 @@ __all__ = [
     "Point", "Procedure", "Row", "SharedRails", "Spread", "Sweep", "SweepResult", "Tally", "Variant",
     "WhatIf", "ahead", "as_parquet", "bmwg", "bmwg_procedures", "campaign", "compare", "compare_engines",
     "compare_jobs", "compare_results", "compare_shares", "compared_picture", "comparing", "engines_of",
-    "found", "has_rows", "in_turn", "jobs_sharing", "run_both", "scenarios", "sharing", "status",
-    "sweep", "variant_of", "variants_of", "what_if", "words",
+    "found", "has_rows", "in_turn", "jobs_sharing", "run_both", "run_on_all", "scenarios", "sharing",
+    "status", "sweep", "variant_of", "variants_of", "what_if", "words",
 ]  # fmt: skip
 
 

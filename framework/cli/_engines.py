@@ -1,4 +1,4 @@
-"""`railweave compare --engines`: one experiment on two engines, or many."""
+"""`railweave compare --engines`: one experiment on two engines or more, or many on two."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from railweave.framework.api.labs import compare_cases
-from railweave.framework.api.studies import Agreement, engines_of, run_both
+from railweave.framework.api.studies import Agreement, engines_of, run_on_all
 from railweave.framework.cli import VERBOSE
 from railweave.framework.cli._context import print_json, registers, table
 from railweave.framework.cli._live import Live
@@ -30,9 +30,10 @@ OF_CASES = ("topology", "router", "faults", "jobs", "ranks")
 def compare_engines(
     ctx: click.Context, engines: str, many: str | None, resume: Path | None, *, as_json: bool
 ) -> None:
-    """Run the experiment of the command, or `many` (all, quick), on both engines and print how far apart they
-    are."""
-    names = engines_of([word.strip() for word in engines.split(",") if word.strip()], registers(ctx))
+    """Run the experiment of the command on all engines, or `many` (all, quick) on two, and print how far
+    apart they are."""
+    words = [word.strip() for word in engines.split(",") if word.strip()]
+    names = engines_of(words, registers(ctx), most=None if many is None else 2)
     values, labels = overrides_of(ctx)
     for name in MEANINGLESS:
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
@@ -43,7 +44,7 @@ def compare_engines(
             if key.partition(".")[0] in OF_CASES:
                 text = f"--{many} brings its own. Leave one of them out."
                 raise click.BadParameter(text, ctx=ctx, param_hint=label)
-        _compare_many(ctx, names, values, many, resume, as_json=as_json)
+        _compare_many(ctx, (names[0], names[1]), values, many, resume, as_json=as_json)
         return
     if resume is not None:
         raise click.BadParameter("needs --all or --quick.", ctx=ctx, param_hint="--resume")
@@ -60,13 +61,14 @@ def compare_engines(
         raised_signals(),
         Live(plans[0].iterations, quiet=False, verbose=verbose, lines=verbose, jobs=jobs) as live,
     ):
-        agreement = run_both((plans[0], plans[1]), registers(ctx), directory, live.emit)
+        agreements = run_on_all(plans, registers(ctx), directory, live.emit)
     if as_json:
-        pinned = plans[0].at_scale(agreement.rate_scale)
-        figures = {**asdict(agreement), "within": agreement.within}
-        print_json("compare-engines", experiment=pinned.document(), agreement=figures)
+        pinned = plans[0].at_scale(agreements[0].rate_scale)
+        figures = [{**asdict(agreement), "within": agreement.within} for agreement in agreements]
+        more = {} if len(figures) == 1 else {"agreements": figures}
+        print_json("compare-engines", experiment=pinned.document(), agreement=figures[0], **more)
     else:
-        click.echo(shown(agreement))
+        click.echo("\n\n".join(shown(agreement) for agreement in agreements))
 
 
 def _compare_many(

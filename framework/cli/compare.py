@@ -67,8 +67,9 @@ from railweave.framework.results.directory import write_whole
 )
 @click.option(
     "--engines",
-    metavar="A,B",
-    help="Run the experiment once on both, the second at the rate scale of the first: emulation,fluid.",
+    metavar="A,B,...",
+    help="Run the experiment once on each, at the rate scale of the first, and compare each with the one "
+    "before: emulation,packet,fluid.",
 )
 @click.option(
     "--all",

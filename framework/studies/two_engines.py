@@ -1,7 +1,8 @@
-"""One experiment on two engines: the second at the rate scale that the first chose, and with the latency of
-packets that the first measured, if it is a model that takes one."""
+"""One experiment on several engines: all at the rate scale that the first chose, and with the latency of
+packets that the first measured, where they are models that take one."""
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from railweave.framework.errors import InputError, RunFailedError
 from railweave.framework.experiment.engines import DEFAULT, predicting
@@ -14,16 +15,19 @@ from railweave.framework.results.result import RunResult
 from railweave.framework.runs import runner
 
 
-def engines_of(names: Sequence[str], registers: Registers) -> tuple[str, str]:
-    """Two different engines; the default one and the one that predicts where none are named. Raises
-    InputError for fewer or more of them."""
+def engines_of(names: Sequence[str], registers: Registers, most: int | None = 2) -> tuple[str, ...]:
+    """Two different engines, or up to `most` (None: any number); the default one and the one that predicts
+    where none are named. Raises InputError for fewer or more of them."""
     usual = DEFAULT, predicting(registers)
     if not names:
         return usual
-    if len(names) != 2 or len(set(names)) != 2:
-        listed = ", ".join(names) or "none"
-        raise InputError(f"engines: expects two different ones, such as {','.join(usual)} (got {listed}).")
-    return names[0], names[1]
+    if len(names) < 2 or len(set(names)) < len(names) or (most is not None and len(names) > most):
+        several = "two" if most == 2 else "two or more"
+        listed = ", ".join(names)
+        raise InputError(
+            f"engines: expects {several} different ones, such as {','.join(usual)} (got {listed})."
+        )
+    return tuple(names)
 
 
 def run_both(
@@ -32,12 +36,22 @@ def run_both(
     directory: Callable[[str], RunDirectory | None],
     on_event: Callable[[RunEvent], None] = lambda event: None,
 ) -> Agreement:
-    """Run the plans of one experiment on two engines and compare the results. `directory`: that of the run of
-    an engine, by its name.
+    """`run_on_all` for two engines."""
+    return run_on_all(plans, registers, directory, on_event)[0]
+
+
+def run_on_all(
+    plans: Sequence[Plan],
+    registers: Registers,
+    directory: Callable[[str], RunDirectory | None],
+    on_event: Callable[[RunEvent], None] = lambda event: None,
+) -> tuple[Agreement, ...]:
+    """Run the plans of one experiment on several engines, and compare each with the one before it.
+    `directory`: that of the run of an engine, by its name; `on_event`: of the first run.
 
     Raises RunFailedError, with the engine's name, where one of the runs fails.
     """
-    names = plans[0].experiment.engine.name, plans[1].experiment.engine.name
+    names = [plan.experiment.engine.name for plan in plans]
     results: list[RunResult] = []
     for name, plan in zip(names, plans, strict=True):
         pinned = _like(results[0], plan) if results else plan
@@ -46,7 +60,7 @@ def run_both(
             results.append(runner.run(pinned, registers, directory(name), events))
         except RunFailedError as error:
             raise type(error)(f"engine {name}: {error}") from error
-    return agreement(names, (results[0], results[1]))
+    return tuple(agreement(pair, both) for pair, both in zip(pairwise(names), pairwise(results), strict=True))
 
 
 def _like(first: RunResult, plan: Plan) -> Plan:

@@ -55,6 +55,10 @@ def test_the_command_prints_a_table_and_json(
     assert "+25.0 %  NO" in lines[1]
     runs = sorted(path.name.partition("-compare-")[2] for path in Path("runs").iterdir())
     assert runs == ["fluid", "slower"]
+    three = called(registers, "--engines", "late,fluid,slower", "--iterations", "6", "--fault", "none")
+    assert three.exit_code == 0, three.output
+    heads = [line.split()[1:3] for line in three.stdout.splitlines() if line.startswith("iterations")]
+    assert heads == [["late:", "fluid:"], ["fluid:", "slower:"]]
     asked = called(registers, "--engines", "fluid,slower", "--iterations", "6", "--json")
     document = json.loads(asked.stdout)
     assert document["schema"]["name"] == "railweave.compare-engines"
@@ -65,7 +69,7 @@ def test_the_command_prints_a_table_and_json(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--engines", "fluid"], "expects two different ones, such as emulation,fluid (got fluid)"),
+        (["--engines", "fluid"], "expects two or more different ones, such as emulation,fluid (got fluid)"),
         (["--engines", "fluid,fluid"], "(got fluid, fluid)"),
         (["--engines", "fluid,flood"], "flood"),
         (["--engines", "fluid,slower", "--repeat", "2"], "means nothing with --engines"),
