@@ -94,19 +94,19 @@ class Clos(Topology):
         upper = first_t1 + lower // t0 * t1 + j
         builder.cables(first_t0 + lower, upper, "t0", up_bps, latency_s, element=upper)
         if three:
-            each = t2 // t1
-            lower, m = np.divmod(np.arange(planes * pods * t1 * each), each)
-            upper = first_t2 + lower // (pods * t1) * t2 + lower % t1 * each + m
+            uplinks = t2 // t1
+            lower, m = np.divmod(np.arange(planes * pods * t1 * uplinks), uplinks)
+            upper = first_t2 + lower // (pods * t1) * t2 + lower % t1 * uplinks + m
             builder.cables(
-                first_t1 + lower, upper, "t1", up_bps * t0 / (over * each), latency_s, element=upper
+                first_t1 + lower, upper, "t1", up_bps * t0 / (over * uplinks), latency_s, element=upper
             )
         return builder.build()
 
 
 def _below(server: Int64, gpu: Int64, servers: int, gpus: int, switches: int, *, rails: bool) -> Int64:
     """Of every GPU, which switch of its pod it is below, or which pair."""
-    each = servers * gpus // switches
-    return np.asarray(server // each * gpus + gpu if rails else (server * gpus + gpu) // each)
+    below_one = servers * gpus // switches
+    return np.asarray(server // below_one * gpus + gpu if rails else (server * gpus + gpu) // below_one)
 
 
 def _check(

@@ -27,7 +27,7 @@ def bring_up(gpus: int, repeat: int, progress: Callable[[str], None]) -> dict[st
     for number in range(1, repeat + 1):
         for lab, rows in times.items():
             progress(f"{number}/{repeat} {lab}: up and down")
-            rows.append(_up_and_down({"document": plan.document(), "lab": lab}))
+            rows.append(_cycle_s({"document": plan.document(), "lab": lab}))
             progress(f"{number}/{repeat} {lab}: up in {rows[-1][0]:.2f} s, down in {rows[-1][1]:.2f} s")
     ups = {lab: statistics.median(up for up, _ in rows) for lab, rows in times.items()}
     downs = {lab: statistics.median(down for _, down in rows) for lab, rows in times.items()}
@@ -42,7 +42,7 @@ def bring_up(gpus: int, repeat: int, progress: Callable[[str], None]) -> dict[st
     }
 
 
-def _up_and_down(message: Mapping[str, Any]) -> tuple[float, float]:
+def _cycle_s(message: Mapping[str, Any]) -> tuple[float, float]:
     began = time.monotonic()
     stopping: list[float] = []
     in_lab("bring-up", message, lambda _: stopping.append(time.monotonic()))

@@ -129,16 +129,16 @@ def _x_ticks(x: Axis, across: _Scale) -> list[tuple[float, str]]:
 def _curve(canvas: Canvas, curve: Curve, number: int, across: _Scale, up: _Scale) -> None:
     ink = colour(number)
     pen = {"stroke-dasharray": DASHES[number % len(DASHES)]} if DASHES[number % len(DASHES)] else {}
-    known = [(across(x), up(y)) for x, y in zip(curve.x, curve.y, strict=True) if y is not None]
+    points = [(across(x), up(y)) for x, y in zip(curve.x, curve.y, strict=True) if y is not None]
     for x, low, high in zip(curve.x, curve.low, curve.high, strict=False):
         if low is not None and high is not None:
             place = across(x)
             canvas.line([(place, up(low)), (place, up(high))], ink, 1.2)
             for end in (low, high):
                 canvas.line([(place - 3, up(end)), (place + 3, up(end))], ink, 1.2)
-    if len(known) > 1:
-        canvas.line(known, ink, 1.6, title=curve.name, attributes=pen)
-    for point in known:
+    if len(points) > 1:
+        canvas.line(points, ink, 1.6, title=curve.name, attributes=pen)
+    for point in points:
         canvas.dot(point, 2.6, ink, ink, title=curve.name)
 
 
@@ -154,8 +154,8 @@ def _key(canvas: Canvas, words: str, number: int, y: float) -> None:
 def heat_map(title: str, x: Axis, y: Axis, values: Sequence[Sequence[float | None]], unit: str) -> str:
     """`values[row][column]`, by `y.labels` from the top and `x.labels`, as cells that are the darker the
     larger they are; None is left white."""
-    known = [value for row in values for value in row if value is not None and isfinite(value)]
-    low, high = min(known, default=inf), max(known, default=-inf)
+    finite = [value for row in values for value in row if value is not None and isfinite(value)]
+    low, high = min(finite, default=inf), max(finite, default=-inf)
     canvas, (wide, tall) = Canvas(), CELL
     canvas.text((0.0, -34.0), title, 12.0, anchor="start", bold=True)
     for column, words in enumerate(x.labels):

@@ -53,8 +53,8 @@ def read(
     except FabricError as error:
         raise ExperimentError(f"{settings.source}: {error}") from error
     used = {name: default_rates.of(name, reader.without_rate[name]) for name in reader.without_rate}
-    if given := [f"{name} {rate(used[name])}" for name in sorted(graph.links) if used.get(name)]:
-        lost.append(f"links without a bandwidth have the default rate: {', '.join(given)}")
+    if defaulted := [f"{name} {rate(used[name])}" for name in sorted(graph.links) if used.get(name)]:
+        lost.append(f"links without a bandwidth have the default rate: {', '.join(defaulted)}")
     return fabric, (*reader.lost, *lost)
 
 

@@ -323,10 +323,10 @@ def _spared(fabric: Fabric, unit: Int64, busy_s: Float) -> Int64:
 def _stand_ins(fabric: Fabric, units: Int64, in_use: Bool, busy_s: Float) -> dict[int, list[int]]:
     """For those of these elements that are in use, the idle ones that could have carried what they did: they
     join a node from which it came and another to which it went."""
-    found: dict[int, list[int]] = {}
+    stand_ins: dict[int, list[int]] = {}
     idle = set(units[~in_use].tolist())
     if not idle or units.max() >= fabric.n_nodes:
-        return found
+        return stand_ins
     for node in units[in_use].tolist():
         out = fabric.out_links(node)
         least = USED * max(busy_s[out].max(), busy_s[out ^ 1].max())
@@ -338,10 +338,10 @@ def _stand_ins(fabric: Fabric, units: Int64, in_use: Bool, busy_s: Float) -> dic
             other: {end for end, others in near.items() if other in others}
             for other in set().union(*near.values())
         }
-        found[node] = [
+        stand_ins[node] = [
             other for other, its in joined.items() if len(its) > 1 and all(its & side for side in ends)
         ]
-    return found
+    return stand_ins
 
 
 def _weak_at(fabric: Fabric, samples: HealthSamples, t_s: float, margin: float) -> Bool:

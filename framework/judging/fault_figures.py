@@ -27,7 +27,7 @@ def fault_figures(plan: Plan, findings: Findings) -> tuple[tuple[FaultFigures, .
     """Every fault with the times until it was seen and answered; and how well the scores matched the ground
     truth."""
     samples, margin = findings.samples, plan.experiment.health.margin
-    views = [_ScoresAndTruth(Judged(plan.fabric, margin, links=links), findings) for links in (False, True)]
+    views = [_JudgedScores(Judged(plan.fabric, margin, links=links), findings) for links in (False, True)]
     fired = {fault.text: fault.t_s for fault in reversed(findings.faults)}
     jobs = {fault.text: fault.job for fault in findings.faults}
     figures, number = [], 0
@@ -66,7 +66,7 @@ def _circuits(fault: ResolvedFault, connected: Sequence[CircuitsConnected]) -> C
     )
 
 
-class _ScoresAndTruth:
+class _JudgedScores:
     """The scores of a run and their ground truth, of switches or of links."""
 
     def __init__(self, judged: Judged, findings: Findings) -> None:

@@ -88,8 +88,8 @@ def _wanting(trial: Trial, word: str) -> list[dict[str, Any]]:
     kind, _, without = rest.partition(" ")
     if verb in VERBS and verb not in plain and without in ("", "without back"):
         kinds = (kind,) if kind else VERBS[verb].objects or ("link",)
-        given = "".join(f" {p.name}={p.default:.0%}" for p in VERBS[verb].parameters)
-        given += " back=500ms" * (word == "kill switch")
+        options = "".join(f" {p.name}={p.default:.0%}" for p in VERBS[verb].parameters)
+        options += " back=500ms" * (word == "kill switch")
         targets = {
             "controller": "controller",
             "switch": f"switch:{trial.switch}",
@@ -98,7 +98,7 @@ def _wanting(trial: Trial, word: str) -> list[dict[str, Any]]:
         group = trial.sample.fabric.group(kind)
         targets |= {} if group is None else {kind: f"{kind}:{'.'.join('0' for _ in group.shape)}"}
         wanting += [
-            {"faults": [f"at=iter:1 {verb} {targets[kind]}{given}"], "iterations": 2}
+            {"faults": [f"at=iter:1 {verb} {targets[kind]}{options}"], "iterations": 2}
             for kind in kinds
             if kind in targets
         ]

@@ -206,7 +206,7 @@ def _scores(subject: Subject, fabric: Fabric, state: LinkState) -> NDArray[np.fl
 def _slow_rail(subject: Subject, samples: list[Sample]) -> Outcome:
     """Links of a switch that serve a fifth of their rates score below what a published score must for such a
     fault, and links that serve all of theirs, with as much waiting before them, do not."""
-    check, wrong, asked = "sees a rail at 20 %", list[Violation](), float(asked_below(np.array(SLOW)))
+    check, wrong, limit = "sees a rail at 20 %", list[Violation](), float(asked_below(np.array(SLOW)))
     try:
         if set(needs_of(subject.name, subject.made())) == {"loss"}:
             return Outcome(check, "skipped", "it needs loss alone, and a slow rail loses nothing")
@@ -214,14 +214,14 @@ def _slow_rail(subject: Subject, samples: list[Sample]) -> Outcome:
             fabric, slow = sample.fabric, _slow_links(sample.fabric)
             scores = _scores(subject, fabric, _all_busy(fabric, slow))
             where = f"{sample.name}, all links busy, those of one switch at {SLOW:.0%}"
-            if (worst := scores[slow].mean()) >= asked:
-                why = f"they score {worst:.2f}: below {asked:g} is asked, or the fault is never seen"
+            if (worst := scores[slow].mean()) >= limit:
+                why = f"they score {worst:.2f}: below {limit:g} is asked, or the fault is never seen"
                 wrong.append(Violation(where, why))
-            elif (~slow).any() and (best := scores[~slow].mean()) < asked:
+            elif (~slow).any() and (best := scores[~slow].mean()) < limit:
                 wrong.append(Violation(where, f"the others score {best:.2f}: what waits is load, no fault"))
     except RailweaveError as error:
         wrong.append(Violation.of("", error))
-    return Outcome.of(check, wrong, f"below {asked:g} on {len(samples)} fabrics, links as busy above it")
+    return Outcome.of(check, wrong, f"below {limit:g} on {len(samples)} fabrics, links as busy above it")
 
 
 def _slow_links(fabric: Fabric) -> NDArray[np.bool_]:

@@ -16,7 +16,7 @@ from railweave.framework.processes.namespaces import die_with_parent, mount
 TASKS = {
     "run": "railweave.framework.lab.tasks.run",
     "open": "railweave.framework.lab.tasks.open_lab",
-    "bring-up": "railweave.framework.lab.tasks.up_and_down",
+    "bring-up": "railweave.framework.lab.tasks.lab_cycle",
     "verify": "railweave.framework.lab.tasks.verify",
     "watch": "railweave.framework.lab.tasks.watch",
     "benchmark": "railweave.framework.lab.tasks.benchmark",

@@ -64,7 +64,9 @@ class Ecmp(Router):
             for some, state, hops in search.towards(before):
                 rows.append(some)
                 ends = before[some], last[some]
-                flows = [_walk(fabric, each, hops, state, src[some], dst[some], *ends) for each in hashes]
+                flows = [
+                    _walk(fabric, flow_hash, hops, state, src[some], dst[some], *ends) for flow_hash in hashes
+                ]
                 parts.append(together(flows) if len(flows) > 1 else flows[0])
             return take(join(*parts), np.argsort(np.concatenate(rows)))
 

@@ -139,11 +139,11 @@ def compared(
     options = " ".join([",".join(engines), *(f"{key}={changed[key]}" for key in sorted(changed))])
     with ExitStack() as stack:
         file = stack.enter_context(RowFile(resume, Row, f"compare --engines {options}")) if resume else None
-        known = {row.case: row for row in file.rows} if file else {}
+        kept_rows = {row.case: row for row in file.rows} if file else {}
         todo = list(cases(registers, quick))
         for number, case in enumerate(todo, 1):
             progress(f"{number}/{len(todo)} {case.name}")
-            row = known.get(case)
+            row = kept_rows.get(case)
             if row is None or row.failed:
                 row = _measured(case, engines, registers, changed)
                 if file:
@@ -155,8 +155,8 @@ def _measured(
     case: Case, engines: tuple[str, str], registers: Registers, changed: Mapping[str, object]
 ) -> Row:
     keys = {**keys_of(case, registers), **changed}
-    one, other = (load_plan(None, {**keys, "engine": name}, registers) for name in engines)
-    plans: tuple[Plan, Plan] = one, other
+    first, second = (load_plan(None, {**keys, "engine": name}, registers) for name in engines)
+    plans: tuple[Plan, Plan] = first, second
     try:
         agreement = run_both(plans, registers, _directory)
     except RunFailedError as error:

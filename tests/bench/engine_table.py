@@ -41,8 +41,8 @@ def _of_row(row: Row) -> list[str]:
     stages = row.agreement.stages if row.agreement else ()
     if row.scenario == JOBS:  # of both, the one that differs most
         names = dict.fromkeys(stage.name.rpartition(" ")[2] for stage in stages)
-        each = [[s for s in stages if s.name.endswith(f" {name}")] for name in names]
-        stages = tuple(max(some, key=lambda stage: abs(stage.difference or 0.0)) for some in each)
+        of_jobs = [[s for s in stages if s.name.endswith(f" {name}")] for name in names]
+        stages = tuple(max(some, key=lambda stage: abs(stage.difference or 0.0)) for some in of_jobs)
     return [percent(s.difference) + "!" * (s.within is False) for s in stages]
 
 
@@ -68,11 +68,11 @@ def _shown_rows(rows: Sequence[Row]) -> list[str]:
         head = ("faults", *(f"on {name}" for name in choices[0][1].engines), "reroute s", "scores apart")
         body = [
             (row.scenario.replace("at=iter:", "").replace("degrade ", "").replace("to=", ""),
-             *(name or "none" for name in one.chosen),
-             " and ".join("-" if s is None else f"{s:.2f}" for s in one.reroute_s),
-             f"{one.score_difference:.2f}")
-            for row, one in choices
+             *(name or "none" for name in agreement.chosen),
+             " and ".join("-" if s is None else f"{s:.2f}" for s in agreement.reroute_s),
+             f"{agreement.score_difference:.2f}")
+            for row, agreement in choices
         ]  # fmt: skip
-        same = sum(one.chosen[0] == one.chosen[1] for _, one in choices)
+        same = sum(agreement.chosen[0] == agreement.chosen[1] for _, agreement in choices)
         lines += ["", table(head, body), f"the same choice in {same} of {len(choices)}"]
     return [*lines, *(f"{row.name}: {row.failed}" for row in rows if row.failed)]

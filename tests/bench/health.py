@@ -127,9 +127,9 @@ def health(registers: Registers, quick: bool, resume: str, progress: Progress) -
     todo, rows = cases(quick), list[Row]()
     with ExitStack() as stack:
         file = stack.enter_context(RowFile(Path(resume), Row, "bench health", ELSEWHERE)) if resume else None
-        known = {row.case: row for row in file.rows} if file else {}
+        kept_rows = {row.case: row for row in file.rows} if file else {}
         for number, case in enumerate(todo, 1):
-            row = known.get(case)
+            row = kept_rows.get(case)
             if row is None or row.verdict.startswith(FAILED):
                 progress(f"{number}/{len(todo)} {case.name}")
                 row = _measured(case, registers)

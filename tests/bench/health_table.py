@@ -23,9 +23,9 @@ HEAD = ("fabric", "size", "router", "fault", "published", "allowed", "score (tru
 def rows_of(path: Path) -> list[Row]:
     """The rows of a data file, or of a file of `--resume`."""
     documents = [json.loads(line) for line in path.read_text().splitlines()]
-    found = [document.get("row", document) for document in documents if "study" not in document]
+    rows = [document.get("row", document) for document in documents if "study" not in document]
     names = Row.__dataclass_fields__
-    return [TypeAdapter(Row).validate_python({k: v for k, v in d.items() if k in names}) for d in found]
+    return [TypeAdapter(Row).validate_python({k: v for k, v in d.items() if k in names}) for d in rows]
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -36,14 +36,14 @@ def table(rows: Sequence[Row]) -> str:
 
 def _cells(row: Row) -> tuple[str, ...]:
     fault = f"`{row.fault}`" + " undone" * bool(row.restored) if row.fault else "" if row.hold else "none"
-    held = row.hold + (f" ({row.fullness:.0%} full)".replace("%", " %") if row.fullness is not None else "")
+    load = row.hold + (f" ({row.fullness:.0%} full)".replace("%", " %") if row.fullness is not None else "")
     score = "" if row.score is None or row.truth is None else f"{row.score:.2f} ({row.truth:.2f})"
     ratios = (None if pair is None else pair[0] for pair in (row.to_alone, row.to_oracle))
     return (
         row.fabric,
         _spoken(row.size),
         f"`{row.router}`" if row.router else "",
-        ", ".join(filter(None, (fault, held))),
+        ", ".join(filter(None, (fault, load))),
         *map(_figure, (row.published_s, row.allowance_s)),
         score,
         *map(_figure, (row.healthy_min, *ratios, row.back_s)),

@@ -15,8 +15,8 @@ def ring_file(gpus: int, channels: int) -> str:
         lines.append(f'<gpu id="{gpu}" i_chunks="{chunks}" o_chunks="0" s_chunks="0">')
         for channel in range(channels):
             stride = strides[channel % len(strides)]
-            place, to, of = gpu * pow(stride, -1, gpus), (gpu + stride) % gpus, (gpu - stride) % gpus
-            lines.append(f'<tb id="{channel}" send="{to}" recv="{of}" chan="{channel}">')
+            place, to, source = gpu * pow(stride, -1, gpus), (gpu + stride) % gpus, (gpu - stride) % gpus
+            lines.append(f'<tb id="{channel}" send="{to}" recv="{source}" chan="{channel}">')
             for step, kind in enumerate(kinds):
                 at = (place - step) % gpus * channels + channel
                 lines.append(

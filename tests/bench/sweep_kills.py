@@ -53,10 +53,10 @@ def campaign(folder: Path, draw: random.Random) -> Counter[str]:
                     nodes.kill(0)
                 else:
                     nodes.kill(draw.choice((1, 2)))
-            _, said = client.communicate(timeout=120)
-            assert client.returncode in (0, 2, -9), said
+            _, errors = client.communicate(timeout=120)
+            assert client.returncode in (0, 2, -9), errors
             if client.returncode == 2:
-                assert "the Dask scheduler" in said or "no Dask scheduler answers" in said, said
+                assert "the Dask scheduler" in errors or "no Dask scheduler answers" in errors, errors
             if client.returncode == 0:
                 return killed
             nodes.revive()

@@ -27,23 +27,23 @@ class Completion:
         ]
 
     def _choices(self, words: Sequence[str]) -> Iterable[str]:
-        command, given = words[0] if words else "", len(words) - 1
+        command, complete = words[0] if words else "", len(words) - 1
         nodes, gpus = list(self._fabric.node_ids), self._fabric.n_gpus
         match command:
             case "fault":
                 return self._of_fault([word.strip("'\"") for word in words[1:]])
-            case "run" if given == 0:
+            case "run" if complete == 0:
                 return (*self._registers["collective"], *self._registers["workload"])
             case "run":
-                return (*(SIZES if given == 1 else ()), *(f"{key}=" for key in KEYS if key in OF_RUNS))
+                return (*(SIZES if complete == 1 else ()), *(f"{key}=" for key in KEYS if key in OF_RUNS))
             case "routes":
                 return nodes[:gpus]
             case "iperf" | "iperfudp":
                 return self._hosts
             case "link":
-                return nodes if given < 2 else ("down", "up")
+                return nodes if complete < 2 else ("down", "up")
             case "switch":
-                return nodes if given < 1 else ("stop", "start")
+                return nodes if complete < 1 else ("stop", "start")
             case _:
                 return (*self._hosts, *nodes)
 

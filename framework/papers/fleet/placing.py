@@ -65,15 +65,15 @@ def place(
     `cubes_down`: spans by cube, joined; `ocs_down`: spans of OCSes. With one OCS down only jobs that opt in
     run or start, with two none does. A job that must leave counts as moved to another pod.
     """
-    one, two = at_least(ocs_down, 1), at_least(ocs_down, 2)
+    one_down, two_down = at_least(ocs_down, 1), at_least(ocs_down, 2)
     arrived = np.isfinite(jobs.arrival)
     first, last = _bounds(jobs.arrival, cubes_down, ocs_down)
-    degraded, broken = (DownClock(spans, first, last).holds(jobs.arrival) for spans in (one, two))
+    degraded, broken = (DownClock(spans, first, last).holds(jobs.arrival) for spans in (one_down, two_down))
     no_routes = arrived & (broken | (degraded & ~jobs.opts_in))
     size = mix.cubes[jobs.kind]
     reserve = np.maximum(0, pod.spares - _down_at(jobs.arrival, cubes_down))
     need = np.where(arrived & ~no_routes, size + reserve, pod.cubes + 1)
-    cubes = _Cubes(jobs, pod, _strikes(cubes_down, one, two))
+    cubes = _Cubes(jobs, pod, _strikes(cubes_down, one_down, two_down))
     accepted = np.zeros_like(arrived)
     for job, day in enumerate(jobs.arrival):
         cubes.fail_before(day)
@@ -167,13 +167,13 @@ class _Cubes:
         )
 
 
-def _strikes(cubes_down: DownTimes, one: DownTimes, two: DownTimes) -> Strikes:
+def _strikes(cubes_down: DownTimes, one_down: DownTimes, two_down: DownTimes) -> Strikes:
     """What fails in each replica, in order."""
-    parts = (cubes_down, one, two)
+    parts = (cubes_down, one_down, two_down)
     replica = np.concatenate([spans.replica for spans in parts])
     day = np.concatenate([spans.begin for spans in parts])
     back = np.concatenate([spans.end for spans in parts])
-    marks = (np.full(one.begin.size, ONE_OCS), np.full(two.begin.size, TWO_OCSES))
+    marks = (np.full(one_down.begin.size, ONE_OCS), np.full(two_down.begin.size, TWO_OCSES))
     cube = np.concatenate((cubes_down.unit, *marks))
     order = np.lexsort((day, replica))
     replica, day, cube, back = replica[order], day[order], cube[order], back[order]

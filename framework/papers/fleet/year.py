@@ -226,6 +226,6 @@ def _job_year(
     )
 
 
-def _share(part: Float, whole: Float) -> Float:
+def _share(part: Float, total: Float) -> Float:
     """(replicas,): 0 where there is nothing."""
-    return part / np.where(whole > 0, whole, 1)
+    return part / np.where(total > 0, total, 1)

@@ -81,17 +81,17 @@ def pipeline(passes: Sequence[TimedPass], critical: Sequence[TimedPass], title: 
     canvas = Canvas()
     canvas.text((0.0, -24.0), title, 12.0, anchor="start", bold=True)
     on_path = set(critical)
-    scale = PASS / min(one.end_s - one.start_s for one in passes)
-    for one in passes:
-        wide, y = (one.end_s - one.start_s) * scale, one.stage * PASS
-        centre = (one.start_s * scale + wide / 2, y)
-        words = f"{'backward' if one.backward else 'forward'} {one.microbatch}, stage {one.stage}"
-        fill, thick = ("#cfe3d6", "#d5e3f5")[not one.backward], 2.4 if one in on_path else 0.6
+    scale = PASS / min(timed.end_s - timed.start_s for timed in passes)
+    for timed in passes:
+        wide, y = (timed.end_s - timed.start_s) * scale, timed.stage * PASS
+        centre = (timed.start_s * scale + wide / 2, y)
+        words = f"{'backward' if timed.backward else 'forward'} {timed.microbatch}, stage {timed.stage}"
+        fill, thick = ("#cfe3d6", "#d5e3f5")[not timed.backward], 2.4 if timed in on_path else 0.6
         size = (wide - 2, PASS - 6)
         canvas.box(
-            centre, size, fill, radius=2.0, width=thick, title=words, words=str(one.microbatch), font=9.0
+            centre, size, fill, radius=2.0, width=thick, title=words, words=str(timed.microbatch), font=9.0
         )
-    for stage in sorted({one.stage for one in passes}):
+    for stage in sorted({timed.stage for timed in passes}):
         canvas.text((-8.0, stage * PASS), f"stage {stage}", 10.0, anchor="end")
     return canvas.document(title)
 

@@ -82,17 +82,19 @@ def timed_passes(
                 end_s = start_s + (forward_s if forward else backward_s)
                 passes[stage].append(TimedPass(stage, number, not forward, start_s, end_s))
                 ended[stage, number, not forward] = end_s
-    return tuple(one for row in passes for one in row)
+    return tuple(timed for row in passes for timed in row)
 
 
 def critical_path(passes: tuple[TimedPass, ...]) -> tuple[TimedPass, ...]:
     """Passes that follow each other without a gap from the start to the end of the schedule; of several such
     chains the one that stays on a stage where it can."""
-    chain = [max(passes, key=lambda one: one.end_s)]
+    chain = [max(passes, key=lambda timed: timed.end_s)]
     while chain[-1].start_s > 0:
         last = chain[-1]
-        before = [one for one in passes if one.end_s == last.start_s and abs(one.stage - last.stage) <= 1]
-        chain.append(min(before, key=lambda one: (abs(one.stage - last.stage), one.stage)))
+        before = [
+            timed for timed in passes if timed.end_s == last.start_s and abs(timed.stage - last.stage) <= 1
+        ]
+        chain.append(min(before, key=lambda timed: (abs(timed.stage - last.stage), timed.stage)))
     return tuple(reversed(chain))
 
 

@@ -129,10 +129,10 @@ def o09(workbench: Workbench, *, wavelengths: int = 64, sizes: Sequence[int] = S
     """Steps over depth relative to one stage, and what the best depth saves on average."""
     saved, drawn = [], []
     for nodes in sizes:
-        one = steps(nodes, wavelengths, 1)
-        saved.append(1 - steps(nodes, wavelengths, optimal_depth(nodes)) / one)
+        one_stage = steps(nodes, wavelengths, 1)
+        saved.append(1 - steps(nodes, wavelengths, optimal_depth(nodes)) / one_stage)
         depths = [*range(1, deepest(nodes) + 1)]
-        shares = [steps(nodes, wavelengths, depth) / one for depth in depths]
+        shares = [steps(nodes, wavelengths, depth) / one_stage for depth in depths]
         drawn.append(Curve(f"N = {nodes}", [*map(float, depths)], shares))
     return Claims(
         (

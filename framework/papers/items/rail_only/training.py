@@ -59,15 +59,15 @@ def r02(
     """The 1F1B schedule pass by pass: its length, its bubble and its critical path."""
     passes = timed_passes(stages, microbatches, forward_s, backward_s)
     chain = critical_path(passes)
-    length_s = max(one.end_s for one in passes)
-    busy_s = sum(one.end_s - one.start_s for one in passes if one.stage == 0)
+    length_s = max(timed.end_s for timed in passes)
+    busy_s = sum(timed.end_s - timed.start_s for timed in passes if timed.stage == 0)
     both_s = forward_s + backward_s
     title = f"1F1B, {stages} stages, {microbatches} microbatches"
     return Claims(
         (
             Claim("length, (m + p - 1) t(b)", (microbatches + stages - 1) * both_s, length_s, "s"),
             Claim("bubble of a stage, (p - 1) t(b)", (stages - 1) * both_s, length_s - busy_s, "s"),
-            Claim("critical path", length_s, sum(one.end_s - one.start_s for one in chain), "s"),
+            Claim("critical path", length_s, sum(timed.end_s - timed.start_s for timed in chain), "s"),
         ),
         pipeline(passes, chain, title),
     )
@@ -200,7 +200,7 @@ def r10(
     return Claims(
         (
             Claim("least T_iter of all that fit", min(singly), best.time.total_s, "s"),
-            Claim("constraints 11 to 19 that the best breaks", 0, sum(not one for one in kept)),
+            Claim("constraints 11 to 19 that the best breaks", 0, sum(not ok for ok in kept)),
             Claim("strategies that divide the job", None, ranking.tried),
             Claim("strategies that fit into memory", len(singly), ranking.fitting),
         )
@@ -258,8 +258,7 @@ def best_s(
         domain_bps=8 * preset.domain_bytes_per_s * domain_scale,
         rail_bps=8 * preset.rail_bytes_per_s * rail_scale,
     )
-    found = search(model_named(model), Cluster(gpus, domain, scaled), batch)
-    return found.best[0].time.total_s
+    return search(model_named(model), Cluster(gpus, domain, scaled), batch).best[0].time.total_s
 
 
 def r12(
