@@ -1,4 +1,5 @@
-"""Which jobs a pod gets: shapes in cubes, durations, and what circuits they need."""
+"""Which jobs a pod gets: shapes in cubes, durations, what circuits they need; and when they arrive, of many
+replicas side by side."""
 
 import re
 from dataclasses import dataclass
@@ -7,7 +8,8 @@ from math import inf, prod
 import numpy as np
 
 from railweave.framework.errors import ExperimentError
-from railweave.framework.model.arrays import Float, Int64
+from railweave.framework.model.arrays import Bool, Float, Int64
+from railweave.framework.papers.fleet.component_failures import Draws, Period
 from railweave.framework.papers.fleet.pod import CIRCUITS_PER_AXIS, SWITCHES, Pod
 from railweave.framework.parameters.units import parse_ratio, parse_time
 
@@ -16,6 +18,8 @@ _SHAPE = re.compile(r"[1-9]\d{0,3}(x[1-9]\d{0,3}){2}")
 
 TYPICAL = ("1x1x1:40%:12h", "1x1x2:25%:12h", "1x2x2:15%:24h", "2x2x2:15%:24h", "2x2x4:5%:48h")
 """Jobs where nothing else is said, as `parse_kind` takes them; assumed."""
+STREAM = 3
+"""Streams 0 to 2 are failures of hosts, cables and OCSes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +122,38 @@ def parse_days(text: str, where: str) -> float:
         return parse_time(text) / DAY_S
     except ValueError:
         raise ExperimentError(f"{where}: {text!r} is not a time with its unit. Write 12h or 3d.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class JobStream:
+    """Jobs in order of arrival, (most jobs, replicas) each, [job, replica].
+
+    `arrival`: day, inf behind the last job of a replica; `kind`: index into the mix; `days`: how long the job
+    takes; `opts_in`: whether it may run on fault-tolerant routes.
+    """
+
+    arrival: Float
+    kind: Int64
+    days: Float
+    opts_in: Bool
+
+
+def draw_jobs(mix: JobMix, period: Period, draws: Draws) -> JobStream:
+    """Poisson arrivals, kinds by their shares, exponential durations."""
+    length = period.days + period.warm_up
+    generators = [
+        [draws.generator(replica, STREAM, stream) for stream in range(4)] for replica in range(draws.replicas)
+    ]
+    number = [int(streams[0].poisson(mix.per_day * length)) for streams in generators]
+    most = max(number)
+    edges = np.cumsum(mix.column("share"))[:-1]
+    arrival = np.full((draws.replicas, most), np.inf)
+    kind = np.zeros((draws.replicas, most), np.int64)
+    days, opts_in = np.zeros_like(arrival), np.zeros_like(kind, dtype=bool)
+    for replica, (total, (when, which, how_long, opting)) in enumerate(zip(number, generators, strict=True)):
+        row = replica, slice(total)
+        arrival[row] = np.sort(when.random(total)) * length - period.warm_up
+        kind[row] = np.searchsorted(edges, which.random(total), side="right")
+        days[row] = how_long.exponential(size=total) * mix.column("mean_days")[kind[row]]
+        opts_in[row] = opting.random(total) < mix.opt_in
+    return JobStream(*(np.ascontiguousarray(values.T) for values in (arrival, kind, days, opts_in)))

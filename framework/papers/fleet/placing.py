@@ -11,8 +11,7 @@ import numpy as np
 
 from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.papers.fleet.down_times import DownClock, DownTimes, at_least
-from railweave.framework.papers.fleet.job_mix import JobMix
-from railweave.framework.papers.fleet.job_stream import JobStream
+from railweave.framework.papers.fleet.job_mix import JobMix, JobStream
 from railweave.framework.papers.fleet.pod import Pod
 
 ONE_OCS, TWO_OCSES = -1, -2

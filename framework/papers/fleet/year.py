@@ -16,8 +16,7 @@ from railweave.framework.papers.fleet.component_failures import (
 )
 from railweave.framework.papers.fleet.down_times import DownTimes, at_least, joined
 from railweave.framework.papers.fleet.job_figures import daily_circuits, job_times, moved, turned_away
-from railweave.framework.papers.fleet.job_mix import JobMix
-from railweave.framework.papers.fleet.job_stream import JobStream, draw_jobs
+from railweave.framework.papers.fleet.job_mix import JobMix, JobStream, draw_jobs
 from railweave.framework.papers.fleet.placing import OnProgress, place
 from railweave.framework.papers.fleet.pod import (
     CABLES_PER_CUBE,

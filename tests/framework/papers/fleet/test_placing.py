@@ -10,8 +10,7 @@ import pytest
 from railweave.framework.papers.fleet.component_failures import Draws, Period, draw_pod_failures
 from railweave.framework.papers.fleet.down_times import DownTimes, at_least, joined
 from railweave.framework.papers.fleet.job_figures import job_times, turned_away
-from railweave.framework.papers.fleet.job_mix import JobMix, SliceKind
-from railweave.framework.papers.fleet.job_stream import JobStream, draw_jobs
+from railweave.framework.papers.fleet.job_mix import JobMix, JobStream, SliceKind, draw_jobs
 from railweave.framework.papers.fleet.placing import NO_ROUTES, NO_SPARE, RUNS, JobPlacement, place
 from railweave.framework.papers.fleet.pod import FailureRates, Pod
 
