@@ -160,6 +160,7 @@ def config(docs: str, site: str) -> str:
                 "font": False,
                 "features": ["navigation.tabs", "navigation.indexes"],
             },
+            "plugins": ["search", "offline"],  # the search works from disk, too
             "nav": nav,
         },
         sort_keys=False,

@@ -7,7 +7,6 @@ Source of the names and labels: NCCL, plugins/profiler/inspector/inspector_prom.
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -37,13 +36,13 @@ UNITS = ("B", "KB", "MB", "GB", "TB")
 
 @dataclass(frozen=True, slots=True)
 class LinkLoads:
-    """(n_links,) each, emulated: `sent_bytes` since the run began, `queue_bytes` now, `used`, bits sent over
-    what the healthy rates allow; (n_nodes,) `element_score`. None where nothing was sampled."""
+    """(n_links,) each, emulated: `sent_bytes` since the run began, `used`, bits sent over what the healthy
+    rates allow, `queue_bytes` now, None where nothing was sampled. `scores`: of elements by name."""
 
     sent_bytes: Float
     used: Float
     queue_bytes: Float | None
-    element_score: Float | None
+    scores: Mapping[str, float]
 
 
 class Value(NamedTuple):
@@ -67,18 +66,24 @@ def metrics_text(run: ExportedRun, loads: LinkLoads | None) -> str:
 def loads_of(run: ExportedRun) -> LinkLoads | None:
     """By the result, else by the samples; None where there is neither."""
     samples, result, fabric = run.samples, run.result, run.fabric
-    sampled = samples is not None and len(samples["t_s"]) > 0
-    queue = score = None
-    if samples is not None and sampled:
-        queue, score = samples["queue_bytes"][-1], samples["element_score"][-1]
+    if samples is not None and not len(samples["t_s"]):
+        samples = None
+    queue = None if samples is None else samples["queue_bytes"][-1]
     if result is not None and len(result.links) == fabric.n_links:
         columns = np.array([(link.bytes, link.utilisation) for link in result.links], float)
-        return LinkLoads(columns[:, 0], columns[:, 1], queue, score)
-    if samples is None or not sampled or samples.get("sent_bytes", samples["t_s"]).ndim < 2:
+        scores = {element.name: element.h_score for element in result.elements}
+        return LinkLoads(columns[:, 0], columns[:, 1], queue, scores)
+    if samples is None or "sent_bytes" not in samples or samples["sent_bytes"].ndim < 2:
         return None
     sent = np.nansum(samples["sent_bytes"], axis=0, dtype=float)
-    emulated = fabric.scaled(run.rate_scale or 1.0)
-    return LinkLoads(sent, used(emulated, sent, float(samples["t_s"][-1])), queue, score)
+    loads = used(fabric.scaled(run.rate_scale or 1.0), sent, float(samples["t_s"][-1]))
+    return LinkLoads(sent, loads, queue, scores_of(fabric, samples["element_score"][-1]))
+
+
+def scores_of(fabric: Fabric, element_score: Float) -> dict[str, float]:
+    """Of the switches that have a score, of (n_nodes,)."""
+    nodes = np.unique(fabric.link_element[fabric.link_element >= 0]).tolist()
+    return {element_name(fabric, node): float(element_score[node]) for node in nodes}
 
 
 def used(fabric: Fabric, sent_bytes: Float, seconds: float) -> Float:
@@ -128,18 +133,14 @@ def message_range(size_bytes: int) -> str:
 def _collectives(run: ExportedRun) -> Iterator[str]:
     """As Inspector aggregates: mean of times, geometric mean of bandwidths, of all of one range of sizes."""
     series: dict[bool, list[tuple[dict[str, object], list[ExportedIteration]]]] = {False: [], True: []}
-    for job in run.jobs:
-        done = [
-            iteration
-            for iteration in run.iterations
-            if iteration.job == job.number and iteration.declared_us and iteration.size_bytes is not None
+    for job in filter(lambda job: job.is_collective, run.jobs):
+        by_range: dict[str, list[ExportedIteration]] = {}
+        for iteration in run.iterations:
+            if iteration.job == job.number and iteration.declared_us and iteration.size_bytes is not None:
+                by_range.setdefault(message_range(iteration.size_bytes), []).append(iteration)
+        series[job.kind == "send-recv"] += [
+            (_nccl_labels(run, job, sizes), alike) for sizes, alike in by_range.items()
         ]
-        if not job.is_collective:
-            continue
-        for sizes, alike in groupby(
-            sorted(done, key=lambda i: i.size_bytes or 0), lambda i: message_range(i.size_bytes or 0)
-        ):
-            series[job.kind == "send-recv"].append((_nccl_labels(run, job, sizes), list(alike)))
     for p2p, found in series.items():
         which, what = ("p2p_", "point-to-point operation") if p2p else ("", "collective")
         times = "p2p_exec" if p2p else "collective_exec"
@@ -191,12 +192,9 @@ def _fabric(fabric: Fabric, loads: LinkLoads | None) -> Iterator[str]:
     ):
         lines = [] if values is None else zip(labels, values.tolist(), strict=False)
         yield metric(f"railweave_link_{name}", kind, help_, [Value("", of, value) for of, value in lines])
-    if loads.element_score is None:
-        return
-    nodes = np.unique(fabric.link_element[fabric.link_element >= 0]).tolist()
     yield metric(
         "railweave_health_score", "gauge", "Health of a switch's links, 0 (down) to 1; emulated.",
-        [Value("", {"element": element_name(fabric, n)}, float(loads.element_score[n])) for n in nodes],
+        [Value("", {"element": name}, score) for name, score in loads.scores.items()],
     )  # fmt: skip
 
 
