@@ -160,7 +160,7 @@ def config(docs: str, site: str) -> str:
                 "font": False,
                 "features": ["navigation.tabs", "navigation.indexes"],
             },
-            "plugins": ["search", "offline"],  # the search works from disk, too
+            "plugins": ["search"],  # from a server; `offline`, for disks, fetches a script from a CDN
             "nav": nav,
         },
         sort_keys=False,
