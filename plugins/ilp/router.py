@@ -32,9 +32,7 @@ class OptimisedRouting(Router):
     summary = "tori: paths that load the busiest link least in all-to-all, optimised offline and cached"
     parameters: tuple[Parameter, ...] = (
         Parameter("cache", ON, "text", "on: keep solutions in the user's cache folder; off; or a folder"),
-        Parameter(
-            "time_limit", LIMIT_S, "time", "for the solver; a longer one improves what is cached", minimum=1
-        ),
+        Parameter("time_limit", LIMIT_S, "time", "for the solver; what it cuts short is not kept", minimum=1),
     )
     requires = REQUIRES
 
@@ -114,13 +112,13 @@ class OptimisedRouting(Router):
         return Problem.of(lattice, health.down)
 
     def _solved(self, fabric: Fabric, health: HealthSnapshot) -> tuple[Problem, Solution]:
-        """From memory, from disk, or solved; solved again if it is not proven and there is more time now."""
+        """From memory, from disk, or solved. Only what a busy machine would find too is kept on disk."""
         problem = self.problem(fabric, health)
         key = problem.key
         solution = self._solutions.get(key) or (self._cache.load(key) if self._cache else None)
-        if solution is None or not (solution.proven or solution.limit_s >= self._limit_s):
+        if solution is None:
             solution = solve(problem, self._limit_s)
-            if self._cache:
+            if self._cache and solution.complete:
                 # A full or read-only disk costs the next run time, not this run its routes.
                 try:
                     self._cache.store(key, solution)

@@ -23,7 +23,8 @@ UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
 @dataclass(frozen=True, eq=False)
 class Solution(ArrayNoun):
     """`value`: units on the busiest link when every ordered pair sends one; `bound`: no choice among these
-    candidates has less (LP). `seconds`, `cpu_seconds`: what solving took; `limit_s`: what it was allowed.
+    candidates has less (LP). `seconds`, `cpu_seconds`: what solving took; `complete`: whether the solver
+    ended before its time did. If not, the answer depends on how busy the machine was.
 
     `wild` (R, n): per source row and offset the number of the choice of wild hops, -1 for pairs without a
     path; `vector` (axes, R, n): the displacement after them.
@@ -33,7 +34,7 @@ class Solution(ArrayNoun):
     bound: float
     seconds: float
     cpu_seconds: float
-    limit_s: float
+    complete: bool
     wild: Int64
     vector: Int64
 
@@ -59,6 +60,7 @@ class Solution(ArrayNoun):
         return (
             f"busiest link {self.value}, LP bound {self.bound:.2f}, gap {self.gap:.2%}, {proof}; "
             f"solved in {self.seconds:.1f} s ({self.cpu_seconds:.1f} s of CPU)"
+            + ("" if self.complete else "; cut short by its time limit, so not kept")
         )
 
 

@@ -45,7 +45,7 @@ def solve(problem: Problem, limit_s: float = LIMIT_S) -> Solution:
 
     Maximum concurrent flow with Boolean paths: throughput is capacity over the maximum load. Source: Zu et
     al., NSDI'24 (offline optimiser). Ours: they solve the Boolean program; here its relaxation is solved, and
-    rounded. Where the relaxation ends within `limit_s`, equal problems give equal answers.
+    rounded. Equal problems give equal answers where the solver ends within `limit_s`.
 
     Raises UnsupportedFabricError where the fault leaves too little symmetry for a program of this size.
     """
@@ -58,22 +58,24 @@ def solve(problem: Problem, limit_s: float = LIMIT_S) -> Solution:
         )
     began, began_cpu = time.perf_counter(), time.process_time()
     some = candidates(problem)
-    bound, share = relaxed(some, limit_s)
+    bound, share, complete = relaxed(some, limit_s)
     chosen = improved(some, rounded(some, share), ceil(bound - BELOW))
     if some.loads(chosen).max(initial=0) > ceil(bound - BELOW) and len(some.wild) <= MOST_EXACT:
-        exact, share = relaxed(some, began + limit_s - time.perf_counter(), boolean=True)
-        bound = max(bound, exact)
+        left_s = began + limit_s - time.perf_counter()
+        exact, share, ended = relaxed(some, left_s, boolean=True)
+        bound, complete = max(bound, exact), complete and ended
         chosen = min(chosen, rounded(some, share), key=lambda choice: int(some.loads(choice).max()))
     wild, vector = np.full((rows, n), -1, np.int64), np.zeros((axes, rows * n), np.int64)
     wild.flat[some.pair], vector[:, some.pair] = some.wild[chosen], some.vector[:, chosen]
     value, cpu_seconds = int(some.loads(chosen).max(initial=0)), time.process_time() - began_cpu
     seconds = time.perf_counter() - began
-    return Solution(value, bound, seconds, cpu_seconds, limit_s, wild, vector.reshape(axes, rows, n))
+    return Solution(value, bound, seconds, cpu_seconds, complete, wild, vector.reshape(axes, rows, n))
 
 
-def relaxed(some: Candidates, limit_s: float, *, boolean: bool = False) -> tuple[float, Float]:
-    """(bound, share): the least maximum load when pairs may split over their candidates, a certificate for
-    every choice; and (C,) how much of each candidate is then used, 0 of all if the time was over before.
+def relaxed(some: Candidates, limit_s: float, *, boolean: bool = False) -> tuple[float, Float, bool]:
+    """(bound, share, ended): the least maximum load when pairs may split over their candidates, a certificate
+    for every choice; (C,) how much of each candidate is then used, 0 of all if the time was over before; and
+    whether it was not.
 
     The bound is not taken from the solver but proved from its prices of links, so that neither its tolerance
     nor the random costs can make it too high; they cost it some 1e-5 of its value. `boolean`: no pair may
@@ -102,18 +104,19 @@ def relaxed(some: Candidates, limit_s: float, *, boolean: bool = False) -> tuple
     if boolean:
         lp.integrality_ = [core.HighsVarType.kInteger] * n + [core.HighsVarType.kContinuous]
     program = one_thread(core)
-    program.setOptionValue("time_limit", max(float(limit_s), 0.1))
+    program.setOptionValue("time_limit", max(float(limit_s), 0.0))
     program.setOptionValue("solver", "choose" if boolean else "ipm")
     program.setOptionValue("run_crossover", "off")
     program.setOptionValue("mip_max_nodes", NODES)
     program.passModel(lp)
     program.run()
+    ended = program.getModelStatus() != core.HighsModelStatus.kTimeLimit
     solution = program.getSolution()
     share = np.array(solution.col_value)[:n] if solution.value_valid else np.zeros(n)
     if boolean:
-        return max(float(program.getInfo().mip_dual_bound), 0.0), share
+        return max(float(program.getInfo().mip_dual_bound), 0.0), share, ended
     price = -np.array(solution.row_dual)[pairs:] if solution.dual_valid else np.ones(classes)
-    return some.bound(np.maximum(price, 0.0)), share
+    return some.bound(np.maximum(price, 0.0)), share, ended
 
 
 def rounded(some: Candidates, share: Float) -> Int64:
