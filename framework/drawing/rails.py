@@ -1,6 +1,8 @@
 """Rail fabrics: a column for every HB domain, a row for every rail, spines to the left of the rail
 switches."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from railweave.framework.drawing.canvas import (
@@ -16,6 +18,7 @@ from railweave.framework.drawing.canvas import (
     rate_words,
     shown,
 )
+from railweave.framework.drawing.spares import MOST_SPARES, draw_spare, spare_words, spares_of
 from railweave.framework.model import Fabric
 
 COLUMN, ROW = 84.0, 52.0
@@ -77,9 +80,8 @@ def draw_rails(canvas: Canvas, fabric: Fabric) -> Legend:
         if domain in x_of and rail in y_of:
             x, y, name = x_of[domain], y_of[rail], fabric.node_name(a)
             if group.kind == "domain":
-                canvas.line(
-                    [(x - 27, y), (x - 18, y)], BUS, 2, title=f"d-interface of {name}", attributes=mark
-                )
+                ends = [(x - 27, y), (x - 18, y)]
+                canvas.line(ends, BUS, 2, title=f"d-interface of {name}", attributes=mark)
             else:
                 ends = [(x + 13, y + 9), (x + 13, y + 17)]
                 canvas.line(ends, colour(rail), 2, title=f"r-interface of {name}", attributes=mark)
@@ -99,7 +101,22 @@ def draw_rails(canvas: Canvas, fabric: Fabric) -> Legend:
         legend.append((TAP, "", f"trunks between rail and spine switches, {rates_into(fabric, 3)} each"))
     some = ((columns, domains, "domains"), (rows, rails, "rails"))
     left_out = [f"{len(numbers) - 1} of {count} {kind}" for numbers, count, kind in some if None in numbers]
-    return legend + ([("", "", f"drawn: {' and '.join(left_out)}")] if left_out else [])
+    drawn = [("", "", f"drawn: {' and '.join(left_out)}")] if left_out else []
+    return legend + _spares(canvas, fabric, x_of, bottom) + drawn
+
+
+def _spares(canvas: Canvas, fabric: Fabric, x_of: Mapping[int | None, float], lowest: float) -> Legend:
+    """Spare GPUs below each domain, spare domains to the right of all."""
+    columns = [x for domain, x in x_of.items() if domain is not None]
+    gpus, domains = spares_of(fabric, "gpu"), spares_of(fabric, "domain")
+    for x in columns:
+        for number in range(min(gpus, MOST_SPARES)):
+            draw_spare(canvas, (x + 3, lowest + 52 + 26 * number), (44, 20), "spare")
+    for number in range(min(domains, MOST_SPARES)):
+        at = max(columns) + COLUMN * (number + 1), (lowest - 28) / 2
+        draw_spare(canvas, at, (COLUMN - 12, lowest + 96), "spare")
+    counts = ((gpus, "GPU"), (domains, "HB domain"))
+    return [(PALE, "4 3", spare_words(count, kind)) for count, kind in counts if count]
 
 
 def rates_into(fabric: Fabric, number: int) -> str:

@@ -16,6 +16,7 @@ from railweave.framework.drawing.canvas import (
     refuse_above,
     spot,
 )
+from railweave.framework.drawing.spares import MOST_SPARES, draw_spare, spare_words, spares_of
 from railweave.framework.model import Fabric
 
 MOST = 4096
@@ -51,6 +52,10 @@ def draw_torus(canvas: Canvas, fabric: Fabric) -> Legend:
     for gpu in np.argsort(-depth, kind="stable"):
         _gpu(canvas, fabric, steps, int(gpu), flat)
     _axes(canvas, steps, shape)
+    cubes = spares_of(fabric, "cube")
+    right = max(_at(steps, (shape[0] - 1, 0.0, z))[0] for z in (0, shape[-1] - 1)) if cubes else 0.0
+    for number in range(min(cubes, MOST_SPARES)):
+        draw_spare(canvas, (right + 1.6 * CELL, -0.8 * CELL * number), (72, 40), f"spare cube {number}")
     rate = rate_words(fabric.capacity_bps)
     legend: Legend = [
         (colour(axis), "", f"links along {'xyz'[axis]}, {length} GPUs a ring, {rate} per direction")
@@ -58,6 +63,8 @@ def draw_torus(canvas: Canvas, fabric: Fabric) -> Legend:
     ]
     if fabric.ocs_names:
         legend.append((INK, "5 4", "dashed: through an optical circuit switch"))
+    if cubes:
+        legend.append((PALE, "4 3", spare_words(cubes, "cube")))
     if not flat:
         legend.append((INK, "2 3", "stubs: wraps, out of one face and in at the opposite one"))
     return legend + [("", "", words) for words in _twist_words(fabric)]
