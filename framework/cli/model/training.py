@@ -12,7 +12,8 @@ from railweave.framework.cli.model._strategy_report import GpuChoice, StrategyRe
 from railweave.framework.cli.model._traffic_report import TrafficFiles, TrafficReport
 from railweave.framework.papers.training.clusters import Cluster, gpu_named
 from railweave.framework.papers.training.iteration import TABLE_4, Calibration
-from railweave.framework.papers.training.models import MODELS, hardware_utilisation, model_named
+from railweave.framework.papers.training.model_files import chosen_model
+from railweave.framework.papers.training.models import MODELS, hardware_utilisation
 from railweave.framework.papers.training.placement import place, scaled_degrees
 from railweave.framework.papers.training.strategies import FixedDegrees
 from railweave.framework.papers.training.strategy_search import search
@@ -20,7 +21,10 @@ from railweave.framework.papers.training.traffic_matrix import job_of_batch
 from railweave.framework.papers.training.traffic_matrix import traffic as traffic_of
 
 model_option = value_option(
-    "--model name", "gpt-1t", str, "gpt-22b, gpt-175b, gpt-530b, gpt-1t, or megatron-18.4b to megatron-1008b."
+    "--model name",
+    "gpt-1t",
+    str,
+    "gpt-22b, gpt-175b, gpt-530b, gpt-1t, megatron-18.4b to megatron-1008b, or file:PATH with a model.",
 )
 FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -83,7 +87,7 @@ def iteration(
         _published(calibration, choice.domain_bps, as_json)
         return
     gpu = choice.gpu()
-    language_model, cluster = model_named(name), Cluster(gpus, domain, gpu)
+    language_model, cluster = chosen_model(name), Cluster(gpus, domain, gpu)
     ranking = search(
         language_model,
         cluster,
@@ -172,7 +176,7 @@ def traffic(
     """
     from railweave.framework.experiment.plan import build_fabric
 
-    job = job_of_batch(model_named(name), tp, pp, dp, microbatch, interleave, batch)
+    job = job_of_batch(chosen_model(name), tp, pp, dp, microbatch, interleave, batch)
     fabric = build_fabric("rail-only", {"domains": domains, "rails": rails}, {}, registers(ctx))
     placed = place(fabric, *scaled_degrees(fabric, tp, pp, dp), interleave)
     report = TrafficReport(job, placed, traffic_of(job, placed), domains, rails)

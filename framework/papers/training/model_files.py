@@ -5,11 +5,21 @@ from pathlib import Path
 
 from railweave.framework.errors import ExperimentError, did_you_mean
 from railweave.framework.experiment import yaml_reader
-from railweave.framework.papers.training.models import LanguageModel
+from railweave.framework.papers.training.models import LanguageModel, model_named
 
+IN_A_FILE = "file:"
+"""What the name of a model in a file begins with, as that of a fabric does."""
 FIELDS = tuple(field.name for field in fields(LanguageModel))
 NEEDED = tuple(field.name for field in fields(LanguageModel) if field.default is MISSING)
 EXAMPLE = "name: mine, heads: 64, hidden: 8192, layers: 80, and if they differ vocabulary and sequence"
+
+
+def chosen_model(name: str) -> LanguageModel:
+    """The model of a name, or of the file that `file:PATH` means. Raises ExperimentError as `model_named` and
+    `read_model` do."""
+    if name.startswith(IN_A_FILE):
+        return read_model(Path(name.removeprefix(IN_A_FILE)))
+    return model_named(name)
 
 
 def read_model(path: Path) -> LanguageModel:

@@ -167,3 +167,27 @@ def test_bad_input_exits_with_2(words: tuple[str, ...], says: str) -> None:
 def test_help_has_an_example(name: str) -> None:
     shown = call(name, "--help")
     assert shown.exit_code == 0 and f"railweave model {name}" in shown.output.split("Example:")[1]
+
+
+GPT_22B = "name: mine\nheads: 64\nhidden: 6144\nlayers: 48\n"
+"""Table 4 of the rail-only paper."""
+
+
+@pytest.mark.parametrize("command", ["iteration", "traffic"])
+def test_a_model_from_a_file_is_the_one_with_its_numbers(command: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.yaml"
+    path.write_text(GPT_22B)
+    ours, named = (document(command, "--model", name) for name in (f"file:{path}", "gpt-22b"))
+    assert ours.pop("model", None) != named.pop("model", None) or command == "traffic"
+    differing = {key for key in ours if ours[key] != named[key]}
+    assert differing <= {"model", "job"}
+
+
+def test_a_file_with_missing_fields_names_them(tmp_path: Path) -> None:
+    path = tmp_path / "model.yaml"
+    path.write_text("name: mine\nheads: 64\n")
+    shown = call("iteration", "--model", f"file:{path}")
+    assert shown.exit_code == 2
+    assert "the model lacks hidden, layers" in shown.output and str(path) in shown.output
+    missing = call("iteration", "--model", f"file:{tmp_path / 'none.yaml'}")
+    assert missing.exit_code == 2 and "none.yaml" in missing.output
