@@ -23,6 +23,9 @@ BARRIER = Parameter(
     "who waits between steps: step, all ranks for all; rank, each for its own transfers",
     choices=(STEP, RANK),
 )
+STEP_TIME = Parameter(
+    "step_time", 0.0, "time", "to set lightpaths anew before each step; engines that compute", minimum=0
+)
 
 
 class OpticalAllGather(AllGather):
@@ -33,10 +36,10 @@ class OpticalAllGather(AllGather):
     """
 
     serves: tuple[str, ...] = ("ring",)
-    parameters: tuple[Parameter, ...] = (BARRIER,)
+    parameters: tuple[Parameter, ...] = (BARRIER, STEP_TIME)
 
-    def __init__(self, barrier: str = STEP, depth: int = 0) -> None:
-        self._barrier, self._depth = barrier, depth
+    def __init__(self, barrier: str = STEP, depth: int = 0, step_time: float = 0.0) -> None:
+        self._barrier, self._depth, self._step_s = barrier, depth, step_time
 
     @property
     def router(self) -> Mapping[str, object]:
@@ -74,24 +77,37 @@ class OpticalAllGather(AllGather):
             entries.phase(name)
         barriers = _of_ranks(plan) if self._barrier == RANK else _of_steps(plan)
         # joins are numbered behind the transfers, and take the slots between their steps
+        joined = np.where(barriers.before >= 0, barriers.before + len(plan.step), -1)
+        set_at, first = (0 if self._barrier == STEP else plan.src), len(plan.step) + len(barriers.rank)
+        later = int(self._step_s > 0)
+        if later:  # the lightpaths of first steps are set by entries behind the joins, in a slot before all
+            joined = np.where(joined >= 0, joined, first + set_at)
         entries.add(
             plan.src,
             plan.dst,
             first=plan.item.astype(np.int64) * shard,
             length=shard,
-            after=columns(
-                np.where(barriers.before >= 0, barriers.before + len(plan.step), -1), barriers.item
-            ),
+            after=columns(joined, barriers.item),
             phase=plan.stage,
-            slot=2 * plan.step,
+            slot=2 * plan.step + later,
         )
-        entries.wait(barriers.rank, barriers.of, slot=2 * barriers.step + 1)
+        rank = np.where(barriers.rank == NO_RANK, 0, barriers.rank) if later else barriers.rank
+        awaited = np.isin(np.arange(len(rank)), barriers.before)  # after its last step a rank sets no more
+        entries.wait(
+            rank,
+            barriers.of,
+            seconds=np.where(awaited, self._step_s, 0.0),
+            slot=2 * barriers.step + 1 + later,
+        )
+        if later:
+            sets = np.arange(1 if self._barrier == STEP else fabric.n_gpus)
+            entries.add(sets, sets, seconds=self._step_s, phase=0, slot=0)
 
     def closed_form_s(self, fabric: Fabric, schedule: Schedule, packet: PacketFormat) -> float | None:
         """The plan's item times x a shard at the slowest link, and per step the latency of its longest
-        lightpath. Source: equation 3 of arXiv 2211.15119, without reconfiguration, which the emulation does
-        not have, and with equal shares of the items that would need it (as the router optree sends them)."""
-        if fabric.kind not in self.serves:
+        lightpath. Source: equation 3 of arXiv 2211.15119, with equal shares of the items that would need it
+        (as the router optree sends them). None with a `step_time`, which is declared, on a scaled fabric."""
+        if fabric.kind not in self.serves or self._step_s:
             return None
         if schedule.n_transfers == 0:
             return 0.0
@@ -146,6 +162,7 @@ class OpTreeAllGather(OpticalAllGather):
     parameters: tuple[Parameter, ...] = (
         Parameter("depth", 0, "count", "stages of the tree; 0 takes the depth of fewest steps", minimum=0),
         BARRIER,
+        STEP_TIME,
     )
 
 

@@ -6,12 +6,12 @@ from dataclasses import asdict
 import click
 
 from railweave.framework.cli._context import example, json_command, print_json, table
-from railweave.framework.cli.model._options import RATE, SIZE, TIME, value_option
+from railweave.framework.cli.model._options import RATE, SIZE, TIME, bundled, value_option
 from railweave.framework.cli.model.fleet import fleet
 from railweave.framework.cli.model.rail_only import allgather, cost
 from railweave.framework.cli.model.training import iteration, traffic
 from railweave.framework.papers.optical.all_gather_costs import Costs, compare
-from railweave.framework.papers.optical.closed_forms import optimal_depth
+from railweave.framework.papers.optical.closed_forms import StepSetup, optimal_depth
 from railweave.framework.papers.optical.optree import best_depth
 from railweave.framework.parameters import units
 
@@ -28,6 +28,11 @@ def model() -> None:
     """
 
 
+def step_setup(packet: int, flit: int, cycle: float, step_time: float) -> StepSetup:
+    """The cost of a step beyond its data, of the options."""
+    return StepSetup(packet, flit, cycle, step_time)
+
+
 @model.command(
     "optree", epilog=example("railweave model optree --nodes 16 --wavelengths 2 --item 256K --json")
 )
@@ -35,10 +40,14 @@ def model() -> None:
 @value_option("--wavelengths", 2, int, "Wavelengths per direction.")
 @value_option("--item", "1M", SIZE, "Bytes that each node contributes.")
 @value_option("--rate", "40Gb/s", RATE, "Rate of one wavelength.")
-@value_option("--step-time", "25us", TIME, "Time of a step beyond its data: reconfiguration and conversion.")
+@value_option("--step-time", "25us", TIME, "Time to set the lightpaths of a step.")
+@value_option("--packet", "128", SIZE, "Bytes of a packet; items are whole packets.")
+@value_option("--flit", "32", SIZE, "Bytes of a flit, of which packets consist.")
+@value_option("--cycle", "0s", TIME, "Time to convert a flit between light and electrons (O/E/O).")
+@bundled("setup", step_setup, "packet", "flit", "cycle", "step_time")
 @json_command
 def optree(
-    _: click.Context, nodes: int, wavelengths: int, item: int, rate: float, step_time: float, as_json: bool
+    _: click.Context, nodes: int, wavelengths: int, item: int, rate: float, setup: StepSetup, as_json: bool
 ) -> None:
     """Compare OpTree at every depth with ring, neighbor-exchange, Wrht and one-stage all-gathers.
 
@@ -46,7 +55,8 @@ def optree(
     the schedule that `railweave run` carries out, in whole steps, with its item-times and the wavelengths in
     use.
     """
-    rows = compare(nodes, wavelengths, item, rate, step_time)
+    step_time = setup.step_s(item)
+    rows = compare(nodes, wavelengths, setup.wire_bytes(item), rate, step_time)
     best, scheduled = optimal_depth(nodes), best_depth(nodes, wavelengths)
     if as_json:
         print_json(
@@ -56,6 +66,8 @@ def optree(
             item_bytes=item,
             rate_bps=rate,
             step_s=step_time,
+            setup=asdict(setup),
+            flits=setup.flits(item),
             optimal_depth=best,
             schedule_depth=scheduled,
             algorithms=[asdict(row) for row in rows],

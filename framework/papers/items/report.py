@@ -103,9 +103,10 @@ def page(papers: Sequence[tuple[Paper, Sequence[Computed]]], engine: str) -> str
 def _preface(rows: Sequence[Computed], engine: str) -> str:
     counts = {state: sum(row.state == state for row in rows) for state in ("computed", NOT_YET, "failed")}
     failed = f"; {counts['failed']} failed" if counts["failed"] else ""
+    later = f" and {counts[NOT_YET]} are {NOT_YET}" if counts[NOT_YET] else ""
     return (
-        f"writes this page. Of {len(rows)} tables, figures and claims {counts['computed']} are computed and "
-        f"{counts[NOT_YET]} are {NOT_YET}{failed}. Nothing in the column `ours` is typed in: each item names "
+        f"writes this page. Of {len(rows)} tables, figures and claims {counts['computed']} are computed"
+        f"{later}{failed}. Nothing in the column `ours` is typed in: each item names "
         "the function that computes it, and `railweave paper PAPER ITEM` computes it again. A source of `-` "
         "prints nothing to compare; where a source errs or leaves a parameter open, what is assumed stands "
         "below the table. Differences are relative to the source. Runs are computed by the engine "

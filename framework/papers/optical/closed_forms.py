@@ -5,6 +5,7 @@ exact number of wavelengths of a ring, Gu and Peng 2001 and Opatrny 2003. N node
 direction, tree arity m, depth k. An item is what one node contributes.
 """
 
+from dataclasses import dataclass
 from itertools import count
 from math import ceil, exp, log, sqrt
 
@@ -13,11 +14,52 @@ from railweave.framework.errors import FabricError
 RATE_BPS = 40e9
 """Rate of one wavelength in the source's setup."""
 RECONFIGURATION_S = 25e-6
-"""What a step costs beyond its data in the source's setup, without the O/E/O delay of one cycle per flit."""
+"""What a step costs beyond its data in the source's setup, without conversion (StepSetup)."""
 DIGITS = 9
 """Decimals that a sum is rounded to before its ceiling is taken, so that rounding errors add no step."""
 SMALLEST_TREE = exp(2)
 """Nodes from which theorem 2 has a real root; below, one stage is best."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepSetup:
+    """What a step costs beyond the data of its item. An item travels in whole packets of `packet_bytes`, and
+    conversion between light and electrons (O/E/O) takes a cycle of `cycle_s` for each flit of `flit_bytes`;
+    the source names no clock, so 0, without conversion, is the default. `reconfiguration_s`: to set the
+    lightpaths anew. Source: arXiv 2211.15119, IV-A.
+
+    >>> StepSetup(cycle_s=1e-9).flits(100)
+    4
+    """
+
+    packet_bytes: int = 128
+    flit_bytes: int = 32
+    cycle_s: float = 0.0
+    reconfiguration_s: float = RECONFIGURATION_S
+
+    def __post_init__(self) -> None:
+        if self.flit_bytes < 1 or self.packet_bytes < 1 or self.packet_bytes % self.flit_bytes:
+            raise FabricError(
+                f"packets of {self.packet_bytes} bytes with flits of {self.flit_bytes}: a packet is one or "
+                "more whole flits. Give a packet that is a multiple of the flit, such as 128 and 32."
+            )
+        if self.cycle_s < 0 or self.reconfiguration_s < 0:
+            raise FabricError(
+                f"a cycle of {self.cycle_s:g} s and a reconfiguration of {self.reconfiguration_s:g} s: both "
+                "are 0 or more."
+            )
+
+    def wire_bytes(self, item_bytes: float) -> float:
+        """Of the packets of an item."""
+        return ceil(item_bytes / self.packet_bytes) * float(self.packet_bytes)
+
+    def flits(self, item_bytes: float) -> int:
+        """Of the packets of an item."""
+        return round(self.wire_bytes(item_bytes)) // self.flit_bytes
+
+    def step_s(self, item_bytes: float) -> float:
+        """a of equation 3: reconfiguration, and a cycle for every flit."""
+        return self.reconfiguration_s + self.flits(item_bytes) * self.cycle_s
 
 
 def ring_wavelengths(nodes: int, *, published: bool = False) -> int:

@@ -60,11 +60,6 @@ def test_a_run_names_its_engine(call: Call) -> None:
     assert item["method"] == "fluid" and "--engine fluid" in item["command"]
 
 
-def test_an_item_that_is_missing_says_what_is(call: Call) -> None:
-    shown = call("tpuv4", "t13")
-    assert shown.exit_code == 0 and "not there yet: circuits" in shown.output
-
-
 def test_a_picture(call: Call, tmp_path: Path) -> None:
     shown = call("hscore", "h04", "--svg", tmp_path / "a.svg")
     assert shown.exit_code == 0

@@ -1,6 +1,7 @@
 """The items of this source: what each is, and why ours differs."""
 
 from railweave.framework.papers.items.item import Item, Paper
+from railweave.framework.papers.items.rail_only.failures import r09
 from railweave.framework.papers.items.rail_only.networks import r01, r06, r07, r08, r13, r14, r15
 from railweave.framework.papers.items.rail_only.training import r02, r03, r04, r05, r10, r11, r12, r16
 
@@ -142,8 +143,16 @@ ITEMS = (
         "r09",
         "failure of a server: idle GPU, OCS, whole domain",
         "4.1",
-        missing=(
-            "ranks that move to an idle GPU while a job runs, and circuits of an OCS that can be set anew"
+        "run",
+        (
+            "railweave run --engine {engine} --domains 3 --rails 4 --spares 1 "
+            "--fault 'at=iter:2 degrade gpu:1.2 to=10%' --fault 'at=iter:4 replace gpu:1.2'"
+        ),
+        compute=r09,
+        why=(
+            "The source prints no times: an iteration after the swap is to be that before, and the swap to "
+            "take what the switches are declared to, 25 us. GPU 1.2 runs at a tenth before; how its state "
+            "comes to the spare is left out."
         ),
     ),
     Item(

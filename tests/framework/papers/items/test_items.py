@@ -55,6 +55,7 @@ CHANGED: Mapping[str, Mapping[str, Any]] = {
     "o05": {"wavelengths": 32},
     "o06": {"nodes": 512},
     "o07": {"wavelengths": 4},
+    "o08": {"flit_bytes": 64, "wavelengths": 4},
     "o09": {"wavelengths": 8},
     "o10": {"nodes": (512,)},
     "o11": {"wavelengths": (32,)},
@@ -67,9 +68,12 @@ CHANGED: Mapping[str, Mapping[str, Any]] = {
     "t06": {"shape": "4x4", "fault": "down link:g0.0->g0.1"},
     "t07": {"shapes": ((TORUS, "4x4x8"),), "routers": ("wfr",), "axes": "X"},
     "t08": {"router": "dor"},
+    "t09": {"shape": "4x4x8", "fault": "down ocs:Z:0,0"},
     "t10": {"hosts": 0.002},
     "t11": {"jobs_a_day": 6.0},
     "t12": {"opt_in": 0.5},
+    "t13": {"connect": "100us"},
+    "t14": {"router": "dor", "outage": "0.6s"},
     "r01": {"spines": 3},
     "r02": {"stages": 3},
     "r03": {"rails": 4},
@@ -78,6 +82,7 @@ CHANGED: Mapping[str, Mapping[str, Any]] = {
     "r06": {"domains": 2},
     "r07": {"dst": "g1.0"},  # on the source's rail
     "r08": {"faults": ("down rail:1", "down link:g0.0->r0"), "rails": 8},
+    "r09": {"connect": "50us"},
     "r10": {"batch": 32},
     "r11": {"gemm_factor": 1.0},
     "r12": {**LITTLE, "gpu": "a100"},
@@ -185,6 +190,20 @@ def test_negated_premises_break_the_statements() -> None:
     assert changed("t05").ours == {"XY: order rule": True, "XY: axes with lost links avoided": ""}
     assert changed("r07").ours["switches crossed"] == "rail"
     assert changed("t08").ours["pairs without a path"] == 2 * 8  # an OCS of 8x8x8 has 8 cables
+
+
+def test_spread_neighbours_share_four_detours() -> None:
+    """Of a lost cable of X the ends lie three hops apart by +-Y and +-Z: each carries a quarter besides its
+    own unit, 1 / (1 + 1/4)."""
+    spread = base("t14").ours["nearest neighbours, spread: throughput with an OCS down"]
+    assert spread == pytest.approx(0.8)
+
+
+def test_a_swap_takes_the_declared_time() -> None:
+    for connect, outcome in (("25us", base("r09")), ("50us", changed("r09"))):
+        gaps = [c for c in outcome.figures if "from one iteration" in c.name]
+        assert len(gaps) == 3
+        assert all(gap.ours == pytest.approx(float(connect[:2])) for gap in gaps)
 
 
 def test_the_optimum_of_a_small_torus() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import isclose
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -127,3 +128,24 @@ def test_the_optimum_is_that_of_the_real_valued_curve(nodes: int) -> None:
 def test_numbers_that_cannot_be_are_refused(call: object, message: str) -> None:
     with pytest.raises(FabricError, match=message):
         call()  # type: ignore[operator]
+
+
+def test_a_step_beyond_its_data_by_hand() -> None:
+    """1000 bytes are 8 packets of 128, so 32 flits of 32: 32 ns at a cycle of 1 ns, and 25 us."""
+    setup = forms.StepSetup(cycle_s=1e-9)
+    assert setup.wire_bytes(1000) == 1024 and setup.flits(1000) == 32
+    assert setup.step_s(1000) == pytest.approx(25e-6 + 32e-9)
+    assert forms.StepSetup().step_s(1000) == forms.RECONFIGURATION_S
+
+
+@pytest.mark.parametrize(
+    "numbers, message",
+    [
+        ({"flit_bytes": 48}, "packets of 128 bytes with flits of 48"),
+        ({"flit_bytes": 0}, "with flits of 0"),
+        ({"cycle_s": -1e-9}, "a cycle of -1e-09 s"),
+    ],
+)
+def test_packets_that_cannot_be_are_refused(numbers: dict[str, Any], message: str) -> None:
+    with pytest.raises(FabricError, match=message):
+        forms.StepSetup(**numbers)
