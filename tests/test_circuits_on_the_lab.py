@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import railweave as rw
+from railweave.framework.errors import FaultError
 from railweave.framework.model.events import CircuitsConnected, IterationEnded, RunEvent
 from railweave.framework.results.result import RunResult
 
@@ -63,3 +64,14 @@ def test_links_are_dark_while_traffic_runs() -> None:
     assert swap.connected_s is not None and swap.connected_s >= swap.connect_s / 2e-5
     times_s = [1e-6 * row.time_us for row in result.rows if row.iteration is not None]
     assert times_s[1] >= swap.connected_s
+
+
+def test_spares_of_an_open_lab_are_used_once() -> None:
+    """Faults by hand count with those before; the run after it finds links that are healthy."""
+    with rw.lab(domains=2, rails=2, spares=1, rate_scale=2e-5, ocs_time="1us") as lab:
+        lab.fault("replace gpu:0.1")
+        lab.fault("replace gpu:1.0")  # that of the other domain
+        with pytest.raises(FaultError, match=r"no spare is left for gpu:0\.0"):
+            lab.fault("replace gpu:0.0")
+        result = lab.run(size="64K", iterations=2)
+    assert result.wrong == 0 and result.compared > 0

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from railweave.framework.errors import ChannelClosedError, FaultError, RailweaveError, TransportError
+from railweave.framework.experiment.circuit_board import CircuitBoard
 from railweave.framework.experiment.faults import parse, resolve, steps
 from railweave.framework.experiment.plan import from_document
 from railweave.framework.lab.programs.host_names import write_host_names
@@ -47,6 +48,8 @@ class OpenLab:
         self._registers = load_plugins()
         self._runs: deque[Mapping[str, Any]] = deque()
         self._under_way: int | None = None
+        fabric = session.plan.fabric
+        self._board = None if fabric.circuits is None else CircuitBoard(fabric)
         self._open = True
         self._requests: Mapping[str, Callable[..., Any]] = {
             "fault": self._fault, "health": self._health, "routes": self._routes,
@@ -125,7 +128,8 @@ class OpenLab:
             raise FaultError(
                 f"{text!r}: no run is counting iterations here. Give the fault to the run, or a time: at=2s."
             )
-        resolved = [resolve(step, self._session.plan.fabric) for step in steps(fault)]
+        fabric = self._session.plan.fabric
+        resolved = [resolve(step, fabric, board=self._board) for step in steps(fault)]
         for now in (step for step in resolved if not step.at_s):
             self._session.faults.inject(now)
         self._session.faults.add([step for step in resolved if step.at_s])

@@ -10,6 +10,7 @@ from rich.console import Console
 from railweave.framework.cli._live import Live, describe
 from railweave.framework.cli._summary import report
 from railweave.framework.model.events import (
+    CircuitsConnected,
     FaultInjected,
     HealthPublished,
     IterationEnded,
@@ -37,6 +38,10 @@ from railweave.framework.results.result import RunResult
         (
             FaultInjected(4.25, "at=iter:4 down rail:1"),
             "4.25 s  fault     at=iter:4 down rail:1",
+        ),
+        (
+            CircuitsConnected(5.5, "at=4s replace gpu:0.1", "spare gpu 0", 1, 1, 25e-6, 4.0),
+            "5.50 s  circuits  spare gpu 0: 1 on 1 OCS (25us declared)",
         ),
         (
             HealthPublished(4.5, 3, {"rail:1": (0.85, 0.1)}),
