@@ -178,6 +178,9 @@ def pump(s: State, call: Any, p: int, now: int) -> None:
             if pair["message"] == pair["messages_end"] or s.entry[s.order[pair["message"]]]["waits"] > 0:
                 return
             e, number, copy = s.order[pair["message"]], pair["number"], 0
+        if pair["paths"] == 0:
+            strand(s, p, now)
+            return
         entry = s.entry[e]
         size = size_of(s, e, number - entry["first"])
         if pair["in_flight"] > 0 and pair["in_flight"] + size > pair["window"]:
@@ -202,6 +205,15 @@ def pump(s: State, call: Any, p: int, now: int) -> None:
         if s.globals[WRONG_PATH]:
             return
     look(s, p)
+
+
+def strand(s: State, p: int, now: int) -> None:
+    """A pair without a path waits for one, and gives up after a time."""
+    pair = s.pair[p]
+    if pair["timing"] == 0:
+        pair["timing"] = 1
+        pair["heard"] = pair["active"] = now
+        push(s, now + pair["dead_after"], (TIMER << 60) | (p << 32))
 
 
 def launch(s: State, call: Any, p: int, e: int, number: int, copy: int, size: int, now: int) -> None:
@@ -356,6 +368,9 @@ def timer(s: State, call: Any, p: int, now: int) -> None:
         overtaken(s, call, pair["first_path"] + k, NONE, pair["newest"] - late, now)
     overdue_left(s, call, p, pair["newest"] - late, now)
     if pair["in_flight"] == 0:
+        if pair["paths"] == 0 and now - pair["heard"] >= pair["dead_after"]:
+            s.globals[DEAD] = p + 1
+        look(s, p)
         return
     wait = max(pair["first_wait"], 2 * pair["smoothed"]) + slack
     if pair["probes"] > 0:

@@ -221,7 +221,8 @@ class Simulation:
             if self._chooser is not None and high > low:
                 known = self._known.ctypes.data + p * self._known.itemsize
                 self._call.ctypes(USE_PATHS, known, 0, 0, high - low, 0, 0, 0)
-            self._look(p)
+            if s.pair[p]["epoch"]:
+                self._look(p)
 
     def _leave_paths(self, p: int) -> None:
         """What is under way on the paths of a pair is on paths that it has left."""

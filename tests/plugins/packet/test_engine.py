@@ -1,0 +1,138 @@
+"""Whole runs on the engine `packet`, through the calls that users make. Expected times: the engine `fluid`
+where flows share links by turns, and bytes over the rates that faults leave."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import railweave as rw
+from railweave.framework.errors import ExperimentError, NotInstalledError, TransportError
+from railweave.framework.experiment.plan import Plan
+from railweave.framework.registry import Registers, load_plugins
+from railweave.framework.results.result import RunResult
+from railweave.plugins.packet import engine, machine
+
+LARGE = [
+    {"topology": "rail-only", "domains": 4, "rails": 4, "collective": "ring-all-reduce"},
+    {"topology": "rail-only", "domains": 4, "rails": 4, "collective": "all-to-all"},
+    {"topology": "fat-tree", "k": 4, "router": "spray", "collective": "ring-all-gather"},
+    {"topology": "ring", "nodes": 8, "collective": "ring-reduce-scatter"},
+    {"topology": "rail-only", "domains": 1, "rails": 9, "collective": "incast"},
+]
+
+
+@pytest.fixture(scope="module")
+def registers() -> Registers:
+    return load_plugins()
+
+
+def run(registers: Registers, **keys: Any) -> RunResult:
+    return rw.run(registers=registers, engine=keys.pop("engine", "packet"), **{"iterations": 2, **keys})
+
+
+def times_us(result: RunResult, job: int = 0) -> list[float]:
+    return [row.declared_time_us for row in result.rows if row.iteration is not None and row.job == job]
+
+
+@pytest.mark.parametrize("keys", LARGE, ids=lambda keys: f"{keys['topology']}-{keys['collective']}")
+def test_large_messages_take_what_fluid_says(registers: Registers, keys: dict[str, Any]) -> None:
+    """Within 2 %, with a window that fills the pipe: what is left are packets that fill and empty it."""
+    window = {"engine": {"name": "packet", "window": "ideal"}}
+    size = "64M" if keys["collective"] != "incast" else "4M"
+    ours = run(registers, **keys, size=size, iterations=1, **window)
+    fluid = run(registers, **keys, size=size, iterations=1, engine="fluid")
+    assert times_us(ours)[0] == pytest.approx(times_us(fluid)[0], rel=0.02)
+
+
+def test_packets_that_meet_in_queues_take_longer_than_flows(registers: Registers) -> None:
+    """A permutation sprayed in turn over a fat tree: senders in step meet at the links of the core, where the
+    fluid has room for all. Never faster than fluid; the rest is what queues cost with this window."""
+    keys = {"topology": "fat-tree", "k": 4, "router": "spray", "collective": "permutation", "size": "4M"}
+    ours = run(registers, **keys, iterations=1, engine={"name": "packet", "window": "ideal"})
+    fluid = run(registers, **keys, iterations=1, engine="fluid")
+    assert 1 <= times_us(ours)[0] / times_us(fluid)[0] < 1.15
+
+
+def test_the_main_job_loses_a_rail_and_recovers(registers: Registers) -> None:
+    """A rail at a fifth of its rate: with feedback the routes leave it, and the iterations after it take no
+    more than half of those that stay."""
+    keys = {"faults": ["at=iter:2 degrade rail:1 to=20%"], "iterations": 6}
+    stay, leave = (run(registers, feedback=feedback, **keys) for feedback in (False, True))
+    assert len(leave.reroutes) >= 1 and not stay.reroutes
+    healthy, degraded, answered = times_us(leave)[1], times_us(stay)[-1], times_us(leave)[-1]
+    assert degraded / healthy > 3
+    assert answered < 0.6 * degraded
+    assert all(row.wrong is None for row in leave.rows)
+
+
+def test_equal_runs_are_equal_and_report_losses(registers: Registers) -> None:
+    keys = {
+        "topology": "fat-tree", "k": 4, "router": "spray", "chooser": "reps", "collective": "permutation",
+        "faults": ["at=iter:1 loss link:t0.0->a0.0 rate=10%"], "iterations": 3, "feedback": False,
+    }  # fmt: skip
+    plan = rw.load(registers=registers, engine="packet", **{**keys, "faults": "none"})
+    link = plan.fabric.link_name(int(plan.healthy_table.path(0, plan.fabric.n_gpus - 1)[0].links[1]))
+    keys["faults"] = [f"at=iter:1 loss link:{link} rate=10%"]
+    first, second = (run(registers, **keys) for _ in range(2))
+    assert times_us(first) == times_us(second)
+    lost = [row.retransmitted for row in first.rows if row.iteration is not None]
+    assert lost[0] == 0 and sum(filter(None, lost)) > 0
+    assert lost == [row.retransmitted for row in second.rows if row.iteration is not None]
+
+
+def test_jobs_that_share_nothing_do_not_see_each_other(registers: Registers) -> None:
+    """Two jobs in domains of their own take, to the picosecond, what each takes alone."""
+    jobs = ["ranks=domain:0 collective=ring-all-reduce", "ranks=domain:1 collective=all-to-all size=512K"]
+    keys = {"domains": 2, "rails": 4, "rate_scale": 1e-5, "feedback": False}
+    both = run(registers, jobs=jobs, alone=0, **keys)
+    single = [run(registers, jobs=[job], alone=0, **keys) for job in jobs]
+    for number, alone in enumerate(single):
+        assert times_us(both, number) == pytest.approx(times_us(alone), abs=1e-6)
+
+
+def test_a_cut_pair_fails_the_run(registers: Registers) -> None:
+    with pytest.raises(TransportError, match=r"stood still for .* packets are lost on links that are down"):
+        run(registers, topology="ring", nodes=4, faults=["at=iter:1 down link:g0->g1"], feedback=False)
+
+
+def test_routes_around_a_dead_rail_go_on(registers: Registers) -> None:
+    result = run(registers, faults=["at=iter:1 down rail:1"], iterations=5)
+    assert len(times_us(result)) == 5
+    assert result.reroutes
+
+
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [
+        ({"program": "true", "collective": None}, "engine packet cannot, because it has no hosts"),
+        ({"engine": {"name": "packet", "kmin": "2M"}}, "kmin 2M lies above kmax 80K"),
+        ({"engine": {"name": "packet", "marks": "off"}, "control": "dcqcn"}, "engine.marks is off"),
+        ({"engine": {"name": "packet", "ack_every": 0}}, "ack_every"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(registers: Registers, keys: dict[str, Any], why: str) -> None:
+    with pytest.raises(ExperimentError, match=why):
+        rw.load(registers=registers, **{"engine": "packet", **keys})
+
+
+def test_without_numba_the_extra_is_named(registers: Registers, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan: Plan = rw.load(registers=registers, engine="packet")
+    monkeypatch.setattr(engine, "find_spec", lambda name: None)
+    with pytest.raises(NotInstalledError, match=r"pip install 'railweave\[fluid\]'") as caught:
+        plan.engine.estimate(plan)
+    assert caught.value.exit_code == 2
+
+
+def test_memory_and_events_are_said_beforehand(registers: Registers) -> None:
+    """At least one event for each packet and link that it crosses."""
+    plan: Plan = rw.load(registers=registers, engine="packet", topology="fat-tree", k=4, router="spray")
+    estimate = plan.engine.estimate(plan)
+    assert estimate.events is not None and estimate.memory_bytes is not None
+    result = run(registers, topology="fat-tree", k=4, router="spray", iterations=1)
+    per_iteration = estimate.events / plan.experiment.iterations
+    assert 0.3 * per_iteration < dict(result.counts)["events"] < 3 * per_iteration
+    assert machine.machine_code() is machine.machine_code()
+    assert np.isfinite(estimate.memory_bytes)

@@ -1,0 +1,91 @@
+"""The engine against a textbook simulator on drawn cases: equal times to the picosecond, and equal counts of
+packets, marks, drops and losses on every link and of every pair."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import railweave as rw
+from railweave.plugins.packet.simulation import Settings
+from tests.plugins.packet.cases import PACKET, Case, Message
+from tests.plugins.packet.textbook import Textbook
+
+FABRICS = (
+    ("ring", {"nodes": 5}, "shortest"),
+    ("rail-only", {"domains": 2, "rails": 2}, "spray"),
+    ("fat-tree", {"k": 4}, "spray"),
+    ("torus", {"shape": "2x3"}, "dor"),
+)
+CASES = 300
+FULL = PACKET.full_packet_bytes + PACKET.RETH
+
+
+def drawn(seed: int) -> Case:
+    """A fabric with links of several rates and latencies, some of which lose packets; messages that wait for
+    others; queues, windows and thresholds of a few packets."""
+    rng = np.random.default_rng(seed)
+    kind, options, router = FABRICS[int(rng.integers(len(FABRICS)))]
+    plan = rw.load(engine="fluid", topology=kind, router=router, faults="none", **options)
+    fabric, n = plan.fabric, plan.fabric.n_gpus
+    rates = rng.choice([1e11, 2e11, 3.3e11, 4e11], fabric.n_links // 2).repeat(2)
+    latency_s = rng.choice([0.0, 1e-7, 5e-7], fabric.n_links // 2).repeat(2)
+    fabric = replace(fabric, capacity_bps=rates, latency_s=latency_s)
+    messages = list[Message]()
+    hot = int(rng.integers(n))
+    for i in range(int(rng.integers(1, 12))):
+        after = tuple(sorted({int(j) for j in rng.integers(0, i, int(rng.integers(0, 3)))} if i else ()))
+        if rng.random() < 0.15:
+            messages.append(Message(hot, hot, 0, after, float(rng.integers(0, 5)) * 1e-6))
+            continue
+        src, dst = rng.choice(n, 2, replace=False).tolist()
+        dst = hot if rng.random() < 0.5 and src != hot else dst
+        messages.append(Message(src, dst, int(rng.integers(1, 30 * PACKET.path_mtu)), after))
+    sent = sorted({(m.src, m.dst) for m in messages if m.src != m.dst})
+    ends = np.array(sent, np.int64).reshape(-1, 2)
+    paths = plan.healthy_table.paths(ends[:, 0], ends[:, 1])
+    lossy, marks = rng.random() < 0.4, rng.random() < 0.6
+    kmin = float(rng.integers(0, 4) * FULL)
+    settings = Settings(
+        room=int(rng.choice([0, 3, 8])) * FULL,
+        kmin=kmin if marks else 0.0,
+        kmax=kmin + float(rng.integers(1, 6) * FULL) if marks else 0.0,
+        pmax=float(rng.choice([0.1, 1.0])),
+        ack_every=int(rng.choice([1, 4, 8])),
+        in_turn=bool(rng.random() < 0.7),
+        seed=seed,
+    )
+    loss = rng.choice([0.0, 0.05, 0.3], fabric.n_links, p=[0.7, 0.2, 0.1]) if lossy else np.empty(0)
+    return Case(
+        fabric, paths, messages, settings, window=float(rng.choice([1, 4, 20])) * FULL, first_wait=8_000_000,
+        timeout=10_000_000, most_wait=40_000_000, loss=loss,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_times_marks_drops_and_losses_are_those_of_the_textbook(block: int) -> None:
+    for seed in range(block * CASES // 10, (block + 1) * CASES // 10):
+        case = drawn(seed)
+        book = Textbook(case)
+        book.run()
+        sim, end = case.run()
+        assert end.tolist() == book.end, f"case {seed}"
+        for ours, theirs in (("sent_packets", "sent"), ("drops",) * 2, ("lost",) * 2, ("marked",) * 2):
+            expected = [getattr(link, theirs) for link in book.links]
+            assert sim.s.link[ours].tolist() == expected, f"case {seed}: {ours}"
+        pairs = list(book.pairs.values())
+        for ours, theirs in (("packets",) * 2, ("again",) * 2, ("twice",) * 2, ("marked", "came_marked")):
+            assert sim.of_job(0)[ours].tolist() == [getattr(pair, theirs) for pair in pairs], f"case {seed}"
+
+
+def test_the_drawn_cases_have_what_they_are_for() -> None:
+    """Cases with drops, marks, losses and packets sent twice, so that equal counts say something."""
+    counts = dict.fromkeys(("drops", "marked", "lost", "twice"), 0)
+    for seed in range(40):
+        sim, _ = drawn(seed).run()
+        for name in ("drops", "marked", "lost"):
+            counts[name] += bool(sim.s.link[name].any())
+        counts["twice"] += bool(sim.of_job(0)["twice"].any())
+    assert min(counts.values()) >= 4, counts
