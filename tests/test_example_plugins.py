@@ -22,7 +22,8 @@ from railweave.framework.routing.router_calls import ask
 from railweave.framework.routing.table_checks import check_batch
 
 FOLDER = Path(__file__).parents[1] / "examples" / "plugins"
-EXAMPLES = {path.stem: path for path in sorted(FOLDER.glob("*.py"))}
+FILES_THERE = sorted(FOLDER.glob("*.py"))
+EXAMPLES = {path.stem: path for path in FILES_THERE if "register_routers" in path.read_text()}
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def lines(path: Path) -> int:
 def test_they_read_like_their_pseudo_code() -> None:
     counts = [lines(path) for path in EXAMPLES.values()]
     assert len(counts) == 5 and median(counts) <= 40 and max(counts) <= 120
-    for path in EXAMPLES.values():
+    for path in FILES_THERE:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import | ast.ImportFrom):
                 names = [a.name for a in node.names] if isinstance(node, ast.Import) else [str(node.module)]

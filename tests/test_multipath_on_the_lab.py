@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import railweave as rw
+from railweave.framework.registry import FILES
 from railweave.framework.results.result import RunResult
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("nothing_left")]
@@ -28,6 +31,19 @@ def test_a_slow_server_sends_its_buffer_once() -> None:
     sent = {gpu: links[f"g0.{gpu}.0->a0.0.{gpu // 2}"].bytes / size for gpu in range(4)}
     assert 1 <= sent[1] / (1.5 * plain + apart) < 1.1
     assert 1 <= sent[3] / (1.5 * plain + 5 / 3 * apart) < 1.1
+
+
+@pytest.mark.untimed
+def test_a_lossy_link_is_named_in_the_first_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1,000 packets over each plane, of which one link loses 1.5 % (arXiv 2605.03702: one iteration)."""
+    monkeypatch.setenv(FILES, str(Path(__file__).parents[1] / "examples" / "plugins" / "spray_check.py"))
+    result = rw.run(
+        topology={"name": "clos", "servers": 2, "gpus": 1, "planes": 2, "t0": 2, "t1": 1}, router="spray",
+        collective="send-recv", size="8000K", iterations=1, feedback=False, estimator="spray-check",
+        faults=["at=iter:0 loss link:a0.0.0->b0.0.0 rate=1.5%"],
+    )  # fmt: skip
+    assert [row.wrong for row in result.rows] == [0] * len(result.rows)
+    assert [link.name for link in result.links if link.h_score < 1] == ["a0.0.0->b0.0.0"]
 
 
 def delayed(delay: str) -> RunResult:

@@ -14,7 +14,11 @@ from railweave.framework.hookspecs import (
     Transport,
 )
 
-MEASURED_BY: Mapping[str, tuple[str, ...]] = {"probe_s": ("probe",), "loss": ("auto", "queue")}
+MEASURED_BY: Mapping[str, tuple[str, ...]] = {
+    "probe_s": ("probe",),
+    "loss": ("auto", "queue"),
+    "packets": ("auto", "queue"),
+}
 """Evidence that only some values of `measure` give, where there are packets."""
 
 

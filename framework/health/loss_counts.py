@@ -54,8 +54,7 @@ class LossCounts(ArrayNoun):
         """The counts after one more interval, and the loss (n_links,) that they state; `stated` so far.
         `lasting_s`: from then on a run of lost packets lasts."""
         counted, uncounted = ~np.isnan(new.lost), self.uncounted + new.sent_packets
-        sent = np.where(counted, new.counted if len(new.counted) else uncounted, 0.0)
-        lost = np.where(counted, new.lost, 0.0)
+        sent, lost = self.judged(new)
         block, recent = self._since_more(np.array([sent, lost]))
         arrived = sent - lost > ROUNDING_PACKETS
         unbroken = np.where(lost > 0, 0.0, self.unbroken + sent)
@@ -76,6 +75,13 @@ class LossCounts(ArrayNoun):
         recent = np.where(healed | full, 0.0, recent)
         uncounted = np.where(counted, 0.0, uncounted)
         return LossCounts(block, recent, unbroken, unheard, unheard_s, before, uncounted), loss
+
+    def judged(self, new: Measurement) -> Float:
+        """(2, n_links): packets of which one more interval says whether they arrived, and those that did
+        not."""
+        counted = ~np.isnan(new.lost)
+        sent = new.counted if len(new.counted) else self.uncounted + new.sent_packets
+        return np.where(counted, np.stack((sent, new.lost)), 0.0)
 
     def _since_more(self, now: Float) -> tuple[Float, Float]:
         """`block` and `recent` with the packets and lost ones of `now`. The block begins anew where chance

@@ -9,6 +9,7 @@ import numpy as np
 from railweave.framework.errors import HealthError
 from railweave.framework.health.loss_counts import LossCounts
 from railweave.framework.hookspecs import LinkState
+from railweave.framework.hookspecs.estimators import MOST_PACKETS
 from railweave.framework.model import Fabric, Measurement
 from railweave.framework.model.arrays import ArrayNoun, Bool, Float
 
@@ -54,7 +55,8 @@ class LinkTracker(ArrayNoun):
         """
         patience_s = PATIENCE_PACKETS * 8 * packet_bytes / fabric.capacity_bps
         n, zero, no_rate = fabric.n_links, np.zeros(fabric.n_links), np.full(fabric.n_links, np.nan)
-        links = LinkState(zero, zero, no_rate, no_rate, np.ones(n, bool), *np.zeros((3, n), bool))
+        no, up, counts = np.zeros(n, bool), np.ones(n, bool), np.zeros((3, n))
+        links = LinkState(zero, zero, no_rate, no_rate, up, no, no, no, counts)
         never, slow_since_s = np.full(n, -np.inf), np.full(fabric.n_nodes + 1, np.inf)
         return cls(
             fabric, links, LossCounts.none(n), never, never, slow_since_s, patience_s, zero - 1,
@@ -74,11 +76,9 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
     Raises HealthError for a measurement of other links, of no duration, or with a count that is negative or
     not a number.
     """
-    fabric = tracker.fabric
+    fabric, old, dt_s = tracker.fabric, tracker.links, measurement.dt_s
     _check(measurement, fabric.n_links)
-    dt_s = measurement.dt_s
     gain = 1.0 if smoothing_s == 0 else 1.0 - exp(-dt_s / smoothing_s)
-    old = tracker.links
     served_bps, excess = _served(tracker, measurement)
     rated = ~np.isnan(served_bps)
     losses, loss = tracker.losses.after(measurement, old.loss, smoothing_s)
@@ -107,6 +107,7 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
             unknown & tainted,
             outdated & tainted,
             old.doubted,
+            _packets(tracker, measurement),
         ),
         losses,
         measured_s,
@@ -139,6 +140,14 @@ def _served(tracker: LinkTracker, measurement: Measurement) -> tuple[Float, Floa
         faster, np.clip(at_least, known_bps, tracker.fabric.capacity_bps), measurement.service_bps
     )
     return served, np.where(stated, 0.0, excess)
+
+
+def _packets(tracker: LinkTracker, measurement: Measurement) -> Float:
+    """(3, n_links): as of LinkState."""
+    packets = tracker.links.packets.copy()
+    packets[:2] += tracker.losses.judged(measurement)
+    packets[2] += measurement.marked if len(measurement.marked) else 0.0
+    return np.where(packets[0] > 2 * MOST_PACKETS, packets / 2, packets)
 
 
 def _slow_since_s(tracker: LinkTracker, slow: Bool, t_s: float) -> Float:

@@ -1,7 +1,7 @@
 """How what is measured becomes scores."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -11,8 +11,10 @@ from railweave.framework.hookspecs.configurable import Configurable
 from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.model.arrays import ArrayNoun
 
-EVIDENCE = ("queue_bytes", "loss", "service_bps", "probe_s")
+EVIDENCE = ("queue_bytes", "loss", "service_bps", "probe_s", "packets")
 """What estimators may need of a LinkState: not every engine or source gives all of it."""
+MOST_PACKETS = 1 << 14
+"""Packets of a link that its counts go back, or twice as many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +26,9 @@ class LinkState(ArrayNoun):
     link was not measured since another one of its switch turned out slow: until it is, it counts for nothing;
     `outdated` where it was, by what began before that, and nothing waits that would say more; `doubted` where
     a link comes and goes, so that what it was last says little.
+
+    `packets` (3, n_links): sent ones of which it is known whether they arrived, those of them that did not,
+    and marked ones (ECN); from the start, but that of more than MOST_PACKETS half the weight goes on.
     """
 
     queue_bytes: NDArray[np.float64]
@@ -34,6 +39,7 @@ class LinkState(ArrayNoun):
     unknown: NDArray[np.bool_]
     outdated: NDArray[np.bool_]
     doubted: NDArray[np.bool_]
+    packets: NDArray[np.float64] = field(default_factory=lambda: np.zeros((3, 0)))
 
 
 class Estimator(Configurable, Protocol):

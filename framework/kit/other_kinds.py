@@ -58,6 +58,8 @@ MOST_RANKS = 64
 MOST_TRANSFERS = 20_000
 SEEDS = (1, 2)
 SLOW = 0.2
+PACKETS = np.array([[1000.0], [10.0], [10.0]])
+"""Of a link, sent, lost and marked, at most."""
 WINDOW_S = 0.06
 """A sender's window, in time at the rate of its pair (docs/architecture.md)."""
 
@@ -208,8 +210,9 @@ def _slow_rail(subject: Subject, samples: list[Sample]) -> Outcome:
     fault, and links that serve all of theirs, with as much waiting before them, do not."""
     check, wrong, limit = "sees a rail at 20 %", list[Violation](), float(asked_below(np.array(SLOW)))
     try:
-        if set(needs_of(subject.name, subject.made())) == {"loss"}:
-            return Outcome(check, "skipped", "it needs loss alone, and a slow rail loses nothing")
+        needs = set(needs_of(subject.name, subject.made()))
+        if needs and needs <= {"loss", "packets"}:
+            return Outcome(check, "skipped", "it goes by losses alone, and a slow rail loses nothing")
         for sample in samples:
             fabric, slow = sample.fabric, _slow_links(sample.fabric)
             scores = _scores(subject, fabric, _all_busy(fabric, slow))
@@ -237,7 +240,9 @@ def _all_busy(fabric: Fabric, slow: NDArray[np.bool_]) -> LinkState:
     waiting = WINDOW_S * fabric.capacity_bps / 8
     packet_s = 8 * PacketFormat().full_packet_bytes / served
     no, up = np.zeros(n, bool), np.ones(n, bool)
-    return LinkState(waiting, np.zeros(n), served, packet_s + 8 * waiting / served, up, no, no, no)
+    return LinkState(
+        waiting, np.zeros(n), served, packet_s + 8 * waiting / served, up, no, no, no, np.zeros((3, n))
+    )
 
 
 def _needs(subject: Subject, samples: list[Sample]) -> Outcome:
@@ -270,9 +275,9 @@ def _states(fabric: Fabric) -> list[tuple[str, LinkState]]:
     nothing, up = np.full(n, np.nan), np.ones(n, bool)
     busy = LinkState(
         rng.uniform(0, 1e6, n), rng.uniform(0, 1, n), fabric.capacity_bps * rng.uniform(0.01, 1.0, n),
-        rng.uniform(1e-6, 1.0, n), rng.random(n) > 0.1, ~up, ~up, ~up,
+        rng.uniform(1e-6, 1.0, n), rng.random(n) > 0.1, ~up, ~up, ~up, rng.uniform(0, 1, (3, n)) * PACKETS,
     )  # fmt: skip
-    idle = LinkState(np.zeros(n), np.zeros(n), nothing, nothing, up, ~up, ~up, ~up)
+    idle = LinkState(np.zeros(n), np.zeros(n), nothing, nothing, up, ~up, ~up, ~up, np.zeros((3, n)))
     return [("idle", idle), ("busy", busy)]
 
 

@@ -24,7 +24,8 @@ class Measurement(ArrayNoun):
     of packets that had been seen waiting, by which detection is judged; `service_bps` the rate at which the
     link was seen to drain while it was backlogged all the time, NaN without such evidence; `probe_s` a timed
     probe's delay, NaN without one; `up` whether the carrier is there; `since_s` when what says `service_bps`
-    began, empty where that is this interval.
+    began, empty where that is this interval; `marked`, packets that the link marked (ECN) since that was last
+    known, empty where it is not known now.
     """
 
     t_s: float
@@ -40,6 +41,7 @@ class Measurement(ArrayNoun):
     up: Bool
     since_s: Float = field(default_factory=lambda: np.empty(0))
     counted: Float = field(default_factory=lambda: np.empty(0))
+    marked: Float = field(default_factory=lambda: np.empty(0))
 
 
 @dataclass(frozen=True, eq=False, slots=True)

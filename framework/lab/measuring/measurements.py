@@ -1,5 +1,6 @@
 """The measurements of a lab: queue telemetry, and the source of health that the experiment selects."""
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from railweave.framework.lab.measuring.queue_telemetry import QueueTelemetry
 from railweave.framework.lab.switching.controller_link import ControllerLink
 from railweave.framework.lab.switching.emulation import Emulation
 from railweave.framework.model import Measurement
+from railweave.framework.model.arrays import Float
 from railweave.framework.model.findings import LinkTotals
 
 DRAIN_S = 0.5
@@ -21,7 +23,7 @@ DRAIN_QUEUES = 4
 
 SOCKET_EVERY_S, INGRESS_EVERY_S = 3e-4, 0.5
 """Seconds between counts of arrivals: for each link, whose socket takes 3 us to read (1 % of a core), and
-with the kernel datapath, where reading takes a process for each shard."""
+with the kernel datapath, where reading takes a process for each shard; as it does for marks."""
 
 
 class LabMeasurements:
@@ -50,6 +52,7 @@ class LabMeasurements:
         )
         self._losses = LossMeter(arrivals, self._telemetry.snapshot().sent_packets, every_s)
         self._lost, self._counted = self._losses.total, self._losses.counted
+        self._marks, self._marks_read_s = np.zeros(lab.fabric.n_links), -np.inf
         self._shard_of_link = lab.placement[lab.fabric.link_src]
         self.most_waiting_bytes = 0
 
@@ -66,7 +69,17 @@ class LabMeasurements:
             counted, self._counted = losses.counted - self._counted, losses.counted
         waiting = int(np.bincount(self._shard_of_link, telemetry.queue_bytes).max())
         self.most_waiting_bytes = max(self.most_waiting_bytes, waiting)
-        return self._source.measure(replace(telemetry, lost=lost, counted=counted))
+        telemetry = replace(telemetry, lost=lost, counted=counted, marked=self._new_marks())
+        return self._source.measure(telemetry)
+
+    def _new_marks(self) -> Float:
+        """(n_links,) since the last time; empty where nothing is marked, or not yet read again."""
+        marker, now_s = self._telemetry.marker, time.monotonic()
+        if marker is None or now_s < self._marks_read_s + INGRESS_EVERY_S:
+            return np.empty(0)
+        self._marks_read_s, marked = now_s, np.nan_to_num(marker.read())
+        before, self._marks = self._marks, marked
+        return marked - before
 
     def probe(self, now_s: float, links: LinkState) -> None:
         self._link.send_trains(self._source.trains(now_s, links))
