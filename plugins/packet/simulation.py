@@ -216,7 +216,7 @@ class Simulation:
             s.pair[p]["first_path"], s.pair[p]["paths"] = n_before + low, high - low
             s.pair[p]["turns"] = 0
             first_links = len(set(batch.links[batch.hop_start[low:high]].tolist()))
-            most = 1 if first_links == 1 else 2 * first_links
+            most = 1 if first_links <= 1 else 2 * first_links
             s.pair[p]["most_in_nic"] = most if self._settings.in_turn else NEVER_IN_NIC
             if self._chooser is not None and high > low:
                 known = self._known.ctypes.data + p * self._known.itemsize

@@ -98,6 +98,13 @@ def test_a_cut_pair_fails_the_run(registers: Registers) -> None:
         run(registers, topology="ring", nodes=4, faults=["at=iter:1 down link:g0->g1"], feedback=False)
 
 
+def test_pairs_whose_router_leaves_them_no_path_fail_the_run(registers: Registers) -> None:
+    """`dor` has one path a pair; it is down when the pair has sent its first packets on it."""
+    keys: dict[str, Any] = {"topology": {"name": "torus", "shape": "3x3"}, "router": "dor", "iterations": 2}
+    with pytest.raises(TransportError, match=r"g0\.0 -> g1\.0, stood still for 4\.5 s"):
+        run(registers, faults=["at=iter:1 down link:g0.0->g1.0"], **keys)
+
+
 def test_routes_around_a_dead_rail_go_on(registers: Registers) -> None:
     result = run(registers, faults=["at=iter:1 down rail:1"], iterations=5)
     assert len(times_us(result)) == 5
