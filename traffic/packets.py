@@ -19,7 +19,7 @@ from socket import inet_aton
 from types import MappingProxyType
 
 from isal import isal_zlib
-from scapy.contrib.roce import AETH, BTH
+from scapy.contrib.roce import AETH, BTH, CNPPadding
 from scapy.fields import IntField, XIntField, XLongField
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
@@ -72,6 +72,8 @@ class Opcode(IntEnum):
     WRITE_LAST = 0x08
     WRITE_ONLY = 0x0A
     ACKNOWLEDGE = 0x11
+    NOTIFICATION = 0x81
+    """A congestion notification packet, CNP (annex A17, section A17.9): BECN set, 16 reserved bytes."""
 
 
 WITH_RETH = (Opcode.WRITE_FIRST, Opcode.WRITE_ONLY)
@@ -97,9 +99,11 @@ def templates() -> Mapping[int, bytes]:
             Ether(src="00:00:00:00:00:00", dst="00:00:00:00:00:00", type=0x0800)
             / IP(src="0.0.0.0", dst="0.0.0.0", ttl=64, tos=0x02, flags="DF", id=0)
             / UDP(sport=0, dport=ROCE_PORT, chksum=0)
-            / BTH(opcode=int(opcode), pkey=0xFFFF, icrc=0)
+            / BTH(opcode=int(opcode), becn=opcode is Opcode.NOTIFICATION, pkey=0xFFFF, icrc=0)
         )
         extension = RETH() if opcode in WITH_RETH else AETH() if opcode is Opcode.ACKNOWLEDGE else b""
+        if opcode is Opcode.NOTIFICATION:
+            extension = CNPPadding()
         templates_by_opcode[int(opcode)] = bytes(packet / extension)[:-4]
     return MappingProxyType(templates_by_opcode)
 
@@ -133,7 +137,7 @@ def header(opcode: int, to: Addresses, udp_src: int, payload_bytes: int, repetit
     struct.pack_into("!H", head, _IP_AT + 10, checksum(bytes(head[_IP_AT:_UDP_AT])))
     struct.pack_into("!HHH", head, _UDP_AT, udp_src, ROCE_PORT, ip_bytes - 20)
     head[_BTH_AT + 1] |= pad << 4
-    struct.pack_into("!I", head, _BTH_AT + 4, to.qp)
+    struct.pack_into("!I", head, _BTH_AT + 4, head[_BTH_AT + 4] << 24 | to.qp)
     return bytes(head)
 
 

@@ -29,6 +29,8 @@ from railweave.traffic.collectives.patterns import MoeAllToAll, Permutation
 from railweave.traffic.collectives.rings import RingAllGather, RingAllReduce, RingReduceScatter, SendRecv
 from railweave.traffic.collectives.trees import Broadcast, TreeAllReduce
 from railweave.traffic.controls.dcqcn import Dcqcn
+from railweave.traffic.controls.nscc import Nscc
+from railweave.traffic.controls.swift import Swift
 from railweave.traffic.controls.window import WINDOW, Window
 from railweave.traffic.proxy import RoceV2
 from railweave.traffic.workloads.arrivals import PoissonArrivals
@@ -104,6 +106,8 @@ def register_choosers(register: Callable[[str, PathChooser], None]) -> None:
 def register_congestion_controls(register: Callable[[str, CongestionControl], None]) -> None:
     register(WINDOW, Window())
     register("dcqcn", Dcqcn())
+    register("swift", Swift())
+    register("nscc", Nscc())
 
 
 @hookimpl

@@ -12,6 +12,7 @@ from railweave.framework.processes.child import ChildProcess
 from railweave.traffic.capture import CaptureProcess, Link
 from railweave.traffic.child import ENVIRONMENT
 from railweave.traffic.choosers import IN_TURN
+from railweave.traffic.controls.window import WINDOW
 from railweave.traffic.rocev2 import stated
 from railweave.traffic.rocev2.tuning import PARAMETERS, Tuning
 
@@ -25,6 +26,7 @@ class RoceV2:
     def __init__(self, options: Mapping[str, Value] | None = None) -> None:
         self._options = dict(options or {})
         self._chooser: tuple[str, Mapping[str, Value], int] = (IN_TURN, {}, 0)
+        self._control: tuple[str, Mapping[str, Value]] = (WINDOW, {})
         self._child: ChildProcess | None = None
 
     def configured(self, options: Mapping[str, Value]) -> Self:
@@ -39,6 +41,10 @@ class RoceV2:
         """Paths are chosen so by processes that are started from now on."""
         self._chooser = name, dict(options), seed
 
+    def use_control(self, name: str, options: Mapping[str, Value]) -> None:
+        """Pairs send so in processes that are started from now on."""
+        self._control = name, dict(options)
+
     def start(
         self, endpoints: Sequence[Endpoint], packet: PacketFormat, log_path: str, job: int = 0, jobs: int = 1
     ) -> None:
@@ -49,7 +55,7 @@ class RoceV2:
         )
         self._order(
             "open", endpoints=list(endpoints), packet=packet, options=self._options, job=job, jobs=jobs,
-            chooser=self._chooser,
+            chooser=self._chooser, control=self._control,
         )  # fmt: skip
 
     def use_entropies(self, table: EntropyTable) -> None:

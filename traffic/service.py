@@ -1,8 +1,8 @@
 """The transport process: `python -m railweave.traffic.service FD`, driven over the inherited socket FD.
 
-Messages in: open {endpoints, packet, options, job, jobs, chooser}, entropies {table}, begin {collective,
-options, schedule, iteration, seed}. Messages out: TransportEvent (framework/model/events.py). The process
-ends when the channel closes.
+Messages in: open {endpoints, packet, options, job, jobs, chooser, control}, entropies {table}, begin
+{collective, options, schedule, iteration, seed}. Messages out: TransportEvent (framework/model/events.py).
+The process ends when the channel closes.
 """
 
 import gc
@@ -30,10 +30,12 @@ from railweave.framework.processes.channel import Channel
 from railweave.framework.registry import load_plugins
 from railweave.traffic.child import run_child
 from railweave.traffic.choosers import IN_TURN
+from railweave.traffic.controls.window import WINDOW
 from railweave.traffic.packets import templates
 from railweave.traffic.rocev2.batch import Batch, kernel_send
 from railweave.traffic.rocev2.buffers import Buffers
 from railweave.traffic.rocev2.choice import Choosing
+from railweave.traffic.rocev2.control import Controlling
 from railweave.traffic.rocev2.executor import Executor, Pair
 from railweave.traffic.rocev2.port import Port
 from railweave.traffic.rocev2.sockets import (
@@ -103,9 +105,12 @@ class Service:
         while True:
             busy = self._running is not None or not self._executor.drained
             ready: list[Port] = []
-            wait_s = max(next_tick - time.monotonic(), 0.0) if busy else -1
+            due_s = self._executor.next_due
+            wakes_at = next_tick if due_s is None else min(next_tick, due_s)
+            wait_s = max(wakes_at - time.monotonic(), 0.0) if busy else -1
             events = self._poll.poll(0 if self._executor.pending else wait_s)
             polled_at = time.monotonic()
+            due = due_s is not None and due_s <= polled_at
             for fd, event in events:
                 if fd not in self._ports:
                     self._read_channel()
@@ -116,7 +121,7 @@ class Service:
                 else:
                     ready.append(port)
             try:
-                if ready or self._executor.pending:
+                if ready or due or self._executor.pending:
                     self._step(ready, polled_at)
                 now = time.monotonic()
                 if now >= next_tick:
@@ -259,6 +264,10 @@ def open_service(channel: Channel) -> Service:
     if chooser != IN_TURN:
         registered = load_plugins()["chooser"][chooser]
         choosing = Choosing(configured("chooser", chooser, registered, chosen), chooser, seed)
+    controlling, (control, controlled) = None, order["control"]
+    if control != WINDOW:
+        registered = load_plugins()["control"][control]
+        controlling = Controlling(configured("control", control, registered, controlled), control)
     largest_ip_bytes = packet.full_packet_bytes + packet.RETH - ETHERNET_HEADER
     dirty: list[Batch] = []
     ports: dict[int, tuple[PacketSocket, Port]] = {}
@@ -270,7 +279,7 @@ def open_service(channel: Channel) -> Service:
     of_ranks = [port for _, port in ports.values()]
     numbers = order["job"], order["jobs"]
     tuning = Tuning(**order["options"])
-    executor = Executor(order["endpoints"], of_ranks, dirty, tuning, packet, numbers, choosing)
+    executor = Executor(order["endpoints"], of_ranks, dirty, tuning, packet, numbers, choosing, controlling)
     service = Service(channel, executor, ports)
     gc.collect()
     gc.freeze()

@@ -15,7 +15,10 @@ from railweave.framework.cli._context import example, json_command, plain_comman
 if TYPE_CHECKING:
     from railweave.framework.kit.check_report import Outcome
 
-KINDS_TO_WRITE = ("router", "topology", "collective", "workload", "estimator", "report", "observer")
+KINDS_TO_WRITE = (
+    *("router", "topology", "collective", "workload", "estimator", "congestion-control"),
+    *("report", "observer"),
+)
 
 
 @click.group(epilog=example("railweave plugin new my-router", "railweave plugin check my-router"))

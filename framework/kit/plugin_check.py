@@ -5,7 +5,7 @@ from itertools import chain
 from pathlib import Path
 
 from railweave.framework.errors import PluginError, did_you_mean
-from railweave.framework.kit import choosers, engines, other_kinds, router_checks
+from railweave.framework.kit import choosers, congestion_controls, engines, other_kinds, router_checks
 from railweave.framework.kit.check_report import CheckReport, Outcome, Violation
 from railweave.framework.kit.subject import Sample, Subject, examples, on
 from railweave.framework.kit.trials import at_1024_gpus, on_the_lab
@@ -82,6 +82,8 @@ def _others(
             return other_kinds.estimator(subject, samples)
         case "chooser":
             return choosers.chooser(subject)
+        case "congestion-control":
+            return congestion_controls.control(subject)
         case "report":
             return other_kinds.report(subject, run)
         case "engine":

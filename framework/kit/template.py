@@ -17,6 +17,7 @@ USES = {
     "collective": "railweave run --collective @NAME@",
     "workload": "railweave run --workload @NAME@",
     "estimator": "railweave run --estimator @NAME@",
+    "congestion-control": "railweave run --control @NAME@",
     "report": "railweave run                          # writes it into the run directory",
     "observer": "railweave run                          # writes into the run directory",
 }
@@ -32,7 +33,7 @@ def files_of(kind: str) -> dict[str, str]:
         ".github/workflows/test.yml": "workflow.yml",
         "@MODULE@/__init__.py": "__init__.py",
         "@MODULE@/plugin.py": "observer_plugin.py" if kind == "observer" else "plugin.py",
-        f"@MODULE@/{kind}.py": f"{kind}.py",
+        f"@MODULE@/{_file_of(kind)}.py": f"{_file_of(kind)}.py",
         "tests/conftest.py": "conftest.py",
         "tests/test_@MODULE@.py": "test_plugin.py",
     }
@@ -88,6 +89,7 @@ def filled(text: str, kind: str, name: str) -> str:
         "@MODULE@": module,
         "@CLASS@": class_of(name),
         "@KIND@": kind,
+        "@FILE@": _file_of(kind),
         "@KINDS@": PLURALS.get(kind, ""),
         "@PROTOCOL@": PROTOCOLS[kind].__name__ if kind in PROTOCOLS else "",
         "@ARTICLE@": "An" if kind[0] in "eo" else "A",
@@ -96,6 +98,10 @@ def filled(text: str, kind: str, name: str) -> str:
     for mark, word in words.items():
         text = text.replace(mark, word)
     return text
+
+
+def _file_of(kind: str) -> str:
+    return kind.replace("-", "_")
 
 
 def class_of(name: str) -> str:

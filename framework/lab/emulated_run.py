@@ -156,7 +156,7 @@ class EmulatedRun:
         options = self._plan.experiment.engine.options
         wanted = options["marks"] == "on"
         if options["marks"] == "auto":
-            wanted = any("mark" in job.chooser.needs for job in self._plan.jobs)
+            wanted = any("mark" in (*job.chooser.needs, *job.control.needs) for job in self._plan.jobs)
         return EcnMarker.of(self.lab, ramp_of(options)) if wanted else None
 
     def _summary(self, scaled: Fabric, rate_scale: float) -> str:

@@ -38,7 +38,7 @@ class EmulationEngine(Engine):
             "marks",
             "auto",
             "text",
-            "switches mark packets that enter a long queue (ECN); auto: where the chooser goes by marks",
+            "switches mark packets that enter a long queue (ECN); auto: where chooser or control go by marks",
             choices=("auto", "on", "off"),
         ),
         Parameter("kmin", 20 << 10, "bytes", "queue from which a link marks some", minimum=0),

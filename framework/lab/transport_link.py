@@ -6,7 +6,7 @@ from typing import Any
 
 from railweave.framework.errors import PluginError, RailweaveError, TransportError
 from railweave.framework.experiment.plan import Plan
-from railweave.framework.hookspecs import ChoosesPaths, Transport
+from railweave.framework.hookspecs import ChoosesPaths, ControlsCongestion, Transport
 from railweave.framework.model import Endpoint, EntropyTable, IterationResult, Schedule
 from railweave.framework.model.events import (
     IterationFailed,
@@ -47,6 +47,9 @@ class TransportLink:
         if isinstance(self._transport, ChoosesPaths):
             options: Any = experiment.chooser.options  # those of a plan are parsed
             self._transport.use_chooser(experiment.chooser.name, options, experiment.seed)
+        if isinstance(self._transport, ControlsCongestion):
+            parsed: Any = experiment.control.options
+            self._transport.use_control(experiment.control.name, parsed)
         self._transport.start(endpoints, self._plan.packet, log, self._number, self._jobs)
         self._started = True
         self._watch.readable(self._transport, self._hear)

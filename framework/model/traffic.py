@@ -96,8 +96,9 @@ class IterationResult(ArrayNoun):
     """One iteration as the transport saw it. Times are emulated seconds. `wrong` of `compared` elements, over
     all ranks, were not what the collective's arithmetic says; None where nothing can be compared.
     `retransmitted`, `duplicates`, `marked` (packets that met congestion, RFC 3168, as their acknowledgements
-    say), `out_of_order` (packets that arrived behind a later one of their pair, RFC 4737): None where there
-    are no packets. `wrong_icrc`: packets that ranks dropped for it.
+    say), `cnps` (congestion notification packets that senders got), `out_of_order` (packets that arrived
+    behind a later one of their pair, RFC 4737): None where there are no packets. `wrong_icrc`: packets that
+    ranks dropped for it.
 
     `end_s`: (n_transfers,), seconds from the iteration's start until each transfer had landed, which is when
     those that wait for it alone begin; empty where the transport does not say, and in the findings of a run.
@@ -116,5 +117,6 @@ class IterationResult(ArrayNoun):
     compared: int = 0
     wrong_icrc: int = 0
     marked: int | None = None
+    cnps: int | None = None
     end_s: Float = field(default_factory=lambda: np.empty(0))
     out_of_order: int | None = None

@@ -175,6 +175,7 @@ class Row:
     compared: int | None = None
     wrong_icrc: int = 0
     marked: int | None = None
+    cnps: int | None = None
     compute_us: float | None = None
     predicted_us: float | None = None
     rank_fairness: float | None = None

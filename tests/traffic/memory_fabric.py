@@ -23,6 +23,7 @@ from railweave.framework.model import Endpoint, PacketFormat, Schedule
 from railweave.traffic.rocev2.batch import Batch
 from railweave.traffic.rocev2.buffers import Buffers
 from railweave.traffic.rocev2.choice import Choosing
+from railweave.traffic.rocev2.control import Controlling
 from railweave.traffic.rocev2.executor import Executor
 from railweave.traffic.rocev2.port import Port
 from railweave.traffic.rocev2.sockets import ReceiveRing, RingShape
@@ -85,6 +86,7 @@ class MemoryFabric:
         slots: int = 64,
         job: tuple[int, int] = (0, 1),
         choosing: Choosing | None = None,
+        controlling: Controlling | None = None,
     ) -> None:
         self.packet = PacketFormat(mtu)
         self.harm = harm or Harm()
@@ -108,7 +110,9 @@ class MemoryFabric:
             Port(ReceiveRing(bytearray(shape.total_bytes), shape), Batch(self._send_from(i), dirty))
             for i in range(n)
         ]
-        self.executor = Executor(ends, self.ports, dirty, tuning or Tuning(), self.packet, job, choosing)
+        self.executor = Executor(
+            ends, self.ports, dirty, tuning or Tuning(), self.packet, job, choosing, controlling
+        )
 
     def _send_from(self, rank: int) -> Callable[[Batch, int, int], int]:
         def send(batch: Batch, first: int, count: int) -> int:
@@ -171,6 +175,9 @@ class MemoryFabric:
         while not done():
             if self.executor.pending:
                 self.executor.step([], self.now)
+            elif self._due_before(next_tick):
+                self.now = max(self.now, self.executor.next_due or 0.0)
+                self.executor.step([], self.now)
             elif self._events and self._events[0][0] <= next_tick:
                 self.now = self._events[0][0]
                 ready = set()
@@ -183,3 +190,8 @@ class MemoryFabric:
                 self.now = next_tick
                 next_tick += TICK_S
                 self.executor.tick(self.now)
+
+    def _due_before(self, next_tick: float) -> bool:
+        """Whether a pair that its rate holds back is due before anything else happens."""
+        due_s = self.executor.next_due
+        return due_s is not None and due_s <= min([next_tick, *(event[0] for event in self._events[:1])])

@@ -45,6 +45,8 @@ def built(
         extension = reth(0x1122334455667788, 2, len(payload))
     elif opcode is Opcode.ACKNOWLEDGE:
         extension = struct.pack("!I", AETH_ACK | 5)
+    elif opcode is Opcode.NOTIFICATION:
+        extension, payload = bytes(16), b""
     return packet(header(opcode, PAIR, udp_src, len(payload), repetition), psn_word, extension + payload)
 
 

@@ -139,7 +139,7 @@ class Dcqcn(CongestionControl):
                 continue
             if min(s["timer_steps"], s["byte_steps"]) > s["fast_steps"]:
                 s["target"] = min(s["target"] + s["hai"] * s["line"], s["line"])
-            elif max(s["timer_steps"], s["byte_steps"]) >= s["fast_steps"]:
+            elif max(s["timer_steps"], s["byte_steps"]) > s["fast_steps"]:
                 s["target"] = min(s["target"] + s["ai"] * s["line"], s["line"])
             s["rate"] = (s["target"] + s["rate"]) / 2.0
         s["wake"] = s["timer_at"]

@@ -18,6 +18,7 @@ from railweave.traffic.packets import Addresses, reth
 from railweave.traffic.rocev2.batch import SLOTS, Batch
 from railweave.traffic.rocev2.buffers import Buffers
 from railweave.traffic.rocev2.choice import PICOSECONDS, Choosing
+from railweave.traffic.rocev2.control import Controlling
 from railweave.traffic.rocev2.headers import Heads
 from railweave.traffic.rocev2.messages import Message
 from railweave.traffic.rocev2.port import Port
@@ -53,6 +54,7 @@ class Pair:
 class Executor:
     """All ranks of a job. Reads no clock, never waits, and makes system calls through its ports only. `job`:
     its number and that of all jobs, whose packets are not for it. `choosing`: of paths; None for in turn.
+    `controlling`: of rates and windows; None for the windows that links allow.
 
     `progress`: of the iteration prepared last; there is none before the first.
     """
@@ -68,8 +70,9 @@ class Executor:
         packet: PacketFormat,
         job: tuple[int, int] = (0, 1),
         choosing: Choosing | None = None,
+        controlling: Controlling | None = None,
     ) -> None:
-        self._job, self._choosing, self._rate_scale = job, choosing, 1.0
+        self._job, self._choosing, self._controlling, self._rate_scale = job, choosing, controlling, 1.0
         if (last := FIRST_QP + len(endpoints) ** 2 * job[1]) > MOST_QP:
             raise TransportError(
                 f"{len(endpoints)} ranks in each of {job[1]} jobs need queue pair numbers up to {last}, and "
@@ -84,6 +87,7 @@ class Executor:
         self._budget = Budget(tuning.send_budget_bytes, packet.full_packet_bytes)
         self._owing: dict[Receiver, None] = {}
         self._pending: dict[Sender, None] = {}
+        self._paced: dict[Sender, float] = {}
         self._busy: dict[Sender, None] = {}
         self._rank_of = {endpoint.gpu: rank for rank, endpoint in enumerate(endpoints)}
         self._paths: dict[tuple[int, int], list[list[Any]]] = {}
@@ -100,17 +104,26 @@ class Executor:
         forward, back = (Addresses(x.mac, y.mac, x.ip, y.ip, qp) for x, y in ((a, b), (b, a)))
         near, far = self.ports[src], self.ports[dst]
         choice = self._choosing.of_pair(src, dst) if self._choosing else None
-        sender = Sender(forward, near.batch, self.tuning, self._packet, self._budget, self._pending, choice)
-        receiver = Receiver(far.batch, self._packet.path_mtu, self._landed, self._owing)
+        control = self._controlling.of_pair() if self._controlling else None
+        notifier = self._controlling.of_receiver() if self._controlling else None
+        sender = Sender(
+            forward, near.batch, self.tuning, self._packet, self._budget, self._pending, choice,
+            control, self._paced,
+        )  # fmt: skip
+        receiver = Receiver(far.batch, self._packet.path_mtu, self._landed, self._owing, notifier)
         pair = self.pairs[src, dst] = Pair(src, dst, sender, receiver, back)
         near.halves[qp, True], far.halves[qp, False] = sender, receiver
         self._route(pair)
         return pair
 
     def _route(self, pair: Pair) -> None:
-        if (choice := pair.sender.choice) is not None:
-            choice.clock = PICOSECONDS * self._rate_scale
-        pair.sender.use_paths(self._now, *self._paths.get((pair.src, pair.dst), _UNKNOWN))
+        clock = PICOSECONDS * self._rate_scale
+        for clocked in (pair.sender.choice, pair.receiver.notifier):
+            if clocked is not None:
+                clocked.clock = clock
+        udp_src, *of_paths = self._paths.get((pair.src, pair.dst), _UNKNOWN)
+        weights, rates_bps, depths, latencies_s = of_paths
+        pair.sender.use_paths(self._now, udp_src, weights, rates_bps, depths, latencies_s, clock)
         return_udp_src, *_ = self._paths.get((pair.dst, pair.src), _UNKNOWN)
         pair.receiver.heads = Heads(pair.back, return_udp_src[0])
 
@@ -135,6 +148,7 @@ class Executor:
             "packets_sent": sum(pair.sender.transmissions for pair in pairs),
             "retransmitted": sum(pair.sender.retransmitted for pair in pairs),
             "marked": sum(pair.sender.marked for pair in pairs),
+            "cnps": sum(pair.sender.cnps for pair in pairs),
             "duplicates": sum(pair.receiver.duplicates for pair in pairs),
             "out_of_order": sum(pair.receiver.out_of_order for pair in pairs),
             "bytes_sent": sum(pair.sender.wire_bytes for pair in pairs),
@@ -223,6 +237,7 @@ class Executor:
             pair.sender.reset(number)
             pair.receiver.reset(number)
         self._budget.reset()
+        self._paced.clear()
 
     # -- passes of the event loop ----------------------------------------------------------------------
     def step(self, ready: Iterable[Port], now: float) -> None:
@@ -246,10 +261,13 @@ class Executor:
     def _settle(self, now: float) -> None:
         """Send all acknowledgements, and of the senders in turn a batch each, until these are `PASS_PACKETS`
         or nothing is left."""
-        pending, dirty, budget = self._pending, self._dirty, self._budget
+        pending, dirty, budget, paced = self._pending, self._dirty, self._budget, self._paced
         for receiver in self._owing:
             receiver.acknowledge()
         self._owing.clear()
+        for sender in [sender for sender, due_s in paced.items() if due_s <= now]:
+            del paced[sender]
+            pending[sender] = None
         left = PASS_PACKETS
         while pending and left > 0:
             sender = next(iter(pending))
@@ -268,6 +286,11 @@ class Executor:
         """Whether the last pass left something to be sent in the next one, after what has arrived is
         read."""
         return bool(self._pending)
+
+    @property
+    def next_due(self) -> float | None:
+        """When a pair that its rate holds back may send again; None where there is none."""
+        return min(self._paced.values(), default=None) if self._paced else None
 
     def stuck(self, now: float) -> list[Pair]:
         """If a pair was silent with packets in flight for `dead_after`, or if these are longer for four of

@@ -18,6 +18,7 @@ from railweave.traffic.rocev2.sockets import (
 )
 
 SHAPES_KEPT = 4096
+ANSWERS = (Opcode.ACKNOWLEDGE, Opcode.NOTIFICATION)
 _HEADER = struct.Struct(f"!{PSN_AT - KEY_AT}sI").unpack_from
 _LITTLE = struct.Struct("<I").unpack_from
 Handler = Callable[[int, int, memoryview, int, int, float], None]
@@ -26,7 +27,7 @@ Handler = Callable[[int, int, memoryview, int, int, float], None]
 
 class Port:
     """`halves` of the queue pairs whose packets may arrive here, by QP number and by whether these are
-    acknowledgements. All other packets are noise."""
+    ANSWERS. All other packets are noise."""
 
     def __init__(self, ring: ReceiveRing, batch: Batch) -> None:
         self.ring = ring
@@ -70,13 +71,15 @@ class Port:
 
     def _learn(self, key: bytes) -> tuple[int, int, Handler, int, int, int] | None:
         shape = read_shape(key)
-        half = self.halves.get((shape.qp, shape.opcode == Opcode.ACKNOWLEDGE)) if shape is not None else None
+        answers = shape is not None and shape.opcode in ANSWERS
+        half = self.halves.get((shape.qp, answers)) if shape is not None else None
         if shape is None or half is None:
             return None
         if len(self._known) >= SHAPES_KEPT:
             self._known.clear()
         kind = MARKED * shape.marked | shape.repetition << 8 | shape.opcode
-        entry = (shape.crc, shape.icrc_at, half.accept, kind, shape.body_at, shape.body_end)
+        handler = half.notified if shape.opcode == Opcode.NOTIFICATION else half.accept
+        entry = (shape.crc, shape.icrc_at, handler, kind, shape.body_at, shape.body_end)
         if shape.repetition == 0:
             self._known[key] = entry
         return entry

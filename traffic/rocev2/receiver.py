@@ -3,8 +3,9 @@
 import struct
 from collections.abc import Callable
 
-from railweave.traffic.packets import ACK_REQUEST, AETH_ACK, PSN_MASK, Opcode, icrc
+from railweave.traffic.packets import ACK_REQUEST, AETH_ACK, PSN_AT, PSN_MASK, Opcode, icrc
 from railweave.traffic.rocev2.batch import Batch
+from railweave.traffic.rocev2.control import Notifier
 from railweave.traffic.rocev2.headers import MARKED, Heads
 from railweave.traffic.rocev2.messages import Message, holding, opcode_at
 from railweave.traffic.rocev2.tuning import SPAN
@@ -15,6 +16,9 @@ _REPETITION = 0xFFFF
 _MIDDLE = int(Opcode.WRITE_MIDDLE)
 _ACK_KEY = int(Opcode.ACKNOWLEDGE) << 16
 _COUNTS_BYTES = 4
+_NOTIFICATION_KEY, _NOTIFICATION = int(Opcode.NOTIFICATION) << 16, bytes(4 + 16)
+"""Of a CNP: the number of a packet, which it has not, and 16 reserved bytes."""
+_ICRC_BYTES = 4
 
 
 class Receiver:
@@ -22,17 +26,23 @@ class Receiver:
     that number expected + i has, bit i of `_marks` that number `_marks_from` + i came marked. `owing`
     collects the receivers that have an acknowledgement to send; `heads` are the headers of those.
     `out_of_order` counts new packets that arrive behind one of a higher number, those that were sent again
-    included (RFC 4737, section 3.3)."""
+    included (RFC 4737, section 3.3). `notifier` says when to send a CNP; None for never."""
 
     heads: Heads
 
     def __init__(
-        self, batch: Batch, mtu: int, landed: Callable[[Message], None], owing: dict["Receiver", None]
+        self,
+        batch: Batch,
+        mtu: int,
+        landed: Callable[[Message], None],
+        owing: dict["Receiver", None],
+        notifier: Notifier | None = None,
     ) -> None:
         self._batch = batch
         self._mtu = mtu
         self._landed = landed
         self._owing = owing
+        self.notifier = notifier
         self.duplicates = self.refused = self.out_of_order = 0
         self._completed = 0
         self.reset(0)
@@ -54,6 +64,10 @@ class Receiver:
     def accept(self, word: int, kind: int, view: memoryview, start: int, end: int, now: float) -> None:
         """Handle a packet with a correct ICRC whose payload is view[start:end]; `kind` holds its opcode and,
         above the lowest byte, the number of a repetition and whether it is MARKED."""
+        if self.notifier is not None and self.notifier.received(
+            now, PSN_AT + 4 + end - start + _ICRC_BYTES, kind >= MARKED
+        ):
+            self._notify()
         if kind > 0xFF and (repetition := kind >> 8 & _REPETITION):
             self._echo = repetition
         ahead = ((word & PSN_MASK) - self.expected) & PSN_MASK
@@ -78,6 +92,14 @@ class Receiver:
                 self.expected += 1
         if word & ACK_REQUEST:
             self._owing[self] = None
+
+    def _notify(self) -> None:
+        """Send a CNP."""
+        head = self.heads[_NOTIFICATION_KEY]
+        self._batch.add(head, _NOTIFICATION, 0, icrc(_NOTIFICATION, head.crc))
+
+    def notified(self, word: int, kind: int, view: memoryview, start: int, end: int, now: float) -> None:
+        """A CNP for a receiver means nothing."""
 
     def _mark(self, number: int) -> None:
         if not self._marks:

@@ -4,11 +4,13 @@ import struct
 from collections.abc import Iterable, Sequence
 from functools import cache, partial
 
+from railweave.framework.hookspecs.congestion import OVERTAKEN, TIMEOUT
 from railweave.framework.model import PacketFormat
 from railweave.traffic.packets import ACK_REQUEST, PSN_MASK, Addresses, icrc, padding
 from railweave.traffic.rocev2.batch import Batch
-from railweave.traffic.rocev2.choice import PairChoice
+from railweave.traffic.rocev2.choice import PICOSECONDS, PairChoice
 from railweave.traffic.rocev2.congestion import Congestion
+from railweave.traffic.rocev2.control import PairControl
 from railweave.traffic.rocev2.headers import Heads
 from railweave.traffic.rocev2.messages import Message, holding
 from railweave.traffic.rocev2.timing import Timing
@@ -51,7 +53,8 @@ class Budget:
 class Sender:
     """Numbers are PSNs that do not wrap. `outstanding`: number -> (sent at, transmission, path, repeated), in
     order of transmission; a packet leaves it when acknowledged or declared lost. `pending` collects the
-    senders that may have something to send. `choice`: of paths; None for each in turn."""
+    senders that may have something to send. `choice`: of paths; None for each in turn. `control`: of window
+    and rate; None for the window that links allow."""
 
     def __init__(
         self,
@@ -62,6 +65,8 @@ class Sender:
         budget: Budget,
         pending: dict["Sender", None],
         choice: PairChoice | None = None,
+        control: PairControl | None = None,
+        paced: dict["Sender", float] | None = None,
     ) -> None:
         self._batch = batch
         self._tuning = tuning
@@ -69,15 +74,18 @@ class Sender:
         self._mtu = packet.path_mtu
         self._budget = budget
         self._pending = pending
+        self._paced = {} if paced is None else paced
         self._heads = cache(partial(Heads, to))
         self._entropies: list[int] = []
         self._paths: list[PathState] = []
         self._order = turns_of((1.0,))
         self._turns = [0, 0]
         self.choice = choice
+        self.control = control
         self.congestion = Congestion(tuning.min_window)
         self.timing = Timing()
-        self.transmissions = self.retransmitted = self.wire_bytes = self.marked = self._duplicates = 0
+        self.transmissions = self.retransmitted = self.wire_bytes = self.marked = self.cnps = 0
+        self._duplicates = 0
         self.reset(0)
 
     def reset(self, number: int) -> None:
@@ -85,6 +93,8 @@ class Sender:
         self.una = self.next = number
         self._sacked = 0
         self.outstanding: dict[int, tuple[float, int, PathState, bool]] = {}
+        if self.control is not None:
+            self.control.forget()
         self.timing.probes = 0
         self.lost: dict[int, None] = {}
         self.messages: list[Message] = []
@@ -104,10 +114,11 @@ class Sender:
         rates_bps: Sequence[float],
         depths: Sequence[float],
         latencies_s: Sequence[float],
+        clock: float = PICOSECONDS,
     ) -> None:
         """Send from now on over these entropies, of each path its own, in shares by `weights`; `rates_bps`
         are those of their paths, 0 if unknown, `depths` the packets that they hold, and `latencies_s` the
-        latencies along them.
+        latencies along them; `clock`: declared picoseconds a second.
 
         If entropies and weights are the same as before, the turn continues, so that shares stay exact.
         """
@@ -126,6 +137,8 @@ class Sender:
         slowest = min(rates_bps)
         self.timing.drain = window * full * 8 / slowest if slowest > 0 else 0.0
         self.timing.travel = 2 * max(latencies_s)
+        if self.control is not None:
+            self.control.use_paths(now, rates_bps, depths, latencies_s, full, clock)
         if self.timing.probes:  # the other end was unreachable: probe the new paths at once
             self.timing.probes = 0
             self._active_at = now - self.timing.wait
@@ -147,8 +160,31 @@ class Sender:
 
     @property
     def window(self) -> int:
-        """Packets that may be under way: as many as links allow, unless the machine is the bottleneck."""
-        return self.congestion.window if self.timing.overloaded else self.congestion.limit
+        """Packets that may be under way: as many as links or the control allow, unless the machine is the
+        bottleneck."""
+        usual = self.congestion.window if self.timing.overloaded else self.congestion.limit
+        return usual if self.control is None else self._controlled(self.control, usual)
+
+    def _controlled(self, control: PairControl, usual: int) -> int:
+        """The window of a control, within what the machine carries where that is the bottleneck."""
+        most = usual if self.timing.overloaded or not control.ready else SPAN
+        return control.packets(self._packet.full_packet_bytes, most)
+
+    @property
+    def gap_s(self) -> float:
+        """Time from one packet to the next, by the control's rate."""
+        return 0.0 if self.control is None else self.control.gap_s(self._packet.full_packet_bytes)
+
+    def _due(self, now: float) -> int:
+        """Packets that the rate allows now. Where it allows none, the executor comes back at the time."""
+        control = self.control
+        if control is None or not control.ready:
+            return SPAN + 1  # more than there can be
+        control.catch_up(now)
+        if control.due_s <= now:
+            return 1
+        self._paced[self] = control.due_s
+        return 0
 
     @property
     def idle(self) -> bool:
@@ -158,7 +194,7 @@ class Sender:
     def patience(self) -> float:
         """The longest timeout of what is under way: that of these paths, or of one that was left."""
         left = (path.timeout or 0.0 for _, _, path, _ in self.outstanding.values())
-        return max(self.timing.timeout, *left, 0.0)
+        return max(self.timing.timeout, *left, 0.0) + self.gap_s
 
     def pump(self, now: float, most: int = SPAN) -> int:
         """Send what the window, the budget and the schedule allow; returns how many packets these are. What
@@ -180,9 +216,12 @@ class Sender:
             if left <= 0:
                 self._pending[self] = None
                 break
-            room = min(room, left)
-            # Without an answer to the last packet of the budget nobody could send.
-            self._send(message, self.next, room, now, asking=room == budget.left)
+            if (due := self._due(now)) == 0:
+                break
+            room = min(room, left, due)
+            # Without an answer to the last packet of the budget nobody could send; to one that is followed
+            # by a pause, the next one would bring it.
+            self._send(message, self.next, room, now, asking=room == budget.left or room == due)
             self.next += room
             budget.left -= room
             left -= room
@@ -206,7 +245,7 @@ class Sender:
         mtu, paths, stride = self._mtu, self._paths, acknowledge_every(self.window)
         view, address, message_first, last = message.view, message.address, message.first, message.packets - 1
         add, outstanding, transmission = self._batch.add, self.outstanding, self.transmissions
-        again = repetition > 0
+        again, control = repetition > 0, self.control
         turn, asks = self._turns[again], first + count - 1 if asking else -1
         ways: Sequence[int]
         if self.choice is None:
@@ -234,6 +273,8 @@ class Sender:
                 crc = icrc(bytes(head.pad_bytes), crc)
             add(head, own, address + low, crc)
             outstanding[number] = (now, transmission, path, again)
+            if control is not None:
+                control.sent(now, number, high - low + head.pad_bytes + self._packet.HEADERS)
         self.transmissions = transmission
         self._turns[again] = turn + count
         self._active_at = now
@@ -249,6 +290,8 @@ class Sender:
                 break
             if sent == most:
                 self._pending[self] = None
+                break
+            if self._due(now) == 0:
                 break
             del self.lost[number]
             self._budget.left -= 1
@@ -291,6 +334,8 @@ class Sender:
             self._sacked |= fresh
             beyond = [upto + bit for bit in range(fresh.bit_length()) if fresh >> bit & 1]
             self._arrived(beyond, now, *marks)
+        if self.control is not None:
+            self.control.acknowledged(now)
         if len(self.outstanding) + len(self.lost) < before:
             self.progress_at = self._active_at = now
             self.timing.probes = 0
@@ -310,7 +355,7 @@ class Sender:
         """Remove packets that arrived, and learn from those that were sent once. Which copy of a repeated
         packet arrived is unknown until its repetition number is echoed. Bit i of `marks`: number
         `marks_from` + i came marked."""
-        take, before, choice = self.outstanding.pop, len(self.outstanding), self.choice
+        take, before, choice, control = self.outstanding.pop, len(self.outstanding), self.choice, self.control
         latest: tuple[float, int, PathState, bool] | None = None
         marked = False
         for number in numbers:
@@ -321,6 +366,8 @@ class Sender:
             if marks:
                 marked = number >= marks_from and marks >> number - marks_from & 1 == 1
                 self.marked += marked
+            if control is not None:
+                control.arrived(number, marked)
             if choice is not None and record[2].timeout is None:
                 choice.acknowledged(record[2].at, record[0], now, marked)
             if not record[3]:
@@ -335,11 +382,19 @@ class Sender:
 
     def _learn(self, record: tuple[float, int, PathState, bool], now: float) -> None:
         sent_at, transmission, path, _ = record
+        if self.control is not None:
+            self.control.took(transmission, now - sent_at)
         if transmission > path.newest:
             path.newest, path.round_trip = transmission, now - sent_at
         if transmission > self._newest:
             self._newest, self._newest_sent_at = transmission, sent_at
             self.timing.sample(now - sent_at)
+
+    def notified(self, word: int, kind: int, view: memoryview, start: int, end: int, now: float) -> None:
+        """Handle a CNP."""
+        self.cnps += 1
+        if self.control is not None:
+            self.control.notified(now)
 
     # -- loss ------------------------------------------------------------------------------------------
     def _detect(self, now: float) -> None:
@@ -366,6 +421,8 @@ class Sender:
         for number in lost:
             self._tell_of_loss(self.outstanding.pop(number)[2], now)
             self.lost[number] = None
+        if lost and self.control is not None:
+            self.control.lost(now, lost, OVERTAKEN)
         if lost:
             self.timing.lossy()
             self._budget.left += len(lost)
@@ -375,11 +432,15 @@ class Sender:
         """Act on the clock: declare overtaken packets lost, and probe after silence."""
         if now >= self._suspect_at:
             self._detect(now)
-        if self.outstanding and now >= self._active_at + self.timing.wait:
+        if self.control is not None:
+            self.control.catch_up(now)
+        if self.outstanding and now >= self._active_at + self.timing.wait + self.gap_s:
             if self.timing.probes and self.timing.overloaded:
                 self.congestion.silent()
             number = next(iter(self.outstanding))
             self._tell_of_loss(self.outstanding.pop(number)[2], now)
+            if self.control is not None:
+                self.control.lost(now, [number], TIMEOUT)
             self._repeat(number, now)
             self.timing.probes += 1
 

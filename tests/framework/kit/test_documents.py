@@ -93,6 +93,7 @@ EXAMPLES = {
     "collective": "direct-gather",
     "workload": "stages",
     "estimator": "served",
+    "congestion-control": "marked-down",
     "report": "rows",
     "observer": "changes",
 }

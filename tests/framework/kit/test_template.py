@@ -57,7 +57,8 @@ def test_it_is_found_through_its_entry_point_and_passes(kind: str, package: Path
 
 def test_an_experiment_can_be_planned_with_it(kind: str, package: Path) -> None:
     """Everything of a run before the lab."""
-    keys: dict[str, object] = {} if kind in ("observer", "report") else {kind: "my-plugin"}
+    key = {"congestion-control": "control"}.get(kind, kind)
+    keys: dict[str, object] = {} if kind in ("observer", "report") else {key: "my-plugin"}
     if kind == "topology":
         keys |= {"router": "shortest", "collective": "ring-all-reduce", "faults": "none"}
     plan = load_plan(None, keys, with_package(package))

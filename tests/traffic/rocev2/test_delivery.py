@@ -115,7 +115,7 @@ def test_a_healthy_fabric_sees_every_packet_once_and_few_acknowledgements() -> N
     counted = fabric.executor.counts()
     sent_bytes = fabric.packet.wire_bytes(200 * 256)
     assert counted == {
-        "packets_sent": 200, "retransmitted": 0, "marked": 0, "duplicates": 0, "out_of_order": 0,
+        "packets_sent": 200, "retransmitted": 0, "marked": 0, "cnps": 0, "duplicates": 0, "out_of_order": 0,
         "bytes_sent": sent_bytes, "wrong_icrc": 0,
     }  # fmt: skip
     acks = [len(frame) for _, src, _, frame in fabric.seen if src == 1]

@@ -1,0 +1,128 @@
+"""What `plugin check` finds wrong with congestion controls, one mistake each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from railweave.framework.hookspecs import CongestionControl
+from railweave.framework.hookspecs.congestion import NEVER
+from railweave.framework.kit.congestion_controls import control
+from railweave.framework.kit.subject import Subject
+
+FIELDS = [("window", np.float64), ("rate", np.float64), ("wake", np.int64), ("x", np.float64)]
+
+
+class Steady(CongestionControl):
+    """A window of two round trips, which is right."""
+
+    summary = "steady"
+    state = np.dtype(FIELDS)
+
+    def sender_record(self) -> NDArray[np.void]:
+        return np.zeros(1, self.state)
+
+    @staticmethod
+    def start(s: Any, now: int, line_rate: float, base_rtt: int, hops: int, mtu: int) -> None:
+        s["window"], s["rate"], s["wake"] = 2e-12 * line_rate * base_rtt + mtu, line_rate, NEVER
+
+
+class NoRecord(Steady):
+    state = np.dtype(FIELDS[1:])
+
+
+class Large(Steady):
+    state = np.dtype([*FIELDS, ("more", np.int64, (512,))])
+
+
+class Words(Steady):
+    state = np.dtype([*FIELDS, ("word", "U4")])
+
+
+class NoFar(Steady):
+    receiver = np.dtype([("x", np.int64)])
+
+
+class Fast(Steady):
+    @staticmethod
+    def acknowledged(s: Any, now: int, nbytes: int, marked_bytes: int, delay: int, in_flight: int) -> None:
+        s["rate"] *= 1.01
+
+
+class Nan(Steady):
+    @staticmethod
+    def lost(s: Any, now: int, nbytes: int, why: int) -> None:
+        s["window"] = np.nan
+
+
+class Divides(Steady):
+    @staticmethod
+    def notified(s: Any, now: int) -> None:
+        s["x"] = 1.0 / s["x"]
+
+
+class Woken(Steady):
+    @staticmethod
+    def sent(s: Any, now: int, nbytes: int) -> None:
+        s["wake"] = now
+
+
+class Selfish(Steady):
+    """Who comes first has a window of forty times the other's."""
+
+    @staticmethod
+    def start(s: Any, now: int, line_rate: float, base_rtt: int, hops: int, mtu: int) -> None:
+        s["window"] = (40.0 if now < 1000 else 1.0) * 1e-12 * line_rate * base_rtt + mtu
+        s["rate"], s["wake"] = line_rate, NEVER
+
+
+class Shy(Steady):
+    """A tenth of a fair share."""
+
+    @staticmethod
+    def start(s: Any, now: int, line_rate: float, base_rtt: int, hops: int, mtu: int) -> None:
+        s["window"], s["rate"], s["wake"] = 1e9, line_rate / 80, NEVER
+
+
+class Remembers(Steady):
+    calls: list[int] = []  # noqa: RUF012
+
+    @staticmethod
+    def sent(s: Any, now: int, nbytes: int) -> None:
+        Remembers.calls.append(now)
+        s["x"] = len(Remembers.calls)
+
+
+WRONG = {
+    "a record": ((NoRecord, "no window of float64"), (Large, "4128 bytes, 4096 at most"),
+                 (Words, "word is <U4"), (NoFar, "receiver_record() gives None")),
+    "bounds": ((Fast, "bytes/s, outside"), (Nan, "window is nan"), (Divides, "division|divide"),
+               (Woken, "it lies ahead")),
+    "equal shares": ((Selfish, "of their equal shares"),),
+    "busy port": ((Shy, "of the time, 0.95 at least"),),
+    "pure": ((Remembers, "another record"),),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("check", "wrong", "why"),
+    [(check, wrong, why) for check, rows in WRONG.items() for wrong, why in rows],
+)
+def test_a_mistake_is_found_by_its_check(
+    check: str, wrong: type[Steady], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without numba: compiling is checked with the built-in controls."""
+    monkeypatch.setattr("railweave.framework.kit.congestion_controls.find_spec", lambda name: None)
+    found = {o.check: o for o in control(Subject("congestion-control", "mine", wrong(), {}))}
+    assert found[check].status == "failed", found
+    text = found[check].text()
+    assert any(part in text for part in why.split("|")), text
+
+
+def test_a_right_one_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("railweave.framework.kit.congestion_controls.find_spec", lambda name: None)
+    outcomes = list(control(Subject("congestion-control", "mine", Steady(), {})))
+    assert [o.status for o in outcomes] == ["passed"] * 5 + ["skipped"]
