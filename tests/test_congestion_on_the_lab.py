@@ -16,6 +16,6 @@ def test_dcqcn_slows_pairs_down_by_cnps() -> None:
         topology={"name": "rail-only", "domains": 8, "rails": 1}, collective="direct-all-to-all", size="1M",
         control={"name": "dcqcn", "cnp_interval": "5us"}, iterations=1, faults=[], feedback=False,
     )  # fmt: skip
-    (row,) = result.rows
+    row = result.rows[0]
     assert row.wrong == 0 and row.compared
     assert (row.marked or 0) > 0 and (row.cnps or 0) > 0
