@@ -211,6 +211,7 @@ class Slow:
     """An executor whose passes take a second. The first one leaves packets to be sent in a second one."""
 
     drained = False
+    next_due: float | None = None
 
     def __init__(self) -> None:
         self.now, self.pending = 100.0, False
@@ -248,6 +249,20 @@ def test_nobody_is_silent_while_what_has_arrived_is_unread(monkeypatch: pytest.M
 def test_what_is_left_to_be_sent_needs_no_packet_to_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
     executor = Slow()
     executor.pending = True
+    monkeypatch.setattr("railweave.traffic.service.time.monotonic", lambda: executor.now)
+    ours, channel = map(Channel, socket.socketpair())
+    service = Service(channel, executor, {})  # type: ignore[arg-type]
+    with pytest.raises(ChannelClosedError):
+        service.serve()
+    assert executor.calls[0] == ("step", 100.0, 0)
+    for end in (ours, channel):
+        end.close()
+    service._poll.close()
+
+
+def test_a_pair_that_its_rate_holds_back_is_sent_for_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    executor = Slow()
+    executor.next_due = 100.0
     monkeypatch.setattr("railweave.traffic.service.time.monotonic", lambda: executor.now)
     ours, channel = map(Channel, socket.socketpair())
     service = Service(channel, executor, {})  # type: ignore[arg-type]
