@@ -30,8 +30,8 @@ NAV = {
         "metrics.md", "glossary.md", "dependencies.md", "changelog.md",
     ],
     "Explanation": [
-        "architecture.md", "health.md", "health-figures.md", "fluid.md", "packets.md", "congestion.md", "fidelity.md",
-        "fleet.md", "reliability.md",
+        "architecture.md", "health.md", "health-figures.md", "fluid.md", "packets.md", "congestion.md",
+        "fidelity.md", "fleet.md", "reliability.md",
     ],
     "Papers": ["papers.md"],
 }  # fmt: skip
