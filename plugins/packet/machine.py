@@ -1,11 +1,11 @@
 """The simulation's machine code, and the functions of plugins that it calls."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -18,6 +18,10 @@ INLINED = ("mixed", "draw", "chance", "new_packet", "look", "chooser_of", "becom
 ARGUMENTS = 8
 SET = np.dtype([("window", "f8"), ("rate", "f8"), ("wake", "i8")])
 """What a congestion control sets, as a pair begins with it (layout.PAIR)."""
+CHOOSING = ("use_paths", "choose", "acknowledged", "lost")
+CONTROLLING = ("sent", "acknowledged", "notified", "lost", "woke", "received")
+NO_RECORD = np.dtype([("none", np.int64)])
+"""Of receivers that have no say."""
 
 
 @cache
@@ -73,15 +77,35 @@ def called(chooser: PathChooser | None, control: CongestionControl | None) -> An
     """The functions of a chooser and of a congestion control behind the one address that the loop calls:
     call(what, address of what is known of the pair, address of the pair, now, ...) (sending.py). Without
     both: one that is never called."""
+    choosing = None if chooser is None else Functions.of(chooser, CHOOSING, chooser.state)
+    controlling = None
+    if control is not None:
+        controlling = Functions.of(control, CONTROLLING, control.state, control.receiver or NO_RECORD)
+    return _called(choosing, controlling)
+
+
+class Functions(NamedTuple):
+    """Functions of a plugin in the order of their names, and its records; equal ones are compiled once."""
+
+    functions: tuple[Callable[..., Any], ...]
+    records: tuple[np.dtype[Any], ...]
+
+    @classmethod
+    def of(cls, plugin: object, names: tuple[str, ...], *records: np.dtype[Any]) -> Self:
+        return cls(tuple(getattr(plugin, name) for name in names), records)
+
+
+@lru_cache(maxsize=16)
+def _called(choosing: Functions | None, controlling: Functions | None) -> Any:
     import numba
     from numba import types
 
     signature = types.int64(*[types.int64] * ARGUMENTS)
-    if chooser is None and control is None:
+    if choosing is None and controlling is None:
         return numba.cfunc(signature, cache=True)(_nothing)
-    paths = _nothing if chooser is None else _chooser_call(chooser)
-    rates = _nothing if control is None else _control_call(control)
-    paths, rates, last = numba.njit(paths), numba.njit(rates), sending.PATH_LOST
+    paths = numba.njit(_nothing if choosing is None else _chooser_call(choosing))
+    rates = numba.njit(_nothing if controlling is None else _control_call(controlling))
+    last = sending.PATH_LOST
 
     def call(what: int, address: int, out: int, now: int, a: int, b: int, c: int, d: int) -> Any:
         if what <= last:
@@ -91,14 +115,12 @@ def called(chooser: PathChooser | None, control: CongestionControl | None) -> An
     return numba.cfunc(signature)(call)
 
 
-def _chooser_call(chooser: PathChooser) -> Any:
+def _chooser_call(plugin: Functions) -> Any:
     import numba
     from numba import carray, types
 
-    record, share = _record_at(numba.from_dtype(chooser.state)), _record_at(types.float64)
-    use_paths, choose, acknowledged, lost = (
-        numba.njit(getattr(chooser, name)) for name in ("use_paths", "choose", "acknowledged", "lost")
-    )
+    record, share = _record_at(numba.from_dtype(plugin.records[0])), _record_at(types.float64)
+    use_paths, choose, acknowledged, lost = map(numba.njit, plugin.functions)
     _use_paths, _choose, _heard = sending.USE_PATHS, sending.CHOOSE, sending.PATH_HEARD
 
     def call(what: int, address: int, out: int, now: int, a: int, b: int, c: int, d: int) -> Any:
@@ -116,17 +138,13 @@ def _chooser_call(chooser: PathChooser) -> Any:
     return call
 
 
-def _control_call(control: CongestionControl) -> Any:
+def _control_call(plugin: Functions) -> Any:
     import numba
     from numba import carray
 
-    receives = control.receiver or np.dtype([("none", np.int64)])
-    record, receiver = (_record_at(numba.from_dtype(dtype)) for dtype in (control.state, receives))
+    record, receiver = (_record_at(numba.from_dtype(dtype)) for dtype in plugin.records)
     fields = _record_at(numba.from_dtype(SET))
-    sent, acknowledged, notified, lost, woke, received = (
-        numba.njit(getattr(control, name))
-        for name in ("sent", "acknowledged", "notified", "lost", "woke", "received")
-    )
+    sent, acknowledged, notified, lost, woke, received = map(numba.njit, plugin.functions)
     _sent, _heard, _notified, _gone, _received = (
         sending.SENT, sending.HEARD, sending.NOTIFIED, sending.GONE, sending.RECEIVED,
     )  # fmt: skip

@@ -45,6 +45,12 @@ def _fluid(rows: str, growth: bool, quick: bool, progress: Progress) -> Mapping[
     return fluid(rows, growth, quick, progress)
 
 
+def _packet(rows: str, quick: bool, progress: Progress) -> Mapping[str, Any]:
+    from railweave.bench.packet import packet
+
+    return packet(rows, quick, progress)
+
+
 BENCHMARKS = {
     "health": OwnBenchmark(
         "detection, published scores and benefit of health in every regime, with and without feedback and "
@@ -84,4 +90,12 @@ BENCHMARKS = {
         ),
     ),
     "fluid": OwnBenchmark(FLUID_SUMMARY, _fluid, FLUID),
+    "packet": OwnBenchmark(
+        "processor seconds, packets over links a second and memory of the engine packet, up to 1,024 GPUs",
+        _packet,
+        (
+            Parameter("rows", "", "text", "those whose names contain one of these words, by commas"),
+            Parameter("quick", False, "bool", "two small rows; no figures to quote"),
+        ),
+    ),
 }

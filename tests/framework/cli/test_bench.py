@@ -105,6 +105,7 @@ def test_the_built_in_ones_use_the_same_hook() -> None:
         "health",
         "install",
         "live",
+        "packet",
         "report",
         "routes",
         "sweep",
