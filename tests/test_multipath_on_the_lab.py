@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import railweave as rw
-from railweave.framework.registry import FILES
+from railweave.framework.registry import FILES, load_plugins
 from railweave.framework.results.result import RunResult
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("nothing_left")]
@@ -40,7 +40,7 @@ def test_a_lossy_link_is_named_in_the_first_iteration(monkeypatch: pytest.Monkey
     result = rw.run(
         topology={"name": "clos", "servers": 2, "gpus": 1, "planes": 2, "t0": 2, "t1": 1}, router="spray",
         collective="send-recv", size="8000K", iterations=1, feedback=False, estimator="spray-check",
-        faults=["at=iter:0 loss link:a0.0.0->b0.0.0 rate=1.5%"],
+        faults=["at=iter:0 loss link:a0.0.0->b0.0.0 rate=1.5%"], registers=load_plugins(),
     )  # fmt: skip
     assert [row.wrong for row in result.rows] == [0] * len(result.rows)
     assert [link.name for link in result.links if link.h_score < 1] == ["a0.0.0->b0.0.0"]
