@@ -32,8 +32,8 @@ def test_packets_are_shared_out_over_two_planes(chooser: object, together: bool)
 
 
 def test_reps_leaves_a_slow_plane_by_its_marks() -> None:
-    """One plane at a quarter one way. In turn it would carry half; with a queue there it carries less, down to
-    what it serves, a quarter of the other. What a link marks arrives marked, once, but for packets sent
+    """One plane at a quarter one way. In turn it would carry half; with a queue there it carries less, down
+    to what it serves, a quarter of the other. What a link marks arrives marked, once, but for packets sent
     again."""
     result = rw.run(
         topology=PLANES, router="spray", chooser="reps", collective="send-recv", size=f"{16 * PACKETS}K",

@@ -371,7 +371,8 @@ def loss_through_a_switch(share: float, packets: int, burst: int) -> dict[str, A
     """Bursts from g0.0 to g1.0 through Open vSwitch, which sends in batches, with loss on the first cable."""
     from railweave.framework.experiment.plan import load_plan
     from railweave.framework.lab.emulated_run import lab_session
-    from railweave.framework.lab.tasks.verify import LOST_AFTER_S, Marker
+    from railweave.framework.lab.tasks.verify import LOST_AFTER_S, MARKED_BYTES
+    from railweave.framework.model.addressing import ipv4
     from railweave.framework.registry import load_plugins as registers
 
     known = registers()
@@ -390,7 +391,8 @@ def loss_through_a_switch(share: float, packets: int, burst: int) -> dict[str, A
         with session.engine.lab.host_sockets(LOST_AFTER_S) as sockets:
             sender, receiver = sockets[0], sockets[2]
             receiver.settimeout(0.05)
-            frame, arrived = Marker(session, sockets)._frame(0, 2, entropy), []
+            ends = ipv4(fabric, 0), ipv4(fabric, 2)
+            frame, arrived = udp_frame(*ends, MARKED_BYTES, src_port=entropy), []
             shard = session.engine.lab.shards[0]
             for _ in range(0, packets, burst):
                 shard.halt()  # so that it finds the whole burst at once
