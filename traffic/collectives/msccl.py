@@ -1,4 +1,4 @@
-"""Collectives from MSCCL's XML files: `--collective msccl:FILE`."""
+"""Collectives from MSCCL's XML files and MSCCL++'s execution plans: `--collective msccl:FILE`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,8 +15,11 @@ from railweave.framework.model.arrays import Int64
 from railweave.framework.parameters import Parameter
 from railweave.traffic.collectives.arithmetic import count_of, dtype_of
 from railweave.traffic.collectives.entries import Entries, Lists, listed
-from railweave.traffic.collectives.msccl_file import CUSTOM, SHARDED, Algorithm, read
-from railweave.traffic.collectives.msccl_flow import Move, flow_of
+from railweave.traffic.collectives.msccl_file import CUSTOM, SHARDED, Algorithm, Memory, contents, parse
+from railweave.traffic.collectives.msccl_flow import flow_of
+from railweave.traffic.collectives.msccl_moves import Flow, Move
+from railweave.traffic.collectives.mscclpp_flow import plan_flow
+from railweave.traffic.collectives.mscclpp_plan import ExecutionPlan, parse_plan
 from railweave.traffic.collectives.operations import (
     SHARD_STEP,
     AllGather,
@@ -38,6 +41,19 @@ contents of a chunk 128 random bits."""
 OPERATIONS: dict[str, type[Operation]] = {
     operation.kind: operation for operation in (AllReduce, AllGather, ReduceScatter, AllToAll)
 }
+
+
+def read(path: str) -> Algorithm:
+    """The algorithm in a file: a plan of MSCCL++ where it begins as JSON does, otherwise XML. Raises
+    ExperimentError with the file, the place in it and the fix."""
+    data = contents(path)
+    return parse_plan(data, path) if data.lstrip().startswith(b"{") else parse(data, path)
+
+
+def _flow(algorithm: Algorithm, memory: Memory, *, staged: bool) -> Flow | None:
+    if isinstance(algorithm, ExecutionPlan):
+        return plan_flow(algorithm, memory)
+    return flow_of(algorithm, memory, staged=staged)
 
 
 class CustomCollective(ReplayedWorkload):
@@ -69,9 +85,9 @@ class Msccl(Operation):
     one of `coll="custom"` is run as it is, with a note. Copies and reductions inside a GPU take no time.
     """
 
-    summary = "an algorithm from an MSCCL XML file: --collective msccl:FILE"
+    summary = "an algorithm from an MSCCL XML file or an MSCCL++ plan: --collective msccl:FILE"
     name = "msccl"
-    parameters: tuple[Parameter, ...] = (Parameter("file", "", "text", "the XML file"),)
+    parameters: tuple[Parameter, ...] = (Parameter("file", "", "text", "XML, or a plan in JSON"),)
 
     def __init__(self, file: str = "") -> None:
         self._algorithm = read(file) if file else None
@@ -157,13 +173,10 @@ class Msccl(Operation):
         in place and as few local steps as can be; with messages staged as in a FIFO; with input and output
         apart. Raises ExperimentError for one that is wrong in every way."""
         algorithm, why = self._file, ""
-        ways = [(False, False), (False, True)] if algorithm.kind != CUSTOM else []
-        if not algorithm.in_place or algorithm.kind == CUSTOM:
-            ways.append((True, True))
         roots = range(algorithm.n_ranks if algorithm.kind == Broadcast.kind else 1)
-        for apart, staged in ways:
+        for apart, staged in algorithm.ways:
             memory = algorithm.memory(apart=apart)
-            flow = flow_of(algorithm, memory, staged=staged)
+            flow = _flow(algorithm, memory, staged=staged)
             if flow is None:
                 continue
             sends = *_transfers(flow.moves, memory.scratch), memory.scratch, flow.memory

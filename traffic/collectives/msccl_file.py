@@ -9,7 +9,7 @@ A thread block (tb) executes its steps in order, sends to one GPU and receives f
 not needed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
@@ -27,6 +27,9 @@ KINDS = {
 }
 """By the name in the file, in any case, with or without - and _: the compiler of msccl-tools writes
 reduce_scatter, its other half and rccl reducescatter."""
+UNSUPPORTED = (
+    f"is not supported; there are {', '.join(KINDS)}. As {CUSTOM} it runs, and nobody checks what it leaves."
+)
 SHARDED = frozenset({"all-gather", "reduce-scatter", "all-to-all"})
 SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
 RECEIVES = frozenset({"r", "rcs", "rrs", "rrc", "rrcs"})
@@ -85,8 +88,15 @@ class Algorithm:
     in_place: bool = False
     gpus: dict[int, Gpu] = field(default_factory=dict)
 
-    def refuse(self, line: int, why: str) -> ExperimentError:
-        return ExperimentError(f"{self.path}, line {line}: {why}")
+    def refuse(self, where: int | str, why: str) -> ExperimentError:
+        """`where`: a line, or a place in words."""
+        return ExperimentError(f"{self.path}, {where if isinstance(where, str) else f'line {where}'}: {why}")
+
+    @property
+    def ways(self) -> Sequence[tuple[bool, bool]]:
+        """(input and output apart, messages staged): the ways to carry it out that are tried in turn."""
+        ways = [(False, False), (False, True)] if self.kind != CUSTOM else []
+        return ways if self.in_place and ways else [*ways, (True, True)]
 
     @property
     def shard(self) -> int:
@@ -141,23 +151,30 @@ class Memory:
     size: int
 
 
-def read(path: str) -> Algorithm:
-    """The algorithm in a file. Raises ExperimentError with file, line and the fix."""
+def kind_of(collective: str) -> str | None:
+    """The kind that a file calls so, None if there is none."""
+    return KINDS.get(collective.lower().replace("_", "").replace("-", ""))
+
+
+def contents(path: str) -> bytes:
+    """The bytes of a file. Raises ExperimentError with the file and the fix."""
     try:
         data = Path(path).read_bytes()
     except OSError as error:
         raise ExperimentError(
-            f"{path} cannot be read: {error.strerror}. Give an MSCCL XML file: msccl:FILE."
+            f"{path} cannot be read: {error.strerror}. Give an MSCCL XML file or an MSCCL++ execution plan: "
+            "msccl:FILE."
         ) from None
-    return parse(data, path)
-
-
-def parse(data: bytes, path: str) -> Algorithm:
-    """The algorithm in these bytes; `path` is for messages."""
     if len(data) > LARGEST_FILE:
         raise ExperimentError(
             f"{path}: {len(data)} bytes are more than {LARGEST_FILE}; use a smaller algorithm."
         )
+    return data
+
+
+def parse(data: bytes, path: str) -> Algorithm:
+    """The algorithm in these bytes; `path` is for messages. Raises ExperimentError with file, line and the
+    fix."""
     parser = expat.ParserCreate()
     reader = _AlgorithmReader(parser, path)
     try:
@@ -165,7 +182,7 @@ def parse(data: bytes, path: str) -> Algorithm:
     except expat.ExpatError as error:
         raise ExperimentError(
             f"{path}, line {error.lineno}: this is not XML ({expat.ErrorString(error.code)}). "
-            "Give an algorithm as MSCCL writes it."
+            "Give an algorithm as MSCCL writes it, or a plan of MSCCL++, which begins with {."
         ) from None
     algorithm = reader.algorithm  # a well-formed document has one root, and only <algo> is taken
     missing = set(range(algorithm.n_ranks)) - set(algorithm.gpus)
@@ -206,12 +223,9 @@ class _AlgorithmReader:
 
     def _read_algo(self) -> None:
         coll = self._text("coll")
-        kind = KINDS.get(coll.lower().replace("_", "").replace("-", ""))
+        kind = kind_of(coll)
         if kind is None:
-            raise self.refuse(
-                f"coll {coll!r} is not supported; there are {', '.join(KINDS)}. As {CUSTOM} it runs, and "
-                "nobody checks what it leaves."
-            )
+            raise self.refuse(f"coll {coll!r} {UNSUPPORTED}")
         chunks, n = (self._whole(key, 1) for key in ("nchunksperloop", "ngpus"))
         if kind in SHARDED and chunks % n:
             raise self.refuse(

@@ -7,11 +7,7 @@ in. Beyond that the order of steps in a thread block reflects how many blocks a 
 
 from collections import defaultdict, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-import numpy as np
-
-from railweave.traffic.collectives.entries import levels, listed
 from railweave.traffic.collectives.msccl_file import (
     RECEIVES,
     REDUCES,
@@ -19,40 +15,9 @@ from railweave.traffic.collectives.msccl_file import (
     Algorithm,
     Block,
     Memory,
-    Place,
     Step,
 )
-
-
-@dataclass(slots=True)
-class Move:
-    """A message: chunks of the sender's memory to chunks of the receiver's. A local step, `cpy` or `re`, has
-    one rank as both. `line` is that of its send."""
-
-    src: int
-    dst: int
-    chunks: Sequence[int]
-    line: int
-    to: Sequence[int] = ()
-    reduce: bool = False
-    after: set[int] = field(default_factory=set)
-
-
-@dataclass(slots=True)
-class _Chunk:
-    """The moves that wrote a chunk (`base`), were reduced into it since, and have read it since."""
-
-    base: set[int] = field(default_factory=set)
-    reduced: set[int] = field(default_factory=set)
-    readers: set[int] = field(default_factory=set)
-
-
-@dataclass(frozen=True, slots=True)
-class Flow:
-    """All moves, each after those it waits for, over ranks with `memory` chunks each."""
-
-    moves: list[Move]
-    memory: int
+from railweave.traffic.collectives.msccl_moves import Execution, Flow, Move
 
 
 def flow_of(algorithm: Algorithm, memory: Memory, *, staged: bool) -> Flow | None:
@@ -65,35 +30,21 @@ def flow_of(algorithm: Algorithm, memory: Memory, *, staged: bool) -> Flow | Non
     return _Execution(algorithm, memory, staged=staged).execute()
 
 
-class _Execution:
+class _Execution(Execution[Step]):
     def __init__(self, algorithm: Algorithm, memory: Memory, *, staged: bool) -> None:
-        self._algorithm, self._memory, self._staged = algorithm, memory, staged
-        self._moves: list[Move] = []
-        self._chunks: dict[tuple[int, int], _Chunk] = defaultdict(_Chunk)
+        super().__init__(algorithm, memory)
+        self._staged = staged
         self._channels: dict[tuple[int, int, int], deque[int]] = defaultdict(deque)
-        self._done: dict[tuple[int, int], int] = defaultdict(int)
         self._used = dict.fromkeys(algorithm.gpus, memory.size)
 
     def execute(self) -> Flow | None:
-        waiting = deque(
-            (rank, number, block)
-            for rank, gpu in sorted(self._algorithm.gpus.items())
-            for number, block in sorted(gpu.blocks.items())
-            if block.steps
+        self._run(
+            [
+                (rank, number, block.steps)
+                for rank, gpu in sorted(self._algorithm.gpus.items())
+                for number, block in sorted(gpu.blocks.items())
+            ]
         )
-        idle = 0  # blocks that could do nothing, one after the other
-        while waiting:
-            rank, number, block = waiting.popleft()
-            before = self._done[rank, number]
-            for step in block.steps[before:]:
-                if not self._ready(rank, block, step):
-                    waiting.append((rank, number, block))
-                    break
-                self._do(rank, block, step)
-                self._done[rank, number] += 1
-            idle = idle + 1 if self._done[rank, number] == before else 0
-            if waiting and idle >= len(waiting):
-                self._refuse_stuck(*waiting[0])
         for (src, dst, channel), left in self._channels.items():
             if left:
                 raise self._algorithm.refuse(
@@ -102,6 +53,12 @@ class _Execution:
                 )
         moves = self._moves if self._staged else self._sorted()
         return None if moves is None else Flow(moves, max(self._used.values()))
+
+    def _try(self, rank: int, number: int, step: Step) -> bool:
+        block = self._algorithm.gpus[rank].blocks[number]
+        if ready := self._ready(rank, block, step):
+            self._do(rank, block, step)
+        return ready
 
     def _ready(self, rank: int, block: Block, step: Step) -> bool:
         if step.needs is not None:
@@ -117,7 +74,7 @@ class _Execution:
 
     def _do(self, rank: int, block: Block, step: Step) -> None:
         if step.type in ("cpy", "re"):
-            src, dst = (self._places(rank, step, place) for place in (step.src, step.dst))
+            src, dst = (self._places(rank, place, step.count, step.line) for place in (step.src, step.dst))
             if step.type == "re" or src != dst:
                 self._local(rank, src, dst, step.line, reduce=step.type == "re")
             return
@@ -127,7 +84,7 @@ class _Execution:
             chunks = self._receive(rank, block, step)
             place = step.dst
         if step.type in SENDS:
-            chunks = chunks or self._places(rank, step, place)
+            chunks = chunks or self._places(rank, place, step.count, step.line)
             number = self._new(Move(rank, block.send, chunks, step.line))
             self._moves[number].after |= self._read(rank, chunks, number)
             self._channels[rank, block.send, block.channel].append(number)
@@ -136,8 +93,8 @@ class _Execution:
         """Take the next message; where what was received, and combined, now is."""
         number = self._channels[block.recv, rank, block.channel].popleft()
         reduces, keeps = step.type in REDUCES, step.type != "rrs"
-        added = self._places(rank, step, step.src) if reduces else ()
-        to = self._places(rank, step, step.dst) if keeps else added
+        added = self._places(rank, step.src, step.count, step.line) if reduces else ()
+        to = self._places(rank, step.dst, step.count, step.line) if keeps else added
         if len(to) != len(self._moves[number].chunks):
             raise self._algorithm.refuse(
                 step.line,
@@ -180,61 +137,8 @@ class _Execution:
         after = self._read(rank, src, number) | self._write(rank, dst, number, reduce=reduce)
         self._moves[number].after = after - {number}
 
-    def _new(self, move: Move) -> int:
-        self._moves.append(move)
-        return len(self._moves) - 1
-
-    def _read(self, rank: int, chunks: Sequence[int], number: int) -> set[int]:
-        """Note that a move reads these chunks; those that must have written them before."""
-        after: set[int] = set()
-        for chunk in chunks:
-            moves = self._chunks[rank, chunk]
-            after |= moves.base
-            after |= moves.reduced
-            moves.readers.add(number)
-        return after
-
-    def _write(self, rank: int, chunks: Sequence[int], number: int, *, reduce: bool) -> set[int]:
-        """Note that a move writes these chunks; those that must have read or written them before."""
-        after: set[int] = set()
-        for chunk in chunks:
-            moves = self._chunks[rank, chunk]
-            after |= moves.base
-            after |= moves.readers
-            if reduce:
-                moves.reduced.add(number)
-            else:
-                after |= moves.reduced
-                moves.base, moves.reduced, moves.readers = {number}, set(), set()
-        after.discard(number)
-        return after
-
-    def _places(self, rank: int, step: Step, place: Place) -> Sequence[int]:
-        buffer, first = place
-        chunks = self._memory.places[rank, buffer]
-        if first < 0 or first + step.count > len(chunks):
-            raise self._algorithm.refuse(
-                step.line,
-                f"chunks {first} to {first + step.count - 1} of buffer {buffer} of GPU {rank}, which has "
-                f"{len(chunks)}.",
-            )
-        return chunks[first : first + step.count]
-
-    def _sorted(self) -> list[Move] | None:
-        """All moves, each after those it waits for; otherwise in the order of their sends. None where there
-        is no such order."""
-        level = levels(listed([list(move.after) for move in self._moves]))
-        if level.min(initial=0) < 0:
-            return None
-        order = np.argsort(level, kind="stable").tolist()
-        place = {i: at for at, i in enumerate(order)}
-        for move in self._moves:
-            move.after = {place[j] for j in move.after}
-        return [self._moves[i] for i in order]
-
-    def _refuse_stuck(self, rank: int, number: int, block: Block) -> None:
-        step = block.steps[self._done[rank, number]]
-        missing = f"a message from GPU {block.recv}"
+    def _refuse_stuck(self, rank: int, number: int, step: Step) -> None:
+        missing = f"a message from GPU {self._algorithm.gpus[rank].blocks[number].recv}"
         if step.needs:
             missing = f"step {step.needs[1]} of tb {step.needs[0]}"
         raise self._algorithm.refuse(
