@@ -15,10 +15,8 @@ August 2026. Other keys are not needed.
 """
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import lcm
-from typing import Any, Self
 
 from railweave.framework.errors import ExperimentError
 from railweave.traffic.collectives.msccl_file import (
@@ -30,6 +28,7 @@ from railweave.traffic.collectives.msccl_file import (
     Place,
     kind_of,
 )
+from railweave.traffic.collectives.plan_node import PlanNode
 
 COPIES = frozenset({"put", "pws", "pwsf", "get", "copy", "ppkt", "rppkt", "cpkt", "upkt"})
 """Each source to a destination, or one to all of them."""
@@ -87,63 +86,6 @@ class ExecutionPlan(Algorithm):
         return ((not self.in_place, False),)
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
-    """An object of the document, and its place in it."""
-
-    keys: Mapping[str, Any]
-    where: str
-    path: str
-
-    def refuse(self, why: str) -> ExperimentError:
-        return ExperimentError(f"{self.path}, {self.where}: {why}")
-
-    def _value(self, key: str, kind: type, name: str) -> Any:
-        if key not in self.keys:
-            raise self.refuse(f"it lacks {key!r}. Write the plan with a current MSCCL++.")
-        value = self.keys[key]
-        if type(value) is not kind:
-            raise self.refuse(f"{key} {value!r:.80} is not {name}.")
-        return value
-
-    def text(self, key: str) -> str:
-        return str(self._value(key, str, "a text"))
-
-    def truth(self, key: str) -> bool:
-        return bool(self._value(key, bool, "true or false"))
-
-    def whole(self, key: str, least: int, below: int | None = None, of_what: str = "") -> int:
-        return self._checked(key, self._value(key, int, "a whole number"), least, below, of_what)
-
-    def wholes(self, key: str, least: int, below: int | None = None, of_what: str = "") -> list[int]:
-        values = self._value(key, list, "a list") if key in self.keys else []
-        for value in values:
-            if type(value) is not int:
-                raise self.refuse(f"{value!r:.80} in {key} is not a whole number.")
-        return [self._checked(key, value, least, below, of_what) for value in values]
-
-    def _checked(self, key: str, value: int, least: int, below: int | None, of_what: str) -> int:
-        if value < least:
-            raise self.refuse(f"{key} {value} is below {least}.")
-        if below is not None and value >= below:
-            raise self.refuse(f"{key} {value} is not below {below}, the number of {of_what}.")
-        return value
-
-    def nodes(self, key: str, *, optional: bool = False) -> list[Self]:
-        values = [] if optional and key not in self.keys else self._value(key, list, "a list")
-        above = f"{self.where}." if self.where != "the plan" else ""
-        at = f"{above}{key}"
-        return [type(self)(self._object(v, key), f"{at}[{i}]", self.path) for i, v in enumerate(values)]
-
-    def node(self, key: str) -> Self:
-        return type(self)(self._value(key, dict, "an object"), f"{self.where}.{key}", self.path)
-
-    def _object(self, value: object, key: str) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            raise self.refuse(f"{value!r:.80} in {key} is not an object.")
-        return value
-
-
 def parse_plan(data: bytes, path: str) -> ExecutionPlan:
     """The plan in these bytes; `path` is for messages. Raises ExperimentError with the place and the fix."""
     try:
@@ -157,11 +99,11 @@ def parse_plan(data: bytes, path: str) -> ExecutionPlan:
         raise ExperimentError(
             f"{path}: this is not JSON ({error}). Give a plan as MSCCL++ writes it."
         ) from None
-    return _Reader(_Node(document, "the plan", path)).plan
+    return _Reader(PlanNode(document, "the plan", path)).plan
 
 
 class _Reader:
-    def __init__(self, top: _Node) -> None:
+    def __init__(self, top: PlanNode) -> None:
         self._gpus = top.nodes("gpus")
         if not self._gpus:
             raise top.refuse("gpus is empty. Give it one object for each GPU.")
@@ -214,7 +156,7 @@ class _Reader:
                         f"the larger buffer: it must be {expected[buffer]}, or 0 for a buffer without use."
                     )
 
-    def _read_gpu(self, rank: int, gpu: _Node) -> None:
+    def _read_gpu(self, rank: int, gpu: PlanNode) -> None:
         if gpu.whole("id", 0) != rank:
             raise gpu.refuse(f"id {gpu.keys['id']} stands at place {rank}; GPUs are in order, from 0.")
         n = len(self._gpus)
@@ -239,7 +181,7 @@ class _Reader:
             self._read_block_tables(block)
             self.plan.programs[rank, number] = [self._op(rank, op) for op in _flat(block)]
 
-    def _read_block_tables(self, block: _Node) -> None:
+    def _read_block_tables(self, block: PlanNode) -> None:
         """The channels and remote buffers that a block's operations number, by type of channel."""
         self._of_block: dict[str, list[tuple[int, int]]] = {kind: [] for kind in CHANNELS}
         self._refs: dict[str, list[tuple[int, str]]] = {kind: [] for kind in CHANNELS}
@@ -253,7 +195,7 @@ class _Reader:
                 ids = node.wholes("remote_buffer_ids", 0, len(self._remote), "remote_buffers of this GPU")
                 self._refs[kind] += [self._remote[i] for i in ids]
 
-    def _op(self, rank: int, op: _Node) -> Op:
+    def _op(self, rank: int, op: PlanNode) -> Op:
         name = op.text("name")
         if name in IN_SWITCHES:
             raise op.refuse(
@@ -279,7 +221,7 @@ class _Reader:
             raise op.refuse(f"{name} has parts of {low} and of {high} chunks; all must have the same size.")
         return Op(name, where, src, dst, keys)
 
-    def _keys(self, rank: int, name: str, op: _Node) -> tuple[Key, ...]:
+    def _keys(self, rank: int, name: str, op: PlanNode) -> tuple[Key, ...]:
         """The channels or semaphores of an operation, in the direction of the signal."""
         if name in SEMAPHORES:
             known = sum(key[:2] == ("semaphore", rank) for key in self.plan.initial)
@@ -302,7 +244,7 @@ class _Reader:
             raise op.refuse(f"{name} names a channel or semaphore twice. Write it twice.")
         return tuple(keys)
 
-    def _slice(self, rank: int, op: _Node, node: _Node) -> Slice:
+    def _slice(self, rank: int, op: PlanNode, node: PlanNode) -> Slice:
         if "buffer_id" in node.keys:
             refs = self._refs[_channel_type(op)]
             rank, buffer = refs[node.whole("buffer_id", 0, len(refs), "remote buffers of this block")]
@@ -322,7 +264,7 @@ class _Reader:
         return Slice(rank, (buffer, first * self._scale + share * parts), parts)
 
 
-def _flat(block: _Node) -> list[_Node]:
+def _flat(block: PlanNode) -> list[PlanNode]:
     """The operations of a block; those of a pipeline once, for the whole of its chunks."""
     flat = []
     for op in block.nodes("ops"):
@@ -330,13 +272,13 @@ def _flat(block: _Node) -> list[_Node]:
     return flat
 
 
-def _buffer(node: _Node) -> str:
+def _buffer(node: PlanNode) -> str:
     if (buffer := node.text("type")) not in BUFFERS:
         raise node.refuse(f"type {buffer!r} is no buffer; there are {', '.join(BUFFERS)}.")
     return buffer
 
 
-def _channel_type(op: _Node) -> str:
+def _channel_type(op: PlanNode) -> str:
     if (kind := op.text("channel_type")) not in CHANNELS:
         raise op.refuse(f"channel_type {kind!r} is not supported; there are {' and '.join(CHANNELS)}.")
     return kind

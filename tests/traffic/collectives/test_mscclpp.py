@@ -20,6 +20,8 @@ from railweave.topologies.ring import Ring
 from railweave.traffic.collectives.msccl import Msccl
 from railweave.traffic.collectives.mscclpp_flow import plan_flow
 from railweave.traffic.collectives.mscclpp_plan import parse_plan
+from railweave.traffic.rocev2.buffers import Buffers
+from tests.traffic.memory_fabric import Harm, MemoryFabric, count_wrong
 from tests.traffic.random_execution import execute
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "direct-all-reduce.json"
@@ -161,6 +163,17 @@ def test_bytes_of_the_example_are_those_derived_by_hand() -> None:
 @pytest.mark.parametrize("size", [0, 4096, 10_000])
 def test_the_example_is_right_in_any_order(dtype: str, size: int, seed: int) -> None:
     assert right(str(EXAMPLE), 4, size, seed, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_the_example_is_right_over_a_transport_that_loses_packets(dtype: str) -> None:
+    what, schedule = Msccl(str(EXAMPLE)), made(str(EXAMPLE), 4, 5000, dtype)
+    buffers = Buffers(schedule)
+    inputs = what.inputs(schedule, 1)
+    buffers.fill(inputs)
+    assert count_wrong(what, buffers, inputs) > 0
+    MemoryFabric(4, harm=Harm(loss=0.03, late=0.05), seed=1).run(schedule, buffers)
+    assert count_wrong(what, buffers, inputs) == 0
 
 
 def test_the_example_on_fluid_takes_what_its_bytes_take() -> None:
