@@ -1,8 +1,8 @@
 """What MSCCL's algorithms and MSCCL++'s plans have in common: moves of chunks, what each must wait for, and
-programs that are executed step by step, one of which may wait for another.
+programs that are executed step by step and may wait for each other.
 
-Only the flow of data is kept: a move waits for those that bring what it sends, and for those that must have
-read or written the chunk it lands in.
+Only the flow of data is kept: a move waits for the moves that bring what it sends, and for those which must
+have read or written the chunk it lands in.
 """
 
 from abc import abstractmethod
@@ -89,7 +89,7 @@ class Execution(Generic[Step]):
         return len(self._moves) - 1
 
     def _read(self, rank: int, chunks: Sequence[int], number: int) -> set[int]:
-        """Note that a move reads these chunks; those that must have written them before."""
+        """Note that a move reads these chunks; the moves that must have written them before."""
         after: set[int] = set()
         for chunk in chunks:
             moves = self._chunks[rank, chunk]
@@ -99,7 +99,7 @@ class Execution(Generic[Step]):
         return after
 
     def _write(self, rank: int, chunks: Sequence[int], number: int, *, reduce: bool) -> set[int]:
-        """Note that a move writes these chunks; those that must have read or written them before."""
+        """Note that a move writes these chunks; the moves that must have read or written them before."""
         after: set[int] = set()
         for chunk in chunks:
             moves = self._chunks[rank, chunk]

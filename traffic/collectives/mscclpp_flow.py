@@ -2,8 +2,8 @@
 
 The operations are executed once. What signals, semaphores, barriers and packets order is known by vector
 clocks (Mattern 1989): every operation on memory has the number of its block's operations before it, and a
-block knows how many operations of every block it comes after. A plan in which nothing orders two operations
-that touch the same chunk, one of which writes, is refused.
+block knows how many operations of every block it comes after. A plan in which an operation writes a
+chunk that another touches, and nothing orders the two, is refused.
 """
 
 from collections import defaultdict, deque
