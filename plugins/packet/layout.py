@@ -19,6 +19,10 @@ MARKED, ARRIVED_BAD, ASKS, ACKED, LOST, LISTED, IN_NIC, CNP = 1, 2, 4, 8, 16, 32
 declared lost; in the list of its path; in the NIC of its sender; no acknowledgement, but a congestion
 notification packet."""
 
+CACHE_LINE = 64
+"""Bytes. What an event reads of a packet lies in one line, what it reads of a link in two: most of the
+loop's time is spent waiting for lines of memory."""
+
 PACKET = np.dtype(
     [
         ("sent", "i8"),  # when its sender gave it to the NIC
@@ -27,12 +31,14 @@ PACKET = np.dtype(
         ("number", "i4"),  # among the packets of its pair in this iteration
         ("copy", "i4"),  # how often it was sent before
         ("path", "i4"),
-        ("hop", "i4"),  # place in its path of the link that it is on
+        ("start", "i4"),  # of its path in the hops, and how many it has
+        ("hops", "i2"),
+        ("hop", "i2"),  # place in its path of the link that it is on
         ("size", "i4"),
         ("epoch", "i4"),  # of its pair
-        ("kind", "i4"),
-        ("flags", "i4"),
-        ("uses", "i4"),  # lists that hold it
+        ("kind", "i1"),
+        ("uses", "i1"),  # lists that hold it
+        ("flags", "i2"),
         ("next", "i4"),  # in a queue, at the receiver, in an acknowledgement, among free ones
         ("later", "i4"),  # in the list of its path, or of what its pair has lost
         ("first", "i4"),  # of an acknowledgement: the first packet that it acknowledges
@@ -44,29 +50,31 @@ LINK = np.dtype(
         ("ps_per_byte", "f8"),
         ("latency", "i8"),
         ("busy", "i8"),  # until when it sends
-        ("sending", "i8"),  # bytes of the packet that it sends, or sent last
         ("queued", "i8", (2,)),  # bytes waiting by priority, but for those in a NIC
-        ("in_nic", "i8"),  # bytes of packets of senders that wait for their turn
         ("head", "i4", (2,)),
         ("tail", "i4", (2,)),
-        ("waking", "i8"),  # whether it looks into its queues once it is free
+        ("sending", "i4"),  # bytes of the packet that it sends, or sent last
+        ("waking", "i4"),  # whether it looks into its queues once it is free
+        ("in_nic", "i8"),  # bytes of packets of senders that wait for their turn; here a line begins
         ("room", "i8"),  # bytes that may wait by priority; 0: no limit
         ("kmin", "f8"),
         ("kmax", "f8"),  # 0: it marks nothing
-        ("pmax", "f8"),
-        ("down", "i8"),
-        ("loss", "f8"),
-        ("bad_icrc", "f8"),
         ("sent_bytes", "i8"),
         ("sent_packets", "i8"),
         ("data_bytes", "i8"),
+        ("longest", "i8"),  # most bytes that have waited
+        ("pmax", "f8"),  # here another one
+        ("down", "i8"),
+        ("loss", "f8"),
+        ("bad_icrc", "f8"),
         ("drops", "i8"),
         ("lost", "i8"),
         ("marked", "i8"),
-        ("longest", "i8"),  # most bytes that have waited
+        ("padding", "i8"),  # a record is three lines
     ],
     align=True,
 )
+EVENT = np.dtype([("time", "i8"), ("what", "i8")])
 PATH = np.dtype(
     [
         ("start", "i8"),  # in the hops
@@ -174,8 +182,9 @@ BATCH = 64
 class State(NamedTuple):
     """All that changes. `hops`: links of paths; `order`: messages by pair; `after`: entries that wait for an
     entry; `got`: of each packet number of each pair 0, 1 once it has arrived, 2 once its sender knows;
-    `looks`, `ready`: rings; `left`: entries of each job that are not over; `time`, `what`: the heap of
-    events; `shares`: of paths, as the choosers see them."""
+    `looks`, `ready`: rings; `left`: entries of each job that are not over; `events`: a heap;
+    `faulty`: of links, 1 of those that are down, lose or spoil packets; `shares`: of paths, as
+    the choosers see them."""
 
     packet: Records
     link: Records
@@ -189,7 +198,14 @@ class State(NamedTuple):
     looks: Int32
     ready: Int32
     left: Int64
-    time: Int64
-    what: Int64
+    events: Records
+    faulty: NDArray[np.uint8]
     shares: NDArray[np.float64]
     globals: Int64
+
+
+def in_lines(n: int, dtype: np.dtype[Any], first: int = 0) -> Records:
+    """`n` zeroed records, of which record `first` begins a cache line."""
+    memory = np.zeros(n * dtype.itemsize + CACHE_LINE, np.uint8)
+    begin = -(memory.ctypes.data + first * dtype.itemsize) % CACHE_LINE
+    return memory[begin : begin + n * dtype.itemsize].view(dtype)

@@ -33,7 +33,7 @@ def run(s: State, until: int, events: int, call: Any) -> int:
     while True:
         if g[ENDED] or g[DEAD] or g[WRONG_PATH]:
             return STOPPED
-        if g[N_FREE] < ROOM or g[N_EVENTS] + ROOM > len(s.time):
+        if g[N_FREE] < ROOM or g[N_EVENTS] + ROOM > len(s.events):
             return FULL
         if g[READIES] > 0:
             e = s.ready[g[READY_HEAD]]
@@ -47,14 +47,14 @@ def run(s: State, until: int, events: int, call: Any) -> int:
             g[LOOKS] -= 1
             pump(s, call, p, g[NOW])
             continue
-        if g[N_EVENTS] == 0 or s.time[0] > until:
+        if g[N_EVENTS] == 0 or s.events[0]["time"] > until:
             g[NOW] = until
             return REACHED
         if events == 0:
             return BUSY
         events -= 1
         g[DONE] += 1
-        now, what = s.time[0], s.what[0]
+        now, what = s.events[0]["time"], s.events[0]["what"]
         g[NOW] = now
         pop(s)
         happens(s, call, what, now)

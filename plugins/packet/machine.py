@@ -14,7 +14,8 @@ from railweave.framework.hookspecs import CongestionControl, PathChooser
 from railweave.plugins.packet import layout, loop, queues, receiving, sending
 
 MODULES = (queues, sending, receiving, loop)
-INLINED = ("mixed", "draw", "chance", "new_packet", "look", "chooser_of", "becomes_ready", "happens")
+INLINED = ("mixed", "draw", "chance", "new_packet", "look", "chooser_of", "becomes_ready", "happens",
+           "arrives", "arrived", "heard")  # fmt: skip
 ARGUMENTS = 8
 SET = np.dtype([("window", "f8"), ("rate", "f8"), ("wake", "i8")])
 """What a congestion control sets, as a pair begins with it (layout.PAIR)."""

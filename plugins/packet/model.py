@@ -126,8 +126,7 @@ class Model:
         self._links.inject(fault, "packet")
         link = self.sim.s.link
         link["ps_per_byte"] = 8 * PICOSECONDS / (self.plan.fabric.capacity_bps * self._links.share)
-        link["loss"], link["down"] = self._links.loss, ~self._links.up
-        link["bad_icrc"] = 1 - self._links.right_icrc
+        self.sim.harm(self._links.loss, 1 - self._links.right_icrc, ~self._links.up)
 
     def follow(self, table: RouteTable) -> None:
         """Other routes of the same pairs: packets under way stay on theirs."""

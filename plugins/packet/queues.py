@@ -49,38 +49,40 @@ def chance(key: np.uint64, purpose: int, number: int, copy: int, hop: int) -> fl
 
 # -- events --------------------------------------------------------------------------------------------
 def push(s: State, at: int, what: int) -> None:
-    """An event into the heap, of four children a node."""
+    """An event into the heap, of four children a node, which share a cache line."""
     i = s.globals[N_EVENTS]
     s.globals[N_EVENTS] = i + 1
-    time, things = s.time, s.what
+    events = s.events
     while i > 0:
         up = (i - 1) >> 2
-        if time[up] < at or (time[up] == at and things[up] < what):
+        above = events[up]
+        if above["time"] < at or (above["time"] == at and above["what"] < what):
             break
-        time[i], things[i] = time[up], things[up]
+        events[i]["time"], events[i]["what"] = above["time"], above["what"]
         i = up
-    time[i], things[i] = at, what
+    events[i]["time"], events[i]["what"] = at, what
 
 
 def pop(s: State) -> None:
     """Remove the first event, which stands at 0."""
     n = s.globals[N_EVENTS] - 1
     s.globals[N_EVENTS] = n
-    time, things = s.time, s.what
-    at, what, i = time[n], things[n], 0
+    events = s.events
+    at, what, i = events[n]["time"], events[n]["what"], 0
     while True:
         child = 4 * i + 1
         if child >= n:
             break
-        best, end = child, min(child + 4, n)
-        for j in range(child + 1, end):
-            if time[j] < time[best] or (time[j] == time[best] and things[j] < things[best]):
-                best = j
-        if at < time[best] or (at == time[best] and what < things[best]):
+        best, time, thing = child, events[child]["time"], events[child]["what"]
+        for j in range(child + 1, min(child + 4, n)):
+            other = events[j]
+            if other["time"] < time or (other["time"] == time and other["what"] < thing):
+                best, time, thing = j, other["time"], other["what"]
+        if at < time or (at == time and what < thing):
             break
-        time[i], things[i] = time[best], things[best]
+        events[i]["time"], events[i]["what"] = time, thing
         i = best
-    time[i], things[i] = at, what
+    events[i]["time"], events[i]["what"] = at, what
 
 
 def look(s: State, p: int) -> None:

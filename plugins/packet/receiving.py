@@ -76,9 +76,10 @@ def complete(s: State, e: int, now: int) -> None:
 # -- packets that arrive -------------------------------------------------------------------------------
 def arrives(s: State, call: Any, i: int, at: int, now: int) -> None:
     """A packet has come to the far end of a link."""
-    packet, link = s.packet[i], s.link[at]
+    packet = s.packet[i]
     hop, kind = packet["hop"], packet["kind"]
-    if link["down"] or link["loss"] > 0 or link["bad_icrc"] > 0:
+    if s.faulty[at]:
+        link = s.link[at]
         key = s.pair[packet["pair"]]["key"]
         number = 2 * packet["number"] + kind
         lost = chance(key, LOSING, number, packet["copy"], hop) < link["loss"]
@@ -88,17 +89,16 @@ def arrives(s: State, call: Any, i: int, at: int, now: int) -> None:
             return
         if chance(key, SPOILING, number, packet["copy"], hop) < link["bad_icrc"]:
             packet["flags"] |= ARRIVED_BAD
-    path = s.path[packet["path"]]
     if kind == DATA:
         packet["hop"] = hop + 1
-        if hop + 1 < path["hops"]:
-            forward(s, i, s.hops[path["start"] + hop + 1], now, True)
+        if hop + 1 < packet["hops"]:
+            forward(s, i, s.hops[packet["start"] + hop + 1], now, True)
         else:
             arrived(s, call, i, now)
     else:
         packet["hop"] = hop - 1
         if hop > 0:
-            forward(s, i, s.hops[path["start"] + hop - 1] ^ 1, now, True)
+            forward(s, i, s.hops[packet["start"] + hop - 1] ^ 1, now, True)
         else:
             heard(s, call, i, now)
 
@@ -150,14 +150,15 @@ def arrived(s: State, call: Any, i: int, now: int) -> None:
 def answer(s: State, i: int, first: int, now: int) -> None:
     """Back over the path of packet `i`: an acknowledgement of the list that `first` begins; NONE: a CNP."""
     packet, a = s.packet[i], new_packet(s)
-    path, ack = s.path[packet["path"]], s.packet[a]
+    ack, hop = s.packet[a], packet["hops"] - 1
     ack["pair"], ack["number"], ack["copy"] = packet["pair"], packet["number"], packet["copy"]
-    ack["path"], ack["hop"], ack["epoch"] = packet["path"], path["hops"] - 1, packet["epoch"]
+    ack["path"], ack["start"], ack["hops"] = packet["path"], packet["start"], packet["hops"]
+    ack["hop"], ack["epoch"] = hop, packet["epoch"]
     ack["kind"], ack["uses"], ack["first"] = ACK, 1, first
     ack["size"] = s.globals[CNP_BYTES] if first == NONE else s.globals[ACK_BYTES]
     ack["flags"] = CNP if first == NONE else 0
     ack["sent"], ack["later"], ack["entry"] = now, NONE, packet["entry"]
-    forward(s, a, s.hops[path["start"] + path["hops"] - 1] ^ 1, now, False)
+    forward(s, a, s.hops[packet["start"] + hop] ^ 1, now, False)
 
 
 def heard(s: State, call: Any, a: int, now: int) -> None:

@@ -226,6 +226,7 @@ def launch(s: State, call: Any, p: int, e: int, number: int, copy: int, size: in
     packet["later"] = packet["first"] = packet["next"] = NONE
     packet["path"] = q = way(s, call, p, e, now)
     path = s.path[q]
+    packet["start"], packet["hops"] = path["start"], path["hops"]
     if path["head"] == NONE:
         path["head"] = i
     else:

@@ -12,6 +12,7 @@ from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.plugins.packet import layout
 from railweave.plugins.packet.layout import (
     ENTRY,
+    EVENT,
     FULL,
     LINK,
     LISTED,
@@ -22,6 +23,7 @@ from railweave.plugins.packet.layout import (
     PATH,
     STOPPED,
     State,
+    in_lines,
 )
 from railweave.plugins.packet.machine import called, machine_code
 from railweave.plugins.packet.messages import Messages
@@ -121,7 +123,7 @@ class Simulation:
             np.zeros(n_entries, ENTRY), np.zeros(0, np.int32), np.zeros(n_entries, np.int32),
             np.zeros(int(self._first_after[-1]), np.int32), np.zeros(int(self._first_got[-1]), np.uint8),
             np.zeros(n_pairs + 1, np.int32), np.zeros(n_entries + 1, np.int32),
-            np.full(len(pairs), NEVER), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0),
+            np.full(len(pairs), NEVER), np.zeros(0, EVENT), np.zeros(fabric.n_links, np.uint8), np.zeros(0),
             np.zeros(layout.N_GLOBALS, np.int64),
         )  # fmt: skip
         self._chooser, self._control = chooser, control
@@ -135,13 +137,18 @@ class Simulation:
         self._grow()
 
     def _links(self, fabric: Fabric) -> Any:
-        links, settings = np.zeros(fabric.n_links, LINK), self._settings
+        links, settings = in_lines(fabric.n_links, LINK), self._settings
         links["ps_per_byte"] = 8 * PICOSECONDS / fabric.capacity_bps
         links["latency"] = np.rint(fabric.latency_s * PICOSECONDS)
         links["head"] = links["tail"] = links["busy"] = NONE
         links["room"], links["kmin"] = settings.room, settings.kmin
         links["kmax"], links["pmax"] = settings.kmax, settings.pmax
         return links
+
+    def harm(self, loss: Float, bad_icrc: Float, down: Bool) -> None:
+        """Faults of links (L,): shares of packets that they lose, and that arrive with a wrong ICRC."""
+        link, self.s.faulty[:] = self.s.link, down | (loss > 0) | (bad_icrc > 0)
+        link["loss"], link["bad_icrc"], link["down"] = loss, bad_icrc, down
 
     def _set_globals(self, packet: PacketFormat) -> None:
         g, pair = self.s.globals, self.s.pair
@@ -181,19 +188,18 @@ class Simulation:
         g = self.s.globals
         if g[layout.N_FREE] < layout.ROOM:
             before = len(self.s.packet)
-            packet = np.zeros(max(2 * before, FIRST_PACKETS), PACKET)
+            packet = in_lines(max(2 * before, FIRST_PACKETS), PACKET)
             packet[:before] = self.s.packet
             packet["next"][before:] = np.arange(before + 1, len(packet) + 1)
             packet["next"][-1] = g[layout.FREE]
             g[layout.FREE] = before
             g[layout.N_FREE] += len(packet) - before
             self.s = self.s._replace(packet=packet)
-        if g[layout.N_EVENTS] + layout.ROOM > len(self.s.time):
-            time, what = (
-                np.append(array, np.zeros(max(len(array), FIRST_EVENTS), np.int64))
-                for array in (self.s.time, self.s.what)
-            )
-            self.s = self.s._replace(time=time, what=what)
+        if g[layout.N_EVENTS] + layout.ROOM > len(self.s.events):
+            before = len(self.s.events)
+            events = in_lines(max(2 * before, FIRST_EVENTS), EVENT, first=1)
+            events[:before] = self.s.events
+            self.s = self.s._replace(events=events)
 
     # -- paths -----------------------------------------------------------------------------------------
     def use_paths(self, job: int, batch: PathBatch, which: Bool | None = None) -> None:
@@ -277,7 +283,7 @@ class Simulation:
     def _wake(self, p: int) -> None:
         """An event for the congestion control of a pair."""
         pair = self.s.pair[p]
-        if self.s.globals[layout.N_EVENTS] + layout.ROOM > len(self.s.time):
+        if self.s.globals[layout.N_EVENTS] + layout.ROOM > len(self.s.events):
             self._grow()
         pair["woken"] = max(int(pair["wake"]), self.now)
         push(self.s, int(pair["woken"]), (TIMER << 60) | (p << 32) | WAKES)

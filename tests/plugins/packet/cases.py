@@ -68,7 +68,7 @@ class Case:
         waits = (self.first_wait, self.timeout, self.most_wait, self.dead_after)
         sim.allow(0, self.window * ones, Waits(*(ones * wait for wait in waits)))
         if len(self.loss):
-            sim.s.link["loss"] = self.loss
+            sim.harm(self.loss, np.zeros(len(self.loss)), np.zeros(len(self.loss), bool))
         sim.begin(0, messages)
         return sim, messages
 
