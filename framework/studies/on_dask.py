@@ -7,12 +7,13 @@ are submitted at a time.
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from railweave.framework.errors import InputError, MachineError, NotInstalledError
+from railweave.framework.errors import InputError, MachineError, NotInstalledError, RailweaveError
 from railweave.framework.studies import dask_worker
 from railweave.framework.studies.computing import Row, Task, failed
 from railweave.framework.studies.points import Study, files_of
@@ -46,8 +47,9 @@ class DaskWorkers:
         self._address = address
         self._client = _client(address)
         try:
-            self._check(labs)
-            self._send_files(study)
+            with self._scheduler_there():
+                self._check(labs)
+                self._send_files(study)
         except BaseException:
             self._client.close()
             raise
@@ -59,10 +61,11 @@ class DaskWorkers:
 
     @property
     def free(self) -> bool:
-        """Whether another task may be submitted."""
+        """Whether another task may be submitted. Raises MachineError where the scheduler is gone."""
         now_s = time.monotonic()
         if now_s - self._counted_s >= COUNTED_EVERY_S:
-            self._threads, self._counted_s = sum(self._client.nthreads().values()), now_s
+            with self._scheduler_there():
+                self._threads, self._counted_s = sum(self._client.nthreads().values()), now_s
         return len(self._tasks) < AHEAD * max(1, self._threads)
 
     @property
@@ -70,8 +73,10 @@ class DaskWorkers:
         return bool(self._tasks)
 
     def submit(self, task: Task, *, lab: bool = False) -> None:
-        """Hand over a task; `lab`: to a worker that may run labs, one at a time."""
-        self._try(task, lab, 1)
+        """Hand over a task; `lab`: to a worker that may run labs, one at a time. Raises MachineError where
+        the scheduler is gone."""
+        with self._scheduler_there():
+            self._try(task, lab, 1)
 
     def _try(self, task: Task, lab: bool, number: int) -> None:
         self._tasks[task.id] = (task, lab, number)
@@ -85,29 +90,51 @@ class DaskWorkers:
         """The point and the row of every task that has ended, at least one; waits for it. Raises MachineError
         where the scheduler is gone."""
         rows: list[tuple[str, Row]] = []
-        while not rows:
-            for future in [next(self._completed), *self._completed.next_batch(block=False)]:
-                rows += self._ended(future)
+        with self._scheduler_there():
+            while not rows:
+                for future in [next(self._completed), *self._completed.next_batch(block=False)]:
+                    rows += self._ended(future)
         yield from rows
 
     def _ended(self, future: "Future") -> list[tuple[str, Row]]:
         identity = future.key.split("-")[1]
         if identity not in self._tasks:
             return []
-        if future.status == "cancelled":
+        if future.status in ("pending", "lost"):
+            # its worker died with the row before it was fetched; Dask computes the task again
+            self._completed.add(future)
+            return []
+        try:
+            row: Row = future.result()
+        except Exception as error:
+            if future.status != "error":
+                raise
+            task, lab, number = self._tasks.pop(identity)
+            name = type(error).__name__
+            if name == "KilledWorker" and number < TRIES:
+                self._try(task, lab, number + 1)
+                return []
+            return [(identity, failed(name, " ".join(str(error).split())))]
+        del self._tasks[identity]
+        return [(identity, row)]
+
+    @contextmanager
+    def _scheduler_there(self) -> Iterator[None]:
+        """Raises MachineError for what a call on the client raises once the scheduler is gone: which error
+        depends on how far the client has noticed."""
+        from distributed import CancelledError
+
+        try:
+            yield
+        except RailweaveError:
+            raise
+        except Exception as error:
+            if self._client.status == "running" and not isinstance(error, OSError | CancelledError):
+                raise
             raise MachineError(
                 f"the Dask scheduler {self._address} is gone. The rows so far are kept: start one and run "
                 "the same command again."
-            )
-        task, lab, number = self._tasks.pop(identity)
-        if future.status == "finished":
-            return [(identity, future.result())]
-        error = future.exception()
-        name = type(error).__name__
-        if name == "KilledWorker" and number < TRIES:
-            self._try(task, lab, number + 1)
-            return []
-        return [(identity, failed(name, " ".join(str(error).split())))]
+            ) from error
 
     def close(self) -> None:
         """Forget what has not ended; the cluster stays as it is."""
@@ -115,7 +142,7 @@ class DaskWorkers:
 
     def _check(self, labs: bool) -> None:
         """Compare every worker with this process."""
-        workers = self._client.scheduler_info()["workers"]
+        workers = self._workers()
         if not workers:
             raise MachineError(
                 f"the Dask scheduler {self._address} has no workers. Start some: `dask worker "
@@ -123,6 +150,8 @@ class DaskWorkers:
             )
         mine = dask_worker.versions()
         for address, theirs in self._client.run(dask_worker.versions, on_error="return").items():
+            if isinstance(theirs, OSError) and address not in self._workers():
+                continue  # it died meanwhile
             if isinstance(theirs, BaseException):
                 why = str(theirs) if type(theirs) is Exception else repr(theirs)
                 raise MachineError(
@@ -139,6 +168,11 @@ class DaskWorkers:
                 "points of this study need labs, and no worker may run one. Start some with `dask worker "
                 f"{self._address} --resources {LAB}=1 --nthreads 1`, one on each machine."
             )
+
+    def _workers(self) -> Mapping[str, Any]:
+        """What the scheduler says now of all its workers, by their addresses."""
+        workers: Mapping[str, Any] = self._client.scheduler_info(n_workers=-1)["workers"]
+        return workers
 
     def _send_files(self, study: Study) -> None:
         """Files that points need, to all workers, also to any that come later."""

@@ -15,8 +15,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from railweave.framework.cli import main
+from railweave.framework.errors import MachineError
 from railweave.framework.registry import load_plugins
 from railweave.framework.studies import on_dask
+from railweave.framework.studies.computing import Task
+from railweave.framework.studies.points import Study
 
 pytest.importorskip("distributed")
 
@@ -152,6 +155,79 @@ def test_a_worker_that_dies_loses_nothing(cluster: Cluster, call: Call) -> None:
         assert client.wait(120) == 0
     assert len({row["point"] for row in rows()}) == len(rows()) == 60
     assert all(row["ok"] for row in rows())
+
+
+SMALL = Study("small", {"engine": "fluid", "topology.domains": 2, "topology.rails": 2, "size": "64K"})
+
+
+def _task() -> Task:
+    point = next(SMALL.points())
+    return Task(point.id, *SMALL.keys(point), SMALL.written)
+
+
+def _until(happened: Callable[[], bool]) -> None:
+    """Of other processes and of Dask's own thread, which offer no event."""
+    while not happened():
+        time.sleep(0.02)
+
+
+def test_a_row_that_dies_with_its_worker_is_computed_again(cluster: Cluster) -> None:
+    """The task has ended, the client knows, and its worker is killed before the row is fetched."""
+    victim = cluster.worker()
+    workers = on_dask.DaskWorkers(cluster.address, SMALL, labs=False)
+    try:
+        workers.submit(_task())
+        _until(workers._completed.has_ready)
+        future = workers._completed.queue.queue[0]
+        assert future.status == "finished"
+        victim.kill()
+        _until(lambda: future.status != "finished")
+        cluster.worker()
+        [(identity, row)] = workers.finished()
+    finally:
+        workers.close()
+    assert identity == _task().id
+    assert "cause" not in row, row
+
+
+def test_a_worker_that_dies_while_versions_are_compared_is_no_bad_worker(
+    cluster: Cluster, call: Call, tmp_path: Path
+) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(
+        "import os\nfrom railweave.framework.studies import version\n"
+        "version.code_version = lambda *more: os.kill(os.getpid(), 9)\n"
+    )
+    victim = cluster.worker(environment={"PYTHONPATH": str(site)})
+    cluster.worker()
+    shown = call("some.yaml", "--on", cluster.address)
+    assert shown.exit_code == 0, shown.output
+    assert victim.wait() == -signal.SIGKILL
+    assert len({row["point"] for row in rows()}) == len(rows()) == 20
+
+
+@pytest.mark.parametrize("noticed", [False, True], ids=["not noticed", "noticed"])
+def test_whatever_the_client_does_without_its_scheduler_it_says_so(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, noticed: bool
+) -> None:
+    """Threads counted, and tasks submitted, right after the scheduler died, and once the client gave up."""
+    monkeypatch.setattr(on_dask, "COUNTED_EVERY_S", 0.0)
+    cluster.worker()
+    workers = on_dask.DaskWorkers(cluster.address, SMALL, labs=False)
+    try:
+        assert workers.free
+        cluster.scheduler.kill()
+        cluster.scheduler.wait()
+        if noticed:
+            _until(lambda: workers._client.status == "closed")
+        with pytest.raises(MachineError, match=r"is gone\. The rows so far are kept"):
+            _ = workers.free
+        with pytest.raises(MachineError, match=r"is gone\. The rows so far are kept"):
+            workers.submit(_task())
+            [*workers.finished()]
+    finally:
+        workers.close()
 
 
 def test_a_client_that_dies_goes_on(cluster: Cluster, call: Call) -> None:
