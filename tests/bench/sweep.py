@@ -229,6 +229,10 @@ class Nodes:
         self.address = ""
         self.revive()
 
+    @property
+    def pids(self) -> list[int]:
+        return [process.pid for process in self._processes]
+
     def revive(self) -> None:
         """Start what does not run; with another scheduler, other workers."""
         if not self._processes or self._processes[0].poll() is not None:
