@@ -3,7 +3,7 @@
 
 BIN := .venv/bin
 
-.PHONY: run test check lint types imports docs setup dev test-quiet test-vm test-vagrant clean help
+.PHONY: run test check lint types imports docs directory setup dev test-quiet test-vm test-vagrant clean help
 
 run: setup
 	$(BIN)/railweave run
@@ -32,6 +32,10 @@ docs: dev
 	@$(BIN)/python -c 'import zensical' 2>/dev/null || $(BIN)/pip install --quiet --editable ".[docs]"
 	$(BIN)/python .ci/site.py
 
+directory: dev
+	$(BIN)/python .ci/directory.py page
+	$(BIN)/python .ci/directory.py check
+
 setup:
 	.ci/provision.sh run
 
@@ -58,4 +62,5 @@ help:
 	@echo "make test-vm       test the lab in a virtual machine: kernel datapath, netem (root, qemu; docs/vm.md)"
 	@echo "make test-vagrant  test the Vagrantfile, from vagrant up to vagrant destroy (root, vagrant; docs/vm.md)"
 	@echo "make docs          build docs/ as a site in build/site (Zensical)"
+	@echo "make directory    make docs/directory.md of plugins/directory.yaml, and check every plugin listed"
 	@echo "make clean         remove the environment and all caches"

@@ -27,7 +27,7 @@ NAV = {
     ],
     "Reference": [
         "pages.md", "cli.md", "experiment.md", "results.md", "result-schema.md", "hooks.md", "plugins.md",
-        "metrics.md", "glossary.md", "dependencies.md", "changelog.md",
+        "directory.md", "metrics.md", "glossary.md", "dependencies.md", "changelog.md",
     ],
     "Explanation": [
         "architecture.md", "health.md", "health-figures.md", "fluid.md", "packets.md", "congestion.md",
