@@ -15,6 +15,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("framework", "plugins", "topologies", "controllers", "traffic")
@@ -58,6 +59,22 @@ def test_every_dependency_is_justified() -> None:
     for requirement in (*PROJECT["project"]["dependencies"], *itertools.chain.from_iterable(extras.values())):
         name = re.match(r"[A-Za-z0-9_.-]+", requirement)
         assert name is not None and name[0].lower() in text, requirement
+
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_workflows_call_what_is_there(path: Path) -> None:
+    """Scripts and files by their paths, and targets of the Makefile."""
+    jobs = yaml.safe_load(path.read_text())["jobs"]
+    commands = "\n".join(step.get("run", "") for job in jobs.values() for step in job["steps"])
+    named = re.findall(r"(?:^|[\s/])(\.(?:ci|devcontainer)/[\w.-]+)", commands)
+    assert [name for name in named if not (ROOT / name).exists()] == []
+    targets = re.findall(r"^(\w[\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert {*re.findall(r"\bmake (\w[\w-]*)", commands)} <= {*targets}
+    needed = [job.get("needs", []) for job in jobs.values()]
+    assert {name for names in needed for name in ([names] if isinstance(names, str) else names)} <= {*jobs}
 
 
 def test_the_import_package_is_links_to_the_folders() -> None:

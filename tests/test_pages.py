@@ -63,3 +63,10 @@ DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_to_files_that_are_there(path: Path) -> None:
     assert [link for link in LINK.findall(path.read_text()) if not (path.parent / link).exists()] == []
+
+
+def test_the_changelog_has_a_line_an_entry() -> None:
+    lines = (ROOT / "CHANGELOG.md").read_text().splitlines()
+    assert [line for line in lines if len(line) > 120 or line.startswith(" ")] == []
+    releases = [line for line in lines if line.startswith("## ")]
+    assert releases[0] == "## Unreleased" and releases[1].startswith("## 0.1.0")
