@@ -75,6 +75,7 @@ class ModelTraffic:
             send_lag_s=0.0,
             wrong_icrc=int(pair["bad_icrc"].sum()),
             marked=int(pair["marked"].sum()),
+            cnps=int(pair["notified"].sum()),
             end_s=end_s,
         )
 

@@ -93,6 +93,14 @@ def test_jobs_that_share_nothing_do_not_see_each_other(registers: Registers) -> 
         assert times_us(both, number) == pytest.approx(times_us(alone), abs=1e-6)
 
 
+@pytest.mark.parametrize(("control", "some"), [("dcqcn", True), ("window", False)])
+def test_rows_count_the_cnps_that_senders_got(registers: Registers, control: str, some: bool) -> None:
+    """Only DCQCN's receivers send any; of three flows into one port at line rate some packets are marked."""
+    result = run(registers, collective="incast", size="1M", iterations=1, control=control,
+                 domains=4, rails=1)  # fmt: skip
+    assert [row.cnps > 0 for row in result.rows if row.cnps is not None] == [some] * len(result.rows)
+
+
 def test_a_cut_pair_fails_the_run(registers: Registers) -> None:
     with pytest.raises(TransportError, match=r"stood still for .* packets are lost on links that are down"):
         run(registers, topology="ring", nodes=4, faults=["at=iter:1 down link:g0->g1"], feedback=False)
