@@ -1,15 +1,13 @@
 """The engine `fluid` as plans and commands see it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.hookspecs import Callers, Engine, Estimate
 from railweave.framework.model.events import RunEvent
 from railweave.framework.model.findings import Findings
 from railweave.framework.parameters import Parameter
-from railweave.framework.runs.recorder import Recorder
-from railweave.framework.runs.session import Session
+from railweave.framework.runs.computed import computed
 from railweave.plugins.fluid.fluid_run import FluidRun
 
 PROGRAM_BYTES, ENTRY_BYTES, PAIR_BYTES, HOP_BYTES, LINK_BYTES = 60_000_000, 250, 200, 35, 400
@@ -62,14 +60,7 @@ class FluidEngine(Engine):
         directory: str | None = None,
         pcap: int | None = None,
     ) -> Findings:
-        run = FluidRun(plan, emit)
-        recorder = Recorder(plan.fabric, observers, emit, run.clock.now_s)
-        recorder.observers.fire("on_run_start", experiment=plan.document(), directory=directory)
-        with Session(plan, run, recorder) as session:
-            session.iterate()
-            trace = run.traced(recorder.note)
-            recorder.phase("tear-down")
-            return replace(session.findings(), trace=trace)
+        return computed(plan, FluidRun(plan, emit), observers, emit, directory)
 
     def estimate(self, plan: Plan) -> Estimate:
         """Every iteration that differs from the others is computed once: those of a size, and again after

@@ -8,16 +8,15 @@ import numpy as np
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.model import HealthSnapshot
 from railweave.framework.model.events import Progress, RunEvent
-from railweave.framework.model.findings import EngineFacts, LinkTrace
+from railweave.framework.model.findings import EngineFacts
 from railweave.framework.model.traffic import RankOutcome
-from railweave.framework.parameters.units import time as time_text
 from railweave.framework.processes.memory import peak_bytes
 from railweave.framework.routing.route_control import RouteControl
-from railweave.framework.runs.load_trace import TraceRecorder
+from railweave.framework.runs.computed import ModelClock
 from railweave.framework.runs.parts import EngineParts, RoutesInPlace
 from railweave.plugins.fluid.measurements import ModelSource
 from railweave.plugins.fluid.model import Model
-from railweave.plugins.fluid.parts import ModelClock, ModelTraffic
+from railweave.plugins.fluid.parts import ModelTraffic
 from railweave.plugins.fluid.work import Work
 
 FIRST_S = 1.0
@@ -30,9 +29,8 @@ class FluidRun:
     ranks: tuple[RankOutcome, ...] = ()
 
     def __init__(self, plan: Plan, emit: Callable[[RunEvent], None]) -> None:
-        self._plan, self._emit, interval_s = plan, emit, plan.experiment.trace
-        self._trace = None if interval_s == "none" else TraceRecorder(interval_s, plan.fabric.n_links)
-        self.clock = ModelClock(self._trace)
+        self._plan, self._emit = plan, emit
+        self.clock = ModelClock[Model](plan)
         self._work = Work(str(plan.experiment.engine.options["numba"]), self._show)
         self._traffic: tuple[ModelTraffic, ...] = ()
         self._latency_s = float(str(plan.experiment.engine.options["packet_latency"]))
@@ -66,17 +64,6 @@ class FluidRun:
         job = self._plan.jobs[0]
         seconds = model.trial_s(job, job.schedule_of(0))
         return seconds / FIRST_S if seconds > 0 else 1.0
-
-    def traced(self, note: Callable[[str], None]) -> LinkTrace | None:
-        """What links sent over time, if that is kept, at the end of the run; `note` receives what a user
-        should know of it."""
-        model, trace, wanted_s = self.clock.model, self._trace, self._plan.experiment.trace
-        if model is None or trace is None or wanted_s == "none":
-            return None
-        if trace.interval_s != wanted_s:
-            every, wanted = time_text(trace.interval_s), time_text(wanted_s)
-            note(f"trace.npz has the loads of every {every}: intervals of {wanted} would be too many")
-        return trace.ended(model.now_s, model.counted().data_bytes())
 
     def _switches(self) -> float:
         """How many a packet from a GPU to the next crosses on average, its own and the other's included: over

@@ -143,6 +143,10 @@ class Model:
             self._count_unheard()
         return self._counters
 
+    def data_bytes(self) -> Float:
+        """(L,): bytes of data that links have sent so far."""
+        return self.counted().data_bytes()
+
     def _count_unheard(self) -> None:
         """The packets with which silent senders try a path on which nothing arrives: the first one, and one
         each time. They are lost at its first link that loses every packet."""

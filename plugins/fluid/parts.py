@@ -1,39 +1,16 @@
-"""What the model gives to a run (runs/parts.py): the clock and the traffic."""
+"""What the model gives to a run (runs/parts.py): the traffic."""
 
 from dataclasses import replace
-
-import numpy as np
 
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.model import IterationResult, Schedule
 from railweave.framework.routing.route_control import Reroute
-from railweave.framework.runs.load_trace import TraceRecorder
+from railweave.framework.runs.computed import phase_seconds
 from railweave.plugins.fluid.flows import IterationOutcome
 from railweave.plugins.fluid.model import Model
 
 MOST_KEPT = 32
 """Different iterations of a job that are kept."""
-
-
-class ModelClock:
-    """The run's clock; it moves as far as it is waited for, and shows a `trace` what links have sent."""
-
-    def __init__(self, trace: TraceRecorder | None) -> None:
-        self.model: Model | None = None
-        self._trace = trace
-
-    def start(self) -> None:
-        """It stands anyway until somebody waits."""
-
-    def now_s(self) -> float:
-        return 0.0 if self.model is None else self.model.now_s
-
-    def wait(self, until_s: float) -> None:
-        model, trace = self.model, self._trace
-        assert model is not None
-        model.advance(until_s if trace is None else min(until_s, trace.next_s))
-        if trace is not None and model.now_s >= trace.next_s:
-            trace.add(model.counted().data_bytes())
 
 
 class ModelTraffic:
@@ -73,10 +50,6 @@ class ModelTraffic:
         packet, scale = self._plan.packet, self._model.rate_scale
         sent = schedule.is_transfer
         end_s = outcome.end_s / scale
-        ends = np.zeros(len(schedule.phase_names))
-        named = (schedule.phase >= 0) & (schedule.phase < len(ends))
-        np.maximum.at(ends, schedule.phase[named], end_s[named])
-        phases = np.diff(np.maximum.accumulate(np.append(0.0, ends)))
         return IterationResult(
             iteration=-1,
             seconds=outcome.seconds / scale,
@@ -85,7 +58,7 @@ class ModelTraffic:
             retransmitted=None,
             duplicates=None,
             bytes_sent=round(schedule.in_all(packet.wire_bytes_of)[sent].sum()),
-            phase_seconds=tuple(phases.tolist()),
+            phase_seconds=phase_seconds(schedule, end_s),
             cpu_s=0.0,
             send_lag_s=0.0,
             end_s=end_s,

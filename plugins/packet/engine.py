@@ -1,7 +1,6 @@
 """The engine `packet` as plans and commands see it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from importlib.util import find_spec
 
 import numpy as np
@@ -13,8 +12,7 @@ from railweave.framework.hookspecs import Callers, Engine, Estimate
 from railweave.framework.model.events import RunEvent
 from railweave.framework.model.findings import Findings
 from railweave.framework.parameters import Parameter, Value
-from railweave.framework.runs.recorder import Recorder
-from railweave.framework.runs.session import Session
+from railweave.framework.runs.computed import computed
 from railweave.plugins.packet.packet_run import PacketRun
 
 PROGRAM_BYTES, PAIR_BYTES, ENTRY_BYTES, HOP_BYTES, LINK_BYTES, PACKET_BYTES = (
@@ -87,14 +85,7 @@ class PacketEngine(Engine):
         directory: str | None = None,
         pcap: int | None = None,
     ) -> Findings:
-        run = PacketRun(plan, emit)
-        recorder = Recorder(plan.fabric, observers, emit, run.clock.now_s)
-        recorder.observers.fire("on_run_start", experiment=plan.document(), directory=directory)
-        with Session(plan, run, recorder) as session:
-            session.iterate()
-            trace = run.traced(recorder.note)
-            recorder.phase("tear-down")
-            return replace(session.findings(), trace=trace)
+        return computed(plan, PacketRun(plan, emit), observers, emit, directory)
 
     def estimate(self, plan: Plan) -> Estimate:
         """Events of all iterations: two a packet and link where packets wait, and those of acknowledgements.

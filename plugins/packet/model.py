@@ -148,6 +148,10 @@ class Model:
         self.now_s = until_s if reached else self.sim.now / scale
         self._look_for_failures()
 
+    def data_bytes(self) -> Float:
+        """(L,): bytes of data that links have sent so far."""
+        return np.asarray(self.sim.s.link["data_bytes"], np.float64)
+
     def _look_for_failures(self) -> None:
         g, pair = self.sim.s.globals, self.sim.s.pair
         if wrong := int(g[layout.WRONG_PATH]):

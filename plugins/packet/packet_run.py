@@ -8,20 +8,19 @@ import numpy as np
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.model import RouteTable
 from railweave.framework.model.events import Progress, RunEvent
-from railweave.framework.model.findings import EngineFacts, LinkTrace
+from railweave.framework.model.findings import EngineFacts
 from railweave.framework.model.traffic import RankOutcome
-from railweave.framework.parameters.units import time as time_text
 from railweave.framework.processes.memory import peak_bytes
 from railweave.framework.routing.batches import answer
 from railweave.framework.routing.route_control import RouteControl
-from railweave.framework.runs.load_trace import TraceRecorder
+from railweave.framework.runs.computed import ModelClock
 from railweave.framework.runs.parts import EngineParts, RoutesInPlace
 from railweave.framework.solver.prediction import least_seconds
 from railweave.framework.solver.quotient import NetworkState
 from railweave.plugins.packet import layout
 from railweave.plugins.packet.measurements import PacketSource
 from railweave.plugins.packet.model import Model, pairs_of
-from railweave.plugins.packet.parts import ModelClock, ModelTraffic
+from railweave.plugins.packet.parts import ModelTraffic
 
 FIRST_S = 1.0
 """What the busiest link needs for the first iteration with `rate_scale: auto`: long enough for health to be
@@ -36,9 +35,8 @@ class PacketRun:
     ranks: tuple[RankOutcome, ...] = ()
 
     def __init__(self, plan: Plan, emit: Callable[[RunEvent], None]) -> None:
-        self._plan, self._emit, interval_s = plan, emit, plan.experiment.trace
-        self._trace = None if interval_s == "none" else TraceRecorder(interval_s, plan.fabric.n_links)
-        self.clock = ModelClock(self._trace)
+        self._plan, self._emit = plan, emit
+        self.clock = ModelClock[Model](plan)
         self._traffic: tuple[ModelTraffic, ...] = ()
         self._began_s, self._cpu_before_s = time.monotonic(), time.process_time()
         self._shown_s, self._iteration = self._began_s + SHOWN_AFTER_S, -1
@@ -77,17 +75,6 @@ class PacketRun:
         schedule = job.on_gpus(job.schedule_of(0))
         seconds = float(least_seconds([schedule], plan.fabric, state, plan.packet)[0])
         return seconds / FIRST_S if 0 < seconds < np.inf else 1.0
-
-    def traced(self, note: Callable[[str], None]) -> LinkTrace | None:
-        """What links sent over time, if that is kept, at the end of the run; `note` receives what a user
-        should know of it."""
-        model, trace, wanted_s = self.clock.model, self._trace, self._plan.experiment.trace
-        if model is None or trace is None or wanted_s == "none":
-            return None
-        if trace.interval_s != wanted_s:
-            every, wanted = time_text(trace.interval_s), time_text(wanted_s)
-            note(f"trace.npz has the loads of every {every}: intervals of {wanted} would be too many")
-        return trace.ended(model.now_s, model.sim.s.link["data_bytes"].astype(np.float64))
 
     def checkpoint(self) -> None:
         """Memory is read at the end: the system keeps its peak."""

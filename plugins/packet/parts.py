@@ -1,34 +1,13 @@
-"""What the model gives to a run (runs/parts.py): the clock and the traffic."""
+"""What the model gives to a run (runs/parts.py): the traffic."""
 
 import numpy as np
 
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.model import IterationResult, Schedule
 from railweave.framework.routing.route_control import Reroute
-from railweave.framework.runs.load_trace import TraceRecorder
+from railweave.framework.runs.computed import phase_seconds
 from railweave.plugins.packet.model import Model
 from railweave.plugins.packet.simulation import PICOSECONDS
-
-
-class ModelClock:
-    """The run's clock; it moves as far as it is waited for, and shows a `trace` what links have sent."""
-
-    def __init__(self, trace: TraceRecorder | None) -> None:
-        self.model: Model | None = None
-        self._trace = trace
-
-    def start(self) -> None:
-        """It stands anyway until somebody waits."""
-
-    def now_s(self) -> float:
-        return 0.0 if self.model is None else self.model.now_s
-
-    def wait(self, until_s: float) -> None:
-        model, trace = self.model, self._trace
-        assert model is not None
-        model.advance(until_s if trace is None else min(until_s, trace.next_s))
-        if trace is not None and model.now_s >= trace.next_s:
-            trace.add(model.sim.s.link["data_bytes"].astype(np.float64))
 
 
 class ModelTraffic:
@@ -58,10 +37,6 @@ class ModelTraffic:
         ends = (model.sim.entries(self._number, len(messages.of))["end"] - self._began) * seconds_per
         end_s = np.zeros(schedule.n_entries)
         np.maximum.at(end_s, messages.of, ends)
-        of_phase = np.zeros(len(schedule.phase_names))
-        named = (schedule.phase >= 0) & (schedule.phase < len(of_phase))
-        np.maximum.at(of_phase, schedule.phase[named], end_s[named])
-        phases = np.diff(np.maximum.accumulate(np.append(0.0, of_phase)))
         return IterationResult(
             iteration=self.iteration,
             seconds=float(end_s.max(initial=0.0)),
@@ -70,7 +45,7 @@ class ModelTraffic:
             retransmitted=int(pair["again"].sum()),
             duplicates=int(pair["twice"].sum()),
             bytes_sent=int(pair["bytes"].sum()),
-            phase_seconds=tuple(phases.tolist()),
+            phase_seconds=phase_seconds(schedule, end_s),
             cpu_s=0.0,
             send_lag_s=0.0,
             wrong_icrc=int(pair["bad_icrc"].sum()),
