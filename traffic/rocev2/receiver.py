@@ -128,6 +128,7 @@ class Receiver:
         message.missing -= 1
         if message.missing == 0:
             self._completed += 1
+            self._owing[self] = None  # packets that took slower paths came behind the one that asks
             if message is self._next:
                 self._advance()
             self._landed(message)

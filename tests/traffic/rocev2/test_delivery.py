@@ -96,6 +96,20 @@ def test_any_harm_any_size_right_every_time(
     assert wrong_after(fabric, all_reduce(n, size, dtype, redop), iterations=2) == 0
 
 
+def test_what_comes_last_over_a_slow_path_is_acknowledged_at_once() -> None:
+    """The packet that asks for the last answer is not the last one to arrive: without an answer of its own,
+    the sender would wait for its timeout (0.2 s at least) and send again."""
+    fabric = MemoryFabric(2)
+    fabric.rate_bps = lambda src, dst, udp_src: RATE_BPS / 4 if udp_src == ENTROPY_BASE else RATE_BPS
+    fabric.executor.use_entropies(table(2, {(0, 1): 2}), 0.0)
+    schedule = one_message(30 * 256)  # the last packet takes the fast path
+    buffers = Buffers(schedule)
+    buffers.fill([np.arange(30 * 64, dtype=np.int32), np.zeros(30 * 64, np.int32)])
+    fabric.run(schedule, buffers)
+    assert fabric.executor.counts()["retransmitted"] == 0
+    assert fabric.now - fabric.executor.progress.last_at < 0.002  # a latency and some answers in the queue
+
+
 def test_numbers_wrap_after_24_bits() -> None:
     fabric = MemoryFabric(2, harm=Harm(loss=0.05), seed=2)
     for ends in ((0, 1), (1, 0)):
