@@ -3,7 +3,7 @@
 
 BIN := .venv/bin
 
-.PHONY: run test check lint types imports docs directory setup dev test-quiet test-vm test-vagrant clean help
+.PHONY: run test check lint types imports docs man directory setup dev test-quiet test-vm test-vagrant clean help
 
 run: setup
 	$(BIN)/railweave run
@@ -31,6 +31,9 @@ imports: dev
 docs: dev
 	@$(BIN)/python -c 'import zensical' 2>/dev/null || $(BIN)/pip install --quiet --editable ".[docs]"
 	$(BIN)/python .ci/site.py
+
+man: dev
+	$(BIN)/python .ci/man.py .venv/share/man/man1
 
 directory: dev
 	$(BIN)/python .ci/directory.py page
@@ -62,5 +65,6 @@ help:
 	@echo "make test-vm       test the lab in a virtual machine: kernel datapath, netem (root, qemu; docs/vm.md)"
 	@echo "make test-vagrant  test the Vagrantfile, from vagrant up to vagrant destroy (root, vagrant; docs/vm.md)"
 	@echo "make docs          build docs/ as a site in build/site (Zensical)"
-	@echo "make directory    make docs/directory.md of plugins/directory.yaml, and check every plugin listed"
+	@echo "make man           write manual pages into .venv, where man finds them if .venv/bin is in PATH"
+	@echo "make directory     make docs/directory.md of plugins/directory.yaml, and check every plugin listed"
 	@echo "make clean         remove the environment and all caches"

@@ -130,6 +130,7 @@ def test_the_wheel_of_the_source_distribution_runs_by_itself(tmp_path: Path) -> 
     source = tmp_path / "source"
     source.mkdir()
     for name in (
+        ".ci",
         ".links",
         *FOLDERS,
         "tests",
@@ -145,6 +146,8 @@ def test_the_wheel_of_the_source_distribution_runs_by_itself(tmp_path: Path) -> 
             shutil.copytree(ROOT / name, source / name, ignore=ignored, symlinks=True)
         else:
             shutil.copy(ROOT / name, source)
+    written = run(sys.executable, source / ".ci" / "man.py", source / ".links" / "man1", cwd=tmp_path)
+    assert written.returncode == 0, written.stderr
     build = ("-W", "ignore", "-m", "build", "--no-isolation", "--outdir", str(tmp_path), str(source))
     built = run(sys.executable, *build, cwd=tmp_path)
     assert built.returncode == 0, built.stderr
@@ -157,10 +160,10 @@ def test_the_wheel_of_the_source_distribution_runs_by_itself(tmp_path: Path) -> 
     on_disk = {path.relative_to(ROOT) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")}
     in_wheel = {path.relative_to(site / "railweave") for path in site.rglob("*.py")}
     assert in_wheel == {Path("__init__.py"), *on_disk}
-    assert {path.name for path in site.iterdir()} == {
-        "railweave",
-        f"{wheel.name.partition('-py')[0]}.dist-info",
-    }
+    release = wheel.name.partition("-py")[0]
+    assert {path.name for path in site.iterdir()} == {"railweave", f"{release}.dist-info", f"{release}.data"}
+    manual = site / f"{release}.data" / "data" / "share" / "man" / "man1"
+    assert {"railweave.1", "railweave-run.1"} < {path.name for path in manual.iterdir()}
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import railweave.framework as f; print(f.__file__); "
         "from railweave.framework.cli import main; main(['topo', 'show', 'rail-only'], prog_name='railweave')"
