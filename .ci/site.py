@@ -73,7 +73,7 @@ def _with_links_to_pages(path: Path) -> str:
 
 def generated() -> Iterator[tuple[str, str]]:
     """The pages of the reference that are made of code."""
-    yield "cli.md", "# Commands\n\nAs `--help` shows them.\n\n" + "\n".join(_commands())
+    yield "cli.md", "# Commands\n\nAs `--help-all` shows them.\n\n" + "\n".join(_commands())
     yield "result-schema.md", "# Schema of results\n\n" + _result_schema()
     yield "hooks.md", "# Hooks and protocols\n\n" + "\n".join(_hooks())
     yield "metrics.md", "# Metrics\n\n" + _metrics()
@@ -82,7 +82,7 @@ def generated() -> Iterator[tuple[str, str]]:
 def _commands() -> Iterator[str]:
     from railweave.framework.cli import COMMANDS, main
 
-    context = click.Context(main, info_name="railweave", terminal_width=100)
+    context = click.Context(main, info_name="railweave", terminal_width=100, **main.context_settings)
     for name in COMMANDS:
         command = main.get_command(context, name)
         assert command is not None

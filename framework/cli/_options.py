@@ -18,12 +18,30 @@ from railweave.framework.parameters import Parameter
 _CACHE = "railweave.options"
 EVERYTHING = "railweave.help-all"
 """Key of click's `ctx.meta` that --help-all sets."""
+_COMMON = (
+    "engine", "topology", "topology__domains", "topology__rails", "router", "collective", "workload", "size",
+    "iterations", "faults", "feedback", "jobs", "help_all",
+)  # fmt: skip
+"""Parameters of an experiment that `--help` shows, in this order, where `--help-all` shows the others."""
 _OFFERED = {"topology": "topologies", "workload": "workloads", "engine": "engines"}
 """Kinds of plugins whose parameters are options of the command, and what the help calls them."""
 
 
 def _set_option(text: str) -> click.Option:
     return click.Option(["--set", "assignments"], multiple=True, metavar="KEY=VALUE", help=text)
+
+
+def _help_all(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        ctx.meta[EVERYTHING] = True
+        click.echo(ctx.get_help())
+        ctx.exit()
+
+
+_HELP_ALL = click.Option(
+    ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=_help_all,
+    help="Show every option, those of plugins included.",
+)  # fmt: skip
 
 
 class ExperimentCommand(click.Command):
@@ -43,10 +61,10 @@ class ExperimentCommand(click.Command):
     refused: tuple[str, ...] = ()
     """Keys that the command refuses with a reason; the help leaves them out."""
     common: tuple[str, ...] = ()
-    """Parameters that `--help` shows, in this order, where `--help-all` shows the others; none: all."""
+    """Parameters that `--help` shows in this order; none: the command's own, then those of `_COMMON`."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        params = [*self.leading, *super().get_params(ctx)]
+        params = [*self.leading, *super().get_params(ctx), _HELP_ALL]
         if _CACHE not in ctx.meta:
             options = key_options(self.keys, self.defaults, self.refused)
             for kind in self.kinds:
@@ -59,15 +77,19 @@ class ExperimentCommand(click.Command):
         return super().get_help(ctx).replace("{engine}", next(iter(computing(registers(ctx))), "NAME"))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        params = self.get_params(ctx)
-        if self.common and EVERYTHING not in ctx.meta:
-            named = {param.name: param for param in params}
-            common = (named[name].get_help_record(ctx) for name in self.common if name in named)
-            with formatter.section("Common options"):
-                formatter.write_dl([(names, _in_short(text)) for names, text in filter(None, common)])
+        if EVERYTHING in ctx.meta:
+            self._format_all(ctx, formatter)
             return
+        named = {param.name: param for param in self.get_params(ctx)}
+        own = [] if self.common else [param.get_help_record(ctx) for param in self.params]
+        common = (named[name].get_help_record(ctx) for name in self.common or _COMMON if name in named)
+        short = [(names, _in_short(text)) for names, text in filter(None, common)]
+        with formatter.section("Common options"):
+            formatter.write_dl([*filter(None, own), *short])
+
+    def _format_all(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {"": [], **{kind: [] for kind in _OFFERED}}
-        for param in params:
+        for param in self.get_params(ctx):
             if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
                 kind, double, _ = (param.name or "").partition("__")
                 sections[kind if double else ""].append(record)
@@ -79,31 +101,13 @@ class ExperimentCommand(click.Command):
 
 def _in_short(text: str) -> str:
     """What an option is, without what it takes and its default."""
-    return re.split(r"  \[|[.;:] ", text)[0].removesuffix(".")
-
-
-def _help_all(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted and not ctx.resilient_parsing:
-        ctx.meta[EVERYTHING] = True
-        click.echo(ctx.get_help())
-        ctx.exit()
+    return re.split(r"  \[|[.;:] ", text)[0].removesuffix(".") + "."
 
 
 class RunCommand(ExperimentCommand):
-    """`railweave run`, whose options are too many for a screen."""
+    """`railweave run`, whose own options are the less common ones."""
 
-    common = (
-        "engine", "topology", "topology__domains", "topology__rails", "router", "collective", "workload",
-        "size", "iterations", "faults", "feedback", "jobs", "out", "json_to", "kpi", "dry_run", "live",
-        "quiet", "help_all",
-    )  # fmt: skip
-    leading = (
-        *ExperimentCommand.leading,
-        click.Option(
-            ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=_help_all,
-            help="Show every option, those of plugins included.",
-        ),
-    )  # fmt: skip
+    common = (*_COMMON[:-1], "out", "json_to", "kpi", "dry_run", "live", "quiet", "help_all")
 
 
 class FabricCommand(ExperimentCommand):

@@ -41,17 +41,13 @@ from railweave.framework.results.directory import write_whole
 @click.command(
     cls=ExperimentCommand,
     epilog=example(
-        "railweave compare --router hscore,spray --fault 'at=iter:3 degrade rail:1 to=20%' --repeat 5",
-        "railweave compare --router hscore --modes no-feedback,feedback,oracle --repeat 3",
-        "railweave compare --router hscore,spray --plot routers.svg",
+        "railweave compare --router hscore,spray --fault 'at=iter:3 down rail:1' --plot routers.svg",
+        "railweave compare --router hscore --modes no-feedback,feedback,oracle --repeat 5",
         "railweave compare --jobs --repeat 1 --collective all-to-all",
-        "railweave compare --engines emulation,fluid --router spray",
         "railweave compare --engines emulation,fluid --all --resume rows.jsonl",
     ),
 )
-@click.option(
-    "--repeat", type=click.IntRange(1), default=3, show_default=True, help="Runs of each router and mode."
-)
+@click.option("--repeat", type=click.IntRange(1), default=3, show_default=True, help="Runs of each variant.")
 @click.option(
     "--modes",
     default="feedback",
@@ -68,19 +64,18 @@ from railweave.framework.results.directory import write_whole
 @click.option(
     "--engines",
     metavar="A,B,...",
-    help="Run the experiment once on each, at the rate scale of the first, and compare each with the one "
-    "before: emulation,packet,fluid.",
+    help="Run the experiment once on each of emulation,packet,fluid, at the rate scale of the first, and "
+    "compare each with the one before.",
 )
 @click.option(
     "--all",
     "many",
     flag_value="all",
-    help="With --engines: every fabric and router of 16 GPUs, degraded, with a link down and with two jobs, "
-    "and ten drawn faults.",
+    help="With --engines: every fabric and router of 16 GPUs, under faults and with two jobs.",
 )
 @click.option(
     "--plot", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.svg",
-    help="Of routers: the time of iterations as a figure, median and range of the runs, with faults marked.",
+    help="Of routers: a figure of the iterations' times, with the faults marked.",
 )  # fmt: skip
 @click.option("--quick", "many", flag_value="quick", help="With --engines: eight combinations of --all.")
 @click.option(

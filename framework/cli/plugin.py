@@ -27,7 +27,8 @@ def plugin() -> None:
 
 
 @plugin.command(
-    epilog=example("railweave plugin new my-router", "railweave plugin new my-fabric --kind topology")
+    short_help="Write an installable package with a plugin that works.",
+    epilog=example("railweave plugin new my-router", "railweave plugin new my-fabric --kind topology"),
 )
 @click.argument("name")
 @click.option(

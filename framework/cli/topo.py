@@ -41,7 +41,10 @@ def list_(ctx: click.Context, as_json: bool) -> None:
     show_offers(ctx, "topology", as_json=as_json)
 
 
-@topo.command("show", cls=FabricCommand, epilog=example("railweave topo show rail-only --domains 2 --links"))
+@topo.command(
+    "show", short_help="Show the nodes, links and rates of a fabric.", cls=FabricCommand,
+    epilog=example("railweave topo show rail-only --domains 2 --links"),
+)  # fmt: skip
 @click.option("--links", "every_link", is_flag=True, help="List every link by name.")
 @click.option(
     "--format",
@@ -71,6 +74,7 @@ def show(ctx: click.Context, /, name: str, every_link: bool, form: str, as_json:
 
 @topo.command(
     "export",
+    short_help="Write a fabric as a file that `--topology file:FILE` reads.",
     cls=FabricCommand,
     epilog=example(
         "railweave topo export torus --shape 4x4 > torus.yaml",
@@ -97,7 +101,10 @@ def export(ctx: click.Context, /, name: str, form: str, **_: object) -> None:
 
 
 @topo.command(
-    "metrics", cls=FabricCommand, epilog=example("railweave topo metrics torus --shape 4x4x8 --json")
+    "metrics",
+    short_help="Measure diameter, distances, bisection of a fabric.",
+    cls=FabricCommand,
+    epilog=example("railweave topo metrics torus --shape 4x4x8 --json"),
 )
 @json_command
 def metrics(ctx: click.Context, /, name: str, as_json: bool, **_: object) -> None:
@@ -113,7 +120,10 @@ def metrics(ctx: click.Context, /, name: str, as_json: bool, **_: object) -> Non
 
 
 @topo.command(
-    "cost", cls=FabricCommand, epilog=example("railweave topo cost rail-only --prices examples/prices.yaml")
+    "cost",
+    short_help="Price a fabric: ports, cables, optics and power.",
+    cls=FabricCommand,
+    epilog=example("railweave topo cost rail-only --prices examples/prices.yaml"),
 )
 @click.option(
     "--prices", type=click.Path(path_type=Path), required=True, metavar="FILE", help="What each part costs."

@@ -34,7 +34,9 @@ def step_setup(packet: int, flit: int, cycle: float, step_time: float) -> StepSe
 
 
 @model.command(
-    "optree", epilog=example("railweave model optree --nodes 16 --wavelengths 2 --item 256K --json")
+    "optree",
+    short_help="Compare OpTree with other optical all-gathers.",
+    epilog=example("railweave model optree --nodes 16 --wavelengths 2 --item 256K --json"),
 )
 @value_option("--nodes", 16, int, "Nodes on the ring, 2 or more.")
 @value_option("--wavelengths", 2, int, "Wavelengths per direction.")

@@ -62,6 +62,7 @@ def mix_of(kinds: tuple[str, ...], per_day: float, opt_in: float) -> JobMix:
 
 @click.command(
     "fleet",
+    short_help="Simulate a year of a pod of cubes.",
     epilog=example(
         "railweave model fleet",
         "railweave model fleet --repair 1h --repair 6h --repair 3d --spares 8 --seeds 50 --json",

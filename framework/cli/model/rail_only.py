@@ -24,6 +24,7 @@ from railweave.framework.parameters import units
 
 @click.command(
     "cost",
+    short_help="Price a rail-only network and an any-to-any Clos.",
     epilog=example("railweave model cost", "railweave model cost --gpus 4096 --domain 8 --radix 64 --json"),
 )
 @value_option("--gpus", (32768, 65536), int, "N, GPUs in the cluster.")
@@ -85,6 +86,7 @@ def cost(
 
 @click.command(
     "allgather",
+    short_help="Compute the time of a hierarchical all-gather.",
     epilog=example("railweave model allgather --size 1000000000 --domains 4 --rails 8 --gpu a100"),
 )
 @value_option("--size", "1G", SIZE, "D, bytes of the whole array.")

@@ -31,6 +31,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 
 @click.command(
     "iteration",
+    short_help="Find the fastest strategies to train a model.",
     epilog=example(
         "railweave model iteration --model gpt-1t --gpus 512 --domain 8 --batch 512 --gpu a100",
         "railweave model iteration --published --gemm-factor 1.5 --attention 16 --domain-rate 600GB/s",
@@ -136,6 +137,7 @@ def _published(calibration: Calibration, domain_bps: float | None, as_json: bool
 
 @click.command(
     "traffic",
+    short_help="Compute which GPU sends how much to which.",
     epilog=example(
         "railweave model traffic --model gpt-1t --tp 8 --pp 8 --dp 4 --domains 32 --svg traffic.svg"
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from railweave.framework.cli import COMMANDS, main
 from railweave.framework.cli._context import table
+from railweave.framework.cli._options import ExperimentCommand
 from railweave.framework.errors import PluginError
 from railweave.framework.registry import Registers
 
@@ -38,6 +40,18 @@ def every_command() -> list[list[str]]:
     return words
 
 
+def command_of(words: list[str], registers: Registers | None = None) -> tuple[click.Command, click.Context]:
+    """The command of these words, and its context."""
+    command: click.Command = main
+    context = click.Context(main, info_name="railweave", obj=registers, **main.context_settings)
+    for word in words:
+        assert isinstance(command, click.Group)
+        inner = command.get_command(context, word)
+        assert inner is not None
+        command, context = inner, click.Context(inner, context, word)
+    return command, context
+
+
 @pytest.mark.parametrize("words", every_command(), ids=" ".join)
 def test_every_help_ends_with_an_example(call: Call, words: list[str]) -> None:
     shown = call(*words, "--help")
@@ -45,6 +59,32 @@ def test_every_help_ends_with_an_example(call: Call, words: list[str]) -> None:
     tail = shown.output.split("Example:\n")[1]
     assert tail.startswith(f"    railweave {' '.join(words)}".rstrip())
     assert call(*words, "-h").output == shown.output
+
+
+@pytest.mark.parametrize("words", every_command(), ids=" ".join)
+def test_every_help_fits_a_screen_and_shows_no_unfinished_sentence(call: Call, words: list[str]) -> None:
+    """50 lines of 80 columns, the prompt in the last one."""
+    lines = call(*words, "--help").output.splitlines()
+    assert len(lines) < 50
+    assert [line for line in lines if line.endswith("...") and not line.startswith("Usage:")] == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [words for words in every_command() if isinstance(command_of(words)[0], ExperimentCommand)],
+    ids=" ".join,
+)
+def test_help_all_shows_every_option_and_help_some_of_them(
+    call: Call, registers: Registers, words: list[str]
+) -> None:
+    short, whole = (call(*words, option).output for option in ("--help", "--help-all"))
+    shown, every = (
+        set(re.findall(r"^  (?:-., )?(--[a-z0-9-]+)", text, re.MULTILINE)) for text in (short, whole)
+    )
+    command, context = command_of(words, registers)
+    declared = [option for option in command.get_params(context) if isinstance(option, click.Option)]
+    assert every == {option.opts[-1] for option in declared if not option.hidden}
+    assert {"--help-all"} <= shown < every and len(short.splitlines()) < len(whole.splitlines())
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -58,7 +98,7 @@ def test_help_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stderr == "[]\n"
-    assert "Bring up a lab" in done.stdout
+    assert "Run an experiment in a lab" in done.stdout
 
 
 def test_the_version_is_told(call: Call) -> None:
