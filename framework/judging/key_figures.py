@@ -131,20 +131,26 @@ def link_fairness(fabric: Fabric, sent_bytes: Float) -> dict[str, float]:
     return {kind: jain(sent) for kind, sent in of_kinds if any(sent)}
 
 
-def rank_fairness(schedule: Schedule, end_s: Float) -> float | None:
+def rank_fairness(schedule: Schedule, last_s: Float) -> float | None:
     """Jain's index of the throughput of ranks in one iteration: of what each sent, over the time until the
-    last of it had landed. Ranks that send nothing do not count. None where the transfers were not timed.
-
-    `end_s` as in IterationResult.
-    """
-    sent = np.flatnonzero(schedule.is_transfer)
-    if not len(end_s) or not len(sent):
+    last of it had landed, `last_s` as `last_landed_s` has it. Ranks that send nothing do not count."""
+    if not len(last_s):
         return None
-    src, last_s = schedule.src[sent], np.zeros(schedule.n_ranks)
-    amount = np.bincount(src, schedule.in_all(lambda size: size)[sent], schedule.n_ranks)
-    np.maximum.at(last_s, src, end_s[sent])
+    sent = np.flatnonzero(schedule.is_transfer)
+    amount = np.bincount(schedule.src[sent], schedule.in_all(lambda size: size)[sent], schedule.n_ranks)
     senders = (amount > 0) & (last_s > 0)
     return jain((amount[senders] / last_s[senders]).tolist()) if senders.any() else None
+
+
+def last_landed_s(schedule: Schedule, end_s: Float) -> Float:
+    """(n_ranks,): when the last of what each rank sent in one iteration had landed, 0 of ranks that send
+    nothing; empty where the transfers were not timed, or there are none. `end_s` as in IterationResult."""
+    sent = np.flatnonzero(schedule.is_transfer)
+    if not len(end_s) or not len(sent):
+        return np.empty(0)
+    last_s = np.zeros(schedule.n_ranks)
+    np.maximum.at(last_s, schedule.src[sent], end_s[sent])
+    return last_s
 
 
 def landed_s(schedule: Schedule, end_s: Float) -> Float:

@@ -43,7 +43,8 @@ class IterationRecord(ArrayNoun):
     does not time its transfers. `own_bytes`: (n_links,), wire bytes of the job's data by its routes; empty
     where it is the only job, or a program. `alone`: no other job ran, to compare with. `rank_fairness`:
     Jain's index of the ranks' throughput, None where the traffic does not time its transfers. `landed_s`:
-    seconds from the start until each message had landed; empty where it does not, or there are too many."""
+    seconds from the start until each message had landed; `last_s`: until the last of what each rank sent had
+    landed; empty where it does not, or there are too many."""
 
     result: IterationResult
     begin_s: float
@@ -56,6 +57,7 @@ class IterationRecord(ArrayNoun):
     alone: bool = False
     rank_fairness: float | None = None
     landed_s: Float = field(default_factory=lambda: np.empty(0))
+    last_s: Float = field(default_factory=lambda: np.empty(0))
 
 
 @dataclass(frozen=True, slots=True)

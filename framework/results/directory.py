@@ -23,8 +23,8 @@ DEFAULT_PARENT = Path("runs")
 MOST_NUMBER, MOST_DIGITS = 1e30, 20
 """The largest number of a result, and how long a whole one may be: no figure of a run comes near."""
 OWN_FILES = (
-    "experiment.yaml", "fabric.yaml", "events.jsonl", "health.npz", "routes.npz", "rules.json", "links.npz",
-    "trace.npz", "capture.pcapng", "result.json",
+    "experiment.yaml", "fabric.yaml", "events.jsonl", "health.npz", "routes.npz", "ranks.npz", "rules.json",
+    "links.npz", "trace.npz", "capture.pcapng", "result.json",
 )  # fmt: skip
 """What a run writes itself, and no plugin may."""
 MOST_KEPT = 1 << 28

@@ -10,7 +10,7 @@ from railweave.framework.analysis.job_loads import job_loads
 from railweave.framework.errors import ProgramError, TransportError
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.judging.bottleneck import critical_path, link_times
-from railweave.framework.judging.key_figures import landed_s, rank_fairness
+from railweave.framework.judging.key_figures import landed_s, last_landed_s, rank_fairness
 from railweave.framework.model import IterationResult, RouteTable, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.findings import CriticalPath, IterationRecord
@@ -31,6 +31,10 @@ class Surroundings:
     faults: FaultTimetable
     schedules: SchedulesByHealth
     by_job: bool
+
+
+TIMED_RANKS = 1024
+"""Ranks of a job at most, whose times are kept for each iteration."""
 
 
 class JobRun:
@@ -60,6 +64,7 @@ class JobRun:
         self._critical: CriticalPath | None = None
         self._fairness: float | None = None
         self._landed_s: Float = np.empty(0)
+        self._last_s: Float = np.empty(0)
 
     def begin(self, iteration: int | None = None, schedule: Schedule | None = None) -> None:
         """Begin the next iteration, or another one of the job; `schedule`: in place of the plan's. While
@@ -104,7 +109,8 @@ class JobRun:
             self._critical = link_times(tables[-1][1], carried)
         elif len(tables) > 1 or not self._as_before(result, tables[0][1]):
             self._critical = critical_path(schedule, result.end_s, tables, carried)
-            self._fairness = rank_fairness(self._schedule, result.end_s)
+            self._last_s = last_landed_s(self._schedule, result.end_s)
+            self._fairness = rank_fairness(self._schedule, self._last_s)
             self._landed_s = landed_s(self._schedule, result.end_s)
         self._ended = (result, tables[-1][1])
         return IterationRecord(
@@ -119,6 +125,7 @@ class JobRun:
             self._alone,
             self._fairness,
             self._landed_s,
+            self._last_s if len(self._last_s) <= TIMED_RANKS else np.empty(0),
         )
 
     def _own_bytes(

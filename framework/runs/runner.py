@@ -22,6 +22,7 @@ from railweave.framework.judging.link_figures import (
     link_arrays,
     trace_arrays,
 )
+from railweave.framework.judging.rank_times import rank_arrays
 from railweave.framework.judging.run_result import run_result
 from railweave.framework.model.events import Note, PhaseStarted, Printed, Progress, RunEvent, Sampled
 from railweave.framework.model.findings import Findings
@@ -113,6 +114,8 @@ def _write(plan: Plan, findings: Findings, finished: RunResult, directory: RunDi
     directory.write_arrays("health.npz", vars(findings.samples))
     if findings.paths is not None:
         directory.write_arrays("routes.npz", vars(findings.paths))
+    if timed := rank_arrays(findings.iterations, [job.ranks for job in plan.jobs]):
+        directory.write_arrays("ranks.npz", timed)
     if findings.rules:
         directory.write_text("rules.json", rules_json(by_switch(plan.fabric, findings.rules)))
     scaled = plan.fabric.scaled(findings.rate_scale)

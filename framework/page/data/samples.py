@@ -24,6 +24,7 @@ MOST_PATHS, MOST_HOPS = 100_000, 1_000_000
 _NEEDED = ("t_s", "queue_bytes", "link_score", "element_score")
 _SENT = ("sent_bytes", "sent_packets", "lost")
 """Of newer versions: all of them or none."""
+_TIMED = {"job": "iu", "iteration": "iu", "gpu": "iu", "begin_s": "fiu", "end_s": "fiu"}
 _DAMAGE = (
     OSError, ValueError, EOFError, RuntimeError, SyntaxError, MemoryError, OverflowError, TypeError,
     zipfile.BadZipFile, zlib.error, tokenize.TokenError,
@@ -39,6 +40,11 @@ def read_samples(path: Path, fabric: Fabric) -> tuple[Arrays | None, str]:
 def read_paths(path: Path, fabric: Fabric) -> tuple[Arrays | None, str]:
     """Those of routes.npz; as `read_samples`."""
     return _checked(path, lambda arrays: _wrong_paths(arrays, fabric))
+
+
+def read_rank_times(path: Path, fabric: Fabric) -> tuple[Arrays | None, str]:
+    """Those of ranks.npz; as `read_samples`."""
+    return _checked(path, lambda arrays: _wrong_rank_times(arrays, fabric))
 
 
 def _checked(path: Path, wrong_of: Callable[[Arrays], str]) -> tuple[Arrays | None, str]:
@@ -118,3 +124,19 @@ def _wrong_paths(arrays: Arrays, fabric: Fabric) -> str:
             return f"{name} has numbers that this fabric does not"
     finite = np.isfinite(arrays["t_s"]).all() and np.isfinite(arrays["weight"]).all()
     return "" if finite else "not all of it is finite"
+
+
+def _wrong_rank_times(arrays: Arrays, fabric: Fabric) -> str:
+    """What keeps the arrays from being times of ranks of this fabric; "" if nothing does."""
+    if absent := [name for name in _TIMED if name not in arrays]:
+        return f"it has no {', '.join(absent)}"
+    if any(arrays[name].ndim != 1 or arrays[name].dtype.kind not in kinds for name, kinds in _TIMED.items()):
+        return "not all of it is rows of numbers, and of whole ones"
+    if len({len(arrays[name]) for name in _TIMED}) > 1:
+        return "its rows differ in length"
+    begin_s, end_s, gpu = arrays["begin_s"], arrays["end_s"], arrays["gpu"]
+    if not (np.isfinite(begin_s).all() and np.isfinite(end_s).all() and (begin_s <= end_s).all()):
+        return "not all of its times are finite, and in order"
+    if len(gpu) and not 0 <= gpu.min() <= gpu.max() < fabric.n_gpus:
+        return "gpu has numbers that this fabric does not"
+    return ""

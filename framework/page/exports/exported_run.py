@@ -11,6 +11,7 @@ from railweave.framework.model import Fabric
 from railweave.framework.page.data.directories import read_events, read_known
 from railweave.framework.page.data.items import Arrays
 from railweave.framework.page.data.run_page import Known
+from railweave.framework.page.data.samples import read_rank_times
 from railweave.framework.registry import Registers
 from railweave.framework.results.result import RunResult
 
@@ -53,7 +54,7 @@ class ExportedIteration:
 @dataclass(frozen=True, slots=True)
 class ExportedRun:
     """`fabric` has declared rates; `rate_scale` None where the run did not come so far. `events`: the lines
-    of events.jsonl; `samples`: health.npz."""
+    of events.jsonl; `samples`: health.npz; `rank_times`: ranks.npz."""
 
     title: str
     fabric: Fabric
@@ -63,6 +64,7 @@ class ExportedRun:
     events: Sequence[Mapping[str, Any]]
     samples: Arrays | None
     result: RunResult | None
+    rank_times: Arrays | None = None
 
     @property
     def reroutes(self) -> int:
@@ -98,6 +100,7 @@ def read_run(path: Path, registers: Registers) -> ExportedRun:
         events=events,
         samples=known.samples,
         result=known.result,
+        rank_times=read_rank_times(path / "ranks.npz", known.fabric)[0],
     )
 
 

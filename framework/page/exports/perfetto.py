@@ -5,17 +5,18 @@ microseconds.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 from typing import Any
 
 import numpy as np
 
-from railweave.framework.page.exports.exported_run import ExportedRun
+from railweave.framework.page.exports.exported_run import ExportedIteration, ExportedRun
 
-JOBS, LINKS, HEALTH = 1, 2, 3
-"""Processes of the trace, a group of tracks each."""
-MOST_LINKS, MOST_INSTANTS = 256, 2000
-"""Links that have counters, those with the longest queues, and samples of each."""
+JOBS, LINKS, HEALTH, RANKS = 1, 2, 3, 4
+"""Processes of the trace, a group of tracks each; the ranks of job n are RANKS + n."""
+MOST_LINKS, MOST_INSTANTS, MOST_RANKS = 256, 2000, 256
+"""Links that have counters, those with the longest queues, and samples of each; ranks that have tracks."""
 INSTANTS = ("fault", "health", "reroute")
 
 
@@ -27,9 +28,13 @@ def trace_of(run: ExportedRun) -> str:
         left_out.append(f"counters of {run.fabric.n_links - len(links)} of {run.fabric.n_links} links")
     if step > 1:
         left_out.append(f"all samples but every {step}th")
-    events = [*_names(run), *_iterations(run), *_happened(run), *_counters(run, links, step)]
+    if (most := max((job.ranks for job in run.jobs), default=0)) > MOST_RANKS:
+        left_out.append(f"tracks of {most - MOST_RANKS} of {most} ranks")
+    iterations = _iterations(run)
+    events = [*_names(run), *iterations, *_ranks(run), *_happened(run), *_counters(run, links, step)]
     other = {"run": run.title, "clock": "emulated", "left_out": "; ".join(left_out)}
-    return json.dumps({"traceEvents": events, "displayTimeUnit": "ms", "otherData": other}) + "\n"
+    trace = {"traceEvents": events, "displayTimeUnit": "ms", "otherData": other}
+    return json.dumps(trace, allow_nan=False) + "\n"
 
 
 def _chosen(run: ExportedRun) -> tuple[list[int], int]:
@@ -43,26 +48,71 @@ def _chosen(run: ExportedRun) -> tuple[list[int], int]:
 
 
 def _names(run: ExportedRun) -> Iterator[Mapping[str, Any]]:
-    for pid, name in ((JOBS, "jobs"), (LINKS, "links"), (HEALTH, "health")):
-        yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}}
+    yield from _process(JOBS, "jobs")
     for job in run.jobs:
         title = f"{job.name or 'job'} ({job.algorithm}, {job.ranks} ranks)"
-        yield {"ph": "M", "name": "thread_name", "pid": JOBS, "tid": job.number + 1, "args": {"name": title}}
+        yield from _thread(JOBS, job.number + 1, title, job.number)
+    yield from _process(LINKS, "links")
+    yield from _process(HEALTH, "health")
+
+
+def _process(pid: int, name: str) -> Iterator[Mapping[str, Any]]:
+    yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}}
+    yield {"ph": "M", "name": "process_sort_index", "pid": pid, "tid": 0, "args": {"sort_index": pid}}
+
+
+def _thread(pid: int, tid: int, name: str, place: int) -> Iterator[Mapping[str, Any]]:
+    yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}}
+    yield {"ph": "M", "name": "thread_sort_index", "pid": pid, "tid": tid, "args": {"sort_index": place}}
 
 
 def _iterations(run: ExportedRun) -> Iterator[Mapping[str, Any]]:
-    for done in run.iterations:
+    for done, next_s in _with_next(run.iterations):
         figures = {
             "size_bytes": done.size_bytes,
             "declared_us": done.declared_us,
             "busbw_gbs": done.busbw_gbs,
             "wrong": done.wrong,
         }
-        yield {
-            "ph": "X", "name": f"iteration {done.number}", "cat": "iteration", "pid": JOBS,
-            "tid": done.job + 1, "ts": _us(done.begin_s), "dur": _us(done.seconds),
-            "args": {name: value for name, value in figures.items() if value is not None},
-        }  # fmt: skip
+        args = {name: value for name, value in figures.items() if value is not None}
+        end_s = min(done.begin_s + done.seconds, next_s)
+        yield _slice(JOBS, done.job + 1, done.number, done.begin_s, end_s, args)
+
+
+def _with_next(iterations: Sequence[ExportedIteration]) -> Iterator[tuple[ExportedIteration, float]]:
+    """Each iteration, and when the next of its job began: slices of a track must not overlap."""
+    for job in sorted({done.job for done in iterations}):
+        of_job = sorted((done for done in iterations if done.job == job), key=lambda done: done.begin_s)
+        yield from zip(of_job, [*(done.begin_s for done in of_job[1:]), inf], strict=True)
+
+
+def _ranks(run: ExportedRun) -> Iterator[Mapping[str, Any]]:
+    """A track for each rank: iterations until the last of what it sent had landed."""
+    if (times := run.rank_times) is None:
+        return
+    for job in run.jobs:
+        of_job = times["job"] == job.number
+        gpus = np.unique(times["gpu"][of_job])[:MOST_RANKS]
+        pid = RANKS + job.number
+        yield from _process(pid, f"ranks of job {job.name or job.number}")
+        for place, gpu in enumerate(gpus.tolist()):
+            yield from _thread(pid, place + 1, run.fabric.node_name(gpu), place)
+            at = np.flatnonzero(of_job & (times["gpu"] == gpu))
+            columns = (times[name][at].tolist() for name in ("iteration", "begin_s", "end_s"))
+            rows = sorted(zip(*columns, strict=True), key=lambda row: row[1])
+            nexts = [*(begin_s for _, begin_s, _ in rows[1:]), inf]
+            for (number, begin_s, end_s), next_s in zip(rows, nexts, strict=True):
+                yield _slice(pid, place + 1, number, begin_s, min(end_s, next_s), {})
+
+
+def _slice(
+    pid: int, tid: int, number: int, begin_s: float, end_s: float, args: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    begin_us = _us(begin_s)
+    return {
+        "ph": "X", "name": f"iteration {number}", "cat": "iteration", "pid": pid, "tid": tid,
+        "ts": begin_us, "dur": _us(end_s) - begin_us, "args": args,
+    }  # fmt: skip
 
 
 def _happened(run: ExportedRun) -> Iterator[Mapping[str, Any]]:
@@ -95,5 +145,6 @@ def _counters(run: ExportedRun, links: list[int], step: int) -> Iterator[Mapping
             yield {"ph": "C", "name": name, "pid": LINKS, "tid": 0, "ts": _us(t_s[i]), "args": waiting}
 
 
-def _us(seconds: float) -> float:
-    return round(seconds * 1e6, 3)
+def _us(seconds: float) -> int:
+    """Whole: of slices that follow each other, fractions would make some overlap by a rounding."""
+    return round(seconds * 1e6)

@@ -12,6 +12,7 @@ from railweave.framework.judging.key_figures import (
     busbw_figures,
     independent,
     jct_ratio,
+    last_landed_s,
     link_fairness,
     max_mean_ratio,
     message_figures,
@@ -168,8 +169,10 @@ def test_ranks_are_fair_by_what_they_send_over_the_time_it_takes() -> None:
         "none", 3, 8, "float32", "sum", 8, np.array([0, 0, 1]), np.array([1, 2, 2]), none, none,
         np.array([2, 4, 2]), none, none, np.zeros(4, int), np.empty(0, int),
     )  # fmt: skip
-    assert rank_fairness(schedule, np.array([2.0, 1.0, 2.0])) == pytest.approx(0.8)
-    assert rank_fairness(schedule, np.empty(0)) is None
+    last_s = last_landed_s(schedule, np.array([2.0, 1.0, 2.0]))
+    assert last_s.tolist() == [2, 2, 0]
+    assert rank_fairness(schedule, last_s) == pytest.approx(0.8)
+    assert rank_fairness(schedule, last_landed_s(schedule, np.empty(0))) is None
 
 
 def test_a_healthy_run_is_fair_and_ranks_on_a_slow_rail_fall_behind() -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, geometric_mean
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet
 import pytest
 from click.testing import CliRunner, Result
@@ -17,7 +19,11 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 import railweave as rw
+from railweave.framework.api import installed
 from railweave.framework.cli import main
+from railweave.framework.page.data.samples import read_rank_times
+from railweave.framework.page.exports import perfetto
+from railweave.framework.page.exports.exported_run import read_run
 from railweave.framework.page.exports.prometheus import Value, message_range, metric
 
 TITLE = 'a "quoted"\nrun\\'
@@ -150,7 +156,7 @@ def test_a_trace_has_what_perfetto_asks_of_each_phase(run: Path, tmp_path: Path)
         by_phase.setdefault(event["ph"], []).append(event)
     assert set(by_phase) == {"M", "X", "C", "i"}
     rows = [row for row in result.rows if row.iteration is not None]
-    spans = [(event["ts"], event["dur"]) for event in by_phase["X"]]
+    spans = [(event["ts"], event["dur"]) for event in by_phase["X"] if event["pid"] == perfetto.JOBS]
     assert spans == [(pytest.approx(row.t_s * 1e6, abs=1), pytest.approx(row.time_us, abs=1)) for row in rows]
     assert all(event["s"] == "g" for event in by_phase["i"])
     assert {event["cat"] for event in by_phase["i"]} == {"fault", "health", "reroute"}
@@ -160,6 +166,81 @@ def test_a_trace_has_what_perfetto_asks_of_each_phase(run: Path, tmp_path: Path)
     assert all(isinstance(value, int | float) for value in numbers)
     counted = {event["name"] for event in by_phase["C"]}
     assert {f"queue {link.name}" for link in result.links} < counted and "h rail:1" in counted
+
+
+def tracks_of(trace: Any) -> dict[tuple[str, str], list[tuple[int, int, str]]]:
+    """(begin, end, name) of the slices of each thread, by names of process and thread. As Perfetto's importer
+    does, which counts what breaks these rules as an error that its page shows: microseconds are whole, a
+    thread has one name and one process, and a slice that begins in another one ends in it."""
+    names: dict[tuple[str, int, int], str] = {}
+    for event in trace["traceEvents"]:
+        if event["ph"] == "M" and event["name"].endswith("_name"):
+            key = (event["name"], event["pid"], event["tid"])
+            assert key not in names
+            names[key] = event["args"]["name"]
+    tracks: dict[tuple[str, str], list[tuple[int, int, str]]] = {}
+    for event in trace["traceEvents"]:
+        if event["ph"] == "X":
+            track = names["process_name", event["pid"], 0], names["thread_name", event["pid"], event["tid"]]
+            assert type(event["ts"]) is type(event["dur"]) is int and event["ts"] >= 0 <= event["dur"]
+            tracks.setdefault(track, []).append((event["ts"], event["ts"] + event["dur"], event["name"]))
+    for slices in tracks.values():
+        around: list[int] = []
+        for begin, end, _ in sorted(slices, key=lambda span: (span[0], -span[1])):
+            while around and around[-1] <= begin:
+                around.pop()
+            assert not around or end <= around[-1]
+            around.append(end)
+    return tracks
+
+
+def test_every_rank_has_a_track_and_the_last_of_them_ends_the_iteration(run: Path, tmp_path: Path) -> None:
+    """An iteration is over when the last transfer has landed. Where rail 1 is slow and nobody leaves it, its
+    GPUs are those that end last in an all-to-all of the fluid engine."""
+    tracks = tracks_of(json.loads(exported(run, "perfetto", tmp_path).read_text()))
+    gpus = [name for process, name in tracks if process.startswith("ranks of job")]
+    fabric = read_run(run, installed()).fabric
+    assert gpus == [fabric.node_name(gpu) for gpu in range(fabric.n_gpus)]
+    (whole,) = (slices for (process, _), slices in tracks.items() if process == "jobs")
+    ranks = [slices for (process, _), slices in tracks.items() if process != "jobs"]
+    for number, (begin, end, name) in enumerate(whole):
+        assert {(slices[number][0], slices[number][2]) for slices in ranks} == {(begin, name)}
+        assert max(slices[number][1] for slices in ranks) == pytest.approx(end, abs=1)
+
+    slow = tmp_path / "slow"
+    rw.run(
+        engine="fluid", domains=2, rails=2, size="64K", iterations=2, collective="all-to-all",
+        faults=["at=iter:1 degrade rail:1 to=20%"], feedback=False, out=slow,
+    )  # fmt: skip
+    tracks = tracks_of(json.loads(exported(slow, "perfetto", tmp_path).read_text()))
+    ends = {name: slices[1][1] for (process, name), slices in tracks.items() if process != "jobs"}
+    assert max(ends["g0.0"], ends["g1.0"]) < min(ends["g0.1"], ends["g1.1"])
+
+
+def test_iterations_that_are_said_to_overlap_are_cut(run: Path) -> None:
+    """Two clocks measure them in a lab, the transport's and the run's."""
+    whole = read_run(run, installed())
+    first, second = whole.iterations[:2]
+    late = replace(first, seconds=second.begin_s - first.begin_s + 0.001)
+    cut = replace(whole, iterations=(late, second), rank_times=None)
+    (spans,) = tracks_of(json.loads(perfetto.trace_of(cut))).values()
+    assert spans[0][1] == spans[1][0]
+
+
+def test_times_of_ranks_of_another_fabric_are_left_out(run: Path, tmp_path: Path) -> None:
+    fabric = read_run(run, installed()).fabric
+    with np.load(run / "ranks.npz") as file:
+        arrays = dict(file.items())
+    for name, values, why in (
+        ("gpu", arrays["gpu"] + fabric.n_gpus, "gpu has numbers that this fabric does not"),
+        ("end_s", arrays["begin_s"] - 1, "not all of its times are finite, and in order"),
+        ("job", arrays["job"][1:], "its rows differ in length"),
+        ("gpu", arrays["gpu"] + 0.5, "not all of it is rows of numbers, and of whole ones"),
+    ):
+        np.savez(tmp_path / "ranks.npz", **{**arrays, name: values})
+        assert read_rank_times(tmp_path / "ranks.npz", fabric) == (None, f"ranks.npz is left out: {why}.")
+    np.savez(tmp_path / "ranks.npz", job=arrays["job"])
+    assert "it has no iteration, gpu" in read_rank_times(tmp_path / "ranks.npz", fabric)[1]
 
 
 def test_csv_and_parquet_say_the_same(run: Path, tmp_path: Path) -> None:
