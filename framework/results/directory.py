@@ -239,10 +239,16 @@ def event_line(event: Event) -> str:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that readers see all of it or none.
+    """Write a file so that readers see all of it or none. What is no file, a pipe or a device, stays one and
+    gets the bytes as they come.
 
     Raises RunFailedError naming the file and the reason; nothing half-written is left then.
     """
+    with _naming(path):
+        if path.exists() and not path.is_file():
+            with path.open("wb", buffering=0) as pipe:
+                _write_all(pipe, data)
+            return
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with _naming(path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -289,6 +290,20 @@ def test_a_run_without_a_result_is_exported_as_far_as_it_came(
     assert len(exported(failed, "csv", tmp_path).read_text().splitlines()) == len(rows) + 1
     refused = railweave("export", failed, "--format", "csv", "--table", "kpi", "--out", tmp_path / "x")
     assert refused.exit_code == 2 and "killed has no result, and so no key figures" in refused.output
+
+
+def test_a_pipe_stays_one(run: Path, tmp_path: Path) -> None:
+    """As of `--out >(gzip > x)`: a file must not take its name."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    expected = exported(run, "csv", tmp_path).read_bytes()
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        done = railweave("export", run, "--format", "csv", "--out", pipe)
+        assert done.exit_code == 0 and pipe.is_fifo(), done.output
+        assert os.read(reader, 2 * len(expected)) == expected
+    finally:
+        os.close(reader)
 
 
 def test_what_cannot_be_written_is_named_and_the_run_unharmed(run: Path, tmp_path: Path) -> None:
