@@ -29,7 +29,7 @@ def links(run: ExportedRun) -> Columns:
     samples, fabric = run.samples, run.fabric
     if samples is None or not len(samples["t_s"]):
         raise InputError(
-            f"{run.title} holds no samples of links: it failed, or nothing was measured. Take --table iterations."
+            f"{run.title} has no samples of links: it failed, or measured nothing. Take --table iterations."
         )
     n, names = len(samples["t_s"]), [fabric.link_name(i) for i in range(fabric.n_links)]
     kinds = [fabric.kinds[kind] for kind in fabric.link_kind.tolist()]
