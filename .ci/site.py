@@ -36,6 +36,10 @@ NAV = {
     "Papers": ["papers.md"],
 }  # fmt: skip
 """The pages by what they are for; all of docs/ and all that is generated."""
+WIDTH = 90
+"""Columns of the help of commands, as many as the page shows without scrolling."""
+STYLE = ".md-grid { max-width: 76rem; }\n"
+"""Room for lines of 120 columns of code and for tables, where the window has it."""
 _LINK = re.compile(r"\[([^\]]*)\]\((?!\w+://|#)([^)#\s]+)(#[^)\s]*)?\)")
 _NAMES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "docs/README.md": "pages.md"}
 """Files of the project whose pages have other names, from its top folder; others of docs/ keep theirs."""
@@ -49,6 +53,7 @@ def sources(into: Path) -> None:
         (into / _page_of(path)).write_text(_with_links_to_pages(path))
     for page, text in generated():
         (into / page).write_text(text)
+    (into / "style.css").write_text(STYLE)
 
 
 def _page_of(path: Path) -> str:
@@ -66,9 +71,15 @@ def _with_links_to_pages(path: Path) -> str:
         if not inside or not target.is_file():
             return link[1]
         here = Path(_page_of(path)).parent
-        return f"[{link[1]}]({os.path.relpath(_page_of(target), here)}{link[3] or ''})"
+        text = _title(target) if link[1].endswith(".md") else link[1]
+        return f"[{text}]({os.path.relpath(_page_of(target), here)}{link[3] or ''})"
 
     return _LINK.sub(of_site, path.read_text())
+
+
+def _title(page: Path) -> str:
+    """The heading of a page, which says more in a site than its file's name does."""
+    return page.read_text().removeprefix("# ").partition("\n")[0]
 
 
 def generated() -> Iterator[tuple[str, str]]:
@@ -82,11 +93,11 @@ def generated() -> Iterator[tuple[str, str]]:
 def _commands() -> Iterator[str]:
     from railweave.framework.cli import COMMANDS, main
 
-    context = click.Context(main, info_name="railweave", terminal_width=100, **main.context_settings)
+    context = click.Context(main, info_name="railweave", terminal_width=WIDTH, **main.context_settings)
     for name in COMMANDS:
         command = main.get_command(context, name)
         assert command is not None
-        yield from _help(command, click.Context(command, context, name, terminal_width=100))
+        yield from _help(command, click.Context(command, context, name, terminal_width=WIDTH))
 
 
 def _help(command: click.Command, context: click.Context) -> Iterator[str]:
@@ -97,7 +108,7 @@ def _help(command: click.Command, context: click.Context) -> Iterator[str]:
     yield f"## {context.command_path}\n\n```text\n{command.get_help(context)}\n```\n"
     if isinstance(command, click.Group):
         for name, inner in command.commands.items():
-            yield from _help(inner, click.Context(inner, context, name, terminal_width=100))
+            yield from _help(inner, click.Context(inner, context, name, terminal_width=WIDTH))
 
 
 def _result_schema() -> str:
@@ -160,6 +171,7 @@ def config(docs: str, site: str) -> str:
                 "font": False,
                 "features": ["navigation.tabs", "navigation.indexes"],
             },
+            "extra_css": ["style.css"],
             "plugins": ["search"],  # from a server; `offline`, for disks, fetches a script from a CDN
             "nav": nav,
         },

@@ -58,6 +58,12 @@ def test_links_between_pages_lead_somewhere(sources: Path) -> None:
             assert "://" in target or (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+def test_links_to_pages_have_their_headings_in_place_of_file_names(sources: Path) -> None:
+    assert "[Write a router](how-to/own-router.md)" in (sources / "tutorial.md").read_text()
+    for page in sources.rglob("*.md"):
+        assert re.findall(r"\[[^\]]*\.md\]\((?!\w+://)", page.read_text()) == [], page.name
+
+
 def test_the_built_site_asks_nothing_of_a_network(site: ModuleType, tmp_path: Path) -> None:
     """Scripts, styles and pictures are files of the site; links between its pages lead to pages of it."""
     pytest.importorskip("zensical")
