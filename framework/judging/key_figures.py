@@ -12,7 +12,15 @@ from numpy.typing import ArrayLike
 from railweave.framework.model import Fabric, Schedule
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.findings import HealthSamples
-from railweave.framework.results.figures import BusbwFigures, MessageFigures, ResponseFigures, TimeFigures
+from railweave.framework.model.traffic import MessageTimes
+from railweave.framework.results.figures import (
+    BusbwFigures,
+    MessageFigures,
+    QueueFigures,
+    ResponseFigures,
+    SlowdownFigures,
+    TimeFigures,
+)
 
 ROUNDING = 1e-12
 ONE_IN = 100
@@ -50,6 +58,11 @@ def independent(values: ArrayLike) -> int:
 def p99(values: ArrayLike) -> float | None:
     """That which 99 % of the values do not exceed; None of less than ONE_IN independent ones."""
     return percentile(values, 99) if independent(values) >= ONE_IN else None
+
+
+def p999(values: ArrayLike) -> float | None:
+    """That which 99.9 % of the values do not exceed; None of less than ten times ONE_IN independent ones."""
+    return percentile(values, 99.9) if independent(values) >= 10 * ONE_IN else None
 
 
 def variation(values: ArrayLike) -> float:
@@ -125,6 +138,23 @@ def queue_figures(
     return percentile(fullest, 95, took_s), float(fullest.max())
 
 
+def queues_by_kind(
+    fabric: Fabric, samples: HealthSamples, interval_s: float, *, whole: bool
+) -> dict[str, QueueFigures]:
+    """Of the fullest queue of the links of each kind; none unless the samples are the `whole` run's."""
+    took_s = np.minimum(np.diff(samples.t_s, prepend=0.0), LONGEST * interval_s)
+    if not whole or not samples.queue_bytes.size or not took_s.sum() > 0:
+        return {}
+    of_kinds = dict[str, QueueFigures]()
+    for i, kind in enumerate(fabric.kinds):
+        if (of_kind := fabric.link_kind == i).any():
+            fullest = np.nan_to_num(samples.queue_bytes[:, of_kind].max(axis=1))
+            p50, p95, p99_bytes = (percentile(fullest, percent, took_s) for percent in (50, 95, 99))
+            rare = p99_bytes if len(fullest) >= ONE_IN else None
+            of_kinds[kind] = QueueFigures(p50, p95, rare, float(fullest.max()))
+    return of_kinds
+
+
 def link_fairness(fabric: Fabric, sent_bytes: Float) -> dict[str, float]:
     """Of every kind of links that carried anything."""
     of_kinds = ((kind, sent_bytes[fabric.link_kind == i].tolist()) for i, kind in enumerate(fabric.kinds))
@@ -167,4 +197,27 @@ def message_figures(declared_us: Float) -> MessageFigures | None:
     if len(declared_us) < 2:
         return None
     p50, p95 = (percentile(declared_us, percent) for percent in (50, 95))
-    return MessageFigures(len(declared_us), p50, p95, p99(declared_us), float(declared_us.max()))
+    return MessageFigures(
+        len(declared_us), p50, p95, p99(declared_us), float(declared_us.max()), p999(declared_us)
+    )
+
+
+def slowdown_figures(messages: MessageTimes | None, rate_scale: float) -> tuple[SlowdownFigures, ...] | None:
+    """Of messages of all sizes, and then of those of more than 2^(k - 1) up to 2^k bytes for every k; None
+    where nothing was timed."""
+    if messages is None or not len(messages.seconds):
+        return None
+    size, took_us = messages.size_bytes, messages.seconds * rate_scale * 1e6
+    slowdown = messages.seconds / messages.alone_s
+    up_to = 2 ** np.ceil(np.log2(np.maximum(size, 1))).astype(np.int64)
+    classes = [(None, np.ones(len(size), bool)), *((k, up_to == k) for k in np.unique(up_to).tolist())]
+    return tuple(
+        SlowdownFigures(at_most, int(of_class.sum()), *_tail(took_us[of_class]), *_tail(slowdown[of_class]))
+        for at_most, of_class in classes
+    )
+
+
+def _tail(values: Float) -> tuple[float, float, float | None, float | None, float]:
+    return (
+        percentile(values, 50), percentile(values, 95), p99(values), p999(values), float(values.max())
+    )  # fmt: skip

@@ -8,9 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from railweave.framework.judging.key_figures import busbw_figures, message_figures, time_figures
+from railweave.framework.judging.key_figures import (
+    busbw_figures,
+    message_figures,
+    slowdown_figures,
+    time_figures,
+)
 from railweave.framework.model import IterationResult, Schedule
 from railweave.framework.model.findings import IterationRecord
+from railweave.framework.model.traffic import MessageTimes
 from railweave.framework.results.figures import (
     FaultFigures,
     Group,
@@ -109,6 +115,9 @@ def _row(timed: TimedIteration, rate_scale: float, busbw_factor: float | None, r
         rank_fairness=record.rank_fairness,
         out_of_order=result.out_of_order,
         message_figures=message_figures(record.landed_s * rate_scale * 1e6),
+        reorder_depth=result.reorder_depth,
+        trimmed=result.trimmed,
+        slowdown=slowdown_figures(result.messages, rate_scale),
     )
 
 
@@ -147,6 +156,11 @@ def _mean(iterations: Sequence[TimedIteration]) -> TimedIteration:
             marked=_sum([i.marked for i in results]),
             out_of_order=_sum([i.out_of_order for i in results]),
             cnps=_sum([i.cnps for i in results]),
+            reorder_depth=max(
+                (i.reorder_depth for i in results if i.reorder_depth is not None), default=None
+            ),
+            trimmed=_sum([i.trimmed for i in results]),
+            messages=_together([i.messages for i in results if i.messages is not None]),
         ),
         link_bytes=fmean(timed.record.link_bytes for timed in iterations),
         rank_fairness=fmean(fair) if len(fair) == len(iterations) else None,
@@ -155,6 +169,14 @@ def _mean(iterations: Sequence[TimedIteration]) -> TimedIteration:
     return replace(
         iterations[0], record=mean, bound_s=fmean(bounds) if len(bounds) == len(iterations) else None
     )
+
+
+def _together(messages: Sequence[MessageTimes]) -> MessageTimes | None:
+    """Those of all iterations."""
+    if not messages:
+        return None
+    columns = zip(*((m.size_bytes, m.seconds, m.alone_s) for m in messages), strict=True)
+    return MessageTimes(*map(np.concatenate, columns))
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:

@@ -16,6 +16,7 @@ from railweave.framework.judging.key_figures import (
     link_fairness,
     max_mean_ratio,
     queue_figures,
+    queues_by_kind,
     response_figures,
     share_of_packets,
 )
@@ -104,7 +105,8 @@ def _key_figures(
     packets = sum(result.packets_sent for result in results)
     seen = [fault.detected_s for fault in faults if fault.detected_s is not None]
     answered = [fault.recovered_s for fault in faults if fault.recovered_s is not None]
-    p95, most = queue_figures(findings.samples, plan.experiment.health.interval_s, whole=not is_large(scaled))
+    sampled_s, whole = plan.experiment.health.interval_s, not is_large(scaled)
+    p95, most = queue_figures(findings.samples, sampled_s, whole=whole)
     convergence = response_figures(answered, findings.rate_scale)
     return KeyFigures(
         retransmission_rate=share_of_packets([result.retransmitted for result in results], packets),
@@ -119,6 +121,7 @@ def _key_figures(
         detection=response_figures(seen, findings.rate_scale),
         convergence=convergence,
         interference=max((x for job in jobs if (x := job.interference) is not None), default=None),
+        queues=queues_by_kind(scaled, findings.samples, sampled_s, whole=whole),
     )
 
 

@@ -92,16 +92,29 @@ class RankOutcome:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class MessageTimes(ArrayNoun):
+    """Messages of an iteration, (m,) each: payload bytes; emulated seconds from when nothing that a message
+    waits for was missing until it had landed; and the seconds that it would take alone on idle links."""
+
+    size_bytes: Int64
+    seconds: Float
+    alone_s: Float
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class IterationResult(ArrayNoun):
     """One iteration as the transport saw it. Times are emulated seconds. `wrong` of `compared` elements, over
     all ranks, were not what the collective's arithmetic says; None where nothing can be compared.
     `retransmitted`, `duplicates`, `marked` (packets that met congestion, RFC 3168, as their acknowledgements
     say), `cnps` (congestion notification packets that senders got), `out_of_order` (packets that arrived
     behind a later one of their pair, RFC 4737): None where there are no packets. `wrong_icrc`: packets that
-    ranks dropped for it.
+    ranks dropped for it. `reorder_depth`: the most by which the number of a packet lay below that of one of
+    its pair that had arrived before; `trimmed`: packets that lost their payload in full queues; None where
+    that is not counted.
 
     `end_s`: (n_transfers,), seconds from the iteration's start until each transfer had landed, which is when
     those that wait for it alone begin; empty where the transport does not say, and in the findings of a run.
+    `messages`: None where they are not timed one by one.
     """
 
     iteration: int
@@ -120,3 +133,6 @@ class IterationResult(ArrayNoun):
     cnps: int | None = None
     end_s: Float = field(default_factory=lambda: np.empty(0))
     out_of_order: int | None = None
+    reorder_depth: int | None = None
+    trimmed: int | None = None
+    messages: MessageTimes | None = None

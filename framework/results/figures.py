@@ -59,13 +59,36 @@ class TimeFigures:
 @dataclass(frozen=True, slots=True)
 class MessageFigures:
     """From the start of their iteration until `messages` had landed, in declared microseconds: within it 50,
-    95 and 99 % of them had (`p99_us` None of less than 100 different times), and all."""
+    95 and 99 % of them had (`p99_us` None of less than 100 different times, `p999_us` of less than 1,000),
+    and all."""
 
     messages: int
     p50_us: float
     p95_us: float
     p99_us: float | None
     max_us: float
+    p999_us: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SlowdownFigures:
+    """Completion times of `messages` of one size class, in declared microseconds from when nothing that a
+    message waits for was missing until it had landed, and their slowdown: such a time over that of the
+    message alone on idle links. Sizes lie above half of `up_to_bytes`; None: all sizes. 99 and 99.9 %: None
+    of less than 100 and 1,000 different values."""
+
+    up_to_bytes: int | None
+    messages: int
+    p50_us: float
+    p95_us: float
+    p99_us: float | None
+    p999_us: float | None
+    max_us: float
+    p50: float
+    p95: float
+    p99: float | None
+    p999: float | None
+    max: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +106,17 @@ class ResponseFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueFigures:
+    """What the fullest queue of the links of one kind did not exceed in 50, 95 and 99 % of the time that was
+    sampled, and ever, in bytes; 99 %: None of less than 100 samples."""
+
+    p50_bytes: float
+    p95_bytes: float
+    p99_bytes: float | None
+    max_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
 class KeyFigures:
     """Of a whole run; None where there is nothing to take one from. `retransmission_rate`: packets sent again
     over packets sent. `queue_p95_bytes`: in 95 % of the time that was sampled no queue of the fabric held
@@ -93,7 +127,7 @@ class KeyFigures:
     bytes of the most loaded link over the mean, for each kind of links. `out_of_order_rate`: packets that
     arrived behind a later one of their pair, over packets sent; `marked_rate`: those that came marked.
     `detection`, `convergence`: of the faults that the scores showed, and that routes in use answered.
-    `interference`: the largest of all jobs."""
+    `interference`: the largest of all jobs. `queues`: of the links of each kind."""
 
     retransmission_rate: float | None = None
     queue_p95_bytes: float | None = None
@@ -107,6 +141,7 @@ class KeyFigures:
     detection: ResponseFigures | None = None
     convergence: ResponseFigures | None = None
     interference: float | None = None
+    queues: Mapping[str, QueueFigures] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +182,10 @@ class Row:
     None where the schedule has none. `predicted_us`: what a model says of `time_us`, if it was asked.
     `rank_fairness`: Jain's index of the ranks' throughput; `busbw_figures`, `time_figures`: of a summary.
     `message_figures`: of up to 4,096 messages an iteration, where they are timed.
-    `out_of_order`: packets that arrived behind a later one of their pair, None where there are no packets.
+    `out_of_order`: packets that arrived behind a later one of their pair, None where there are no packets;
+    `reorder_depth`: by how many numbers at most; `trimmed`: packets that lost their payload in full queues;
+    `slowdown`: of messages, first of all sizes, then by size; None where an engine does not count or time
+    them.
     """
 
     iteration: int | None
@@ -183,6 +221,9 @@ class Row:
     time_figures: TimeFigures | None = None
     out_of_order: int | None = None
     message_figures: MessageFigures | None = None
+    reorder_depth: int | None = None
+    trimmed: int | None = None
+    slowdown: tuple[SlowdownFigures, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

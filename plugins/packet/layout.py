@@ -19,6 +19,8 @@ MARKED, ARRIVED_BAD, ASKS, ACKED, LOST, LISTED, IN_NIC, CNP = 1, 2, 4, 8, 16, 32
 declared lost; in the list of its path; in the NIC of its sender; no acknowledgement, but a congestion
 notification packet."""
 
+HEAD_BYTES = 64
+"""What a switch has to have of a packet to know its way."""
 CACHE_LINE = 64
 """Bytes. What an event reads of a packet lies in one line, what it reads of a link in two: most of the
 loop's time is spent waiting for lines of memory."""
@@ -135,6 +137,9 @@ PAIR = np.dtype(
         ("again", "i8"),
         ("twice", "i8"),
         ("marked", "i8"),
+        ("beyond", "i4"),  # the number behind the latest packet that has arrived
+        ("depth", "i4"),  # most numbers by which one came behind a later one
+        ("behind", "i8"),  # how many did
         ("bad_icrc", "i8"),
         ("bytes", "i8"),
         ("declared", "i8"),  # how many packets it considered lost

@@ -12,17 +12,21 @@ from railweave.framework.experiment.wants import chooses, controls
 from railweave.framework.model import Fabric, PathBatch, RouteTable, Schedule
 from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.model.senders import Senders
+from railweave.framework.model.traffic import MessageTimes
 from railweave.framework.parameters.units import size as size_text
 from railweave.framework.routing.batches import answer, distinct, same_paths, take
 from railweave.framework.routing.table_checks import pair_name
 from railweave.framework.runs.faulty_links import FaultyLinks
 from railweave.plugins.packet import layout
+from railweave.plugins.packet.alone import alone_ps
 from railweave.plugins.packet.layout import NEVER
 from railweave.plugins.packet.messages import Messages, messages_of
 from railweave.plugins.packet.simulation import PICOSECONDS, Settings, Simulation, Waits
 from railweave.plugins.packet.windows import ideal_window, links_of
 
 MARKS = {"on": True, "off": False}
+MOST_MESSAGES = 1 << 16
+"""Of an iteration, whose times a run keeps."""
 
 
 def settings_of(plan: Plan) -> Settings:
@@ -79,9 +83,26 @@ class Model:
             self.sim.use_paths(job, batch)
             self._allow(job)
         self._given_up: dict[int, list[int]] = {}
+        self._first_paths, self._alone = tuple(self._paths), dict[tuple[int, int], Float]()
 
     def messages(self, schedule: Schedule) -> Messages:
         return self._messages[id(schedule)]
+
+    def message_times(self, job: int, schedule: Schedule) -> MessageTimes | None:
+        """Of the iteration of a job that has ended; alone is on the first routes of the healthy fabric. None
+        of none, and of more than MOST_MESSAGES."""
+        messages = self.messages(schedule)
+        at = messages.order
+        if not 0 < len(at) <= MOST_MESSAGES:
+            return None
+        if (job, id(schedule)) not in self._alone:
+            pair, size = (messages.entry[name][at].astype(np.int64) for name in ("pair", "size"))
+            paths = self._first_paths[job]
+            self._alone[job, id(schedule)] = alone_ps(self.plan.fabric, self.plan.packet, paths, pair, size)
+        alone, entry = self._alone[job, id(schedule)], self.sim.entries(job, len(messages.of))[at]
+        known, scale = np.isfinite(alone), PICOSECONDS * self.rate_scale
+        took = (entry["end"] - entry["ready"])[known] / scale
+        return MessageTimes(messages.entry["size"][at][known], took, alone[known] / scale)
 
     @property
     def _scaled(self) -> Fabric:

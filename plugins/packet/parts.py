@@ -52,6 +52,9 @@ class ModelTraffic:
             marked=int(pair["marked"].sum()),
             cnps=int(pair["notified"].sum()),
             end_s=end_s,
+            out_of_order=int(pair["behind"].sum()),
+            reorder_depth=int(pair["depth"].max(initial=0)),
+            messages=model.message_times(self._number, schedule),
         )
 
     def give_up(self) -> None:

@@ -120,6 +120,12 @@ def arrived(s: State, call: Any, i: int, now: int) -> None:
         known, marked = g[RECEIVER] + p * g[RECEIVER_BYTES], packet["flags"] & MARKED
         if call(RECEIVED, known, 0, now, packet["size"], marked, 0, 0):
             answer(s, i, NONE, now)
+    late = pair["beyond"] - 1 - packet["number"]
+    if late < 0:
+        pair["beyond"] = packet["number"] + 1
+    elif late > 0:
+        pair["behind"] += 1
+        pair["depth"] = max(pair["depth"], late)
     place = pair["got"] + packet["number"]
     asks = packet["flags"] & (ASKS | MARKED)
     if s.got[place] > 0:

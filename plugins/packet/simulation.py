@@ -35,6 +35,11 @@ CNP_BODY = 16
 """Reserved bytes of a CNP behind its BTH (InfiniBand specification, annex A17)."""
 EVENTS = 1 << 18
 """That are carried out before others see what has become of it: about a tenth of a second."""
+COUNTED = (
+    "packets", "again", "twice", "marked", "beyond", "behind", "depth", "notified", "bad_icrc", "bytes",
+    "declared",
+)  # fmt: skip
+"""What a pair counts in an iteration."""
 FIRST_PACKETS, FIRST_EVENTS = 1 << 12, 1 << 12
 _MASK, _GOLDEN = (1 << 64) - 1, 0x9E3779B97F4A7C15
 
@@ -308,7 +313,7 @@ class Simulation:
         pair["message"], pair["done"], pair["number"] = pair["messages"], 0, 0
         pair["epoch"] += 1
         pair["calls"] = 0
-        for name in ("packets", "again", "twice", "marked", "notified", "bad_icrc", "bytes", "declared"):
+        for name in COUNTED:
             pair[name] = 0
         pair["got"] = self._first_got[job] + np.cumsum(messages.packets) - messages.packets
         s.got[self._first_got[job] : self._first_got[job + 1]] = 0

@@ -1,0 +1,52 @@
+"""What messages take alone on idle links: the engine itself, with one message on drawn paths, to the
+picosecond; and the closed form of equal links."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import railweave as rw
+from railweave.plugins.packet.alone import alone_ps
+from tests.plugins.packet.cases import PACKET, Case, Message, between, packet_sizes, ps
+from tests.plugins.packet.test_closed_forms import MTU, line
+
+
+def alone(case: Case) -> float:
+    sizes = np.array([message.size for message in case.messages])
+    return float(alone_ps(case.fabric, PACKET, case.paths, np.zeros(len(sizes), np.int64), sizes)[0])
+
+
+@pytest.mark.parametrize("packets", [1, 2, 3, 40])
+@pytest.mark.parametrize("hops", [1, 2, 5])
+def test_equal_links(packets: int, hops: int) -> None:
+    fabric, links = line(hops)
+    case = Case(fabric, between(fabric, {(0, hops): [links]}), [Message(0, hops, packets * MTU)])
+    first, other = (ps(fabric, links[0], size) for size in (packet_sizes(MTU)[0], MTU + PACKET.HEADERS))
+    assert alone(case) == hops * first + (packets - 1) * other + hops * 1_000_000
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_links_of_any_rate_give_what_the_engine_gives(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    hops = int(rng.integers(1, 7))
+    fabric, links = line(hops)
+    rates = rng.choice([1e11, 1.3e11, 2e11, 4e11], fabric.n_links // 2).repeat(2)
+    fabric = replace(
+        fabric, capacity_bps=rates, latency_s=rng.choice([0, 3e-7], fabric.n_links // 2).repeat(2)
+    )
+    size = int(rng.integers(1, 12 * MTU))
+    case = Case(fabric, between(fabric, {(0, hops): [links]}), [Message(0, hops, size)])
+    assert case.run()[1][0] == alone(case)
+
+
+@pytest.mark.parametrize("size", [1, MTU, 2 * MTU + 5, 40 * MTU])
+def test_packets_over_several_paths_do_not_meet(size: int) -> None:
+    """In a fat tree all paths have the NIC in common, and packets in turn do not wait behind it."""
+    plan = rw.load(engine="fluid", topology="fat-tree", k=4, router="spray", faults="none")
+    ends = np.array([0]), np.array([plan.fabric.n_gpus - 1])
+    case = Case(plan.fabric, plan.healthy_table.paths(*ends), [Message(0, plan.fabric.n_gpus - 1, size)])
+    assert len(case.paths.weight) == 4
+    assert case.run()[1][0] == alone(case)
