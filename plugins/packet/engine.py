@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from railweave.framework.errors import NotInstalledError
+from railweave.framework.errors import ExperimentError, NotInstalledError
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.experiment.ramp import ramp_of
 from railweave.framework.hookspecs import Callers, Engine, Estimate
@@ -44,6 +44,11 @@ class PacketEngine(Engine):
             minimum=0,
         ),
         Parameter(
+            "trimming", False, "bool",
+            "a packet that finds a queue full goes on without its payload, before data, and its receiver "
+            "asks for it again; with buffer",
+        ),
+        Parameter(
             "window", "transport", "text",
             "what a pair may have in flight: as the transport does, or ideal: its bandwidth-delay product "
             "and eight packets",
@@ -75,6 +80,10 @@ class PacketEngine(Engine):
 
     def configured(self, options: Mapping[str, Value]) -> Engine:
         ramp_of(options)
+        if options["trimming"] and not options["buffer"]:
+            raise ExperimentError(
+                "trimming: queues have no limit, so no packet finds one full. Give --buffer, such as 128K."
+            )
         return self
 
     def run(

@@ -14,10 +14,10 @@ NONE = -1
 
 DATA, ACK = 1, 0
 """What a packet is, and the priority of its queue: 0 goes first."""
-MARKED, ARRIVED_BAD, ASKS, ACKED, LOST, LISTED, IN_NIC, CNP = 1, 2, 4, 8, 16, 32, 64, 128
+MARKED, ARRIVED_BAD, ASKS, ACKED, LOST, LISTED, IN_NIC, CNP, TRIMMED = 1, 2, 4, 8, 16, 32, 64, 128, 256
 """Flags of packets: met congestion; its ICRC is wrong; wants an acknowledgement at once; acknowledged;
 declared lost; in the list of its path; in the NIC of its sender; no acknowledgement, but a congestion
-notification packet."""
+notification packet; data without its payload, whose `kind` is ACK."""
 
 HEAD_BYTES = 64
 """What a switch has to have of a packet to know its way."""
@@ -44,6 +44,7 @@ PACKET = np.dtype(
         ("next", "i4"),  # in a queue, at the receiver, in an acknowledgement, among free ones
         ("later", "i4"),  # in the list of its path, or of what its pair has lost
         ("first", "i4"),  # of an acknowledgement: the first packet that it acknowledges
+        ("full", "i4"),  # bytes as it was sent
     ],
     align=True,
 )
@@ -72,7 +73,7 @@ LINK = np.dtype(
         ("drops", "i8"),
         ("lost", "i8"),
         ("marked", "i8"),
-        ("padding", "i8"),  # a record is three lines
+        ("trimmed", "i8"),  # a record is three lines
     ],
     align=True,
 )
@@ -137,6 +138,7 @@ PAIR = np.dtype(
         ("again", "i8"),
         ("twice", "i8"),
         ("marked", "i8"),
+        ("trimmed", "i8"),
         ("beyond", "i4"),  # the number behind the latest packet that has arrived
         ("depth", "i4"),  # most numbers by which one came behind a later one
         ("behind", "i8"),  # how many did
@@ -168,12 +170,12 @@ ENTRY = np.dtype(
 (NOW, FREE, N_FREE, N_EVENTS, LOOK_HEAD, LOOKS, READY_HEAD, READIES, HOPS, OTHER_HOPS, DONE, ENDED, DEAD,
  WRONG_PATH, MTU, HEADERS, FIRST_HEADERS, ACK_BYTES, CNP_BYTES, ACK_EVERY, CHOOSER, CHOOSER_BYTES,
  CHOOSES_MESSAGES, SHARES, CONTROL, CONTROL_BYTES, RECEIVER, RECEIVER_BYTES, PAIR_BASE, PAIR_BYTES,
- N_GLOBALS) = range(31)  # fmt: skip
+ TRIMMING, N_GLOBALS) = range(32)  # fmt: skip
 """Places in `globals`: the time; the first free packet, and how many there are; events in the heap; pairs
 that are to look what they may send, a ring; entries that are ready, a ring; hops of data and of other packets
 so far; events so far; whether a job has ended; 1 + a pair that has given up; 1 + a pair whose chooser named
 no path of it; sizes; packets per acknowledgement; addresses and bytes of what choosers and congestion
-controls know of pairs, 0 where there is none; those of the pairs themselves."""
+controls know of pairs, 0 where there is none; those of the pairs themselves; whether full queues trim."""
 
 REACHED, FULL, STOPPED, BUSY = range(4)
 """Why the loop ends: the time is reached; it needs larger arrays; see ENDED, DEAD and WRONG_PATH; enough

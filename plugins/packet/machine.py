@@ -11,11 +11,11 @@ import numpy as np
 
 from railweave.framework.errors import NotInstalledError
 from railweave.framework.hookspecs import CongestionControl, PathChooser
-from railweave.plugins.packet import layout, loop, queues, receiving, sending
+from railweave.plugins.packet import layout, loop, queues, receiving, sending, trimming
 
-MODULES = (queues, sending, receiving, loop)
+MODULES = (queues, sending, trimming, receiving, loop)
 INLINED = ("mixed", "draw", "chance", "new_packet", "look", "chooser_of", "becomes_ready", "happens",
-           "arrives", "arrived", "heard")  # fmt: skip
+           "waiting_at", "arrives", "arrived", "heard")  # fmt: skip
 ARGUMENTS = 8
 SET = np.dtype([("window", "f8"), ("rate", "f8"), ("wake", "i8")])
 """What a congestion control sets, as a pair begins with it (layout.PAIR)."""

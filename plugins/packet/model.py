@@ -43,6 +43,7 @@ def settings_of(plan: Plan) -> Settings:
         ack_every=int(str(options["ack_every"])),
         in_turn=options["nic"] == "in-turn",
         seed=plan.experiment.seed,
+        trimming=bool(options["trimming"]),
     )
 
 
@@ -129,6 +130,7 @@ class Model:
         """The queues, in words."""
         settings = self.settings
         room = size_text(settings.room) if settings.room else "no limit"
+        room += ", trimmed where full" * settings.trimming
         marks = f"marks at enqueue from {size_text(int(settings.kmin))} to {size_text(int(settings.kmax))}"
         return f"queues: {room}, {marks if settings.kmax else 'no marks'}"
 

@@ -53,6 +53,7 @@ class ModelTraffic:
             cnps=int(pair["notified"].sum()),
             end_s=end_s,
             out_of_order=int(pair["behind"].sum()),
+            trimmed=int(pair["trimmed"].sum()) if model.settings.trimming else None,
             reorder_depth=int(pair["depth"].max(initial=0)),
             messages=model.message_times(self._number, schedule),
         )

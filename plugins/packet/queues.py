@@ -6,6 +6,7 @@ from railweave.plugins.packet.layout import (
     ACK,
     DATA,
     FREE,
+    HEAD_BYTES,
     HOPS,
     IN_NIC,
     LOOK_HEAD,
@@ -15,6 +16,8 @@ from railweave.plugins.packet.layout import (
     N_FREE,
     NONE,
     OTHER_HOPS,
+    TRIMMED,
+    TRIMMING,
     State,
 )
 
@@ -194,18 +197,36 @@ def frees(s: State, at: int, now: int) -> None:
         link["waking"] = 0
 
 
+def waiting_at(s: State, i: int, at: int, now: int) -> int:
+    """Bytes that a packet finds in its queue of a link, and on their way out."""
+    link = s.link[at]
+    waiting = link["queued"][s.packet[i]["kind"]]
+    return waiting + link["sending"] if link["busy"] > now else waiting
+
+
+def trim(s: State, i: int, at: int) -> None:
+    """A packet loses its payload; its header goes before data."""
+    packet = s.packet[i]
+    packet["kind"], packet["size"] = ACK, min(packet["size"], HEAD_BYTES)
+    packet["flags"] |= TRIMMED
+    s.link[at]["trimmed"] += 1
+    s.pair[packet["pair"]]["trimmed"] += 1
+
+
 def forward(s: State, i: int, at: int, now: int, limited: bool) -> None:
-    """A packet comes to the queue of a link: it is dropped where that is full, if it is `limited`, and may be
-    marked."""
+    """A packet comes to the queue of a link: it is dropped or trimmed where that is full, if it is `limited`,
+    and may be marked."""
     packet, link = s.packet[i], s.link[at]
-    kind = packet["kind"]
-    waiting = link["queued"][kind]
-    if link["busy"] > now:
-        waiting += link["sending"]
+    waiting = waiting_at(s, i, at, now)
     if limited and link["room"] > 0 and waiting + packet["size"] > link["room"]:
-        link["drops"] += 1
-        vanish(s, i)
-        return
+        if s.globals[TRIMMING] and packet["kind"] == DATA:
+            trim(s, i, at)
+            waiting = waiting_at(s, i, at, now)
+        if waiting + packet["size"] > link["room"]:
+            link["drops"] += 1
+            vanish(s, i)
+            return
+    kind = packet["kind"]
     if kind == DATA and link["kmax"] > 0 and waiting > link["kmin"]:
         share = 1.0
         if waiting < link["kmax"]:

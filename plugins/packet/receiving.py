@@ -21,6 +21,7 @@ from railweave.plugins.packet.layout import (
     READY_HEAD,
     RECEIVER,
     RECEIVER_BYTES,
+    TRIMMED,
     State,
 )
 from railweave.plugins.packet.queues import (
@@ -36,6 +37,7 @@ from railweave.plugins.packet.queues import (
     vanish,
 )
 from railweave.plugins.packet.sending import HEARD, NOTIFIED, RECEIVED, acknowledge, control, overtaken
+from railweave.plugins.packet.trimming import asked_again
 
 COMPUTED = 2
 """Timers at one time after those of pairs: the end of a computation."""
@@ -82,14 +84,15 @@ def arrives(s: State, call: Any, i: int, at: int, now: int) -> None:
         link = s.link[at]
         key = s.pair[packet["pair"]]["key"]
         number = 2 * packet["number"] + kind
-        lost = chance(key, LOSING, number, packet["copy"], hop) < link["loss"]
+        which = hop | (packet["flags"] & TRIMMED) << 6  # a header's draws are not its answer's
+        lost = chance(key, LOSING, number, packet["copy"], which) < link["loss"]
         if lost or link["down"]:
             link["lost"] += 1
             vanish(s, i)
             return
-        if chance(key, SPOILING, number, packet["copy"], hop) < link["bad_icrc"]:
+        if chance(key, SPOILING, number, packet["copy"], which) < link["bad_icrc"]:
             packet["flags"] |= ARRIVED_BAD
-    if kind == DATA:
+    if kind == DATA or packet["flags"] & TRIMMED:
         packet["hop"] = hop + 1
         if hop + 1 < packet["hops"]:
             forward(s, i, s.hops[packet["start"] + hop + 1], now, True)
@@ -116,6 +119,26 @@ def arrived(s: State, call: Any, i: int, now: int) -> None:
         release(s, i)
         return
     g = s.globals
+    asks = ASKS if packet["flags"] & TRIMMED else taken(s, call, i, now)
+    packet["next"] = NONE
+    if pair["owed_head"] == NONE:
+        pair["owed_head"] = i
+    else:
+        s.packet[pair["owed_tail"]]["next"] = i
+    pair["owed_tail"] = i
+    pair["owed"] += 1
+    if asks or pair["owed"] >= g[ACK_EVERY]:
+        first = pair["owed_head"]
+        pair["owed_head"] = pair["owed_tail"] = NONE
+        pair["owed"] = 0
+        answer(s, i, first, now)
+
+
+def taken(s: State, call: Any, i: int, now: int) -> int:
+    """The receiver takes a packet; whether it is to be acknowledged at once."""
+    packet, g = s.packet[i], s.globals
+    p = packet["pair"]
+    pair = s.pair[p]
     if g[RECEIVER] != 0:
         known, marked = g[RECEIVER] + p * g[RECEIVER_BYTES], packet["flags"] & MARKED
         if call(RECEIVED, known, 0, now, packet["size"], marked, 0, 0):
@@ -137,20 +160,9 @@ def arrived(s: State, call: Any, i: int, now: int) -> None:
         s.entry[e]["missing"] -= 1
         if s.entry[e]["missing"] == 0:
             complete(s, e, now)
-    packet["next"] = NONE
-    if pair["owed_head"] == NONE:
-        pair["owed_head"] = i
-    else:
-        s.packet[pair["owed_tail"]]["next"] = i
-    pair["owed_tail"] = i
-    pair["owed"] += 1
     if packet["flags"] & MARKED:
         pair["marked"] += 1
-    if asks or pair["owed"] >= g[ACK_EVERY]:
-        first = pair["owed_head"]
-        pair["owed_head"] = pair["owed_tail"] = NONE
-        pair["owed"] = 0
-        answer(s, i, first, now)
+    return asks
 
 
 def answer(s: State, i: int, first: int, now: int) -> None:
@@ -186,6 +198,11 @@ def heard(s: State, call: Any, a: int, now: int) -> None:
     while i != NONE:
         packet = s.packet[i]
         after = packet["next"]
+        if packet["flags"] & TRIMMED:
+            asked_again(s, call, i, now)
+            release(s, i)
+            i = after
+            continue
         if not packet["flags"] & (ACKED | LOST):
             total += packet["size"]
             delay = now - packet["sent"]

@@ -51,8 +51,8 @@ SENT, HEARD, NOTIFIED, GONE, WOKE, RECEIVED = range(4, 10)
 """What is called of a congestion control."""
 WAKES, PACED = 1, 3
 """Timers of a pair at one time: the timeout first, then its congestion control's, then its time to send."""
-PROBED = 2
-"""Why a packet is lost, besides OVERTAKEN and TIMEOUT (hookspecs/congestion.py): after silence."""
+PROBED = 3
+"""Why a packet is lost, besides what a control is told (hookspecs/congestion.py): after silence."""
 SLACK_PACKETS = 5
 """For so many packets at its rate a paced pair need not hear of anything: every fourth is acknowledged."""
 
@@ -221,7 +221,8 @@ def launch(s: State, call: Any, p: int, e: int, number: int, copy: int, size: in
     pair, i = s.pair[p], new_packet(s)
     packet = s.packet[i]
     packet["pair"], packet["entry"], packet["number"], packet["copy"] = p, e, number, copy
-    packet["sent"], packet["size"], packet["epoch"] = now, size, pair["epoch"]
+    packet["sent"], packet["epoch"] = now, pair["epoch"]
+    packet["size"] = packet["full"] = size
     packet["kind"], packet["hop"], packet["flags"], packet["uses"] = DATA, 0, LISTED, 2
     packet["later"] = packet["first"] = packet["next"] = NONE
     packet["path"] = q = way(s, call, p, e, now)
@@ -270,7 +271,7 @@ def acknowledge(s: State, call: Any, i: int, now: int) -> None:
     pair = s.pair[p]
     packet["flags"] |= ACKED
     if not packet["flags"] & LOST:
-        pair["in_flight"] -= packet["size"]
+        pair["in_flight"] -= packet["full"]
         pair["heard"] = pair["active"] = now
         pair["probes"] = 0
     if packet["epoch"] == pair["epoch"]:
@@ -295,12 +296,12 @@ def gone(s: State, call: Any, i: int, now: int, why: int) -> None:
         release(s, i)
         return
     packet["flags"] |= LOST
-    pair["in_flight"] -= packet["size"]
+    pair["in_flight"] -= packet["full"]
     pair["declared"] += 1
     k = packet["path"] - pair["first_path"]
     if s.globals[CHOOSER] != 0 and pair["paths"] > 1 and 0 <= k < pair["paths"]:
         call(PATH_LOST, chooser_of(s, p), 0, now, k, 0, 0, 0)
-    control(s, call, GONE, p, now, packet["size"], min(why, TIMEOUT), 0, 0)
+    control(s, call, GONE, p, now, packet["full"], TIMEOUT if why == PROBED else why, 0, 0)
     look(s, p)
     if not current:
         release(s, i)

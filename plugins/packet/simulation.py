@@ -36,8 +36,8 @@ CNP_BODY = 16
 EVENTS = 1 << 18
 """That are carried out before others see what has become of it: about a tenth of a second."""
 COUNTED = (
-    "packets", "again", "twice", "marked", "beyond", "behind", "depth", "notified", "bad_icrc", "bytes",
-    "declared",
+    "packets", "again", "twice", "marked", "trimmed", "beyond", "behind", "depth", "notified", "bad_icrc",
+    "bytes", "declared",
 )  # fmt: skip
 """What a pair counts in an iteration."""
 FIRST_PACKETS, FIRST_EVENTS = 1 << 12, 1 << 12
@@ -63,7 +63,8 @@ def key_of(seed: int, job: int, src: int, dst: int) -> int:
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How packets are carried. Bytes: `room` of a queue by priority (0: no limit), `kmin`, `kmax` (0: no
-    marks), with `pmax` just below kmax. `ack_every`: packets per acknowledgement at most; `in_turn`: whether
+    marks), with `pmax` just below kmax; `trimming`: whether packets that find a queue full go on as headers.
+    `ack_every`: packets per acknowledgement at most; `in_turn`: whether
     a NIC fetches the packets of its pairs in turn, instead of queuing what their windows allow."""
 
     room: int = 0
@@ -73,6 +74,7 @@ class Settings:
     ack_every: int = 4
     in_turn: bool = True
     seed: int = 0
+    trimming: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +164,7 @@ class Simulation:
         g[layout.FIRST_HEADERS] = packet.HEADERS + packet.RETH
         g[layout.ACK_BYTES], g[layout.ACK_EVERY] = packet.acknowledgement_bytes, self._settings.ack_every
         g[layout.CNP_BYTES] = packet.HEADERS + CNP_BODY
+        g[layout.TRIMMING] = self._settings.trimming
         g[layout.PAIR_BASE], g[layout.PAIR_BYTES] = pair.ctypes.data, pair.itemsize
         known = (
             (layout.CHOOSER, self._known),

@@ -1,5 +1,5 @@
 """The engine against a textbook simulator on drawn cases: equal times to the picosecond, and equal counts of
-packets, marks, drops and losses on every link and of every pair."""
+packets, marks, drops, trims and losses on every link and of every pair."""
 
 from __future__ import annotations
 
@@ -48,14 +48,16 @@ def drawn(seed: int) -> Case:
     paths = plan.healthy_table.paths(ends[:, 0], ends[:, 1])
     lossy, marks = rng.random() < 0.4, rng.random() < 0.6
     kmin = float(rng.integers(0, 4) * FULL)
+    room, trimming = int(rng.choice([0, 3, 8])) * FULL, bool(seed % 3 == 1)
     settings = Settings(
-        room=int(rng.choice([0, 3, 8])) * FULL,
+        room=room,
         kmin=kmin if marks else 0.0,
         kmax=kmin + float(rng.integers(1, 6) * FULL) if marks else 0.0,
         pmax=float(rng.choice([0.1, 1.0])),
         ack_every=int(rng.choice([1, 4, 8])),
         in_turn=bool(rng.random() < 0.7),
         seed=seed,
+        trimming=trimming,
     )
     loss = rng.choice([0.0, 0.05, 0.3], fabric.n_links, p=[0.7, 0.2, 0.1]) if lossy else np.empty(0)
     return Case(
@@ -72,20 +74,37 @@ def test_times_marks_drops_and_losses_are_those_of_the_textbook(block: int) -> N
         book.run()
         sim, end = case.run()
         assert end.tolist() == book.end, f"case {seed}"
-        for ours, theirs in (("sent_packets", "sent"), ("drops",) * 2, ("lost",) * 2, ("marked",) * 2):
+        columns = ("sent_packets", "sent"), ("drops",) * 2, ("lost",) * 2, ("marked",) * 2, ("trimmed",) * 2
+        for ours, theirs in columns:
             expected = [getattr(link, theirs) for link in book.links]
             assert sim.s.link[ours].tolist() == expected, f"case {seed}: {ours}"
         pairs = list(book.pairs.values())
-        for ours, theirs in (("packets",) * 2, ("again",) * 2, ("twice",) * 2, ("marked", "came_marked")):
+        columns = (
+            ("packets",) * 2,
+            ("again",) * 2,
+            ("twice",) * 2,
+            ("marked", "came_marked"),
+            ("trimmed",) * 2,
+        )
+        for ours, theirs in columns:
             assert sim.of_job(0)[ours].tolist() == [getattr(pair, theirs) for pair in pairs], f"case {seed}"
+        late = [lateness(pair.numbers) for pair in pairs]
+        assert list(zip(*(sim.of_job(0)[name].tolist() for name in ("behind", "depth")), strict=True)) == late
+
+
+def lateness(numbers: list[int]) -> tuple[int, int]:
+    """Of packets in the order of their arrival: how many came behind a later one, and by how many numbers the
+    latest one did (RFC 4737, with what is sent again under its old number)."""
+    late = [max(numbers[: i + 1]) - number for i, number in enumerate(numbers)]
+    return sum(depth > 0 for depth in late), max(late, default=0)
 
 
 def test_the_drawn_cases_have_what_they_are_for() -> None:
     """Cases with drops, marks, losses and packets sent twice, so that equal counts say something."""
-    counts = dict.fromkeys(("drops", "marked", "lost", "twice"), 0)
+    counts = dict.fromkeys(("drops", "marked", "lost", "trimmed", "twice"), 0)
     for seed in range(40):
         sim, _ = drawn(seed).run()
-        for name in ("drops", "marked", "lost"):
+        for name in ("drops", "marked", "lost", "trimmed"):
             counts[name] += bool(sim.s.link[name].any())
         counts["twice"] += bool(sim.of_job(0)["twice"].any())
     assert min(counts.values()) >= 4, counts

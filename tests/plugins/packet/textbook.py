@@ -17,6 +17,8 @@ from tests.plugins.packet.cases import PACKET, Case, packet_sizes, ps
 
 ACK, DATA = 0, 1
 BATCH = 64
+HEAD = 64
+TRIMMED_DRAWS = 1 << 14
 SLACK = PACKET.path_mtu + PACKET.HEADERS
 
 
@@ -34,11 +36,22 @@ class Packet:
     which: int = 0
     asks: bool = False
     marked: bool = False
+    trimmed: bool = False
     own: bool = False
     acknowledged: bool = False
     lost: bool = False
     listed: bool = True
     of: list[Packet] = field(default_factory=list)
+
+    @property
+    def priority(self) -> int:
+        """Its queue: 0 goes first."""
+        return ACK if self.trimmed else self.kind
+
+    @property
+    def wire(self) -> int:
+        """Its bytes on links; `size` is what it was sent with."""
+        return min(self.size, HEAD) if self.trimmed else self.size
 
 
 class Link:
@@ -48,23 +61,32 @@ class Link:
         self.sim, self.number = sim, number
         self.queues: tuple[deque[Packet], deque[Packet]] = (deque(), deque())
         self.current: Packet | None = None
-        self.ends, self.sent, self.drops, self.lost, self.marked = -1, 0, 0, 0, 0
+        self.ends, self.sent, self.drops, self.lost, self.marked, self.trimmed = -1, 0, 0, 0, 0, 0
         self.latency = round(sim.case.fabric.latency_s[number] * 1e12)
         self.loss = sim.case.loss[number] if len(sim.case.loss) else 0.0
 
-    def waiting(self, kind: int) -> int:
+    def waiting(self, priority: int) -> int:
         """Bytes in a queue and on their way out, without those that a NIC holds back."""
-        sending = self.current.size if self.current and self.ends > self.sim.now else 0
-        return sum(packet.size for packet in self.queues[kind] if not packet.own) + sending
+        sending = self.current.wire if self.current and self.ends > self.sim.now else 0
+        return sum(packet.wire for packet in self.queues[priority] if not packet.own) + sending
+
+    def full(self, packet: Packet) -> bool:
+        room = self.sim.case.settings.room
+        return 0 < room < self.waiting(packet.priority) + packet.wire
 
     def offer(self, packet: Packet, limited: bool) -> None:
         """A packet comes to the queue of a switch."""
-        settings, waiting = self.sim.case.settings, self.waiting(packet.kind)
-        if limited and settings.room and waiting + packet.size > settings.room:
+        settings = self.sim.case.settings
+        if limited and settings.trimming and packet.priority == DATA and self.full(packet):
+            packet.trimmed = True
+            self.trimmed += 1
+            packet.pair.trimmed += 1
+        if limited and self.full(packet):
             self.drops += 1
             self.sim.vanish(packet)
             return
-        if packet.kind == DATA and settings.kmax and waiting > settings.kmin:
+        waiting = self.waiting(packet.priority)
+        if packet.priority == DATA and settings.kmax and waiting > settings.kmin:
             share = settings.pmax * (waiting - settings.kmin) / max(settings.kmax - settings.kmin, 1e-9)
             if waiting >= settings.kmax or self.sim.drawn(MARKING, packet, packet.number) < share:
                 packet.marked = True
@@ -73,7 +95,7 @@ class Link:
 
     def add(self, packet: Packet) -> bool:
         """Whether it waits."""
-        self.queues[packet.kind].append(packet)
+        self.queues[packet.priority].append(packet)
         if self.current is None:
             self.next()
             return False
@@ -85,7 +107,7 @@ class Link:
             self.current = None
             return
         packet = self.current = queue.popleft()
-        self.ends = self.sim.now + ps(self.sim.case.fabric, self.number, packet.size)
+        self.ends = self.sim.now + ps(self.sim.case.fabric, self.number, packet.wire)
         self.sent += 1
         if packet.own:
             packet.own = False
@@ -93,7 +115,7 @@ class Link:
             self.sim.look(packet.pair)
         self.sim.at(self.ends, 3, self.number, 0, self.next)
         arrival = self.ends + self.latency
-        self.sim.at(arrival, packet.kind, self.number, 0, lambda: self.sim.arrives(packet, self))
+        self.sim.at(arrival, packet.priority, self.number, 0, lambda: self.sim.arrives(packet, self))
 
 
 class Pair:
@@ -105,7 +127,8 @@ class Pair:
         self.messages: list[int] = []
         self.place = self.done = self.count = 0
         self.in_flight = self.in_nic = self.probes = self.turn = 0
-        self.again = self.twice = self.came_marked = self.packets = 0
+        self.again = self.twice = self.came_marked = self.packets = self.trimmed = 0
+        self.numbers: list[int] = []
         self.asked = self.timing = False
         self.listed: list[deque[Packet]] = [deque() for _ in paths]
         self.to_repeat: deque[Packet] = deque()
@@ -190,7 +213,8 @@ class Textbook:
 
     def drawn(self, purpose: int, packet: Packet, number: int) -> float:
         with np.errstate(over="ignore"):
-            return chance(packet.pair.key, purpose, number, packet.copy, packet.hop)
+            which = packet.hop + (TRIMMED_DRAWS if packet.trimmed else 0)
+            return chance(packet.pair.key, purpose, number, packet.copy, which)
 
     # -- senders ---------------------------------------------------------------------------------------
     def send(self, pair: Pair) -> None:
@@ -298,7 +322,7 @@ class Textbook:
         packet.pair.owed[:0] = packet.of
 
     def arrives(self, packet: Packet, link: Link) -> None:
-        if link.loss and self.drawn(LOSING, packet, 2 * packet.number + packet.kind) < link.loss:
+        if link.loss and self.drawn(LOSING, packet, 2 * packet.number + packet.priority) < link.loss:
             link.lost += 1
             self.vanish(packet)
         elif packet.kind == DATA:
@@ -316,6 +340,10 @@ class Textbook:
 
     def received(self, packet: Packet) -> None:
         pair, asks = packet.pair, packet.asks or packet.marked
+        if packet.trimmed:
+            self.answer(packet, asks=True)
+            return
+        pair.numbers.append(packet.number)
         if packet.number in pair.arrived:
             pair.twice += 1
             asks = True
@@ -324,8 +352,12 @@ class Textbook:
             self.missing[packet.message] -= 1
             if not self.missing[packet.message]:
                 self.over(packet.message)
-        pair.owed.append(packet)
         pair.came_marked += packet.marked
+        self.answer(packet, asks)
+
+    def answer(self, packet: Packet, asks: bool) -> None:
+        pair = packet.pair
+        pair.owed.append(packet)
         if asks or len(pair.owed) >= self.case.settings.ack_every:
             of, pair.owed = pair.owed, []
             size, hop = PACKET.acknowledgement_bytes, len(packet.path) - 1
@@ -335,6 +367,9 @@ class Textbook:
     def answered(self, answer: Packet) -> None:
         pair = answer.pair
         for packet in answer.of:
+            if packet.trimmed:
+                self.hears_of_header(packet)
+                continue
             if not packet.acknowledged and not packet.lost and packet.copy == 0:
                 self.sample(pair, self.now - packet.sent)
             self.acknowledge(packet)
@@ -345,6 +380,15 @@ class Textbook:
                 if not head.acknowledged:
                     self.missed(head, silent=False)
         self.look(pair)
+
+    def hears_of_header(self, packet: Packet) -> None:
+        pair = packet.pair
+        if packet.acknowledged or packet.lost:
+            return
+        pair.heard, pair.active, pair.probes = self.now, self.now, 0
+        pair.listed[packet.which].remove(packet)
+        packet.listed = False
+        self.missed(packet, silent=False)
 
     def sample(self, pair: Pair, trip: int) -> None:
         if not pair.smoothed:
