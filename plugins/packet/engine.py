@@ -49,6 +49,15 @@ class PacketEngine(Engine):
             "asks for it again; with buffer",
         ),
         Parameter(
+            "adaptive", "off", "text",
+            "switches choose among the paths of a pair, for every packet or every flowlet: the next link "
+            "with the shortest queue",
+            choices=("off", "packet", "flowlet"),
+        ),
+        Parameter(
+            "gap", 500e-9, "time", "declared time without a packet after which a flowlet ends", minimum=0
+        ),
+        Parameter(
             "window", "transport", "text",
             "what a pair may have in flight: as the transport does, or ideal: its bandwidth-delay product "
             "and eight packets",

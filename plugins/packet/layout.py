@@ -167,15 +167,20 @@ ENTRY = np.dtype(
     align=True,
 )
 
+FLOWLET = np.dtype([("last", "i8"), ("path", "i8")])
+"""At a place in a path: when a packet came last, and 1 + the path that it went on along, 0 before any."""
+
 (NOW, FREE, N_FREE, N_EVENTS, LOOK_HEAD, LOOKS, READY_HEAD, READIES, HOPS, OTHER_HOPS, DONE, ENDED, DEAD,
  WRONG_PATH, MTU, HEADERS, FIRST_HEADERS, ACK_BYTES, CNP_BYTES, ACK_EVERY, CHOOSER, CHOOSER_BYTES,
  CHOOSES_MESSAGES, SHARES, CONTROL, CONTROL_BYTES, RECEIVER, RECEIVER_BYTES, PAIR_BASE, PAIR_BYTES,
- TRIMMING, N_GLOBALS) = range(32)  # fmt: skip
+ TRIMMING, ADAPTIVE, GAP, N_GLOBALS) = range(34)  # fmt: skip
 """Places in `globals`: the time; the first free packet, and how many there are; events in the heap; pairs
 that are to look what they may send, a ring; entries that are ready, a ring; hops of data and of other packets
 so far; events so far; whether a job has ended; 1 + a pair that has given up; 1 + a pair whose chooser named
 no path of it; sizes; packets per acknowledgement; addresses and bytes of what choosers and congestion
-controls know of pairs, 0 where there is none; those of the pairs themselves; whether full queues trim."""
+controls know of pairs, 0 where there is none; those of the pairs themselves; whether full queues trim;
+whether switches choose for packets, BY_PACKET or BY_FLOWLET, and the gap between flowlets."""
+BY_PACKET, BY_FLOWLET = 1, 2
 
 REACHED, FULL, STOPPED, BUSY = range(4)
 """Why the loop ends: the time is reached; it needs larger arrays; see ENDED, DEAD and WRONG_PATH; enough
@@ -190,6 +195,7 @@ class State(NamedTuple):
     """All that changes. `hops`: links of paths; `order`: messages by pair; `after`: entries that wait for an
     entry; `got`: of each packet number of each pair 0, 1 once it has arrived, 2 once its sender knows;
     `looks`, `ready`: rings; `left`: entries of each job that are not over; `events`: a heap;
+    `flowlet`: of hops, where switches choose by flowlet;
     `faulty`: of links, 1 of those that are down, lose or spoil packets; `shares`: of paths, as
     the choosers see them."""
 
@@ -208,6 +214,7 @@ class State(NamedTuple):
     events: Records
     faulty: NDArray[np.uint8]
     shares: NDArray[np.float64]
+    flowlet: Records
     globals: Int64
 
 

@@ -24,6 +24,7 @@ from railweave.plugins.packet.messages import Messages, messages_of
 from railweave.plugins.packet.simulation import PICOSECONDS, Settings, Simulation, Waits
 from railweave.plugins.packet.windows import ideal_window, links_of
 
+ADAPTIVE = {"off": 0, "packet": layout.BY_PACKET, "flowlet": layout.BY_FLOWLET}
 MARKS = {"on": True, "off": False}
 MOST_MESSAGES = 1 << 16
 """Of an iteration, whose times a run keeps."""
@@ -44,6 +45,8 @@ def settings_of(plan: Plan) -> Settings:
         in_turn=options["nic"] == "in-turn",
         seed=plan.experiment.seed,
         trimming=bool(options["trimming"]),
+        adaptive=ADAPTIVE[str(options["adaptive"])],
+        gap=round(float(str(options["gap"])) * PICOSECONDS),
     )
 
 

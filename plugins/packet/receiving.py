@@ -7,6 +7,7 @@ from railweave.plugins.packet.layout import (
     ACK_BYTES,
     ACK_EVERY,
     ACKED,
+    ADAPTIVE,
     ARRIVED_BAD,
     ASKS,
     CNP,
@@ -37,6 +38,7 @@ from railweave.plugins.packet.queues import (
     vanish,
 )
 from railweave.plugins.packet.sending import HEARD, NOTIFIED, RECEIVED, acknowledge, control, overtaken
+from railweave.plugins.packet.steering import steered
 from railweave.plugins.packet.trimming import asked_again
 
 COMPUTED = 2
@@ -95,7 +97,10 @@ def arrives(s: State, call: Any, i: int, at: int, now: int) -> None:
     if kind == DATA or packet["flags"] & TRIMMED:
         packet["hop"] = hop + 1
         if hop + 1 < packet["hops"]:
-            forward(s, i, s.hops[packet["start"] + hop + 1], now, True)
+            onward = s.hops[packet["start"] + hop + 1]
+            if s.globals[ADAPTIVE]:
+                onward = steered(s, i, hop + 1, now)
+            forward(s, i, onward, now, True)
         else:
             arrived(s, call, i, now)
     else:
@@ -212,7 +217,7 @@ def heard(s: State, call: Any, a: int, now: int) -> None:
                 sample(s, p, delay)
         acknowledge(s, call, i, now)
         if packet["flags"] & LISTED and 0 <= packet["path"] - pair["first_path"] < pair["paths"]:
-            overtaken(s, call, packet["path"], i, 0, now)
+            overtaken(s, call, packet["path"], NONE if s.globals[ADAPTIVE] else i, 0, now)
         release(s, i)
         i = after
     release(s, a)

@@ -13,6 +13,7 @@ from railweave.plugins.packet import layout
 from railweave.plugins.packet.layout import (
     ENTRY,
     EVENT,
+    FLOWLET,
     FULL,
     LINK,
     LISTED,
@@ -64,6 +65,7 @@ def key_of(seed: int, job: int, src: int, dst: int) -> int:
 class Settings:
     """How packets are carried. Bytes: `room` of a queue by priority (0: no limit), `kmin`, `kmax` (0: no
     marks), with `pmax` just below kmax; `trimming`: whether packets that find a queue full go on as headers.
+    `adaptive`: layout.BY_PACKET or BY_FLOWLET where switches choose, with `gap` picoseconds between flowlets;
     `ack_every`: packets per acknowledgement at most; `in_turn`: whether
     a NIC fetches the packets of its pairs in turn, instead of queuing what their windows allow."""
 
@@ -75,6 +77,8 @@ class Settings:
     in_turn: bool = True
     seed: int = 0
     trimming: bool = False
+    adaptive: int = 0
+    gap: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +135,7 @@ class Simulation:
             np.zeros(int(self._first_after[-1]), np.int32), np.zeros(int(self._first_got[-1]), np.uint8),
             np.zeros(n_pairs + 1, np.int32), np.zeros(n_entries + 1, np.int32),
             np.full(len(pairs), NEVER), np.zeros(0, EVENT), np.zeros(fabric.n_links, np.uint8), np.zeros(0),
-            np.zeros(layout.N_GLOBALS, np.int64),
+            np.zeros(0, FLOWLET), np.zeros(layout.N_GLOBALS, np.int64),
         )  # fmt: skip
         self._chooser, self._control = chooser, control
         nothing = np.zeros(0)
@@ -164,7 +168,10 @@ class Simulation:
         g[layout.FIRST_HEADERS] = packet.HEADERS + packet.RETH
         g[layout.ACK_BYTES], g[layout.ACK_EVERY] = packet.acknowledgement_bytes, self._settings.ack_every
         g[layout.CNP_BYTES] = packet.HEADERS + CNP_BODY
-        g[layout.TRIMMING] = self._settings.trimming
+        settings = self._settings
+        g[layout.TRIMMING], g[layout.ADAPTIVE], g[layout.GAP] = (
+            settings.trimming, settings.adaptive, settings.gap,
+        )  # fmt: skip
         g[layout.PAIR_BASE], g[layout.PAIR_BYTES] = pair.ctypes.data, pair.itemsize
         known = (
             (layout.CHOOSER, self._known),
@@ -217,10 +224,12 @@ class Simulation:
         path["start"], path["hops"] = batch.hop_start[:-1] + hops_before, np.diff(batch.hop_start)
         path["head"], path["tail"], path["share"] = NONE, NONE, batch.weight
         shares = np.concatenate((s.shares, batch.weight))
+        flowlets = len(batch.links) if self._settings.adaptive == layout.BY_FLOWLET else 0
         self.s = s = s._replace(
             path=np.concatenate((s.path, path)),
             hops=np.concatenate((s.hops, batch.links.astype(np.int32))),
             shares=shares,
+            flowlet=np.concatenate((s.flowlet, np.zeros(flowlets, FLOWLET))),
         )
         s.globals[layout.SHARES] = shares.ctypes.data
         changed = np.arange(len(batch.src)) if which is None else np.flatnonzero(which)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import railweave as rw
+from railweave.plugins.packet.layout import BY_FLOWLET, BY_PACKET
 from railweave.plugins.packet.simulation import Settings
 from tests.plugins.packet.cases import PACKET, Case, Message
 from tests.plugins.packet.textbook import Textbook
@@ -58,6 +59,8 @@ def drawn(seed: int) -> Case:
         in_turn=bool(rng.random() < 0.7),
         seed=seed,
         trimming=trimming,
+        adaptive=(0, 0, BY_PACKET, BY_FLOWLET)[seed % 4],
+        gap=int(rng.choice([0, 300_000])),
     )
     loss = rng.choice([0.0, 0.05, 0.3], fabric.n_links, p=[0.7, 0.2, 0.1]) if lossy else np.empty(0)
     return Case(

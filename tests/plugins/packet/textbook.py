@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from railweave.plugins.packet.layout import BY_PACKET
 from railweave.plugins.packet.queues import LOSING, MARKING, chance
 from railweave.plugins.packet.simulation import key_of
 from tests.plugins.packet.cases import PACKET, Case, packet_sizes, ps
@@ -129,6 +130,7 @@ class Pair:
         self.in_flight = self.in_nic = self.probes = self.turn = 0
         self.again = self.twice = self.came_marked = self.packets = self.trimmed = 0
         self.numbers: list[int] = []
+        self.flowlets: dict[tuple[int, ...], tuple[int, list[int] | None]] = {}
         self.asked = self.timing = False
         self.listed: list[deque[Packet]] = [deque() for _ in paths]
         self.to_repeat: deque[Packet] = deque()
@@ -328,6 +330,7 @@ class Textbook:
         elif packet.kind == DATA:
             packet.hop += 1
             if packet.hop < len(packet.path):
+                self.steer(packet)
                 self.links[packet.path[packet.hop]].offer(packet, limited=True)
             else:
                 self.received(packet)
@@ -337,6 +340,19 @@ class Textbook:
                 self.links[packet.path[packet.hop] ^ 1].offer(packet, limited=True)
             else:
                 self.answered(packet)
+
+    def steer(self, packet: Packet) -> None:
+        """An adaptive switch: the shortest queue of those on paths that begin as the packet came."""
+        settings, pair, hop = self.case.settings, packet.pair, packet.hop
+        came = packet.path[:hop]
+        paths = [path for path in pair.paths if path[:hop] == came and len(path) > hop]
+        if not settings.adaptive or len(pair.paths) == 1:
+            return
+        last, before = pair.flowlets.get(tuple(came), (0, None))
+        if settings.adaptive == BY_PACKET or before is None or self.now - last > settings.gap:
+            before = min(paths, key=lambda path: (self.links[path[hop]].waiting(DATA), path[hop]))
+        pair.flowlets[tuple(came)] = self.now, before
+        packet.path = before
 
     def received(self, packet: Packet) -> None:
         pair, asks = packet.pair, packet.asks or packet.marked
@@ -374,7 +390,7 @@ class Textbook:
                 self.sample(pair, self.now - packet.sent)
             self.acknowledge(packet)
             listed = pair.listed[packet.which]
-            while packet.listed:
+            while packet.listed and (not self.case.settings.adaptive or listed[0].acknowledged):
                 head = listed.popleft()
                 head.listed = False
                 if not head.acknowledged:

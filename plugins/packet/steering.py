@@ -1,0 +1,51 @@
+"""Adaptive switches, which choose the next link of a packet; in numba's subset of Python."""
+
+import numpy as np
+
+from railweave.plugins.packet.layout import ADAPTIVE, BY_FLOWLET, DATA, GAP, NONE, State
+
+
+def alike(s: State, q: int, start: int, place: int) -> bool:
+    """Whether a path goes beyond `place` links, and has those of the path at `start` up to there."""
+    path, k = s.path[q], place - 1
+    while k >= 0 and s.hops[path["start"] + k] == s.hops[start + k]:
+        k -= 1
+    return path["hops"] > place and k < 0
+
+
+def steered(s: State, i: int, place: int, now: int) -> int:
+    """The link on which a switch sends a packet, `place` in its path: of the pair's paths that lead there as
+    the packet came, the one with the shortest queue next; of equal queues the first link. The packet then has
+    the first path that begins so. A flowlet stays on its path until none of it has come for the gap."""
+    packet, g = s.packet[i], s.globals
+    pair, start = s.pair[packet["pair"]], packet["start"]
+    first, planned = pair["first_path"], s.hops[start + place]
+    if pair["paths"] == 1 or packet["path"] < first or packet["path"] >= first + pair["paths"]:
+        return planned
+    best, next_link, shortest, flowlet = NONE, planned, np.int64(0), NONE
+    for q in range(first, first + pair["paths"]):
+        if not alike(s, q, start, place):
+            continue
+        if g[ADAPTIVE] == BY_FLOWLET and flowlet == NONE:
+            flowlet = s.path[q]["start"] + place
+            last, before = s.flowlet[flowlet]["last"], s.flowlet[flowlet]["path"] - 1
+            s.flowlet[flowlet]["last"] = now
+            if before != NONE and now - last <= g[GAP]:
+                link = s.hops[s.path[before]["start"] + place]
+                if s.link[link]["down"] == 0:
+                    best, next_link = before, link
+                    break
+        link = s.hops[s.path[q]["start"] + place]
+        if s.link[link]["down"]:
+            continue
+        queue = s.link[link]["queued"][DATA]
+        if s.link[link]["busy"] > now:
+            queue += s.link[link]["sending"]
+        if best == NONE or queue < shortest or (queue == shortest and link < next_link):
+            best, next_link, shortest = q, link, queue
+    if best == NONE:
+        return planned
+    if flowlet != NONE:
+        s.flowlet[flowlet]["path"] = best + 1
+    packet["start"], packet["hops"] = s.path[best]["start"], s.path[best]["hops"]
+    return next_link
