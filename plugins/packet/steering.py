@@ -8,9 +8,11 @@ from railweave.plugins.packet.layout import ADAPTIVE, BY_FLOWLET, DATA, GAP, NON
 def alike(s: State, q: int, start: int, place: int) -> bool:
     """Whether a path goes beyond `place` links, and has those of the path at `start` up to there."""
     path, k = s.path[q], place - 1
+    if path["hops"] <= place:
+        return False
     while k >= 0 and s.hops[path["start"] + k] == s.hops[start + k]:
         k -= 1
-    return path["hops"] > place and k < 0
+    return k < 0
 
 
 def steered(s: State, i: int, place: int, now: int) -> int:
