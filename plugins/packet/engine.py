@@ -38,6 +38,16 @@ class PacketEngine(Engine):
         Parameter("kmax", 80 << 10, "bytes", "queue from which a link marks all", minimum=0),
         Parameter("pmax", 1.0, "ratio", "share that it marks just below kmax", minimum=0, maximum=1),
         Parameter(
+            "marks_at", "enqueue", "text",
+            "a packet is marked by the queue that it finds, or by what waits behind it as it leaves",
+            choices=("enqueue", "dequeue"),
+        ),
+        Parameter(
+            "switching", "store-and-forward", "text",
+            "a switch sends a packet on once all is there, or 64 bytes of it if the next link is no faster",
+            choices=("store-and-forward", "cut-through"),
+        ),
+        Parameter(
             "buffer", 0, "bytes",
             "room of a switch's queue for each port and priority; what finds it full is dropped; 0: no limit "
             "(a lab's queues hold all windows)",

@@ -15,7 +15,7 @@ from railweave.plugins.packet import layout, loop, queues, receiving, sending, s
 
 MODULES = (queues, steering, sending, trimming, receiving, loop)
 INLINED = ("mixed", "draw", "chance", "new_packet", "look", "chooser_of", "becomes_ready", "happens",
-           "waiting_at", "arrives", "arrived", "heard")  # fmt: skip
+           "waiting_at", "mark", "arrives", "arrived", "heard")  # fmt: skip
 ARGUMENTS = 8
 SET = np.dtype([("window", "f8"), ("rate", "f8"), ("wake", "i8")])
 """What a congestion control sets, as a pair begins with it (layout.PAIR)."""

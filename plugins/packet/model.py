@@ -46,6 +46,8 @@ def settings_of(plan: Plan) -> Settings:
         seed=plan.experiment.seed,
         trimming=bool(options["trimming"]),
         adaptive=ADAPTIVE[str(options["adaptive"])],
+        marks_leaving=options["marks_at"] == "dequeue",
+        cut_through=options["switching"] == "cut-through",
         gap=round(float(str(options["gap"])) * PICOSECONDS),
     )
 
@@ -102,7 +104,9 @@ class Model:
         if (job, id(schedule)) not in self._alone:
             pair, size = (messages.entry[name][at].astype(np.int64) for name in ("pair", "size"))
             paths = self._first_paths[job]
-            self._alone[job, id(schedule)] = alone_ps(self.plan.fabric, self.plan.packet, paths, pair, size)
+            self._alone[job, id(schedule)] = alone_ps(
+                self.plan.fabric, self.plan.packet, paths, pair, size, self.settings.cut_through
+            )
         alone, entry = self._alone[job, id(schedule)], self.sim.entries(job, len(messages.of))[at]
         known, scale = np.isfinite(alone), PICOSECONDS * self.rate_scale
         took = (entry["end"] - entry["ready"])[known] / scale
@@ -134,8 +138,12 @@ class Model:
         settings = self.settings
         room = size_text(settings.room) if settings.room else "no limit"
         room += ", trimmed where full" * settings.trimming
-        marks = f"marks at enqueue from {size_text(int(settings.kmin))} to {size_text(int(settings.kmax))}"
-        return f"queues: {room}, {marks if settings.kmax else 'no marks'}"
+        where = "dequeue" if settings.marks_leaving else "enqueue"
+        marks = f"marks at {where} from {size_text(int(settings.kmin))} to {size_text(int(settings.kmax))}"
+        return (
+            f"queues: {room}, {marks if settings.kmax else 'no marks'}"
+            + ", cut-through" * settings.cut_through
+        )
 
     # -- the fabric ------------------------------------------------------------------------------------
     @property

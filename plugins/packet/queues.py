@@ -4,6 +4,7 @@ import numpy as np
 
 from railweave.plugins.packet.layout import (
     ACK,
+    CUTS_THROUGH,
     DATA,
     FREE,
     HEAD_BYTES,
@@ -12,6 +13,7 @@ from railweave.plugins.packet.layout import (
     LOOK_HEAD,
     LOOKS,
     MARKED,
+    MARKS_LEAVING,
     N_EVENTS,
     N_FREE,
     NONE,
@@ -148,7 +150,22 @@ def transmit(s: State, i: int, at: int, now: int) -> None:
         s.globals[HOPS] += 1
     else:
         s.globals[OTHER_HOPS] += 1
-    push(s, end + link["latency"], ((ARRIVES + packet["kind"]) << 60) | (at << 32) | i)
+    onward = cut(s, i, at, now) if s.globals[CUTS_THROUGH] else end
+    push(s, onward + link["latency"], ((ARRIVES + packet["kind"]) << 60) | (at << 32) | i)
+
+
+def cut(s: State, i: int, at: int, now: int) -> int:
+    """When a link has sent so much of a packet that the next one may begin: all of it, where that is faster or
+    none follows."""
+    packet = s.packet[i]
+    forward, hop = packet["kind"] == DATA or packet["flags"] & TRIMMED != 0, packet["hop"]
+    if hop == (packet["hops"] - 1 if forward else 0):
+        return s.link[at]["busy"]
+    onward = s.hops[packet["start"] + hop + 1] if forward else s.hops[packet["start"] + hop - 1] ^ 1
+    link = s.link[at]
+    if s.link[onward]["ps_per_byte"] < link["ps_per_byte"]:
+        return link["busy"]
+    return now + np.int64(min(packet["size"], HEAD_BYTES) * link["ps_per_byte"] + 0.5)
 
 
 def enqueue(s: State, i: int, at: int, now: int) -> bool:
@@ -190,11 +207,27 @@ def frees(s: State, at: int, now: int) -> None:
         look(s, packet["pair"])
     else:
         link["queued"][kind] -= packet["size"]
+        if s.globals[MARKS_LEAVING] and kind == DATA:
+            mark(s, i, at, link["queued"][DATA])
     transmit(s, i, at, now)
     if link["head"][0] != NONE or link["head"][1] != NONE:
         push(s, link["busy"], (FREES << 60) | (at << 32))
     else:
         link["waking"] = 0
+
+
+def mark(s: State, i: int, at: int, waiting: int) -> None:
+    """A packet of data is marked by the bytes that wait."""
+    link = s.link[at]
+    if link["kmax"] <= 0 or waiting <= link["kmin"]:
+        return
+    packet, share = s.packet[i], 1.0
+    if waiting < link["kmax"]:
+        share = link["pmax"] * (waiting - link["kmin"]) / (link["kmax"] - link["kmin"])
+    key = s.pair[packet["pair"]]["key"]
+    if share >= 1 or chance(key, MARKING, packet["number"], packet["copy"], packet["hop"]) < share:
+        packet["flags"] |= MARKED
+        link["marked"] += 1
 
 
 def waiting_at(s: State, i: int, at: int, now: int) -> int:
@@ -226,13 +259,6 @@ def forward(s: State, i: int, at: int, now: int, limited: bool) -> None:
             link["drops"] += 1
             vanish(s, i)
             return
-    kind = packet["kind"]
-    if kind == DATA and link["kmax"] > 0 and waiting > link["kmin"]:
-        share = 1.0
-        if waiting < link["kmax"]:
-            share = link["pmax"] * (waiting - link["kmin"]) / (link["kmax"] - link["kmin"])
-        key = s.pair[packet["pair"]]["key"]
-        if share >= 1 or chance(key, MARKING, packet["number"], packet["copy"], packet["hop"]) < share:
-            packet["flags"] |= MARKED
-            link["marked"] += 1
+    if packet["kind"] == DATA and s.globals[MARKS_LEAVING] == 0:
+        mark(s, i, at, waiting)
     enqueue(s, i, at, now)

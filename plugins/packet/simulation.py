@@ -66,6 +66,8 @@ class Settings:
     """How packets are carried. Bytes: `room` of a queue by priority (0: no limit), `kmin`, `kmax` (0: no
     marks), with `pmax` just below kmax; `trimming`: whether packets that find a queue full go on as headers.
     `adaptive`: layout.BY_PACKET or BY_FLOWLET where switches choose, with `gap` picoseconds between flowlets;
+    `marks_leaving`: whether a queue marks by what waits behind a packet that leaves; `cut_through`: whether
+    switches begin to send a packet once HEAD_BYTES are there, on links no faster than it came on;
     `ack_every`: packets per acknowledgement at most; `in_turn`: whether
     a NIC fetches the packets of its pairs in turn, instead of queuing what their windows allow."""
 
@@ -79,6 +81,8 @@ class Settings:
     trimming: bool = False
     adaptive: int = 0
     gap: int = 0
+    marks_leaving: bool = False
+    cut_through: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +176,7 @@ class Simulation:
         g[layout.TRIMMING], g[layout.ADAPTIVE], g[layout.GAP] = (
             settings.trimming, settings.adaptive, settings.gap,
         )  # fmt: skip
+        g[layout.MARKS_LEAVING], g[layout.CUTS_THROUGH] = settings.marks_leaving, settings.cut_through
         g[layout.PAIR_BASE], g[layout.PAIR_BYTES] = pair.ctypes.data, pair.itemsize
         known = (
             (layout.CHOOSER, self._known),

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from railweave.plugins.packet.layout import ADAPTIVE, BY_FLOWLET, DATA, GAP, NONE, State
+from railweave.plugins.packet.layout import ADAPTIVE, BY_FLOWLET, CUTS_THROUGH, DATA, GAP, NONE, State
 
 
 def alike(s: State, q: int, start: int, place: int) -> bool:
@@ -13,6 +13,14 @@ def alike(s: State, q: int, start: int, place: int) -> bool:
     while k >= 0 and s.hops[path["start"] + k] == s.hops[start + k]:
         k -= 1
     return k < 0
+
+
+def outruns(s: State, start: int, place: int, link: int) -> bool:
+    """Whether a packet that a switch sends on before it has come whole would be too slow for a link."""
+    if s.globals[CUTS_THROUGH] == 0:
+        return False
+    came, planned = s.link[s.hops[start + place - 1]], s.link[s.hops[start + place]]
+    return planned["ps_per_byte"] >= came["ps_per_byte"] > s.link[link]["ps_per_byte"]
 
 
 def steered(s: State, i: int, place: int, now: int) -> int:
@@ -34,11 +42,11 @@ def steered(s: State, i: int, place: int, now: int) -> int:
             s.flowlet[flowlet]["last"] = now
             if before != NONE and now - last <= g[GAP]:
                 link = s.hops[s.path[before]["start"] + place]
-                if s.link[link]["down"] == 0:
+                if s.link[link]["down"] == 0 and not outruns(s, start, place, link):
                     best, next_link = before, link
                     break
         link = s.hops[s.path[q]["start"] + place]
-        if s.link[link]["down"]:
+        if s.link[link]["down"] or outruns(s, packet["start"], place, link):
             continue
         queue = s.link[link]["queued"][DATA]
         if s.link[link]["busy"] > now:

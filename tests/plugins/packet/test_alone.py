@@ -10,13 +10,15 @@ import pytest
 
 import railweave as rw
 from railweave.plugins.packet.alone import alone_ps
+from railweave.plugins.packet.simulation import Settings
 from tests.plugins.packet.cases import PACKET, Case, Message, between, packet_sizes, ps
 from tests.plugins.packet.test_closed_forms import MTU, line
 
 
 def alone(case: Case) -> float:
     sizes = np.array([message.size for message in case.messages])
-    return float(alone_ps(case.fabric, PACKET, case.paths, np.zeros(len(sizes), np.int64), sizes)[0])
+    pair, cut_through = np.zeros(len(sizes), np.int64), case.settings.cut_through
+    return float(alone_ps(case.fabric, PACKET, case.paths, pair, sizes, cut_through)[0])
 
 
 @pytest.mark.parametrize("packets", [1, 2, 3, 40])
@@ -28,8 +30,21 @@ def test_equal_links(packets: int, hops: int) -> None:
     assert alone(case) == hops * first + (packets - 1) * other + hops * 1_000_000
 
 
+@pytest.mark.parametrize("packets", [1, 2, 40])
+def test_cut_through(packets: int) -> None:
+    """Equal links: the last byte comes after all packets on one link, and 64 bytes on each of the others."""
+    hops, size = 4, packets * MTU
+    fabric, links = line(hops)
+    settings = Settings(cut_through=True)
+    case = Case(fabric, between(fabric, {(0, hops): [links]}), [Message(0, hops, size)], settings)
+    through = sum(ps(fabric, links[0], size) for size in packet_sizes(size))
+    expected = through + (hops - 1) * ps(fabric, links[0], 64) + hops * 1_000_000
+    assert alone(case) == case.run()[1][0] == expected
+
+
+@pytest.mark.parametrize("cut_through", [False, True])
 @pytest.mark.parametrize("seed", range(40))
-def test_links_of_any_rate_give_what_the_engine_gives(seed: int) -> None:
+def test_links_of_any_rate_give_what_the_engine_gives(seed: int, cut_through: bool) -> None:
     rng = np.random.default_rng(seed)
     hops = int(rng.integers(1, 7))
     fabric, links = line(hops)
@@ -38,7 +53,8 @@ def test_links_of_any_rate_give_what_the_engine_gives(seed: int) -> None:
         fabric, capacity_bps=rates, latency_s=rng.choice([0, 3e-7], fabric.n_links // 2).repeat(2)
     )
     size = int(rng.integers(1, 12 * MTU))
-    case = Case(fabric, between(fabric, {(0, hops): [links]}), [Message(0, hops, size)])
+    settings = Settings(cut_through=cut_through)
+    case = Case(fabric, between(fabric, {(0, hops): [links]}), [Message(0, hops, size)], settings)
     assert case.run()[1][0] == alone(case)
 
 

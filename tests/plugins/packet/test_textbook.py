@@ -61,6 +61,8 @@ def drawn(seed: int) -> Case:
         trimming=trimming,
         adaptive=(0, 0, BY_PACKET, BY_FLOWLET)[seed % 4],
         gap=int(rng.choice([0, 300_000])),
+        marks_leaving=bool(rng.random() < 0.3),
+        cut_through=bool(rng.random() < 0.3),
     )
     loss = rng.choice([0.0, 0.05, 0.3], fabric.n_links, p=[0.7, 0.2, 0.1]) if lossy else np.empty(0)
     return Case(

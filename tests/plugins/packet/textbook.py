@@ -86,13 +86,17 @@ class Link:
             self.drops += 1
             self.sim.vanish(packet)
             return
-        waiting = self.waiting(packet.priority)
+        if not settings.marks_leaving:
+            self.mark(packet, self.waiting(packet.priority))
+        self.add(packet)
+
+    def mark(self, packet: Packet, waiting: int) -> None:
+        settings = self.sim.case.settings
         if packet.priority == DATA and settings.kmax and waiting > settings.kmin:
             share = settings.pmax * (waiting - settings.kmin) / max(settings.kmax - settings.kmin, 1e-9)
             if waiting >= settings.kmax or self.sim.drawn(MARKING, packet, packet.number) < share:
                 packet.marked = True
                 self.marked += 1
-        self.add(packet)
 
     def add(self, packet: Packet) -> bool:
         """Whether it waits."""
@@ -114,9 +118,21 @@ class Link:
             packet.own = False
             packet.pair.in_nic -= 1
             self.sim.look(packet.pair)
+        elif self.sim.case.settings.marks_leaving:
+            self.mark(packet, sum(behind.wire for behind in self.queues[DATA] if not behind.own))
         self.sim.at(self.ends, 3, self.number, 0, self.next)
-        arrival = self.ends + self.latency
+        arrival = (self.head_leaves(packet) or self.ends) + self.latency
         self.sim.at(arrival, packet.priority, self.number, 0, lambda: self.sim.arrives(packet, self))
+
+    def head_leaves(self, packet: Packet) -> int | None:
+        """Cut-through: when the first bytes are out, if another link follows that is no faster."""
+        if not self.sim.case.settings.cut_through:
+            return None
+        fabric, path, hop = self.sim.case.fabric, packet.path, packet.hop
+        onward = path[hop + 1 : hop + 2] if packet.kind == DATA else [link ^ 1 for link in path[:hop][-1:]]
+        if not onward or fabric.capacity_bps[onward[0]] > fabric.capacity_bps[self.number]:
+            return None
+        return self.sim.now + ps(fabric, self.number, min(HEAD, packet.wire))
 
 
 class Pair:
@@ -130,7 +146,7 @@ class Pair:
         self.in_flight = self.in_nic = self.probes = self.turn = 0
         self.again = self.twice = self.came_marked = self.packets = self.trimmed = 0
         self.numbers: list[int] = []
-        self.flowlets: dict[tuple[int, ...], tuple[int, list[int] | None]] = {}
+        self.flowlets: dict[tuple[int, ...], tuple[int, list[int]]] = {}
         self.asked = self.timing = False
         self.listed: list[deque[Packet]] = [deque() for _ in paths]
         self.to_repeat: deque[Packet] = deque()
@@ -348,8 +364,12 @@ class Textbook:
         paths = [path for path in pair.paths if path[:hop] == came and len(path) > hop]
         if not settings.adaptive or len(pair.paths) == 1:
             return
-        last, before = pair.flowlets.get(tuple(came), (0, None))
-        if settings.adaptive == BY_PACKET or before is None or self.now - last > settings.gap:
+        last, before = pair.flowlets.get(tuple(came), (0, []))
+        rate = self.case.fabric.capacity_bps
+        if settings.cut_through and rate[packet.path[hop]] <= rate[came[-1]]:  # it may not have come whole
+            paths = [path for path in paths if rate[path[hop]] <= rate[came[-1]]]
+        ended = self.now - last > settings.gap or before not in paths
+        if settings.adaptive == BY_PACKET or ended:
             before = min(paths, key=lambda path: (self.links[path[hop]].waiting(DATA), path[hop]))
         pair.flowlets[tuple(came)] = self.now, before
         packet.path = before
