@@ -155,8 +155,8 @@ def transmit(s: State, i: int, at: int, now: int) -> None:
 
 
 def cut(s: State, i: int, at: int, now: int) -> int:
-    """When a link has sent so much of a packet that the next one may begin: all of it, where that is faster or
-    none follows."""
+    """When a link has sent so much of a packet that the next one may begin: all of it, where that is faster
+    or none follows."""
     packet = s.packet[i]
     forward, hop = packet["kind"] == DATA or packet["flags"] & TRIMMED != 0, packet["hop"]
     if hop == (packet["hops"] - 1 if forward else 0):
@@ -165,7 +165,7 @@ def cut(s: State, i: int, at: int, now: int) -> int:
     link = s.link[at]
     if s.link[onward]["ps_per_byte"] < link["ps_per_byte"]:
         return link["busy"]
-    return now + np.int64(min(packet["size"], HEAD_BYTES) * link["ps_per_byte"] + 0.5)
+    return now + int(min(packet["size"], HEAD_BYTES) * link["ps_per_byte"] + 0.5)
 
 
 def enqueue(s: State, i: int, at: int, now: int) -> bool:
