@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -312,12 +313,20 @@ class Draft:
         registered = self._guarded(name_key, self.registers[kind].__getitem__, name)
         if registered is None:
             return None, {}
-        values = options_of(self.settings, key, f"{kind} {name}", options, registered.parameters)
+        elsewhere = partial(self._engines_with, kind)
+        owner = f"{kind} {name}"
+        values = options_of(self.settings, key, owner, options, registered.parameters, elsewhere)
         if values is None:
             return None, {}
         if kind in self._idle:  # its options are checked, and what it needs may be missing
             return registered, values
         return self._guarded(key, configured, kind, name, registered, values), values
+
+    def _engines_with(self, kind: str, option: str) -> str:
+        """` Engines that have it: packet.` of an option that the chosen engine does not have; else ""."""
+        engines = self.registers["engine"].items() if kind == "engine" else ()
+        able = [name for name, engine in engines if option in {p.name for p in engine.parameters}]
+        return f" Engines that have it: {', '.join(able)}." if able else ""
 
     def chosen(self, kind: str) -> str:
         """The name of the plugin that `plugin` gave."""

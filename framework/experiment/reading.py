@@ -1,6 +1,6 @@
 """The experiment of merged settings: each key read by its declaration, each error reported in its place."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from railweave.framework.errors import ExperimentError, did_you_mean
 from railweave.framework.experiment.jobs import jobs_of
@@ -104,15 +104,22 @@ def _choice(settings: Settings, kind: str, value: object) -> Choice | None:
 
 
 def options_of(
-    settings: Settings, key: Key, owner: str, options: Mapping[str, object], parameters: tuple[Parameter, ...]
+    settings: Settings,
+    key: Key,
+    owner: str,
+    options: Mapping[str, object],
+    parameters: tuple[Parameter, ...],
+    elsewhere: Callable[[str], str] = lambda name: "",
 ) -> dict[str, Value] | None:
-    """The complete, parsed options of the section `key`; None when some are wrong, each of them reported."""
-    before = len(settings.problems)
+    """The complete, parsed options of the section `key`; None when some are wrong, each of them reported,
+    with what `elsewhere` says of one that `owner` does not have."""
+    before, has = len(settings.problems), {parameter.name for parameter in parameters}
     for name, value in options.items():
         try:
             resolve(owner, parameters, {name: value}, written=settings.written)
         except ExperimentError as error:
-            settings.report((*key, name), str(error).removeprefix(f"{name}: "))
+            other = "" if name in has else elsewhere(name)
+            settings.report((*key, name), str(error).removeprefix(f"{name}: ") + other)
     if len(settings.problems) > before:
         return None
     return resolve(owner, parameters, options, written=settings.written)

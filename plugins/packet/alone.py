@@ -37,16 +37,16 @@ def alone_ps(
     """(m,): picoseconds that messages of `size` bytes (m,) of the pairs `pair` (m,) of `paths` take, each
     alone on idle links; inf without a path.
 
-    Of a pair with one path: packet k may begin on link j once it is there and packet k - 1 has left, which is
-    the longest way through that grid of packets and links. Of several paths, whose packets do not meet: the
-    longer of the first packet's time, and of the others' at the rate that all paths carry together and then
-    the last one's. Packets take the path that a full packet is fastest on.
+    All packets take the path that a full packet is fastest on: packet k may begin on link j once it is there
+    and packet k - 1 has left, so the time is that of the longest way through this grid of packets and links.
+    Of a pair whose paths begin with several links: the longer of the first packet's time, and that of all
+    bytes at the rate that the paths carry together and of the last packet on the other links.
     """
     result = np.full(len(pair), np.inf)
     if not len(paths.weight):
         return result
-    best, several = _fastest(fabric, packet, paths), np.diff(paths.pair_start) > 1
-    carry = links_of(fabric, paths, packet).rate / PICOSECONDS
+    best, carried = _fastest(fabric, packet, paths), links_of(fabric, paths, packet)
+    carry = carried.rate / PICOSECONDS
     hops = np.where(best >= 0, np.diff(paths.hop_start)[best], 0)
     for n_hops in np.unique(hops[pair]).tolist():
         which = np.flatnonzero(hops[pair] == n_hops)
@@ -54,8 +54,9 @@ def alone_ps(
             first = paths.hop_start[best[pair[which]]]
             links = paths.links[first[:, None] + np.arange(n_hops)].astype(np.int64)
             shared = _Messages(fabric, packet, links, size[which], cut_through)
+            several = carried.nic_rate[pair[which]] > fabric.capacity_bps[links[:, 0]] / 8
             spread = shared.over_several(carry[pair[which]])
-            result[which] = np.where(several[pair[which]], spread, shared.over_one())
+            result[which] = np.where(several, spread, shared.over_one())
     return result
 
 
@@ -92,7 +93,7 @@ class _Messages:
         last_bytes = np.where(one, first_bytes, _padded(last) + packet.HEADERS)
         self._first, self._last = times(first_bytes), times(last_bytes)
         self._full = times(np.full(len(size), packet.full_packet_bytes))
-        self._before_last = packet.wire_bytes_of(size) - last_bytes
+        self._bytes = packet.wire_bytes_of(size)
         self._latency = np.rint(fabric.latency_s[links] * PICOSECONDS).sum(axis=1)
 
     def over_one(self) -> Float:
@@ -115,7 +116,8 @@ class _Messages:
     def over_several(self, carry: Float) -> Float:
         """(m,): spread over paths that carry `carry` (m,) bytes a picosecond together."""
         first, last = (times.before[:, -1] + times.whole[:, -1] for times in (self._first, self._last))
-        return np.asarray(np.maximum(first, self._before_last / carry + last) + self._latency, np.float64)
+        all_out = self._bytes / carry + last - self._last.whole[:, 0]
+        return np.asarray(np.maximum(first, all_out) + self._latency, np.float64)
 
 
 def _padded(size: Int64) -> Int64:

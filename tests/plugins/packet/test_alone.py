@@ -58,11 +58,25 @@ def test_links_of_any_rate_give_what_the_engine_gives(seed: int, cut_through: bo
     assert case.run()[1][0] == alone(case)
 
 
-@pytest.mark.parametrize("size", [1, MTU, 2 * MTU + 5, 40 * MTU])
-def test_packets_over_several_paths_do_not_meet(size: int) -> None:
-    """In a fat tree all paths have the NIC in common, and packets in turn do not wait behind it."""
+@pytest.mark.parametrize("size", [1, MTU, 3 * MTU - 5, 40 * MTU])
+def test_paths_that_begin_and_end_with_one_link_are_as_fast_as_one(size: int) -> None:
+    """In a fat tree packets in turn do not wait behind the NIC, and meet again in front of the receiver."""
     plan = rw.load(engine="fluid", topology="fat-tree", k=4, router="spray", faults="none")
     ends = np.array([0]), np.array([plan.fabric.n_gpus - 1])
     case = Case(plan.fabric, plan.healthy_table.paths(*ends), [Message(0, plan.fabric.n_gpus - 1, size)])
     assert len(case.paths.weight) == 4
     assert case.run()[1][0] == alone(case)
+
+
+@pytest.mark.parametrize("size", [MTU, 64 * MTU])
+def test_several_nics_share_a_message(size: int) -> None:
+    """Two planes: half of the packets through each, and the first one, with its RETH, needs all its links."""
+    plan = rw.load(engine="fluid", topology="clos", planes=2, router="spray", faults="none")
+    ends = np.array([0]), np.array([plan.fabric.n_gpus - 1])
+    case = Case(plan.fabric, plan.healthy_table.paths(*ends), [Message(0, plan.fabric.n_gpus - 1, size)])
+    sizes = packet_sizes(size)
+    nic, packet = case.paths.links[0], MTU + PACKET.HEADERS
+    took = case.run()[1][0]
+    assert alone(case) <= took <= alone(case) + ps(case.fabric, nic, packet)
+    if len(sizes) == 1:
+        assert took == alone(case)

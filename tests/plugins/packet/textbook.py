@@ -62,13 +62,14 @@ class Link:
         self.sim, self.number = sim, number
         self.queues: tuple[deque[Packet], deque[Packet]] = (deque(), deque())
         self.current: Packet | None = None
+        self.sending = 0
         self.ends, self.sent, self.drops, self.lost, self.marked, self.trimmed = -1, 0, 0, 0, 0, 0
         self.latency = round(sim.case.fabric.latency_s[number] * 1e12)
         self.loss = sim.case.loss[number] if len(sim.case.loss) else 0.0
 
     def waiting(self, priority: int) -> int:
         """Bytes in a queue and on their way out, without those that a NIC holds back."""
-        sending = self.current.wire if self.current and self.ends > self.sim.now else 0
+        sending = self.sending if self.current and self.ends > self.sim.now else 0
         return sum(packet.wire for packet in self.queues[priority] if not packet.own) + sending
 
     def full(self, packet: Packet) -> bool:
@@ -112,7 +113,8 @@ class Link:
             self.current = None
             return
         packet = self.current = queue.popleft()
-        self.ends = self.sim.now + ps(self.sim.case.fabric, self.number, packet.wire)
+        self.sending = packet.wire  # the next switch may trim it before all has left
+        self.ends = self.sim.now + ps(self.sim.case.fabric, self.number, self.sending)
         self.sent += 1
         if packet.own:
             packet.own = False
