@@ -133,15 +133,15 @@ PAIR = np.dtype(
         ("owed_head", "i4"),  # what has arrived and is not acknowledged
         ("owed_tail", "i4"),
         ("owed", "i4"),
+        ("beyond", "i4"),  # the number behind the latest packet that has arrived
+        ("behind", "i4"),  # packets that came behind a later one
+        ("depth", "i4"),  # by how many numbers at most
         ("calls", "i4"),  # of the chooser
         ("packets", "i8"),
         ("again", "i8"),
         ("twice", "i8"),
         ("marked", "i8"),
         ("trimmed", "i8"),
-        ("beyond", "i4"),  # the number behind the latest packet that has arrived
-        ("depth", "i4"),  # most numbers by which one came behind a later one
-        ("behind", "i8"),  # how many did
         ("bad_icrc", "i8"),
         ("bytes", "i8"),
         ("declared", "i8"),  # how many packets it considered lost
@@ -183,6 +183,9 @@ whether switches choose for packets, BY_PACKET or BY_FLOWLET, and the gap betwee
 are marked as they leave a queue; whether switches begin to send what they have not received whole."""
 BY_PACKET, BY_FLOWLET = 1, 2
 
+EXTRAS = True
+"""Whether anything is trimmed, marked at dequeue, cut through or chosen by switches: False in the code that
+is compiled for runs without, which is faster by what these tests cost (machine.py)."""
 REACHED, FULL, STOPPED, BUSY = range(4)
 """Why the loop ends: the time is reached; it needs larger arrays; see ENDED, DEAD and WRONG_PATH; enough
 events."""

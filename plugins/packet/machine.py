@@ -15,7 +15,7 @@ from railweave.plugins.packet import layout, loop, queues, receiving, sending, s
 
 MODULES = (queues, steering, sending, trimming, receiving, loop)
 INLINED = ("mixed", "draw", "chance", "new_packet", "look", "chooser_of", "becomes_ready", "happens",
-           "waiting_at", "mark", "arrives", "arrived", "heard")  # fmt: skip
+           "waiting_at", "mark", "arrives", "arrived", "taken", "heard")  # fmt: skip
 ARGUMENTS = 8
 SET = np.dtype([("window", "f8"), ("rate", "f8"), ("wake", "i8")])
 """What a congestion control sets, as a pair begins with it (layout.PAIR)."""
@@ -26,8 +26,9 @@ NO_RECORD = np.dtype([("none", np.int64)])
 
 
 @cache
-def machine_code() -> Callable[..., int]:
-    """`loop.run`, compiled by numba, which keeps the result on disk. Raises NotInstalledError without numba.
+def machine_code(extras: bool) -> Callable[..., int]:
+    """`loop.run`, compiled by numba, which keeps the result on disk; `extras`: layout.EXTRAS. Raises
+    NotInstalledError without numba.
 
     numba notices changes of a function's own file alone, so a function's name holds a hash of all of them.
     """
@@ -43,11 +44,12 @@ def machine_code() -> Callable[..., int]:
     names: dict[str, Any] = {}
     for module in MODULES:
         names |= vars(module)
+    names["EXTRAS"] = extras
     for module in MODULES:
         for name, function in vars(module).items():
             if isinstance(function, FunctionType) and function.__module__ == module.__name__:
                 clone = FunctionType(function.__code__, names, name)
-                clone.__qualname__ = f"{name}_{version}"
+                clone.__qualname__ = f"{name}_{version}{'_extras' * extras}"
                 inner = name != "run"
                 names[name] = numba.njit(
                     cache=True, error_model="numpy", no_cpython_wrapper=inner, no_cfunc_wrapper=True,

@@ -6,6 +6,7 @@ from railweave.plugins.packet.layout import (
     ACK,
     CUTS_THROUGH,
     DATA,
+    EXTRAS,
     FREE,
     HEAD_BYTES,
     HOPS,
@@ -150,7 +151,7 @@ def transmit(s: State, i: int, at: int, now: int) -> None:
         s.globals[HOPS] += 1
     else:
         s.globals[OTHER_HOPS] += 1
-    onward = cut(s, i, at, now) if s.globals[CUTS_THROUGH] else end
+    onward = cut(s, i, at, now) if EXTRAS and s.globals[CUTS_THROUGH] else end
     push(s, onward + link["latency"], ((ARRIVES + packet["kind"]) << 60) | (at << 32) | i)
 
 
@@ -207,7 +208,7 @@ def frees(s: State, at: int, now: int) -> None:
         look(s, packet["pair"])
     else:
         link["queued"][kind] -= packet["size"]
-        if s.globals[MARKS_LEAVING] and kind == DATA:
+        if EXTRAS and s.globals[MARKS_LEAVING] and kind == DATA:
             mark(s, i, at, link["queued"][DATA])
     transmit(s, i, at, now)
     if link["head"][0] != NONE or link["head"][1] != NONE:
@@ -252,13 +253,13 @@ def forward(s: State, i: int, at: int, now: int, limited: bool) -> None:
     packet, link = s.packet[i], s.link[at]
     waiting = waiting_at(s, i, at, now)
     if limited and link["room"] > 0 and waiting + packet["size"] > link["room"]:
-        if s.globals[TRIMMING] and packet["kind"] == DATA:
+        if EXTRAS and s.globals[TRIMMING] and packet["kind"] == DATA:
             trim(s, i, at)
             waiting = waiting_at(s, i, at, now)
         if waiting + packet["size"] > link["room"]:
             link["drops"] += 1
             vanish(s, i)
             return
-    if packet["kind"] == DATA and s.globals[MARKS_LEAVING] == 0:
+    if packet["kind"] == DATA and not (EXTRAS and s.globals[MARKS_LEAVING]):
         mark(s, i, at, waiting)
     enqueue(s, i, at, now)

@@ -14,6 +14,7 @@ from railweave.plugins.packet.layout import (
     CNP_BYTES,
     DATA,
     ENDED,
+    EXTRAS,
     LISTED,
     LOST,
     MARKED,
@@ -94,11 +95,11 @@ def arrives(s: State, call: Any, i: int, at: int, now: int) -> None:
             return
         if chance(key, SPOILING, number, packet["copy"], which) < link["bad_icrc"]:
             packet["flags"] |= ARRIVED_BAD
-    if kind == DATA or packet["flags"] & TRIMMED:
+    if kind == DATA or (EXTRAS and packet["flags"] & TRIMMED):
         packet["hop"] = hop + 1
         if hop + 1 < packet["hops"]:
             onward = s.hops[packet["start"] + hop + 1]
-            if s.globals[ADAPTIVE]:
+            if EXTRAS and s.globals[ADAPTIVE]:
                 onward = steered(s, i, hop + 1, now)
             forward(s, i, onward, now, True)
         else:
@@ -124,7 +125,7 @@ def arrived(s: State, call: Any, i: int, now: int) -> None:
         release(s, i)
         return
     g = s.globals
-    asks = ASKS if packet["flags"] & TRIMMED else taken(s, call, i, now)
+    asks = ASKS if EXTRAS and packet["flags"] & TRIMMED else taken(s, call, i, now)
     packet["next"] = NONE
     if pair["owed_head"] == NONE:
         pair["owed_head"] = i
@@ -203,7 +204,7 @@ def heard(s: State, call: Any, a: int, now: int) -> None:
     while i != NONE:
         packet = s.packet[i]
         after = packet["next"]
-        if packet["flags"] & TRIMMED:
+        if EXTRAS and packet["flags"] & TRIMMED:
             asked_again(s, call, i, now)
             release(s, i)
             i = after
@@ -217,7 +218,7 @@ def heard(s: State, call: Any, a: int, now: int) -> None:
                 sample(s, p, delay)
         acknowledge(s, call, i, now)
         if packet["flags"] & LISTED and 0 <= packet["path"] - pair["first_path"] < pair["paths"]:
-            overtaken(s, call, packet["path"], NONE if s.globals[ADAPTIVE] else i, 0, now)
+            overtaken(s, call, packet["path"], NONE if EXTRAS and s.globals[ADAPTIVE] else i, 0, now)
         release(s, i)
         i = after
     release(s, a)

@@ -84,6 +84,11 @@ class Settings:
     marks_leaving: bool = False
     cut_through: bool = False
 
+    @property
+    def extras(self) -> bool:
+        """As layout.EXTRAS."""
+        return bool(self.trimming or self.adaptive or self.marks_leaving or self.cut_through)
+
 
 @dataclass(frozen=True, slots=True)
 class Links:
@@ -124,7 +129,7 @@ class Simulation:
         chooser: PathChooser | None = None,
         control: CongestionControl | None = None,
     ) -> None:
-        self._run, self._call = machine_code(), called(chooser, control)
+        self._run, self._call = machine_code(settings.extras), called(chooser, control)
         self._settings, self._packet = settings, packet
         self._first_pair = np.cumsum([0, *(len(src) for src, _ in pairs)])
         most = [max((len(m.entry) for m in of_job), default=0) for of_job in messages]
