@@ -115,7 +115,7 @@ def _result_schema() -> str:
     from railweave.framework.results.result import json_schema
 
     return (
-        "JSON schema of `result.json`, as `railweave schema result` prints it; [results.md](results.md) "
+        "JSON schema of `result.json`, as `railweave schema result` prints it; [Results](results.md) "
         f"explains the keys.\n\n```json\n{json.dumps(json_schema(), indent=1)}\n```\n"
     )
 
@@ -153,7 +153,7 @@ def _metrics() -> str:
     rows = "".join(f"| `{name}` | {kind} | {help_} |\n" for name, (kind, help_) in found.items())
     return (
         "What `railweave export RUN --format prometheus` and `/metrics` of the live page have "
-        f"([exports.md](exports.md)), with their HELP.\n\n| metric | type | is |\n|---|---|---|\n{rows}"
+        f"([Exports](exports.md)), with their HELP.\n\n| metric | type | is |\n|---|---|---|\n{rows}"
     )
 
 

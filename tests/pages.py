@@ -72,8 +72,10 @@ def carried_out(command: str, directory: Path) -> list[str]:
 
 
 def masked(line: str) -> str:
-    """Without what differs between machines: numbers, the width of columns and rules below headings."""
-    return " ".join(_NUMBER.sub("#", re.sub(r"-{3,}", "---", line)).split())
+    """Without what differs between machines: numbers, whether they are seconds, minutes or hours of its time,
+    the width of columns and rules below headings."""
+    numbers = _NUMBER.sub("#", re.sub(r"-{3,}", "---", line))
+    return " ".join(re.sub(r"# (?:s|min|h)\b", "# s", numbers).split())
 
 
 def missing(expected: list[str], printed: list[str]) -> str | None:

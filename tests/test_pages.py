@@ -36,6 +36,7 @@ def test_commands_that_bring_up_a_lab_do_too(name: str, tmp_path: Path) -> None:
 def test_the_comparison_masks_numbers_and_nothing_else() -> None:
     printed = ["a  1.50 us", "b 2", "c", "d"]
     assert masked("rail:1   0.22 ->  1e-05") == "rail:# # -> #"
+    assert masked("about 3 min, in 1 h") == masked("about 20 s, in 2 min") == "about # s, in # s"
     assert missing(["a 7 us", "...", "c", "d"], printed) is None
     assert missing(["a 7 us", "..."], printed) is None
     assert missing(["a ...", "b 3", "c", "d"], printed) is None
