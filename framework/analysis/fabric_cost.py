@@ -14,7 +14,7 @@ from railweave.framework.experiment.settings import Settings
 from railweave.framework.model import Fabric
 
 PARTS = {"ports": ("price", "power_w"), "cables": ("price", "power_w", "optics")}
-"""Sections of a price file, and what each part in one has; what is left out counts as 0, but the price."""
+"""Sections of a price file, and what each part in one has; an absent value counts as 0, but the price."""
 MOST = 1e12
 
 

@@ -193,7 +193,7 @@ def _show_result(result: "RunResult", directory: Path, *, quiet: bool, as_json: 
 
 
 def _show_key_figures(result: "RunResult", *, as_json: bool) -> None:
-    """Print those that are known, and the names of the others; with JSON on stdout, on stderr."""
+    """Print the known figures, and the names of the others; with JSON on stdout, on stderr."""
     from railweave.framework.page.data.figure_texts import UNKNOWN, key_figures
 
     found = key_figures(result)

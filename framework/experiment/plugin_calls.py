@@ -134,8 +134,8 @@ def a_slow_rank(fabric: Fabric, gpu: int) -> HealthSnapshot:
 
 
 def check_chooser(name: str, chooser: PathChooser, path_counts: Sequence[int]) -> None:
-    """Call a chooser for pairs with so many paths, as a sender does. Raises PluginError, with file and line,
-    where it fails or names a path that is not there."""
+    """Call a chooser for pairs with that number of paths, as a sender does. Raises PluginError, with file and
+    line, where it fails or names a path that is not there."""
     draws = np.random.default_rng(1)
     for n_paths in path_counts:
         with blaming(f"chooser {name}"):

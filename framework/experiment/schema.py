@@ -280,7 +280,7 @@ OF_PROGRAMS = ("program", "launcher", "directory", "environment")
 OF_COLLECTIVES = ("size", "dtype", "redop", "iterations", "transport")
 """Keys that mean nothing with a program."""
 TRAFFIC = ("collective", "workload", "program")
-"""Keys of which a job has one."""
+"""Keys that a job has one of."""
 OF_EACH_JOB = (*TRAFFIC, "ranks", *OF_PROGRAMS[1:], *OF_COLLECTIVES[:-1], "timeout")
 """Keys that each of several jobs may have for itself."""
 DEFAULTS: Mapping[str, Any] = {

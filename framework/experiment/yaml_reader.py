@@ -34,7 +34,7 @@ _TAGS: dict[type, set[str | None]] = {
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml where PyYAML was built with it: ten times as fast."""
 DEEPEST, TOO_DEEP = 100, "nested too deeply"
-"""Levels of a file, of which an experiment has three; and what is said of one with more."""
+"""Levels of a file at most (an experiment has three); and what is said of one with more."""
 
 
 class _Unreadable(Exception):

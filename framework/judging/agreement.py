@@ -28,7 +28,7 @@ PREDICTED = 0.15
 class Stage:
     """Iterations of one part of a run on both engines, the first and the second.
 
-    `name`: before, fault, after (before the fault, the iteration that the fault met, and those that began
+    `name`: before, fault, after (before the fault, the iteration that the fault met, and the ones that began
     after the last reroute); of several jobs NAME alone and NAME together. `declared_us`: medians, None where
     there is no such iteration; `difference`: the second over the first, less 1; `within`: whether that is as
     little as it has to be; both None where nothing is compared.

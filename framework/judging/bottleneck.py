@@ -111,7 +111,7 @@ def _together(schedule: Schedule, table: RouteTable, parts: Sequence[Int64]) -> 
 
 
 def link_times(table: RouteTable, link_bytes: Float) -> CriticalPath:
-    """Of an iteration whose transfers nobody knows: no chain, and what each link carried, (n_links,)."""
+    """Of an iteration whose transfers are not known: no chain, and what each link carried, (n_links,)."""
     none = np.empty(0, np.int64)
     return CriticalPath(np.empty(0), np.empty(0), table.paths(none, none), link_bytes)
 
@@ -251,7 +251,7 @@ def bottleneck(fabric: Fabric, iteration: int | None, time: Attribution, job: in
 
 
 def _busiest(fabric: Fabric, iteration: int | None, time: Attribution, job: int) -> Bottleneck:
-    """The link that was busy longest, of an iteration whose transfers nobody knows; rank -1 where it joins
+    """The link that was busy longest, of an iteration whose transfers are not known; rank -1 where it joins
     two switches."""
     unit, link = _units(fabric), int(np.argmax(time.busy_s))
     which, ends = int(unit[link]), _gpus_of(fabric, link)

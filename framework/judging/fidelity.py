@@ -154,7 +154,7 @@ def _wrong_times(timings: Sequence[SizeTiming]) -> list[str]:
 
 
 def _unchecked_times(timings: Sequence[SizeTiming]) -> list[str]:
-    """Why times were not checked, and of several sizes, of which."""
+    """Why times were not checked, and at which of several sizes."""
     unchecked: dict[str, list[str]] = {}
     for timing in timings:
         if why := timing.unchecked():

@@ -46,7 +46,7 @@ def job_figures(plan: Plan, findings: Findings, parts: Sequence[JobPart]) -> tup
 
 
 def fairness(jobs: Sequence[JobFigures]) -> float | None:
-    """Jain's index of what is left to each job of its speed alone."""
+    """Jain's index of the jobs' speeds together, each relative to its speed alone."""
     speeds = [1 / job.interference for job in jobs if job.interference]
     return jain(speeds) if speeds and len(speeds) == len(jobs) else None
 

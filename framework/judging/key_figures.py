@@ -24,7 +24,7 @@ from railweave.framework.results.figures import (
 
 ROUNDING = 1e-12
 ONE_IN = 100
-"""Values that it takes to see what happens once in so many: fewer have no P99."""
+"""Values that it takes to see what happens once in a hundred: fewer have no P99."""
 MOST_MESSAGES = 4096
 """Of an iteration, whose landing times a run keeps: what a request or an incast sends, not a large ring."""
 LONGEST = 4

@@ -12,7 +12,7 @@ from railweave.framework.model.findings import Findings, LinkTrace
 from railweave.framework.results.figures import ElementFigures, LinkFigures
 
 LISTED_GPUS, LISTED_LINKS = 4096, 1000
-"""Of fabrics with more GPUs a result lists so many links, the busiest; arrays hold them all."""
+"""Of fabrics with more GPUs a result lists the busiest links, this many; arrays hold them all."""
 
 
 def link_figures(fabric: Fabric, findings: Findings, jobs: int = 0) -> tuple[LinkFigures, ...]:

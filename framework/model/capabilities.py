@@ -29,7 +29,7 @@ which a topology adds as `Fabric.traits`; a plugin's topology may declare words 
 
 
 def capabilities(fabric: "Fabric") -> frozenset[str]:
-    """The capabilities of a fabric: those that its nodes and links show, and its traits.
+    """The capabilities of a fabric: what its nodes and links show, and its traits.
 
     >>> sorted(capabilities(rw.topology("rail-only", domains=2, rails=2)))
     ['domains', 'interfaces', 'isolated-rails', 'lattice', 'rails', 'two-way']

@@ -24,7 +24,7 @@ class Event:
         dataclass(frozen=True, eq=eq)(cls)
 
     def to_document(self) -> dict[str, Any]:
-        """`kind` and the fields in their order, without those that are None: a line of events.jsonl."""
+        """`kind` and the fields in their order, without any that is None: a line of events.jsonl."""
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
         return {"kind": self.kind, **{name: value for name, value in values if value is not None}}
 
@@ -279,9 +279,9 @@ class IterationMarked(Event, kind="marked"):
 
 
 class ProgramEnded(Event, kind="program"):
-    """Every rank has ended, or one has failed. `outcomes`: of those that have ended, in that order; `failed`:
-    how the first that failed did, with its last lines, "" where none did. `cpu_s`: processor seconds of all;
-    `at_s`: time.monotonic()."""
+    """Every rank has ended, or one has failed. `outcomes`: of the ranks that have ended, in that order;
+    `failed`: how the first that failed did, with its last lines, "" where none did. `cpu_s`: processor
+    seconds of all; `at_s`: time.monotonic()."""
 
     outcomes: tuple[RankOutcome, ...]
     failed: str

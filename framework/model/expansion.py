@@ -120,7 +120,7 @@ def _waits_of_all(schedule: Schedule, waits: Lists, repeat: Int64, first: Int64,
     length = np.diff(start)[entry]
     row = [np.repeat(position, length)]
     column = [before[spread(start[entry], length)]]
-    # of every repetition, those that it is chained to
+    # of every repetition, the ones that it is chained to
     chains = np.diff(schedule.chained_start)
     repetition = np.arange(n) - first[entry]
     late = np.flatnonzero((repetition >= schedule.lag[entry]) & (chains[entry] > 0))

@@ -85,8 +85,8 @@ class HealthSamples(ArrayNoun):
 
     `t_s` (n,); `queue_bytes`, `waited_bytes` (sent since the sample before, of packets that had waited),
     `service_bps` (NaN without evidence) and `link_score` (n, n_links); `element_score` (n, n_nodes). Since
-    the sample before, (n, n_links) or empty where nobody kept them: `sent_bytes` on the wire, `sent_packets`,
-    and those of them that were `lost` (NaN if arrivals were not counted).
+    the sample before, (n, n_links) or empty where they were not kept: `sent_bytes` on the wire,
+    `sent_packets`, and how many of them were `lost` (NaN if arrivals were not counted).
     """
 
     t_s: Float
@@ -206,7 +206,7 @@ class Findings(ArrayNoun):
     rate of each link was last measured, -inf where it never was. `blind_s`: since when health could not be
     measured any more, None if it could to the end. `ranks`: how those of a program ended. `failed`: why, of
     the jobs that failed while others went on. `paths`: None of a large fabric. `rules`: those in force at the
-    end, without those that wait to be removed; empty for a large fabric, and where no switch needs any.
+    end, without the rules that wait to be removed; empty for a large fabric, and where no switch needs any.
     `trace`: None unless the experiment asks for it.
     """
 

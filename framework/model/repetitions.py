@@ -18,7 +18,7 @@ MOST_DIFFERENT = 1 << 21
 is computed together; of more transfers those of one block get the mean of their lists."""
 
 Amount = Callable[[Int64], Float | Int64]
-"""What is counted of transfers of so many bytes: (N,) from (N,)."""
+"""A count for each transfer from its bytes: (N,) from (N,)."""
 
 
 def per_repetition(schedule: Schedule, amount: Amount) -> tuple[Int64, Float]:

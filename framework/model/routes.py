@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 MOST_PATHS = 1 << 14
-"""Of a pair: the UDP source ports that tell them apart (RFC 6335: ports from 49152 on are nobody's)."""
+"""Of a pair: the UDP source ports that tell them apart (RFC 6335: ports from 49152 on are not assigned)."""
 
 
 def starts(count: NDArray[Any]) -> Int64:

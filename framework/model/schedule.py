@@ -83,7 +83,7 @@ class Schedule(ArrayNoun):
     That is all of a listed schedule, whose entries are transfers in the order in which a rank sends what it
     has for one peer. A compact one holds more; `expand` lists it:
 
-    - `repeat` (n,): a transfer that is carried out so many times in a row. All repetitions wait for all of
+    - `repeat` (n,): how many times in a row a transfer is carried out. All repetitions wait for all of
       those in `after`. Repetition r >= `lag` waits for repetition r - lag of the entries in `chained`
       (`chained_start` (n+1,), as `after`), which may stand behind it. `size` is that of the largest
       repetition, or of the largest of its like; `spans` says where each one lies.
@@ -234,7 +234,7 @@ class Schedule(ArrayNoun):
 
     @cached_property
     def transfers(self) -> "Schedule":
-        """The transfers alone as a list; each waits for those that it waited for by way of local steps."""
+        """The transfers alone as a list; each waits for what it waited for by way of local steps."""
         from railweave.framework.model.expansion import expanded
 
         return self if self.listed and self.is_transfer.all() else expanded(self, self.is_transfer)

@@ -125,7 +125,7 @@ class OwnFiles:
         return now == kept or (grown and bytes(now or b"").startswith(kept or b""))
 
     def restored(self) -> tuple[str, ...]:
-        """The names of those that have changed since, or are new; they are as before now."""
+        """The names of files that have changed since, or are new; they are as before now."""
         changed = [name for name, kept in self._kept.items() if not self._same(name, self._read(name), kept)]
         for name in changed:
             kept, path = self._kept[name], self._directory / name
@@ -161,7 +161,7 @@ class Run:
 
     @cached_property
     def links(self) -> Mapping[str, NDArray[Any]]:
-        """The arrays of links.npz by name, of a fabric of which the result does not list every link."""
+        """The arrays of links.npz by name, of a fabric whose result does not list every link."""
         return self._arrays("links.npz")
 
     @cached_property

@@ -125,7 +125,7 @@ class KeyFigures:
 
     `jct_ratio`: mean time of an iteration of the largest size over its physical limit. `max_mean_ratio`:
     bytes of the most loaded link over the mean, for each kind of links. `out_of_order_rate`: packets that
-    arrived behind a later one of their pair, over packets sent; `marked_rate`: those that came marked.
+    arrived behind a later one of their pair, over packets sent; `marked_rate`: packets that came marked.
     `detection`, `convergence`: of the faults that the scores showed, and that routes in use answered.
     `interference`: the largest of all jobs. `queues`: of the links of each kind."""
 
@@ -313,7 +313,7 @@ class FaultFigures:
     (detection.py, `asked_below`); `allowance_s`, until it has to be, of a `degrade` after which enough
     packets waited. `visible`: whether the ground truth of any judged score changed by more than the margin;
     None where that is not known. `link_scores`: of the links it touched, as last published before the next
-    fault of links. `circuits`: those that it connected anew.
+    fault of links. `circuits`: the ones that it connected anew.
     """
 
     text: str

@@ -47,7 +47,7 @@ class RunResult:
     `accuracy`: how well the scores matched the ground truth of the faults. `bottlenecks`: one for each timed
     iteration and, last, one for all together.
     `memory_peak_mb`: highest sum of the whole process tree's PSS; `cpu_s`: processor seconds by process, or
-    by stage where a model computed the run, of which `counts` counts the events.
+    by stage where a model computed the run; `counts` counts its events.
     `ranks`: how those of a program ended, in that order.
     `jobs`: of an experiment with several, each; rows, bottlenecks and ranks have the number of theirs.
     `fairness`: Jain's index of the jobs' speeds, each relative to its own alone; None without that.

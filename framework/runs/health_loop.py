@@ -23,7 +23,7 @@ MOST_TABLES = 32
 class HealthLoop:
     """Measures every `interval_s` and changes routes when scores say so.
 
-    `scores`: those that routes follow, measured ones or the ground truth; None where routes stay as they
+    `scores`: what routes follow, measured ones or the ground truth; None where routes stay as they
     are. `delay_s`: how long a decided change waits before the switches are told, and no other is decided.
     `probing`: whether measuring traffic may be sent. `moved_s`: when changed routes last came into use;
     `tables`: since when which routes were in use, the latest last.
@@ -70,12 +70,12 @@ class HealthLoop:
 
     @property
     def table(self) -> RouteTable:
-        """The routes in use; those that switches are being told come later."""
+        """The routes in use; routes on their way to the switches come later."""
         return self.tables[-1][1]
 
     @property
     def followed(self) -> HealthSnapshot | None:
-        """The latest scores of those that routes follow; None where they stay as they are."""
+        """The latest of the scores that routes follow; None where routes stay as they are."""
         return None if self._scores is None else self._scores.snapshot
 
     @property

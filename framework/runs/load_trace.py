@@ -8,7 +8,7 @@ from railweave.framework.model.findings import LinkTrace
 MOST_INSTANTS, MOST_VALUES = 10_000, 1 << 26
 """Intervals that are kept at most, and bytes of all links in them: 256 MB."""
 SHORT = 1e-6
-"""Share of an interval below which what is left at the end counts to the interval before."""
+"""Share of an interval below which the rest at the end counts to the interval before."""
 
 
 class TraceRecorder:

@@ -41,7 +41,7 @@ class MeasurementSource(Protocol):
         """What was seen of every link since the last call."""
 
     def probe(self, now_s: float, links: LinkState) -> None:
-        """Send measuring traffic over the links of which `links` says too little, if there are any."""
+        """Send measuring traffic over the links that `links` says too little about, if there are any."""
 
     def totals(self) -> LinkTotals:
         """What every link has carried so far. Not a measurement: `measure` does not notice."""
@@ -107,7 +107,7 @@ class Traffic(Protocol):
         job has failed."""
 
     def give_up(self) -> None:
-        """End what is left of a job that has failed, without waiting for it."""
+        """End the rest of a job that has failed, without waiting for it."""
 
     def use_routes(self, reroute: Reroute) -> None:
         """Senders spread over paths as the changed routes say."""

@@ -33,7 +33,7 @@ from railweave.framework.routing.route_control import Reroute
 from railweave.framework.runs.observers import Observers
 
 ROUTED_GPUS = 64
-"""Of fabrics of up to so many GPUs every path is kept, and the rules in force at the end."""
+"""GPUs of a fabric up to which every path is kept, and the rules in force at the end."""
 
 
 class Recorder:

@@ -35,7 +35,7 @@ from railweave.framework.runs.observers import Observers, write_reports
 
 
 class Journal:
-    """Passes on the events of a run, keeps those that last in its directory, and collects its `notes`."""
+    """Passes on the events of a run, keeps the lasting ones in its directory, and collects its `notes`."""
 
     def __init__(self, directory: RunDirectory | None, on_event: Callable[[RunEvent], None]) -> None:
         self._directory, self._on_event = directory, on_event

@@ -34,7 +34,7 @@ class SharedRails:
 
 
 def jobs_sharing(fabric: Fabric, percent: int) -> list[str]:
-    """Two jobs, each on half of the fabric's rails in all domains, `percent` of which both use.
+    """Two jobs, each on half of the fabric's rails in all domains, which share `percent` of these.
 
     Raises InputError for a fabric whose rails do not allow that.
     """

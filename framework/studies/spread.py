@@ -65,7 +65,7 @@ def _medians(values: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
 def _middles(ascending: NDArray[np.float64]) -> NDArray[np.float64]:
     """The same without the samples: places drawn with replacement are uniform numbers rounded down, so the
     two in the middle are order statistics of n uniform numbers (David and Nagaraja, Order statistics, 2003,
-    section 2.1): the lower one is Beta, and above it the least of those that are left."""
+    section 2.1): the lower one is Beta, and above it the least of the others."""
     n, draw = len(ascending), np.random.default_rng(0)
     lower = (n + 1) // 2
     first = draw.beta(lower, n + 1 - lower, RESAMPLES)

@@ -44,7 +44,7 @@ def step_setup(packet: int, flit: int, cycle: float, step_time: float) -> StepSe
 @value_option("--rate", "40Gb/s", RATE, "Rate of one wavelength.")
 @value_option("--step-time", "25us", TIME, "Time to set the lightpaths of a step.")
 @value_option("--packet", "128", SIZE, "Bytes of a packet; items are whole packets.")
-@value_option("--flit", "32", SIZE, "Bytes of a flit, of which packets consist.")
+@value_option("--flit", "32", SIZE, "Bytes of a flit, the unit that packets consist of.")
 @value_option("--cycle", "0s", TIME, "Time to convert a flit between light and electrons (O/E/O).")
 @bundled("setup", step_setup, "packet", "flit", "cycle", "step_time")
 @json_command

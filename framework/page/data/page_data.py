@@ -198,7 +198,7 @@ class RunPage:
     rules: Packed | None = None
     """Of each node, in their order, what rules.json says of its switch: a text, JSON."""
     no_rules: str = ""
-    """Why there are none, in a sentence; "" where nobody knows."""
+    """Why there are none, in a sentence; "" where that is not known."""
     what: str = ""
     """What ran on what: `rail-only, 16 GPUs · hscore · all-reduce of 1M · engine fluid`."""
     planned: int | None = None

@@ -36,7 +36,7 @@ from railweave.framework.runs.recorder import ROUTED_GPUS
 UNSAMPLED = 0.02
 """Share of a run's time, 0..1, without samples at its end from which the page says so."""
 EVENT_COLUMNS = ("number", "job", "begin_s", "seconds", "wrong", "part")
-"""Of iterations, those that events fill."""
+"""Figures of iterations that events fill."""
 MOST_RULES = 400_000
 """Bytes of rules, packed, up to which a page holds them."""
 

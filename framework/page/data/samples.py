@@ -66,7 +66,7 @@ def _checked(path: Path, wrong_of: Callable[[Arrays], str]) -> tuple[Arrays | No
 
 
 def _plain(array: NDArray[Any]) -> NDArray[Any]:
-    """Numbers of 8 bytes (4 where they are such), with NaN, not known, for those that are too large."""
+    """Numbers of 8 bytes (4 where they are such), with NaN, not known, for numbers that are too large."""
     if array.dtype.kind == "f":
         with np.errstate(over="ignore"):
             numbers = array if array.dtype.itemsize == 4 else array.astype(np.float64)

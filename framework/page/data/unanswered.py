@@ -30,7 +30,7 @@ def unanswered(document: Mapping[str, Any], result: RunResult, registers: Regist
     changed: dict[str, Any] = {
         "faults": [" ".join(("at=iter:1", *words))], "iterations": 2, "feedback": False, "oracle": False,
         "engine": engine if engine.get("name") == model else {"name": model},
-        "health": {**health, "interval": 60.0}, "timeout": MOST_S,  # nobody looks at samples
+        "health": {**health, "interval": 60.0}, "timeout": MOST_S,  # its samples are not used
         "pcap": [], "trace": "none", "reports": {},
     }  # fmt: skip
     latency_us = result.fabric.packet_latency_us

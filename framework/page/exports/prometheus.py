@@ -87,7 +87,7 @@ def scores_of(fabric: Fabric, element_score: Float) -> dict[str, float]:
 
 
 def used(fabric: Fabric, sent_bytes: Float, seconds: float) -> Float:
-    """(n_links,): bits sent in so many seconds over what healthy links carry; `fabric` has emulated rates."""
+    """(n_links,): bits sent in that time over what healthy links carry; `fabric` has emulated rates."""
     rates = fabric.capacity_bps
     return 8 * sent_bytes / (rates * seconds) if seconds > 0 else np.zeros_like(sent_bytes)
 

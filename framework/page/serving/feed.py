@@ -54,7 +54,7 @@ class Feed:
         self._wake()
 
     def after(self, number: int, most: int = 100) -> list[PageMessage] | None:
-        """The next messages after `number`, at most so many; None where some of them are gone, or where
+        """The next messages after `number`, at most `most`; None where some of them are gone, or where
         that number was never given out."""
         with self._lock:
             first = self.last - len(self._messages) + 1
