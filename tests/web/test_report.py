@@ -11,7 +11,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 import railweave as rw
 from tests.web import colours
-from tests.web.browser import Page
+from tests.web.browser import Browser, Page
 from tests.web.conftest import Open, RunOf
 from tests.web.fabrics import FABRICS
 
@@ -46,6 +46,14 @@ INTRUDERS = """async () => {
   await new Promise((done) => setTimeout(done, 300));
   return [refused.sort(), window.harm ?? null];
 }"""
+
+
+def test_before_anything_is_drawn_the_page_says_so(browser: Browser, rails: str) -> None:
+    """As where scripts are off."""
+    page = browser.new_page(java_script_enabled=False)
+    page.goto(rails)
+    assert page.inner_text("body").strip() == "Loading; this page needs JavaScript."
+    page.close()
 
 
 @pytest.mark.parametrize("name", FABRICS)
