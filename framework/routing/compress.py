@@ -2,11 +2,14 @@
 
 Per switch many orders of the fields are tried, each solved at its best by a trie, also after one value of a
 field was split off into a list of its own above the others (what a switch does with packets for its own
-domain often has nothing in common with what it does with the rest). The shortest list is kept.
+domain often has nothing in common with what it does with the rest), or the destinations that are served
+alike whatever the entropy (those below a switch, where all others go up, a path each). The shortest list is
+kept. With the latter split a switch of a Clos network needs at most a rule for each destination and path.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -51,11 +54,72 @@ def compress(keys: Keys, orders: Sequence[tuple[int, ...]], extra: Sequence[int]
         better = (total < cost) & (value != ANY)
         splits.append((at, field, odd, search))
         cost[better], best[better] = total[better], len(splits)
-    parts = [(np.arange(len(keys.switch)), unsplit.rules(best == 0))]
+    below = _Below.of(keys, orders, extra, unsplit.cost > unsplit.bound)
+    better = below.cost < cost
+    cost[better], best[better] = below.cost[better], ANY
+    parts = [(np.arange(len(keys.switch)), unsplit.rules(best == 0)), *below.rules(better)]
     for i, (at, field, odd, search) in enumerate(splits, 1):
         if (best == i).any():
             parts.append((at, _rejoined(search, field, odd, np.repeat(best == i, 2))))
     return _merged(len(keys.switch), parts)
+
+
+@dataclass(frozen=True, eq=False)
+class _Below:
+    """The lists of switches that serve some destinations alike, whatever else a packet has, and others not:
+    rules of these destinations alone above those of the others. `cost` (n_switches,), NEVER where that does
+    not apply; `at` (M,): the keys of those where it does, `rest` those of other destinations."""
+
+    cost: Int64
+    at: Int64
+    rest: Int64
+    upper: "_Search | None" = None
+    lower: "_Search | None" = None
+
+    @classmethod
+    def of(cls, keys: Keys, orders: Sequence[tuple[int, ...]], extra: Sequence[int], wanted: Bool) -> Self:
+        """Of the switches `wanted` (n_switches,) that look at the entropy."""
+        none, cost = np.empty(0, np.int64), np.full(len(wanted), NEVER)
+        varied = np.zeros(len(wanted), bool)
+        varied[keys.switch[keys.entropy > 0]] = True
+        some = np.flatnonzero((wanted & varied)[keys.switch])
+        common = sorted(set[int](orders[0]).intersection(*orders)) if orders else []
+        if not len(some) or not common:
+            return cls(cost, none, none)
+        some_keys = keys.at(some)
+        _, context = np.unique(
+            pack([some_keys.switch, *(some_keys.fields[f] for f in common)]), return_inverse=True
+        )
+        n_contexts = int(context.max()) + 1
+        least, most = np.full(n_contexts, NEVER), np.zeros(n_contexts, np.int64)
+        np.minimum.at(least, context, some_keys.action)
+        np.maximum.at(most, context, some_keys.action)
+        alike = (least == most)[context]
+        both = np.zeros((2, len(wanted)), bool)
+        both[alike.astype(int), some_keys.switch] = True
+        chosen = (both[0] & both[1])[some_keys.switch]
+        at, alike, some_keys = some[chosen], alike[chosen], some_keys.at(chosen)
+        if not len(at):
+            return cls(cost, none, none)
+        first = replace(
+            some_keys, entropy=np.zeros(len(at), np.int64), action=np.where(alike, some_keys.action, 0),
+            free=~alike, barred=~alike,
+        )  # fmt: skip
+        upper = _Search(first, [order for order in orders if len(order) == len(common)], ())
+        lower = _Search(some_keys.at(~alike), orders, extra)
+        cost[: len(upper.cost)] = np.where(upper.present, upper.cost, NEVER)
+        cost[: len(lower.cost)] += lower.cost
+        return cls(cost, at, at[~alike], upper, lower)
+
+    def rules(self, wanted: Bool) -> list[tuple[Int64, RuleList]]:
+        """Those of the switches `wanted`, as `_merged` takes them."""
+        if self.upper is None or self.lower is None or not wanted.any():
+            return []
+        above, below = self.upper.rules(wanted), self.lower.rules(wanted)
+        return [
+            (self.at, replace(above, level=above.level + int(below.level.max(initial=0)) + 1)),
+            (self.rest, below),
+        ]
 
 
 def _odd_values(keys: Keys, field: int, others: Sequence[int]) -> Int64:
@@ -173,7 +237,8 @@ class _Search:
         key_numbers = np.flatnonzero(chosen)
         some = self.keys.at(key_numbers)
         used = [some.fields[f] for f in sorted({f for order in orders for f in order})]
-        columns = [some.switch, *used, some.entropy, some.action, some.free]
+        barred = [] if some.barred is None else [some.barred]
+        columns = [some.switch, *used, some.entropy, some.action, some.free, *barred]
         _, first, inverse = np.unique(pack(columns), return_index=True, return_inverse=True)
         return _Reduced(some.at(first), key_numbers, inverse)
 

@@ -19,7 +19,8 @@ from railweave.framework.routing.batches import distinct
 ANY = -1
 """In a rule: this field is not matched. Among costs and rule numbers: none."""
 
-NEVER = 1 << 40
+NEVER, BARRED = 1 << 40, 1 << 30
+"""Costs of what cannot be: of a switch, and of a key, of which a switch has millions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +30,7 @@ class Keys:
     `fields`: F arrays (K,), values of the fields that rules may match. `entropy` (K,): a class of the UDP
     source port; class 0 is every port without a class of its own, so rules reach it only by not matching the
     port. `action` (K,). `free` (K,): keys that rules of lower priority already serve rightly; a new rule need
-    not match them.
+    not match them. `barred` (K,): those of them that no rule may match; None for none.
     """
 
     switch: Int64
@@ -37,11 +38,15 @@ class Keys:
     entropy: Int64
     action: Int64
     free: Bool
+    barred: Bool | None = None
 
     def at(self, keys: NDArray[np.integer] | Bool) -> Self:
         """The keys at these positions."""
         fields = tuple(f[keys] for f in self.fields)
-        return type(self)(self.switch[keys], fields, self.entropy[keys], self.action[keys], self.free[keys])
+        barred = None if self.barred is None else self.barred[keys]
+        return type(self)(
+            self.switch[keys], fields, self.entropy[keys], self.action[keys], self.free[keys], barred
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +128,8 @@ class Trie:
             free = free & (keys.entropy[leaves.first] == 0)
         leaves.silent, leaves.open_cost = free, (~free).astype(np.int64)
         leaves.own_cost = np.ones(len(action), np.int64)
+        if keys.barred is not None:
+            leaves.own_cost[keys.barred[leaves.first]] = BARRED
         leaves.good = np.arange(len(action)) * self.n_actions + action
         for depth in range(len(self.levels) - 1, 0, -1):
             last = depth == len(self.levels) - 1 and self.place == "last"

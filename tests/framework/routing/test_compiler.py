@@ -201,17 +201,37 @@ def _both_ways(fabric: Fabric, src: int, dst: int) -> list[tuple[int, ...]]:
     [
         {"servers": 8, "gpus": 8, "t0": 8, "t1": 8, "planes": 2},
         {"servers": 8, "gpus": 8, "t0": 8, "t1": 16},
+        {"servers": 4, "gpus": 2, "t0": 4, "t1": 2, "planes": 8},
+        {"servers": 4, "gpus": 4, "t0": 4, "t1": 4, "planes": 4, "rail_optimised": True},
+        {"servers": 4, "gpus": 2, "t0": 4, "t1": 4, "dual_tor": True},
+        {"servers": 4, "gpus": 2, "t0": 4, "t1": 4, "dual_tor": True, "rail_optimised": True},
+        {"servers": 8, "gpus": 4, "t0": 8, "t1": 2, "dual_tor": True, "planes": 2},
+        {"tiers": 3, "pods": 2, "servers": 2, "gpus": 2, "t0": 2, "t1": 2, "t2": 4},
+        {"tiers": 3, "pods": 2, "servers": 2, "gpus": 2, "t0": 2, "t1": 2, "t2": 4, "rail_optimised": True},
+        {"tiers": 3, "pods": 2, "servers": 2, "gpus": 2, "t0": 2, "t1": 2, "t2": 4, "dual_tor": True},
+        {"tiers": 3, "pods": 4, "servers": 4, "gpus": 2, "t0": 4, "t1": 4, "t2": 8, "planes": 2},
     ],
+    ids=lambda options: "-".join(f"{name}{value:d}" for name, value in options.items()),
 )
-def test_many_paths_take_no_more_rules_than_destinations_and_paths(options: dict[str, object]) -> None:
-    """A switch needs a rule for each destination or branch at most, not for each pair of them."""
-    fabric = Clos().build(options)  # type: ignore[arg-type]
+def test_many_paths_take_no_more_rules_than_destinations_and_paths(options: dict[str, int]) -> None:
+    """A switch needs a rule for each destination or branch at most, not for each pair of them. The NIC of a
+    GPU needs one for each path, again for the pairs of one T0, one for what arrives, and the base rule."""
+    fabric = Clos().build(options)
     table = Spray().routes(fabric, HealthSnapshot.healthy(fabric))
     paths = int(np.diff(all_paths(table).pair_start).max())
     rules = compile_rules(fabric, table)
-    assert paths == 16
-    assert max(most for _, most in rule_counts(fabric, rules).values()) <= fabric.n_gpus + paths
+    most = {kind: most for kind, (_, most) in rule_counts(fabric, rules).items()}
+    assert most.pop("gpu") <= 2 * paths + 2
+    assert max(most.values()) <= fabric.n_gpus + paths
     assert_follows(fabric, table, FakeFabric(fabric, rules))
+
+
+def test_a_t0_switch_needs_a_rule_for_each_gpu_below_and_each_t1_above() -> None:
+    """64 GPUs, 16 paths a pair in two planes: 8 + 8 in a T0, and in a T1 one for each of the 8 T0 below."""
+    fabric = Clos().build({"servers": 8, "gpus": 8, "t0": 8, "t1": 8, "planes": 2})
+    rules = compile_rules(fabric, Spray().routes(fabric, HealthSnapshot.healthy(fabric)))
+    counts = rule_counts(fabric, rules)
+    assert counts["t0"] == (16.0, 16) and counts["t1"] == (8.0, 8)
 
 
 def test_paths_that_no_switch_tells_apart_are_followed_too() -> None:

@@ -106,6 +106,20 @@ def test_what_a_value_s_keys_share_with_no_other_is_split_off() -> None:
     assert len(rules.switch) == 8
 
 
+def test_destinations_below_a_switch_are_split_off() -> None:
+    """A T0 switch by hand: four GPUs of two servers below it by GPU, whatever the entropy; those of two other
+    servers by entropy, two classes a port, whatever the GPU. 4 rules above, and below them one for each of
+    7 classes and one for class 0: 12, where no split by a single server does with less."""
+    here = [(s, g, entropy, 2 * s + g) for s in (0, 1) for g in (0, 1) for entropy in range(8)]
+    away = [(s, g, entropy, 4 + entropy // 2) for s in (2, 3) for g in (0, 1) for entropy in range(8)]
+    server, gpu, entropy, action = np.array(here + away, np.int64).T.copy()
+    n = len(action)
+    keys = Keys(np.zeros(n, np.int64), (server, gpu), entropy, action, np.zeros(n, bool))
+    rules = compress(keys, [(0, 1), (1, 0)])
+    assert len(rules.switch) == 12
+    assert (rules.action[rules.key_rule] == action).all()
+
+
 def test_extra_fields_only_where_they_are_needed() -> None:
     """Switch 0 tells by field 0 alone; on switch 1 only the value 1 needs field 1 as well."""
     switch = np.array([0, 0, 0, 1, 1, 1, 1])
