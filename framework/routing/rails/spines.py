@@ -6,13 +6,15 @@ from typing import Self
 import numpy as np
 
 from railweave.framework.model import Fabric, HealthSnapshot, PathBatch
-from railweave.framework.model.arrays import Int32, Int64
+from railweave.framework.model.arrays import Float, Int32, Int64
 from railweave.framework.model.health import EQUAL_WITHIN
 from railweave.framework.routing.batches import replaced, take
 from railweave.framework.routing.damping import pair_scores
 from railweave.framework.routing.rails.links import NONE, RDR, RailLinks
 from railweave.framework.routing.rails.scores import Scores
 
+MOST_CHOICES = 1 << 20
+"""Spines of pairs of rails that are ranked together: some tens of megabytes."""
 MULTIPLIER = 0x9E3779B1
 """2^32 over the golden ratio: pairs whose numbers are close take different spines (Knuth, TAOCP 3, 6.4)."""
 
@@ -20,16 +22,16 @@ MULTIPLIER = 0x9E3779B1
 @dataclass(frozen=True)
 class Spines:
     """The switches that are joined to rails, S of them: `up` (K, S) and `down` (S, K) links from and to each
-    rail, `n_links` where there is none. `order` (K, K, S): for each two rails the best first, by the lower
-    score of both trunks; `tied` (K, K): how many of them are as good as the first."""
+    rail, `n_links` where there is none; `up_score`, `down_score` (K, S) of these, 0 where there is none. A
+    spine is as good for two rails as the worse of both trunks."""
 
     fabric: Fabric
     health: HealthSnapshot
     node: Int64
     up: Int32
     down: Int32
-    order: Int64
-    tied: Int64
+    up_score: Float
+    down_score: Float
 
     @classmethod
     def of(cls, fabric: Fabric, health: HealthSnapshot, scores: Scores) -> Self | None:
@@ -49,19 +51,29 @@ class Spines:
             element >= 0, np.minimum(health.element_score[element], health.link_score), health.link_score
         )
         own = np.append(np.where(scores.dead[:-1], 0.0, own), 0.0)
-        factor = np.minimum(own[up][:, None, :], own[down].T[None, :, :])
-        tied = (factor >= factor.max(axis=2, keepdims=True, initial=0.0) - EQUAL_WITHIN).sum(axis=2)
-        return cls(fabric, health, node, up, down, np.argsort(-factor, axis=2, kind="stable"), tied)
+        return cls(fabric, health, node, up, down, own[up], own[down].T)
 
     def choose(self, links: RailLinks, src: Int64, dst: Int64) -> tuple[Int64, PathBatch]:
         """(P,) the best spine of each pair of places on two rails, and its path over it; of equal ones by a
         hash of the pair."""
         a, b = src % links.rails, dst % links.rails
-        turn = ((src * len(links.r_up) + dst) * MULTIPLIER & 0xFFFFFFFF) * self.tied[a, b] >> 32
-        spine = self.order[a, b, turn]
+        draw = (src * len(links.r_up) + dst) * MULTIPLIER & 0xFFFFFFFF
+        rails, place = np.unique(a * links.rails + b, return_inverse=True)
+        step, spine = max(1, MOST_CHOICES // len(self.node)), np.empty(len(src), np.int64)
+        for first in range(0, len(rails), step):
+            order, tied = self._ranked(*np.divmod(rails[first : first + step], links.rails))
+            some = np.flatnonzero((place >= first) & (place < first + step))
+            at = place[some] - first
+            spine[some] = order[at, draw[some] * tied[at] >> 32]
         hops = links.r_up[src], self.up[a, spine], self.down[spine, b], links.r_down[dst]
         exists = (hops[1] < self.fabric.n_links) & (hops[2] < self.fabric.n_links)
         return spine, PathBatch.single(src, dst, np.stack(hops, axis=1), reachable=exists)
+
+    def _ranked(self, a: Int64, b: Int64) -> tuple[Int64, Int64]:
+        """Of pairs of rails (R,): the spines (R, S), best first, and how many (R,) are as good as that."""
+        factor = np.minimum(self.up_score[a], self.down_score[b])
+        tied = (factor >= factor.max(axis=1, keepdims=True, initial=0.0) - EQUAL_WITHIN).sum(axis=1)
+        return np.argsort(-factor, axis=1, kind="stable"), tied
 
     def instead(
         self, links: RailLinks, margin: float, own: PathBatch, kind: Int64

@@ -10,6 +10,8 @@ import pytest
 
 from railweave.framework.model import Fabric, HealthSnapshot
 from railweave.framework.model.health import rails_by_score
+from railweave.framework.routing.batches import all_paths
+from railweave.framework.routing.rails import spines
 from railweave.plugins.hscore.router import HScore
 from railweave.topologies.rail_only import RailOnly
 from railweave.topologies.rail_optimised import RailOptimised
@@ -68,12 +70,12 @@ def taken_right(seed: int) -> int:
     down = np.repeat(draw.random(joined.n_links // 2) < 0.1, 2)
     margin = float(draw.choice([1.0, 1.25]))
     health, without = (health_of(fabric, element, down, margin) for fabric in (joined, isolated))
-    spines, taken = joined.groups[3].size, 0
+    n_spines, taken = joined.groups[3].size, 0
     for src, dst in np.argwhere(~np.eye(joined.n_gpus, dtype=bool)).tolist():
         own, here = route(isolated, without, src, dst), route(joined, health, src, dst)
         of_others = len(own) == 6 and own[0][0] == "r"  # over both rails and another domain
         had = score(isolated, without, own) if own and not of_others else 0.0
-        ways = [over(joined, health, src, spine, dst) for spine in range(spines)]
+        ways = [over(joined, health, src, spine, dst) for spine in range(n_spines)]
         same_rail = joined.gpu_coordinates[src][1] == joined.gpu_coordinates[dst][1]
         best = 0.0 if same_rail else max(score(joined, health, way) if way else 0.0 for way in ways)
         if best > had * margin + 1e-9:
@@ -82,6 +84,19 @@ def taken_right(seed: int) -> int:
         else:
             assert here == own
     return taken
+
+
+def test_spines_are_ranked_in_blocks_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    joined, _ = both(3, 4, 3)
+    draw = np.random.default_rng(5)
+    health = health_of(
+        joined, draw.choice([0.1, 0.7, 1.0], joined.n_nodes), draw.random(joined.n_links) < 0.1, 1.0
+    )
+    together = all_paths(HScore().routes(joined, health))
+    assert (np.diff(together.hop_start) == 4).any()
+    for most in (1, 7):
+        monkeypatch.setattr(spines, "MOST_CHOICES", most)
+        assert all_paths(HScore().routes(joined, health)) == together
 
 
 def test_spines_that_are_as_good_share_the_pairs() -> None:
