@@ -21,7 +21,7 @@ from tests.laws.experiments import (
 )
 from tests.laws.runs import Outcome
 
-SHARES = {"slow_is_not_worse_than_cut": 40}
+SHARES = {"slow_is_not_worse_than_cut": 34}
 ITERATIONS = 6
 MOST = 1.03
 """Time of the last iteration over that of the last iteration with the element down."""
