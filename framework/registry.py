@@ -53,6 +53,7 @@ TRACE = "RAILWEAVE_TRACE"
 OPTIONAL: Mapping[str, object] = {
     "wants_demand": False,
     "wants_health": False,
+    "wants_paths": False,
     "chooser": "",
     "each": "packet",
     "keeps_shares": False,

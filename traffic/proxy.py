@@ -27,6 +27,7 @@ class RoceV2:
         self._options = dict(options or {})
         self._chooser: tuple[str, Mapping[str, Value], int] = (IN_TURN, {}, 0)
         self._control: tuple[str, Mapping[str, Value]] = (WINDOW, {})
+        self._by_path = False
         self._child: ChildProcess | None = None
 
     def configured(self, options: Mapping[str, Value]) -> Self:
@@ -45,6 +46,10 @@ class RoceV2:
         """Pairs send so in processes that are started from now on."""
         self._control = name, dict(options)
 
+    def count_paths(self) -> None:
+        """Processes that are started from now on report PathsCounted."""
+        self._by_path = True
+
     def start(
         self, endpoints: Sequence[Endpoint], packet: PacketFormat, log_path: str, job: int = 0, jobs: int = 1
     ) -> None:
@@ -55,7 +60,7 @@ class RoceV2:
         )
         self._order(
             "open", endpoints=list(endpoints), packet=packet, options=self._options, job=job, jobs=jobs,
-            chooser=self._chooser, control=self._control,
+            chooser=self._chooser, control=self._control, by_path=self._by_path,
         )  # fmt: skip
 
     def use_entropies(self, table: EntropyTable) -> None:

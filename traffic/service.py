@@ -1,6 +1,6 @@
 """The transport process: `python -m railweave.traffic.service FD`, driven over the inherited socket FD.
 
-Messages in: open {endpoints, packet, options, job, jobs, chooser, control}, entropies {table}, begin
+Messages in: open {endpoints, packet, options, job, jobs, chooser, control, by_path}, entropies {table}, begin
 {collective, options, schedule, iteration, seed}. Messages out: TransportEvent (framework/model/events.py).
 The process ends when the channel closes.
 """
@@ -81,14 +81,20 @@ class Running:
 
 class Service:
     """The event loop over channel, sockets and timers; one iteration at a time. `ports`: those of the
-    executor and their sockets, by descriptor."""
+    executor and their sockets, by descriptor. `by_path`: whether what becomes of packets is reported by
+    path."""
 
     def __init__(
-        self, channel: Channel, executor: Executor, ports: Mapping[int, tuple[PacketSocket, Port]]
+        self,
+        channel: Channel,
+        executor: Executor,
+        ports: Mapping[int, tuple[PacketSocket, Port]],
+        by_path: bool = False,
     ) -> None:
         self._channel = channel
         self._executor = executor
         self._ports = ports
+        self._by_path = by_path
         self._poll = select.epoll()
         for fd in (channel.fileno(), *ports):
             self._poll.register(fd, select.EPOLLIN)
@@ -140,6 +146,7 @@ class Service:
         for message in self._channel.poll():
             match message["do"]:
                 case "entropies":
+                    self._report_paths()
                     self._executor.use_entropies(message["table"], time.monotonic())
                 case "begin":
                     try:
@@ -173,6 +180,10 @@ class Service:
     def _fail(self, error: RailweaveError) -> None:
         self._channel.send(IterationFailed(str(error), error=type(error).__name__))
 
+    def _report_paths(self) -> None:
+        if self._by_path:
+            self._channel.send(self._executor.path_counts())
+
     # -- the loop's parts ------------------------------------------------------------------------------
     def _step(self, ready: Sequence[Port], now: float) -> None:
         since = ready[0].waiting_since if ready else None  # epoll reports first what has been ready longest
@@ -190,6 +201,7 @@ class Service:
         if now < running.reported_at + PROGRESS_S:
             return
         running.reported_at = now
+        self._report_paths()
         if stuck := self._executor.stuck(now):
             why, ranks = describe_stuck(self._executor, stuck)
             self._running = None
@@ -210,6 +222,7 @@ class Service:
         if not self._executor.drained:
             return
         self._running = None
+        self._report_paths()
         counted: dict[str, Any] = {
             name: count - running.counts_before[name] for name, count in self._executor.counts().items()
         }
@@ -280,7 +293,7 @@ def open_service(channel: Channel) -> Service:
     numbers = order["job"], order["jobs"]
     tuning = Tuning(**order["options"])
     executor = Executor(order["endpoints"], of_ranks, dirty, tuning, packet, numbers, choosing, controlling)
-    service = Service(channel, executor, ports)
+    service = Service(channel, executor, ports, order["by_path"])
     gc.collect()
     gc.freeze()
     return service

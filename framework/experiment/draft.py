@@ -37,7 +37,7 @@ from railweave.framework.experiment.run_plan import Plan
 from railweave.framework.experiment.schema import KINDS, OF_COLLECTIVES, OF_PROGRAMS, Choice
 from railweave.framework.experiment.settings import Key, Settings
 from railweave.framework.experiment.several_jobs import plan_of_jobs
-from railweave.framework.experiment.wants import refusals, why_not_chosen, why_not_controlled
+from railweave.framework.experiment.wants import chooses, refusals, unusable
 from railweave.framework.health.monitor import scores_of
 from railweave.framework.health.smoothing import LinkTracker
 from railweave.framework.hookspecs import (
@@ -86,7 +86,7 @@ class Draft:
         if first and fabric.kind not in self.registers["topology"]:
             how = ": `--router spray` spreads packets over them" if request.router.name == "shortest" else ""
             plan = replace(plan, notes=(*plan.notes, *(f"{idle}{how}" for idle in idle_kinds(fabric, first))))
-        if first and plan.engine.packets:
+        if first and (plan.engine.packets or chooses(request)):
             counts = np.unique(np.concatenate([np.diff(paths.pair_start) for paths in first]))
             tried_on = counts[counts > 0].tolist()
             self._guarded(("chooser",), check_chooser, request.chooser.name, plan.chooser, tried_on)
@@ -134,7 +134,8 @@ class Draft:
         pcap, reports = self.captured(fabric), self.reports()
         if engine is not None:
             self.check_engine(engine, faults, plugins["estimator"])
-            self._check_senders(engine, plugins)
+            for kind, why in unusable(self._request, engine, plugins):
+                settings.report((kind,), why)
             if fabric is not None and engine.packets and (why := why_too_large(fabric)):
                 settings.report(("topology",), why)
         settings.check()
@@ -180,13 +181,6 @@ class Draft:
         if name := chooser_for(self.settings.value, plugins["router"]):
             self._request = self._request.model_copy(update={"chooser": Choice(name=name)})
             plugins["chooser"] = self.plugin("chooser", fabric)
-
-    def _check_senders(self, engine: Engine, plugins: Mapping[str, Any]) -> None:
-        """Report a chooser or a congestion control that cannot be used."""
-        for kind, why_not in (("chooser", why_not_chosen), ("control", why_not_controlled)):
-            plugin, transport = plugins[kind], plugins["transport"]
-            if plugin and transport and (why := why_not(self._request, engine, plugin, transport)):
-                self.settings.report((kind,), why)
 
     def _check_sizes(self) -> None:
         """Report a size that is not one of whole elements."""

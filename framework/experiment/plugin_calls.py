@@ -71,6 +71,11 @@ def needs_of(name: str, estimator: Estimator) -> tuple[str, ...]:
     )
 
 
+def wants_paths(estimator: Estimator) -> bool:
+    """Whether an estimator is to see counts by path, wanted or needed; a stranger's need not say."""
+    return bool(getattr(estimator, "wants_paths", False)) or "paths" in getattr(estimator, "needs", ())
+
+
 def wants_health(collective: Collective) -> bool:
     """Whether `schedule` takes the health of links; a stranger's need not say."""
     return bool(getattr(collective, "wants_health", False))
@@ -133,6 +138,14 @@ def a_slow_rank(fabric: Fabric, gpu: int) -> HealthSnapshot:
     return replace(healthy, link_score=np.where(touches, 0.5, 1.0))
 
 
+def no_path(name: str, chooser: PathChooser, answer: object, n_paths: int) -> PluginError | None:
+    """What is wrong with an answer of `choose`, with file and line; None for a path that is there."""
+    if isinstance(answer, int | np.integer) and 0 <= answer < n_paths:
+        return None
+    place = defined_at(chooser.choose)
+    return PluginError(f"chooser {name}: choose() at {place} gives path {answer} of 0..{n_paths - 1}.")
+
+
 def check_chooser(name: str, chooser: PathChooser, path_counts: Sequence[int]) -> None:
     """Call a chooser for pairs with that number of paths, as a sender does. Raises PluginError, with file and
     line, where it fails or names a path that is not there."""
@@ -143,16 +156,13 @@ def check_chooser(name: str, chooser: PathChooser, path_counts: Sequence[int]) -
             chooser.use_paths(s, n_paths)
             for packet in range(2 * n_paths + TRIED_PACKETS):
                 now = packet * TRIED_EVERY_PS
-                path = int(chooser.choose(s, now, np.uint64(draws.integers(1 << 63)), shares))
-                if not 0 <= path < n_paths:
-                    break
+                path = chooser.choose(s, now, np.uint64(draws.integers(1 << 63)), shares)
+                if (wrong := no_path(name, chooser, path, n_paths)) is not None:
+                    raise wrong
                 if packet % 8 == 7:
                     chooser.lost(s, now, path)
                 else:
                     chooser.acknowledged(s, now, path, packet % 4 == 3, TRIED_EVERY_PS)
-        if not 0 <= path < n_paths:
-            place = defined_at(chooser.choose)
-            raise PluginError(f"chooser {name}: choose() at {place} gives path {path} of 0..{n_paths - 1}.")
 
 
 def notes_of(name: str, collective: Collective, fabric: Fabric, ranks: Sequence[int]) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """What an experiment wants of its engine and does not get."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from railweave.framework.experiment.faults import Fault
 from railweave.framework.experiment.schema import DEFAULTS, Choice, Experiment
@@ -9,7 +10,9 @@ from railweave.framework.hookspecs import (
     ChoosesPaths,
     CongestionControl,
     ControlsCongestion,
+    CountsPaths,
     Engine,
+    Estimator,
     PathChooser,
     Transport,
 )
@@ -65,6 +68,32 @@ def why_not_controlled(
         return f"{name}: transport {request.transport.name} has its own congestion control alone (window)."
     off = request.engine.options.get("marks") == "off"
     return f"{name} goes by marks of congestion, and engine.marks is off." * (off and "mark" in control.needs)
+
+
+def why_not_counted(request: Experiment, engine: Engine, estimator: Estimator, transport: Transport) -> str:
+    """Why an estimator cannot be used: it needs counts by path, and who sends packets gives none; empty where
+    it can."""
+    if "paths" not in getattr(estimator, "needs", ()) or not engine.packets:
+        return ""
+    name, sender = request.estimator.name, f"transport {request.transport.name}"
+    if request.program or not isinstance(transport, CountsPaths):
+        sender = "a program" if request.program else sender
+        return f"{name} needs counts of packets by path, which {sender} does not give."
+    return ""
+
+
+def unusable(request: Experiment, engine: Engine, plugins: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The kinds of plugins that ask senders, or are asked by them, and cannot be used, and why. `plugins`:
+    those chosen, by kind, None where the choice is wrong."""
+    reasons: dict[str, Callable[..., str]] = {
+        "chooser": why_not_chosen,
+        "control": why_not_controlled,
+        "estimator": why_not_counted,
+    }
+    for kind, why_not in reasons.items():
+        plugin, transport = plugins[kind], plugins["transport"]
+        if plugin and transport and (why := why_not(request, engine, plugin, transport)):
+            yield kind, why
 
 
 def refusals(

@@ -1,6 +1,6 @@
 """What is kept of every link between measurements: smoothed queue, loss, the last rate seen."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp
 from typing import Self
 
@@ -10,7 +10,7 @@ from railweave.framework.errors import HealthError
 from railweave.framework.health.loss_counts import LossCounts
 from railweave.framework.hookspecs import LinkState
 from railweave.framework.hookspecs.estimators import MOST_PACKETS
-from railweave.framework.model import Fabric, Measurement
+from railweave.framework.model import Fabric, Measurement, PathCounts
 from railweave.framework.model.arrays import ArrayNoun, Bool, Float
 
 SLOW = 0.8
@@ -108,6 +108,7 @@ def observe(tracker: LinkTracker, measurement: Measurement, smoothing_s: float =
             outdated & tainted,
             old.doubted,
             _packets(tracker, measurement),
+            _paths(old.paths, measurement.paths),
         ),
         losses,
         measured_s,
@@ -148,6 +149,15 @@ def _packets(tracker: LinkTracker, measurement: Measurement) -> Float:
     packets[:2] += tracker.losses.judged(measurement)
     packets[2] += measurement.marked if len(measurement.marked) else 0.0
     return np.where(packets[0] > 2 * MOST_PACKETS, packets / 2, packets)
+
+
+def _paths(old: PathCounts, new: PathCounts | None) -> PathCounts:
+    """As of LinkState."""
+    if new is None:
+        return old
+    counts = new.after(old)
+    packets = counts.packets
+    return replace(counts, packets=np.where(packets[0] > 2 * MOST_PACKETS, packets / 2, packets))
 
 
 def _slow_since_s(tracker: LinkTracker, slow: Bool, t_s: float) -> Float:

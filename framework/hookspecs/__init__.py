@@ -10,7 +10,13 @@ from railweave.framework.hookspecs.choosing import ChoosesPaths, PathChooser
 from railweave.framework.hookspecs.configurable import Configurable
 from railweave.framework.hookspecs.congestion import CongestionControl, ControlsCongestion
 from railweave.framework.hookspecs.engines import Callers, Capture, Controller, Engine, Estimate, Transport
-from railweave.framework.hookspecs.estimators import EVIDENCE, Estimator, LinkState, NeedsEvidence
+from railweave.framework.hookspecs.estimators import (
+    EVIDENCE,
+    CountsPaths,
+    Estimator,
+    LinkState,
+    NeedsEvidence,
+)
 from railweave.framework.hookspecs.hooks import Hooks, hookimpl, hookspec
 from railweave.framework.hookspecs.reports import Benchmark, Report
 from railweave.framework.hookspecs.routing import (
@@ -38,6 +44,7 @@ __all__ = [
     "CongestionControl",
     "Controller",
     "ControlsCongestion",
+    "CountsPaths",
     "Engine",
     "Estimate",
     "Estimator",

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from railweave.framework.hookspecs.configurable import Configurable
-from railweave.framework.model import Fabric, PacketFormat
+from railweave.framework.model import Fabric, PacketFormat, PathCounts
 from railweave.framework.model.arrays import ArrayNoun
 
-EVIDENCE = ("queue_bytes", "loss", "service_bps", "probe_s", "packets")
+EVIDENCE = ("queue_bytes", "loss", "service_bps", "probe_s", "packets", "paths")
 """What estimators may need of a LinkState: not every engine or source gives all of it."""
 MOST_PACKETS = 1 << 14
-"""Packets of a link that its counts go back, or twice as many."""
+"""Packets of a link, or of a path, that its counts go back, or twice as many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +29,9 @@ class LinkState(ArrayNoun):
 
     `packets` (3, n_links): sent ones of which it is known whether they arrived, those of them that did not,
     and marked ones (ECN); from the start, but that of more than MOST_PACKETS half the weight goes on.
+
+    `paths`: the same by pair and path, as senders know it, since a pair took its paths. Of no pair where the
+    estimator does not want them, or the engine has no packets.
     """
 
     queue_bytes: NDArray[np.float64]
@@ -40,10 +43,17 @@ class LinkState(ArrayNoun):
     outdated: NDArray[np.bool_]
     doubted: NDArray[np.bool_]
     packets: NDArray[np.float64] = field(default_factory=lambda: np.zeros((3, 0)))
+    paths: PathCounts = field(default_factory=PathCounts.none)
 
 
 class Estimator(Configurable, Protocol):
-    """Turns what is known of links into raw h-scores; smoothing and publishing are framework/health's."""
+    """Turns what is known of links into raw h-scores; smoothing and publishing are framework/health's.
+
+    `wants_paths`: senders are to count by path, for the `paths` of a LinkState, as they do for one that
+    `needs` them (NeedsEvidence).
+    """
+
+    wants_paths: bool = False
 
     @abstractmethod
     def scores(self, fabric: Fabric, state: LinkState, packet: PacketFormat) -> NDArray[np.float64]:
@@ -56,3 +66,14 @@ class NeedsEvidence(Protocol):
     experiment whose engine or `measure` does not give it is refused; others get NaN, or 0, without a word."""
 
     needs: tuple[str, ...]
+
+
+@runtime_checkable
+class CountsPaths(Protocol):
+    """What a transport has besides if its senders can say what becomes of the packets of each path. Optional:
+    without it estimators that need `paths` are refused, and others see none."""
+
+    def count_paths(self) -> None:
+        """Report PathsCounted from now on, some times a second and before IterationFinished; called before
+        `start`."""
+        ...

@@ -44,12 +44,14 @@ from railweave.framework.model import (
     Measurement,
     PacketFormat,
     PathBatch,
+    PathCounts,
     RouteTable,
     Schedule,
 )
 from railweave.framework.model.capabilities import why_unserved
 from railweave.framework.registry import Registers
 from railweave.framework.results.directory import OWN_FILES
+from railweave.framework.routing.equal_cost import ShortestPaths
 from railweave.framework.runs.observers import Observers, write_reports
 
 COMBINE: Mapping[str, np.ufunc] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -187,11 +189,7 @@ def estimator(subject: Subject, samples: list[Sample]) -> tuple[Outcome, ...]:
                 link = sample.fabric.link_name(int(np.argmin(first)))
                 why = f"link {link} scores {first.min():g}: an idle healthy link is 1"
                 wrong.append(Violation(where, why))
-            same = all(
-                np.array_equal(a, b, equal_nan=True)
-                for a, b in zip(vars(state).values(), vars(before).values(), strict=True)
-            )
-            if not (same and np.array_equal(first, again)):
+            if not (state == before and np.array_equal(first, again)):
                 different.append(Violation(where, "asked again it differs, or it changes its input"))
     return (
         Outcome.of("scores", wrong, f"0..1 on {len(small)} fabrics, idle, busy and without evidence"),
@@ -211,7 +209,7 @@ def _slow_rail(subject: Subject, samples: list[Sample]) -> Outcome:
     check, wrong, limit = "sees a rail at 20 %", list[Violation](), float(asked_below(np.array(SLOW)))
     try:
         needs = set(needs_of(subject.name, subject.made()))
-        if needs and needs <= {"loss", "packets"}:
+        if needs and needs <= {"loss", "packets", "paths"}:
             return Outcome(check, "skipped", "it goes by losses alone, and a slow rail loses nothing")
         for sample in samples:
             fabric, slow = sample.fabric, _slow_links(sample.fabric)
@@ -270,12 +268,24 @@ def _matters(subject: Subject, fabric: Fabric, need: str) -> bool:
     return False
 
 
+def _counted(fabric: Fabric) -> PathCounts:
+    """The shortest paths of some pairs, each with as many packets as links have when they are busy."""
+    gpus, n = np.arange(fabric.n_gpus), fabric.n_gpus
+    src, dst = np.tile(gpus, 2), np.concatenate([(gpus + 1) % n, (gpus + n // 2) % n])
+    src, dst = np.unique(np.stack((src, dst))[:, src != dst], axis=1)
+    paths = ShortestPaths(fabric, np.zeros(fabric.n_links, bool)).batch(src, dst)
+    rng = np.random.default_rng(SEEDS[1])
+    shares = rng.uniform(0, 1, (3, len(paths.weight)))
+    return PathCounts(paths, shares * PACKETS)
+
+
 def _states(fabric: Fabric) -> list[tuple[str, LinkState]]:
     n, rng = fabric.n_links, np.random.default_rng(SEEDS[0])
     nothing, up = np.full(n, np.nan), np.ones(n, bool)
     busy = LinkState(
         rng.uniform(0, 1e6, n), rng.uniform(0, 1, n), fabric.capacity_bps * rng.uniform(0.01, 1.0, n),
         rng.uniform(1e-6, 1.0, n), rng.random(n) > 0.1, ~up, ~up, ~up, rng.uniform(0, 1, (3, n)) * PACKETS,
+        _counted(fabric),
     )  # fmt: skip
     idle = LinkState(np.zeros(n), np.zeros(n), nothing, nothing, up, ~up, ~up, ~up, np.zeros((3, n)))
     return [("idle", idle), ("busy", busy)]

@@ -12,6 +12,7 @@ import numpy as np
 from railweave.framework.errors import LabError, RailweaveError
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
+from railweave.framework.experiment.plugin_calls import wants_paths
 from railweave.framework.experiment.ramp import ramp_of
 from railweave.framework.lab.faults.injector import Injector
 from railweave.framework.lab.job_traffic import JobTraffic
@@ -117,6 +118,8 @@ class EmulatedRun:
         )  # fmt: skip
         link.start(self.lab.open_namespaces())
         ends = self.lab.endpoints()
+        if wants_paths(plan.estimator):
+            self.traffic.count_paths(control.table)
         self.traffic.start(ends)
         self.lab.build()
         for shard in self.lab.shards:
@@ -139,8 +142,9 @@ class EmulatedRun:
         self.watch.ending(self.telemetry.sampler.start(), self._sampler_ended)
         jobs = JobCounters(self.lab, self.traffic.told_apart, len(plan.jobs))
         self.measurements = LabMeasurements(
-            self.lab, self.telemetry, source, link, lambda: self.clock.start_s or 0.0, jobs
-        )
+            self.lab, self.telemetry, source, link, lambda: self.clock.start_s or 0.0, jobs,
+            self.traffic.path_counts,
+        )  # fmt: skip
         for pid in filter(None, (os.getpid(), link.pid)):
             _go_first(pid)
         gc.collect()

@@ -3,17 +3,20 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.experiment.plugin_calls import configured
 from railweave.framework.lab.program_link import ProgramLink
 from railweave.framework.lab.switching.borrowed_sockets import closing_together
 from railweave.framework.lab.switching.emulation import cpu_seconds
 from railweave.framework.lab.transport_link import LOG, TransportLink
-from railweave.framework.model import Endpoint, EntropyTable
+from railweave.framework.model import Endpoint, EntropyTable, PathCounts, RouteTable
 from railweave.framework.model.events import RunEvent
 from railweave.framework.model.traffic import RankOutcome
 from railweave.framework.processes.event_loop import Watch
 from railweave.framework.registry import Registers
+from railweave.framework.routing.batches import join
 
 
 class JobTraffic:
@@ -60,6 +63,21 @@ class JobTraffic:
     def _pids(self) -> list[int]:
         """Of the transports that live."""
         return [link.pid for link in self._all if isinstance(link, TransportLink) and link.pid is not None]
+
+    def count_paths(self, table: RouteTable) -> None:
+        """Have the senders of all jobs count by path; before `start`."""
+        for link in self._transports:
+            link.count_paths(table)
+
+    def path_counts(self) -> PathCounts | None:
+        """What they have counted since the last call; None for nothing."""
+        tallies = [link.tally for link in self._transports if link.tally is not None]
+        if not any(tally.fresh for tally in tallies):
+            return None
+        counts = [tally.take() for tally in tallies]
+        return PathCounts(
+            join(*(part.paths for part in counts)), np.hstack([part.packets for part in counts])
+        )
 
     def start(self, endpoints: Sequence[Endpoint]) -> None:
         """Start all processes; `endpoints`: of every GPU."""

@@ -4,26 +4,73 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from railweave.framework.errors import PluginError, RailweaveError, TransportError
 from railweave.framework.experiment.plan import Plan
-from railweave.framework.hookspecs import ChoosesPaths, ControlsCongestion, Transport
-from railweave.framework.model import Endpoint, EntropyTable, IterationResult, Schedule
+from railweave.framework.hookspecs import ChoosesPaths, ControlsCongestion, CountsPaths, Transport
+from railweave.framework.model import (
+    Endpoint,
+    EntropyTable,
+    IterationResult,
+    PathCounts,
+    RouteTable,
+    Schedule,
+)
 from railweave.framework.model.events import (
     IterationFailed,
     IterationFinished,
+    PathsCounted,
     ProcessDied,
     ProcessReady,
     Progress,
     RunEvent,
 )
 from railweave.framework.processes.event_loop import Watch
+from railweave.framework.routing.batches import answer, distinct, spread
 from railweave.framework.routing.route_control import Reroute
 
 LOG = "/run/railweave/transport.log"
 
 
+class PathTally:
+    """What the senders of a job have learnt of their packets by path, of the routes in use. `fresh`: whether
+    there is more since `take`."""
+
+    def __init__(self, plan: Plan, table: RouteTable) -> None:
+        self._n, self._pairs = plan.fabric.n_gpus, distinct(plan.used_pairs)
+        self._counts, self.fresh = PathCounts.none(), False
+        self.follow(table)
+
+    def follow(self, table: RouteTable) -> None:
+        """Routes from now on: reports of earlier ones come too late."""
+        self._version, paths = table.version, answer(table, *np.divmod(self._pairs, self._n))
+        self._counts = PathCounts(paths, np.zeros((3, len(paths.weight)))).after(self._counts)
+
+    def add(self, event: PathsCounted) -> None:
+        """A report of the transport."""
+        if event.version != self._version:
+            return
+        paths, packets = self._counts.paths, self._counts.packets.copy()
+        keys = event.src * self._n + event.dst
+        place = np.searchsorted(self._pairs, keys) % max(len(self._pairs), 1)
+        counts = np.diff(event.start)
+        # a pair that has lost its paths goes on trying those that it had
+        known = np.flatnonzero((self._pairs[place] == keys) & (np.diff(paths.pair_start)[place] == counts))
+        into = spread(paths.pair_start[place[known]], counts[known])
+        packets[:, into] += event.packets[:, spread(event.start[known], counts[known])]
+        self._counts, self.fresh = PathCounts(paths, packets), True
+
+    def take(self) -> PathCounts:
+        """What has been learnt since the last call."""
+        counts, self.fresh = self._counts, False
+        self._counts = replace(counts, packets=np.zeros_like(counts.packets))
+        return counts
+
+
 class TransportLink:
-    """Traffic of one job (runs/parts.py), the `number`th of `jobs`, by a transport of its own."""
+    """Traffic of one job (runs/parts.py), the `number`th of `jobs`, by a transport of its own. `tally`: of
+    its packets by path, where those are counted."""
 
     def __init__(
         self,
@@ -40,6 +87,7 @@ class TransportLink:
         self._error: RailweaveError | None = None
         self._started = self._ready = self._trying = False
         self._rate_scale = 1.0
+        self.tally: PathTally | None = None
 
     def start(self, endpoints: Sequence[Endpoint], log: str = LOG) -> None:
         """Start the transport for these ranks."""
@@ -50,9 +98,15 @@ class TransportLink:
         if isinstance(self._transport, ControlsCongestion):
             parsed: Any = experiment.control.options
             self._transport.use_control(experiment.control.name, parsed)
+        if self.tally is not None and isinstance(self._transport, CountsPaths):
+            self._transport.count_paths()
         self._transport.start(endpoints, self._plan.packet, log, self._number, self._jobs)
         self._started = True
         self._watch.readable(self._transport, self._hear)
+
+    def count_paths(self, table: RouteTable) -> None:
+        """Have senders count by path, of these routes first; before `start`."""
+        self.tally = PathTally(self._plan, table)
 
     def stop(self) -> None:
         if self._started:
@@ -93,6 +147,8 @@ class TransportLink:
             self._transport.use_entropies(entropies.scaled(rate_scale))
 
     def use_routes(self, reroute: Reroute) -> None:
+        if self.tally is not None:
+            self.tally.follow(reroute.table)
         self.use_entropies(reroute.entropies, self._rate_scale)
 
     def begin(self, iteration: int, schedule: Schedule) -> None:
@@ -123,6 +179,8 @@ class TransportLink:
                     self._ready = True
                 case Progress() if not self._trying:
                     self._emit(replace(event, job=self._number))
+                case PathsCounted() if self.tally is not None and not self._trying:
+                    self.tally.add(event)
                 case IterationFinished():
                     self._result = event.result
                 case IterationFailed(error=PluginError.__name__):

@@ -3,6 +3,7 @@
 from railweave.framework.model.circuits import CircuitSwitches, UnitKind
 from railweave.framework.model.fabric import Endpoint, Fabric, FabricBuilder, Link, NodeGroup
 from railweave.framework.model.health import HealthSnapshot, Measurement
+from railweave.framework.model.path_counts import PathCounts
 from railweave.framework.model.routes import Path, PathBatch, RouteTable, all_pairs
 from railweave.framework.model.rules import (
     CONTROLLER_PORT,
@@ -36,6 +37,7 @@ __all__ = [
     "PacketFormat",
     "Path",
     "PathBatch",
+    "PathCounts",
     "RouteTable",
     "Rule",
     "RuleUpdate",

@@ -271,6 +271,18 @@ class IterationFailed(Event, kind="failed"):
     error: str = "TransportError"
 
 
+class PathsCounted(ArrayNoun, Event, kind="paths", eq=False):
+    """What senders have learnt of their packets since the last such event, by path: pairs of GPUs `src`,
+    `dst` (P,) have the paths start[i]:start[i+1], in the order of the EntropyTable `version`, and `packets`
+    (3, Q) as in PathCounts."""
+
+    version: int
+    src: Int64
+    dst: Int64
+    start: Int64
+    packets: Float
+
+
 # -- events of a program's ranks: Printed, and these -------------------------------------------------------
 class IterationMarked(Event, kind="marked"):
     """Every rank has marked the end of an iteration; time.monotonic() of the last one."""
@@ -300,8 +312,8 @@ EVENTS: tuple[type[Event], ...] = (
     PhaseStarted, Progress, IterationEnded, FaultInjected, CircuitsConnected, HealthPublished, RoutesChanged,
     Sampled, Note, TaskEnded, TaskFailed, Answered, ProcessReady, ProcessDied,
     SwitchUp, SwitchDown, PortsDown, PortChanged, RulesInstalled, UpdateApplied, UpdateRetired, RuleRefused,
-    PortCounts, TrainTimed, IterationStarted, IterationFinished, IterationFailed, CaptureFinished,
-    Printed, IterationMarked, ProgramEnded,
+    PortCounts, TrainTimed, IterationStarted, IterationFinished, IterationFailed, PathsCounted,
+    CaptureFinished, Printed, IterationMarked, ProgramEnded,
 )  # fmt: skip
 """Every kind of event, for the codec."""
 
@@ -320,5 +332,11 @@ ControllerEvent = (
     | ProcessDied
 )
 TransportEvent = (
-    ProcessReady | IterationStarted | Progress | IterationFinished | IterationFailed | ProcessDied
+    ProcessReady
+    | IterationStarted
+    | Progress
+    | PathsCounted
+    | IterationFinished
+    | IterationFailed
+    | ProcessDied
 )

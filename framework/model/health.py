@@ -8,6 +8,7 @@ import numpy as np
 from railweave.framework.errors import HealthError
 from railweave.framework.model.arrays import ArrayNoun, Bool, Float, Int64
 from railweave.framework.model.fabric import Fabric
+from railweave.framework.model.path_counts import PathCounts
 
 EQUAL_WITHIN = 1e-12
 """Scores closer than this are the same score: a tie must not depend on float noise."""
@@ -25,7 +26,8 @@ class Measurement(ArrayNoun):
     link was seen to drain while it was backlogged all the time, NaN without such evidence; `probe_s` a timed
     probe's delay, NaN without one; `up` whether the carrier is there; `since_s` when what says `service_bps`
     began, empty where that is this interval; `marked`, packets that the link marked (ECN) since that was last
-    known, empty where it is not known now.
+    known, empty where it is not known now; `paths`, what senders have learnt of their packets by path since
+    that was last known, where the estimator wants it; None where it is not known now.
     """
 
     t_s: float
@@ -42,6 +44,7 @@ class Measurement(ArrayNoun):
     since_s: Float = field(default_factory=lambda: np.empty(0))
     counted: Float = field(default_factory=lambda: np.empty(0))
     marked: Float = field(default_factory=lambda: np.empty(0))
+    paths: PathCounts | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -4,18 +4,21 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import inf
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from railweave.framework.errors import RouteError
-from railweave.framework.model.arrays import ArrayNoun, Float, Int32, Int64
+from railweave.framework.model.arrays import ArrayNoun, Bool, Float, Int32, Int64, spread
 
 if TYPE_CHECKING:
     from railweave.framework.model.fabric import Fabric
 
 
+LAYOUT = ("pair_start", "hop_start", "links")
+"""What makes the paths of a batch."""
 MOST_PATHS = 1 << 14
 """Of a pair: the UDP source ports that tell them apart (RFC 6335: ports from 49152 on are not assigned)."""
 
@@ -178,6 +181,37 @@ class PathBatch(ArrayNoun):
         )  # fmt: skip
 
 
+def same_paths(a: PathBatch, b: PathBatch) -> Bool:
+    """(P,): whether the i-th pair of both batches has the same paths in the same order, link by link.
+
+    Weights and virtual channels are ignored: packets cross the same ports whatever they are. Raises
+    RouteError for batches of different pairs.
+
+    >>> src, dst = np.array([0, 0]), np.array([1, 2])
+    >>> one, other = (PathBatch.evenly(src, dst, [[[0]], paths]) for paths in ([[2], [4]], [[2]]))
+    >>> same_paths(one, other)
+    array([ True, False])
+    """
+    if not (np.array_equal(a.src, b.src) and np.array_equal(a.dst, b.dst)):
+        raise RouteError(
+            "two path batches of different pairs cannot be compared. Request the same pairs of both tables."
+        )
+    if a is b or all(np.array_equal(getattr(a, name), getattr(b, name)) for name in LAYOUT):
+        return np.ones(len(a.src), bool)
+    hops, hops_b = (x.hop_start[x.pair_start[1:]] - x.hop_start[x.pair_start[:-1]] for x in (a, b))
+    same: Bool = (np.diff(a.pair_start) == np.diff(b.pair_start)) & (hops == hops_b)
+    alike = np.flatnonzero(same)
+
+    def marks(x: PathBatch) -> Int64:
+        """The hops of the pairs that have equally many, and where a path begins."""
+        mark = x.links.astype(np.int64) * 2
+        mark[x.hop_start[:-1]] += 1
+        return mark[spread(x.hop_start[x.pair_start[alike]], hops[alike])]
+
+    same[np.repeat(alike, hops[alike])[marks(a) != marks(b)]] = False
+    return same
+
+
 Resolve = Callable[[Int64, Int64], PathBatch]
 Way = Path | Sequence[int]
 """A path: its link ids in order; as a `Path` also its weight."""
@@ -258,7 +292,7 @@ def _wrong(found: Sequence[Path]) -> str:
     for path in found:
         if not all(isinstance(link, int | np.integer) for link in path.links):
             return f"{path.links!r} is no path. Give a list of link ids, or a Path with a weight."
-        if not 0 < path.weight < inf:
+        if not (isinstance(path.weight, Real) and 0 < path.weight < inf):
             return f"a path has the weight {path.weight!r}. Give a positive number."
     return ""
 

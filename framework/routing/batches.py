@@ -18,10 +18,7 @@ MOST_COUNTED = 1 << 20
 """Longest range that is kept: 8 MB."""
 LARGE = 31 << 20
 """Bytes: just below what glibc maps anew each time, whatever came before."""
-LAYOUT = ("pair_start", "hop_start", "links")
-"""What makes the paths of a batch."""
-
-starts = routes.starts
+starts, same_paths = routes.starts, routes.same_paths
 spread, distinct = arrays.spread, arrays.distinct
 
 
@@ -201,28 +198,3 @@ def answer(table: RouteTable, src: Int64, dst: Int64) -> PathBatch:
             "Its batch must hold the requested pairs in their order."
         )
     return batch
-
-
-def same_paths(a: PathBatch, b: PathBatch) -> Bool:
-    """(P,): whether the i-th pair of both batches has the same paths in the same order, link by link.
-
-    Weights and virtual channels are ignored: packets cross the same ports whatever they are.
-    """
-    if not (np.array_equal(a.src, b.src) and np.array_equal(a.dst, b.dst)):
-        raise RouteError(
-            "two path batches of different pairs cannot be compared. Request the same pairs of both tables."
-        )
-    if a is b or all(np.array_equal(getattr(a, name), getattr(b, name)) for name in LAYOUT):
-        return np.ones(len(a.src), bool)
-    hops, hops_b = (x.hop_start[x.pair_start[1:]] - x.hop_start[x.pair_start[:-1]] for x in (a, b))
-    same: Bool = (np.diff(a.pair_start) == np.diff(b.pair_start)) & (hops == hops_b)
-    alike = np.flatnonzero(same)
-
-    def marks(x: PathBatch) -> Int64:
-        """The hops of the pairs that have equally many, and where a path begins."""
-        mark = x.links.astype(np.int64) * 2
-        mark[x.hop_start[:-1]] += 1
-        return mark[spread(x.hop_start[x.pair_start[alike]], hops[alike])]
-
-    same[np.repeat(alike, hops[alike])[marks(a) != marks(b)]] = False
-    return same

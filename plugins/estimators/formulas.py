@@ -5,13 +5,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from railweave.framework.health.loss import speed_at_loss
-from railweave.framework.hookspecs import Configurable, LinkState
+from railweave.framework.hookspecs import Estimator, LinkState
 from railweave.framework.model import Fabric, PacketFormat
 from railweave.framework.model.arrays import Float
 from railweave.framework.parameters import Parameter, Value
 
 
-class Delay:
+class Delay(Estimator):
     """h = speed_at_loss(loss) T0 / T with T0 = L/C and T = (Q + L)/C'; 0 for a link that is down.
 
     L wire bytes of a full packet, C the link's rate, Q its smoothed queue, C' the rate it was last seen to
@@ -66,7 +66,7 @@ class Delay:
         return np.where(state.up, np.clip(h, 0.0, 1.0), 0.0)
 
 
-class Rate(Configurable):
+class Rate(Estimator):
     """h = speed_at_loss(loss) C'/C; 0 for a link that is down.
 
     Blind to queues, so a busy link scores as an idle one does; C' the rate last served while backlogged, C

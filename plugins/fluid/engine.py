@@ -49,6 +49,7 @@ class FluidEngine(Engine):
         "chooser": NO_PACKETS,
         "control": "its flows take their fair share at once",
         "probe_s": "nothing times its trains",
+        "paths": NO_PACKETS,
         "lab": "it computes a run and keeps nothing up",
     }
 

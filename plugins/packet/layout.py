@@ -201,7 +201,8 @@ class State(NamedTuple):
     `looks`, `ready`: rings; `left`: entries of each job that are not over; `events`: a heap;
     `flowlet`: of hops, where switches choose by flowlet;
     `faulty`: of links, 1 of those that are down, lose or spoil packets; `shares`: of paths, as
-    the choosers see them."""
+    the choosers see them; `counts` (paths, 3), empty where nobody wants them: packets of each path of which
+    their senders know what became, those they consider lost, and those that came marked."""
 
     packet: Records
     link: Records
@@ -219,6 +220,7 @@ class State(NamedTuple):
     faulty: NDArray[np.uint8]
     shares: NDArray[np.float64]
     flowlet: Records
+    counts: Int64
     globals: Int64
 
 

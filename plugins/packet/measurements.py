@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from railweave.framework.experiment.plugin_calls import wants_paths
 from railweave.framework.health.rate_evidence import RateEvidence
 from railweave.framework.health.timed_trains import Trains
 from railweave.framework.hookspecs import LinkState
@@ -19,6 +20,7 @@ class PacketSource:
         plan, self._model = model.plan, model
         fabric = plan.fabric.scaled(model.rate_scale)
         self._train_bytes, self._train_packets, self._train_lost = np.zeros((3, fabric.n_links))
+        self._by_path = wants_paths(plan.estimator)
         self._interval_s = plan.experiment.health.interval_s
         self._last_s, self._last, self._last_data = 0.0, self.totals(), np.zeros(fabric.n_links)
         self._rates = RateEvidence(fabric.capacity_bps, plan.packet.full_packet_bytes)
@@ -50,6 +52,7 @@ class PacketSource:
             service_bps=np.where(stated | arrived, self._rates.rate_bps, np.nan),
             probe_s=np.full(len(backlogged), np.nan),
             up=model.links.up,
+            paths=model.path_counts() if self._by_path else None,
         )
 
     def probe(self, now_s: float, links: LinkState) -> None:

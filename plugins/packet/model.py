@@ -7,14 +7,15 @@ import numpy as np
 from railweave.framework.errors import PluginError, TransportError, blaming, defined_at
 from railweave.framework.experiment.faults import ResolvedFault
 from railweave.framework.experiment.plan import Plan
+from railweave.framework.experiment.plugin_calls import wants_paths
 from railweave.framework.experiment.ramp import ramp_of
 from railweave.framework.experiment.wants import chooses, controls
-from railweave.framework.model import Fabric, PathBatch, RouteTable, Schedule
+from railweave.framework.model import Fabric, PathBatch, PathCounts, RouteTable, Schedule
 from railweave.framework.model.arrays import Bool, Float, Int64
 from railweave.framework.model.senders import Senders
 from railweave.framework.model.traffic import MessageTimes
 from railweave.framework.parameters.units import size as size_text
-from railweave.framework.routing.batches import answer, distinct, same_paths, take
+from railweave.framework.routing.batches import answer, distinct, join, same_paths, take
 from railweave.framework.routing.table_checks import pair_name
 from railweave.framework.runs.faulty_links import FaultyLinks
 from railweave.plugins.packet import layout
@@ -81,7 +82,11 @@ class Model:
         chooser = plan.chooser if chooses(plan.experiment) else None
         self._controlled = controls(plan.experiment)
         control = plan.control if self._controlled else None
-        self.sim = Simulation(plan.fabric, plan.packet, self._pairs, known, self.settings, chooser, control)
+        self.sim = Simulation(
+            plan.fabric, plan.packet, self._pairs, known, self.settings, chooser, control,
+            by_path=wants_paths(plan.estimator),
+        )  # fmt: skip
+        self._counted = self.sim.s.counts.copy()
         self._paths = list[PathBatch]()
         for job, pairs in enumerate(self._pairs):
             batch = answer(table, *pairs)
@@ -111,6 +116,14 @@ class Model:
         known, scale = np.isfinite(alone), PICOSECONDS * self.rate_scale
         took = (entry["end"] - entry["ready"])[known] / scale
         return MessageTimes(messages.entry["size"][at][known], took, alone[known] / scale)
+
+    def path_counts(self) -> PathCounts:
+        """What senders have learnt since the last call, of the paths that pairs take now."""
+        new, before = self.sim.s.counts.copy(), self._counted
+        new[: len(before)] -= before
+        self._counted = self.sim.s.counts.copy()
+        counts = np.vstack([new[self.sim.paths_of(job)] for job in range(len(self._paths))])
+        return PathCounts(join(*self._paths), counts.T.astype(np.float64))
 
     @property
     def _scaled(self) -> Fabric:

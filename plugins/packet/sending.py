@@ -270,6 +270,14 @@ def acknowledge(s: State, call: Any, i: int, now: int) -> None:
     p = packet["pair"]
     pair = s.pair[p]
     packet["flags"] |= ACKED
+    if len(s.counts) > 0:
+        counted = s.counts[packet["path"]]
+        if packet["flags"] & LOST:
+            counted[1] -= 1
+        else:
+            counted[0] += 1
+        if packet["flags"] & MARKED:
+            counted[2] += 1
     if not packet["flags"] & LOST:
         pair["in_flight"] -= packet["full"]
         pair["heard"] = pair["active"] = now
@@ -298,6 +306,9 @@ def gone(s: State, call: Any, i: int, now: int, why: int) -> None:
     packet["flags"] |= LOST
     pair["in_flight"] -= packet["full"]
     pair["declared"] += 1
+    if len(s.counts) > 0:
+        s.counts[packet["path"]][0] += 1
+        s.counts[packet["path"]][1] += 1
     k = packet["path"] - pair["first_path"]
     if s.globals[CHOOSER] != 0 and pair["paths"] > 1 and 0 <= k < pair["paths"]:
         call(PATH_LOST, chooser_of(s, p), 0, now, k, 0, 0, 0)

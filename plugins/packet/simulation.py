@@ -8,7 +8,7 @@ import numpy as np
 
 from railweave.framework.hookspecs import CongestionControl, PathChooser
 from railweave.framework.model import Fabric, PacketFormat, PathBatch
-from railweave.framework.model.arrays import Bool, Float, Int64
+from railweave.framework.model.arrays import Bool, Float, Int64, spread
 from railweave.plugins.packet import layout
 from railweave.plugins.packet.layout import (
     ENTRY,
@@ -115,6 +115,7 @@ class Waits:
 class Simulation:
     """Packets on a fabric. `pairs`: for every job the pairs of GPUs (src, dst) that it may use; they are
     numbered one job after the other. `messages`: for every job the largest iterations it may have.
+    `by_path`: whether senders count what becomes of the packets of each path.
 
     Times are declared picoseconds, sizes wire bytes; rates are those of the fabric.
     """
@@ -128,7 +129,10 @@ class Simulation:
         settings: Settings,
         chooser: PathChooser | None = None,
         control: CongestionControl | None = None,
+        *,
+        by_path: bool = False,
     ) -> None:
+        self._by_path = by_path
         self._run, self._call = machine_code(settings.extras), called(chooser, control)
         self._settings, self._packet = settings, packet
         self._first_pair = np.cumsum([0, *(len(src) for src, _ in pairs)])
@@ -144,7 +148,7 @@ class Simulation:
             np.zeros(int(self._first_after[-1]), np.int32), np.zeros(int(self._first_got[-1]), np.uint8),
             np.zeros(n_pairs + 1, np.int32), np.zeros(n_entries + 1, np.int32),
             np.full(len(pairs), NEVER), np.zeros(0, EVENT), np.zeros(fabric.n_links, np.uint8), np.zeros(0),
-            np.zeros(0, FLOWLET), np.zeros(layout.N_GLOBALS, np.int64),
+            np.zeros(0, FLOWLET), np.zeros((0, 3), np.int64), np.zeros(layout.N_GLOBALS, np.int64),
         )  # fmt: skip
         self._chooser, self._control = chooser, control
         nothing = np.zeros(0)
@@ -240,6 +244,7 @@ class Simulation:
             hops=np.concatenate((s.hops, batch.links.astype(np.int32))),
             shares=shares,
             flowlet=np.concatenate((s.flowlet, np.zeros(flowlets, FLOWLET))),
+            counts=np.concatenate((s.counts, np.zeros((len(path) * self._by_path, 3), np.int64))),
         )
         s.globals[layout.SHARES] = shares.ctypes.data
         changed = np.arange(len(batch.src)) if which is None else np.flatnonzero(which)
@@ -356,6 +361,11 @@ class Simulation:
 
     def over(self, job: int) -> bool:
         return not self.s.left[job]
+
+    def paths_of(self, job: int) -> Int64:
+        """The numbers of the paths that a job's pairs take now, pair by pair."""
+        pair = self.of_job(job)
+        return spread(pair["first_path"].astype(np.int64), pair["paths"].astype(np.int64))
 
     def first_pair(self, job: int) -> int:
         """The number of a job's first pair."""

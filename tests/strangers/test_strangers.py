@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from railweave.framework.cli import main
 from railweave.framework.kit.plugin_check import check_plugin, kind_of
 from railweave.framework.registry import Registers, load_plugins
-from tests.strangers import every_path, ladder, last_in_line, steady
+from tests.strangers import by_path, every_path, ladder, last_in_line, steady
 
 PAGE = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text()
 KINDS = {
@@ -38,7 +38,7 @@ KINDS = {
 def registers() -> Registers:
     ours = load_plugins().manager.list_name_plugin()
     strange = ("strange (strange)", ladder.diary), ("steady (steady)", steady)
-    return Registers([*ours, *strange, ("last (last)", last_in_line)])
+    return Registers([*ours, *strange, ("last (last)", last_in_line), ("paths (paths)", by_path)])
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def call(registers: Registers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     return lambda *words: CliRunner().invoke(main, list(words), obj=registers, prog_name="railweave")
 
 
-@pytest.mark.parametrize("module", [ladder, every_path, last_in_line, steady])
+@pytest.mark.parametrize("module", [ladder, every_path, last_in_line, steady, by_path])
 def test_it_is_written_from_the_page_alone(module: ModuleType) -> None:
     """Whatever it imports of railweave stands in docs/plugins.md; no class inherits anything of ours."""
     tree = ast.parse(Path(str(module.__file__)).read_text())
@@ -66,6 +66,12 @@ def test_it_is_written_from_the_page_alone(module: ModuleType) -> None:
 def test_one_that_wants_health_is_checked_with_a_slow_rank(registers: Registers) -> None:
     report = check_plugin("collective", "last-in-line", registers)
     assert report.passed, report.text()
+
+
+def test_one_that_wants_paths_is_checked_with_their_losses(registers: Registers) -> None:
+    report = check_plugin("estimator", "by-path", registers)
+    assert report.passed, report.text()
+    assert {(outcome.check, outcome.detail) for outcome in report.outcomes} >= {("needs", "paths")}
 
 
 @pytest.mark.parametrize("kind", KINDS)

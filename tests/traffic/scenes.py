@@ -98,11 +98,14 @@ def entropies(n: int, paths: int = 1, version: int = 1, rate_bps: float = 50e6) 
 
 
 class Drive:
-    """A transport process under test; `meanwhile` is called about every 5 ms while it is waited for."""
+    """A transport process under test; `meanwhile` is called about every 5 ms while it is waited for.
+    `by_path`: senders count by path."""
 
-    def __init__(self, n: int, path_mtu: int = 1024, **options: object) -> None:
+    def __init__(self, n: int, path_mtu: int = 1024, *, by_path: bool = False, **options: object) -> None:
         self.n = n
         self.transport = RoceV2().configured(resolve("rocev2", RoceV2.parameters, options))
+        if by_path:
+            self.transport.count_paths()
         self.transport.start([endpoint(i) for i in range(n)], PacketFormat(path_mtu), LOG)
         self.meanwhile: Callable[[], None] = lambda: None
         self.all: list[Any] = []
@@ -141,6 +144,25 @@ def healthy(n: str, size: str, dtype: str, redop: str, paths: str) -> object:
     drive.until("ready")
     drive.transport.use_entropies(entropies(int(n), int(paths)))
     return drive.results(schedule(int(n), int(size), dtype, redop), 3)
+
+
+def by_path(paths: str) -> object:
+    """What is reported by path, of each pair, with what was sent; the table is given twice."""
+    name_spaces(2)
+    cable(2, bridge=True)
+    drive = Drive(2, by_path=True)
+    drive.until("ready")
+    for version in (1, 2):
+        drive.transport.use_entropies(entropies(2, int(paths), version))
+    results = drive.results(schedule(2, 1 << 19), 2)
+    counted = [event for event in drive.all if event.kind == "paths"]
+    pairs = [(event.src.tolist(), event.dst.tolist(), event.start.tolist()) for event in counted]
+    return {
+        "sent": [result["packets_sent"] for result in results],
+        "versions": [event.version for event in counted],
+        "pairs": pairs[-1],
+        "counts": sum(event.packets for event in counted if event.packets.size).tolist(),
+    }
 
 
 def lossy(percent: str) -> object:

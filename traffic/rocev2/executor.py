@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from railweave.framework.errors import TransportError
 from railweave.framework.model import Endpoint, EntropyTable, PacketFormat, Schedule
 from railweave.framework.model.addressing import ENTROPY_BASE
+from railweave.framework.model.events import PathsCounted
 from railweave.traffic.collectives.arithmetic import redop_of
 from railweave.traffic.packets import Addresses, reth
 from railweave.traffic.rocev2.batch import SLOTS, Batch
@@ -91,7 +92,7 @@ class Executor:
         self._busy: dict[Sender, None] = {}
         self._rank_of = {endpoint.gpu: rank for rank, endpoint in enumerate(endpoints)}
         self._paths: dict[tuple[int, int], list[list[Any]]] = {}
-        self._now = 0.0
+        self._now, self._version = 0.0, 0
 
     # -- pairs -----------------------------------------------------------------------------------------
     def pair(self, src: int, dst: int) -> Pair:
@@ -129,7 +130,7 @@ class Executor:
 
     def use_entropies(self, table: EntropyTable, now: float) -> None:
         """Send over the table's paths from now on. A pair without paths in it keeps those it has."""
-        self._now, self._rate_scale = now, table.rate_scale
+        self._now, self._rate_scale, self._version = now, table.rate_scale, table.version
         ranks = self._rank_of
         pairs = zip(table.src.tolist(), table.dst.tolist(), strict=True)
         arrays = table.udp_src, table.weight, table.rate_bps, table.depth, table.latency_s
@@ -154,6 +155,16 @@ class Executor:
             "bytes_sent": sum(pair.sender.wire_bytes for pair in pairs),
             "wrong_icrc": sum(port.bad_icrc for port in self.ports),
         }
+
+    def path_counts(self) -> PathsCounted:
+        """What senders have learnt since the last call of the packets of each path."""
+        pairs = [pair for pair in self.pairs.values() if (pair.src, pair.dst) in self._paths]
+        counts = [pair.sender.counted() for pair in pairs]
+        src, dst = ([self.endpoints[rank].gpu for rank in ranks]
+                    for ranks in ([pair.src for pair in pairs], [pair.dst for pair in pairs]))  # fmt: skip
+        every = np.array([path for paths in counts for path in paths], np.float64).reshape(-1, 3)
+        starts = np.cumsum([0, *map(len, counts)])
+        return PathsCounted(self._version, np.array(src), np.array(dst), starts, every.T)
 
     # -- iterations ------------------------------------------------------------------------------------
     def prepare(self, schedule: Schedule, buffers: Buffers) -> None:

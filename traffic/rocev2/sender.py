@@ -25,15 +25,24 @@ _NEVER = float("inf")
 class PathState:
     """One path to the other end, `at` among those of its time. `newest`: the latest transmission known to
     have arrived over it; `round_trip`: its time; `timeout`: once the path is left, that of what is still
-    under way there. Packets of one path stay in order unless its route changes while they are in flight."""
+    under way there. Packets of one path stay in order unless its route changes while they are in flight.
+    `arrived`, `lost`, `marked`: packets since `counted`."""
 
-    __slots__ = ("at", "heads", "newest", "round_trip", "timeout")
+    __slots__ = ("arrived", "at", "heads", "lost", "marked", "newest", "round_trip", "timeout")
 
     def __init__(self, heads: Heads, at: int) -> None:
         self.heads, self.at = heads, at
         self.newest = 0
         self.round_trip = 0.0
         self.timeout: float | None = None
+        self.arrived = self.lost = self.marked = 0
+
+    def counted(self) -> tuple[int, int, int]:
+        """What has become of its packets since the last call: how many are known to have arrived or are
+        considered lost, those lost, those that came marked."""
+        counts = self.arrived + self.lost, self.lost, self.marked
+        self.arrived = self.lost = self.marked = 0
+        return counts
 
 
 class Budget:
@@ -96,7 +105,7 @@ class Sender:
         if self.control is not None:
             self.control.forget()
         self.timing.probes = 0
-        self.lost: dict[int, None] = {}
+        self.lost: dict[int, PathState] = {}
         self.messages: list[Message] = []
         self._current = 0
         self._newest, self._newest_sent_at = self.transmissions, 0.0
@@ -145,6 +154,10 @@ class Sender:
         elif self.outstanding:  # what is under way was sent when the old wait held
             due_at = min(self._active_at + waited, now + self.timing.timeout)
             self._active_at = due_at - self.timing.wait
+
+    def counted(self) -> list[tuple[int, int, int]]:
+        """Of each path in use, what has become of its packets since the last call."""
+        return [path.counted() for path in self._paths]
 
     # -- sending ---------------------------------------------------------------------------------------
     def offer(self, messages: list[Message]) -> None:
@@ -361,11 +374,15 @@ class Sender:
         for number in numbers:
             record = take(number, None)
             if record is None:
-                self.lost.pop(number, None)
+                if (late := self.lost.pop(number, None)) is not None:
+                    late.lost -= 1
+                    late.arrived += 1
                 continue
+            record[2].arrived += 1
             if marks:
                 marked = number >= marks_from and marks >> number - marks_from & 1 == 1
                 self.marked += marked
+                record[2].marked += marked
             if control is not None:
                 control.arrived(number, marked)
             if choice is not None and record[2].timeout is None:
@@ -419,8 +436,8 @@ class Sender:
         if lost and self.timing.overloaded:
             self.congestion.lost(self.outstanding[lost[-1]][1], self.transmissions)
         for number in lost:
-            self._tell_of_loss(self.outstanding.pop(number)[2], now)
-            self.lost[number] = None
+            self.lost[number] = path = self.outstanding.pop(number)[2]
+            self._tell_of_loss(path, now)
         if lost and self.control is not None:
             self.control.lost(now, lost, OVERTAKEN)
         if lost:
@@ -445,5 +462,6 @@ class Sender:
             self.timing.probes += 1
 
     def _tell_of_loss(self, path: PathState, now: float) -> None:
+        path.lost += 1
         if self.choice is not None and path.timeout is None:
             self.choice.lost(path.at, now)

@@ -13,7 +13,7 @@ from railweave.framework.lab.measuring.job_counters import JobCounters
 from railweave.framework.lab.measuring.queue_telemetry import QueueTelemetry
 from railweave.framework.lab.switching.controller_link import ControllerLink
 from railweave.framework.lab.switching.emulation import Emulation
-from railweave.framework.model import Measurement
+from railweave.framework.model import Measurement, PathCounts
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.findings import LinkTotals
 
@@ -28,7 +28,7 @@ with the kernel datapath, where reading takes a process for each shard; as it do
 
 class LabMeasurements:
     """A source of measurements (runs/parts.py). `start_s()`: time.monotonic() when the run's clock started;
-    `jobs`: counters of programs.
+    `jobs`: counters of programs; `path_counts`: what senders have learnt since the last call, if anything.
 
     `most_waiting_bytes`: the most bytes queued at once at the links of one shard.
     """
@@ -41,8 +41,9 @@ class LabMeasurements:
         link: ControllerLink,
         start_s: Callable[[], float],
         jobs: JobCounters,
+        path_counts: Callable[[], PathCounts | None],
     ) -> None:
-        self._jobs = jobs
+        self._jobs, self._path_counts = jobs, path_counts
         self._lab, self._source, self._link, self._start_s = lab, source, link, start_s
         self._telemetry = telemetry
         arrivals, every_s = (
@@ -69,7 +70,9 @@ class LabMeasurements:
             counted, self._counted = losses.counted - self._counted, losses.counted
         waiting = int(np.bincount(self._shard_of_link, telemetry.queue_bytes).max())
         self.most_waiting_bytes = max(self.most_waiting_bytes, waiting)
-        telemetry = replace(telemetry, lost=lost, counted=counted, marked=self._new_marks())
+        telemetry = replace(
+            telemetry, lost=lost, counted=counted, marked=self._new_marks(), paths=self._path_counts()
+        )
         return self._source.measure(telemetry)
 
     def _new_marks(self) -> Float:

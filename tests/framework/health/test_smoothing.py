@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 
 from railweave.framework.errors import HealthError
 from railweave.framework.health.smoothing import PATIENCE_PACKETS, LinkTracker, observe
-from railweave.framework.model import Fabric, Measurement
+from railweave.framework.hookspecs.estimators import MOST_PACKETS
+from railweave.framework.model import Fabric, Measurement, PathBatch, PathCounts
 
 Make = Callable[..., Measurement]
 
@@ -261,3 +263,34 @@ def test_what_began_before_a_link_of_the_switch_was_slow_is_outdated_where_nothi
     assert empty.links.outdated[other]
     known = observe(empty, measured(t_s=4.0, service_bps=full, since_s={other: 1.1}))
     assert not known.links.outdated[other]
+
+
+def by_path(paths: list[list[list[int]]], known: list[float], lost: list[float]) -> PathCounts:
+    """Pairs 0 -> 1, 0 -> 2 with these paths."""
+    batch = PathBatch.evenly(np.zeros(len(paths)), np.arange(1, len(paths) + 1), paths)
+    return PathCounts(batch, np.array([known, lost, np.zeros(len(known))]))
+
+
+def test_counts_by_path_add_up_while_a_pair_keeps_its_paths(fabric: Fabric, measured: Make) -> None:
+    """The second pair takes other paths: it begins anew, wherever its paths stand in the table."""
+    two = by_path([[[0], [2]], [[4]]], [10, 20, 30], [1, 2, 3])
+    moved = by_path([[[0], [2]], [[6], [8]]], [1, 1, 5, 6], [0, 1, 0, 0])
+    tracker = LinkTracker.start(fabric)
+    assert not len(tracker.links.paths.paths.src)
+    for paths in (two, None, two):
+        tracker = observe(tracker, replace(measured(), paths=paths))
+    assert tracker.links.paths.packets.tolist() == [[20, 40, 60], [2, 4, 6], [0, 0, 0]]
+    tracker = observe(tracker, replace(measured(), paths=moved))
+    assert tracker.links.paths.packets[:2].tolist() == [[21, 41, 5, 6], [2, 5, 0, 0]]
+    others = by_path([[[0]]], [7], [0])
+    assert observe(tracker, replace(measured(), paths=others)).links.paths == others
+
+
+def test_old_packets_of_a_path_count_less_and_late_ones_are_not_lost(fabric: Fabric, measured: Make) -> None:
+    tracker = LinkTracker.start(fabric)
+    for _ in range(40):
+        tracker = observe(tracker, replace(measured(), paths=by_path([[[0]]], [1000], [10])))
+        known, lost, _ = tracker.links.paths.packets[:, 0]
+        assert known <= 2 * MOST_PACKETS and lost == pytest.approx(known / 100)
+    late = by_path([[[0]]], [0], [-2 * lost])
+    assert observe(tracker, replace(measured(), paths=late)).links.paths.packets[1, 0] == 0

@@ -59,10 +59,10 @@ class Case:
     def pairs(self) -> tuple[Int64, Int64]:
         return self.paths.src, self.paths.dst
 
-    def simulation(self) -> tuple[Simulation, Messages]:
-        """Ready for `advance`."""
+    def simulation(self, *, by_path: bool = False) -> tuple[Simulation, Messages]:
+        """Ready for `advance`; `by_path`: and senders count by path."""
         messages = messages_of(self.schedule(), PACKET, *self.pairs(), self.fabric.n_gpus)
-        sim = Simulation(self.fabric, PACKET, [self.pairs()], [[messages]], self.settings)
+        sim = Simulation(self.fabric, PACKET, [self.pairs()], [[messages]], self.settings, by_path=by_path)
         sim.use_paths(0, self.paths)
         ones = np.ones(len(self.paths.src), np.int64)
         waits = (self.first_wait, self.timeout, self.most_wait, self.dead_after)

@@ -212,3 +212,27 @@ def test_what_is_sent_is_what_arrives_is_dropped_or_lost() -> None:
     came = link["sent_packets"][into].sum() - link["lost"][into].sum() - link["drops"][out]
     assert link["sent_packets"][out] == came
     assert pair["packets"].sum() == link["sent_packets"][into].sum()
+
+
+def test_senders_count_by_path_what_links_have_lost() -> None:
+    """Three paths over spines of their own, two of which lose packets. Once nothing is under way, each path
+    has sent what its link to the spine has, and has lost what its links have, both as the links count."""
+    fabric = rw.topology("clos", servers=2, gpus=1, t0=2, t1=3)
+    t0, t1 = fabric.groups[1].first, fabric.groups[2].first
+    paths = [links_along(fabric, (0, t0, t1 + spine, t0 + 1, 1)) for spine in range(3)]
+    loss = np.zeros(fabric.n_links)
+    loss[paths[0][1]], loss[paths[1][2]] = 0.1, 0.03
+    case = Case(
+        fabric, between(fabric, {(0, 1): paths}), [Message(0, 1, 3000 * MTU)], loss=loss,
+        first_wait=50_000_000, timeout=50_000_000, most_wait=10**9,
+    )  # fmt: skip
+    sim, _ = case.simulation(by_path=True)
+    sim.advance(1 << 61)  # until the iteration is over
+    assert sim.over(0)
+    sim.advance(sim.now + 10**12)
+    known, lost, marked = sim.s.counts[sim.paths_of(0)].T
+    link = sim.s.link
+    assert lost.tolist() == [int(link["lost"][path].sum()) for path in paths]
+    assert lost[0] > 50 and lost[1] > 10 and lost[2] == 0 and not marked.any()
+    assert known.tolist() == [int(link["sent_packets"][path[1]]) for path in paths]
+    assert known.sum() == sim.of_job(0)["packets"].sum()
