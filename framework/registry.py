@@ -320,14 +320,22 @@ def _imported(path: Path) -> ModuleType:
         raise PluginError(f"plugin file {path} cannot be loaded: {describe(error)}. Repair it.") from error
     finally:
         _under_way.discard(named)
-    wants = getattr(module, "API", hookspecs.API)
-    if not isinstance(wants, int) or wants > hookspecs.API:
+    if why := _why_not_served(path, getattr(module, "API", hookspecs.API)):
         del sys.modules[named]
-        raise PluginError(
-            f"plugin file {path} is made for plugin API {wants!r}, and this railweave has {hookspecs.API}. "
-            "Install a newer railweave."
-        )
+        raise PluginError(f"plugin file {why}")
     return module
+
+
+def _why_not_served(path: Path, wants: object) -> str:
+    """Why a file of this API is refused, with its line; empty if it is not."""
+    lines = enumerate(path.read_text().splitlines(), start=1)
+    at = next((f"{path}:{number}" for number, line in lines if line.startswith("API")), str(path))
+    if not isinstance(wants, int):
+        return f"{at}: API = {wants!r} is no version. Write API = {hookspecs.API}."
+    if wants > hookspecs.API:
+        have = f"this railweave has {hookspecs.API}. Install a newer railweave."
+        return f"{at} is made for plugin API {wants}, and {have}"
+    return ""
 
 
 class _Silent(StringIO):

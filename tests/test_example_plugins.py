@@ -108,7 +108,8 @@ def test_a_file_is_loaded_before_or_behind_the_command(monkeypatch: pytest.Monke
         ("def broken(:\n    pass\n", "line 1"),
         ("x = 1\nprint('hello')\n", "mine.py:2"),
         ("import sys\n\nsys.exit(3)\n", "mine.py:3"),
-        ("API = 99\n", "is made for plugin API 99"),
+        ("x = 1\nAPI = 99\n", "mine.py:2 is made for plugin API 99"),
+        ("API = 'one'\n", "mine.py:1: API = 'one' is no version. Write API = 1."),
         ("raise ValueError('no')\n", "ValueError"),
     ],
 )
@@ -196,6 +197,7 @@ def register_choosers(register):
     [
         ("[Path(path.links, 0) for path in shortest(src, dst)]", "has the weight 0"),
         ("[Path(path.links, float('nan')) for path in shortest(src, dst)]", "has the weight nan"),
+        ("[Path(path.links, '1') for path in shortest(src, dst)]", "has the weight '1'"),
         ("[shortest(src, dst)[0].links] * 10**6", "more than 16384 paths"),
         ("[(10**6,)]", "the fabric has no such link"),
         ("1 / 0", "ZeroDivisionError"),
@@ -214,25 +216,29 @@ def test_a_routers_bad_answer_is_named_with_its_place(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize("engine", ["emulation", "packet"])
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
         ("int(s['n'])", "gives path 2 of 0..1"),
         ("-1", "gives path -1 of 0..1"),
         ("10**6", "gives path 1000000 of 0..1"),
+        ("0.5", "gives path 0.5 of 0..1"),
+        ("float('nan')", "gives path nan of 0..1"),
+        ("None", "gives path None of 0..1"),
         ("1 // 0", "ZeroDivisionError"),
     ],
 )
 def test_a_path_that_is_not_there_is_named_before_anything_starts(
-    choice: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    choice: str, message: str, engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a fabric of two planes, by the command for a lab."""
+    """On a fabric of two planes."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(FILES, "")
     (tmp_path / "bad.py").write_text(BAD_CHOOSER.format(choice=choice))
     words = ("run", "--plugin", "bad.py", "--chooser", "beyond", "--fault", "none", "--topology", "clos")
     shape = ("--servers", "2", "--gpus", "1", "--planes", "2", "--t0", "2", "--t1", "1")
-    shown = called(*words, *shape)
+    shown = called(*words, *shape, "--engine", engine)
     assert shown.exit_code == 2 and message in shown.stderr, shown.output
     assert any(f"bad.py:{line}" in shown.stderr for line in (19, 21)), shown.stderr
     assert not (tmp_path / "runs").exists()

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from railweave.framework.errors import blaming
+from railweave.framework.experiment.plugin_calls import no_path
 from railweave.framework.hookspecs import PathChooser
 from railweave.framework.kit.check_report import Outcome, Violation
 from railweave.framework.kit.subject import Subject
@@ -43,8 +44,8 @@ def chooser(subject: Subject) -> tuple[Outcome, ...]:
             return (Outcome.of("a record", [Violation("state", why)], ""),)
         for n_paths in PATHS:
             first, after = _run(made, plain, n_paths)
-            if outside := [path for path in first if not 0 <= path < n_paths]:
-                wrong.append(Violation(f"{n_paths} paths", f"choose gives {outside[0]}"))
+            if errors := [error for path in first if (error := no_path(subject.name, made, path, n_paths))]:
+                wrong.append(Violation(f"{n_paths} paths", str(errors[0])))
             again, after_again = _run(made, plain, n_paths)
             if first != again or after != after_again:
                 different.append(Violation(f"{n_paths} paths", "the same calls give other paths"))
@@ -84,8 +85,8 @@ def _run(made: PathChooser, calls: Calls, n_paths: int) -> tuple[list[int], byte
             shares = rng.dirichlet(np.ones(n_paths))
             calls.use_paths(s, n_paths)
         draw = np.uint64(rng.integers(0, 1 << 64, dtype=np.uint64))
-        chosen.append(int(calls.choose(s, now, draw, shares)))
-        if not 0 <= chosen[-1] < n_paths:
+        chosen.append(calls.choose(s, now, draw, shares))
+        if no_path("", made, chosen[-1], n_paths):
             break
         if packet % 5:
             calls.acknowledged(s, now, chosen[-1], packet % 7 == 0, 1_000_000)

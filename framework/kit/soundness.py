@@ -27,6 +27,9 @@ FEW = 4
 MOST_ASKED = 20_000
 """Pairs at most that are tried one by one to find the first wrong one."""
 
+SHOWN = 8
+"""Paths of a pair that are written out."""
+
 
 def scored(fabric: Fabric, seed: int) -> HealthSnapshot:
     """Nothing down; every link or switch with a score of 0.05 to 1, drawn by `seed`."""
@@ -131,8 +134,9 @@ def path_text(fabric: Fabric, src: int, links: tuple[int, ...]) -> str:
 
 
 def paths_text(fabric: Fabric, src: int, paths: tuple[Path, ...]) -> str:
-    """Several paths of a pair with their weights."""
-    texts = [path_text(fabric, src, path.links) for path in paths]
+    """Several paths of a pair with their weights; the first ones of many."""
+    texts = [path_text(fabric, src, path.links) for path in paths[:SHOWN]]
     if len(paths) > 1:
-        texts = [f"{path.weight:g} over {text}" for path, text in zip(paths, texts, strict=True)]
-    return "; ".join(texts) or "none"
+        texts = [f"{path.weight:g} over {text}" for path, text in zip(paths, texts, strict=False)]
+    more = [f"and {len(paths) - SHOWN} more"] if len(paths) > SHOWN else []
+    return "; ".join(texts + more) or "none"

@@ -6,7 +6,8 @@ from zlib import crc32
 
 import numpy as np
 
-from railweave.framework.errors import PluginError, blaming, defined_at
+from railweave.framework.errors import PluginError, blaming
+from railweave.framework.experiment.plugin_calls import no_path
 from railweave.framework.hookspecs import PathChooser
 from railweave.traffic.rocev2.messages import Message
 
@@ -34,7 +35,8 @@ class PairChoice:
 
     def __init__(self, chooser: PathChooser, name: str, seed: int) -> None:
         self._each = getattr(chooser, "each", "packet")  # a stranger's may have none
-        self._chooser, self._name, self._state = chooser, f"chooser {name}", seed & _MASK
+        self._chooser, self._registered, self._state = chooser, name, seed & _MASK
+        self._name = f"chooser {name}"
         with blaming(self._name, PluginError):
             self._record = chooser.start()[0]
         self._shares, self._version = np.ones(1), 0
@@ -58,10 +60,10 @@ class PairChoice:
         now, chosen, n = round(now_s * self.clock), [], len(self._shares)
         with blaming(self._name, PluginError):
             for _ in range(count):
-                chosen.append(int(self._chooser.choose(self._record, now, self._draw(), self._shares)))
-        if wrong := [path for path in chosen if not 0 <= path < n]:
-            place = defined_at(self._chooser.choose)
-            raise PluginError(f"{self._name}: choose() at {place} gives path {wrong[0]} of 0..{n - 1}.")
+                path = self._chooser.choose(self._record, now, self._draw(), self._shares)
+                if (wrong := no_path(self._registered, self._chooser, path, n)) is not None:
+                    raise wrong
+                chosen.append(int(path))
         return chosen
 
     def acknowledged(self, path: int, sent_s: float, now_s: float, marked: bool) -> None:

@@ -7,8 +7,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from railweave.framework.kit.soundness import connected, failures, no_path, scored, shortest_paths
-from railweave.framework.model import Fabric, HealthSnapshot
+from railweave.framework.kit.soundness import (
+    connected,
+    failures,
+    no_path,
+    paths_text,
+    scored,
+    shortest_paths,
+)
+from railweave.framework.model import Fabric, HealthSnapshot, Path
 from railweave.topologies.rail_only import RailOnly
 from railweave.topologies.ring import Ring
 from railweave.topologies.torus import Torus
@@ -68,3 +75,9 @@ def test_what_carries_nothing_reaches_nobody() -> None:
     joined = connected(fabric, health, pairs)
     assert [pair[:2] for pair in joined] == [(1, 0), (1, 4)]
     assert no_path(fabric, *joined[0]).args[1:] == ("g1 -> g0", "g1 -> g2 -> g3 -> g4 -> g0")
+
+
+def test_of_many_paths_the_first_ones_are_written_out() -> None:
+    link = int(FABRICS[1].out_links(0)[0])
+    text = paths_text(FABRICS[1], 0, (Path((link,), 1e-6),) * 10**5)
+    assert text.count("1e-06 over g0.0 -> ") == 8 and text.endswith("; and 99992 more")
