@@ -7,10 +7,24 @@ import numpy as np
 
 from railweave.framework.errors import ExperimentError
 from railweave.framework.model.arrays import Float, Int64
+from railweave.framework.parameters import Parameter
 from railweave.framework.parameters.units import size
 
 LEVELS = 8
 """Shares that a queue can mark: of this many packets."""
+MARK_PARAMETERS: tuple[Parameter, ...] = (
+    Parameter(
+        "marks",
+        "auto",
+        "text",
+        "switches mark packets that enter a long queue (ECN); auto: if chooser or control goes by marks",
+        choices=("auto", "on", "off"),
+    ),
+    Parameter("kmin", 20 << 10, "bytes", "queue from which a link marks some", minimum=0),
+    Parameter("kmax", 80 << 10, "bytes", "queue from which a link marks all", minimum=0),
+    Parameter("pmax", 1.0, "ratio", "share that it marks just below kmax", minimum=0, maximum=1),
+)
+"""What an engine with queues declares of its marks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,5 +58,5 @@ class Ramp:
 
 
 def ramp_of(options: Mapping[str, object]) -> Ramp:
-    """What the options of the engine say."""
+    """What the options of an engine with `MARK_PARAMETERS` say."""
     return Ramp(*(float(str(options[name])) for name in ("kmin", "kmax", "pmax")))

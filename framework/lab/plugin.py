@@ -7,7 +7,7 @@ from typing import Any
 
 from railweave.framework import errors
 from railweave.framework.errors import ChannelClosedError, LabError, RailweaveError
-from railweave.framework.experiment.ramp import ramp_of
+from railweave.framework.experiment.ramp import MARK_PARAMETERS, ramp_of
 from railweave.framework.experiment.run_plan import Plan
 from railweave.framework.hookspecs import Callers, Engine, Estimate, hookimpl
 from railweave.framework.lab.sandbox import check_machine, unshare_command, why_it_ended
@@ -34,16 +34,7 @@ class EmulationEngine(Engine):
             "what switches: Open vSwitch in the kernel or as a process",
             choices=DATAPATHS,
         ),
-        Parameter(
-            "marks",
-            "auto",
-            "text",
-            "switches mark packets that enter a long queue (ECN); auto: where chooser or control go by marks",
-            choices=("auto", "on", "off"),
-        ),
-        Parameter("kmin", 20 << 10, "bytes", "queue from which a link marks some", minimum=0),
-        Parameter("kmax", 80 << 10, "bytes", "queue from which a link marks all", minimum=0),
-        Parameter("pmax", 1.0, "ratio", "share that it marks just below kmax", minimum=0, maximum=1),
+        *MARK_PARAMETERS,
     )
     lacks: Mapping[str, str] = {"trace": "it sees links only when it samples their health (health.npz)"}
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from railweave.framework.errors import ExperimentError, NotInstalledError
 from railweave.framework.experiment.plan import Plan
-from railweave.framework.experiment.ramp import ramp_of
+from railweave.framework.experiment.ramp import MARK_PARAMETERS, ramp_of
 from railweave.framework.hookspecs import Callers, Engine, Estimate
 from railweave.framework.model.events import RunEvent
 from railweave.framework.model.findings import Findings
@@ -27,16 +27,7 @@ class PacketEngine(Engine):
 
     summary = "packets in queues with marks, losses and choice of paths, on a simulated clock; no lab"
     parameters: tuple[Parameter, ...] = (
-        Parameter(
-            "marks",
-            "auto",
-            "text",
-            "switches mark packets that enter a long queue (ECN); auto: if chooser or control goes by marks",
-            choices=("auto", "on", "off"),
-        ),
-        Parameter("kmin", 20 << 10, "bytes", "queue from which a link marks some", minimum=0),
-        Parameter("kmax", 80 << 10, "bytes", "queue from which a link marks all", minimum=0),
-        Parameter("pmax", 1.0, "ratio", "share that it marks just below kmax", minimum=0, maximum=1),
+        *MARK_PARAMETERS,
         Parameter(
             "marks_at", "enqueue", "text",
             "a packet is marked by the queue that it finds, or by what waits behind it as it leaves",
