@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from itertools import product
+from json.encoder import encode_basestring_ascii
 from math import exp, log
 from pathlib import Path
 from typing import Literal, NamedTuple, Self
@@ -184,13 +185,20 @@ class Study:
 
 
 def _together(values: Sequence[Value]) -> Value:
+    if len(values) == 1:
+        return values[0]
     shown = {name: value for part in values for name, value in part.shown.items()}
     return Value(shown, {name: value for part in values for name, value in part.sets.items()})
 
 
 def _closed(sets: Settings) -> Settings:
     """With the words in the values of others filled in."""
-    return {name: _filled(value, sets) for name, value in sets.items()}
+    return {
+        name: value
+        if type(value) is int or (type(value) is str and "{" not in value)
+        else _filled(value, sets)
+        for name, value in sets.items()
+    }
 
 
 def listed(study: Study) -> list[Settings]:
@@ -239,14 +247,22 @@ class _Identity:
             key: value for key, value in fixed.items() if key in varied or {*_words_in(value)} & self._words
         }
         self._same = sum(_digest(key, value) for key, value in fixed.items() if key not in self._changing)
+        self._texts = {
+            key: text for key, value in self._changing.items() if (text := _plain_text(key, value))
+        }
+        self._left_out = {"seed", *(self._words - KEYS.keys())}
 
     def of(self, settings: Settings, seed: int, repeat: int) -> str:
         number = self._same + _digest("seed", seed) + (_digest("repeat", repeat) if repeat else 0)
         for name, value in settings.items():
-            if name != "seed" and (name not in self._words or name in KEYS):
+            if name not in self._left_out:
                 number += _digest(name, value)
         for key, value in self._changing.items():
-            if key not in settings:
+            if key in settings:
+                continue
+            if text := self._texts.get(key):
+                number += _number_of(_filled_json(text, settings))
+            else:
                 number += _digest(key, _filled(value, settings))
         return f"{number % _MODULUS:032x}"
 
@@ -273,13 +289,30 @@ def _digest(key: str, value: object) -> int:
 
 def _new_digest(key: str, value: object) -> int:
     content = sha256(Path(name).read_bytes()).hexdigest() if (name := file_of(key, value)) else ""
-    return _number_of(json.dumps([key, value, content], sort_keys=True, default=str))
+    return _number_of(_encode([key, value, content]))
+
+
+def _plain_text(key: str, value: object) -> str:
+    """What the digest of a text or a list of texts that names no file is made of, with its words in braces
+    yet; "" for any other value."""
+    texts = value if isinstance(value, list) else [value]
+    plain = key not in KINDS and key.rpartition(".")[2] != "file" and all(isinstance(t, str) for t in texts)
+    return _encode([key, value, ""]) if plain else ""
+
+
+def _filled_json(text: str, words: Settings) -> str:
+    """As `_filled`, of a text that JSON encoded: so are the words."""
+    return _WORD.sub(
+        lambda match: encode_basestring_ascii(str(words[match[1]]))[1:-1] if match[1] in words else match[0],
+        text,
+    )
 
 
 def _number_of(text: str) -> int:
     return int.from_bytes(sha256(text.encode()).digest()[:16])
 
 
+_encode = json.JSONEncoder(sort_keys=True, default=str).encode
 _kept_digest = lru_cache(_KEPT, typed=True)(_new_digest)
 
 

@@ -57,6 +57,18 @@ def test_it_does_not_matter_where_a_key_stands() -> None:
 
 
 @pytest.mark.parametrize(
+    "text", ["rail:1", 'a "quoted" \\ text', "Größe\n\t\x00", "\U0001f600", "{size} of it", 7, 0.5, True]
+)
+def test_a_text_with_words_is_the_point_of_the_filled_one(text: object) -> None:
+    """The same law for texts that JSON has to escape, for numbers, and for braces that no axis fills."""
+    axis = (Listed.of({"at": text}),)
+    for written in ("{at}", "down {at} of {none}"):
+        filled = written.replace("{at}", str(text))
+        assert ids(Study("s", {"faults": [written]}, axis)) == ids(Study("s", {"faults": [filled]}))
+        assert ids(Study("s", {"directory": written}, axis)) == ids(Study("s", {"directory": filled}))
+
+
+@pytest.mark.parametrize(
     "other",
     [
         {**BASE, "size": "2M"}, {**BASE, "size": 1}, {**BASE, "size": True}, {**BASE, "size": 1.0},
