@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -56,6 +57,13 @@ def read(path: Path) -> Page:
             command = "\n".join(lines[a:after])[2:]
             (page.lab if block["where"] else page.everywhere).append(Shown(command, lines[after:b]))
     return page
+
+
+def indented(path: Path, command: str) -> list[list[str]]:
+    """The arguments of each `railweave COMMAND` that a page shows in an indented block, which is not run."""
+    text = re.sub(r"\\\n\s*", " ", path.read_text())
+    lines = re.findall(rf"^    (?:\.venv/bin/)?railweave {command}\b(.*)$", text, re.MULTILINE)
+    return [shlex.split(line, comments=True) for line in lines]
 
 
 def carried_out(command: str, directory: Path) -> list[str]:

@@ -5,10 +5,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import click
 import pytest
 
-from tests.pages import PAGES, ROOT, Shown, carried_out, lay_out, masked, missing, read
+from railweave.framework.api import installed
+from railweave.framework.cli import main
+from railweave.framework.cli._options import plan_of
+from railweave.framework.cli.run import run
+from tests.pages import PAGES, ROOT, Shown, carried_out, indented, lay_out, masked, missing, read
 
+REGISTERS = installed()
 BY_NAME = {path.stem: read(path) for path in PAGES}
 
 
@@ -31,6 +37,27 @@ def test_commands_that_need_no_lab_print_what_stands_there(name: str, tmp_path: 
 def test_commands_that_bring_up_a_lab_do_too(name: str, tmp_path: Path) -> None:
     lay_out(BY_NAME[name], tmp_path)
     hold(BY_NAME[name].lab, tmp_path)
+
+
+THE_READERS = ("--plugin", "my-router", "allreduce.xml", "chakra:DIR", "./solver", "experiment.yaml")
+"""Ends of words in commands that need a file of the reader's, or load one."""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        words
+        for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+        for words in indented(path, "run")
+        if not any(word.endswith(THE_READERS) for word in words)
+    ],
+    ids=" ".join,
+)
+def test_runs_that_pages_only_show_are_experiments(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Options, faults, fabrics, all that is checked before anything starts."""
+    monkeypatch.chdir(ROOT)
+    with run.make_context("run", words, parent=click.Context(main, obj=REGISTERS)) as context:
+        assert plan_of(context).fabric.n_gpus > 0
 
 
 def test_the_comparison_masks_numbers_and_nothing_else() -> None:
