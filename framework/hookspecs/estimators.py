@@ -27,8 +27,8 @@ class LinkState(ArrayNoun):
     `outdated` where it was, by what began before that, and nothing waits that would say more; `doubted` where
     a link comes and goes, so that what it was last says little.
 
-    `packets` (3, n_links): sent ones of which it is known whether they arrived, those of them that did not,
-    and marked ones (ECN); from the start, but that of more than MOST_PACKETS half the weight goes on.
+    `packets` (3, n_links): sent ones whose fate is known, the lost ones among them, and marked ones (ECN);
+    from the start, but that of more than MOST_PACKETS half the weight goes on.
 
     `paths`: the same by pair and path, as senders know it, since a pair took its paths. Of no pair where the
     estimator does not want them, or the engine has no packets.

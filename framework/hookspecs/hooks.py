@@ -110,8 +110,8 @@ class Hooks:
 
     @hookspec
     def on_iteration(self, result: IterationResult, t_s: float, job: int) -> None:
-        """One iteration of the collective ended, at `t_s` seconds after the first began; `job`: of which of
-        several jobs."""
+        """One iteration of the collective ended, at `t_s` seconds after the first began; `job`: its number
+        among several."""
 
     @hookspec
     def on_run_end(self, result: Mapping[str, Any], directory: str | None) -> None:
