@@ -18,8 +18,8 @@ from railweave.framework.errors import RailweaveError, did_you_mean
 
 VERBOSE = "railweave.verbose"
 """Key of click's `ctx.meta` that `-v` sets; tracebacks are shown then."""
-DIRECTORY = "railweave.directory"
-"""Key of click's `ctx.meta`: the run directory in use, for the message of an interrupted run."""
+KEPT = "railweave.kept"
+"""Key of click's `ctx.meta`: what an interrupted command leaves, and where, as a sentence."""
 
 FILES = "RAILWEAVE_PLUGINS"
 """As the registry has it, which most commands need not import."""
@@ -91,14 +91,13 @@ class LazyGroup(click.Group):
         except RailweaveError as error:
             _end(ctx, str(error), error.exit_code)
         except KeyboardInterrupt:
-            _end(ctx, "interrupted." + _kept(ctx), 130)
+            _end(ctx, " ".join(["interrupted.", *_kept(ctx)]), 130)
         except Terminated as error:
-            _end(ctx, f"ended by {error.signal.name}." + _kept(ctx), 128 + error.signal)
+            _end(ctx, " ".join([f"ended by {error.signal.name}.", *_kept(ctx)]), 128 + error.signal)
 
 
-def _kept(ctx: click.Context) -> str:
-    """Where the events of an interrupted run are."""
-    return f" The events so far are in {ctx.meta[DIRECTORY]}." if DIRECTORY in ctx.meta else ""
+def _kept(ctx: click.Context) -> list[str]:
+    return [ctx.meta[KEPT]] if KEPT in ctx.meta else []
 
 
 def _end(ctx: click.Context, message: str, exit_code: int) -> NoReturn:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from railweave.framework.cli import DIRECTORY, VERBOSE
+from railweave.framework.cli import KEPT, VERBOSE
 from railweave.framework.cli._context import example, plain_command, registers, table
 from railweave.framework.cli._options import RunCommand, plan_of
 from railweave.framework.cli._page import check_packages, live_page
@@ -94,7 +94,7 @@ def run(
 
     check_estimate(plan, registers(ctx), longest)
     directory = RunDirectory.create(out, f"{plan.experiment.router.name}-{plan.experiment.topology.name}")
-    ctx.meta[DIRECTORY] = directory.path
+    ctx.meta[KEPT] = f"The events so far are in {directory.path}."
     if not quiet:
         _announce(plan)
     result, unwritten = _shown_run(ctx, plan, directory, (port or 0) if live else None)
