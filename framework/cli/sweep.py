@@ -12,7 +12,7 @@ import click
 from railweave.framework import api
 from railweave.framework.api import studies
 from railweave.framework.api.studies import Ahead, Answer, Spread, Sweep, SweepResult, Tally, words
-from railweave.framework.cli import _context
+from railweave.framework.cli import KEPT, _context
 from railweave.framework.cli._context import example, json_command, print_json, registers, table
 from railweave.framework.cli._dry_run import duration
 from railweave.framework.cli._signals import raised_signals
@@ -83,6 +83,7 @@ def sweep(
         ahead = studies.ahead(read, directory, registers(ctx), limit=limit, mix_versions=mix_versions)
         _show_ahead(ahead, as_json=as_json)
     else:
+        ctx.meta[KEPT] = f"Rows are kept in {directory / studies.ROWS}; the same command goes on from there."
         with raised_signals(), _progress() as on_progress:
             result = api.sweep(
                 words[-1], out=directory, limit=limit, workers=workers, on=on, retry_failed=retry_failed,
@@ -92,28 +93,28 @@ def sweep(
 
 
 class _Progress:
-    """How many of the points, how many failed, how long yet: `show` gets it at every point; without, a line a
-    minute does."""
+    """How many of the points, how many failed, how long yet, or what they wait for: `show` gets it at every
+    point; without, standard error gets a line a minute, and one when it changes what they wait for."""
 
     def __init__(self, show: Callable[[str], None] | None = None) -> None:
-        self._show, self._begun_with = show, -1
+        self._show, self._waits_for = show, ""
         self._began_s = self._told_s = time.monotonic()
 
     def __call__(self, tally: Tally) -> None:
         now_s = time.monotonic()
-        if self._begun_with < 0:
-            self._begun_with = tally.done - 1  # it is called with the first that was computed
         if self._show:
             self._show(self._line(tally, now_s))
-        elif now_s - self._told_s >= _context.MINUTE_S:
-            self._told_s = now_s
+        elif now_s - self._told_s >= _context.MINUTE_S or tally.waits_for != self._waits_for:
+            self._told_s, self._waits_for = now_s, tally.waits_for
             click.echo(self._line(tally, now_s), err=True)
 
     def _line(self, tally: Tally, now_s: float) -> str:
-        """`120 of 400 points, 2 failed, 3 min to go`."""
+        """`120 of 400 points, 2 failed, 3 min to go`, or in the place of the time what they wait for."""
         failed = sum(tally.failed.values())
         text = f"{tally.done} of {tally.points} points" + f", {failed} failed" * bool(failed)
-        computed, left = tally.done - self._begun_with, tally.points - tally.done
+        if tally.waits_for:
+            return f"{text}; {tally.waits_for}"
+        computed, left = tally.done - tally.before, tally.points - tally.done
         if computed < 1 or left < 1:
             return text
         return f"{text}, {duration((now_s - self._began_s) / computed * left)} to go"

@@ -29,9 +29,11 @@ COMPARED = ("router", "feedback", "oracle", "health", "estimator", "measure", "f
 
 
 class Workers(Protocol):
-    """What computes points (local.py, on_dask.py). `runs_labs`: those on labs, too, where `lab` says so."""
+    """What computes points (local.py, on_dask.py). `runs_labs`: those on labs, too, where `lab` says so;
+    `waits_for`: what is missing while none can be computed, else ""."""
 
     runs_labs: bool
+    waits_for: str
 
     @property
     def free(self) -> bool:
@@ -44,7 +46,8 @@ class Workers(Protocol):
     def submit(self, task: Task, *, lab: bool = False) -> None: ...
 
     def finished(self) -> Iterator[tuple[str, Row]]:
-        """The point and the row of every task that has ended, at least one; waits for it."""
+        """The point and the row of every task that has ended; waits for one, or for what changes
+        `waits_for`."""
 
     def close(self) -> None: ...
 
@@ -57,7 +60,8 @@ class Tally:
     """How far a study is. `points`: how many are wanted, and `ids` of the points looked at, in order;
     `before`: had a row when it began; `done`: have one now; `failed`: of these, by cause; `twice`: points
     that are others of the study again; `foreign`: rows of this version that belong to none, None where that
-    was not counted; `versions`: rows of each other version; `cut_bytes`: of a torn last row."""
+    was not counted; `versions`: rows of each other version; `cut_bytes`: of a torn last row;
+    `waits_for`: what is missing while no worker can compute, else ""."""
 
     points: int
     ids: list[str] = field(default_factory=list, repr=False)
@@ -68,6 +72,7 @@ class Tally:
     foreign: int | None = None
     versions: Mapping[str, int] = field(default_factory=dict)
     cut_bytes: int = 0
+    waits_for: str = ""
 
 
 def status(study: Study, directory: Path, *, limit: int | None = None, mix_versions: bool = False) -> Tally:
@@ -175,6 +180,9 @@ class _Kept:
         for identity, row in workers.finished():
             if point := self.under_way.pop(identity, None):
                 self.keep(point, row)
+        if workers.waits_for != self._tally.waits_for:
+            self._tally.waits_for = workers.waits_for
+            self._on_progress(self._tally)
 
     def collect_all(self, workers: Workers | None) -> None:
         """Until no worker has any more."""

@@ -29,6 +29,7 @@ class LocalWorkers:
     """Workers that start with the first task and end with `close`, or with this process. One that dies fails
     the task that it was at, and another takes its place."""
 
+    waits_for = ""
     runs_labs = False  # two labs on one machine falsify each other, and workers lab and model alike
 
     def __init__(self, count: int | None = None) -> None:

@@ -2,40 +2,60 @@
 
 Results travel back as rows, and what arrives twice is dropped, so that it does not matter how often Dask runs
 a task again. A worker that dies makes all tasks that were assigned to it suspect (distributed#5234), so few
-are submitted at a time.
+are submitted at a time. A task of Dask's is a batch of points that take a quarter of a second together, or
+one that takes longer: the scheduler, the worker and the client need 7 ms of processor time for each.
 """
 
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
-from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from statistics import median
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from railweave.framework.errors import InputError, MachineError, NotInstalledError, RailweaveError
+from railweave.framework.errors import MachineError, RailweaveError
 from railweave.framework.studies import dask_worker
 from railweave.framework.studies.computing import Row, Task, failed
-from railweave.framework.studies.points import Study, files_of
+from railweave.framework.studies.dask_scheduler import connected
+from railweave.framework.studies.points import files_of
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Future
 
 AHEAD = 2
-"""Tasks for each thread of the cluster at once."""
+"""Batches for each thread of the cluster at once."""
+BATCH_S, MOST_IN_BATCH = 0.25, 64
+"""Seconds that the points of a batch take together, and how many they are at most."""
+ENOUGH_S = 2 * BATCH_S
+"""A worker that has computed for this time gives the rest of its batch back: points are not equally long."""
+LATEST = 16
+"""Rows whose median is what the next points are expected to take."""
 ANSWERS_S = 15.0
 """A scheduler answers within this time, or is said not to."""
 COUNTED_EVERY_S = 5.0
 """How often the threads of the cluster are counted."""
+GONE_S = 15.0
+"""A cluster without workers for this time is said to have none: a nanny starts another in 2 s, a queue takes
+minutes."""
 TRIES = 3
 """A point whose worker died so often fails; others die of what was there with them."""
 LAB = "lab"
 """The resource that a worker has 1 of if labs may run on its machine: `dask worker --resources lab=1`."""
 
 
+class _Batch(NamedTuple):
+    """Points that one task of Dask's computes; `tries`: how often a worker has begun it."""
+
+    tasks: tuple[Task, ...]
+    lab: bool
+    tries: int
+
+
 class DaskWorkers:
     """The workers of the scheduler at `address` (tcp://HOST:PORT, tls://...) or in a scheduler file. `labs`:
-    points of this study need labs.
+    points of this study need labs. `waits_for`: what is missing while no worker can compute, else "".
 
     Raises NotInstalledError without the extra, MachineError where nothing answers, a worker lacks railweave
     or a plugin, or has another version of something, or none may run labs.
@@ -43,80 +63,159 @@ class DaskWorkers:
 
     runs_labs = True
 
-    def __init__(self, address: str, study: Study, *, labs: bool) -> None:
-        self._address = address
-        self._client = _client(address)
+    def __init__(self, address: str, *, labs: bool) -> None:
+        self._address, self._labs = address, labs
+        self._client, self._versions = connected(address, ANSWERS_S), dask_worker.versions()
         try:
             with self._scheduler_there():
-                self._check(labs)
-                self._send_files(study)
+                self._check()
         except BaseException:
             self._client.close()
             raise
         from distributed import as_completed
 
         self._completed = as_completed(loop=self._client.loop)
-        self._tasks: dict[str, tuple[Task, bool, int]] = {}
+        self._batches: dict[str, _Batch] = {}
+        self._number = 0
+        self._waiting: deque[Task] = deque()
+        """Points that are in no batch yet."""
+        self._latest_s: deque[float] = deque(maxlen=LATEST)
+        self._places: dict[str, str] = {}
+        """Where workers have the files that were sent."""
         self._threads, self._counted_s = 0, -COUNTED_EVERY_S
+        self._served_s = time.monotonic()
+        """When there was a worker last."""
+        self.waits_for = self._told = ""
 
     @property
     def free(self) -> bool:
         """Whether another task may be submitted. Raises MachineError where the scheduler is gone."""
-        now_s = time.monotonic()
-        if now_s - self._counted_s >= COUNTED_EVERY_S:
-            with self._scheduler_there():
-                self._threads, self._counted_s = sum(self._client.nthreads().values()), now_s
-        return len(self._tasks) < AHEAD * max(1, self._threads)
+        with self._scheduler_there():
+            self._count()
+        return len(self._batches) < self._window and len(self._waiting) < self._together
 
     @property
     def busy(self) -> bool:
-        return bool(self._tasks)
+        return bool(self._batches or self._waiting)
 
     def submit(self, task: Task, *, lab: bool = False) -> None:
         """Hand over a task; `lab`: to a worker that may run labs, one at a time. Raises MachineError where
         the scheduler is gone."""
         with self._scheduler_there():
-            self._try(task, lab, 1)
+            if lab:
+                self._hand_over(_Batch((task,), lab, 1))
+                return
+            self._waiting.append(task)
+            if len(self._waiting) >= self._together:
+                self._hand_over_waiting()
 
-    def _try(self, task: Task, lab: bool, number: int) -> None:
-        self._tasks[task.id] = (task, lab, number)
+    def finished(self) -> Iterator[tuple[str, Row]]:
+        """The point and the row of every task that has ended; waits for one, or for what changes `waits_for`.
+        Raises MachineError where the scheduler is gone, or a worker came that differs."""
+        rows: list[tuple[str, Row]] = []
+        with self._scheduler_there():
+            while not rows and self.waits_for == self._told:
+                self._hand_over_waiting()
+                with self._completed.thread_condition:
+                    if not self._completed.has_ready():
+                        self._completed.thread_condition.wait(COUNTED_EVERY_S)
+                self._count()
+                for future in self._completed.next_batch(block=False):
+                    rows += self._ended(future)
+        self._told = self.waits_for
+        yield from rows
+
+    @property
+    def _window(self) -> int:
+        return AHEAD * max(1, self._threads)
+
+    @property
+    def _together(self) -> int:
+        """How many points the next batch has."""
+        if not self._latest_s:
+            return 1
+        return max(1, min(MOST_IN_BATCH, int(BATCH_S / max(median(self._latest_s), BATCH_S / MOST_IN_BATCH))))
+
+    def _count(self) -> None:
+        """Count threads, now and then; and notice that no worker is left, or that one is there again."""
+        now_s = time.monotonic()
+        if now_s - self._counted_s < COUNTED_EVERY_S:
+            return
+        self._threads, self._counted_s = sum(self._client.nthreads().values()), now_s
+        what, how = "no worker", f"`dask worker {self._address}`"
+        labs = any(batch.lab for batch in self._batches.values())
+        if labs and self._threads and not self._lab_workers():
+            what, how = f"no worker with the resource {LAB}=1", f"{how[:-1]} --resources {LAB}=1`"
+        elif self._threads:
+            self._served_s, self.waits_for = now_s, ""
+            return
+        if now_s - self._served_s >= GONE_S and not self.waits_for:
+            self.waits_for = (
+                f"{what} at {self._address}: start one ({how}), and the study goes on; Ctrl-C ends it, and "
+                "keeps the rows so far"
+            )
+
+    def _hand_over_waiting(self) -> None:
+        while self._waiting and len(self._batches) < self._window:
+            count = min(self._together, len(self._waiting))
+            self._hand_over(_Batch(tuple(self._waiting.popleft() for _ in range(count)), False, 1))
+
+    def _hand_over(self, batch: _Batch) -> None:
+        tasks = [asdict(task) for task in batch.tasks]
+        names = {name for task in batch.tasks for name in files_of(task.base, task.over)}
+        files = {name: self._place(name) for name in names}
+        self._number += 1
+        key = f"railweave-{batch.tasks[0].id}-{self._number}"
+        self._batches[key] = batch
         future = self._client.submit(
-            dask_worker.compute, asdict(task), key=f"railweave-{task.id}-{number}", pure=False,
-            resources={LAB: 1} if lab else None,
+            dask_worker.compute, tasks, files, self._versions, ENOUGH_S, key=key, pure=False,
+            resources={LAB: 1} if batch.lab else None,
         )  # fmt: skip
         self._completed.add(future)
 
-    def finished(self) -> Iterator[tuple[str, Row]]:
-        """The point and the row of every task that has ended, at least one; waits for it. Raises MachineError
-        where the scheduler is gone."""
-        rows: list[tuple[str, Row]] = []
-        with self._scheduler_there():
-            while not rows:
-                for future in [next(self._completed), *self._completed.next_batch(block=False)]:
-                    rows += self._ended(future)
-        yield from rows
+    def _place(self, name: str) -> str:
+        """Where workers have a file; it is sent to all, also to any that come later, with the first point
+        that needs it."""
+        if name not in self._places:
+            content = Path(name).read_bytes()
+            self._places[name] = dask_worker.place_of(content, name)
+            self._client.register_plugin(_plugin(content, self._places[name]))
+        return self._places[name]
 
     def _ended(self, future: "Future") -> list[tuple[str, Row]]:
-        identity = future.key.split("-")[1]
-        if identity not in self._tasks:
+        if (batch := self._batches.get(future.key)) is None:
             return []
         if future.status in ("pending", "lost"):
-            # its worker died with the row before it was fetched; Dask computes the task again
+            # its worker died with the rows before they were fetched; Dask computes the task again
             self._completed.add(future)
             return []
         try:
-            row: Row = future.result()
+            rows: list[Row] = future.result()
         except Exception as error:
             if future.status != "error":
                 raise
-            task, lab, number = self._tasks.pop(identity)
-            name = type(error).__name__
-            if name == "KilledWorker" and number < TRIES:
-                self._try(task, lab, number + 1)
-                return []
-            return [(identity, failed(name, " ".join(str(error).split())))]
-        del self._tasks[identity]
-        return [(identity, row)]
+            del self._batches[future.key]
+            return self._failed(batch, error)
+        del self._batches[future.key]
+        self._latest_s.extend(row["seconds"] for row in rows)
+        self._waiting.extendleft(reversed(batch.tasks[len(rows) :]))
+        return [(task.id, row) for task, row in zip(batch.tasks, rows, strict=False)]
+
+    def _failed(self, batch: _Batch, error: Exception) -> list[tuple[str, Row]]:
+        """The rows of a batch that Dask gave up. Its points are tried alone first: which of them a worker
+        dies of is not known."""
+        try:
+            self._compare()  # points have their errors in rows, so this is one of a worker
+        except MachineError as difference:
+            raise MachineError(
+                f"{difference} The rows so far are kept: then run the same command again."
+            ) from error
+        if batch.tries < TRIES:
+            for task in batch.tasks:
+                self._hand_over(_Batch((task,), batch.lab, batch.tries + 1))
+            return []
+        row = failed(type(error).__name__, " ".join(str(error).split()))
+        return [(task.id, row) for task in batch.tasks]
 
     @contextmanager
     def _scheduler_there(self) -> Iterator[None]:
@@ -140,15 +239,23 @@ class DaskWorkers:
         """Forget what has not ended; the cluster stays as it is."""
         self._client.close()
 
-    def _check(self, labs: bool) -> None:
-        """Compare every worker with this process."""
-        workers = self._workers()
-        if not workers:
+    def _check(self) -> None:
+        """That there are workers which are like this process, and may run labs if points need them."""
+        if not self._workers():
             raise MachineError(
                 f"the Dask scheduler {self._address} has no workers. Start some: `dask worker "
                 f"{self._address}`."
             )
-        mine = dask_worker.versions()
+        self._compare()
+        if self._labs and not self._lab_workers():
+            raise MachineError(
+                "points of this study need labs, and no worker may run one. Start some with `dask worker "
+                f"{self._address} --resources {LAB}=1 --nthreads 1`, one on each machine."
+            )
+
+    def _compare(self) -> None:
+        """Raises MachineError that names a worker which differs from this process, and in what."""
+        mine = self._versions
         for address, theirs in self._client.run(dask_worker.versions, on_error="return").items():
             if isinstance(theirs, OSError) and address not in self._workers():
                 continue  # it died meanwhile
@@ -157,63 +264,37 @@ class DaskWorkers:
                 raise MachineError(
                     f"the Dask worker {address} cannot run railweave: {why}. Install the same one there."
                 )
-            if different := sorted(what for what in mine | theirs if mine.get(what) != theirs.get(what)):
+            different = sorted(what for what in mine | theirs if mine.get(what) != theirs.get(what))
+            files = [what for what in different if what.startswith("plugin file")]
+            different = files or different  # the code's version counts them
+            if different:
                 listed = "; ".join(
                     f"{what} is {theirs.get(what, 'not installed')} there and "
                     f"{mine.get(what, 'not installed')} here" for what in different
                 )  # fmt: skip
                 raise MachineError(f"the Dask worker {address} differs: {listed}. Make them alike.")
-        if labs and not any(worker.get("resources", {}).get(LAB) for worker in workers.values()):
-            raise MachineError(
-                "points of this study need labs, and no worker may run one. Start some with `dask worker "
-                f"{self._address} --resources {LAB}=1 --nthreads 1`, one on each machine."
-            )
 
     def _workers(self) -> Mapping[str, Any]:
         """What the scheduler says now of all its workers, by their addresses."""
         workers: Mapping[str, Any] = self._client.scheduler_info(n_workers=-1)["workers"]
         return workers
 
-    def _send_files(self, study: Study) -> None:
-        """Files that points need, to all workers, also to any that come later."""
-        contents = {name: Path(name).read_bytes() for name in files_of(study)}
-        if contents:
-            self._client.register_plugin(_plugin(contents))
+    def _lab_workers(self) -> int:
+        """How many there are that may run a lab."""
+        return sum(bool(worker.get("resources", {}).get(LAB)) for worker in self._workers().values())
 
 
-def _client(address: str) -> "Client":
-    try:
-        from distributed import Client
-    except ImportError:
-        raise NotInstalledError(
-            "--on needs Dask, which is not installed. `pip install 'railweave[dask]'` brings it."
-        ) from None
-    file = Path(address)
-    where: dict[str, Any] = {"scheduler_file": address} if file.is_file() else {"address": address}
-    if "://" not in address and not file.is_file():
-        raise InputError(
-            f"--on {address}: is neither an address such as tcp://HOST:8786 nor a scheduler file. Give one."
-        )
-    try:
-        return Client(**where, timeout=ANSWERS_S, set_as_default=False, name="railweave")
-    except (OSError, ValueError, TypeError) as error:
-        why = " ".join(str(error).split()) or type(error).__name__
-        raise MachineError(
-            f"--on {address}: no Dask scheduler answers there ({why}). Start one: `dask scheduler`."
-        ) from None
-
-
-def _plugin(contents: Mapping[str, bytes]) -> Any:
+def _plugin(content: bytes, place: str) -> Any:
     from distributed import WorkerPlugin
 
-    class Files(WorkerPlugin):  # type: ignore[misc]
-        """Writes files where a worker keeps what is its own."""
+    class File(WorkerPlugin):  # type: ignore[misc]
+        """Writes a file where a worker keeps what is its own."""
 
-        name = f"railweave-files-{sha256(repr(sorted(contents.items())).encode()).hexdigest()[:16]}"
+        name = place
 
         def setup(self, worker: Any) -> None:
             from railweave.framework.studies import dask_worker
 
-            dask_worker.place(contents, worker.local_directory)
+            dask_worker.place(content, Path(worker.local_directory, place))
 
-    return Files()
+    return File()

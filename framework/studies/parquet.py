@@ -57,7 +57,10 @@ def read_parquet(path: Path) -> tuple[str, list[dict[str, Any]]]:
         found = json.loads((table.schema.metadata or {}).get(_KEY, b"null"))
         texts = table.column("row").to_pylist()
     except (OSError, ValueError, KeyError, arrow.ArrowException) as error:
-        raise InputError(f"{path} is no Parquet file of a study: {' '.join(str(error).split())}.") from None
+        raise InputError(
+            f"{path} is no Parquet file of a study: {' '.join(str(error).split()).rstrip('.')}. Write "
+            "one by `railweave report --parquet`."
+        ) from None
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         raise InputError(f"{path} is no Parquet file of a study. Write one by `railweave report --parquet`.")
     return str(found.get("study")), [json.loads(text) for text in texts]

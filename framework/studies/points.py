@@ -237,34 +237,47 @@ _KEPT = 1 << 14
 class _Identity:
     """Numbers of resolved points: the sum of a digest of each key with its value, so that it does not matter
     which of them the base has and which an axis (a multiset hash by addition: Clarke et al., ASIACRYPT 2003).
-    What is the same in all points is added once."""
+    What is the same in all points is added once. Digests are kept for this study alone: files may change
+    before the next."""
 
     def __init__(self, study: Study) -> None:
+        self._kept_digest = lru_cache(_KEPT, typed=True)(_new_digest)
         self._words = study.words
         fixed = {key: value for key, value in _flat(study.base).items() if key != "seed"}
         varied = {name for axis in (*study.axes, *study.drawn) for name in axis.names}
         self._changing = {
             key: value for key, value in fixed.items() if key in varied or {*_words_in(value)} & self._words
         }
-        self._same = sum(_digest(key, value) for key, value in fixed.items() if key not in self._changing)
+        self._same = sum(
+            self._digest(key, value) for key, value in fixed.items() if key not in self._changing
+        )
         self._texts = {
             key: text for key, value in self._changing.items() if (text := _plain_text(key, value))
         }
         self._left_out = {"seed", *(self._words - KEYS.keys())}
 
     def of(self, settings: Settings, seed: int, repeat: int) -> str:
-        number = self._same + _digest("seed", seed) + (_digest("repeat", repeat) if repeat else 0)
+        number = self._same + self._digest("seed", seed)
+        number += self._digest("repeat", repeat) if repeat else 0
         for name, value in settings.items():
             if name not in self._left_out:
-                number += _digest(name, value)
+                number += self._digest(name, value)
         for key, value in self._changing.items():
             if key in settings:
                 continue
             if text := self._texts.get(key):
                 number += _number_of(_filled_json(text, settings))
             else:
-                number += _digest(key, _filled(value, settings))
+                number += self._digest(key, _filled(value, settings))
         return f"{number % _MODULUS:032x}"
+
+    def _digest(self, key: str, value: object) -> int:
+        if type(value) is int:  # a seed: there are many
+            return _number_of(f'["{key}", {value}, ""]')
+        try:
+            return self._kept_digest(key, value)
+        except TypeError:  # a list, which nothing can be kept by
+            return _new_digest(key, value)
 
 
 def _flat(base: Mapping[str, object]) -> dict[str, object]:
@@ -276,15 +289,6 @@ def _flat(base: Mapping[str, object]) -> dict[str, object]:
         else:
             flat[key] = value
     return flat
-
-
-def _digest(key: str, value: object) -> int:
-    if type(value) is int:  # a seed: there are many
-        return _number_of(f'["{key}", {value}, ""]')
-    try:
-        return _kept_digest(key, value)
-    except TypeError:  # a list, which nothing can be kept by
-        return _new_digest(key, value)
 
 
 def _new_digest(key: str, value: object) -> int:
@@ -313,7 +317,6 @@ def _number_of(text: str) -> int:
 
 
 _encode = json.JSONEncoder(sort_keys=True, default=str).encode
-_kept_digest = lru_cache(_KEPT, typed=True)(_new_digest)
 
 
 def file_of(key: str, value: object) -> str:
@@ -327,10 +330,9 @@ def _file_named(key: str, value: object) -> str:
     return value.partition(":")[2] if key in KINDS else value if key.rpartition(".")[2] == "file" else ""
 
 
-def files_of(study: Study) -> list[str]:
-    """The files that the points of a study need."""
-    keys = [(key, value) for some in (_flat(study.base), *listed(study)) for key, value in some.items()]
-    return sorted({name for key, value in keys if (name := file_of(key, value))})
+def files_of(*keys: Mapping[str, object]) -> set[str]:
+    """The files that an experiment needs, by its keys."""
+    return {name for some in keys for key, value in _flat(some).items() if (name := file_of(key, value))}
 
 
 def with_files(keys: Mapping[str, object], places: Mapping[str, str]) -> dict[str, object]:

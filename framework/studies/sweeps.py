@@ -158,9 +158,9 @@ def carried_out(
 
 def _rows_of(path: Path, study: str) -> list[Row]:
     """The rows of a ledger or a Parquet file of a study. Raises InputError for any other file."""
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such file of rows. Check the path.")
     if path.suffix != ".parquet":
-        if not path.is_file():
-            raise InputError(f"{path}: there is no such file of rows. Check the path.")
         return [*rows(path, study, None).values()]
     name, found = read_parquet(path)
     if name != study:
@@ -185,7 +185,7 @@ def _workers(sweep: Sweep, registers: Registers, count: int | None, on: str | No
     else:
         from railweave.framework.studies.on_dask import DaskWorkers
 
-        workers = DaskWorkers(on, sweep.study, labs=has_labs(sweep.study, registers))
+        workers = DaskWorkers(on, labs=has_labs(sweep.study, registers))
     try:
         yield workers
     finally:

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
@@ -27,6 +28,8 @@ LOCAL_MS, DASK_MS = 5.0, 10.0
 """What a point may take beyond its own computation."""
 FINISHED, RESUME_S, MOST_MB = 100_000, 3.0, 200.0
 """Points that a study finds again, how long that may take, and the size of their rows."""
+WARM = 4
+"""Points for each worker before any is measured: it loads plugins and compiles code with its first."""
 TASKS = 500
 """Small points of the rows about overhead; with `quick` a tenth."""
 SMALL = {"engine": "fluid", "topology.domains": 2, "topology.rails": 2, "size": "64K", "iterations": 1}
@@ -115,7 +118,7 @@ def _small(count: int) -> Study:
 def _on(address: str) -> Callable[[], Workers]:
     from railweave.framework.studies.on_dask import DaskWorkers
 
-    return lambda: DaskWorkers(address, _small(1), labs=False)
+    return lambda: DaskWorkers(address, labs=False)
 
 
 def _carried(
@@ -133,7 +136,7 @@ def _carried(
             for name in ("warm", "measured"):
                 directory = Path(folder, name)
                 directory.mkdir()
-                first = Study(study.name, study.base, study.axes, study.drawn, draw_seed=study.draw_seed)
+                first = replace(study, seeds=-(-WARM * processors() // study.combinations))
                 began, peak = time.monotonic(), _Peak()
                 with peak:
                     tally = carry_out(

@@ -38,6 +38,7 @@ class Fake:
     row of `twice` arrives twice."""
 
     runs_labs = False
+    waits_for = ""
 
     def __init__(self, seed: int = 0, places: int = 4, *, twice: bool = False) -> None:
         self._draw, self._places, self._twice = random.Random(seed), places, twice

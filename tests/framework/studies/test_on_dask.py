@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -133,26 +134,85 @@ def test_files_are_sent(
     assert len(rows()) == 3
 
 
-def _fabric() -> str:
+def _fabric(nodes: int = 4) -> str:
     import railweave as rw
     from railweave.framework.api.fabrics import exported
 
-    return exported(rw.topology("ring", nodes=4), "railweave")[0]
+    return exported(rw.topology("ring", nodes=nodes), "railweave")[0]
+
+
+def test_files_of_a_name_that_an_axis_fills_are_sent(
+    cluster: Cluster, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.worker()
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+    for nodes in (4, 6):
+        Path(f"ring{nodes}.yaml").write_text(_fabric(nodes))
+    Path("some.yaml").write_text(
+        "experiment: {engine: fluid, topology: 'file:ring{nodes}.yaml', size: 64K, iterations: 2}\n"
+        "axes: {nodes: [4, 6]}\n"
+    )
+    shown = call("some.yaml", "--on", cluster.address)
+    assert shown.exit_code == 0, shown.output
+    assert [row["gpus"] for row in rows()] == [4, 6]
+
+
+def test_two_clients_with_different_files_of_one_name_have_each_its_own(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both send theirs before either's second point; the figure is the number of GPUs in the file."""
+    cluster.worker()
+    clients = []
+    for nodes in (4, 6):
+        (tmp_path / str(nodes)).mkdir()
+        (tmp_path / str(nodes) / "ring.yaml").write_text(_fabric(nodes))
+        clients.append((nodes, on_dask.DaskWorkers(cluster.address, labs=False)))
+    study = Study("s", {"engine": "fluid", "topology": "file:ring.yaml", "size": "64K"}, seeds=2)
+    try:
+        for number in range(2):
+            for nodes, workers in clients:
+                monkeypatch.chdir(tmp_path / str(nodes))
+                point = [*study.points()][number]
+                workers.submit(Task(point.id, *study.keys(point), study.written))
+                assert [row["gpus"] for _, row in workers.finished()] == [nodes]
+    finally:
+        for _, workers in clients:
+            workers.close()
+
+
+def test_short_points_are_one_task_and_what_a_worker_has_no_time_for_comes_back(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that has no time at all computes the first of a batch, so the others are handed over again."""
+    cluster.worker()
+    study = Study("s", SMALL.base, seeds=30)
+    tasks = [Task(point.id, *study.keys(point), study.written) for point in study.points()]
+    monkeypatch.setattr(on_dask, "ENOUGH_S", 0.0)
+    workers = on_dask.DaskWorkers(cluster.address, labs=False)
+    try:
+        workers._latest_s.extend([on_dask.BATCH_S / len(tasks)] * on_dask.LATEST)
+        for task in tasks:
+            assert workers.free
+            workers.submit(task)
+        assert [len(batch.tasks) for batch in workers._batches.values()] == [len(tasks)]
+        assert [identity for identity, _ in workers.finished()] == [tasks[0].id]
+        monkeypatch.undo()
+        others = list[str]()
+        while workers.busy:
+            others += [identity for identity, _ in workers.finished()]
+    finally:
+        workers.close()
+    assert sorted(others) == sorted(task.id for task in tasks[1:])
 
 
 def test_a_worker_that_dies_loses_nothing(cluster: Cluster, call: Call) -> None:
     """Killed while it computes; the other one does the rest, and each point has one row."""
     victim = cluster.worker()
     cluster.worker()
-    Path("some.yaml").write_text(SWEEP.replace("seeds: 5", "seeds: 15"))
-    command = [sys.executable, "-c", "from railweave.framework.cli import main; main()", "sweep", "some.yaml"]
-    with subprocess.Popen([*command, "--on", cluster.address], stdout=subprocess.PIPE, text=True) as client:
-        kept = Path("studies/some/rows.jsonl")
-        while not (kept.exists() and kept.read_bytes().count(b"\n") > 10):
-            assert client.poll() is None
-            time.sleep(0.02)  # rows of another process are no event here
+    with client_of(cluster.address, seeds=15) as client:
         victim.send_signal(signal.SIGKILL)
-        assert client.wait(120) == 0
+        assert client.wait(300) == 0
     assert len({row["point"] for row in rows()}) == len(rows()) == 60
     assert all(row["ok"] for row in rows())
 
@@ -174,7 +234,7 @@ def _until(happened: Callable[[], bool]) -> None:
 def test_a_row_that_dies_with_its_worker_is_computed_again(cluster: Cluster) -> None:
     """The task has ended, the client knows, and its worker is killed before the row is fetched."""
     victim = cluster.worker()
-    workers = on_dask.DaskWorkers(cluster.address, SMALL, labs=False)
+    workers = on_dask.DaskWorkers(cluster.address, labs=False)
     try:
         workers.submit(_task())
         _until(workers._completed.has_ready)
@@ -207,6 +267,108 @@ def test_a_worker_that_dies_while_versions_are_compared_is_no_bad_worker(
     assert len({row["point"] for row in rows()}) == len(rows()) == 20
 
 
+@pytest.fixture
+def bad_sites(tmp_path: Path) -> dict[str, str]:
+    """PYTHONPATH of a worker without railweave, and of one with another: a package of that name in front of
+    the installed one that has no framework, and other code."""
+    (tmp_path / "none" / "railweave").mkdir(parents=True)
+    (tmp_path / "none" / "railweave" / "__init__.py").write_text("")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "sitecustomize.py").write_text(
+        "from railweave.framework.studies import version\nversion.code_version = lambda *more: '0' * 12\n"
+    )
+    return {kind: str(tmp_path / kind) for kind in ("none", "other")}
+
+
+UNLIKE = {
+    "none": "cannot run railweave: ModuleNotFoundError",
+    "other": "railweave (code) is 000000000000 there",
+}
+
+
+@contextmanager
+def client_of(address: str, *settings: str, seeds: int = 150) -> Iterator[subprocess.Popen[str]]:
+    """The command in a process of its own, once it has kept some rows. `settings`: of on_dask."""
+    Path("some.yaml").write_text(SWEEP.replace("seeds: 5", f"seeds: {seeds}"))
+    code = [f"on_dask.{setting}" for setting in settings]
+    code = [
+        "import signal",
+        "signal.signal(signal.SIGINT, signal.default_int_handler)",  # a shell's background job ignores it
+        "from railweave.framework.studies import on_dask",
+        *code,
+        "from railweave.framework.cli import main",
+    ]
+    with subprocess.Popen(
+        [sys.executable, "-c", "; ".join([*code, "main()"]), "sweep", "some.yaml", "--on", address],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    ) as client:  # fmt: skip
+        try:
+            kept = Path("studies/some/rows.jsonl")
+            _until(
+                lambda: client.poll() is not None or (kept.exists() and kept.read_bytes().count(b"\n") > 10)
+            )
+            assert client.poll() is None
+            yield client
+        finally:
+            client.kill()
+
+
+def test_a_worker_of_another_version_that_joins_in_mid_study_is_named(
+    cluster: Cluster, call: Call, bad_sites: dict[str, str]
+) -> None:
+    """What it computes would be of another version."""
+    cluster.worker()
+    with client_of(cluster.address) as client:
+        cluster.worker(environment={"PYTHONPATH": bad_sites["other"]})
+        assert client.wait(300) == 2
+        assert client.stderr is not None
+        errors = client.stderr.read()
+    assert UNLIKE["other"] in errors and "The rows so far are kept" in errors
+    assert len(rows()) >= 10 and all(row["ok"] for row in rows())
+
+
+def test_a_worker_without_railweave_that_joins_in_mid_study_fails_no_point(
+    cluster: Cluster, call: Call, bad_sites: dict[str, str]
+) -> None:
+    """Dask drops a worker that cannot read what it is to compute, and has the others compute it."""
+    cluster.worker()
+    with client_of(cluster.address, seeds=15) as client:
+        cluster.worker(environment={"PYTHONPATH": bad_sites["none"]})
+        assert client.wait(300) == 0
+    assert len({row["point"] for row in rows()}) == len(rows()) == 60
+    assert all(row["ok"] for row in rows())
+
+
+def test_without_workers_the_client_says_so_and_goes_on_with_the_next_one(
+    cluster: Cluster, call: Call
+) -> None:
+    victim = cluster.worker()
+    with client_of(cluster.address, "COUNTED_EVERY_S = 0.1", "GONE_S = 0.3", seeds=15) as client:
+        victim.kill()
+        assert client.stderr is not None
+        line = client.stderr.readline()
+        assert f"no worker at {cluster.address}: start one (`dask worker {cluster.address}`)" in line
+        cluster.worker()
+        assert client.wait(300) == 0
+        assert "no worker" not in client.stderr.readline()
+    assert len({row["point"] for row in rows()}) == len(rows()) == 60
+
+
+def test_without_workers_ctrl_c_keeps_the_rows(cluster: Cluster, call: Call) -> None:
+    victim = cluster.worker()
+    with client_of(cluster.address, "COUNTED_EVERY_S = 0.1", "GONE_S = 0.3") as client:
+        victim.kill()
+        assert client.stderr is not None
+        client.stderr.readline()
+        client.send_signal(signal.SIGINT)
+        assert client.wait(300) == 130
+        assert client.stderr.read() == (
+            "railweave: interrupted. Rows are kept in studies/some/rows.jsonl; the same command goes on from "
+            "there.\n"
+        )
+    assert len(rows()) >= 10
+
+
 @pytest.mark.parametrize("noticed", [False, True], ids=["not noticed", "noticed"])
 def test_whatever_the_client_does_without_its_scheduler_it_says_so(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, noticed: bool
@@ -214,7 +376,7 @@ def test_whatever_the_client_does_without_its_scheduler_it_says_so(
     """Threads counted, and tasks submitted, right after the scheduler died, and once the client gave up."""
     monkeypatch.setattr(on_dask, "COUNTED_EVERY_S", 0.0)
     cluster.worker()
-    workers = on_dask.DaskWorkers(cluster.address, SMALL, labs=False)
+    workers = on_dask.DaskWorkers(cluster.address, labs=False)
     try:
         assert workers.free
         cluster.scheduler.kill()
@@ -232,13 +394,7 @@ def test_whatever_the_client_does_without_its_scheduler_it_says_so(
 
 def test_a_client_that_dies_goes_on(cluster: Cluster, call: Call) -> None:
     cluster.worker()
-    Path("some.yaml").write_text(SWEEP.replace("seeds: 5", "seeds: 12"))
-    command = [sys.executable, "-c", "from railweave.framework.cli import main; main()", "sweep", "some.yaml"]
-    with subprocess.Popen([*command, "--on", cluster.address], stdout=subprocess.DEVNULL) as client:
-        kept = Path("studies/some/rows.jsonl")
-        while not (kept.exists() and kept.read_bytes().count(b"\n") > 10):
-            assert client.poll() is None
-            time.sleep(0.02)
+    with client_of(cluster.address, seeds=12) as client:
         client.kill()
         client.wait()
     shown = call("some.yaml", "--on", cluster.address)
@@ -248,33 +404,40 @@ def test_a_client_that_dies_goes_on(cluster: Cluster, call: Call) -> None:
 
 def test_without_its_scheduler_it_ends_and_says_so(cluster: Cluster, call: Call) -> None:
     cluster.worker()
-    Path("some.yaml").write_text(SWEEP.replace("seeds: 5", "seeds: 150"))
-    command = [sys.executable, "-c", "from railweave.framework.cli import main; main()", "sweep", "some.yaml"]
-    with subprocess.Popen(
-        [*command, "--on", cluster.address], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    ) as client:
-        kept = Path("studies/some/rows.jsonl")
-        while not (kept.exists() and kept.read_bytes().count(b"\n") > 10):
-            assert client.poll() is None
-            time.sleep(0.02)
+    with client_of(cluster.address) as client:
         cluster.scheduler.kill()
-        assert client.wait(120) == 2
+        assert client.wait(300) == 2
         assert client.stderr is not None
-        assert (
-            f"the Dask scheduler {cluster.address} is gone. The rows so far are kept" in client.stderr.read()
-        )
+        errors = client.stderr.read()
+    assert f"the Dask scheduler {cluster.address} is gone. The rows so far are kept" in errors
     assert len(rows()) >= 10
 
 
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "127.0.0.1:8786", "none.json"])
+@pytest.mark.parametrize(
+    "address",
+    ["tcp://127.0.0.1:1", "127.0.0.1:8786", "none.json", "tcp://127.0.0.1", "tcp://", "file://a:1",
+     "empty.json", "tls://127.0.0.1:1"],
+)  # fmt: skip
 def test_an_address_that_is_none_or_does_not_answer(
     call: Call, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(on_dask, "ANSWERS_S", 1.0)
+    Path("empty.json").write_text("{}")
     shown = call("some.yaml", "--on", address)
     assert shown.exit_code == 2, shown.output
-    answers = "no Dask scheduler answers there" if address.startswith("tcp") else "is neither an address such"
-    assert answers in shown.stderr and not Path("studies").exists()
+    reason = {
+        "tcp://127.0.0.1:1": "no Dask scheduler answers there",
+        "empty.json": "this file has no address of a scheduler",
+        "tls://127.0.0.1:1": "the certificates of the client are missing",
+    }.get(address, "is neither an address such as tcp://HOST:8786 nor a scheduler file")
+    assert reason in shown.stderr and not Path("studies").exists()
+
+
+def test_a_scheduler_file_has_its_address(cluster: Cluster, call: Call) -> None:
+    Path("scheduler.json").write_text(json.dumps({"address": cluster.address}))
+    cluster.worker()
+    shown = call("some.yaml", "--on", "scheduler.json", "--limit", "2")
+    assert shown.exit_code == 0 and len(rows()) == 2, shown.output
 
 
 def test_a_cluster_without_workers_is_named(cluster: Cluster, call: Call) -> None:
@@ -282,26 +445,24 @@ def test_a_cluster_without_workers_is_named(cluster: Cluster, call: Call) -> Non
     assert shown.exit_code == 2 and "has no workers. Start some" in shown.stderr
 
 
+@pytest.mark.parametrize("kind", [*UNLIKE])
 def test_a_worker_without_railweave_or_of_another_version_is_named(
-    cluster: Cluster, call: Call, tmp_path: Path
+    cluster: Cluster, call: Call, bad_sites: dict[str, str], kind: str
 ) -> None:
-    """A package of that name in front of the installed one: without the framework, then with other code."""
-    hidden = tmp_path / "hidden"
-    (hidden / "railweave").mkdir(parents=True)
-    (hidden / "railweave" / "__init__.py").write_text("")
-    lacking = cluster.worker(environment={"PYTHONPATH": str(hidden)})
+    cluster.worker(environment={"PYTHONPATH": bad_sites[kind]})
     shown = call("some.yaml", "--on", cluster.address)
-    assert shown.exit_code == 2 and "cannot run railweave: ModuleNotFoundError" in shown.stderr, shown.output
-    lacking.kill()
-    lacking.wait()
-    site = tmp_path / "site"
-    site.mkdir()
-    (site / "sitecustomize.py").write_text(
-        "from railweave.framework.studies import version\nversion.code_version = lambda *more: '0' * 12\n"
-    )
-    cluster.worker(environment={"PYTHONPATH": str(site)})
+    assert shown.exit_code == 2 and UNLIKE[kind] in shown.stderr, shown.output
+
+
+def test_a_plugin_of_one_file_that_workers_lack_is_named(
+    cluster: Cluster, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.worker()
+    (tmp_path / "mine.py").write_text("")
+    monkeypatch.setenv("RAILWEAVE_PLUGINS", str(tmp_path / "mine.py"))
     shown = call("some.yaml", "--on", cluster.address)
-    assert shown.exit_code == 2 and "railweave (code) is 000000000000 there" in shown.stderr, shown.output
+    assert shown.exit_code == 2, shown.output
+    assert "plugin file mine.py is not installed there" in shown.stderr and "(code)" not in shown.stderr
 
 
 def test_labs_need_a_worker_that_may_run_them(cluster: Cluster, call: Call) -> None:

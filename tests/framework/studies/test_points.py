@@ -115,13 +115,10 @@ def test_points_are_made_when_they_are_asked_for() -> None:
 
 
 def test_a_file_counts_by_what_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from railweave.framework.studies import points
-
     monkeypatch.chdir(tmp_path)
     seen = set()
     for text in ("one", "two"):
         Path("ring.yaml").write_text(text)
-        points._kept_digest.cache_clear()
         for base in ({"topology": "file:ring.yaml"}, {"topology": {"name": "file", "file": "ring.yaml"}}):
             seen.add(*ids(Study("s", base)))
     assert len(seen) == 4
