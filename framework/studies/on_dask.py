@@ -40,17 +40,17 @@ GONE_S = 15.0
 """A cluster without workers for this time is said to have none: a nanny starts another in 2 s, a queue takes
 minutes."""
 TRIES = 3
-"""A point whose worker died so often fails; others die of what was there with them."""
+"""A point whose worker died so often fails. A worker's death is that of all it had."""
 LAB = "lab"
 """The resource that a worker has 1 of if labs may run on its machine: `dask worker --resources lab=1`."""
 
 
 class _Batch(NamedTuple):
-    """Points that one task of Dask's computes; `tries`: how often a worker has begun it."""
+    """Points that one task of Dask's computes; `deaths`: how many workers died that had it."""
 
     tasks: tuple[Task, ...]
     lab: bool
-    tries: int
+    deaths: int = 0
 
 
 class DaskWorkers:
@@ -79,6 +79,8 @@ class DaskWorkers:
         self._number = 0
         self._waiting: deque[Task] = deque()
         """Points that are in no batch yet."""
+        self._suspects: deque[_Batch] = deque()
+        """Points whose workers died, of one of them or of something else: one at a time is tried again."""
         self._latest_s: deque[float] = deque(maxlen=LATEST)
         self._places: dict[str, str] = {}
         """Where workers have the files that were sent."""
@@ -96,14 +98,14 @@ class DaskWorkers:
 
     @property
     def busy(self) -> bool:
-        return bool(self._batches or self._waiting)
+        return bool(self._batches or self._waiting or self._suspects)
 
     def submit(self, task: Task, *, lab: bool = False) -> None:
         """Hand over a task; `lab`: to a worker that may run labs, one at a time. Raises MachineError where
         the scheduler is gone."""
         with self._scheduler_there():
             if lab:
-                self._hand_over(_Batch((task,), lab, 1))
+                self._hand_over(_Batch((task,), lab))
                 return
             self._waiting.append(task)
             if len(self._waiting) >= self._together:
@@ -158,7 +160,9 @@ class DaskWorkers:
     def _hand_over_waiting(self) -> None:
         while self._waiting and len(self._batches) < self._window:
             count = min(self._together, len(self._waiting))
-            self._hand_over(_Batch(tuple(self._waiting.popleft() for _ in range(count)), False, 1))
+            self._hand_over(_Batch(tuple(self._waiting.popleft() for _ in range(count)), False))
+        if self._suspects and not any(batch.deaths for batch in self._batches.values()):
+            self._hand_over(self._suspects.popleft())
 
     def _hand_over(self, batch: _Batch) -> None:
         tasks = [asdict(task) for task in batch.tasks]
@@ -202,17 +206,16 @@ class DaskWorkers:
         return [(task.id, row) for task, row in zip(batch.tasks, rows, strict=False)]
 
     def _failed(self, batch: _Batch, error: Exception) -> list[tuple[str, Row]]:
-        """The rows of a batch that Dask gave up. Its points are tried alone first: which of them a worker
-        dies of is not known."""
+        """The rows of a batch that Dask gave up, once as many workers as are tried died that had it."""
         try:
             self._compare()  # points have their errors in rows, so this is one of a worker
         except MachineError as difference:
             raise MachineError(
                 f"{difference} The rows so far are kept: then run the same command again."
             ) from error
-        if batch.tries < TRIES:
-            for task in batch.tasks:
-                self._hand_over(_Batch((task,), batch.lab, batch.tries + 1))
+        if batch.deaths + 1 < TRIES:
+            suspects = (_Batch((task,), batch.lab, batch.deaths + 1) for task in batch.tasks)
+            self._suspects.extend(suspects)
             return []
         row = failed(type(error).__name__, " ".join(str(error).split()))
         return [(task.id, row) for task in batch.tasks]

@@ -17,7 +17,7 @@ from railweave.framework.processes.memory import pss_bytes
 from railweave.framework.registry import Registers
 from railweave.framework.studies.carrying_out import ROWS, Tally, Workers, carry_out, status
 from railweave.framework.studies.ledger import Ledger, rows
-from railweave.framework.studies.local import LocalWorkers, processors
+from railweave.framework.studies.local import ONE_THREAD, LocalWorkers, processors
 from railweave.framework.studies.points import Study
 from railweave.framework.studies.sweep_file import sweep_of
 from railweave.framework.studies.version import code_version
@@ -249,7 +249,7 @@ class Nodes:
     def _start(self, *words: str, place: int = 0) -> str:
         process = subprocess.Popen(
             [sys.executable, str(self._node), *words], cwd=self._node.parent, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, **ONE_THREAD},
         )  # fmt: skip
         self._processes.insert(place, process)
         assert process.stdout is not None

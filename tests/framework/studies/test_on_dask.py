@@ -19,7 +19,7 @@ from railweave.framework.cli import main
 from railweave.framework.errors import MachineError
 from railweave.framework.registry import load_plugins
 from railweave.framework.studies import on_dask
-from railweave.framework.studies.computing import Task
+from railweave.framework.studies.computing import Row, Task
 from railweave.framework.studies.points import Study
 
 pytest.importorskip("distributed")
@@ -204,6 +204,44 @@ def test_short_points_are_one_task_and_what_a_worker_has_no_time_for_comes_back(
     finally:
         workers.close()
     assert sorted(others) == sorted(task.id for task in tasks[1:])
+
+
+def test_of_a_batch_only_the_point_that_workers_die_of_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that begins seed 3 is killed: once with the others, then as often as a point is tried. Dask
+    takes every point that a dying worker had for the cause, and forgives none."""
+    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", "0")
+    monkeypatch.setattr(on_dask, "COUNTED_EVERY_S", 0.1)
+    monkeypatch.setattr(on_dask, "GONE_S", 0.3)
+    cluster = Cluster(tmp_path)
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(
+        "import os\nfrom railweave.framework.studies import dask_worker\ncomputed = dask_worker.computed\n"
+        "def dies(task, registers):\n"
+        "    return os.kill(os.getpid(), 9) if task.over['seed'] == 3 else computed(task, registers)\n"
+        "dask_worker.computed = dies\n"
+    )
+    try:
+        cluster.worker(environment={"PYTHONPATH": str(site)})
+        workers = on_dask.DaskWorkers(cluster.address, labs=False)
+        workers._latest_s.extend([on_dask.BATCH_S / 4] * on_dask.LATEST)
+        study = Study("s", SMALL.base, seeds=4)
+        for point in study.points():
+            workers.submit(Task(point.id, *study.keys(point), study.written))
+        (batch,) = workers._batches.values()
+        assert len(batch.tasks) == 4
+        rows = dict[str, Row]()
+        while workers.busy:
+            if not workers._client.nthreads():
+                cluster.worker(environment={"PYTHONPATH": str(site)})
+            rows.update(workers.finished())
+        workers.close()
+    finally:
+        cluster.end()
+    causes = {point.seed: rows[point.id].get("cause") for point in study.points()}
+    assert causes == {1: None, 2: None, 3: "KilledWorker", 4: None}
 
 
 def test_a_worker_that_dies_loses_nothing(cluster: Cluster, call: Call) -> None:
