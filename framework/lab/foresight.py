@@ -100,7 +100,7 @@ def _scale(plan: Plan, table: RouteTable, timelines: list[Timeline]) -> float:
     if not moving:
         return 1.0
     cores = min(shard_count(plan.fabric), len(os.sched_getaffinity(0)))
-    capacity = Capacity(HOPS_PER_CORE_S, HOPS_PER_CORE_S * (1 + 0.5 * (cores - 1)))
+    capacity = Capacity.of_cores(HOPS_PER_CORE_S, cores)
     hops_s = sum(busiest_phase_hops(job, table) for job in plan.jobs if not job.experiment.program)
     latency_s = LATENCY_PER_GPU_S * plan.fabric.n_gpus
     return auto_scale(capacity, hops_s, latency_s, sorted(moving, key=lambda timeline: timeline.seconds()))

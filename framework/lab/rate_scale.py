@@ -1,16 +1,16 @@
 """The rate scale of a lab: as the experiment gives it, or by what this lab can carry."""
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
-from statistics import median
+from statistics import median_low
 from typing import NamedTuple
 
 from railweave.framework.analysis.limits.timeline import Timeline
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.lab.job_traffic import JobTraffic
 from railweave.framework.lab.switching.calibration import (
-    PROGRAM_SHARE,
-    SHARE,
+    TRIES,
     Capacity,
     auto_scale,
     busiest_phase_hops,
@@ -26,9 +26,9 @@ from railweave.framework.model import Fabric, RouteTable, Schedule
 from railweave.framework.registry import Registers
 from railweave.framework.routing.route_control import RouteControl
 
-TRIED_S, TRIES, ROUNDS = 1.0, 3, 3
-"""Iterations that should be over within this time are tried, so often, at so many scales at most: in longer
-ones what the lab adds does not count."""
+TRIED_S = 1.0
+"""Seconds that an iteration may take to be tried, and after which it is not tried again: in longer ones what
+the lab adds does not count."""
 
 
 class _Traffic(NamedTuple):
@@ -65,7 +65,7 @@ class RateScale:
         chooses = self._plan.experiment.rate_scale == "auto"
         carried = self._carried(control.table) if chooses else []
         scale = self._first(control, carried)
-        for _ in range(ROUNDS):
+        for _ in range(TRIES):
             slower = self._tried(control, scale, carried)
             if slower == scale:
                 break
@@ -80,10 +80,7 @@ class RateScale:
             return scale
         self._pace(control, scale)
         times = [
-            (
-                traffic.timeline.seconds(),
-                median(self._carry(traffic.link, traffic.schedule) for _ in range(TRIES)),
-            )
+            (traffic.timeline.seconds(), median_low(self._times(traffic.link, traffic.schedule)))
             for traffic in short
         ]
         self._lab.unshape()  # a run begins with full buckets and counters of 0
@@ -106,26 +103,22 @@ class RateScale:
 
     def _first(self, control: RouteControl, carried: list[_Traffic]) -> float:
         """As the experiment gives it, or from what this lab can carry; measures the latency of a packet."""
-        plan, scale, table = self._plan, self._plan.experiment.rate_scale, control.table
-        trial = self._traffic.trial
-        if trial is None:
-            if scale != "auto":
-                return scale
-            self.capacity = calibrate(self._lab, table, plan.packet)
-            hops_s = neighbour_hops(plan.fabric, table, plan.packet)
-            return auto_scale(self.capacity, hops_s, share=PROGRAM_SHARE)
-        trial.use_entropies(control.entropies)
+        plan, table, trial = self._plan, control.table, self._traffic.trial
 
         def carry(collective: str, schedule: Schedule) -> float:
+            assert trial is not None
             return self._carry(trial, schedule, collective)
 
-        self.latency_s = packet_latency_s(plan, self._registers, table, carry)
-        if scale == "auto" and self._lab.kernel_datapath:
+        if trial is not None:
+            trial.use_entropies(control.entropies)
+            self.latency_s = packet_latency_s(plan, self._registers, table, carry)
+        scale = plan.experiment.rate_scale
+        if scale == "auto" and trial is not None and self._lab.kernel_datapath:
             self.capacity = measure_by_trial(plan, self._registers, table, carry)
         elif scale == "auto":
             self.capacity = calibrate(self._lab, table, plan.packet)
         self._traffic.end_trial()
-        if scale != "auto" or self.capacity is None:
+        if self.capacity is None:
             return float(scale)
         times = [traffic.timeline for traffic in carried]
         return auto_scale(self.capacity, self._hops_s(table), self.latency_s, times)
@@ -135,11 +128,18 @@ class RateScale:
         plan, hops_s = self._plan, 0.0
         for job in plan.jobs:
             if job.experiment.program:
-                hops_s += neighbour_hops(plan.fabric, table, plan.packet) * SHARE / PROGRAM_SHARE
+                hops_s += neighbour_hops(plan.fabric, table, plan.packet)
                 continue
             placed = tuple(job.on_gpus(schedule) for schedule in job.schedules)
             hops_s += busiest_phase_hops(replace(job, schedules=placed), table)
         return hops_s
+
+    def _times(self, link: TransportLink, schedule: Schedule) -> list[float]:
+        """Seconds of a schedule, up to TRIES times, none of which begins after TRIED_S."""
+        end, times = time.monotonic() + TRIED_S, list[float]()
+        while not times or (len(times) < TRIES and time.monotonic() < end):
+            times.append(self._carry(link, schedule))
+        return times
 
     def _carry(self, link: TransportLink, schedule: Schedule, collective: str | None = None) -> float:
         """Let a transport carry a schedule out before the run; the seconds it took."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -29,47 +29,28 @@ from railweave.framework.routing.loads import link_loads
 if TYPE_CHECKING:
     from railweave.framework.lab.switching.emulation import Emulation
 
-BURST_S = 0.3
-"""Length of the measurement. Its result is CPU time per hop, which other load on the machine hardly
-changes."""
+NEIGHBOURS = "send-recv"
+"""The collective in which every GPU sends to the next."""
 
-FIRST_TRIES = 5
+TRIAL_PACKETS, PACKETS = 2048, 8
+"""Packets of a measurement, of all GPUs together; and of each GPU in a row: at once for the capacity, enough
+for batches and too few to overflow a port's receive buffer (208 KiB); one by one for the latency."""
 
-FLIGHT = 8
-"""Packets in flight per sender: enough for batches, too few to overflow a port's receive buffer (208 KiB)."""
-
-SMALLER_BATCHES = 2.0
-"""In a run packets come in smaller batches than in the measurement, and a hop takes this many times the
-processor time at least."""
-
-TRIAL, TRIAL_PACKETS = "send-recv", 2048
+TRIES = 5
+"""How often a packet may be lost, a latency or an iteration is measured, and a scale corrected, at most."""
 
 SHARE = 0.6
 """Share of the capacity that the data packets of the busiest phase may use. Acknowledgements, senders and the
 control loop take the rest. Measured at 16 GPUs on 2 cores: healthy iterations take 1.06 times the closed form
-at 0.6, 1.08 to 1.1 at 0.7, 1.1 to 1.14 at 0.8, and at 1.0 the domain phases fall behind."""
+at 0.6, 1.08 to 1.1 at 0.7, 1.1 to 1.14 at 0.8."""
 
-PROGRAM_SHARE = 0.2
-"""The same for a program whose ranks all send to the next at once: TCP answers with packets of its own, and
-the program needs processors."""
-
-STEPS, STEP_PACKETS, STEP_TRIALS = 4, 512, 8
-"""Of the latency's measurement: steps of a trial, packets of a trial at most (two steps at least), trials."""
-
-TRIALS_S, TRIALS_AT_LEAST = 0.4, 3
-"""No further trial begins after this time, and this many trials."""
-
-SHORTEST_STEP, AT_MOST = 0.04, 0.05
-"""Parts of the shortest step and of an iteration that the latency of one packet may take: less than the
-verdict allows, as packets are later beside others than by themselves: 1.6 times over up to five switches of a
-fat tree."""
-
-LATE = 0.06
-"""Part of an iteration that may pass besides what its links need: at a quarter of the rates it would be a
-quarter, and declared times are to be the same to 10 %."""
+LATENCY, LATE = 0.04, 0.05
+"""Part of the shortest step and of an iteration that the latency of a packet by itself may take; and part of
+an iteration that may pass besides what its links need, as packets are later among others. At a quarter of the
+rates it would be a quarter, and declared times are to be the same to 10 %."""
 
 LONGEST_S = 60.0
-"""An iteration is not slowed down beyond this for its latency; the verdict then says what that means."""
+"""Seconds of an iteration beyond which its latency slows it down no further; the verdict then says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +59,11 @@ class Capacity:
 
     hops_per_core_s: float
     hops_s: float
+
+    @classmethod
+    def of_cores(cls, hops_per_core_s: float, cores: int) -> Self:
+        """A further core is half a core: daemons share caches, kernel and memory."""
+        return cls(hops_per_core_s, hops_per_core_s * (1 + cores) / 2)
 
 
 def calibrate(lab: "Emulation", table: RouteTable, packet: PacketFormat) -> Capacity:
@@ -93,19 +79,19 @@ def calibrate(lab: "Emulation", table: RouteTable, packet: PacketFormat) -> Capa
         udp_frame(a, b, packet.full_packet_bytes, dst_port=ROCE_PORT + 1)
         for a, b in zip(addresses, nexts, strict=True)
     ]
-    hops_per_round = FLIGHT * int(_switches(table, gpus, np.roll(gpus, -1)).sum())
-    hops_done = 0
+    hops_per_round = PACKETS * int(_switches(table, gpus, np.roll(gpus, -1)).sum())
+    rounds, hops_done = max(1, TRIAL_PACKETS // (PACKETS * len(gpus))), 0
     with lab.host_sockets(timeout_s=1.0) as sockets:
         try:
             for sender, receiver, frame in zip(sockets, [*sockets[1:], sockets[0]], frames, strict=True):
                 _first_packet(sender, receiver, frame)
-            before, end = lab.switch_cpu_s(), time.monotonic() + BURST_S
-            while time.monotonic() < end:
+            cpu_s, began = lab.switch_cpu_s(), time.monotonic()
+            for _ in range(rounds):
                 for sock, frame in zip(sockets, frames, strict=True):
-                    for _ in range(FLIGHT):
+                    for _ in range(PACKETS):
                         sock.send(frame)
                 for sock in sockets:
-                    for _ in range(FLIGHT):
+                    for _ in range(PACKETS):
                         sock.recv(64)
                 hops_done += hops_per_round
         except TimeoutError:
@@ -114,11 +100,10 @@ def calibrate(lab: "Emulation", table: RouteTable, packet: PacketFormat) -> Capa
                 f"calibration: a packet was lost after {hops_done} packet-hops.\n{words}"
             ) from None
         if lab.kernel_datapath:  # switches in the context of the sender
-            return Capacity(hops_done / BURST_S, hops_done / BURST_S)
-        per_core = hops_done / (lab.switch_cpu_s() - before) / SMALLER_BATCHES
-    cores = min(len(lab.shards), len(os.sched_getaffinity(0)))
-    # daemons share caches, kernel and memory with each other and with the senders
-    return Capacity(per_core, per_core * (1 + 0.5 * (cores - 1)))
+            return Capacity.of_cores(hops_done / (time.monotonic() - began), 1)
+        cpu_s = lab.switch_cpu_s() - cpu_s
+    # in a run packets come in smaller batches, and a hop takes twice the processor time at least
+    return Capacity.of_cores(hops_done / cpu_s / 2, min(len(lab.shards), len(os.sched_getaffinity(0))))
 
 
 def trial(
@@ -128,12 +113,12 @@ def trial(
     taken."""
     fabric, packet, experiment = plan.fabric, plan.packet, plan.experiment
     size = max(1, TRIAL_PACKETS // fabric.n_gpus) * packet.path_mtu
-    schedule = registers["collective"][TRIAL].schedule(
+    schedule = registers["collective"][NEIGHBOURS].schedule(
         fabric, range(fabric.n_gpus), size, experiment.dtype, experiment.redop
     )
     hops = _switches(table, schedule.src, schedule.dst)
-    carry(TRIAL, schedule)  # opens the queue pairs
-    rate = float((-(-schedule.size // packet.path_mtu) * hops).sum()) / carry(TRIAL, schedule)
+    carry(NEIGHBOURS, schedule)  # opens the queue pairs
+    rate = float((-(-schedule.size // packet.path_mtu) * hops).sum()) / carry(NEIGHBOURS, schedule)
     return Capacity(rate, rate)
 
 
@@ -151,10 +136,10 @@ def packet_latency_s(
     ranks = np.arange(n)
     if n < 2 or not np.diff(table.paths(ranks, np.roll(ranks, -1)).pair_start).all():
         return None
-    schedule = registers["collective"][TRIAL].schedule(
+    schedule = registers["collective"][NEIGHBOURS].schedule(
         plan.fabric, range(n), plan.packet.path_mtu, experiment.dtype, experiment.redop
     )
-    steps = min(STEPS, max(2, STEP_PACKETS // n))
+    steps = min(PACKETS, max(2, TRIAL_PACKETS // (PACKETS * n)))
     chain = replace(
         schedule,
         repeat=np.full(n, steps),
@@ -162,16 +147,14 @@ def packet_latency_s(
         chained_start=np.arange(n + 1),
         chained=np.roll(np.arange(n), 1),  # rank r waits for what r - 1 sent it
     ).expand()
-    carry(TRIAL, chain)  # opens the queue pairs
-    end, trials = time.monotonic() + TRIALS_S, list[float]()
-    while len(trials) < TRIALS_AT_LEAST or (len(trials) < STEP_TRIALS and time.monotonic() < end):
-        trials.append(carry(TRIAL, chain) / steps)
-    return float(np.percentile(trials, 25))
+    carry(NEIGHBOURS, chain)  # opens the queue pairs
+    times = [carry(NEIGHBOURS, chain) for _ in range(TRIES)]
+    return float(np.percentile(times, 25)) / steps
 
 
 def _first_packet(sender: socket.socket, receiver: socket.socket, frame: bytes) -> None:
     """Send one packet until it arrives. The first one of a flow is an upcall, and may be lost among many."""
-    for _ in range(FIRST_TRIES - 1):
+    for _ in range(TRIES - 1):
         sender.send(frame)
         with suppress(TimeoutError):
             receiver.recv(64)
@@ -200,13 +183,13 @@ def busiest_phase_hops(plan: Plan, table: RouteTable) -> float:
 
 
 def neighbour_hops(fabric: Fabric, table: RouteTable, packet: PacketFormat) -> float:
-    """Packet-hops per second where every GPU sends to the next as fast as its path allows, on the fabric as
-    declared."""
+    """Packet-hops per second of programs, on the fabric as declared: every GPU sends to the next as fast as
+    its path allows. Each counts three times: TCP answers with packets, and programs need processors."""
     src = np.arange(fabric.n_gpus)
     dst = np.roll(src, -1)
     bits = np.full(len(src), 8.0 * packet.full_packet_bytes)
     seconds = float((link_loads(fabric, table, src, dst, bits).load / fabric.capacity_bps).max())
-    return float(_switches(table, src, dst).sum()) / seconds if seconds > 0 else 0.0
+    return 3 * float(_switches(table, src, dst).sum()) / seconds if seconds > 0 else 0.0
 
 
 def _switches(table: RouteTable, src: Int64, dst: Int64) -> Int64:
@@ -220,34 +203,33 @@ def auto_scale(
     declared_hops_s: float,
     latency_s: float | None = None,
     times: Sequence[Timeline] = (),
-    share: float = SHARE,
 ) -> float:
-    """The rate scale at which the busiest phase uses `share` of the capacity; or less, so that the latency of
-    a packet is `SHORTEST_STEP` of the shortest step, and `AT_MOST` of an iteration, at most. Rounded
-    down to two digits. `times`: of every size at declared rates, ascending."""
+    """The rate scale at which the busiest phase uses SHARE of the capacity; or less, so that the latency of a
+    packet takes LATENCY of the shortest step, and of an iteration, at most. Rounded down to two digits.
+    `times`: of every size at declared rates, ascending."""
     moving = [timeline for timeline in times if timeline.seconds() > 0]
-    exact = share * capacity.hops_s / declared_hops_s if declared_hops_s > 0 else 1e-5
+    exact = SHARE * capacity.hops_s / declared_hops_s if declared_hops_s > 0 else 1e-5
     if latency_s and moving:
-        scale = min(exact, *(SHORTEST_STEP * timeline.shortest_step_s() / latency_s for timeline in moving))
-        while any(timeline.latency_share(latency_s * scale) > AT_MOST for timeline in moving):
+        scale = min(exact, *(LATENCY * timeline.shortest_step_s() / latency_s for timeline in moving))
+        while any(timeline.latency_share(latency_s * scale) > LATENCY for timeline in moving):
             scale *= 0.9
         exact = max(scale, min(exact, moving[-1].seconds() / LONGEST_S))
     return _two_digits(exact)
 
 
 def slower_scale(scale: float, tried: Sequence[tuple[float, float]], times: Sequence[Timeline]) -> float:
-    """`scale`, or the lower one at which iterations are `AT_MOST` longer than their links need, where at
-    `scale` they were by more than `LATE`.
+    """`scale`, or the lower one at which LATE of an iteration is not needed by its links, where at `scale` it
+    is more: the secant through the time measured, and none at a scale of 0.
 
     `tried`: of iterations, the seconds that their links need at declared rates, and those that they took at
-    `scale`. What is more does not scale with the rates: all ranks begin at once, with a window each, while
-    the latency of a packet was measured with one. `times`: as `auto_scale` has them.
+    `scale`: all ranks begin at once, with a window each, while the latency of a packet was measured with one.
+    `times`: as `auto_scale` has them.
     """
     slower = scale
     for needed_s, took_s in tried:
         late_s = took_s - needed_s / scale
         if late_s > LATE * took_s:
-            slower = min(slower, AT_MOST / (1 - AT_MOST) * needed_s / late_s)
+            slower = min(slower, LATE / (1 - LATE) * needed_s / late_s)
     if slower == scale:
         return scale
     return min(scale, _two_digits(max(slower, times[-1].seconds() / LONGEST_S)))

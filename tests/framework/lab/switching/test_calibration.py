@@ -8,10 +8,12 @@ import pytest
 from railweave.framework.analysis.limits.timeline import Timeline
 from railweave.framework.experiment.plan import load_plan
 from railweave.framework.lab.switching.calibration import (
+    LATE,
+    LATENCY,
     LONGEST_S,
+    PACKETS,
     SHARE,
-    STEP_TRIALS,
-    STEPS,
+    TRIES,
     Capacity,
     auto_scale,
     busiest_phase_hops,
@@ -27,6 +29,11 @@ def test_the_scale_uses_a_share_of_the_capacity_rounded_down() -> None:
     assert auto_scale(Capacity(1e5, 1e5), 6e9) == pytest.approx(1.0e-5)
     assert auto_scale(Capacity(1e5, 1.278e5), 6e9) == pytest.approx(1.2e-5)
     assert auto_scale(Capacity(1e5, 1e5), 0.0) == 1e-5  # nothing is sent
+
+
+def test_a_further_core_counts_half() -> None:
+    assert Capacity.of_cores(1e5, 1) == Capacity(1e5, 1e5)
+    assert Capacity.of_cores(1e5, 3) == Capacity(1e5, 2e5)
 
 
 def test_the_busiest_phase_counts_switches_over_the_time_of_its_busiest_link() -> None:
@@ -68,7 +75,7 @@ def test_latency_is_a_small_part_of_an_iteration_at_the_scale_chosen(collective:
     table = plan.router.routes(plan.fabric, HealthSnapshot.healthy(plan.fabric))
     timeline = Timeline(plan.fabric, plan.schedule, table, plan.packet)
     scale = auto_scale(Capacity(1e9, 1e9), 7e9, 0.005, [timeline])
-    assert timeline.latency_share(0.005 * scale) <= 0.05
+    assert timeline.latency_share(0.005 * scale) <= LATENCY
     assert timeline.seconds(0.005 * scale) <= 1.1 * timeline.seconds(0.005 * scale / 4)
 
 
@@ -80,7 +87,7 @@ def test_what_iterations_take_besides_their_links_lowers_the_scale_until_it_is_s
     times, scale = [Timeline(plan.fabric, plan.schedule, table, plan.packet)], 4e-5
     needed_s = times[0].seconds()
     lower = slower_scale(scale, [(needed_s, needed_s / scale + late_s)], times)
-    assert lower < scale and late_s / (needed_s / lower + late_s) == pytest.approx(0.05, rel=0.1)
+    assert lower < scale and late_s / (needed_s / lower + late_s) == pytest.approx(LATE, rel=0.1)
     assert slower_scale(lower, [(needed_s, needed_s / lower + late_s)], times) == lower
 
 
@@ -109,16 +116,16 @@ def test_a_packets_latency_is_a_step_of_the_less_disturbed_chains_through_all_ra
     registers = load_plugins()
     plan = load_plan(None, {"fault": "none"}, registers)
     carried: list[Schedule] = []
-    took = iter([9.0, *[0.16] * 4, *[0.32] * (STEP_TRIALS - 5), 9.0])  # the first one opens the queue pairs
+    took = iter([9.0, *[0.16] * 3, *[0.32] * (TRIES - 4), 9.0])  # the first one opens the queue pairs
 
     def carry(_: str, schedule: Schedule) -> float:
         carried.append(schedule)
         return next(took)
 
     table = plan.router.routes(plan.fabric, HealthSnapshot.healthy(plan.fabric))
-    assert packet_latency_s(plan, registers, table, carry) == pytest.approx(0.16 / STEPS)
+    assert packet_latency_s(plan, registers, table, carry) == pytest.approx(0.16 / PACKETS)
     chain, n = carried[-1], plan.fabric.n_gpus
-    assert len(carried) == 1 + STEP_TRIALS and chain.n_transfers == STEPS * n
-    assert np.array_equal(np.diff(chain.after_start), [0] * n + [1] * (STEPS - 1) * n)
+    assert len(carried) == 1 + TRIES and chain.n_transfers == PACKETS * n
+    assert np.array_equal(np.diff(chain.after_start), [0] * n + [1] * (PACKETS - 1) * n)
     assert np.array_equal(chain.dst[chain.after], chain.src[n:])
     assert np.all(chain.size == plan.packet.path_mtu)
