@@ -144,7 +144,7 @@ class Ledger:
             end -= len(block)
         torn = os.pread(self._file, len(_BEGINNINGS[0]), end)
         if torn and not any(word.startswith(torn) or torn.startswith(word) for word in _BEGINNINGS):
-            raise InputError(_no_ledger(self._path, "its last line is no row"))
+            raise InputError(_no_row(self._path, "the last line"))
         os.ftruncate(self._file, end)
         return size - end
 
@@ -165,7 +165,7 @@ def _rows(path: Path, study: str) -> Iterator[tuple[re.Match[bytes], bytes]]:
             if not line.endswith(b"\n"):
                 return
             if (head := _HEAD.match(line)) is None:
-                raise InputError(_no_ledger(path, f"line {number} is no row"))
+                raise InputError(_no_row(path, f"line {number}"))
             yield head, line
 
 
@@ -194,6 +194,10 @@ def _parsed(path: Path, line: bytes) -> dict[str, Any]:
         raise InputError(_no_ledger(path, f"a row is no JSON: {error}")) from None
     assert isinstance(row, dict)  # it begins as one
     return row
+
+
+def _no_row(path: Path, line: str) -> str:
+    return f"{path}: {line} is no row of a study. Take it out, or choose another place."
 
 
 def _no_ledger(path: Path, why: str) -> str:

@@ -111,6 +111,7 @@ def test_points_that_fail_are_counted_by_cause_and_the_others_run(call: Call) ->
         (SWEEP.replace("fluid", "flood"), [], "there is no engine 'flood'"),
         ("axes: [", [], "not readable as YAML"),
         (SWEEP, ["--limit", "0"], "0 is not in the range"),
+        (SWEEP, ["--add", "none.parquet"], "none.parquet: there is no such file of rows"),
         (SWEEP, ["other.yaml"], "expects one SWEEP"),
     ],
 )
