@@ -2,8 +2,8 @@
 
 Results travel back as rows, and what arrives twice is dropped, so that it does not matter how often Dask runs
 a task again. A worker that dies makes all tasks that were assigned to it suspect (distributed#5234), so few
-are submitted at a time. A task of Dask's is a batch of points that take a quarter of a second together, or
-one that takes longer: the scheduler, the worker and the client need 7 ms of processor time for each.
+are submitted at a time. A task of Dask's is a batch of points that take half a second together, or one that
+takes longer: scheduler, worker and client need 7 ms of processor time for each, as much as a small point.
 """
 
 import time
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 AHEAD = 2
 """Batches for each thread of the cluster at once."""
-BATCH_S, MOST_IN_BATCH = 0.25, 64
+BATCH_S, MOST_IN_BATCH = 0.5, 64
 """Seconds that the points of a batch take together, and how many they are at most."""
 ENOUGH_S = 2 * BATCH_S
 """A worker that has computed for this time gives the rest of its batch back: points are not equally long."""
