@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from statistics import median_low
+from statistics import median
 from typing import NamedTuple
 
 from railweave.framework.analysis.limits.timeline import Timeline
@@ -80,7 +80,7 @@ class RateScale:
             return scale
         self._pace(control, scale)
         times = [
-            (traffic.timeline.seconds(), median_low(self._times(traffic.link, traffic.schedule)))
+            (traffic.timeline.seconds(), median(self._times(traffic.link, traffic.schedule)))
             for traffic in short
         ]
         self._lab.unshape()  # a run begins with full buckets and counters of 0
