@@ -29,10 +29,10 @@ def check_estimate(plan: Plan, registers: Registers, longest_s: float) -> None:
     check_memory(plan, registers)
     ahead = plan.estimate
     if ahead.seconds is not None and ahead.seconds > longest_s:
+        at = "" if ahead.rate_scale is None else f", at a rate scale of {ahead.rate_scale:.2g}"
         raise InputError(
-            f"the run would take about {duration(ahead.seconds)}, at a rate scale of "
-            f"{ahead.rate_scale:.2g}, and --longest is {duration(longest_s)}. Lower the size or iterations, "
-            f"raise --longest{instead(registers)}."
+            f"the run would take about {duration(ahead.seconds)}{at}, and --longest is "
+            f"{duration(longest_s)}. Lower the size or iterations, raise --longest{instead(registers)}."
         )
 
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     type=TIME,
     default="1h",
     show_default=True,
-    help="Refuse a run on the lab that should take longer on the wall clock.",
+    help="Refuse a run that should take longer on the wall clock.",
 )
 @click.option("--kpi", is_flag=True, help="Print the key figures, and which of them are not known.")
 @click.option("--predict", is_flag=True, help="Print what {engine} makes of every iteration next to it.")

@@ -12,6 +12,7 @@ from railweave.framework.hookspecs import Callers, Engine, Estimate
 from railweave.framework.model.events import RunEvent
 from railweave.framework.model.findings import Findings
 from railweave.framework.parameters import Parameter, Value
+from railweave.framework.parameters.units import size as size_text
 from railweave.framework.runs.computed import computed
 from railweave.plugins.packet.packet_run import PacketRun
 
@@ -20,6 +21,9 @@ PROGRAM_BYTES, PAIR_BYTES, ENTRY_BYTES, HOP_BYTES, LINK_BYTES, PACKET_BYTES = (
 )  # fmt: skip
 """Memory of the program with numba, and of each pair in use, entry of the listed schedule, hop of the paths,
 link, and packet in flight with its events."""
+START_S, EVENTS_PER_S = 2.0, 3.3e6
+"""Wall-clock seconds of a run without packets whose code is compiled, and events a second of one core
+(`railweave bench packet`, docs/packets.md)."""
 
 
 class PacketEngine(Engine):
@@ -57,6 +61,12 @@ class PacketEngine(Engine):
         ),
         Parameter(
             "gap", 500e-9, "time", "declared time without a packet after which a flowlet ends", minimum=0
+        ),
+        Parameter(
+            "ties", "id", "text",
+            "which of equally short queues an adaptive switch takes: the first by the link's number, or a "
+            "drawn one",
+            choices=("id", "drawn"),
         ),
         Parameter(
             "window", "transport", "text",
@@ -108,25 +118,36 @@ class PacketEngine(Engine):
 
     def estimate(self, plan: Plan) -> Estimate:
         """Events of all iterations: two a packet and link where packets wait, and those of acknowledgements.
-        Raises NotInstalledError without numba."""
+        Memory: also a byte for each packet of the largest iteration, of which it is kept whether it arrived.
+        Raises NotInstalledError without numba, ExperimentError where no packet fits into a queue."""
+        options = plan.experiment.engine.options
         if find_spec("numba") is None:
             raise NotInstalledError(
                 "the engine packet computes with numba, which is not installed. "
                 "Install it: pip install 'railweave[fluid]'."
             )
-        events, entries = 0.0, 0
+        largest, room = plan.packet.full_packet_bytes + plan.packet.RETH, int(str(options["buffer"]))
+        if 0 < room < largest:
+            raise ExperimentError(
+                f"buffer {size_text(room)}: no packet of {largest} bytes fits into it. Raise it, or lower "
+                "path_mtu."
+            )
+        events, kept, entries = 0.0, 0.0, 0
         hops = _mean_hops(plan)
         for job in plan.jobs:
+            most = 0.0
             for schedule in job.schedules:
                 sent = schedule.is_transfer
                 packets = float(schedule.in_all(plan.packet.packets_of)[sent].sum())
-                events += packets * hops * 2.5 * (job.experiment.iterations or 1)
+                events += packets * hops * 3 * (job.experiment.iterations or 1)
+                most = max(most, packets)
                 entries = max(entries, int(schedule.repeat.sum(dtype=np.int64)))
+            kept += most
         pairs = sum(len(paths.src) for paths in plan.first_paths)
         in_paths = sum(len(paths.links) for paths in plan.first_paths)
         memory = PROGRAM_BYTES + PAIR_BYTES * pairs + ENTRY_BYTES * entries + HOP_BYTES * in_paths
         memory += LINK_BYTES * plan.fabric.n_links + PACKET_BYTES * _in_flight(plan, pairs)
-        return Estimate(memory, events=round(events))
+        return Estimate(memory + int(kept), START_S + events / EVENTS_PER_S, events=round(events))
 
 
 def _mean_hops(plan: Plan) -> float:

@@ -173,14 +173,15 @@ FLOWLET = np.dtype([("last", "i8"), ("path", "i8")])
 (NOW, FREE, N_FREE, N_EVENTS, LOOK_HEAD, LOOKS, READY_HEAD, READIES, HOPS, OTHER_HOPS, DONE, ENDED, DEAD,
  WRONG_PATH, MTU, HEADERS, FIRST_HEADERS, ACK_BYTES, CNP_BYTES, ACK_EVERY, CHOOSER, CHOOSER_BYTES,
  CHOOSES_MESSAGES, SHARES, CONTROL, CONTROL_BYTES, RECEIVER, RECEIVER_BYTES, PAIR_BASE, PAIR_BYTES,
- TRIMMING, ADAPTIVE, GAP, MARKS_LEAVING, CUTS_THROUGH, N_GLOBALS) = range(36)  # fmt: skip
+ TRIMMING, ADAPTIVE, GAP, TIES_DRAWN, MARKS_LEAVING, CUTS_THROUGH, N_GLOBALS) = range(37)  # fmt: skip
 """Places in `globals`: the time; the first free packet, and how many there are; events in the heap; pairs
 that are to look what they may send, a ring; entries that are ready, a ring; hops of data and of other packets
 so far; events so far; whether a job has ended; 1 + a pair that has given up; 1 + a pair whose chooser named
 no path of it; sizes; packets per acknowledgement; addresses and bytes of what choosers and congestion
 controls know of pairs, 0 where there is none; those of the pairs themselves; whether full queues trim;
-whether switches choose for packets, BY_PACKET or BY_FLOWLET, and the gap between flowlets; whether packets
-are marked as they leave a queue; whether switches begin to send what they have not received whole."""
+whether switches choose for packets, BY_PACKET or BY_FLOWLET, the gap between flowlets, and whether one of
+equal queues is drawn; whether packets are marked as they leave a queue; whether switches begin to send what
+they have not received whole."""
 BY_PACKET, BY_FLOWLET = 1, 2
 
 EXTRAS = True

@@ -47,6 +47,7 @@ def settings_of(plan: Plan) -> Settings:
         seed=plan.experiment.seed,
         trimming=bool(options["trimming"]),
         adaptive=ADAPTIVE[str(options["adaptive"])],
+        ties_drawn=options["ties"] == "drawn",
         marks_leaving=options["marks_at"] == "dequeue",
         cut_through=options["switching"] == "cut-through",
         gap=round(float(str(options["gap"])) * PICOSECONDS),

@@ -27,7 +27,7 @@ from railweave.plugins.packet.layout import (
 ARRIVES, TIMER, FREES = 0, 2, 3
 """Classes of events, in the order of those of one time: arrivals by priority and link, timers, links that are
 free for what waits."""
-MARKING, LOSING, SPOILING, CHOOSING = range(1, 5)
+MARKING, LOSING, SPOILING, CHOOSING, STEERING = range(1, 6)
 """What draws are for."""
 UNIT = 2.0**-53
 _A, _B, _C = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)

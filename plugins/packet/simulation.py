@@ -65,7 +65,8 @@ def key_of(seed: int, job: int, src: int, dst: int) -> int:
 class Settings:
     """How packets are carried. Bytes: `room` of a queue by priority (0: no limit), `kmin`, `kmax` (0: no
     marks), with `pmax` just below kmax; `trimming`: whether packets that find a queue full go on as headers.
-    `adaptive`: layout.BY_PACKET or BY_FLOWLET where switches choose, with `gap` picoseconds between flowlets;
+    `adaptive`: layout.BY_PACKET or BY_FLOWLET where switches choose, with `gap` picoseconds between flowlets,
+    and `ties_drawn` where one of equal queues is drawn;
     `marks_leaving`: whether a queue marks by what waits behind a packet that leaves; `cut_through`: whether
     switches begin to send a packet once HEAD_BYTES are there, on links no faster than it came on;
     `ack_every`: packets per acknowledgement at most; `in_turn`: whether
@@ -81,6 +82,7 @@ class Settings:
     trimming: bool = False
     adaptive: int = 0
     gap: int = 0
+    ties_drawn: bool = False
     marks_leaving: bool = False
     cut_through: bool = False
 
@@ -182,9 +184,8 @@ class Simulation:
         g[layout.ACK_BYTES], g[layout.ACK_EVERY] = packet.acknowledgement_bytes, self._settings.ack_every
         g[layout.CNP_BYTES] = packet.HEADERS + CNP_BODY
         settings = self._settings
-        g[layout.TRIMMING], g[layout.ADAPTIVE], g[layout.GAP] = (
-            settings.trimming, settings.adaptive, settings.gap,
-        )  # fmt: skip
+        g[layout.TRIMMING], g[layout.ADAPTIVE] = settings.trimming, settings.adaptive
+        g[layout.GAP], g[layout.TIES_DRAWN] = settings.gap, settings.ties_drawn
         g[layout.MARKS_LEAVING], g[layout.CUTS_THROUGH] = settings.marks_leaving, settings.cut_through
         g[layout.PAIR_BASE], g[layout.PAIR_BYTES] = pair.ctypes.data, pair.itemsize
         known = (

@@ -2,7 +2,17 @@
 
 import numpy as np
 
-from railweave.plugins.packet.layout import ADAPTIVE, BY_FLOWLET, CUTS_THROUGH, DATA, GAP, NONE, State
+from railweave.plugins.packet.layout import (
+    ADAPTIVE,
+    BY_FLOWLET,
+    CUTS_THROUGH,
+    DATA,
+    GAP,
+    NONE,
+    TIES_DRAWN,
+    State,
+)
+from railweave.plugins.packet.queues import STEERING, draw, mixed
 
 
 def alike(s: State, q: int, start: int, place: int) -> bool:
@@ -25,14 +35,18 @@ def outruns(s: State, start: int, place: int, link: int) -> bool:
 
 def steered(s: State, i: int, place: int, now: int) -> int:
     """The link on which a switch sends a packet, `place` in its path: of the pair's paths that lead there as
-    the packet came, the one with the shortest queue next; of equal queues the first link. The packet then has
-    the first path that begins so. A flowlet stays on its path until none of it has come for the gap."""
+    the packet came, the one with the shortest queue next; of equal queues the first link, or a drawn one. The
+    packet then has the first path that begins so. A flowlet stays on its path until no packet of it has come
+    for the gap."""
     packet, g = s.packet[i], s.globals
     pair, start = s.pair[packet["pair"]], packet["start"]
     first, planned = pair["first_path"], s.hops[start + place]
     if pair["paths"] == 1 or packet["path"] < first or packet["path"] >= first + pair["paths"]:
         return planned
-    best, next_link, shortest, flowlet = NONE, planned, np.int64(0), NONE
+    best, next_link, shortest, least, flowlet = NONE, planned, np.int64(0), np.uint64(0), NONE
+    bits = np.uint64(0)
+    if g[TIES_DRAWN]:
+        bits = draw(pair["key"], STEERING, packet["number"], packet["copy"], place)
     for q in range(first, first + pair["paths"]):
         if not alike(s, q, start, place):
             continue
@@ -51,8 +65,9 @@ def steered(s: State, i: int, place: int, now: int) -> int:
         queue = s.link[link]["queued"][DATA]
         if s.link[link]["busy"] > now:
             queue += s.link[link]["sending"]
-        if best == NONE or queue < shortest or (queue == shortest and link < next_link):
-            best, next_link, shortest = q, link, queue
+        rank = mixed(bits + np.uint64(link)) if g[TIES_DRAWN] else np.uint64(link)
+        if best == NONE or queue < shortest or (queue == shortest and rank < least):
+            best, next_link, shortest, least = q, link, queue, rank
     if best == NONE:
         return planned
     if flowlet != NONE:

@@ -11,10 +11,12 @@ import pytest
 import railweave as rw
 from railweave.framework.errors import ExperimentError, NotInstalledError, TransportError
 from railweave.framework.experiment.plan import Plan
+from railweave.framework.model import PacketFormat
 from railweave.framework.registry import Registers, load_plugins
 from railweave.framework.results.result import RunResult
 from railweave.plugins.packet import engine, machine
 
+PACKET = PacketFormat()
 LARGE = [
     {"topology": "rail-only", "domains": 4, "rails": 4, "collective": "ring-all-reduce"},
     {"topology": "rail-only", "domains": 4, "rails": 4, "collective": "all-to-all"},
@@ -102,14 +104,18 @@ def test_rows_count_the_cnps_that_senders_got(registers: Registers, control: str
 
 
 def test_messages_that_meet_nobody_have_no_slowdown(registers: Registers) -> None:
-    """A permutation within one domain; then three to one, in which every packet waits for two others."""
+    """A permutation within one domain, where the acknowledgement of every fourth packet goes before data;
+    then three to one, in which every packet waits for two others."""
     keys = {"topology": "rail-only", "domains": 1, "rails": 4, "iterations": 1, "size": "1M"}
-    row = run(registers, **keys, collective="permutation", engine={"name": "packet", "window": "ideal"}).rows[0]
+    row = run(registers, **keys, collective="permutation", engine={"name": "packet", "window": "ideal"}).rows[
+        0
+    ]
     assert row.slowdown is not None
     every, megabytes = row.slowdown
     assert every.up_to_bytes is None and megabytes.up_to_bytes == 1 << 20
     assert every.messages == megabytes.messages == 4
-    assert every.p50 == every.max == pytest.approx(1, abs=1e-6)
+    acks = PACKET.acknowledgement_bytes / (4 * PACKET.full_packet_bytes)
+    assert every.p50 == every.max == pytest.approx(1 + acks, abs=1e-3)
     assert every.p99 is None and every.max_us == pytest.approx(row.declared_time_us)
     incast = run(registers, **keys, collective="incast").rows[0].slowdown
     assert incast is not None and incast[0].max == pytest.approx(3, rel=0.01)
@@ -118,7 +124,14 @@ def test_messages_that_meet_nobody_have_no_slowdown(registers: Registers) -> Non
 def test_trimming_delivers_all_and_waits_for_no_timeout(registers: Registers) -> None:
     """Incast into a port with room for eight packets. What is trimmed is sent again at once, so it takes what
     its bytes take, and the headers; dropped packets are found late. Nothing that was trimmed is dropped."""
-    keys = {"topology": "rail-only", "domains": 1, "rails": 8, "collective": "incast", "size": "1M", "iterations": 1}
+    keys = {
+        "topology": "rail-only",
+        "domains": 1,
+        "rails": 8,
+        "collective": "incast",
+        "size": "1M",
+        "iterations": 1,
+    }
     trims, drops = (
         run(registers, **keys, engine={"name": "packet", "buffer": "34K", "trimming": trimming})
         for trimming in (True, False)
@@ -126,23 +139,22 @@ def test_trimming_delivers_all_and_waits_for_no_timeout(registers: Registers) ->
     row = trims.rows[0]
     assert row.trimmed == row.retransmitted > 0 and sum(link.drops for link in trims.links) == 0
     assert drops.rows[0].trimmed is None and sum(link.drops for link in drops.links) > 0
-    bytes_s = 7 * PACKET.wire_bytes(1 << 20)
-    headers_s = 7 * 256 * 64 + row.trimmed * 64
-    least_us = 8e6 * bytes_s / trims.experiment_rate if False else None
-    assert least_us is None or headers_s
     assert row.declared_time_us < drops.rows[0].declared_time_us
 
 
 def test_adaptive_switches_leave_a_slow_link(registers: Registers) -> None:
-    """A link of the core at a quarter: paths in turn wait for it, and switches that choose do not."""
+    """A link of the core at a quarter: paths in turn wait for it, and switches that choose do not. Where
+    nothing is wrong, ties by link give each flow a single path, and these meet further on, as ecmp's do."""
     keys = {"topology": "fat-tree", "k": 4, "router": "spray", "collective": "permutation", "size": "4M",
-            "iterations": 2, "feedback": False, "faults": ["at=iter:1 degrade link:a0.0->c0.0 to=25%"]}  # fmt: skip
-    turns, packets, flowlets = (
-        times_us(run(registers, **keys, engine={"name": "packet", "adaptive": adaptive}))
-        for adaptive in ("off", "packet", "flowlet")
-    )
+            "feedback": False, "faults": ["at=iter:1 degrade link:a0.0->c0.0 to=25%"]}  # fmt: skip
+    turns, by_id, drawn, flowlets = (
+        times_us(run(registers, **keys, engine={"name": "packet", **options}))
+        for options in ({}, {"adaptive": "packet"}, {"adaptive": "packet", "ties": "drawn"},
+                        {"adaptive": "flowlet", "ties": "drawn"})
+    )  # fmt: skip
     assert turns[1] > 2.5 * turns[0]
-    assert packets[1] < 1.5 * packets[0] and packets[1] < flowlets[1] < turns[1]
+    assert drawn[0] < 1.1 * turns[0] < by_id[0] and flowlets[0] < by_id[0]
+    assert max(by_id[1], drawn[1], flowlets[1]) < 0.7 * turns[1]
 
 
 def test_a_cut_pair_fails_the_run(registers: Registers) -> None:
@@ -170,8 +182,10 @@ def test_routes_around_a_dead_rail_go_on(registers: Registers) -> None:
         ({"engine": {"name": "packet", "kmin": "2M"}}, "kmin 2M lies above kmax 80K"),
         ({"engine": {"name": "packet", "marks": "off"}, "control": "dcqcn"}, "engine.marks is off"),
         ({"engine": {"name": "packet", "ack_every": 0}}, "ack_every"),
-        ({"engine": {"name": "packet", "trimming": True}}, "queues have no limit, so no packet finds one full"),
-        ({"engine": {"name": "packet", "buffer": "1K"}}, "buffer 1K: a packet of 4170 bytes never fits"),
+        (
+            {"engine": {"name": "packet", "trimming": True}},
+            "queues have no limit, so no packet finds one full",
+        ),
         ({"engine": {"name": "emulation", "trimming": True}}, "no option 'trimming'.* have it: packet"),
         ({"engine": {"name": "fluid", "adaptive": "packet"}}, "no option 'adaptive'.* have it: packet"),
     ],
@@ -189,8 +203,15 @@ def test_without_numba_the_extra_is_named(registers: Registers, monkeypatch: pyt
     assert caught.value.exit_code == 2
 
 
+def test_a_buffer_below_a_packet_is_refused_before_the_run(registers: Registers) -> None:
+    plan: Plan = rw.load(registers=registers, engine={"name": "packet", "buffer": "1K"})
+    with pytest.raises(ExperimentError, match="buffer 1K: no packet of 4170 bytes fits into it") as caught:
+        plan.engine.estimate(plan)
+    assert caught.value.exit_code == 2
+
+
 def test_memory_and_events_are_said_beforehand(registers: Registers) -> None:
-    """At least one event for each packet and link that it crosses."""
+    """At least one event for each packet and link that it crosses; what takes too long is refused."""
     plan: Plan = rw.load(registers=registers, engine="packet", topology="fat-tree", k=4, router="spray")
     estimate = plan.engine.estimate(plan)
     assert estimate.events is not None and estimate.memory_bytes is not None
@@ -199,3 +220,4 @@ def test_memory_and_events_are_said_beforehand(registers: Registers) -> None:
     assert 0.3 * per_iteration < dict(result.counts)["events"] < 3 * per_iteration
     assert machine.machine_code(False) is machine.machine_code(False)
     assert np.isfinite(estimate.memory_bytes)
+    assert estimate.seconds is not None and 0 < estimate.seconds < 600

@@ -61,6 +61,7 @@ def drawn(seed: int) -> Case:
         trimming=trimming,
         adaptive=(0, 0, BY_PACKET, BY_FLOWLET)[seed % 4],
         gap=int(rng.choice([0, 300_000])),
+        ties_drawn=bool(rng.random() < 0.5),
         marks_leaving=bool(rng.random() < 0.3),
         cut_through=bool(rng.random() < 0.3),
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from railweave.plugins.packet.layout import BY_PACKET
-from railweave.plugins.packet.queues import LOSING, MARKING, chance
+from railweave.plugins.packet.queues import LOSING, MARKING, STEERING, chance, draw, mixed
 from railweave.plugins.packet.simulation import key_of
 from tests.plugins.packet.cases import PACKET, Case, packet_sizes, ps
 
@@ -372,9 +372,18 @@ class Textbook:
             paths = [path for path in paths if rate[path[hop]] <= rate[came[-1]]]
         ended = self.now - last > settings.gap or before not in paths
         if settings.adaptive == BY_PACKET or ended:
-            before = min(paths, key=lambda path: (self.links[path[hop]].waiting(DATA), path[hop]))
+            before = min(paths, key=lambda path: self.preference(packet, path[hop]))
         pair.flowlets[tuple(came)] = self.now, before
         packet.path = before
+
+    def preference(self, packet: Packet, link: int) -> tuple[int, int]:
+        """What an adaptive switch goes by: the queue, and between equal ones the link, or a draw."""
+        waiting = self.links[link].waiting(DATA)
+        if not self.case.settings.ties_drawn:
+            return waiting, link
+        with np.errstate(over="ignore"):
+            bits = draw(packet.pair.key, STEERING, packet.number, packet.copy, packet.hop)
+            return waiting, int(mixed(bits + np.uint64(link)))
 
     def received(self, packet: Packet) -> None:
         pair, asks = packet.pair, packet.asks or packet.marked
