@@ -38,6 +38,9 @@ def _speeds(row: Row) -> Iterator[Figure]:
     yield Figure("Messages P50 / P95 / max", text, "from an iteration's start until a message had landed")
     text = "" if landed is None or landed.p99_us is None else f"{landed.p99_us:.4g} us"
     yield Figure("Messages P99", text, "the same, of 100 different times or more; with kv: TTFT less a step")
+    slower = None if row.slowdown is None else row.slowdown[0]
+    text = "" if slower is None else f"{slower.p50:.3g} / {slower.p95:.3g} / {slower.max:.3g}"
+    yield Figure("Slowdown P50 / P95 / max", text, "time of a message over its time alone on idle links")
     yield Figure("algbw", f"{row.algbw_gbs:.4g} GB/s", "size over declared time")
     mean = "" if row.busbw_gbs is None else f"{row.busbw_gbs:.4g} GB/s"
     yield Figure("busbw", mean, "bus bandwidth as nccl-tests define it, mean")
@@ -88,6 +91,10 @@ def _disturbances(result: RunResult) -> Iterator[Figure]:
         "Out of order", _percent(found.out_of_order_rate), "arrived behind a later one of their pair"
     )
     yield Figure("Marked", _percent(found.marked_rate), "of the packets sent, as they met long queues")
+    trimmed = None if not result.rows else result.summary.trimmed
+    yield Figure(
+        "Trimmed", "" if trimmed is None else str(trimmed), "packets that full queues cut down to headers"
+    )
     queue = ""
     if found.queue_p95_bytes is not None and found.queue_max_bytes is not None:
         queue = f"{found.queue_p95_bytes / 1e3:.3g} / {found.queue_max_bytes / 1e3:.3g} kB"
