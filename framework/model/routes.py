@@ -236,8 +236,8 @@ class RouteTable:
     def of(cls, fabric: "Fabric", paths_of: Callable[[int, int], Iterable[Way]]) -> Self:
         """The table of a router that thinks pair by pair: `paths_of(src, dst)` gives the paths between two
         GPUs, as lists of link ids or as `Path`s with weights of any scale (a path given twice counts twice);
-        none for a pair that cannot be reached. It must be pure; it is asked once for a pair. One that has a method `batch(src,
-        dst)`, which answers whole arrays with a PathBatch, is asked by that.
+        none for a pair that cannot be reached. It must be pure; it is asked once for a pair. One that has a
+        method `batch(src, dst)`, which answers whole arrays with a PathBatch, is asked by that.
 
         Raises RouteError, naming the pair, for what is no path, weights that are not positive numbers, and
         more than `MOST_PATHS`.
