@@ -15,6 +15,7 @@ from railweave.framework.lab.switching.calibration import (
     auto_scale,
     busiest_phase_hops,
     calibrate,
+    late_share,
     neighbour_hops,
     packet_latency_s,
     slower_scale,
@@ -65,26 +66,28 @@ class RateScale:
         chooses = self._plan.experiment.rate_scale == "auto"
         carried = self._carried(control.table) if chooses else []
         scale = self._first(control, carried)
-        for _ in range(TRIES):
-            slower = self._tried(control, scale, carried)
-            if slower == scale:
+        tried, times = list[tuple[float, float]](), [traffic.timeline for traffic in carried]
+        while len(tried) < TRIES and (late := self._late(control, scale, carried)) is not None:
+            tried.append((scale, late))
+            before, scale = scale, slower_scale(tried, times)
+            if scale >= before:
                 break
-            scale = slower
         self._pace(control, scale)
         return scale, self._lab.scaled
 
-    def _tried(self, control: RouteControl, scale: float, carried: list[_Traffic]) -> float:
-        """`scale`, or the lower one that short iterations ask for; the links are as unshaped as before."""
+    def _late(self, control: RouteControl, scale: float, carried: list[_Traffic]) -> float | None:
+        """The late share of short iterations at a scale, None where there are none; the links are as unshaped
+        as before."""
         short = [traffic for traffic in carried if 0 < traffic.timeline.seconds() <= TRIED_S * scale]
         if not short or not self._plan.keeps_shares:  # others take longer than their links
-            return scale
+            return None
         self._pace(control, scale)
-        times = [
+        took = [
             (traffic.timeline.seconds(), median(self._times(traffic.link, traffic.schedule)))
             for traffic in short
         ]
         self._lab.unshape()  # a run begins with full buckets and counters of 0
-        return slower_scale(scale, times, [traffic.timeline for traffic in carried])
+        return late_share(scale, took)
 
     def _pace(self, control: RouteControl, scale: float) -> None:
         self._lab.shape(self._plan.fabric.scaled(scale))

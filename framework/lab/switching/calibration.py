@@ -9,7 +9,7 @@ limit, and `trial` measures both together.
 import os
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
@@ -217,21 +217,30 @@ def auto_scale(
     return _two_digits(exact)
 
 
-def slower_scale(scale: float, tried: Sequence[tuple[float, float]], times: Sequence[Timeline]) -> float:
-    """`scale`, or the lower one at which LATE of an iteration is not needed by its links, where at `scale` it
-    is more: the secant through the time measured, and none at a scale of 0.
+def late_share(scale: float, took: Iterable[tuple[float, float]]) -> float:
+    """Of the worst iteration, the part that its links do not need at `scale`. `took`: the seconds that links
+    need at declared rates, and those of the iteration."""
+    return max(1 - needed_s / scale / took_s for needed_s, took_s in took)
 
-    `tried`: of iterations, the seconds that their links need at declared rates, and those that they took at
-    `scale`: all ranks begin at once, with a window each, while the latency of a packet was measured with one.
+
+def slower_scale(tried: Sequence[tuple[float, float]], times: Sequence[Timeline]) -> float:
+    """The next scale to try, or the one to take if it is not lower than the last. `tried`: scales and their
+    late shares, in order; all ranks begin at once there, while the latency was measured with one packet each.
     `times`: as `auto_scale` has them.
+
+    What takes a constant time takes a smaller share of slower iterations: LATE at the next scale. What
+    packets wait for each other does not: where the secant through the last two shares ends above LATE at a
+    scale of 0, LATE more than there is allowed.
     """
-    slower = scale
-    for needed_s, took_s in tried:
-        late_s = took_s - needed_s / scale
-        if late_s > LATE * took_s:
-            slower = min(slower, LATE / (1 - LATE) * needed_s / late_s)
-    if slower == scale:
+    scale, late = tried[-1]
+    if late <= LATE:
         return scale
+    if len(tried) > 1:
+        faster, was = tried[-2]
+        slope = (was - late) / (faster - scale)
+        if late - slope * scale >= LATE:
+            return faster if slope * faster <= LATE else max(scale, _two_digits(LATE / slope))
+    slower = LATE / (1 - LATE) * (1 - late) / late * scale
     return min(scale, _two_digits(max(slower, times[-1].seconds() / LONGEST_S)))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from railweave.framework.analysis.limits.timeline import Timeline
 from railweave.framework.experiment.plan import load_plan
@@ -17,6 +19,7 @@ from railweave.framework.lab.switching.calibration import (
     Capacity,
     auto_scale,
     busiest_phase_hops,
+    late_share,
     packet_latency_s,
     slower_scale,
 )
@@ -86,9 +89,31 @@ def test_what_iterations_take_besides_their_links_lowers_the_scale_until_it_is_s
     table = plan.router.routes(plan.fabric, HealthSnapshot.healthy(plan.fabric))
     times, scale = [Timeline(plan.fabric, plan.schedule, table, plan.packet)], 4e-5
     needed_s = times[0].seconds()
-    lower = slower_scale(scale, [(needed_s, needed_s / scale + late_s)], times)
+    tried = [(scale, late_share(scale, [(needed_s, needed_s / scale + late_s)]))]
+    lower = slower_scale(tried, times)
     assert lower < scale and late_s / (needed_s / lower + late_s) == pytest.approx(LATE, rel=0.1)
-    assert slower_scale(lower, [(needed_s, needed_s / lower + late_s)], times) == lower
+    tried.append((lower, late_share(lower, [(needed_s, needed_s / lower + late_s)])))
+    assert slower_scale(tried, times) == lower
+
+
+@given(st.floats(0.0, 0.5), st.floats(0.0, 0.5))
+def test_a_scale_goes_back_where_packets_wait_for_each_other(waits: float, late: float) -> None:
+    """Iterations that take `waits` more at every scale, and `late` of their time at the first one: the scale
+    falls until the second is less than the tenth by which a verdict lets times differ, and stays where the
+    first is all."""
+    plan = load_plan(None, {"collective": "send-recv", "size": "64K", "fault": "none"}, load_plugins())
+    table = plan.router.routes(plan.fabric, HealthSnapshot.healthy(plan.fabric))
+    times = [Timeline(plan.fabric, plan.schedule, table, plan.packet)]
+    needed_s, tried = times[0].seconds(), list[tuple[float, float]]()
+    scale, last = 4e-5, 1.0
+    while scale < last:
+        took_s = needed_s / scale * (1 + waits) + late * needed_s / 4e-5
+        tried.append((scale, late_share(scale, [(needed_s, took_s)])))
+        last, scale = scale, slower_scale(tried, times)
+    share = late / (late + (1 + waits) * 4e-5 / scale)
+    assert share <= 0.1
+    if waits > 0.1 and late == 0:
+        assert scale == 4e-5
 
 
 def test_a_scale_stays_where_iterations_are_as_their_links_are() -> None:
@@ -96,12 +121,10 @@ def test_a_scale_stays_where_iterations_are_as_their_links_are() -> None:
     table = plan.router.routes(plan.fabric, HealthSnapshot.healthy(plan.fabric))
     times = [Timeline(plan.fabric, plan.schedule, table, plan.packet)]
     needed_s = times[0].seconds()
-    assert slower_scale(4e-5, [(needed_s, 1.05 * needed_s / 4e-5)], times) == 4e-5
-    assert slower_scale(4e-5, [(needed_s, 0.9 * needed_s / 4e-5)], times) == 4e-5
+    for took_s in (1.05 * needed_s / 4e-5, 0.9 * needed_s / 4e-5):
+        assert slower_scale([(4e-5, late_share(4e-5, [(needed_s, took_s)]))], times) == 4e-5
     longest = needed_s / LONGEST_S
-    assert slower_scale(2 * longest, [(needed_s, 100 * needed_s / longest)], times) == pytest.approx(
-        longest, rel=0.1
-    )
+    assert slower_scale([(2 * longest, 0.99)], times) == pytest.approx(longest, rel=0.1)
 
 
 def test_a_small_size_does_not_slow_a_sweep_down_for_ever() -> None:
