@@ -23,9 +23,14 @@ def link_figures(fabric: Fabric, findings: Findings, jobs: int = 0) -> tuple[Lin
     by_job = [job_bytes(findings, job) for job in range(jobs)]
     age_s = findings.run_s - findings.measured_s
     at = _listed(fabric, used)
+    unknown = np.full(len(used), np.nan)
+    pauses, paused = unknown, unknown
+    if len(links.pauses):
+        pauses, paused = links.pauses, links.paused_s / (findings.run_s or 1.0)
     columns = (
         fabric.link_kind, links.sent_bytes.astype(np.int64), links.drops.astype(np.int64), used,
-        findings.link_score, age_s, loss, links.marked if len(links.marked) else np.full(len(used), np.nan),
+        findings.link_score, age_s, loss, links.marked if len(links.marked) else unknown,
+        pauses, paused,
     )  # fmt: skip
     rows = zip(at.tolist(), *(column[at].tolist() for column in columns), strict=True)
     return tuple(
@@ -40,8 +45,10 @@ def link_figures(fabric: Fabric, findings: Findings, jobs: int = 0) -> tuple[Lin
             lost,
             tuple(None if bytes_ is None else int(bytes_[i]) for bytes_ in by_job),
             int(marked) if isfinite(marked) else None,
+            int(n_pauses) if isfinite(n_pauses) else None,
+            paused_share if isfinite(paused_share) else None,
         )
-        for i, kind, sent, drops, used_share, score, age, lost, marked in rows
+        for i, kind, sent, drops, used_share, score, age, lost, marked, n_pauses, paused_share in rows
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from math import inf
 from statistics import fmean, median
 from typing import Any
@@ -16,11 +17,12 @@ from railweave.framework.judging.key_figures import (
 )
 from railweave.framework.model import IterationResult, Schedule
 from railweave.framework.model.findings import IterationRecord
-from railweave.framework.model.traffic import MessageTimes
+from railweave.framework.model.traffic import MessageTimes, PausedLinks
 from railweave.framework.results.figures import (
     FaultFigures,
     Group,
     Groups,
+    PauseFigures,
     RerouteFigures,
     Row,
 )
@@ -114,6 +116,7 @@ def _row(timed: TimedIteration, rate_scale: float, busbw_factor: float | None, r
         compute_us=_compute_us(timed),
         rank_fairness=record.rank_fairness,
         out_of_order=result.out_of_order,
+        pause_figures=_pauses(result.paused, rate_scale),
         message_figures=message_figures(record.landed_s * rate_scale * 1e6),
         reorder_depth=result.reorder_depth,
         trimmed=result.trimmed,
@@ -127,6 +130,12 @@ def _compute_us(timed: TimedIteration) -> float | None:
         return None
     sent_s = float((critical.end_s - critical.begin_s).sum())
     return max(0.0, timed.record.result.seconds - sent_s) * 1e6
+
+
+def _pauses(paused: PausedLinks | None, rate_scale: float) -> PauseFigures | None:
+    if paused is None:
+        return None
+    return PauseFigures(paused.pauses, paused.links, paused.seconds * rate_scale * 1e6, paused.depth)
 
 
 def _times(value: float | None, factor: float) -> float | None:
@@ -161,6 +170,7 @@ def _mean(iterations: Sequence[TimedIteration]) -> TimedIteration:
             ),
             trimmed=_sum([i.trimmed for i in results]),
             messages=_together([i.messages for i in results if i.messages is not None]),
+            paused=_all_pauses([i.paused for i in results]),
         ),
         link_bytes=fmean(timed.record.link_bytes for timed in iterations),
         rank_fairness=fmean(fair) if len(fair) == len(iterations) else None,
@@ -177,6 +187,11 @@ def _together(messages: Sequence[MessageTimes]) -> MessageTimes | None:
         return None
     columns = zip(*((m.size_bytes, m.seconds, m.alone_s) for m in messages), strict=True)
     return MessageTimes(*map(np.concatenate, columns))
+
+
+def _all_pauses(paused: Sequence[PausedLinks | None]) -> PausedLinks | None:
+    known = [of_iteration for of_iteration in paused if of_iteration is not None]
+    return reduce(PausedLinks.plus, known) if known and len(known) == len(paused) else None
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:

@@ -146,7 +146,8 @@ class LinkTotals(ArrayNoun):
     """(n_links,) each, since the fabric is up: wire bytes sent, packets sent, packets dropped at the queue,
     packets sent that did not reach the far end. `job_bytes` (n_jobs, n_links): which of the bytes sent are a
     job's, NaN of those whose packets are not counted apart; without rows where there are none. `marked`:
-    packets that the link marked, NaN where it marks none; empty where no link does."""
+    packets that the link marked, NaN where it marks none; empty where no link does. `pauses`, `paused_s`: how
+    often and how long the data of the link was paused (PFC); empty where none is."""
 
     sent_bytes: Float
     sent_packets: Float
@@ -154,6 +155,8 @@ class LinkTotals(ArrayNoun):
     lost: Float
     job_bytes: Float = field(default_factory=lambda: np.empty((0, 0)))
     marked: Float = field(default_factory=lambda: np.empty(0))
+    pauses: Float = field(default_factory=lambda: np.empty(0))
+    paused_s: Float = field(default_factory=lambda: np.empty(0))
 
     def since(self, before: "LinkTotals") -> "LinkTotals":
         """What was added to `before`."""
@@ -164,6 +167,8 @@ class LinkTotals(ArrayNoun):
             self.lost - before.lost,
             self.job_bytes - before.job_bytes,
             self.marked - before.marked,
+            self.pauses - before.pauses,
+            self.paused_s - before.paused_s,
         )
 
 

@@ -91,6 +91,30 @@ class RankOutcome:
     job: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class PausedLinks:
+    """Pauses (PFC, IEEE 802.1Qbb) of an iteration: how many `pauses`, of how many `links`, emulated seconds
+    of all links together, and `depth`, how many paused links waited for each other at most.
+
+    >>> PausedLinks(3, 2, 1e-6, 1).plus(PausedLinks(1, 1, 2e-6, 2))
+    PausedLinks(pauses=4, links=2, seconds=3e-06, depth=2)
+    """
+
+    pauses: int
+    links: int
+    seconds: float
+    depth: int
+
+    def plus(self, other: "PausedLinks") -> "PausedLinks":
+        """Both together; `links` and `depth` are those of the one with more."""
+        return PausedLinks(
+            self.pauses + other.pauses,
+            max(self.links, other.links),
+            self.seconds + other.seconds,
+            max(self.depth, other.depth),
+        )
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class MessageTimes(ArrayNoun):
     """Messages of an iteration, (m,) each: payload bytes; emulated seconds from when nothing that a message
@@ -110,7 +134,7 @@ class IterationResult(ArrayNoun):
     behind a later one of their pair, RFC 4737): None where there are no packets. `wrong_icrc`: packets that
     ranks dropped for it. `reorder_depth`: the most by which the number of a packet lay below that of one of
     its pair that had arrived before; `trimmed`: packets that lost their payload in full queues; None where
-    that is not counted.
+    that is not counted. `paused`: None where links are not paused.
 
     `end_s`: (n_transfers,), seconds from the iteration's start until each transfer had landed, which is when
     those that wait for it alone begin; empty where the transport does not say, and in the findings of a run.
@@ -136,3 +160,4 @@ class IterationResult(ArrayNoun):
     reorder_depth: int | None = None
     trimmed: int | None = None
     messages: MessageTimes | None = None
+    paused: PausedLinks | None = None

@@ -92,6 +92,18 @@ class SlowdownFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class PauseFigures:
+    """Pauses (PFC): how many, of how many `links`, declared microseconds of all links together, and `depth`:
+    how many paused links waited for each other at most. In a summary counts and times are sums, the others
+    those of the iteration with most."""
+
+    pauses: int
+    links: int
+    paused_us: float
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
 class ResponseFigures:
     """How long `faults` of a run took to be seen or answered: median and longest, and P99 of 100 or more
     (else None), in seconds on the run's clock and in declared microseconds."""
@@ -181,7 +193,8 @@ class Row:
     `duplicates` are None, too. `compute_us`: for how long of `time_us` what it consists of was computations;
     None where the schedule has none. `predicted_us`: what a model says of `time_us`, if it was asked.
     `rank_fairness`: Jain's index of the ranks' throughput; `busbw_figures`, `time_figures`: of a summary.
-    `message_figures`: of up to 4,096 messages an iteration, where they are timed.
+    `message_figures`: of up to 4,096 messages an iteration, where they are timed. `pause_figures`: None where
+    links are not paused.
     `out_of_order`: packets that arrived behind a later one of their pair, None where there are no packets;
     `reorder_depth`: by how many numbers at most; `trimmed`: packets that lost their payload in full queues;
     `slowdown`: of messages, first of all sizes, then by size; None where an engine does not count or time
@@ -224,6 +237,7 @@ class Row:
     reorder_depth: int | None = None
     trimmed: int | None = None
     slowdown: tuple[SlowdownFigures, ...] | None = None
+    pause_figures: PauseFigures | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +276,8 @@ class LinkFigures:
     """One directed link over the whole run. `utilisation`: bytes sent over what its healthy rate allows.
     `age_s`: how long before the end its rate was last measured; None: never, and its score says nothing.
     `loss`: the share of the packets sent that did not reach its far end. `job_bytes`: of several jobs, the
-    data of each by its routes; None of a program."""
+    data of each by its routes; None of a program. `pauses`: how often its data was paused, `paused`: for
+    which share of the run, 0..1; None where no link is."""
 
     name: str
     kind: str
@@ -274,6 +289,8 @@ class LinkFigures:
     loss: float = 0.0
     job_bytes: tuple[int | None, ...] = ()
     marked: int | None = None
+    pauses: int | None = None
+    paused: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
