@@ -9,11 +9,13 @@ from railweave.framework.errors import ExperimentError, NotInstalledError
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.experiment.ramp import MARK_PARAMETERS, ramp_of
 from railweave.framework.hookspecs import Callers, Engine, Estimate
+from railweave.framework.model import PacketFormat
 from railweave.framework.model.events import RunEvent
 from railweave.framework.model.findings import Findings
 from railweave.framework.parameters import Parameter, Value
 from railweave.framework.parameters.units import size as size_text
 from railweave.framework.runs.computed import computed
+from railweave.plugins.packet.buffers import BUFFER_SOURCE, Buffers
 from railweave.plugins.packet.packet_run import PacketRun
 
 PROGRAM_BYTES, PAIR_BYTES, ENTRY_BYTES, HOP_BYTES, LINK_BYTES, PACKET_BYTES = (
@@ -69,6 +71,38 @@ class PacketEngine(Engine):
             choices=("id", "drawn"),
         ),
         Parameter(
+            "buffer_model", "port", "text",
+            "ports have buffers of their own, or the data of all ports of a switch shares one of the size "
+            f"buffer; 0 is then {BUFFER_SOURCE}",
+            choices=("port", "shared"),
+        ),
+        Parameter(
+            "alpha", 1.0, "factor",
+            "a queue, or with pfc a port that does not pause, may have that many times what is free of a "
+            "shared buffer",
+            minimum=0.001,
+        ),
+        Parameter(
+            "pfc", False, "bool",
+            "a port pauses the data of its link where it holds more than xoff, instead of dropping it (IEEE "
+            "802.1Qbb); buffer is then its room",
+        ),
+        Parameter(
+            "xoff", 256 << 10, "bytes",
+            "what a port holds before it pauses its link (at 400 Gb/s the time of DCQCN's 24.47 KB at 40)",
+            minimum=0,
+        ),
+        Parameter(
+            "xon", "auto", "bytes", "down to which a paused link goes on; auto: two packets below xoff",
+            minimum=0, word="auto",
+        ),
+        Parameter(
+            "headroom", "auto", "bytes",
+            "room above xoff; auto: twice the latency at the rate, two packets, and the response time",
+            minimum=0, word="auto",
+        ),
+        Parameter("response", 0.0, "time", "time until a pause that has come is obeyed", minimum=0),
+        Parameter(
             "window", "transport", "text",
             "what a pair may have in flight: as the transport does, or ideal: its bandwidth-delay product "
             "and eight packets",
@@ -100,10 +134,15 @@ class PacketEngine(Engine):
 
     def configured(self, options: Mapping[str, Value]) -> Engine:
         ramp_of(options)
-        if options["trimming"] and not options["buffer"]:
+        if options["trimming"] and options["pfc"]:
+            raise ExperimentError(
+                "trimming and pfc: queues that pause are never full, so nothing is trimmed. Leave one out."
+            )
+        if options["trimming"] and not options["buffer"] and options["buffer_model"] == "port":
             raise ExperimentError(
                 "trimming: queues have no limit, so no packet finds one full. Give --buffer, such as 128K."
             )
+        Buffers.of(options, PacketFormat())
         return self
 
     def run(
@@ -119,7 +158,8 @@ class PacketEngine(Engine):
     def estimate(self, plan: Plan) -> Estimate:
         """Events of all iterations: two a packet and link where packets wait, and those of acknowledgements.
         Memory: also a byte for each packet of the largest iteration, of which it is kept whether it arrived.
-        Raises NotInstalledError without numba, ExperimentError where no packet fits into a queue."""
+        Raises NotInstalledError without numba, ExperimentError where no packet fits into a queue, or buffers
+        are too small for pauses."""
         options = plan.experiment.engine.options
         if find_spec("numba") is None:
             raise NotInstalledError(
@@ -132,6 +172,7 @@ class PacketEngine(Engine):
                 f"buffer {size_text(room)}: no packet of {largest} bytes fits into it. Raise it, or lower "
                 "path_mtu."
             )
+        check_buffers(plan)
         events, kept, entries = 0.0, 0.0, 0
         hops = _mean_hops(plan)
         for job in plan.jobs:
@@ -148,6 +189,11 @@ class PacketEngine(Engine):
         memory = PROGRAM_BYTES + PAIR_BYTES * pairs + ENTRY_BYTES * entries + HOP_BYTES * in_paths
         memory += LINK_BYTES * plan.fabric.n_links + PACKET_BYTES * _in_flight(plan, pairs)
         return Estimate(memory + int(kept), START_S + events / EVENTS_PER_S, events=round(events))
+
+
+def check_buffers(plan: Plan) -> None:
+    """Raises ExperimentError where ports have too little room for pauses."""
+    Buffers.of(plan.experiment.engine.options, plan.packet).records(plan.fabric, plan.packet)
 
 
 def _mean_hops(plan: Plan) -> float:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from railweave.framework.model.arrays import Int32, Int64
 
 Records = NDArray[Any]
+PICOSECONDS = 1e12
 NEVER = 1 << 62
 """A time after every other."""
 NONE = -1
@@ -57,7 +58,8 @@ LINK = np.dtype(
         ("head", "i4", (2,)),
         ("tail", "i4", (2,)),
         ("sending", "i4"),  # bytes of the packet that it sends, or sent last
-        ("waking", "i4"),  # whether it looks into its queues once it is free
+        ("waking", "i2"),  # whether it looks into its queues once it is free
+        ("paused", "i2"),  # whether its data waits for the far end (PFC)
         ("in_nic", "i8"),  # bytes of packets of senders that wait for their turn; here a line begins
         ("room", "i8"),  # bytes that may wait by priority; 0: no limit
         ("kmin", "f8"),
@@ -74,6 +76,39 @@ LINK = np.dtype(
         ("lost", "i8"),
         ("marked", "i8"),
         ("trimmed", "i8"),  # a record is three lines
+    ],
+    align=True,
+)
+PORT = np.dtype(
+    [
+        ("held", "i8"),  # bytes of data that came over the link and wait at others; here begin ingress ports
+        ("xoff", "i8"),  # bytes; above it the link is paused
+        ("xon", "i8"),  # down to here it goes on
+        ("most", "i8"),  # what finds more than this held is dropped
+        ("frame", "i8"),  # time until the sender of the link obeys a frame
+        ("asked", "i4"),  # whether the link is to be paused, as the port last said
+        ("depth", "i4"),  # of that pause: how many paused links wait for each other, this one included
+        ("since", "i8"),  # when the sender began to obey; NEVER: it is not paused
+        ("pauses", "i8"),
+        ("paused", "i8"),  # time that it has been paused in pauses that are over
+        ("fullest", "i8"),
+        ("blocked", "i8"),  # in a search for deadlocks: bytes held behind links that may never go on
+        ("frames", "i4"),  # on their way back
+        ("node", "i4"),  # whose memory it shares with others; NONE: it has room of its own
+        ("next", "i4"),  # port that shares it
+        ("stuck", "i4"),  # in a search for deadlocks: whether its link may never go on
+        ("headroom", "i8"),
+    ],
+    align=True,
+)
+MEMORY = np.dtype(
+    [
+        ("size", "i8"),  # bytes that the ports of a switch share, headroom apart
+        ("used", "i8"),
+        ("alpha", "f8"),  # a queue, or a port with pauses, may have that many times what is free
+        ("blocked", "i8"),  # as of a port
+        ("first", "i4"),  # of its ports
+        ("asked", "i4"),  # how many of them have their links paused
     ],
     align=True,
 )
@@ -173,7 +208,8 @@ FLOWLET = np.dtype([("last", "i8"), ("path", "i8")])
 (NOW, FREE, N_FREE, N_EVENTS, LOOK_HEAD, LOOKS, READY_HEAD, READIES, HOPS, OTHER_HOPS, DONE, ENDED, DEAD,
  WRONG_PATH, MTU, HEADERS, FIRST_HEADERS, ACK_BYTES, CNP_BYTES, ACK_EVERY, CHOOSER, CHOOSER_BYTES,
  CHOOSES_MESSAGES, SHARES, CONTROL, CONTROL_BYTES, RECEIVER, RECEIVER_BYTES, PAIR_BASE, PAIR_BYTES,
- TRIMMING, ADAPTIVE, GAP, TIES_DRAWN, MARKS_LEAVING, CUTS_THROUGH, N_GLOBALS) = range(37)  # fmt: skip
+ TRIMMING, ADAPTIVE, GAP, TIES_DRAWN, MARKS_LEAVING, CUTS_THROUGH, BUFFERS, SEARCHING, PATIENCE, DEADLOCK,
+ DEPTHS) = range(41)  # fmt: skip
 """Places in `globals`: the time; the first free packet, and how many there are; events in the heap; pairs
 that are to look what they may send, a ring; entries that are ready, a ring; hops of data and of other packets
 so far; events so far; whether a job has ended; 1 + a pair that has given up; 1 + a pair whose chooser named
@@ -181,17 +217,25 @@ no path of it; sizes; packets per acknowledgement; addresses and bytes of what c
 controls know of pairs, 0 where there is none; those of the pairs themselves; whether full queues trim;
 whether switches choose for packets, BY_PACKET or BY_FLOWLET, the gap between flowlets, and whether one of
 equal queues is drawn; whether packets are marked as they leave a queue; whether switches begin to send what
-they have not received whole."""
+they have not received whole; which buffers there are (PAUSED, SHARED); whether a search for deadlocks is to
+come, how long a link is paused before one, and 1 + a link of one; from DEPTHS on, how many pauses of each
+depth there were."""
 BY_PACKET, BY_FLOWLET = 1, 2
+PAUSED, SHARED = 1, 2
+"""Flags of BUFFERS: ports pause their links (PFC); the ports of a switch share its memory."""
 
 EXTRAS = True
-"""Whether anything is trimmed, marked at dequeue, cut through or chosen by switches: False in the code that
-is compiled for runs without, which is faster by what these tests cost (machine.py)."""
+"""Whether anything is trimmed, paused, marked at dequeue, cut through or chosen by switches, or buffers are
+shared: False in the code that is compiled for runs without, which is faster by what these tests cost
+(machine.py)."""
 REACHED, FULL, STOPPED, BUSY = range(4)
-"""Why the loop ends: the time is reached; it needs larger arrays; see ENDED, DEAD and WRONG_PATH; enough
-events."""
+"""Why the loop ends: the time is reached; it needs larger arrays; see ENDED, DEAD, WRONG_PATH and DEADLOCK;
+enough events."""
 ROOM = 256
 """Free packets, and events that have a place, which a step needs at most."""
+DEEPEST = 64
+"""Depths of pauses that are counted apart; a deeper one counts as the last."""
+N_GLOBALS = DEPTHS + DEEPEST
 BATCH = 64
 """Packets that a pair sends before others have their turn to look."""
 
@@ -203,7 +247,8 @@ class State(NamedTuple):
     `flowlet`: of hops, where switches choose by flowlet;
     `faulty`: of links, 1 of those that are down, lose or spoil packets; `shares`: of paths, as
     the choosers see them; `counts` (paths, 3), empty where nobody wants them: packets of each path of which
-    their senders know what became, those they consider lost, and those that came marked."""
+    their senders know what became, those they consider lost, and those that came marked. `port`: of links,
+    where ports count what they hold (BUFFERS); `memory`: of nodes, where their ports share it."""
 
     packet: Records
     link: Records
@@ -222,6 +267,8 @@ class State(NamedTuple):
     shares: NDArray[np.float64]
     flowlet: Records
     counts: Int64
+    port: Records
+    memory: Records
     globals: Int64
 
 

@@ -3,10 +3,13 @@
 from typing import Any
 
 from railweave.plugins.packet.layout import (
+    BUFFERS,
     BUSY,
     DEAD,
+    DEADLOCK,
     DONE,
     ENDED,
+    EXTRAS,
     FULL,
     LOOK_HEAD,
     LOOKS,
@@ -21,7 +24,8 @@ from railweave.plugins.packet.layout import (
     WRONG_PATH,
     State,
 )
-from railweave.plugins.packet.queues import FREES, TIMER, frees, look, pop
+from railweave.plugins.packet.pauses import leaves, paused
+from railweave.plugins.packet.queues import FREES, PAUSES, frees, look, pop
 from railweave.plugins.packet.receiving import COMPUTED, arrives, begin, complete
 from railweave.plugins.packet.sending import PACED, WAKES, pump, timer, wakes
 
@@ -31,7 +35,7 @@ def run(s: State, until: int, events: int, call: Any) -> int:
     of the chooser and of the congestion control."""
     g = s.globals
     while True:
-        if g[ENDED] or g[DEAD] or g[WRONG_PATH]:
+        if g[ENDED] or g[DEAD] or g[WRONG_PATH] or (EXTRAS and g[DEADLOCK]):
             return STOPPED
         if g[N_FREE] < ROOM or g[N_EVENTS] + ROOM > len(s.events):
             return FULL
@@ -63,10 +67,15 @@ def run(s: State, until: int, events: int, call: Any) -> int:
 def happens(s: State, call: Any, what: int, now: int) -> None:
     """One event."""
     kind, at, which = what >> 60, (what >> 32) & 0xFFFFFFF, what & 0xFFFFFFFF
-    if kind < TIMER:
+    if kind < PAUSES:
         arrives(s, call, which, at, now)
     elif kind == FREES:
-        frees(s, at, now)
+        if EXTRAS and s.globals[BUFFERS]:
+            leaves(s, at, now)
+        else:
+            frees(s, at, now)
+    elif EXTRAS and kind == PAUSES:
+        paused(s, at, which, now)
     elif which == COMPUTED:
         complete(s, at, now)
     elif which == WAKES:

@@ -11,9 +11,9 @@ import numpy as np
 
 from railweave.framework.errors import NotInstalledError
 from railweave.framework.hookspecs import CongestionControl, PathChooser
-from railweave.plugins.packet import layout, loop, queues, receiving, sending, steering, trimming
+from railweave.plugins.packet import layout, loop, pauses, queues, receiving, sending, steering, trimming
 
-MODULES = (queues, steering, sending, trimming, receiving, loop)
+MODULES = (queues, pauses, steering, sending, trimming, receiving, loop)
 INLINED = ("mixed", "draw", "chance", "new_packet", "look", "chooser_of", "becomes_ready", "happens",
            "waiting_at", "mark", "arrives", "arrived", "taken", "heard")  # fmt: skip
 ARGUMENTS = 8

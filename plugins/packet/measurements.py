@@ -9,7 +9,9 @@ from railweave.framework.hookspecs import LinkState
 from railweave.framework.model import Measurement
 from railweave.framework.model.arrays import Float
 from railweave.framework.model.findings import LinkTotals
+from railweave.plugins.packet.layout import PICOSECONDS
 from railweave.plugins.packet.model import Model
+from railweave.plugins.packet.pause_counts import PauseCounts
 
 
 class PacketSource:
@@ -34,6 +36,8 @@ class PacketSource:
         totals, before, since_s = self.totals(), self._last, self._last_s
         self._last_s, self._last = now_s, totals
         new, backlogged = totals.since(before), waiting > 0
+        if len(new.paused_s):
+            backlogged &= new.paused_s == 0  # what is paused may serve less than it could
         most_bits = rates_bps * self._interval_s  # what came before the last interval may have had a gap
         stated = self._rates.add(backlogged, np.minimum(8 * new.sent_bytes, most_bits), rates_bps)
         data = link["data_bytes"].astype(np.float64)
@@ -62,12 +66,17 @@ class PacketSource:
         link = self._model.sim.s.link
         columns = ("sent_bytes", "sent_packets", "drops", "lost", "marked")
         sent, packets, drops, lost, marked = (link[name].astype(np.float64) for name in columns)
+        paused = PauseCounts.of(self._model.sim.s)
+        none = np.empty(0)
+        per_s = PICOSECONDS * self._model.rate_scale
         return LinkTotals(
             sent + self._train_bytes,
             packets + self._train_packets,
             drops,
             lost + self._train_lost,
-            marked=marked if self._model.settings.kmax else np.empty(0),
+            marked=marked if self._model.settings.kmax else none,
+            pauses=none if paused is None else paused.pauses.astype(np.float64),
+            paused_s=none if paused is None else paused.paused_ps / per_s,
         )
 
     def add(self, packets: Float, packet_bytes: Float, loss: Float) -> None:

@@ -20,9 +20,11 @@ from railweave.framework.routing.table_checks import pair_name
 from railweave.framework.runs.faulty_links import FaultyLinks
 from railweave.plugins.packet import layout
 from railweave.plugins.packet.alone import alone_ps
-from railweave.plugins.packet.layout import NEVER
+from railweave.plugins.packet.buffers import Buffers
+from railweave.plugins.packet.deadlocks import Deadlock, deadlock_of
+from railweave.plugins.packet.layout import NEVER, PICOSECONDS
 from railweave.plugins.packet.messages import Messages, messages_of
-from railweave.plugins.packet.simulation import PICOSECONDS, Settings, Simulation, Waits
+from railweave.plugins.packet.simulation import Settings, Simulation, Waits
 from railweave.plugins.packet.windows import ideal_window, links_of
 
 ADAPTIVE = {"off": 0, "packet": layout.BY_PACKET, "flowlet": layout.BY_FLOWLET}
@@ -34,16 +36,18 @@ MOST_MESSAGES = 1 << 16
 def settings_of(plan: Plan) -> Settings:
     """How the options of the engine have packets carried. Raises ExperimentError where they contradict."""
     options: Mapping[str, object] = plan.experiment.engine.options
+    buffers = Buffers.of(options, plan.packet)
     ramp = ramp_of(options)
     needs = *getattr(plan.chooser, "needs", ()), *getattr(plan.control, "needs", ())
     marks = MARKS.get(str(options["marks"]), "mark" in needs)
     return Settings(
-        room=int(str(options["buffer"])),
+        room=0 if buffers.flags else int(str(options["buffer"])),
         kmin=ramp.kmin_bytes if marks else 0.0,
         kmax=max(ramp.kmax_bytes, 1.0) if marks else 0.0,
         pmax=ramp.pmax,
         ack_every=int(str(options["ack_every"])),
         in_turn=options["nic"] == "in-turn",
+        buffers=buffers,
         seed=plan.experiment.seed,
         trimming=bool(options["trimming"]),
         adaptive=ADAPTIVE[str(options["adaptive"])],
@@ -96,6 +100,7 @@ class Model:
             self._allow(job)
         self._given_up: dict[int, list[int]] = {}
         self._first_paths, self._alone = tuple(self._paths), dict[tuple[int, int], Float]()
+        self._deadlocks: dict[int, Deadlock] = {}
 
     def messages(self, schedule: Schedule) -> Messages:
         return self._messages[id(schedule)]
@@ -150,7 +155,8 @@ class Model:
     def described(self) -> str:
         """The queues, in words."""
         settings = self.settings
-        room = size_text(settings.room) if settings.room else "no limit"
+        room = settings.buffers.described(self.plan.fabric, self.plan.packet)
+        room = room or (size_text(settings.room) if settings.room else "no limit")
         room += ", trimmed where full" * settings.trimming
         where = "dequeue" if settings.marks_leaving else "enqueue"
         marks = f"marks at {where} from {size_text(int(settings.kmin))} to {size_text(int(settings.kmax))}"
@@ -209,13 +215,20 @@ class Model:
                 f"chooser {name}: choose() at {defined_at(chooser.choose)} gives a path that is none of "
                 f"0..{n - 1}."
             )
-        if dead := int(g[layout.DEAD]):
+        dead = int(g[layout.DEAD])
+        if (g[layout.DEADLOCK] or dead) and (deadlock := deadlock_of(self.sim.s)) is not None:
+            self._deadlocks.update(dict.fromkeys(deadlock.jobs - self._deadlocks.keys(), deadlock))
+        g[layout.DEADLOCK] = 0
+        if dead:
             g[layout.DEAD] = 0
             pair[dead - 1]["dead_after"] = NEVER
             self._given_up.setdefault(int(pair[dead - 1]["job"]), []).append(dead - 1)
 
     def failure(self, job: int) -> TransportError | None:
         """Why a job has failed whose pairs have given up; None if it has not."""
+        if job in self._deadlocks:
+            why = self._deadlocks[job].described(self.plan.fabric)
+            return TransportError(f"the collective failed: {why}")
         if job not in self._given_up:
             return None
         fabric, (src, dst) = self.plan.fabric, self._pairs[job]

@@ -4,10 +4,12 @@ import numpy as np
 
 from railweave.framework.experiment.plan import Plan
 from railweave.framework.model import IterationResult, Schedule
+from railweave.framework.model.traffic import PausedLinks
 from railweave.framework.routing.route_control import Reroute
 from railweave.framework.runs.computed import phase_seconds
+from railweave.plugins.packet.layout import PICOSECONDS
 from railweave.plugins.packet.model import Model
-from railweave.plugins.packet.simulation import PICOSECONDS
+from railweave.plugins.packet.pause_counts import PauseCounts
 
 
 class ModelTraffic:
@@ -17,10 +19,12 @@ class ModelTraffic:
         self._plan, self._model, self._number = plan, model, plan.job.number
         self.iteration, self._began = 0, 0
         self._schedule: Schedule | None = None
+        self._paused = PauseCounts.of(model.sim.s)
 
     def begin(self, iteration: int, schedule: Schedule) -> None:
         self.iteration, self._schedule = iteration, schedule
         self._began = self._model.sim.now
+        self._paused = PauseCounts.of(self._model.sim.s)
         self._model.sim.begin(self._number, self._model.messages(schedule))
 
     def finished(self) -> IterationResult | None:
@@ -56,7 +60,12 @@ class ModelTraffic:
             trimmed=int(pair["trimmed"].sum()) if model.settings.trimming else None,
             reorder_depth=int(pair["depth"].max(initial=0)),
             messages=model.message_times(self._number, schedule),
+            paused=self._pauses(),
         )
+
+    def _pauses(self) -> PausedLinks | None:
+        before, now = self._paused, PauseCounts.of(self._model.sim.s)
+        return None if before is None or now is None else now.since(before, self._model.rate_scale)
 
     def give_up(self) -> None:
         self._model.drop(self._number)

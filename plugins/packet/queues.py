@@ -24,9 +24,9 @@ from railweave.plugins.packet.layout import (
     State,
 )
 
-ARRIVES, TIMER, FREES = 0, 2, 3
-"""Classes of events, in the order of those of one time: arrivals by priority and link, timers, links that are
-free for what waits."""
+ARRIVES, PAUSES, TIMER, FREES = 0, 2, 3, 4
+"""Classes of events, in the order of those of one time: arrivals by priority and link, pauses, timers, links
+that are free for what waits."""
 MARKING, LOSING, SPOILING, CHOOSING, STEERING = range(1, 6)
 """What draws are for."""
 UNIT = 2.0**-53
@@ -171,13 +171,14 @@ def cut(s: State, i: int, at: int, now: int) -> int:
 
 def enqueue(s: State, i: int, at: int, now: int) -> bool:
     """Send a packet over a link, or let it wait there; whether it waits. A link that ends with one packet now
-    takes the next once all that comes now is there."""
+    takes the next once all that comes now is there; one that is paused sends no data."""
     packet, link = s.packet[i], s.link[at]
     packet["next"] = NONE
-    if link["busy"] < now and link["head"][0] == NONE and link["head"][1] == NONE:
+    kind = packet["kind"]
+    waits = link["busy"] >= now or link["head"][0] != NONE
+    if not waits and (kind == ACK if EXTRAS and link["paused"] else link["head"][1] == NONE):
         transmit(s, i, at, now)
         return False
-    kind = packet["kind"]
     if link["head"][kind] == NONE:
         link["head"][kind] = i
     else:
@@ -188,7 +189,7 @@ def enqueue(s: State, i: int, at: int, now: int) -> bool:
     else:
         link["queued"][kind] += packet["size"]
         link["longest"] = max(link["longest"], link["queued"][0] + link["queued"][1])
-    if link["waking"] == 0:
+    if link["waking"] == 0 and (not EXTRAS or link["paused"] == 0 or kind == ACK):
         link["waking"] = 1
         push(s, link["busy"], (FREES << 60) | (at << 32))
     return True
@@ -198,6 +199,9 @@ def frees(s: State, at: int, now: int) -> None:
     """A link is free for the first packet that waits, acknowledgements first."""
     link = s.link[at]
     kind = 0 if link["head"][0] != NONE else 1
+    if EXTRAS and kind == DATA and link["paused"] != 0:
+        link["waking"] = 0
+        return
     i = link["head"][kind]
     packet = s.packet[i]
     link["head"][kind] = packet["next"]
@@ -211,7 +215,7 @@ def frees(s: State, at: int, now: int) -> None:
         if EXTRAS and s.globals[MARKS_LEAVING] and kind == DATA:
             mark(s, i, at, link["queued"][DATA])
     transmit(s, i, at, now)
-    if link["head"][0] != NONE or link["head"][1] != NONE:
+    if link["head"][0] != NONE or (link["head"][1] != NONE and link["paused"] == 0):
         push(s, link["busy"], (FREES << 60) | (at << 32))
     else:
         link["waking"] = 0
@@ -247,9 +251,9 @@ def trim(s: State, i: int, at: int) -> None:
     s.pair[packet["pair"]]["trimmed"] += 1
 
 
-def forward(s: State, i: int, at: int, now: int, limited: bool) -> None:
+def forward(s: State, i: int, at: int, now: int, limited: bool) -> bool:
     """A packet comes to the queue of a link: it is dropped or trimmed where that is full, if it is `limited`,
-    and may be marked."""
+    and may be marked; whether it waits there."""
     packet, link = s.packet[i], s.link[at]
     waiting = waiting_at(s, i, at, now)
     if limited and link["room"] > 0 and waiting + packet["size"] > link["room"]:
@@ -259,7 +263,7 @@ def forward(s: State, i: int, at: int, now: int, limited: bool) -> None:
         if waiting + packet["size"] > link["room"]:
             link["drops"] += 1
             vanish(s, i)
-            return
+            return False
     if packet["kind"] == DATA and not (EXTRAS and s.globals[MARKS_LEAVING]):
         mark(s, i, at, waiting)
-    enqueue(s, i, at, now)
+    return enqueue(s, i, at, now)

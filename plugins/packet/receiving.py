@@ -10,6 +10,7 @@ from railweave.plugins.packet.layout import (
     ADAPTIVE,
     ARRIVED_BAD,
     ASKS,
+    BUFFERS,
     CNP,
     CNP_BYTES,
     DATA,
@@ -26,6 +27,7 @@ from railweave.plugins.packet.layout import (
     TRIMMED,
     State,
 )
+from railweave.plugins.packet.pauses import admit
 from railweave.plugins.packet.queues import (
     LOSING,
     SPOILING,
@@ -101,7 +103,10 @@ def arrives(s: State, call: Any, i: int, at: int, now: int) -> None:
             onward = s.hops[packet["start"] + hop + 1]
             if EXTRAS and s.globals[ADAPTIVE]:
                 onward = steered(s, i, hop + 1, now)
-            forward(s, i, onward, now, True)
+            if EXTRAS and s.globals[BUFFERS] and kind == DATA:
+                admit(s, i, at, onward, now)
+            else:
+                forward(s, i, onward, now, True)
         else:
             arrived(s, call, i, now)
     else:

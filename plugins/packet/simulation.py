@@ -1,7 +1,7 @@
 """The arrays of the simulation, made, filled and read: pairs, paths, links, iterations."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from railweave.framework.hookspecs import CongestionControl, PathChooser
 from railweave.framework.model import Fabric, PacketFormat, PathBatch
 from railweave.framework.model.arrays import Bool, Float, Int64, spread
 from railweave.plugins.packet import layout
+from railweave.plugins.packet.buffers import Buffers
 from railweave.plugins.packet.layout import (
     ENTRY,
     EVENT,
@@ -22,6 +23,7 @@ from railweave.plugins.packet.layout import (
     PACKET,
     PAIR,
     PATH,
+    PICOSECONDS,
     STOPPED,
     State,
     in_lines,
@@ -31,7 +33,6 @@ from railweave.plugins.packet.messages import Messages
 from railweave.plugins.packet.queues import TIMER, push
 from railweave.plugins.packet.sending import NEVER_IN_NIC, USE_PATHS, WAKES
 
-PICOSECONDS = 1e12
 CNP_BODY = 16
 """Reserved bytes of a CNP behind its BTH (InfiniBand specification, annex A17)."""
 EVENTS = 1 << 18
@@ -69,8 +70,8 @@ class Settings:
     and `ties_drawn` where one of equal queues is drawn;
     `marks_leaving`: whether a queue marks by what waits behind a packet that leaves; `cut_through`: whether
     switches begin to send a packet once HEAD_BYTES are there, on links no faster than it came on;
-    `ack_every`: packets per acknowledgement at most; `in_turn`: whether
-    a NIC fetches the packets of its pairs in turn, instead of queuing what their windows allow."""
+    `ack_every`: packets per acknowledgement at most; `in_turn`: whether a NIC fetches the packets of its
+    pairs in turn, instead of queuing what their windows allow; `buffers`: those of switches."""
 
     room: int = 0
     kmin: float = 0.0
@@ -85,11 +86,13 @@ class Settings:
     ties_drawn: bool = False
     marks_leaving: bool = False
     cut_through: bool = False
+    buffers: Buffers = field(default_factory=Buffers)
 
     @property
     def extras(self) -> bool:
         """As layout.EXTRAS."""
-        return bool(self.trimming or self.adaptive or self.marks_leaving or self.cut_through)
+        queues = self.trimming or self.marks_leaving or self.buffers.flags
+        return bool(queues or self.adaptive or self.cut_through)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +153,8 @@ class Simulation:
             np.zeros(int(self._first_after[-1]), np.int32), np.zeros(int(self._first_got[-1]), np.uint8),
             np.zeros(n_pairs + 1, np.int32), np.zeros(n_entries + 1, np.int32),
             np.full(len(pairs), NEVER), np.zeros(0, EVENT), np.zeros(fabric.n_links, np.uint8), np.zeros(0),
-            np.zeros(0, FLOWLET), np.zeros((0, 3), np.int64), np.zeros(layout.N_GLOBALS, np.int64),
+            np.zeros(0, FLOWLET), np.zeros((0, 3), np.int64),
+            *settings.buffers.records(fabric, packet), np.zeros(layout.N_GLOBALS, np.int64),
         )  # fmt: skip
         self._chooser, self._control = chooser, control
         nothing = np.zeros(0)
@@ -159,6 +163,8 @@ class Simulation:
         receiver = None if control is None else control.receiver_record()
         self._receivers = nothing if receiver is None else np.repeat(receiver, n_pairs)
         self._set_globals(packet)
+        self.s.globals[layout.BUFFERS] = settings.buffers.flags
+        self.s.globals[layout.PATIENCE] = settings.buffers.patience(fabric, packet)
         self._set_pairs(pairs)
         self._grow()
 
@@ -386,8 +392,8 @@ class Simulation:
         return int(self.s.globals[layout.NOW])
 
     def advance(self, until: int, shown: Callable[[], None] = lambda: None) -> bool:
-        """Go on until then; False if that has ended earlier: an iteration is over, a pair has given up, or a
-        chooser was wrong. `shown` is called now and then."""
+        """Go on until then; False if that has ended earlier: an iteration is over, a pair has given up, a
+        chooser was wrong, or there is a deadlock. `shown` is called now and then."""
         g = self.s.globals
         g[layout.ENDED] = 0
         while True:

@@ -4,7 +4,8 @@ import numpy as np
 
 from railweave.framework.model import Fabric, PacketFormat, PathBatch
 from railweave.framework.model.arrays import Float, Int64
-from railweave.plugins.packet.simulation import PICOSECONDS, Links
+from railweave.plugins.packet.layout import PICOSECONDS
+from railweave.plugins.packet.simulation import Links
 
 SPARE_PACKETS = 8
 """Beyond the bandwidth-delay product: acknowledgements come for four packets at a time, and queues that share

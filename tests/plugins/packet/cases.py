@@ -8,9 +8,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from railweave.framework.model import Fabric, PacketFormat, PathBatch, Schedule
+from railweave.framework.model import Fabric, FabricBuilder, NodeGroup, PacketFormat, PathBatch, Schedule
 from railweave.framework.model.arrays import Float, Int64
 from railweave.framework.model.routes import starts
+from railweave.plugins.packet.buffers import Buffers, Pauses
+from railweave.plugins.packet.layout import DEADLOCK
 from railweave.plugins.packet.messages import Messages, messages_of
 from railweave.plugins.packet.simulation import Settings, Simulation, Waits
 
@@ -73,9 +75,9 @@ class Case:
         return sim, messages
 
     def run(self) -> tuple[Simulation, Int64]:
-        """After the last message; when each entry was over."""
+        """After the last message, or with a deadlock; when each entry was over."""
         sim, messages = self.simulation()
-        while not sim.over(0):
+        while not sim.over(0) and not sim.s.globals[DEADLOCK]:
             assert not sim.advance(1 << 61), "nothing happens any more, and a message is under way"
         return sim, sim.entries(0, len(messages.of))["end"].astype(np.int64)
 
@@ -110,3 +112,26 @@ def links_along(fabric: Fabric, nodes: Sequence[int]) -> list[int]:
 
 def with_latency(fabric: Fabric, latency_s: Float) -> Fabric:
     return replace(fabric, latency_s=latency_s)
+
+
+def three_switches(latency_s: float) -> tuple[Fabric, list[list[int]]]:
+    """A ring of switches with a GPU each, and the paths from each GPU to the one two switches further."""
+    groups = [NodeGroup("gpu", 0, (3,), "g"), NodeGroup("t0", 3, (3,), "s")]
+    builder = FabricBuilder("ring-of-switches", groups, {})
+    builder.cables([0, 1, 2], [3, 4, 5], "nic", 4e11, latency_s)
+    builder.cables([3, 4, 5], [4, 5, 3], "fabric", 4e11, latency_s)
+    fabric = builder.build()
+    paths = [[i, *(3 + (i + k) % 3 for k in range(3)), (i + 2) % 3] for i in range(3)]
+    return fabric, [links_along(fabric, path) for path in paths]
+
+
+def ring_of_waits(
+    pauses: Pauses, latency_s: float = 5e-7, packets: Sequence[int] = (200, 200, 200), senders: int = 3
+) -> Case:
+    """On three switches in a ring a message from each of these GPUs to the one two switches further: every
+    link of the ring has two flows at line rate, where all send."""
+    fabric, paths = three_switches(latency_s)
+    by_pair = {(i, (i + 2) % 3): [path] for i, path in enumerate(paths[:senders])}
+    sizes = [n * PACKET.path_mtu for n in packets[:senders]]
+    messages = [Message(i, (i + 2) % 3, size) for i, size in enumerate(sizes)]
+    return Case(fabric, between(fabric, by_pair), messages, Settings(buffers=Buffers(0, pauses)))

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import railweave as rw
-from railweave.plugins.packet.layout import BY_FLOWLET, BY_PACKET
-from railweave.plugins.packet.simulation import Settings
-from tests.plugins.packet.cases import PACKET, Case, Message
+from railweave.plugins.packet.buffers import Buffers, Pauses, SharedMemory
+from railweave.plugins.packet.layout import BY_FLOWLET, BY_PACKET, DEADLOCK, DEPTHS, NEVER
+from railweave.plugins.packet.simulation import Settings, Simulation
+from tests.plugins.packet.cases import PACKET, Case, Message, ring_of_waits
 from tests.plugins.packet.textbook import Textbook
 
 FABRICS = (
@@ -28,6 +29,11 @@ def drawn(seed: int) -> Case:
     """A fabric with links of several rates and latencies, some of which lose packets; messages that wait for
     others; queues, windows and thresholds of a few packets."""
     rng = np.random.default_rng(seed)
+    if seed % 20 == 0:  # three switches in a ring, which most thresholds let into a deadlock
+        xoff = int(rng.integers(0, 8)) * FULL
+        pauses = Pauses(xoff, xoff // 2, response_s=float(rng.choice([0.0, 1e-7])))
+        packets = rng.integers(50, 150, 3).tolist()
+        return ring_of_waits(pauses, float(rng.choice([0.0, 2e-7])), packets)
     kind, options, router = FABRICS[int(rng.integers(len(FABRICS)))]
     plan = rw.load(engine="fluid", topology=kind, router=router, faults="none", **options)
     fabric, n = plan.fabric, plan.fabric.n_gpus
@@ -65,11 +71,32 @@ def drawn(seed: int) -> Case:
         marks_leaving=bool(rng.random() < 0.3),
         cut_through=bool(rng.random() < 0.3),
     )
+    if rng.random() < 0.25:
+        xoff = int(rng.integers(0, 3)) * FULL
+        xon = max(xoff - int(rng.integers(0, 3)) * FULL, 0)
+        pauses = Pauses(xoff, xon, response_s=float(rng.choice([0.0, 1e-7])))
+        settings = replace(settings, buffers=Buffers(0, pauses), room=0)
+    if rng.random() < 0.25:
+        headrooms = settings.buffers.headrooms(fabric, PACKET)
+        reserved = 0 if headrooms is None else int(np.bincount(fabric.link_dst, headrooms).max())
+        memory = SharedMemory(reserved + int(rng.integers(2, 12)) * FULL, float(rng.choice([0.25, 1.0, 4.0])))
+        settings = replace(settings, buffers=Buffers(0, settings.buffers.pauses, memory), room=0)
     loss = rng.choice([0.0, 0.05, 0.3], fabric.n_links, p=[0.7, 0.2, 0.1]) if lossy else np.empty(0)
     return Case(
         fabric, paths, messages, settings, window=float(rng.choice([1, 4, 20])) * FULL, first_wait=8_000_000,
         timeout=10_000_000, most_wait=40_000_000, loss=loss,
     )  # fmt: skip
+
+
+def compare_pauses(sim: Simulation, book: Textbook, case: str) -> None:
+    """Pauses of every link, how long they were, what ports hold, and what is in a deadlock."""
+    port = sim.s.port
+    for ours, theirs in (("pauses",) * 2, ("paused", "paused_for"), ("held",) * 2, ("asked",) * 2):
+        expected = [int(getattr(link, theirs)) for link in book.links]
+        assert port[ours].tolist() == expected, f"{case}: {ours}"
+    assert sim.s.globals[DEPTHS:].sum() == port["pauses"].sum(), case
+    stuck = set(np.flatnonzero(sim.s.port["stuck"]).tolist()) if sim.s.globals[DEADLOCK] else set()
+    assert stuck == book.stuck, case
 
 
 @pytest.mark.parametrize("block", range(10))
@@ -79,7 +106,10 @@ def test_times_marks_drops_and_losses_are_those_of_the_textbook(block: int) -> N
         book = Textbook(case)
         book.run()
         sim, end = case.run()
-        assert end.tolist() == book.end, f"case {seed}"
+        over = np.where(end == NEVER, -1, end).tolist()
+        assert over == book.end, f"case {seed}"
+        if case.settings.buffers.flags:
+            compare_pauses(sim, book, f"case {seed}")
         columns = ("sent_packets", "sent"), ("drops",) * 2, ("lost",) * 2, ("marked",) * 2, ("trimmed",) * 2
         for ours, theirs in columns:
             expected = [getattr(link, theirs) for link in book.links]
@@ -106,11 +136,14 @@ def lateness(numbers: list[int]) -> tuple[int, int]:
 
 
 def test_the_drawn_cases_have_what_they_are_for() -> None:
-    """Cases with drops, marks, losses and packets sent twice, so that equal counts say something."""
-    counts = dict.fromkeys(("drops", "marked", "lost", "trimmed", "twice"), 0)
+    """Cases with drops, marks, losses, packets sent twice and pauses, so that equal counts say something."""
+    counts = dict.fromkeys(("drops", "marked", "lost", "trimmed", "twice", "pauses", "deadlocks"), 0)
     for seed in range(100):
         sim, _ = drawn(seed).run()
         for name in ("drops", "marked", "lost", "trimmed"):
             counts[name] += bool(sim.s.link[name].any())
+        counts["pauses"] += bool(sim.s.port["pauses"].any())
+        counts["deadlocks"] += bool(sim.s.globals[DEADLOCK])
         counts["twice"] += bool(sim.of_job(0)["twice"].any())
+    assert counts.pop("deadlocks") >= 2
     assert min(counts.values()) >= 4, counts

@@ -16,7 +16,7 @@ from railweave.plugins.packet.queues import LOSING, MARKING, STEERING, chance, d
 from railweave.plugins.packet.simulation import key_of
 from tests.plugins.packet.cases import PACKET, Case, packet_sizes, ps
 
-ACK, DATA = 0, 1
+ACK, DATA, PAUSES, TIMER, FREES = range(5)
 BATCH = 64
 HEAD = 64
 TRIMMED_DRAWS = 1 << 14
@@ -39,6 +39,7 @@ class Packet:
     marked: bool = False
     trimmed: bool = False
     own: bool = False
+    held: bool = False
     acknowledged: bool = False
     lost: bool = False
     listed: bool = True
@@ -66,6 +67,13 @@ class Link:
         self.ends, self.sent, self.drops, self.lost, self.marked, self.trimmed = -1, 0, 0, 0, 0, 0
         self.latency = round(sim.case.fabric.latency_s[number] * 1e12)
         self.loss = sim.case.loss[number] if len(sim.case.loss) else 0.0
+        self.paused = self.asked = self.woken = False
+        self.node = int(sim.case.fabric.link_dst[number])
+        self.held = self.frames = self.since = self.pauses = self.paused_for = 0
+        if pauses := sim.case.settings.buffers.pauses:
+            self.most = pauses.xoff + sim.headrooms[number]
+            back = sim.case.fabric.latency_s[number ^ 1] + pauses.response_s
+            self.frame = round(back * 1e12)
 
     def waiting(self, priority: int) -> int:
         """Bytes in a queue and on their way out, without those that a NIC holds back."""
@@ -76,20 +84,25 @@ class Link:
         room = self.sim.case.settings.room
         return 0 < room < self.waiting(packet.priority) + packet.wire
 
-    def offer(self, packet: Packet, limited: bool) -> None:
-        """A packet comes to the queue of a switch."""
+    def offer(self, packet: Packet, limited: bool, came: Link | None = None) -> None:
+        """A packet comes to the queue of a switch, over link `came` if that counts what its port holds."""
         settings = self.sim.case.settings
-        if limited and settings.trimming and packet.priority == DATA and self.full(packet):
+        full = limited and self.full(packet) if came is None else not came.has_room(packet, self)
+        if limited and settings.trimming and packet.priority == DATA and full:
             packet.trimmed = True
             self.trimmed += 1
             packet.pair.trimmed += 1
-        if limited and self.full(packet):
+            came, full = None, self.full(packet)
+        if full:
             self.drops += 1
             self.sim.vanish(packet)
             return
         if not settings.marks_leaving:
             self.mark(packet, self.waiting(packet.priority))
         self.add(packet)
+        if came is not None and self.current is not packet:
+            packet.held = True
+            came.hold(packet.wire)
 
     def mark(self, packet: Packet, waiting: int) -> None:
         settings = self.sim.case.settings
@@ -99,20 +112,26 @@ class Link:
                 packet.marked = True
                 self.marked += 1
 
-    def add(self, packet: Packet) -> bool:
-        """Whether it waits."""
+    def idle_for(self, priority: int) -> bool:
+        """Whether a packet of that priority would be sent at once."""
+        return self.current is None and not self.woken and not (self.paused and priority == DATA)
+
+    def add(self, packet: Packet) -> None:
+        idle = self.idle_for(packet.priority)
         self.queues[packet.priority].append(packet)
-        if self.current is None:
+        if idle:
             self.next()
-            return False
-        return True
 
     def next(self) -> None:
+        self.woken = False
+        self.current = None
         queue = self.queues[0] or self.queues[1]
-        if not queue:
-            self.current = None
+        if not queue or (self.paused and not self.queues[0]):
             return
         packet = self.current = queue.popleft()
+        if packet.held:
+            packet.held = False
+            self.sim.links[packet.path[packet.hop - 1]].hold(-packet.wire)
         self.sending = packet.wire  # the next switch may trim it before all has left
         self.ends = self.sim.now + ps(self.sim.case.fabric, self.number, self.sending)
         self.sent += 1
@@ -122,7 +141,7 @@ class Link:
             self.sim.look(packet.pair)
         elif self.sim.case.settings.marks_leaving:
             self.mark(packet, sum(behind.wire for behind in self.queues[DATA] if not behind.own))
-        self.sim.at(self.ends, 3, self.number, 0, self.next)
+        self.sim.at(self.ends, FREES, self.number, 0, self.next)
         arrival = (self.head_leaves(packet) or self.ends) + self.latency
         self.sim.at(arrival, packet.priority, self.number, 0, lambda: self.sim.arrives(packet, self))
 
@@ -135,6 +154,62 @@ class Link:
         if not onward or fabric.capacity_bps[onward[0]] > fabric.capacity_bps[self.number]:
             return None
         return self.sim.now + ps(fabric, self.number, min(HEAD, packet.wire))
+
+    def has_room(self, packet: Packet, out: Link) -> bool:
+        """For a packet that has come over this link and goes over another."""
+        buffers, free = self.sim.case.settings.buffers, self.sim.free(self.node)
+        if buffers.pauses is None and buffers.shared is not None:
+            queue = sum(other.size for other in out.queues[DATA] if not other.own)
+            return packet.size <= free and queue < buffers.shared.alpha * free
+        if buffers.shared is not None and not self.asked:
+            return True
+        return self.held + packet.size <= self.most
+
+    def xoff(self, free: float) -> int:
+        """What the ingress port may hold."""
+        pauses, shared = self.sim.case.settings.buffers.pauses, self.sim.case.settings.buffers.shared
+        assert pauses is not None
+        return pauses.xoff if shared is None else min(pauses.xoff, max(0, int(shared.alpha * free)))
+
+    def goes_on(self, held: int, free: float) -> bool:
+        """Whether a paused link may go on with so much held."""
+        pauses = self.sim.case.settings.buffers.pauses
+        assert pauses is not None
+        return held <= max(0, self.xoff(free) - (pauses.xoff - pauses.xon))
+
+    def hold(self, size: int) -> None:
+        """The ingress port at the far end holds so much more, and may have the sender pause; or less, and all
+        of its switch may have theirs go on."""
+        self.held += size
+        if self.sim.case.settings.buffers.pauses is None:
+            return
+        free = self.sim.free(self.node)
+        if size > 0 and not self.asked and self.held > self.xoff(free):
+            if self.sim.case.settings.buffers.shared is not None:
+                self.most = self.held - size + self.sim.headrooms[self.number]
+            self.pauses += 1
+            self.send_frame(True)
+        if size < 0:
+            for link in self.sim.links:
+                if link.node == self.node and link.asked and link.goes_on(link.held, free):
+                    link.send_frame(False)
+
+    def send_frame(self, pause: bool) -> None:
+        self.asked = pause
+        self.frames += 1
+        self.sim.at(self.sim.now + self.frame, PAUSES, self.number, 0, lambda: self.obey(pause))
+
+    def obey(self, pause: bool) -> None:
+        self.frames -= 1
+        self.paused = pause
+        if pause:
+            self.since = self.sim.now
+            self.sim.search_later()
+            return
+        self.paused_for += self.sim.now - self.since
+        if self.current is None and self.queues[DATA]:
+            self.woken = True
+            self.sim.at(self.sim.now, FREES, self.number, 0, lambda: self.next() if self.woken else None)
 
 
 class Pair:
@@ -172,6 +247,14 @@ class Textbook:
         self.case, self.now = case, 0
         self.events: list[tuple[int, int, int, int, int, Callable[[], object]]] = []
         self.serial = 0
+        self.searching, self.stuck = False, set[int]()
+        self.memory, buffers = list[float](), case.settings.buffers
+        if buffers.shared is not None:
+            self.memory = buffers.shared.sizes(case.fabric, buffers.headrooms(case.fabric, PACKET)).tolist()
+        if pauses := case.settings.buffers.pauses:
+            self.headrooms = list(map(int, case.settings.buffers.headrooms(case.fabric, PACKET)))
+            full = (np.array(self.headrooms) + pauses.xoff) * 8e12
+            self.patience = int((full / case.fabric.capacity_bps).max())
         self.links = [Link(self, i) for i in range(case.fabric.n_links)]
         self.looks: deque[Pair] = deque()
         self.ready: deque[int] = deque()
@@ -204,7 +287,7 @@ class Textbook:
             self.looks.append(pair)
 
     def run(self) -> None:
-        while min(self.end) < 0:
+        while min(self.end) < 0 and not self.stuck:
             if self.ready:
                 self.begin(self.ready.popleft())
             elif self.looks:
@@ -213,12 +296,52 @@ class Textbook:
                 self.now, *_, what = heapq.heappop(self.events)
                 what()
 
+    def free(self, node: int) -> float:
+        """Bytes of the memory that the ports of a switch share."""
+        if not self.memory:
+            return 0
+        return self.memory[node] - sum(link.held for link in self.links if link.node == node)
+
+    # -- deadlocks -------------------------------------------------------------------------------------
+    def search_later(self, after: int = 0) -> None:
+        if after or not self.searching:
+            self.searching = True
+            self.at(self.now + max(after, self.patience), PAUSES, 0, 1, self.search)
+
+    def search(self) -> None:
+        """Let all that is not paused go on until it is empty, with no new packets: what is paused then stays
+        paused."""
+        paused = {link for link in self.links if link.paused}
+        if not paused:
+            self.searching = False
+            return
+        oldest = max(self.now - link.since for link in paused)
+        if oldest >= self.patience:
+            goes_on = True
+            while goes_on:
+                held = dict.fromkeys(self.links, 0)
+                for link in paused:
+                    for packet in link.queues[DATA]:
+                        if packet.hop:
+                            held[self.links[packet.path[packet.hop - 1]]] += packet.size
+                left = {
+                    n: self.memory[n] - sum(bytes_ for link, bytes_ in held.items() if link.node == n)
+                    for n in range(len(self.memory))
+                }
+                going = {
+                    link for link in paused
+                    if not link.asked or link.frames or link.goes_on(held[link], left.get(link.node, 0))
+                }  # fmt: skip
+                paused, goes_on = paused - going, bool(going)
+            self.stuck = {link.number for link in paused}
+        self.search_later(oldest)
+
     def begin(self, i: int) -> None:
         message = self.case.messages[i]
         if message.src != message.dst:
             self.look(self.pairs[message.src, message.dst])
         elif message.seconds:
-            self.at(self.now + round(message.seconds * 1e12), 2, i, 2, lambda: self.over(i))
+            self.at(self.now + round(message.seconds * 1e12), TIMER, i, 2, lambda: self.over(i))
         else:
             self.over(i)
 
@@ -277,16 +400,13 @@ class Textbook:
         packet.asks = last or copy > 0 or pair.in_flight + SLACK > self.case.window
         if not pair.timing:
             pair.timing = True
-            self.at(self.now + self.case.first_wait, 2, pair.number, 0, lambda: self.timer(pair))
+            self.at(self.now + self.case.first_wait, TIMER, pair.number, 0, lambda: self.timer(pair))
         link = self.links[packet.path[0]]
         if not self.case.settings.in_turn:
             link.offer(packet, limited=False)
             return
-        packet.own = True
-        pair.in_nic += 1
-        if link.current is None:
-            packet.own = False
-            pair.in_nic -= 1
+        packet.own = not link.idle_for(DATA)
+        pair.in_nic += packet.own
         link.add(packet)
 
     def acknowledge(self, packet: Packet) -> None:
@@ -335,7 +455,7 @@ class Textbook:
                 self.missed(packet, silent=True)
         due = min(max(pair.active + wait, self.now + 1), self.now + late)
         pair.timing = True
-        self.at(due, 2, pair.number, 0, lambda: self.timer(pair))
+        self.at(due, TIMER, pair.number, 0, lambda: self.timer(pair))
 
     # -- packets that arrive ---------------------------------------------------------------------------
     def vanish(self, packet: Packet) -> None:
@@ -349,7 +469,8 @@ class Textbook:
             packet.hop += 1
             if packet.hop < len(packet.path):
                 self.steer(packet)
-                self.links[packet.path[packet.hop]].offer(packet, limited=True)
+                came = link if self.case.settings.buffers.flags and packet.priority == DATA else None
+                self.links[packet.path[packet.hop]].offer(packet, limited=True, came=came)
             else:
                 self.received(packet)
         else:
