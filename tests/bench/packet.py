@@ -14,6 +14,7 @@ from railweave.framework.registry import Registers, load_plugins
 
 TREE = {"topology": "fat-tree", "k": 16, "iterations": 1, "feedback": False, "rate_scale": 1e-4}
 PERMUTATION = TREE | {"collective": "permutation", "size": 2_000_000}
+LOSSLESS = {"name": "packet", "pfc": True}
 SMALL = {"k": 4, "size": 200_000}
 
 
@@ -36,6 +37,11 @@ ROWS = (
         "at=100ms down link:{middle}",  # 10 us declared
     ),
     PacketCase("permutation ecmp DCQCN", PERMUTATION | {"router": "ecmp", "control": "dcqcn"}, 3),
+    PacketCase(
+        "permutation ecmp DCQCN PFC",
+        PERMUTATION | {"router": "ecmp", "control": "dcqcn", "engine": LOSSLESS},
+        3,
+    ),
     PacketCase(
         "all-to-all 128",
         TREE | {"router": "spray", "k": 8, "collective": "direct-all-to-all", "size": 128 << 20},
