@@ -20,6 +20,7 @@ def report(result: RunResult, directory: Path | None = None) -> str:
         *_scores(result),
         *_happened(result),
         *_rules(result),
+        *(_line("pauses", str(row.pause_figures)) for row in result.summaries if row.pause_figures),
         *([_line("compared", f"{result.compared} elements, {result.wrong} wrong")] * bool(result.compared)),
         _line("fidelity", result.fidelity.verdict),
         *(_line("", f"- {reason}") for reason in result.fidelity.reasons),

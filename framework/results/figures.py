@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from railweave.framework.parameters.units import time as time_text
+
 Verdict = Literal["pass", "degraded", "invalid"]
 
 
@@ -101,6 +103,12 @@ class PauseFigures:
     links: int
     paused_us: float
     depth: int
+
+    def __str__(self) -> str:
+        if not self.pauses:
+            return "none"
+        took = time_text(self.paused_us * 1e-6)
+        return f"{self.pauses} of {self.links} links, {took} declared in all, {self.depth} deep"
 
 
 @dataclass(frozen=True, slots=True)

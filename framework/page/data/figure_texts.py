@@ -95,6 +95,8 @@ def _disturbances(result: RunResult) -> Iterator[Figure]:
     yield Figure(
         "Trimmed", "" if trimmed is None else str(trimmed), "packets that full queues cut down to headers"
     )
+    paused = ", ".join(str(row.pause_figures) for row in result.summaries if row.pause_figures)
+    yield Figure("Pauses", paused, "of data by PFC; deep: paused links that waited for each other")
     queue = ""
     if found.queue_p95_bytes is not None and found.queue_max_bytes is not None:
         queue = f"{found.queue_p95_bytes / 1e3:.3g} / {found.queue_max_bytes / 1e3:.3g} kB"

@@ -64,6 +64,7 @@ def items(fabric: Fabric, chosen: Shown, result: RunResult | None) -> Items:
         h_score=column(elements, lambda e: round(e.h_score, 4))
         + column(figures, lambda f: round(f.h_score, 4)),
         age_s=none + column(figures, lambda f: None if f.age_s is None else round(f.age_s, 3)),
+        paused=none + column(figures, lambda f: None if f.paused is None else round(f.paused, 4)),
     )
 
 

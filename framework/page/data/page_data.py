@@ -54,7 +54,7 @@ class Items:
     where there is none and for elements. `rate_bps`: healthy, emulated; of an element that of its links
     together. Over the whole run: `bytes` sent, `utilisation` (0..1; of an element its busiest link), `loss`
     (share of packets, 0..1), `drops` (packets), `h_score` at the end, `age_s` from the last measurement of
-    the rate to the end.
+    the rate to the end; `paused` (share of the time, 0..1; None without PFC).
     """
 
     name: tuple[str, ...]
@@ -68,6 +68,7 @@ class Items:
     drops: tuple[int | None, ...]
     h_score: tuple[float | None, ...]
     age_s: tuple[float | None, ...]
+    paused: tuple[float | None, ...]
 
 
 @dataclass(frozen=True, slots=True)

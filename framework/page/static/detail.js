@@ -74,6 +74,9 @@ function chosenItem(store) {
       : [
           ...row("lost", percent(items.loss[item])),
           ...row("dropped", `${items.drops[item] ?? "-"} packets`),
+          ...(items.paused[item] === null
+            ? []
+            : row("paused", `${percent(items.paused[item])} of the time`)),
         ]),
     ...row("score at the end", items.h_score[item]?.toFixed(2) ?? "-"),
     ...(isElement

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 import railweave as rw
+from railweave.framework.cli._summary import report
 from railweave.framework.errors import ExperimentError, TransportError
 from railweave.framework.model import PacketFormat
+from railweave.framework.page.data.figure_texts import figures
+from railweave.framework.page.data.items import items, shown
 from railweave.framework.registry import Registers, load_plugins
 from railweave.framework.results.figures import Row
 from railweave.framework.results.result import RunResult
@@ -56,6 +59,15 @@ def test_tc2_an_incast_pauses_all_its_senders_and_loses_nothing(registers: Regis
     assert all(least_us < row.declared_time_us < 1.01 * least_us for row in rows)
 
 
+def test_the_page_says_for_how_long_each_link_was_paused(registers: Registers) -> None:
+    result, _ = scenario("tc2", registers)
+    fabric = rw.topology("rail-only", domains=4, rails=1)
+    columns = items(fabric, shown(fabric, None), result)
+    paused = {name: share for name, share in zip(columns.name, columns.paused, strict=True) if share}
+    assert paused == {link.name: round(link.paused, 4) for link in result.links if link.paused}
+    assert len(paused) == 3
+
+
 def test_tc3_dcqcn_alone_marks_and_never_pauses(registers: Registers) -> None:
     result, rows = scenario("tc3", registers)
     assert (rows[0].marked or 0) > 0 and (rows[0].cnps or 0) > 0
@@ -79,6 +91,9 @@ def test_a_summary_adds_pauses_up(registers: Registers) -> None:
     assert whole.pauses == sum(pauses(rows)) and whole.links == 3 and whole.depth == 1
     paused_us = sum(row.pause_figures.paused_us for row in rows if row.pause_figures)
     assert whole.paused_us == pytest.approx(paused_us)
+    assert f"pauses      {whole.pauses} of 3 links, " in report(result)
+    (shown,) = (figure.value for figure in figures(result) if figure.name == "Pauses")
+    assert shown == str(whole)
 
 
 def test_waiting_for_a_pause_is_no_sign_of_bad_health(registers: Registers) -> None:
@@ -109,6 +124,7 @@ def test_a_deadlock_fails_the_run_with_its_cycle_of_links(registers: Registers) 
         ({"buffer": "200K"}, "xoff 256K and headroom .* are more than the buffer of a port, 200K"),
         ({"buffer": "10K", "buffer_model": "shared"}, "headroom of the ports of .* is more than its buffer"),
         ({"response": "1"}, "response"),
+        ({"trimming": True, "buffer": "1M"}, "trimming and pfc: queues that pause are never full"),
     ],
 )
 def test_thresholds_that_contradict_are_refused_first(

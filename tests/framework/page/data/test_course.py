@@ -67,7 +67,7 @@ def from_events(page: RunPage) -> dict[str, Any]:
     figures = ("declared_us", "size_bytes", "busbw_gbs", "limit", "held_by", "share")
     seen = [replace(mark, items=()) for mark in page.marks if mark.kind != "seen"]  # and links of a fault
     plain = replace(page, iterations=replace(page.iterations, **dict.fromkeys(figures, nothing)))
-    totals = dict.fromkeys(("bytes", "utilisation", "loss", "drops", "h_score", "age_s"))
+    totals = dict.fromkeys(("bytes", "utilisation", "loss", "drops", "h_score", "age_s", "paused"))
     document = asdict(plain) | {"marks": [asdict(mark) for mark in seen]}
     document["items"] |= totals
     for name in (*FIGURES, "series", "resolution", "title", "repeat"):
