@@ -30,7 +30,7 @@ def link_figures(fabric: Fabric, findings: Findings, jobs: int = 0) -> tuple[Lin
     columns = (
         fabric.link_kind, links.sent_bytes.astype(np.int64), links.drops.astype(np.int64), used,
         findings.link_score, age_s, loss, links.marked if len(links.marked) else unknown,
-        pauses, paused,
+        pauses, paused, links.trimmed if len(links.trimmed) else unknown,
     )  # fmt: skip
     rows = zip(at.tolist(), *(column[at].tolist() for column in columns), strict=True)
     return tuple(
@@ -47,8 +47,9 @@ def link_figures(fabric: Fabric, findings: Findings, jobs: int = 0) -> tuple[Lin
             int(marked) if isfinite(marked) else None,
             int(n_pauses) if isfinite(n_pauses) else None,
             paused_share if isfinite(paused_share) else None,
+            int(trimmed) if isfinite(trimmed) else None,
         )
-        for i, kind, sent, drops, used_share, score, age, lost, marked, n_pauses, paused_share in rows
+        for i, kind, sent, drops, used_share, score, age, lost, marked, n_pauses, paused_share, trimmed in rows
     )
 
 

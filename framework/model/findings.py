@@ -147,7 +147,8 @@ class LinkTotals(ArrayNoun):
     packets sent that did not reach the far end. `job_bytes` (n_jobs, n_links): which of the bytes sent are a
     job's, NaN of those whose packets are not counted apart; without rows where there are none. `marked`:
     packets that the link marked, NaN where it marks none; empty where no link does. `pauses`, `paused_s`: how
-    often and how long the data of the link was paused (PFC); empty where none is."""
+    often and how long the data of the link was paused (PFC); empty where none is. `trimmed`: packets that its
+    full queue cut down to headers; empty where none does."""
 
     sent_bytes: Float
     sent_packets: Float
@@ -157,6 +158,7 @@ class LinkTotals(ArrayNoun):
     marked: Float = field(default_factory=lambda: np.empty(0))
     pauses: Float = field(default_factory=lambda: np.empty(0))
     paused_s: Float = field(default_factory=lambda: np.empty(0))
+    trimmed: Float = field(default_factory=lambda: np.empty(0))
 
     def since(self, before: "LinkTotals") -> "LinkTotals":
         """What was added to `before`."""
@@ -169,6 +171,7 @@ class LinkTotals(ArrayNoun):
             self.marked - before.marked,
             self.pauses - before.pauses,
             self.paused_s - before.paused_s,
+            self.trimmed - before.trimmed,
         )
 
 

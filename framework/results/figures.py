@@ -299,6 +299,7 @@ class LinkFigures:
     marked: int | None = None
     pauses: int | None = None
     paused: float | None = None
+    trimmed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,8 +64,8 @@ class PacketSource:
 
     def totals(self) -> LinkTotals:
         link = self._model.sim.s.link
-        columns = ("sent_bytes", "sent_packets", "drops", "lost", "marked")
-        sent, packets, drops, lost, marked = (link[name].astype(np.float64) for name in columns)
+        columns = ("sent_bytes", "sent_packets", "drops", "lost", "marked", "trimmed")
+        sent, packets, drops, lost, marked, trimmed = (link[name].astype(np.float64) for name in columns)
         paused = PauseCounts.of(self._model.sim.s)
         none = np.empty(0)
         per_s = PICOSECONDS * self._model.rate_scale
@@ -77,6 +77,7 @@ class PacketSource:
             marked=marked if self._model.settings.kmax else none,
             pauses=none if paused is None else paused.pauses.astype(np.float64),
             paused_s=none if paused is None else paused.paused_ps / per_s,
+            trimmed=trimmed if self._model.settings.trimming else none,
         )
 
     def add(self, packets: Float, packet_bytes: Float, loss: Float) -> None:

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 import railweave as rw
 from railweave.framework.hookspecs import CongestionControl
-from railweave.framework.hookspecs.congestion import NEVER
+from railweave.framework.hookspecs.congestion import NEVER, TRIMMED
 from railweave.framework.registry import Registers, load_plugins
 from railweave.plugins.packet.model import Model
-from railweave.plugins.packet.simulation import Simulation, Waits
+from railweave.plugins.packet.simulation import Settings, Simulation, Waits
 from railweave.plugins.packet.windows import links_of
 from tests.plugins.packet.cases import LONG, PACKET, Case, Message, between, packet_sizes, ps
-from tests.plugins.packet.test_closed_forms import MTU, line
+from tests.plugins.packet.test_closed_forms import MTU, line, star
 
 FIELDS = [("window", np.float64), ("rate", np.float64), ("wake", np.int64), ("count", np.int64)]
 
@@ -77,6 +77,21 @@ class Ticks(Quarter):
         s["wake"] = now + 1_000_000
 
 
+class CountsTrims(Quarter):
+    """The line, and a count of packets that lost their payload."""
+
+    @staticmethod
+    def start(s: Any, now: int, line_rate: float, base_rtt: int, hops: int, mtu: int) -> None:
+        s["window"] = np.inf
+        s["rate"] = line_rate
+        s["wake"] = NEVER
+
+    @staticmethod
+    def lost(s: Any, now: int, nbytes: int, why: int) -> None:
+        if why == TRIMMED:
+            s["count"] += 1
+
+
 def controlled(control: CongestionControl, hops: int, packets: int) -> tuple[Simulation, int]:
     """A message of so many packets over a line; when it has arrived."""
     fabric, links = line(hops)
@@ -113,6 +128,26 @@ def test_a_window_of_a_packet_takes_a_round_trip_each_and_every_cnp_is_told() ->
     assert end == sum(there) + 9 * (back + 2_000_000)
     sim.advance(end + 10_000_000)
     assert sim.controlled["count"][0] == sim.of_job(0)["notified"][0] == 10
+
+
+def test_a_control_hears_of_every_trimmed_packet() -> None:
+    """Four at line rate into a port with room for eight packets; each header is answered before its packet
+    can be sent again, so all are known by the end."""
+    fabric, paths = star(4)
+    messages = [Message(g, 0, 50 * MTU) for g in range(1, 5)]
+    settings = Settings(room=8 * 4170, trimming=True)
+    case = Case(fabric, between(fabric, paths), messages, settings)
+    _, listed = case.simulation()
+    sim = Simulation(fabric, PACKET, [case.pairs()], [[listed]], settings, control=CountsTrims())
+    sim.use_paths(0, case.paths)
+    sim.allow(0, np.ones(4), Waits(*(np.full(4, LONG) for _ in range(4))))
+    sim.control(0, links_of(fabric, case.paths, PACKET))
+    sim.begin(0, listed)
+    while not sim.over(0):
+        assert not sim.advance(NEVER - 1)
+    pair = sim.of_job(0)
+    assert sim.controlled["count"].tolist() == pair["trimmed"].tolist() == pair["again"].tolist()
+    assert pair["trimmed"].sum() > 100 and sim.s.link["drops"].sum() == 0
 
 
 def test_a_control_is_woken_when_it_wants() -> None:

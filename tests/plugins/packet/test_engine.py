@@ -137,6 +137,8 @@ def test_trimming_delivers_all_and_waits_for_no_timeout(registers: Registers) ->
     )
     row = trims.rows[0]
     assert row.trimmed == row.retransmitted > 0 and sum(link.drops for link in trims.links) == 0
+    assert sum(link.trimmed or 0 for link in trims.links) == row.trimmed
+    assert {link.trimmed for link in drops.links} == {None}
     assert drops.rows[0].trimmed is None and sum(link.drops for link in drops.links) > 0
     assert row.declared_time_us < drops.rows[0].declared_time_us
 
