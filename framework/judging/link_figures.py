@@ -45,11 +45,11 @@ def link_figures(fabric: Fabric, findings: Findings, jobs: int = 0) -> tuple[Lin
             lost,
             tuple(None if bytes_ is None else int(bytes_[i]) for bytes_ in by_job),
             int(marked) if isfinite(marked) else None,
-            int(n_pauses) if isfinite(n_pauses) else None,
+            int(stops) if isfinite(stops) else None,
             paused_share if isfinite(paused_share) else None,
             int(trimmed) if isfinite(trimmed) else None,
         )
-        for i, kind, sent, drops, used_share, score, age, lost, marked, n_pauses, paused_share, trimmed in rows
+        for i, kind, sent, drops, used_share, score, age, lost, marked, stops, paused_share, trimmed in rows
     )
 
 
