@@ -51,5 +51,5 @@ def test_a_ready_study_asks_something_and_its_points_can_be_planned(path: Path) 
     assert len(plans) == sweep.study.combinations and all(not p.engine.packets for p in plans.values())
 
 
-def test_there_are_seven() -> None:
-    assert len(READY) == 7
+def test_there_are_eight() -> None:
+    assert len(READY) == 8
