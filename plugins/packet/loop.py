@@ -47,7 +47,7 @@ def run(s: State, until: int, events: int, call: Any) -> int:
             continue
         if g[LOOKS] > 0:
             p = s.looks[g[LOOK_HEAD]]
-            g[LOOK_HEAD] = (g[LOOK_HEAD] + 1) % len(s.looks)
+            g[LOOK_HEAD] = g[LOOK_HEAD] + 1 if g[LOOK_HEAD] + 1 < len(s.looks) else 0
             g[LOOKS] -= 1
             pump(s, call, p, g[NOW])
             continue

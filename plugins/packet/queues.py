@@ -95,8 +95,8 @@ def look(s: State, p: int) -> None:
     """A pair is to look what it may send."""
     if s.pair[p]["asked"] == 0:
         s.pair[p]["asked"] = 1
-        n = len(s.looks)
-        s.looks[(s.globals[LOOK_HEAD] + s.globals[LOOKS]) % n] = p
+        at = s.globals[LOOK_HEAD] + s.globals[LOOKS]
+        s.looks[at if at < len(s.looks) else at - len(s.looks)] = p
         s.globals[LOOKS] += 1
 
 
