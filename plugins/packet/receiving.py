@@ -170,6 +170,7 @@ def taken(s: State, call: Any, i: int, now: int) -> int:
         e = packet["entry"]
         s.entry[e]["missing"] -= 1
         if s.entry[e]["missing"] == 0:
+            asks = ASKS  # packets of slower paths come behind the one that asks
             complete(s, e, now)
     if packet["flags"] & MARKED:
         pair["marked"] += 1

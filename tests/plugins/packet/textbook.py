@@ -519,6 +519,7 @@ class Textbook:
             pair.arrived.add(packet.number)
             self.missing[packet.message] -= 1
             if not self.missing[packet.message]:
+                asks = True
                 self.over(packet.message)
         pair.came_marked += packet.marked
         self.answer(packet, asks)
