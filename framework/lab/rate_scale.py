@@ -138,7 +138,7 @@ class RateScale:
         return hops_s
 
     def _times(self, link: TransportLink, schedule: Schedule) -> list[float]:
-        """Seconds of a schedule, up to TRIES times, none of which begins after TRIED_S."""
+        """Seconds of a schedule, up to TRIES times; none begins after TRIED_S."""
         end, times = time.monotonic() + TRIED_S, list[float]()
         while not times or (len(times) < TRIES and time.monotonic() < end):
             times.append(self._carry(link, schedule))

@@ -55,7 +55,7 @@ class PathTally:
         keys = event.src * self._n + event.dst
         place = np.searchsorted(self._pairs, keys) % max(len(self._pairs), 1)
         counts = np.diff(event.start)
-        # a pair that has lost its paths goes on trying those that it had
+        # a pair that has lost its paths goes on trying the old ones
         known = np.flatnonzero((self._pairs[place] == keys) & (np.diff(paths.pair_start)[place] == counts))
         into = spread(paths.pair_start[place[known]], counts[known])
         packets[:, into] += event.packets[:, spread(event.start[known], counts[known])]

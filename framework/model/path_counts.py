@@ -12,8 +12,8 @@ from railweave.framework.model.routes import PathBatch, same_paths
 @dataclass(frozen=True, eq=False, slots=True)
 class PathCounts(ArrayNoun):
     """Counts by pair and path. `paths`: those of the pairs that send, a pair of two jobs twice; `packets`
-    (3, Q), a column a path: packets of which the sender knows whether they arrived, those that it considers
-    lost, and those that came marked (ECN).
+    (3, Q), a column a path: packets whose fate the sender knows, lost packets as far as it can tell, and
+    packets that came marked (ECN).
     """
 
     paths: PathBatch

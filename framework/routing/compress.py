@@ -4,7 +4,7 @@ Per switch many orders of the fields are tried, each solved at its best by a tri
 field was split off into a list of its own above the others (what a switch does with packets for its own
 domain often has nothing in common with what it does with the rest), or the destinations that are served
 alike whatever the entropy (those below a switch, where all others go up, a path each). The shortest list is
-kept. With the latter split a switch of a Clos network needs at most a rule for each destination and path.
+kept. With this split a switch of a Clos network needs at most a rule for each destination and path.
 """
 
 from collections.abc import Sequence

@@ -20,7 +20,7 @@ ANY = -1
 """In a rule: this field is not matched. Among costs and rule numbers: none."""
 
 NEVER, BARRED = 1 << 40, 1 << 30
-"""Costs of what cannot be: of a switch, and of a key, of which a switch has millions."""
+"""Costs of what cannot be: of a switch, and of one of its keys, which may be millions."""
 
 
 @dataclass(frozen=True, eq=False)

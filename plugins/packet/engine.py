@@ -157,7 +157,7 @@ class PacketEngine(Engine):
 
     def estimate(self, plan: Plan) -> Estimate:
         """Events of all iterations: two a packet and link where packets wait, and those of acknowledgements.
-        Memory: also a byte for each packet of the largest iteration, of which it is kept whether it arrived.
+        Memory: also a byte for each packet of the largest iteration, which says whether it arrived.
         Raises NotInstalledError without numba, ExperimentError where no packet fits into a queue, or buffers
         are too small for pauses."""
         options = plan.experiment.engine.options

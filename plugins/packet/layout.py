@@ -246,8 +246,8 @@ class State(NamedTuple):
     `looks`, `ready`: rings; `left`: entries of each job that are not over; `events`: a heap;
     `flowlet`: of hops, where switches choose by flowlet;
     `faulty`: of links, 1 of those that are down, lose or spoil packets; `shares`: of paths, as
-    the choosers see them; `counts` (paths, 3), empty where nobody wants them: packets of each path of which
-    their senders know what became, those they consider lost, and those that came marked. `port`: of links,
+    the choosers see them; `counts` (paths, 3), empty where nobody wants them: packets of each path whose
+    fate their senders know, lost ones as far as these can tell, and ones that came marked. `port`: of links,
     where ports count what they hold (BUFFERS); `memory`: of nodes, where their ports share it."""
 
     packet: Records

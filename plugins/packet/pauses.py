@@ -157,7 +157,7 @@ def search(s: State, now: int) -> None:
 
 def first_stuck(s: State) -> int:
     """The first link that is paused for ever, NONE without one: the port at its far end holds more than Xon
-    behind such links. They are the greatest set of which that is true."""
+    behind such links. They are the greatest set for which that is true."""
     for at in range(len(s.link)):
         port = s.port[at]
         port["stuck"] = s.link[at]["paused"] != 0 and port["asked"] != 0 and port["frames"] == 0
