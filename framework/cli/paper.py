@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from railweave.framework.cli._context import example, json_command, json_text, print_json, registers, table
+from railweave.framework.cli._live import Live
 from railweave.framework.errors import ExperimentError, InputError
 from railweave.framework.experiment.engines import DEFAULT, predicting
 from railweave.framework.papers.items import report
@@ -62,14 +63,15 @@ def paper(
     chosen, asked = _chosen(source, item)
     _refuse(chosen, source, asked, svg=svg, out=out, lab=lab, model_file=model_file)
     engine = predicting(registers(ctx))
-    workbench = Workbench(registers(ctx), DEFAULT if lab else engine)
     if source is None:
-        _list(workbench, engine, as_json=as_json)
+        _list(Workbench(registers(ctx), engine), engine, as_json=as_json)
         return
     inputs = {} if model_file is None else {MODEL: read_model(model_file)}
-    papers = [
-        (one, _computed(one, asked, workbench, inputs, tell=source == ALL, err=as_json)) for one in chosen
-    ]
+    with Live(None, quiet=not lab, verbose=False) as live:
+        workbench = Workbench(registers(ctx), DEFAULT if lab else engine, live.emit)
+        papers = [
+            (one, _computed(one, asked, workbench, inputs, err=as_json or source != ALL)) for one in chosen
+        ]
     rows = [row for _, some in papers for row in some]
     if svg:
         _write(svg, _picture(rows[0]))
@@ -155,13 +157,12 @@ def _computed(
     workbench: Workbench,
     inputs: Mapping[str, object],
     *,
-    tell: bool,
     err: bool,
 ) -> list[Computed]:
-    """The items computed; with `tell`, what each took is printed as it is done."""
+    """The items computed; what each of several took is printed as it is done, to stderr with `err`."""
     rows = []
     for row in computed([item] if item else paper.items, workbench, inputs):
-        if tell:
+        if item is None:
             spent = f"{row.seconds:7.2f} s  {row.peak_mb:6.0f} MB" if row.state == "computed" else row.state
             click.echo(f"{row.item.id}  {spent}", err=err)
         rows.append(row)

@@ -1,6 +1,6 @@
 """What items compute with: the calls of railweave, one set of plugins, and one engine for runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from railweave.framework.analysis.assumed_health import AssumedScores, assumed_health
@@ -10,6 +10,7 @@ from railweave.framework.api import runs, studies
 from railweave.framework.experiment.plan import Routed, plan_from_keys, routed_from_keys
 from railweave.framework.model import Fabric, HealthSnapshot, RouteTable
 from railweave.framework.model.coordinates import Counting
+from railweave.framework.model.events import RunEvent
 from railweave.framework.registry import Registers
 from railweave.framework.results.result import RunResult
 from railweave.framework.routing.router_calls import ask_for_live_links
@@ -21,10 +22,11 @@ FROM_ONE = Counting(1)
 
 @dataclass(frozen=True)
 class Workbench:
-    """`engine`: the name of the one that runs are carried out on."""
+    """`engine`: the name of the one that runs are carried out on; `on_event` receives their events."""
 
     registers: Registers
     engine: str
+    on_event: Callable[[RunEvent], None] = lambda event: None
 
     def fabric(self, name: str, **parameters: object) -> Fabric:
         """A fabric with its declared rates. Raises ExperimentError for wrong parameters."""
@@ -56,7 +58,7 @@ class Workbench:
     def run(self, **keys: object) -> RunResult:
         """A run on the engine, without a directory. Raises what `rw.run` raises."""
         plan = plan_from_keys({**keys, "engine": self.engine}, self.registers)
-        return runs.run(plan, registers=self.registers)
+        return runs.run(plan, registers=self.registers, on_event=self.on_event)
 
     def sweep(self, axes: Mapping[str, Sequence[object]], **keys: object) -> Sequence[Mapping[str, object]]:
         """The rows of a study over these axes, in the order of its points (docs/studies.md)."""
