@@ -62,13 +62,13 @@ def paper(
     """
     chosen, asked = _chosen(source, item)
     _refuse(chosen, source, asked, svg=svg, out=out, lab=lab, model_file=model_file)
-    engine = predicting(registers(ctx))
+    engine = DEFAULT if lab else predicting(registers(ctx))
     if source is None:
         _list(Workbench(registers(ctx), engine), engine, as_json=as_json)
         return
     inputs = {} if model_file is None else {MODEL: read_model(model_file)}
     with Live(None, quiet=not lab, verbose=False) as live:
-        workbench = Workbench(registers(ctx), DEFAULT if lab else engine, live.emit)
+        workbench = Workbench(registers(ctx), engine, live.emit)
         papers = [
             (one, _computed(one, asked, workbench, inputs, err=as_json or source != ALL)) for one in chosen
         ]
@@ -80,7 +80,7 @@ def paper(
     if as_json:
         print_json("paper", items=[report.document(row, engine) for row in rows])
     elif out is None:
-        click.echo(table(report.HEAD, [line for row in rows for line in report.rows_of(row)]))
+        click.echo(table(*report.table_of(rows)))
     for row in rows:
         if row.error is not None:
             raise row.error

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from railweave.framework.errors import RailweaveError
 from railweave.framework.papers.items.item import Claims, Item
+from railweave.framework.papers.items.recorded import Recorded, recorded
 from railweave.framework.papers.items.workbench import Workbench
 from railweave.framework.processes.memory import peak_bytes
 
-NOT_YET = "not there yet"
+NOT_YET, LAB = "not there yet", "lab"
 _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
 
 
@@ -32,6 +33,11 @@ class Computed:
         if self.outcome is not None:
             return "computed"
         return NOT_YET if self.error is None else "failed"
+
+    @property
+    def lab(self) -> Recorded | None:
+        """What the item came to on a lab, where it was computed elsewhere."""
+        return None if self.method == LAB else recorded().get(self.item.id)
 
     @property
     def why(self) -> str:
@@ -68,7 +74,7 @@ def method_of(item: Item, workbench: Workbench) -> str:
     if item.method != "run":
         return item.method
     engine = workbench.registers["engine"][workbench.engine]
-    return "lab" if engine.packets else workbench.engine
+    return LAB if engine.packets else workbench.engine
 
 
 def _forget_peak() -> None:

@@ -1,15 +1,18 @@
-"""Items that were computed as JSON, as rows of a table, and as a page."""
+"""Items that were computed as JSON, as rows of a table, and as a page; next to what a model makes of a run
+stands what a lab made of it, as recorded."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from textwrap import fill
 
-from railweave.framework.papers.items.computed import NOT_YET, Computed
+from railweave.framework.papers.items.computed import LAB, NOT_YET, Computed
 from railweave.framework.papers.items.item import Claim, Item, Paper, Value
 
 COLUMNS = 120
 """Of a line of the page that is no table."""
 PICTURES = "papers"
 """The folder of pictures next to the page."""
+HEAD = ("item", "figure", "source", "ours", "difference", LAB, "method", "why")
 
 
 def document(row: Computed, engine: str) -> dict[str, object]:
@@ -29,6 +32,7 @@ def document(row: Computed, engine: str) -> dict[str, object]:
         "command": command_of(item, engine),
         "computed_by": item.computed_by,
         "picture": bool(outcome and outcome.svg),
+        "lab": asdict(row.lab) if row.lab else None,
     }
 
 
@@ -63,11 +67,19 @@ def difference_text(figure: Claim) -> str:
     return f"{100 * difference:+.2f} %" if figure.source else f"{difference:+.6g}"
 
 
-def rows_of(row: Computed) -> list[tuple[str, ...]]:
-    """(item, figure, source, ours, difference, method, why): a row for each figure, `why` in the first."""
+def table_of(rows: Sequence[Computed]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The head and the lines of a table of all figures; method and why stand in the first line of an item.
+    With a column of what was recorded on a lab, where there is any."""
+    shown = [column for column in HEAD if column != LAB or any(row.lab for row in rows)]
+    lines = [dict(zip(HEAD, line, strict=True)) for row in rows for line in _lines_of(row)]
+    return tuple(shown), [tuple(line[column] for column in shown) for line in lines]
+
+
+def _lines_of(row: Computed) -> list[tuple[str, ...]]:
     item = row.item
     if row.outcome is None:
-        return [(item.id, item.title, "-", "-", "-", row.method, row.why)]
+        return [(item.id, item.title, "-", "-", "-", "-", row.method, row.why)]
+    method = f"{row.method}; lab: {row.lab.date}" if row.lab else row.method
     return [
         (
             item.id if number == 0 else "",
@@ -75,14 +87,16 @@ def rows_of(row: Computed) -> list[tuple[str, ...]]:
             source_text(figure),
             text_of(figure.ours, figure.unit),
             difference_text(figure),
-            row.method if number == 0 else "",
+            _lab_text(row, figure),
+            method if number == 0 else "",
             row.why if number == 0 else "",
         )
         for number, figure in enumerate(row.outcome.figures)
     ]
 
 
-HEAD = ("item", "figure", "source", "ours", "difference", "method", "why")
+def _lab_text(row: Computed, figure: Claim) -> str:
+    return text_of(row.lab.ours.get(figure.name), figure.unit) if row.lab else "-"
 
 
 def page(papers: Sequence[tuple[Paper, Sequence[Computed]]], engine: str) -> str:
@@ -110,7 +124,8 @@ def _preface(rows: Sequence[Computed], engine: str) -> str:
         "the function that computes it, and `railweave paper PAPER ITEM` computes it again. A source of `-` "
         "prints nothing to compare; where a source errs or leaves a parameter open, what is assumed stands "
         "below the table. Differences are relative to the source. Runs are computed by the engine "
-        f"`{engine}`; `--lab` carries them out as packets."
+        f"`{engine}`; `--lab` carries them out as packets, and what that came to on the day named stands in "
+        "the column `lab`; the latency of the lab's switches is part of it ([fidelity.md](fidelity.md))."
     )
 
 
@@ -122,15 +137,21 @@ def section(row: Computed, engine: str) -> list[str]:
     where = f"Section {item.place}" if numbered else f"{item.place[:1].upper()}{item.place[1:]}"
     if row.outcome is None:
         return [heading, _wrapped(f"{where}. {row.why[:1].upper()}{row.why[1:]}.")]
+    measured = row.lab is not None and not row.lab.refused
     figures = [
         f"| {f.name} | {source_text(f)} | {text_of(f.ours, f.unit)} | {difference_text(f)} |"
+        + (f" {_lab_text(row, f)} |" if measured else "")
         for f in row.outcome.figures
     ]
-    table = "\n".join(("| figure | source | ours | difference |", "|---|---|---|---|", *figures))
+    head = ("| figure | source | ours | difference |", "|---|---|---|---|")
+    table = "\n".join((head[0] + " lab |" * measured, head[1] + "---|" * measured, *figures))
     by = f"{where}. Method: {row.method}, `{item.computed_by.removeprefix('railweave.')}`."
     parts = [heading, _wrapped(f"{by} Command: `{command_of(item, engine)}`"), table]
     if row.why:
         parts.append(_wrapped(row.why))
+    if row.lab is not None:
+        how = f"refused: {row.lab.refused}" if row.lab.refused else "column lab."
+        parts.append(_wrapped(f"On the lab, {row.lab.date}, `{row.lab.command}`: {how}"))
     if row.outcome.svg:
         parts.append(f"![{item.title}]({PICTURES}/{item.id}.svg)")
     return parts

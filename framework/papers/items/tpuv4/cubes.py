@@ -11,6 +11,8 @@ from railweave.framework.papers.items.workbench import Workbench
 
 STEP_LOSSES = (("RM-1", 0.5), ("RM-4", 8.6), ("LLM-1", 2.6), ("BERT-1", 1.2))
 """Table 3: what step times lose on fault-tolerant routes, in percent."""
+NEIGHBOURS = {"collective": "send-recv", "size": "1M"}
+"""Of runs in which a cube is replaced: one step, as a lab's latency counts in each."""
 
 
 def t09(
@@ -58,7 +60,7 @@ def t13(
     plain, twisted = (workbench.fabric(kind, shape=shape) for kind in (PLAIN, TWISTED))
     electrical, optical = (len(_cables(plain, over) - _cables(twisted, over)) // 2 for over in (False, True))
     topology = {**torus(PLAIN, shape), "spare_cubes": spare_cubes, "ocs_time": connect}
-    made = swap(workbench, ("cube:0.0.1",), "gpu:0.0.5", topology=topology, size="4M")
+    made = swap(workbench, ("cube:0.0.1",), "gpu:0.0.5", topology=topology, **NEIGHBOURS)
     return Claims(
         (
             Claim("OCSes of a pod", 48, len(whole.ocs_names)),
@@ -88,8 +90,8 @@ def t14(
     assert isinstance(ours, float) and isinstance(single, float)
     faults = ["at=iter:1+0.1s down cube:0.0.1", f"at=iter:1+{outage} replace cube:0.0.1"]
     result = workbench.run(
-        topology={**torus(PLAIN, slice_), "spare_cubes": 1}, size="4M", iterations=4, feedback=False,
-        faults=faults,
+        topology={**torus(PLAIN, slice_), "spare_cubes": 1}, iterations=4, feedback=False, faults=faults,
+        **NEIGHBOURS,
     )  # fmt: skip
     times = [row.declared_time_us for row in result.rows if row.iteration is not None]
     return Claims(

@@ -143,7 +143,7 @@ ITEMS = (
         compute=t13,
         command=(
             "railweave run --engine {engine} --topology torus --shape 4x4x8 --spare-cubes 1 "
-            "--fault 'at=iter:4 replace cube:0.0.1'"
+            "--collective send-recv --fault 'at=iter:4 replace cube:0.0.1'"
         ),
         why=(
             "Source of times: a healthy iteration before, and the declared time of the switches, which the "
@@ -159,7 +159,8 @@ ITEMS = (
         compute=t14,
         command=(
             "railweave run --engine {engine} --topology torus --shape 4x4x8 --spare-cubes 1 --no-feedback "
-            "--fault 'at=iter:1+0.1s down cube:0.0.1' --fault 'at=iter:1+0.3s replace cube:0.0.1'"
+            "--collective send-recv --fault 'at=iter:1+0.1s down cube:0.0.1' "
+            "--fault 'at=iter:1+0.3s replace cube:0.0.1'"
         ),
         why=(
             "Future work of the source, without numbers. Packets are spread over all shortest paths, four "

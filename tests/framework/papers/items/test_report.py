@@ -9,8 +9,9 @@ import pytest
 from railweave.framework.errors import MachineError
 from railweave.framework.papers.items.computed import computed
 from railweave.framework.papers.items.item import Claim, Claims, Item
+from railweave.framework.papers.items.recorded import Recorded, recorded
 from railweave.framework.papers.items.registry import PAPERS
-from railweave.framework.papers.items.report import COLUMNS, document, page, rows_of, section
+from railweave.framework.papers.items.report import COLUMNS, document, page, section, table_of
 from railweave.framework.papers.items.workbench import Workbench
 from railweave.framework.registry import load_plugins
 
@@ -42,20 +43,23 @@ LATER = Item("x03", "a lab", "figure 1", missing="a circuit")
 
 def test_rows_and_documents(workbench: Workbench) -> None:
     good, bad, later = computed([GOOD, BAD, LATER], workbench)
-    assert rows_of(good) == [
-        ("x01", "count", "2 steps", "3 steps", "+50.00 %", "formula", "It is ours."),
-        ("", "other", "-", "0.25", "-", "", ""),
-    ]
+    assert table_of([good]) == (
+        ("item", "figure", "source", "ours", "difference", "method", "why"),
+        [
+            ("x01", "count", "2 steps", "3 steps", "+50.00 %", "formula", "It is ours."),
+            ("", "other", "-", "0.25", "-", "", ""),
+        ],
+    )
     assert document(good, ENGINE) == {
         "id": "x01", "title": "a count", "place": "table 1", "state": "computed",
         "source": {"count": 2, "other": None}, "ours": {"count": 3, "other": 0.25},
         "difference": {"count": 0.5, "other": None}, "units": {"count": "steps"}, "why": "It is ours.",
         "method": "formula", "command": "railweave run --engine fluid",
-        "computed_by": f"{__name__}.counting", "picture": False,
+        "computed_by": f"{__name__}.counting", "picture": False, "lab": None,
     }  # fmt: skip
-    assert rows_of(bad)[0][-1] == "failed: no solver is installed. Install one."
+    assert table_of([bad])[1][0][-1] == "failed: no solver is installed. Install one."
     assert (bad.state, later.state) == ("failed", "not there yet")
-    assert rows_of(later)[0][-1] == "not there yet: a circuit"
+    assert table_of([later])[1][0][-1] == "not there yet: a circuit"
     assert document(later, ENGINE)["ours"] is None
     assert good.peak_mb > 1
 
@@ -83,6 +87,31 @@ def test_docs_are_what_the_command_writes(key: str, workbench: Workbench) -> Non
     items = [item for item in PAPERS[key].items if item.id not in SLOW]
     for row in computed(items, workbench):
         assert "\n\n".join(section(row, ENGINE)) in PAGE
+        if row.lab is not None and row.outcome is not None and not row.lab.refused:
+            assert row.lab.ours.keys() == row.outcome.ours.keys()
+
+
+def test_runs_are_recorded_on_the_lab() -> None:
+    """Record anew: `railweave paper PAPER ITEM --lab --json > FILE; python .ci/lab_results.py FILE`."""
+    runs = {item.id for paper in PAPERS.values() for item in paper.items if item.method == "run"}
+    assert recorded().keys() == runs
+    assert all(entry.ours or entry.refused for entry in recorded().values())
+
+
+def test_what_a_lab_made_of_an_item_stands_next_to_it(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    day, line = "2026-11-27", "railweave paper x x01 --lab"
+    (good,) = computed([GOOD], workbench)
+    for entry, column, words in (
+        (Recorded(day, line, {"count": 4}), ["4 steps", "-"], "column lab."),
+        (Recorded(day, line, refused="no netem."), ["-", "-"], "refused: no netem."),
+    ):
+        monkeypatch.setattr("railweave.framework.papers.items.computed.recorded", lambda: {"x01": entry})  # noqa: B023
+        head, lines = table_of([good])
+        assert [line[head.index("lab")] for line in lines] == column
+        assert lines[0][head.index("method")] == f"formula; lab: {day}"
+        assert f"On the lab, {day}, `{line}`: {words}" in section(good, ENGINE)
 
 
 def test_lines_of_docs_are_short() -> None:
